@@ -1,0 +1,53 @@
+# `make up` and `make test` set up all they need. CC=/bin/false runs everything uncompiled.
+PYTHON ?= python3
+BIN := .venv/bin
+KAFKA_VERSION := 4.3.1
+KAFKA_JARS := .cache/kafka-$(KAFKA_VERSION)
+# A compiled and an uncompiled set-up are told apart by the compiler that made them.
+READY := .venv/.ready-$(subst /,_,$(CC))
+export KAFKA_JARS
+export PYTHONHASHSEED := 0
+
+.PHONY: setup up test check unit slow interpreted bench soak docs clean format
+
+setup: $(READY)
+
+$(READY): pyproject.toml constraints.txt setup.py $(wildcard src/ottla/native/*.py)
+	@tools/setup $(PYTHON)
+	@touch $@
+
+up: setup
+	@$(BIN)/python tools/up.py
+
+check: setup
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python tools/gaps.py --check
+	$(BIN)/pytest -n 2 tests/unit tests/property
+
+test: check $(KAFKA_JARS)/.done
+	$(BIN)/pytest -n 2 tests/sim tests/compat
+	@tools/interpreted tests/unit tests/property
+
+$(KAFKA_JARS)/.done: tools/kafka-jars
+	@tools/kafka-jars $(KAFKA_VERSION) $(KAFKA_JARS)
+
+bench: setup
+	$(BIN)/python -m benchmarks
+
+# What gains by running longer: more seeds of the simulations, more fuzz.
+soak: setup
+	OTTLA_SEEDS=20000 HYPOTHESIS_PROFILE=soak $(BIN)/pytest -n 2 tests/property tests/sim --timeout 7200
+
+docs: setup
+	$(BIN)/python tools/gaps.py
+
+format: setup
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+clean:
+	rm -rf .venv .venv-interpreted .cache build dist src/*.egg-info src/ottla/native/*.so
+	rm -rf .mypy_cache .ruff_cache .import_linter_cache .hypothesis

@@ -1,0 +1,5 @@
+"""`ottla`: the entry point."""
+
+
+def main() -> None:
+    print("ottla")

@@ -1,0 +1,1 @@
+"""Kafka's wire format: primitives, messages, framing, record batches. Bytes and values, no I/O."""

@@ -1,0 +1,1 @@
+"""One module an API, all its versions; `ls` is the table of APIs."""

@@ -1,0 +1,256 @@
+"""Files and directories, as the rest of Ottla may know them.
+
+Failures are OSError with an errno (ENOSPC, EIO, ...), from the real disk and the simulated alike.
+A write may be short. What was written survives a power loss only after `sync`, a name (created,
+renamed, removed) only after `sync_dir` on its directory.
+"""
+
+import contextlib
+import errno
+import fcntl
+import os
+from collections.abc import Sequence
+from typing import Protocol
+
+Buffer = bytes | bytearray | memoryview
+
+
+class File(Protocol):
+    """One open file. Positions are the caller's: nothing here seeks."""
+
+    @property
+    def path(self) -> str: ...
+
+    def fileno(self) -> int:
+        """The kernel's descriptor, for sendfile. A simulated file has none: OSError."""
+        ...
+
+    def size(self) -> int: ...
+
+    def read_at(self, position: int, size: int) -> bytes:
+        """Up to `size` bytes; fewer only where the file ends."""
+        ...
+
+    def write_at(self, position: int, parts: Sequence[Buffer]) -> int:
+        """Writes the parts one after another; how many bytes were written, maybe not all."""
+        ...
+
+    def truncate(self, size: int) -> None:
+        """Cuts the file, or extends it with zeros (sparse where the disk can)."""
+        ...
+
+    def sync(self) -> None:
+        """What was written is durable on return."""
+        ...
+
+    def close(self) -> None:
+        """Idempotent."""
+        ...
+
+
+class Lock(Protocol):
+    def release(self) -> None: ...
+
+
+class Files(Protocol):
+    """A file system. Paths are absolute strings with `/` between the names."""
+
+    def open(self, path: str, *, writable: bool = True) -> File:
+        """An existing file. FileNotFoundError if there is none."""
+        ...
+
+    def create(self, path: str) -> File:
+        """A new empty file. FileExistsError if the name is taken."""
+        ...
+
+    def exists(self, path: str) -> bool: ...
+
+    def is_dir(self, path: str) -> bool: ...
+
+    def size(self, path: str) -> int: ...
+
+    def list(self, path: str) -> list[str]:
+        """The names in a directory, sorted."""
+        ...
+
+    def make_dir(self, path: str) -> None:
+        """One new directory. FileExistsError if the name is taken."""
+        ...
+
+    def rename(self, source: str, target: str) -> None:
+        """Atomic; a file at `target` is replaced."""
+        ...
+
+    def remove(self, path: str) -> None:
+        """A file. FileNotFoundError if there is none."""
+        ...
+
+    def remove_dir(self, path: str) -> None:
+        """An empty directory."""
+        ...
+
+    def sync_dir(self, path: str) -> None:
+        """The names in this directory are durable on return."""
+        ...
+
+    def lock(self, path: str) -> Lock:
+        """Held by one process until released or until it dies. BlockingIOError if it is taken."""
+        ...
+
+    def free_bytes(self, path: str) -> int:
+        """What the file system that holds `path` can still take."""
+        ...
+
+
+def read_file(files: Files, path: str, size_max: int = 64 << 20) -> bytes:
+    """A whole small file. OSError (EFBIG) if it is larger than `size_max`."""
+    file = files.open(path, writable=False)
+    try:
+        size = file.size()
+        if size > size_max:
+            raise OSError(errno.EFBIG, f"{size} bytes, at most {size_max} expected", path)
+        return file.read_at(0, size)
+    finally:
+        file.close()
+
+
+def write_all(file: File, position: int, parts: Sequence[Buffer]) -> int:
+    """Writes everything and returns the size; OSError (ENOSPC) if the disk takes only a part."""
+    expected = sum(len(part) for part in parts)
+    written = file.write_at(position, parts)
+    while 0 < written < expected:
+        rest = memoryview(b"".join(parts))[written:]
+        more = file.write_at(position + written, [rest])
+        if more == 0:
+            break
+        written += more
+    if written < expected:
+        raise OSError(
+            errno.ENOSPC, f"only {written} of {expected} bytes could be written", file.path
+        )
+    return written
+
+
+def replace_file(files: Files, path: str, content: bytes) -> None:
+    """Puts `content` at `path` so that a crash at any moment leaves the old or the new, durably."""
+    directory = path.rpartition("/")[0]
+    temporary = f"{path}.tmp"
+    with contextlib.suppress(FileNotFoundError):
+        files.remove(temporary)
+    file = files.create(temporary)
+    try:
+        write_all(file, 0, [content])
+        file.sync()
+    finally:
+        file.close()
+    files.rename(temporary, path)
+    files.sync_dir(directory)
+
+
+class RealFile:
+    __slots__ = ("_descriptor", "path")
+
+    def __init__(self, path: str, descriptor: int) -> None:
+        self.path = path
+        self._descriptor = descriptor
+
+    def fileno(self) -> int:
+        return self._descriptor
+
+    def size(self) -> int:
+        return os.fstat(self._descriptor).st_size
+
+    def read_at(self, position: int, size: int) -> bytes:
+        found = os.pread(self._descriptor, size, position)
+        if len(found) == size or not found:
+            return found
+        chunks = [found]
+        missing = size - len(found)
+        while missing and (found := os.pread(self._descriptor, missing, position + size - missing)):
+            chunks.append(found)
+            missing -= len(found)
+        return b"".join(chunks)
+
+    def write_at(self, position: int, parts: Sequence[Buffer]) -> int:
+        return os.pwritev(self._descriptor, parts, position)
+
+    def truncate(self, size: int) -> None:
+        os.ftruncate(self._descriptor, size)
+
+    def sync(self) -> None:
+        os.fdatasync(self._descriptor)
+
+    def close(self) -> None:
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
+
+
+class RealLock:
+    __slots__ = ("_descriptor",)
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+
+    def release(self) -> None:
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
+
+
+class RealFiles:
+    """The kernel's file systems."""
+
+    __slots__ = ()
+
+    def open(self, path: str, *, writable: bool = True) -> RealFile:
+        mode = os.O_RDWR if writable else os.O_RDONLY
+        return RealFile(path, os.open(path, mode | os.O_CLOEXEC))
+
+    def create(self, path: str) -> RealFile:
+        mode = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        return RealFile(path, os.open(path, mode, 0o644))
+
+    def exists(self, path: str) -> bool:
+        return os.path.exists(path)
+
+    def is_dir(self, path: str) -> bool:
+        return os.path.isdir(path)
+
+    def size(self, path: str) -> int:
+        return os.stat(path).st_size
+
+    def list(self, path: str) -> list[str]:
+        return sorted(os.listdir(path))
+
+    def make_dir(self, path: str) -> None:
+        os.mkdir(path, 0o755)
+
+    def rename(self, source: str, target: str) -> None:
+        os.rename(source, target)
+
+    def remove(self, path: str) -> None:
+        os.unlink(path)
+
+    def remove_dir(self, path: str) -> None:
+        os.rmdir(path)
+
+    def sync_dir(self, path: str) -> None:
+        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def lock(self, path: str) -> RealLock:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(descriptor)
+            raise
+        return RealLock(descriptor)
+
+    def free_bytes(self, path: str) -> int:
+        found = os.statvfs(path)
+        return found.f_bavail * found.f_frsize
