@@ -185,6 +185,10 @@ class RealFile:
         if descriptor >= 0:
             os.close(descriptor)
 
+    def __del__(self) -> None:
+        # Readers share a file without counting themselves: the last one to let go closes it.
+        self.close()
+
 
 class RealLock:
     __slots__ = ("_descriptor",)

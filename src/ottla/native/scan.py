@@ -1,0 +1,334 @@
+"""Reads bytes that others wrote: the records of a batch, and the batches of a log.
+
+A record (magic 2) is its length, then attributes, timestamp delta, offset delta, key, value and
+headers; lengths and deltas are zigzag varints, and a length of -1 is null.
+
+Nothing here trusts what it reads: every step is checked against the end, and bytes that nobody
+could have meant raise ValueError, which names the byte.
+"""
+
+from __future__ import annotations
+
+from array import array
+from typing import NamedTuple
+
+import cython
+
+Buffer = bytes | bytearray | memoryview
+
+# Attributes, two deltas, two lengths and a count, of one byte each.
+_RECORD_LENGTH_MIN = cython.declare(cython.Py_ssize_t, 6)
+# With room for the last offset delta, which has 31 bits.
+_BASE_OFFSET_MAX = cython.declare(cython.longlong, 0x7FFFFFFF7FFFFFFF)
+# The header of a batch, up to its records.
+_HEADER_BYTES = cython.declare(cython.Py_ssize_t, 61)
+_INT64_MAX = cython.declare(cython.longlong, 0x7FFFFFFFFFFFFFFF)
+
+
+@cython.final
+@cython.cclass
+class _Reader:
+    """A position that moves over the records of one batch."""
+
+    view: cython.const[cython.uchar][::1]
+    position: cython.Py_ssize_t
+    end: cython.Py_ssize_t
+    # No read goes past it: the end of the record that is being read.
+    limit: cython.Py_ssize_t
+
+    def __init__(self, body: Buffer, position: int) -> None:
+        self.view = body
+        self.position = position
+        self.end = len(body)
+        self.limit = self.end
+
+    @cython.cfunc
+    @cython.exceptval(-2, check=True)
+    def varlong(self) -> cython.longlong:
+        start: cython.Py_ssize_t = self.position
+        position: cython.Py_ssize_t = start
+        shift: cython.int = 0
+        raw: cython.ulonglong = 0
+        byte: cython.ulonglong = 0
+        while True:
+            if position >= self.limit:
+                raise ValueError(f"byte {start}: a varint runs past the end")
+            byte = self.view[position]
+            position += 1
+            if shift == 63 and byte > 1:
+                raise ValueError(f"byte {start}: a varint of more than 64 bits")
+            raw |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                break
+            shift += 7
+        self.position = position
+        value: cython.longlong = raw >> 1
+        return ~value if raw & 1 else value
+
+    @cython.cfunc
+    @cython.exceptval(-2, check=True)
+    def varint(self) -> cython.longlong:
+        start: cython.Py_ssize_t = self.position
+        value: cython.longlong = self.varlong()
+        if self.position - start > 5 or value < -0x80000000 or value > 0x7FFFFFFF:
+            raise ValueError(f"byte {start}: a varint of more than 32 bits")
+        return value
+
+    @cython.cfunc
+    @cython.exceptval(-2, check=True)
+    def begin_record(self) -> cython.longlong:
+        """Step over a record's length and attributes."""
+        start: cython.Py_ssize_t = self.position
+        self.limit = self.end
+        length: cython.longlong = self.varint()
+        if length < _RECORD_LENGTH_MIN or length > self.end - self.position:
+            raise ValueError(f"byte {start}: a record of {length} bytes")
+        self.limit = self.position + length
+        self.position += 1
+        return length
+
+    @cython.cfunc
+    @cython.exceptval(-2, check=True)
+    def field(self) -> cython.longlong:
+        """Step over a key or a value; its length, which is -1 for null."""
+        start: cython.Py_ssize_t = self.position
+        length: cython.longlong = self.varint()
+        if length < -1 or length > self.limit - self.position:
+            raise ValueError(f"byte {start}: a field of {length} bytes")
+        if length > 0:
+            self.position += length
+        return length
+
+    @cython.cfunc
+    @cython.exceptval(-2, check=True)
+    def header_name(self) -> cython.longlong:
+        """Step over a header's name, which is never null; its length."""
+        start: cython.Py_ssize_t = self.position
+        length: cython.longlong = self.field()
+        if length < 0:
+            raise ValueError(f"byte {start}: a header without a name")
+        return length
+
+    @cython.cfunc
+    @cython.exceptval(-2, check=True)
+    def header_count(self) -> cython.longlong:
+        start: cython.Py_ssize_t = self.position
+        count: cython.longlong = self.varint()
+        if count < 0:
+            raise ValueError(f"byte {start}: {count} headers")
+        return count
+
+    @cython.cfunc
+    @cython.exceptval(-2, check=True)
+    def end_record(self) -> cython.longlong:
+        left: cython.longlong = self.limit - self.position
+        if left != 0:
+            raise ValueError(f"byte {self.position}: {left} bytes left in a record")
+        return left
+
+
+def first_keyless(body: Buffer, count: int) -> int:
+    """The index of the first record without a key, -1 if all have one.
+
+    Raises ValueError unless `body` is exactly `count` whole records, numbered from 0 as a producer
+    numbers them.
+    """
+    reader: _Reader = _Reader(body, 0)
+    total: cython.longlong = count
+    index: cython.longlong
+    header: cython.longlong
+    found: cython.longlong = -1
+    for index in range(total):
+        reader.begin_record()
+        reader.varlong()
+        start: cython.Py_ssize_t = reader.position
+        delta: cython.longlong = reader.varint()
+        if delta != index:
+            raise ValueError(f"byte {start}: offset delta {delta} in record {index}")
+        if reader.field() < 0 and found < 0:
+            found = index
+        reader.field()
+        for header in range(reader.header_count()):  # noqa: B007 (a C loop needs its typed name)
+            reader.header_name()
+            reader.field()
+        reader.end_record()
+    check_end(reader.position, reader.end)
+    return found
+
+
+def check_end(position: int, end: int) -> None:
+    """Refuse bytes behind the last record."""
+    if position != end:
+        raise ValueError(f"byte {position}: {end - position} bytes behind the last record")
+
+
+Header = tuple[str, bytes | None]
+Row = tuple[int, int, bytes | None, bytes | None, tuple[Header, ...]]
+
+
+def read_rows(
+    body: bytes, position: int, count: int, base_offset: int, base_timestamp: int, stamped: bool
+) -> tuple[list[Row], int]:
+    """The `count` records from `position` on, and where they end.
+
+    A row is offset, timestamp, key, value, headers. Where the batch is `stamped`, all its records
+    have the base timestamp. A header's name that is not UTF-8 survives as surrogate escapes.
+    """
+    reader: _Reader = _Reader(body, position)
+    total: cython.longlong = count
+    first_offset: cython.longlong = base_offset
+    first_timestamp: cython.longlong = base_timestamp
+    index: cython.longlong
+    rows = []
+    for index in range(total):  # noqa: B007 (a C loop needs its typed name)
+        reader.begin_record()
+        start: cython.Py_ssize_t = reader.position
+        delta: cython.longlong = reader.varlong()
+        timestamp: cython.longlong = first_timestamp
+        if not stamped:
+            timestamp = _moved(first_timestamp, delta, start)
+        start = reader.position
+        delta = reader.varint()
+        if delta < 0:
+            raise ValueError(f"byte {start}: offset delta {delta}")
+        offset: cython.longlong = _moved(first_offset, delta, start)
+        key = _slice(body, reader)
+        value = _slice(body, reader)
+        headers = _read_headers(body, reader)
+        reader.end_record()
+        rows.append((offset, timestamp, key, value, headers))
+    return rows, reader.position
+
+
+@cython.cfunc
+@cython.exceptval(-2, check=True)
+def _moved(
+    base: cython.longlong, delta: cython.longlong, position: cython.Py_ssize_t
+) -> cython.longlong:
+    if (delta > 0 and base > _INT64_MAX - delta) or (delta < 0 and base < ~_INT64_MAX - delta):
+        raise ValueError(f"byte {position}: {base} and a delta of {delta} pass 64 bits")
+    return base + delta
+
+
+@cython.cfunc
+def _slice(body: bytes, reader: _Reader) -> bytes | None:
+    length: cython.longlong = reader.field()
+    if length < 0:
+        return None
+    return body[reader.position - length : reader.position]
+
+
+@cython.cfunc
+def _read_headers(body: bytes, reader: _Reader) -> tuple[Header, ...]:
+    count: cython.longlong = reader.header_count()
+    if count == 0:
+        return ()
+    index: cython.longlong
+    headers = []
+    for index in range(count):  # noqa: B007 (a C loop needs its typed name)
+        length: cython.longlong = reader.header_name()
+        name: bytes = body[reader.position - length : reader.position]
+        headers.append((name.decode("utf-8", "surrogateescape"), _slice(body, reader)))
+    return tuple(headers)
+
+
+# Why a walk stopped, where more bytes might carry it on.
+CUT_SHORT = "the batch goes on past the end"
+
+
+class Walk(NamedTuple):
+    """The batches of a stretch of a log, a column each, and where and why the walk stopped.
+
+    `reason` is empty where the last batch ended exactly at the end.
+    """
+
+    positions: array[int]
+    sizes: array[int]
+    base_offsets: array[int]
+    last_offsets: array[int]
+    leader_epochs: array[int]
+    max_timestamps: array[int]
+    producer_ids: array[int]
+    stop: int
+    reason: str
+
+
+@cython.final
+@cython.cclass
+class _Headers:
+    """A position that moves over batches from header to header."""
+
+    view: cython.const[cython.uchar][::1]
+    position: cython.Py_ssize_t
+    end: cython.Py_ssize_t
+    next_offset: cython.longlong
+
+    def __init__(self, buffer: Buffer, position: int, end: int, next_offset: int) -> None:
+        self.view = buffer
+        self.position = position
+        self.end = end
+        self.next_offset = next_offset
+
+    @cython.cfunc
+    def step(self, table: array[int]) -> str:
+        """Add the batch here to `table` and step over it; what is wrong with it, if it is not."""
+        at: cython.Py_ssize_t = self.position
+        left: cython.longlong = self.end - at
+        if left < _HEADER_BYTES:
+            return CUT_SHORT
+        magic: cython.int = self.view[at + 16]
+        if magic != 2:
+            return f"magic {magic}"
+        # The length field counts neither the base offset nor itself.
+        size: cython.longlong = self.int32(at + 8) + 12
+        if size < _HEADER_BYTES:
+            return f"a batch of {size} bytes"
+        if size > left:
+            return CUT_SHORT
+        base_offset: cython.longlong = self.int64(at)
+        if base_offset < self.next_offset or base_offset > _BASE_OFFSET_MAX:
+            return f"base offset {base_offset} where {self.next_offset} or more must come"
+        delta: cython.longlong = self.int32(at + 23)
+        if delta < 0:
+            return f"last offset delta {delta}"
+        last_offset: cython.longlong = base_offset + delta
+        epoch: cython.longlong = self.int32(at + 12)
+        max_timestamp: cython.longlong = self.int64(at + 35)
+        producer_id: cython.longlong = self.int64(at + 43)
+        table.extend((at, size, base_offset, last_offset, epoch, max_timestamp, producer_id))
+        self.next_offset = last_offset + 1
+        self.position = at + size
+        return ""
+
+    @cython.cfunc
+    @cython.exceptval(-2, check=True)
+    def int64(self, at: cython.Py_ssize_t) -> cython.longlong:
+        # In steps of 16 bits: Cython makes a Python object of a literal that has more than 32.
+        low: cython.longlong = self.view[at + 6] << 8 | self.view[at + 7]
+        middle: cython.longlong = self.view[at + 4] << 8 | self.view[at + 5]
+        return (self.int32(at) * 0x10000 + middle) * 0x10000 + low
+
+    @cython.cfunc
+    @cython.exceptval(-2, check=True)
+    def int32(self, at: cython.Py_ssize_t) -> cython.longlong:
+        low: cython.longlong = self.view[at + 2] << 8 | self.view[at + 3]
+        high: cython.longlong = self.view[at] << 8 | self.view[at + 1]
+        if high >= 0x8000:
+            high -= 0x10000
+        return high * 0x10000 + low
+
+
+def walk_batches(buffer: Buffer, position: int, end: int, next_offset: int = 0) -> Walk:
+    """Walk from header to header between `position` and `end`; nothing but headers is read.
+
+    A batch has magic 2, lies before `end`, and begins at `next_offset` or later and behind the
+    last offset of the one before: the walk stops at the first that does not.
+    """
+    if not 0 <= position <= end <= len(buffer):
+        raise ValueError(f"bytes {position} to {end} of {len(buffer)}")
+    headers: _Headers = _Headers(buffer, position, end, next_offset)
+    table = array("q")
+    reason = ""
+    while headers.position < headers.end and not reason:
+        reason = headers.step(table)
+    return Walk._make([*(table[column::7] for column in range(7)), headers.position, reason])

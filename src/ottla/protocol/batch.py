@@ -1,0 +1,383 @@
+"""Record batches (magic 2): the header, what a leader stamps into it, and the records inside.
+
+    0  base offset              8 bytes  stamped by the leader, outside the CRC
+    8  length of what follows   4
+    12 leader epoch             4        stamped by the leader, outside the CRC
+    16 magic                    1
+    17 CRC-32C                  4        of everything from the attributes on
+    21 attributes               2        codec, timestamp type, transactional, control, horizon
+    23 last offset delta        4
+    27 base timestamp           8        or the delete horizon, see `delete_horizon_ms`
+    35 max timestamp            8
+    43 producer id              8
+    51 producer epoch           2
+    53 base sequence            4
+    57 count                    4
+    61 records, compressed as one
+
+A broker reads headers and keeps batches as the bytes they came in; only what needs a record's key,
+time or value goes through `records`.
+"""
+
+from collections.abc import Iterator, Sequence
+from enum import IntEnum
+from struct import Struct
+from typing import NamedTuple
+
+import crc32c
+
+from ottla.errors import ErrorCode, PeerError
+from ottla.native import build as native_build
+from ottla.native import scan as native_scan
+from ottla.protocol.compression import Codec, compress, decompress
+
+Buffer = bytes | bytearray | memoryview
+
+HEADER_BYTES = 61
+# Base offset, length, leader epoch: what a leader may change without renewing the CRC.
+PREFIX_BYTES = 16
+MAGIC = 2
+# What one batch may unfold to, unless the reader says otherwise.
+DECOMPRESSED_BYTES_MAX = 128 * 1024 * 1024
+
+_HEADER = Struct(">qiibIhiqqqhii")
+_PREFIX = Struct(">qii")
+_BASE_OFFSET = Struct(">q")
+_LEADER_EPOCH = Struct(">i")
+_CRC = Struct(">I")
+_ATTRIBUTES = Struct(">h")
+_TIMESTAMP = Struct(">q")
+
+# The length field counts what follows it: all but the base offset and itself.
+_UNCOUNTED_BYTES = 12
+_LEADER_EPOCH_AT = 12
+_CRC_AT = 17
+_CRC_STARTS_AT = 21
+_ATTRIBUTES_AT = 21
+_MAX_TIMESTAMP_AT = 35
+
+_CODEC_MASK = 0x07
+_LOG_APPEND_TIME = 0x08
+_TRANSACTIONAL = 0x10
+_CONTROL = 0x20
+_DELETE_HORIZON = 0x40
+
+_SEQUENCE_MAX = 0x7FFFFFFF
+# Records are made in steps of this many, so that a reader who stops early pays for few.
+_ROWS_A_STEP = 512
+
+
+class CorruptBatch(PeerError):
+    """Bytes that are no record batch, and where in their buffer that shows."""
+
+    def __init__(self, position: int, reason: str) -> None:
+        super().__init__(ErrorCode.CORRUPT_MESSAGE, f"batch at byte {position}: {reason}")
+        self.position = position
+        self.reason = reason
+
+
+class BatchHeader(NamedTuple):
+    """The header's fields as they are on the wire; nothing about them has been checked."""
+
+    base_offset: int
+    length: int
+    partition_leader_epoch: int
+    magic: int
+    crc: int
+    attributes: int
+    last_offset_delta: int
+    base_timestamp: int
+    max_timestamp: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    count: int  # type: ignore[assignment]  # Kafka's noun; nobody counts in a header
+
+    @property
+    def size(self) -> int:
+        """The bytes of the whole batch."""
+        return self.length + _UNCOUNTED_BYTES
+
+    @property
+    def last_offset(self) -> int:
+        return self.base_offset + self.last_offset_delta
+
+    @property
+    def next_offset(self) -> int:
+        """The base offset of the batch that follows."""
+        return self.base_offset + self.last_offset_delta + 1
+
+    @property
+    def last_sequence(self) -> int:
+        """The last record's sequence number, which wraps to 0 behind 2^31 - 1; -1 without one."""
+        if self.base_sequence < 0:
+            return self.base_sequence
+        return (self.base_sequence + self.last_offset_delta) & _SEQUENCE_MAX
+
+    @property
+    def codec(self) -> int:
+        """The codec's number: a `Codec` if the batch is sound."""
+        return self.attributes & _CODEC_MASK
+
+    @property
+    def is_log_append_time(self) -> bool:
+        return self.attributes & _LOG_APPEND_TIME != 0
+
+    @property
+    def is_transactional(self) -> bool:
+        return self.attributes & _TRANSACTIONAL != 0
+
+    @property
+    def is_control(self) -> bool:
+        return self.attributes & _CONTROL != 0
+
+    @property
+    def has_producer(self) -> bool:
+        return self.producer_id >= 0
+
+    @property
+    def delete_horizon_ms(self) -> int | None:
+        """When a cleaner may drop the tombstones and markers of this batch, if it is set.
+
+        It takes the place of the base timestamp, and the timestamp deltas count from it.
+        """
+        return self.base_timestamp if self.attributes & _DELETE_HORIZON else None
+
+
+def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
+    """The header at `position`; `CorruptBatch` if fewer than 61 bytes remain."""
+    if len(buffer) - position < HEADER_BYTES:
+        raise CorruptBatch(position, f"{len(buffer) - position} bytes are too few for a header")
+    return BatchHeader._make(_HEADER.unpack_from(buffer, position))
+
+
+def prefix(base_offset: int, length: int, leader_epoch: int) -> bytes:
+    """The first 16 bytes as a leader stamps them, to be written in front of the rest."""
+    return _PREFIX.pack(base_offset, length, leader_epoch)
+
+
+def stamp(
+    batch: bytearray | memoryview, base_offset: int, leader_epoch: int, position: int = 0
+) -> None:
+    """Give the batch at `position` its place in a log. The CRC covers neither field."""
+    _BASE_OFFSET.pack_into(batch, position, base_offset)
+    _LEADER_EPOCH.pack_into(batch, position + _LEADER_EPOCH_AT, leader_epoch)
+
+
+def stamp_log_append_time(
+    batch: bytearray | memoryview, timestamp_ms: int, position: int = 0
+) -> None:
+    """Make `timestamp_ms` the time of all records of the batch at `position`, with a new CRC."""
+    header = read_header(batch, position)
+    _ATTRIBUTES.pack_into(batch, position + _ATTRIBUTES_AT, header.attributes | _LOG_APPEND_TIME)
+    _TIMESTAMP.pack_into(batch, position + _MAX_TIMESTAMP_AT, timestamp_ms)
+    _CRC.pack_into(batch, position + _CRC_AT, crc_of(batch, position, header.size))
+
+
+def crc_of(buffer: Buffer, position: int, size: int) -> int:
+    """The CRC-32C of the batch of `size` bytes at `position`: attributes to end."""
+    with memoryview(buffer) as view:
+        return crc32c.crc32c(view[position + _CRC_STARTS_AT : position + size])
+
+
+def crc_is_valid(buffer: Buffer, header: BatchHeader, position: int = 0) -> bool:
+    """Whether the whole batch is in the buffer and its CRC is the one in its header."""
+    if not HEADER_BYTES <= header.size <= len(buffer) - position:
+        return False
+    return crc_of(buffer, position, header.size) == header.crc
+
+
+class Record(NamedTuple):
+    """One record, with its absolute offset and its time in milliseconds since 1970."""
+
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+
+
+def plain_records(
+    buffer: Buffer, position: int = 0, *, decompressed_bytes_max: int = DECOMPRESSED_BYTES_MAX
+) -> bytes | bytearray | memoryview:
+    """The records section of the batch at `position`, decompressed; a view where it was plain.
+
+    Raises `CorruptBatch` or the errors of `compression.decompress`; the CRC is not looked at.
+    """
+    header = read_header(buffer, position)
+    if header.magic != MAGIC:
+        raise CorruptBatch(position, f"magic {header.magic}")
+    if not HEADER_BYTES <= header.size <= len(buffer) - position:
+        raise CorruptBatch(position, f"{header.size} bytes where {len(buffer) - position} remain")
+    if header.count < 0:
+        raise CorruptBatch(position, f"a count of {header.count}")
+    if header.codec > max(Codec):
+        raise CorruptBatch(position, f"codec {header.codec}")
+    body = memoryview(buffer)[position + HEADER_BYTES : position + header.size]
+    if header.codec == Codec.NONE:
+        return body
+    return decompress(Codec(header.codec), body, decompressed_bytes_max)
+
+
+def records(
+    buffer: Buffer, position: int = 0, *, decompressed_bytes_max: int = DECOMPRESSED_BYTES_MAX
+) -> Iterator[Record]:
+    """The records of the batch at `position`, made as they are asked for.
+
+    Raises `CorruptBatch` or the errors of `compression.decompress` once iteration meets the fault.
+    """
+    body = bytes(plain_records(buffer, position, decompressed_bytes_max=decompressed_bytes_max))
+    header = read_header(buffer, position)
+    stamped = header.is_log_append_time
+    base_timestamp = header.max_timestamp if stamped else header.base_timestamp
+    left = header.count
+    at = 0
+    try:
+        while left > 0:
+            rows, at = native_scan.read_rows(
+                body, at, min(left, _ROWS_A_STEP), header.base_offset, base_timestamp, stamped
+            )
+            left -= len(rows)
+            yield from map(Record._make, rows)
+        native_scan.check_end(at, len(body))
+    except ValueError as error:
+        raise CorruptBatch(position, f"records section, {error}") from None
+
+
+def first_keyless(
+    buffer: Buffer, position: int = 0, *, decompressed_bytes_max: int = DECOMPRESSED_BYTES_MAX
+) -> int:
+    """The index of the first record without a key, -1 if all have one: what compaction must know.
+
+    Raises `CorruptBatch` unless the records are whole and numbered as a producer numbers them.
+    """
+    body = plain_records(buffer, position, decompressed_bytes_max=decompressed_bytes_max)
+    try:
+        return native_scan.first_keyless(body, read_header(buffer, position).count)
+    except ValueError as error:
+        raise CorruptBatch(position, f"records section, {error}") from None
+
+
+def build(
+    records: Sequence[Record],
+    *,
+    base_offset: int = 0,
+    last_offset_delta: int | None = None,
+    leader_epoch: int = -1,
+    codec: Codec = Codec.NONE,
+    producer_id: int = -1,
+    producer_epoch: int = -1,
+    base_sequence: int = -1,
+    transactional: bool = False,
+    control: bool = False,
+    log_append_time_ms: int | None = None,
+    delete_horizon_ms: int | None = None,
+) -> bytearray:
+    """A batch of records with rising offsets, `base_offset` or more.
+
+    What is left of a batch after cleaning keeps its range: its `last_offset_delta` is then given,
+    and there may be no record left at all. ValueError for what the format has no room for.
+    """
+    if not records and last_offset_delta is None:
+        raise ValueError("a batch of no records needs its last offset delta")
+    base_timestamp = records[0].timestamp if records else -1
+    if delete_horizon_ms is not None:
+        base_timestamp = delete_horizon_ms
+    encoded = native_build.encode_rows(records, base_offset, base_timestamp)
+    if last_offset_delta is None:
+        last_offset_delta = encoded.last_offset_delta
+    elif last_offset_delta < encoded.last_offset_delta:
+        raise ValueError(f"a record lies behind the last offset delta, {last_offset_delta}")
+    body = encoded.body if codec == Codec.NONE else compress(codec, encoded.body)
+    batch = bytearray(HEADER_BYTES)
+    batch += body
+    _HEADER.pack_into(
+        batch,
+        0,
+        base_offset,
+        len(batch) - _UNCOUNTED_BYTES,
+        leader_epoch,
+        MAGIC,
+        0,
+        codec
+        | (_LOG_APPEND_TIME if log_append_time_ms is not None else 0)
+        | (_TRANSACTIONAL if transactional else 0)
+        | (_CONTROL if control else 0)
+        | (_DELETE_HORIZON if delete_horizon_ms is not None else 0),
+        last_offset_delta,
+        base_timestamp,
+        encoded.max_timestamp if log_append_time_ms is None else log_append_time_ms,
+        producer_id,
+        producer_epoch,
+        base_sequence,
+        encoded.row_count,
+    )
+    _CRC.pack_into(batch, _CRC_AT, crc_of(batch, 0, len(batch)))
+    return batch
+
+
+class MarkerKind(IntEnum):
+    """How a transaction ended."""
+
+    ABORT = 0
+    COMMIT = 1
+
+
+class Marker(NamedTuple):
+    """The end of a transaction of the batch's producer, as its coordinator wrote it."""
+
+    kind: MarkerKind
+    coordinator_epoch: int
+
+
+# Both open with a version; a reader takes any, since later ones only add behind.
+_CONTROL_KEY = Struct(">hh")
+_MARKER_VALUE = Struct(">hi")
+_CONTROL_VERSION = 0
+
+
+def build_marker(
+    marker: Marker,
+    *,
+    producer_id: int,
+    producer_epoch: int,
+    timestamp_ms: int,
+    base_offset: int = 0,
+    leader_epoch: int = -1,
+) -> bytearray:
+    """The control batch that ends a transaction: one record, outside the producer's sequence."""
+    record = Record(
+        offset=base_offset,
+        timestamp=timestamp_ms,
+        key=_CONTROL_KEY.pack(_CONTROL_VERSION, marker.kind),
+        value=_MARKER_VALUE.pack(_CONTROL_VERSION, marker.coordinator_epoch),
+    )
+    return build(
+        [record],
+        base_offset=base_offset,
+        leader_epoch=leader_epoch,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        transactional=True,
+        control=True,
+    )
+
+
+def read_marker(buffer: Buffer, position: int = 0) -> Marker | None:
+    """The marker in the control batch at `position`.
+
+    None for control records of other kinds, and where a cleaner left none. Raises `CorruptBatch`
+    for one that is cut short.
+    """
+    record = next(records(buffer, position), None)
+    if record is None:
+        return None
+    if record.key is None or len(record.key) < _CONTROL_KEY.size:
+        raise CorruptBatch(position, "a control record without its kind")
+    _, kind = _CONTROL_KEY.unpack_from(record.key)
+    if kind not in (MarkerKind.ABORT, MarkerKind.COMMIT):
+        return None
+    if record.value is None or len(record.value) < _MARKER_VALUE.size:
+        raise CorruptBatch(position, "a transaction marker without its coordinator's epoch")
+    _, coordinator_epoch = _MARKER_VALUE.unpack_from(record.value)
+    return Marker(MarkerKind(kind), coordinator_epoch)

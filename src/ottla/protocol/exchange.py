@@ -1,0 +1,92 @@
+"""Requests and responses as frames, for both ends of a connection."""
+
+import struct
+from typing import Any, NamedTuple
+
+from ottla.errors import ErrorCode, PeerError
+from ottla.protocol.codec import decode, encode, encode_bytes
+from ottla.protocol.framing import frame
+from ottla.protocol.headers import (
+    RequestHeader,
+    ResponseHeader,
+    request_header_version,
+    response_header_version,
+)
+from ottla.protocol.messages import APIS, Api
+from ottla.protocol.primitives import Buffer, Part
+
+_KEY_AND_VERSION = struct.Struct(">hh")
+
+
+class UnsupportedVersion(PeerError):
+    """A key or version that is not spoken here. `header` is good for an answer all the same."""
+
+    def __init__(self, header: RequestHeader) -> None:
+        key, version = header.request_api_key, header.request_api_version
+        super().__init__(ErrorCode.UNSUPPORTED_VERSION, f"version {version} of API key {key}")
+        self.header = header
+
+
+class ReceivedRequest(NamedTuple):
+    """What a client asked."""
+
+    header: RequestHeader
+    api: Api
+    message: Any
+
+
+def decode_request(received: Buffer) -> ReceivedRequest:
+    """A frame that a client sent. Bytes after the message are ignored: some clients send them.
+
+    UnsupportedVersion if its key or version is not in the table of APIs, DecodeError if it is not
+    what its header says.
+    """
+    api = _api(received)
+    if api is None:
+        # All request headers begin alike: the first version reads enough of any other.
+        raise UnsupportedVersion(decode(RequestHeader, 1, received)[0])
+    version: int = _KEY_AND_VERSION.unpack_from(received)[1]
+    header, position = decode(RequestHeader, request_header_version(api, version), received)
+    message, _ = decode(api.request, version, received, position)
+    return ReceivedRequest(header, api, message)
+
+
+def encode_response(correlation_id: int, api: Api, version: int, response: object) -> list[Part]:
+    """A response as parts to be sent, in the version of its request."""
+    header = ResponseHeader(correlation_id=correlation_id)
+    header_version = response_header_version(api, version)
+    return frame(encode_bytes(header, header_version), encode(response, version))
+
+
+def encode_request(
+    correlation_id: int, api: Api, version: int, request: object, client_id: str | None = None
+) -> list[Part]:
+    """A request as parts to be sent."""
+    header = RequestHeader(
+        request_api_key=api.key,
+        request_api_version=version,
+        correlation_id=correlation_id,
+        client_id=client_id,
+    )
+    header_version = request_header_version(api, version)
+    return frame(encode_bytes(header, header_version), encode(request, version))
+
+
+def decode_correlation_id(received: Buffer) -> int:
+    """Which request a response is to: known before its API and version are."""
+    return decode(ResponseHeader, 0, received)[0].correlation_id
+
+
+def decode_response(received: Buffer, api: Api, version: int) -> Any:
+    """What a broker answered to a request of this API and version."""
+    _, position = decode(ResponseHeader, response_header_version(api, version), received)
+    return decode(api.response, version, received, position)[0]
+
+
+def _api(received: Buffer) -> Api | None:
+    """The API of a request, if it is one that is spoken here, in a version that is."""
+    if len(received) < _KEY_AND_VERSION.size:
+        return None
+    key, version = _KEY_AND_VERSION.unpack_from(received)
+    api = APIS.get(key)
+    return api if api is not None and api.has(version) else None

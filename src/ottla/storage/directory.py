@@ -1,0 +1,236 @@
+"""One of a broker's `log.dirs`: its lock, its name tag, its checkpoints and its logs.
+
+A log that cannot be opened, or whose disk fails it, is offline and harms no other. A fault of the
+directory itself takes all of its logs offline, and those of no other directory.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from ottla.errors import CorruptLog, StorageError
+from ottla.protocol.primitives import Uuid
+from ottla.seams.files import Files, Lock
+from ottla.storage import checkpoints
+from ottla.storage.checkpoints import MetaProperties, TopicPartition
+from ottla.storage.config import LogConfig
+from ottla.storage.file_pool import FilePool
+from ottla.storage.log import Log
+from ottla.storage.recovery import Recovery, open_log
+
+LOCK = ".lock"
+DELETE_SUFFIX = "-delete"
+
+ConfigOf = Callable[[TopicPartition], LogConfig]
+
+
+class DirectoryInUse(StorageError):
+    """Another process works on this directory."""
+
+
+class WrongCluster(StorageError):
+    """This directory belongs to another cluster or node."""
+
+
+@dataclass(slots=True)
+class LogDirectory:
+    """Opened by `open_directory`. Changes to start offsets and recovery points are its business:
+    a log has them made durable by `checkpoint`."""
+
+    files: Files
+    path: str
+    meta: MetaProperties
+    config_of: ConfigOf
+    _lock: Lock
+    _pool: FilePool
+    logs: dict[TopicPartition, Log] = field(default_factory=dict)
+    topic_ids: dict[TopicPartition, Uuid] = field(default_factory=dict)
+    # What could not be opened, and why.
+    unusable: dict[TopicPartition, Exception] = field(default_factory=dict)
+    recoveries: dict[TopicPartition, Recovery] = field(default_factory=dict)
+    offline: Exception | None = None
+    _recovery_points: dict[TopicPartition, int] = field(default_factory=dict)
+    _start_offsets: dict[TopicPartition, int] = field(default_factory=dict)
+
+    def partition_path(self, partition: TopicPartition) -> str:
+        return f"{self.path}/{partition}"
+
+    def load(self, *, is_clean: bool, now_ms: int) -> None:
+        """Opens every log that is there, one after another."""
+        self._recovery_points = checkpoints.read_offsets(
+            self.files, f"{self.path}/{checkpoints.RECOVERY_POINTS}"
+        )
+        self._start_offsets = checkpoints.read_offsets(
+            self.files, f"{self.path}/{checkpoints.LOG_START_OFFSETS}"
+        )
+        found = set()
+        for name in self.files.list(self.path):
+            partition = checkpoints.parse_directory_name(name)
+            if partition and self.files.is_dir(f"{self.path}/{name}"):
+                found.add(partition)
+                self._open(partition, is_clean=is_clean, now_ms=now_ms)
+        self._forget_points_except(found)
+        self.checkpoint()
+
+    def create(self, partition: TopicPartition, topic_id: Uuid, now_ms: int) -> Log:
+        """A new partition's empty log; its directory and its topic's id are durable on return."""
+        self._require_online()
+        path = self.partition_path(partition)
+        self.files.make_dir(path)
+        checkpoints.write_partition_metadata(self.files, path, topic_id)
+        self.files.sync_dir(self.path)
+        self._open(partition, is_clean=True, now_ms=now_ms)
+        if error := self.unusable.get(partition):
+            raise error
+        return self.logs[partition]
+
+    def delete(self, partition: TopicPartition, unique: str) -> str:
+        """Takes a partition away, durably; the path of what is left, for `purge`."""
+        self._require_online()
+        source = self.partition_path(partition)
+        target = f"{source}.{unique}{DELETE_SUFFIX}"
+        log = self.logs.pop(partition, None)
+        if log:
+            log.abandon()
+        self.unusable.pop(partition, None)
+        self.topic_ids.pop(partition, None)
+        self._pool.forget_below(source)
+        self.files.rename(source, target)
+        self.files.sync_dir(self.path)
+        # Else a later partition of this name would inherit this one's recovery point.
+        self._recovery_points.pop(partition, None)
+        self._start_offsets.pop(partition, None)
+        self.checkpoint()
+        return target
+
+    def purge(self, path: str) -> None:
+        """Removes what `delete` left."""
+        for name in self.files.list(path):
+            self.files.remove(f"{path}/{name}")
+        self.files.remove_dir(path)
+
+    def checkpoint(self) -> None:
+        """Makes every log's recovery point and start offset durable."""
+        for partition, log in self.logs.items():
+            if log.offline is None:
+                self._recovery_points[partition] = log.recovery_point
+                if log.start_offset > log.segments[0].base_offset:
+                    self._start_offsets[partition] = log.start_offset
+                else:
+                    self._start_offsets.pop(partition, None)
+        for name, offsets in (
+            # The start goes first: a recovery point never lies before it.
+            (checkpoints.LOG_START_OFFSETS, self._start_offsets),
+            (checkpoints.RECOVERY_POINTS, self._recovery_points),
+        ):
+            checkpoints.write_offsets(self.files, f"{self.path}/{name}", offsets)
+
+    def close(self, *, broker_epoch: int, now_ms: int) -> None:
+        """Flushes and closes all logs; the marker of a clean stop comes last, if all went well."""
+        if self.offline is None:
+            recovery_points = {}
+            for partition, log in self.logs.items():
+                try:
+                    log.close(now_ms)
+                except StorageError as error:
+                    self.unusable[partition] = error
+                else:
+                    recovery_points[partition] = log.end_offset
+            self._recovery_points |= recovery_points
+            self.checkpoint()
+            if not self.unusable:
+                checkpoints.write_clean_shutdown(self.files, self.path, broker_epoch)
+        self._lock.release()
+
+    def fail(self, error: Exception) -> None:
+        """The directory cannot be trusted: all of its logs go offline."""
+        self.offline = error
+        for log in self.logs.values():
+            log.abandon(error)
+
+    def _open(self, partition: TopicPartition, *, is_clean: bool, now_ms: int) -> None:
+        path = self.partition_path(partition)
+        try:
+            topic_id = checkpoints.read_partition_metadata(self.files, path)
+            opened = open_log(
+                self._pool,
+                path,
+                self.config_of(partition),
+                is_clean=is_clean,
+                recovery_point=self._recovery_points.get(partition, 0),
+                start_offset=self._start_offsets.get(partition, 0),
+                now_ms=now_ms,
+                checkpoint=self.checkpoint,
+            )
+        except (StorageError, OSError) as error:
+            self.unusable[partition] = error
+            return
+        self.logs[partition], self.recoveries[partition] = opened
+        if topic_id is not None:
+            self.topic_ids[partition] = topic_id
+
+    def _forget_points_except(self, found: set[TopicPartition]) -> None:
+        for offsets in (self._recovery_points, self._start_offsets):
+            for partition in offsets.keys() - found:
+                del offsets[partition]
+
+    def _require_online(self) -> None:
+        if self.offline is not None:
+            raise StorageError(f"{self.path} is offline: {self.offline}") from self.offline
+
+
+def open_directory(
+    files: Files,
+    path: str,
+    *,
+    cluster_id: str,
+    node_id: int,
+    directory_id: Uuid,
+    config_of: ConfigOf,
+    now_ms: int,
+    open_files_max: int = 512,
+) -> LogDirectory:
+    """Locks, checks and loads a log directory; stamps it if it is new.
+
+    DirectoryInUse, WrongCluster, CorruptLog or OSError if it cannot be used at all.
+    """
+    try:
+        lock = files.lock(f"{path}/{LOCK}")
+    except BlockingIOError:
+        raise DirectoryInUse(f"{path} is in use by another process") from None
+    try:
+        meta = _stamp(files, path, cluster_id, node_id, directory_id)
+        is_clean = checkpoints.read_clean_shutdown(files, path) is not None
+        checkpoints.remove_clean_shutdown(files, path)
+        pool = FilePool(files, open_files_max)
+        directory = LogDirectory(files, path, meta, config_of, lock, pool)
+        directory.load(is_clean=is_clean, now_ms=now_ms)
+    except BaseException:
+        lock.release()
+        raise
+    return directory
+
+
+def _stamp(
+    files: Files, path: str, cluster_id: str, node_id: int, directory_id: Uuid
+) -> MetaProperties:
+    meta = MetaProperties.read(files, path)
+    if meta is None:
+        if _holds_partitions(files, path):
+            raise CorruptLog(
+                f"{path}/{checkpoints.META_PROPERTIES}", 0, "missing, though partitions are here"
+            )
+        meta = MetaProperties(cluster_id, node_id, str(directory_id))
+        meta.write(files, path)
+    if (meta.cluster_id, meta.node_id) != (cluster_id, node_id):
+        raise WrongCluster(
+            f"{path} belongs to node {meta.node_id} of cluster {meta.cluster_id}, "
+            f"this is node {node_id} of cluster {cluster_id}"
+        )
+    return meta
+
+
+def _holds_partitions(files: Files, path: str) -> bool:
+    return any(
+        checkpoints.parse_directory_name(name) and files.is_dir(f"{path}/{name}")
+        for name in files.list(path)
+    )

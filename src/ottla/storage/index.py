@@ -1,0 +1,247 @@
+"""The sparse indexes beside a segment: offset to position, time to offset, aborted transactions.
+
+Entries are appended in order and have one size, so a look-up is a binary search by position and
+reads a few entries, however long the file is. New entries wait in memory until there are enough to
+write, or until the segment is flushed; look-ups see them at once.
+"""
+
+import contextlib
+import errno
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterator
+from struct import Struct
+
+from ottla.seams.files import File, write_all
+from ottla.storage.file_pool import FilePool
+from ottla.storage.producer_state import AbortedTransaction
+
+PENDING_BYTES_MAX = 4096
+CHUNK_BYTES = 64 << 10
+
+
+class EntryFile:
+    """Entries of one size, the last of them maybe still in memory. Made when first written."""
+
+    __slots__ = ("_entry", "_pending", "_pool", "path", "synced_bytes", "written_bytes")
+
+    def __init__(self, pool: FilePool, path: str, entry: Struct) -> None:
+        self._pool = pool
+        self._entry = entry
+        self._pending = bytearray()
+        self.path = path
+        try:
+            size = pool.files.size(path)
+        except FileNotFoundError:
+            size = 0
+        self.written_bytes = size - size % entry.size
+        # Known to be durable: nothing, for whoever opens a file cannot know.
+        self.synced_bytes = -1
+
+    def __len__(self) -> int:
+        return (self.written_bytes + len(self._pending)) // self._entry.size
+
+    @property
+    def size_bytes(self) -> int:
+        return self.written_bytes + len(self._pending)
+
+    def __getitem__(self, index: int) -> tuple[int, ...]:
+        position = index * self._entry.size
+        if position >= self.written_bytes:
+            return self._entry.unpack_from(self._pending, position - self.written_bytes)
+        found = self.file.read_at(position, self._entry.size)
+        if len(found) < self._entry.size:
+            raise OSError(errno.EIO, f"the file ends before entry {index}", self.path)
+        return self._entry.unpack(found)
+
+    def __iter__(self) -> Iterator[tuple[int, ...]]:
+        position = 0
+        chunk_bytes = CHUNK_BYTES - CHUNK_BYTES % self._entry.size
+        while position < self.written_bytes:
+            size = min(chunk_bytes, self.written_bytes - position)
+            yield from self._entry.iter_unpack(self.file.read_at(position, size))
+            position += size
+        yield from self._entry.iter_unpack(bytes(self._pending))
+
+    def append(self, *fields: int) -> None:
+        self._pending += self._entry.pack(*fields)
+        if len(self._pending) >= PENDING_BYTES_MAX:
+            # The batch behind this entry is already in the log. A disk that takes no entry now is
+            # asked again with the next one, and a flush does not succeed before it did.
+            with contextlib.suppress(OSError):
+                self.write()
+
+    def write(self) -> None:
+        """Writes what waits in memory; makes the file even if nothing does."""
+        try:
+            file = self._pool.get(self.path)
+        except FileNotFoundError:
+            file = self._pool.create(self.path)
+        if self._pending:
+            self.written_bytes += write_all(file, self.written_bytes, [self._pending])
+            self._pending.clear()
+
+    @property
+    def file(self) -> File:
+        return self._pool.get(self.path)
+
+    def truncate(self, count: int) -> None:
+        """Keeps the first `count` entries."""
+        size = count * self._entry.size
+        if size >= self.written_bytes:
+            del self._pending[size - self.written_bytes :]
+            return
+        self._pending.clear()
+        self.written_bytes = size
+        self.file.truncate(size)
+        self.synced_bytes = -1
+
+    def trim(self) -> None:
+        """Cuts what is no whole entry, and room that was set aside, from the end of the file."""
+        with contextlib.suppress(FileNotFoundError):
+            if self.file.size() != self.written_bytes:
+                self.file.truncate(self.written_bytes)
+                self.synced_bytes = -1
+
+    def _valid_count(self, is_valid: Callable[[tuple[int, ...], tuple[int, ...]], bool]) -> int:
+        """How many entries from the front are valid, each judged beside the one before it."""
+        count = 0
+        before: tuple[int, ...] = ()
+        for entry in self:
+            if not is_valid(entry, before):
+                break
+            before = entry
+            count += 1
+        return count
+
+
+class OffsetIndex(EntryFile):
+    """(last offset of a batch, position of that batch), offsets relative to the segment's base."""
+
+    ENTRY = Struct(">iI")
+    __slots__ = ("_base_offset",)
+
+    def __init__(self, pool: FilePool, path: str, base_offset: int) -> None:
+        super().__init__(pool, path, self.ENTRY)
+        self._base_offset = base_offset
+
+    def add(self, last_offset: int, position: int) -> None:
+        self.append(last_offset - self._base_offset, position)
+
+    def position_before(self, offset: int) -> int:
+        """Where to start looking for `offset`: the batch there does not lie beyond it."""
+        relative = offset - self._base_offset
+        found = bisect_right(range(len(self)), relative, key=lambda index: self[index][0])
+        return self[found - 1][1] if found else 0
+
+    def truncate_to(self, offset: int) -> None:
+        """Drops every entry at or beyond `offset`."""
+        relative = offset - self._base_offset
+        self.truncate(bisect_left(range(len(self)), relative, key=lambda index: self[index][0]))
+
+    def keep_valid(self, offset: int, size_bytes: int) -> None:
+        """Keeps the entries from the front that can be true of a log that ends there."""
+        relative_max = offset - self._base_offset
+
+        def is_valid(entry: tuple[int, ...], before: tuple[int, ...]) -> bool:
+            relative, position = entry
+            relative_before, position_before = before or (-1, 0)
+            return (
+                relative_before < relative < relative_max
+                and position_before < position < size_bytes
+            )
+
+        self.truncate(self._valid_count(is_valid))
+        self.trim()
+
+    def entries(self) -> Iterator[tuple[int, int]]:
+        for relative, position in self:
+            yield self._base_offset + relative, position
+
+
+class TimeIndex(EntryFile):
+    """(largest timestamp so far, last offset of the batch that has it), both ever growing."""
+
+    ENTRY = Struct(">qi")
+    __slots__ = ("_base_offset", "last")
+
+    def __init__(self, pool: FilePool, path: str, base_offset: int) -> None:
+        super().__init__(pool, path, self.ENTRY)
+        self._base_offset = base_offset
+        self.last = self._read_last()
+
+    def add(self, timestamp_ms: int, offset: int) -> None:
+        """Adds nothing unless the time grew."""
+        if timestamp_ms > self.last[0]:
+            self.append(timestamp_ms, offset - self._base_offset)
+            self.last = (timestamp_ms, offset)
+
+    def offset_before(self, timestamp_ms: int) -> int:
+        """Where to start looking for `timestamp_ms`: no batch before this offset reaches it."""
+        found = bisect_left(range(len(self)), timestamp_ms, key=lambda index: self[index][0])
+        return self._base_offset + self[found - 1][1] if found else self._base_offset
+
+    def truncate_to(self, offset: int) -> None:
+        """Drops every entry at or beyond `offset`."""
+        relative = offset - self._base_offset
+        self.truncate(bisect_left(range(len(self)), relative, key=lambda index: self[index][1]))
+        self.last = self._read_last()
+
+    def keep_valid(self, offset: int) -> None:
+        """Keeps the entries from the front that can be true of a log that ends there."""
+        relative_max = offset - self._base_offset
+
+        def is_valid(entry: tuple[int, ...], before: tuple[int, ...]) -> bool:
+            timestamp_ms, relative = entry
+            # Room that was set aside reads as zeros: no time index begins with the year 1970.
+            timestamp_before, relative_before = before or (0, 0)
+            return timestamp_ms > timestamp_before and relative_before <= relative < relative_max
+
+        self.truncate(self._valid_count(is_valid))
+        self.trim()
+        self.last = self._read_last()
+
+    def entries(self) -> Iterator[tuple[int, int]]:
+        for timestamp_ms, relative in self:
+            yield timestamp_ms, self._base_offset + relative
+
+    def _read_last(self) -> tuple[int, int]:
+        if not len(self):
+            return -1, self._base_offset
+        timestamp_ms, relative = self[len(self) - 1]
+        return timestamp_ms, self._base_offset + relative
+
+
+class TransactionIndex(EntryFile):
+    """The aborted transactions whose marker lies in this segment, in the order of the markers."""
+
+    VERSION = 0
+    ENTRY = Struct(">hqqqq")
+    __slots__ = ()
+
+    def __init__(self, pool: FilePool, path: str) -> None:
+        super().__init__(pool, path, self.ENTRY)
+
+    def add(self, entry: AbortedTransaction) -> None:
+        self.append(self.VERSION, *entry)
+
+    def entries(self) -> Iterator[AbortedTransaction]:
+        for _, *fields in self:
+            yield AbortedTransaction(*fields)
+
+    def truncate_to(self, offset: int) -> None:
+        """Drops every entry whose marker lies at or beyond `offset`."""
+        self.truncate(bisect_left(range(len(self)), offset, key=lambda index: self[index][3]))
+
+    def keep_valid(self, offset: int) -> None:
+        """Keeps the entries from the front that can be true of a log that ends there."""
+
+        def is_valid(entry: tuple[int, ...], before: tuple[int, ...]) -> bool:
+            version, _, first_offset, last_offset, _ = entry
+            return (
+                version == self.VERSION
+                and first_offset <= last_offset < offset
+                and (not before or before[3] < last_offset)
+            )
+
+        self.truncate(self._valid_count(is_valid))
+        self.trim()

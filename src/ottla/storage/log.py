@@ -1,0 +1,558 @@
+"""One partition's log: segments in a row, appended to at the end and trimmed at the start.
+
+A log has one owner and no event loop: every method runs to its end. The peer's faults are
+PeerErrors and change nothing. A full disk is an OSError and changes nothing either. After any other
+fault of the disk the log is offline: it raises LogOffline until it is opened anew.
+"""
+
+import errno
+from bisect import bisect_right
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import NamedTuple, NoReturn
+
+from ottla.errors import ErrorCode, LogOffline, PeerError, StorageError
+from ottla.protocol.batch import (
+    PREFIX_BYTES,
+    BatchHeader,
+    Marker,
+    prefix,
+    read_header,
+    read_marker,
+    records,
+)
+from ottla.seams.files import Buffer, replace_file
+from ottla.storage import epochs as epoch_file
+from ottla.storage import retention, snapshots
+from ottla.storage.config import LogConfig
+from ottla.storage.epochs import LeaderEpochs
+from ottla.storage.file_pool import FilePool
+from ottla.storage.file_slice import FileSlice
+from ottla.storage.producer_state import AbortedTransaction, ProducerStates
+from ottla.storage.scan import Placed
+from ottla.storage.segment import Segment, Unsynced
+from ottla.storage.tail import Found, Tail
+
+DELETED = ".deleted"
+# The disk is full, or we may not use more of it: nothing is broken.
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+class Appended(NamedTuple):
+    """Where a batch went; for a duplicate, where it went the first time, and its time then."""
+
+    first_offset: int
+    last_offset: int
+    duplicate_timestamp_ms: int | None = None
+
+
+class TimestampOffset(NamedTuple):
+    """A record by its time, and the leader epoch of its batch."""
+
+    timestamp_ms: int
+    offset: int
+    leader_epoch: int
+
+
+class OffsetOutOfRange(PeerError):
+    def __init__(self, offset: int, start_offset: int, end_offset: int) -> None:
+        super().__init__(
+            ErrorCode.OFFSET_OUT_OF_RANGE,
+            f"offset {offset} lies outside of [{start_offset}, {end_offset}]",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Flush:
+    """What must be made durable, in this order, before the recovery point may be `end_offset`.
+
+    `run` touches only open files, so it may be done in a thread.
+    """
+
+    end_offset: int
+    messages: int
+    unsynced: tuple[Unsynced, ...]
+    sync_names: Callable[[], None] | None
+
+    def run(self) -> None:
+        for item in self.unsynced:
+            item.file.sync()
+        if self.sync_names:
+            self.sync_names()
+
+
+@dataclass(slots=True, kw_only=True)
+class LogState:
+    """What opening a directory finds, and what a log then owns."""
+
+    segments: list[Segment]
+    epochs: LeaderEpochs
+    producers: ProducerStates
+    start_offset: int
+    end_offset: int
+    recovery_point: int
+
+
+class Log:
+    """See the module. Opened by `recovery.open_log`."""
+
+    def __init__(
+        self,
+        pool: FilePool,
+        directory: str,
+        config: LogConfig,
+        state: LogState,
+        *,
+        now_ms: int,
+        checkpoint: Callable[[], None],
+    ) -> None:
+        """`checkpoint` makes start offset and recovery point durable before it returns."""
+        self.directory = directory
+        self.config = config
+        self.epochs = state.epochs
+        self.producers = state.producers
+        self.start_offset = state.start_offset
+        self.end_offset = state.end_offset
+        self.recovery_point = state.recovery_point
+        self.messages_unflushed = 0
+        self.last_flush_ms = now_ms
+        self.offline: Exception | None = None
+        self._pool = pool
+        self._segments = state.segments
+        self._tail = Tail(config.tail_batches_max, state.end_offset)
+        self._active_since_ms = now_ms
+        self._names_are_synced = False
+        self._checkpoint = checkpoint
+
+    @property
+    def segments(self) -> tuple[Segment, ...]:
+        return tuple(self._segments)
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(segment.size_bytes for segment in self._segments)
+
+    # Appending
+
+    def append(
+        self, batch: Buffer, header: BatchHeader, *, leader_epoch: int, now_ms: int
+    ) -> Appended:
+        """Appends an admitted batch as the leader: gives it its offsets, stamps its epoch.
+
+        A batch that an idempotent producer sent before is not written again.
+        """
+        self._require_online()
+        duplicate = self.producers.check(header, from_client=True)
+        if duplicate:
+            return Appended(duplicate.first_offset, duplicate.last_offset, duplicate.timestamp)
+        return self._append_stamped(batch, header, None, leader_epoch, now_ms)
+
+    def append_marker(
+        self,
+        batch: Buffer,
+        header: BatchHeader,
+        *,
+        leader_epoch: int,
+        transaction_version: int,
+        now_ms: int,
+    ) -> Appended:
+        """Appends the control batch with which a coordinator ends a transaction."""
+        self._require_online()
+        marker = _marker_of(batch, header)
+        if marker is None:
+            raise PeerError(ErrorCode.INVALID_RECORD, "a transaction's end needs its marker")
+        self.producers.check_marker(header, marker, transaction_version=transaction_version)
+        return self._append_stamped(batch, header, marker, leader_epoch, now_ms)
+
+    def _append_stamped(
+        self,
+        batch: Buffer,
+        header: BatchHeader,
+        marker: Marker | None,
+        leader_epoch: int,
+        now_ms: int,
+    ) -> Appended:
+        stamped = header._replace(base_offset=self.end_offset, partition_leader_epoch=leader_epoch)
+        rest = memoryview(batch)[PREFIX_BYTES : header.size]
+        self._write(
+            [prefix(self.end_offset, header.length, leader_epoch), rest], stamped, marker, now_ms
+        )
+        return Appended(stamped.base_offset, stamped.last_offset)
+
+    def append_replicated(self, batches: Buffer, *, now_ms: int) -> None:
+        """Appends whole batches as the leader wrote them: a follower's way."""
+        self._require_online()
+        view = memoryview(batches)
+        position = 0
+        while position < len(view):
+            header = read_header(view, position)
+            if header.base_offset < self.end_offset:
+                raise PeerError(
+                    ErrorCode.OFFSET_OUT_OF_RANGE,
+                    f"offset {header.base_offset} was sent to a log that ends at {self.end_offset}",
+                )
+            batch = view[position : position + header.size]
+            self._write([batch], header, _marker_of(batch, header), now_ms)
+            position += header.size
+
+    def _write(
+        self, parts: list[Buffer], header: BatchHeader, marker: Marker | None, now_ms: int
+    ) -> None:
+        try:
+            if self._must_roll(header, now_ms):
+                self.roll(now_ms)
+            latest = self.epochs.latest
+            if latest is None or latest.epoch < header.partition_leader_epoch:
+                self.begin_epoch(header.partition_leader_epoch)
+            position = self._segments[-1].append(parts, header)
+        except (OSError, StorageError) as error:
+            self._give_up_unless_full(error)
+        # The batch is in the log: nothing from here on can fail.
+        self.end_offset = header.next_offset
+        self._tail.add(header.last_offset, position, header.size)
+        aborted = self.producers.replay(header, marker)
+        if aborted:
+            self._segments[-1].aborted.add(aborted)
+        self.messages_unflushed += header.count
+
+    def begin_epoch(self, epoch: int) -> None:
+        """From the end of the log on a new leader writes. Durable before its first batch is."""
+        if self.epochs.assign(epoch, self.end_offset):
+            self._write_epochs()
+
+    def _must_roll(self, header: BatchHeader, now_ms: int) -> bool:
+        active = self._segments[-1]
+        first_timestamp_ms = active.first_timestamp_ms
+        return retention.should_roll(
+            retention.RollState(
+                base_offset=active.base_offset,
+                size_bytes=active.size_bytes,
+                first_timestamp_ms=-1 if first_timestamp_ms is None else first_timestamp_ms,
+                created_ms=self._active_since_ms,
+                offset_index_entries=len(active.offsets),
+                time_index_entries=len(active.times),
+            ),
+            self._roll_rules(),
+            batch_bytes=header.size,
+            batch_last_offset=header.last_offset,
+            batch_max_timestamp_ms=header.max_timestamp,
+            now_ms=now_ms,
+        )
+
+    def _roll_rules(self) -> retention.RollRules:
+        return retention.RollRules(
+            segment_bytes=self.config.segment_bytes,
+            segment_ms=self.config.segment_ms,
+            index_bytes=self.config.segment_index_bytes,
+        )
+
+    def roll(self, now_ms: int) -> None:
+        """Closes the active segment and begins a new one at the end of the log."""
+        self._require_online()
+        if self._segments[-1].base_offset == self.end_offset:
+            return
+        self._segments[-1].seal()
+        snapshots.write_snapshot(self._pool.files, self.directory, self.end_offset, self.producers)
+        self._names_are_synced = False
+        self._segments.append(
+            Segment.create(self._pool, self.directory, self.end_offset, self.config)
+        )
+        self._tail.clear(self.end_offset)
+        self._active_since_ms = now_ms
+
+    # Reading
+
+    def read(
+        self, offset: int, *, bytes_max: int, end_offset: int | None = None
+    ) -> FileSlice | None:
+        """The batches from the one that holds `offset` on, up to `end_offset` (exclusive).
+
+        The first batch is whole even if it is larger than `bytes_max`; the last may be cut. None
+        if there is nothing yet. Nothing crosses from one segment to the next.
+        """
+        self._require_online()
+        if not self.start_offset <= offset <= self.end_offset:
+            raise OffsetOutOfRange(offset, self.start_offset, self.end_offset)
+        bound = self.end_offset if end_offset is None else min(end_offset, self.end_offset)
+        if offset >= bound:
+            return None
+        with self._disk_faults():
+            return self._slice(offset, bound, bytes_max)
+
+    def _slice(self, offset: int, bound: int, bytes_max: int) -> FileSlice | None:
+        for index in range(self._segment_index(offset), len(self._segments)):
+            segment = self._segments[index]
+            found = self._find(segment, offset)
+            if found is None:
+                continue  # compaction may leave nothing at the end of a segment
+            end_position = segment.size_bytes
+            if bound < self._end_of(index):
+                beyond = self._find(segment, bound)
+                end_position = beyond.position if beyond else end_position
+            slice_ = segment.slice(found, end_position, bytes_max)
+            return slice_ if slice_.size > 0 else None
+        return None
+
+    def offset_for_time(self, timestamp_ms: int) -> TimestampOffset | None:
+        """The first record, by offset, whose time is at least `timestamp_ms`."""
+        self._require_online()
+        with self._disk_faults():
+            for segment in self._segments:
+                if segment.largest_timestamp[0] >= timestamp_ms:
+                    found = self._first_in(segment, timestamp_ms)
+                    if found:
+                        return found
+        return None
+
+    def largest_timestamp(self) -> TimestampOffset | None:
+        """The record with the largest time; the first of them if there are several."""
+        self._require_online()
+        with self._disk_faults():
+            largest = max(self._segments, key=lambda segment: segment.largest_timestamp[0])
+            if largest.largest_timestamp[0] < 0:
+                return None
+            return self._first_in(largest, largest.largest_timestamp[0])
+
+    def _first_in(self, segment: Segment, timestamp_ms: int) -> TimestampOffset | None:
+        offset = max(self.start_offset, segment.base_offset)
+        while placed := segment.find_time(timestamp_ms, offset):
+            for record in records(segment.walk().batch(placed)):
+                if record.timestamp >= timestamp_ms and record.offset >= self.start_offset:
+                    epoch = placed.header.partition_leader_epoch
+                    return TimestampOffset(record.timestamp, record.offset, epoch)
+            offset = placed.header.next_offset
+        return None
+
+    def aborted_transactions(self, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
+        """The aborted transactions with a record in [start, end), by their first offsets."""
+        self._require_online()
+        with self._disk_faults():
+            found = [
+                entry
+                for segment in self._segments[self._segment_index(start_offset) :]
+                for entry in segment.aborted.entries()
+                if entry.last_offset >= start_offset and entry.first_offset < end_offset
+            ]
+        return sorted(found, key=lambda entry: entry.first_offset)
+
+    def _find(self, segment: Segment, offset: int) -> Found | None:
+        if segment is self._segments[-1]:
+            found = self._tail.find(offset)
+            if found:
+                return found
+        placed: Placed | None = segment.find(offset)
+        return Found(placed.position, placed.header.size) if placed else None
+
+    def _segment_index(self, offset: int) -> int:
+        found = bisect_right(self._segments, offset, key=lambda segment: segment.base_offset)
+        return max(found - 1, 0)
+
+    def _end_of(self, index: int) -> int:
+        if index + 1 < len(self._segments):
+            return self._segments[index + 1].base_offset
+        return self.end_offset
+
+    # Making durable
+
+    def flush_is_due(self, now_ms: int) -> bool:
+        return retention.flush_due(
+            self.messages_unflushed,
+            self.last_flush_ms,
+            now_ms,
+            self.config.flush_messages,
+            self.config.flush_ms,
+        )
+
+    def flush(self, now_ms: int) -> None:
+        """Everything appended so far is durable on return."""
+        flush = self.begin_flush()
+        try:
+            flush.run()
+        except OSError as error:
+            self.fail(error)
+        self.end_flush(flush, now_ms)
+
+    def begin_flush(self) -> Flush:
+        """What a flush must do. Its `run` may be called in a thread, then `end_flush` or `fail`."""
+        self._require_online()
+        files, directory = self._pool.files, self.directory
+        try:
+            unsynced = tuple(
+                item
+                for index, segment in enumerate(self._segments)
+                if self._end_of(index) >= self.recovery_point
+                for item in segment.unsynced()
+            )
+        except OSError as error:
+            self._give_up_unless_full(error)
+        sync_names = None if self._names_are_synced else lambda: files.sync_dir(directory)
+        self._names_are_synced = True
+        return Flush(self.end_offset, self.messages_unflushed, unsynced, sync_names)
+
+    def end_flush(self, flush: Flush, now_ms: int) -> None:
+        """The flush has run: what it covered is safe, and recovery need not look at it again."""
+        for item in flush.unsynced:
+            item.owner.synced_bytes = item.size_bytes
+        self.recovery_point = min(max(self.recovery_point, flush.end_offset), self.end_offset)
+        self.messages_unflushed -= flush.messages
+        self.last_flush_ms = now_ms
+
+    def close(self, now_ms: int) -> None:
+        """Leaves the directory as it should be found: flushed, sealed, with a snapshot."""
+        if self.offline is None:
+            with self._disk_faults():
+                self._segments[-1].seal()
+                snapshots.write_snapshot(
+                    self._pool.files, self.directory, self.end_offset, self.producers
+                )
+                self._names_are_synced = False
+            self.flush(now_ms)
+        self.abandon(self.offline)
+
+    # Shrinking
+
+    def truncate(self, offset: int) -> None:
+        """Drops what lies at or beyond `offset`, durably: it does not come back.
+
+        A batch that reaches across `offset` goes as a whole, so the log may end before it.
+        """
+        self._require_online()
+        if offset >= self.end_offset:
+            return
+        with self._disk_faults():
+            self.recovery_point = min(self.recovery_point, offset)
+            # A recovery point above the cut would vouch for what is appended there next.
+            self._checkpoint()
+            if offset < self._segments[0].base_offset:
+                self._restart_at(offset)
+            else:
+                self._cut(offset)
+            self.recovery_point = min(self.recovery_point, self.end_offset)
+            if self.epochs.truncate_end(self.end_offset):
+                self._write_epochs()
+            self.producers = snapshots.rebuild_producers(
+                self._pool.files,
+                self.directory,
+                self._segments,
+                self.start_offset,
+                self.end_offset,
+                trusted_offset=self.end_offset,
+            )
+            self._pool.files.sync_dir(self.directory)
+            if self.start_offset > self.end_offset:
+                self.start_offset = self.end_offset
+                self._checkpoint()
+        self._tail.clear(self.end_offset)
+        self.messages_unflushed = min(
+            self.messages_unflushed, self.end_offset - self.recovery_point
+        )
+
+    def _cut(self, offset: int) -> None:
+        while self._segments[-1].base_offset > offset:
+            self._segments.pop().remove()
+        segment = self._segments[-1]
+        placed = segment.find(offset)
+        if placed:
+            segment.truncate(placed.position, placed.header.base_offset)
+            segment.file.sync()
+            offset = min(offset, placed.header.base_offset)
+        self.end_offset = offset
+
+    def _restart_at(self, offset: int) -> None:
+        while self._segments:
+            self._segments.pop().remove()
+        self._segments.append(Segment.create(self._pool, self.directory, offset, self.config))
+        self.end_offset = offset
+
+    def advance_start(self, offset: int) -> None:
+        """Nothing before `offset` is served again, durably. Segments go by `drop_segments`."""
+        self._require_online()
+        if offset > self.end_offset:
+            raise OffsetOutOfRange(offset, self.start_offset, self.end_offset)
+        if offset <= self.start_offset:
+            return
+        with self._disk_faults():
+            self.start_offset = offset
+            self._checkpoint()
+            if self.epochs.truncate_start(offset):
+                self._write_epochs()
+            self.producers.truncate_start(offset)
+
+    def summaries(self) -> list[retention.SegmentSummary]:
+        """What retention decides by."""
+        return [
+            segment.summary(
+                end_offset=self._end_of(index), is_active=index + 1 == len(self._segments)
+            )
+            for index, segment in enumerate(self._segments)
+        ]
+
+    def drop_segments(self, count: int) -> list[str]:
+        """Takes the first `count` segments out of the log, never the active one.
+
+        Returns what to remove once readers have let go of it.
+        """
+        self._require_online()
+        if not 0 <= count < len(self._segments):
+            raise ValueError(f"{count} of {len(self._segments)} segments cannot be dropped")
+        if count == 0:
+            return []
+        # First nobody may look below; then it does not matter which renames survive a crash.
+        self.advance_start(max(self.start_offset, self._segments[count].base_offset))
+        with self._disk_faults():
+            dropped, self._segments = self._segments[:count], self._segments[count:]
+            files = self._pool.files
+            first = self._segments[0].base_offset
+            old = [
+                offset
+                for offset in snapshots.snapshot_offsets(files, self.directory)
+                if offset < first
+            ]
+            snapshots.remove_snapshots(files, self.directory, old)
+            renamed = [path for segment in dropped for path in segment.mark_deleted(DELETED)]
+        self._names_are_synced = False
+        return renamed
+
+    # Failing
+
+    def fail(self, error: Exception) -> NoReturn:
+        """The disk cannot be trusted: nothing is served until the log is opened anew."""
+        self.offline = error
+        raise LogOffline(f"{self.directory}: {error}") from error
+
+    def abandon(self, error: Exception | None = None) -> None:
+        """Serves nothing from now on, and leaves the files as they are."""
+        self.offline = error or LogOffline(f"{self.directory} is closed")
+        self._pool.forget_below(self.directory)
+
+    def _require_online(self) -> None:
+        if self.offline is not None:
+            raise LogOffline(f"{self.directory}: {self.offline}") from self.offline
+
+    def _give_up_unless_full(self, error: Exception) -> NoReturn:
+        if isinstance(error, OSError) and error.errno in FULL:
+            raise error
+        self.fail(error)
+
+    @contextmanager
+    def _disk_faults(self) -> Iterator[None]:
+        try:
+            yield
+        except (OSError, StorageError) as error:
+            self.fail(error)
+
+    def _write_epochs(self) -> None:
+        replace_file(
+            self._pool.files, f"{self.directory}/{epoch_file.FILE_NAME}", self.epochs.encode()
+        )
+
+
+def _marker_of(batch: Buffer, header: BatchHeader) -> Marker | None:
+    """The end of a transaction that a control batch holds; an emptied one holds none."""
+    if not header.is_control or header.count == 0:
+        return None
+    marker = read_marker(batch)
+    if marker is None:
+        raise PeerError(ErrorCode.INVALID_RECORD, "a control batch of a kind that is not known")
+    return marker

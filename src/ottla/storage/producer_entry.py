@@ -1,0 +1,151 @@
+"""What a log remembers of one producer, and what that producer may send next."""
+
+from typing import NamedTuple, Self
+
+from ottla.errors import ErrorCode, PeerError
+from ottla.protocol.batch import BatchHeader, Marker
+
+# A client keeps at most five requests under way, so it can repeat at most five.
+BATCHES_KEPT = 5
+SEQUENCE_MAX = 2**31 - 1
+NO_EPOCH = -1
+NO_SEQUENCE = -1
+NO_OFFSET = -1
+NO_TIMESTAMP = -1
+# From this transaction version on, a marker carries the epoch of the transaction plus one.
+EPOCH_BUMPED_SINCE = 2
+
+
+class BatchSpan(NamedTuple):
+    """The last record's sequence and offset, how many offsets come before it, the largest time."""
+
+    last_sequence: int
+    last_offset: int
+    offset_delta: int
+    timestamp_ms: int
+
+    @property
+    def first_offset(self) -> int:
+        return self.last_offset - self.offset_delta
+
+    @property
+    def first_sequence(self) -> int:
+        return (self.last_sequence - self.offset_delta) & SEQUENCE_MAX
+
+
+class ProducerEntry(NamedTuple):
+    """One producer: its epoch, its latest batches (newest last), its open transaction."""
+
+    producer_id: int
+    epoch: int = NO_EPOCH
+    batches: tuple[BatchSpan, ...] = ()
+    last_timestamp_ms: int = NO_TIMESTAMP
+    coordinator_epoch: int = NO_EPOCH
+    # -1 if no transaction is open.
+    transaction_first_offset: int = NO_OFFSET
+
+    @property
+    def has_open_transaction(self) -> bool:
+        return self.transaction_first_offset >= 0
+
+    @property
+    def last_sequence(self) -> int:
+        return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
+
+    # What it may send next
+
+    def repeated(self, header: BatchHeader) -> BatchSpan | None:
+        """The batch that this one repeats exactly, if it is among the latest of its epoch."""
+        if header.producer_epoch != self.epoch:
+            return None
+        last_sequence = header.last_sequence
+        for span in self.batches:
+            if span.last_sequence == last_sequence and span.first_sequence == header.base_sequence:
+                return span
+        return None
+
+    def check_epoch(self, header: BatchHeader) -> None:
+        if header.producer_epoch < self.epoch:
+            raise PeerError(
+                ErrorCode.INVALID_PRODUCER_EPOCH,
+                f"producer {self.producer_id}: epoch {header.producer_epoch} is over,"
+                f" epoch {self.epoch} has begun",
+            )
+
+    def check_sequence(self, header: BatchHeader) -> None:
+        """The next sequence of this epoch, or 0 in a new one; any if no epoch is known."""
+        if self.epoch == NO_EPOCH:
+            return
+        expected = 0
+        if header.producer_epoch == self.epoch:
+            expected = (self.last_sequence + 1) & SEQUENCE_MAX
+        if header.base_sequence != expected:
+            raise PeerError(
+                ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+                f"producer {self.producer_id}, epoch {header.producer_epoch}: sequence"
+                f" {header.base_sequence} came where {expected} was due",
+            )
+
+    def check_transaction(self, header: BatchHeader) -> None:
+        """Whoever has a transaction open writes in it, and nowhere else."""
+        if self.has_open_transaction and not header.is_transactional:
+            raise PeerError(
+                ErrorCode.INVALID_TXN_STATE,
+                f"producer {self.producer_id}: a batch outside of its open transaction",
+            )
+
+    def check_marker(self, header: BatchHeader, marker: Marker, transaction_version: int) -> None:
+        """A marker of a coordinator that is still in office, for a transaction not yet over.
+
+        Where markers bump the epoch, one of the present epoch is a late one, unless it only repeats
+        the marker that ended the last transaction.
+        """
+        self.check_epoch(header)
+        bumps_epoch = transaction_version >= EPOCH_BUMPED_SINCE
+        if bumps_epoch and header.producer_epoch == self.epoch and self.has_open_transaction:
+            raise PeerError(
+                ErrorCode.INVALID_PRODUCER_EPOCH,
+                f"producer {self.producer_id}: a marker of epoch {self.epoch} cannot end"
+                " a transaction of that same epoch",
+            )
+        if marker.coordinator_epoch < self.coordinator_epoch:
+            raise PeerError(
+                ErrorCode.TRANSACTION_COORDINATOR_FENCED,
+                f"producer {self.producer_id}: coordinator epoch {marker.coordinator_epoch} is"
+                f" over, epoch {self.coordinator_epoch} has begun",
+            )
+
+    # What it is once that stands in the log
+
+    def after_batch(self, header: BatchHeader) -> Self:
+        kept = self._batches_of(header.producer_epoch)[1 - BATCHES_KEPT :]
+        span = BatchSpan(
+            header.last_sequence, header.last_offset, header.last_offset_delta, header.max_timestamp
+        )
+        first_offset = self.transaction_first_offset
+        # The cleaner leaves an empty batch only of what was decided long ago.
+        if first_offset < 0 and header.is_transactional and header.count > 0:
+            first_offset = header.base_offset
+        return self._replace(
+            epoch=header.producer_epoch,
+            batches=(*kept, span),
+            last_timestamp_ms=header.max_timestamp,
+            transaction_first_offset=first_offset,
+        )
+
+    def after_marker(self, header: BatchHeader, marker: Marker) -> Self:
+        """Its transaction is over; sequences go on unless the marker began a new epoch."""
+        return self.after_control(header)._replace(
+            coordinator_epoch=marker.coordinator_epoch, transaction_first_offset=NO_OFFSET
+        )
+
+    def after_control(self, header: BatchHeader) -> Self:
+        """A control batch that ends nothing still tells the producer's epoch."""
+        return self._replace(
+            epoch=header.producer_epoch,
+            batches=self._batches_of(header.producer_epoch),
+            last_timestamp_ms=header.max_timestamp,
+        )
+
+    def _batches_of(self, epoch: int) -> tuple[BatchSpan, ...]:
+        return self.batches if epoch == self.epoch else ()

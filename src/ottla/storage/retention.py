@@ -1,0 +1,155 @@
+"""When a segment is closed, when it may go, and when it must be flushed: decisions, no I/O.
+
+Record timestamps decide, never a file's times: a copied or restored directory ages as the
+original would.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import takewhile
+from typing import NamedTuple
+
+NO_TIMESTAMP = -1
+# An index entry holds its offset relative to the segment's base in 31 bits.
+OFFSET_DELTA_MAX = 2**31 - 1
+OFFSET_INDEX_ENTRY_BYTES = 8
+TIME_INDEX_ENTRY_BYTES = 12
+
+
+class SegmentSummary(NamedTuple):
+    """What retention knows of a segment."""
+
+    base_offset: int
+    # The next segment's base offset; of the active segment the log's end.
+    end_offset: int
+    size_bytes: int
+    # -1 if no record has one.
+    largest_timestamp_ms: int
+    is_active: bool
+
+
+# --- rolling ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RollRules:
+    """Kafka's `segment.bytes`, `segment.ms` and `segment.index.bytes`."""
+
+    segment_bytes: int
+    segment_ms: int
+    index_bytes: int
+
+
+class RollState(NamedTuple):
+    """What rolling knows of the active segment."""
+
+    base_offset: int
+    size_bytes: int
+    # The largest timestamp of its first batch; -1 if that has none.
+    first_timestamp_ms: int
+    created_ms: int
+    offset_index_entries: int
+    time_index_entries: int
+
+
+def should_roll(
+    active: RollState,
+    rules: RollRules,
+    *,
+    batch_bytes: int,
+    batch_last_offset: int,
+    batch_max_timestamp_ms: int,
+    now_ms: int,
+) -> bool:
+    """Whether this batch begins a new segment instead of going to the active one.
+
+    An empty segment takes any batch whose offsets it can index.
+    """
+    if batch_last_offset - active.base_offset > OFFSET_DELTA_MAX:
+        return True
+    if active.size_bytes == 0:
+        return False
+    return (
+        active.size_bytes + batch_bytes > rules.segment_bytes
+        or _age_ms(active, batch_max_timestamp_ms, now_ms) > rules.segment_ms
+        or active.offset_index_entries >= rules.index_bytes // OFFSET_INDEX_ENTRY_BYTES
+        # The time index keeps a place for the entry that closes it.
+        or active.time_index_entries >= rules.index_bytes // TIME_INDEX_ENTRY_BYTES - 1
+    )
+
+
+def _age_ms(active: RollState, batch_max_timestamp_ms: int, now_ms: int) -> int:
+    """In the records' own time; in ours only if the first batch came without one."""
+    if active.first_timestamp_ms >= 0:
+        return batch_max_timestamp_ms - active.first_timestamp_ms
+    return now_ms - active.created_ms
+
+
+# --- deleting ---------------------------------------------------------------------------------
+
+
+def expired_by_time(
+    segments: Sequence[SegmentSummary], *, now_ms: int, retention_ms: int, high_watermark: int
+) -> int:
+    """How many segments, from the front, hold nothing younger than `retention_ms` (-1: for ever).
+
+    Records without a timestamp never grow old: only size and `DeleteRecords` remove them.
+    """
+    if retention_ms < 0:
+        return 0
+
+    def is_expired(segment: SegmentSummary) -> bool:
+        if segment.size_bytes == 0:
+            return True
+        largest_ms = segment.largest_timestamp_ms
+        return largest_ms >= 0 and now_ms - largest_ms > retention_ms
+
+    return _count_while(is_expired, _deletable(segments, high_watermark))
+
+
+def by_size(
+    segments: Sequence[SegmentSummary], *, retention_bytes: int, high_watermark: int
+) -> int:
+    """How many segments, from the front, can go with `retention_bytes` left (-1: no bound)."""
+    if retention_bytes < 0:
+        return 0
+    excess_bytes = sum(segment.size_bytes for segment in segments) - retention_bytes
+
+    def is_excess(segment: SegmentSummary) -> bool:
+        nonlocal excess_bytes
+        excess_bytes -= segment.size_bytes
+        return excess_bytes >= 0
+
+    return _count_while(is_excess, _deletable(segments, high_watermark))
+
+
+def below_start(segments: Sequence[SegmentSummary], *, log_start_offset: int) -> int:
+    """How many segments, from the front, hold nothing at or after the log's start."""
+    return _count_while(
+        lambda segment: not segment.is_active and segment.end_offset <= log_start_offset, segments
+    )
+
+
+def _deletable(segments: Sequence[SegmentSummary], high_watermark: int) -> Iterable[SegmentSummary]:
+    """The segments that may go at all: what is not replicated stays, so does the active one."""
+    return takewhile(
+        lambda segment: not segment.is_active and segment.end_offset <= high_watermark, segments
+    )
+
+
+def _count_while(
+    condition: Callable[[SegmentSummary], bool], segments: Iterable[SegmentSummary]
+) -> int:
+    return sum(1 for _ in takewhile(condition, segments))
+
+
+# --- flushing ---------------------------------------------------------------------------------
+
+
+def flush_due(
+    messages_unflushed: int, last_flush_ms: int, now_ms: int, flush_messages: int, flush_ms: int
+) -> bool:
+    """Whether an fsync is due, by Kafka's `flush.messages` and `flush.ms`."""
+    return messages_unflushed > 0 and (
+        messages_unflushed >= flush_messages or now_ms - last_flush_ms >= flush_ms
+    )

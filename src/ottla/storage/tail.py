@@ -1,0 +1,58 @@
+"""The recent batches of the active segment, all of them, in memory.
+
+Consumers that keep up read here: they are found without a system call, where the sparse index
+would cost a look-up and a scan.
+"""
+
+from array import array
+from bisect import bisect_left
+from typing import NamedTuple
+
+
+class Found(NamedTuple):
+    """Where a batch lies in its segment."""
+
+    position: int
+    size: int
+
+
+class Tail:
+    """Last offset and position of up to `batches_max` batches; the older half goes at a time."""
+
+    __slots__ = ("_batches_max", "_end_position", "_last_offsets", "_positions", "start_offset")
+
+    def __init__(self, batches_max: int, start_offset: int) -> None:
+        self._batches_max = batches_max
+        self._last_offsets = array("q")
+        self._positions = array("q")
+        self._end_position = 0
+        self.start_offset = start_offset
+
+    def __len__(self) -> int:
+        return len(self._last_offsets)
+
+    def add(self, last_offset: int, position: int, size: int) -> None:
+        self._last_offsets.append(last_offset)
+        self._positions.append(position)
+        self._end_position = position + size
+        if len(self._last_offsets) > self._batches_max:
+            dropped = len(self._last_offsets) // 2
+            self.start_offset = self._last_offsets[dropped - 1] + 1
+            del self._last_offsets[:dropped], self._positions[:dropped]
+
+    def find(self, offset: int) -> Found | None:
+        """The first batch that ends at or beyond `offset`; None: not known here."""
+        if offset < self.start_offset:
+            return None
+        index = bisect_left(self._last_offsets, offset)
+        if index == len(self._last_offsets):
+            return None
+        position = self._positions[index]
+        if index + 1 < len(self._positions):
+            return Found(position, self._positions[index + 1] - position)
+        return Found(position, self._end_position - position)
+
+    def clear(self, start_offset: int) -> None:
+        """Knows nothing before `start_offset`, and nothing yet behind it."""
+        self.start_offset = start_offset
+        del self._last_offsets[:], self._positions[:]

@@ -1,0 +1,81 @@
+"""How far a reader of committed records may go while transactions are open."""
+
+from bisect import bisect_left, insort
+from collections import deque
+from typing import NamedTuple, Self
+
+# Ended transactions whose marker may not be replicated yet; beyond it the oldest are merged.
+UNREPLICATED_MAX = 1024
+
+
+class EndedTransaction(NamedTuple):
+    """A transaction from its first record to its marker."""
+
+    first_offset: int
+    marker_offset: int
+
+
+class TransactionSpans:
+    """The transactions of one log that are open, or whose end may still be lost with the leader."""
+
+    __slots__ = ("_log_start_offset", "_open", "_unreplicated")
+
+    def __init__(self) -> None:
+        # First offsets, in order.
+        self._open: list[int] = []
+        # In the order of their markers.
+        self._unreplicated: deque[EndedTransaction] = deque()
+        self._log_start_offset = 0
+
+    def __len__(self) -> int:
+        """How many are open."""
+        return len(self._open)
+
+    def copy(self) -> Self:
+        copied = type(self)()
+        copied._open = self._open.copy()
+        copied._unreplicated = self._unreplicated.copy()
+        copied._log_start_offset = self._log_start_offset
+        return copied
+
+    @property
+    def first_open_offset(self) -> int | None:
+        """Where the earliest open transaction begins, as far as it is still in the log."""
+        return max(self._open[0], self._log_start_offset) if self._open else None
+
+    def begin(self, first_offset: int) -> None:
+        insort(self._open, first_offset)
+
+    def end(self, first_offset: int, marker_offset: int) -> int:
+        """Ends the transaction that began at `first_offset`; the last stable offset thereafter.
+
+        That is where the earliest transaction still open begins, or what follows the marker.
+        """
+        del self._open[bisect_left(self._open, first_offset)]
+        self._unreplicated.append(EndedTransaction(first_offset, marker_offset))
+        if len(self._unreplicated) > UNREPLICATED_MAX:
+            self._merge_oldest()
+        return self._open[0] if self._open else marker_offset + 1
+
+    def last_stable_offset(self, high_watermark: int) -> int:
+        """Where a reader of committed records must stop: exclusive, never past the watermark.
+
+        A transaction holds it back until its marker, too, is below the high watermark: a new
+        leader might not have the marker yet.
+        """
+        while self._unreplicated and self._unreplicated[0].marker_offset < high_watermark:
+            self._unreplicated.popleft()
+        held_back_by = [transaction.first_offset for transaction in self._unreplicated]
+        stable_offset = min([high_watermark, *self._open[:1], *held_back_by])
+        return max(stable_offset, min(self._log_start_offset, high_watermark))
+
+    def truncate_start(self, log_start_offset: int) -> None:
+        """The log now starts here. A transaction cut in two stays open for what is left of it."""
+        self._log_start_offset = max(self._log_start_offset, log_start_offset)
+
+    def _merge_oldest(self) -> None:
+        """Two become one that holds back at least as much: bounded, and readers stay safe."""
+        oldest = self._unreplicated.popleft()
+        second = self._unreplicated.popleft()
+        first_offset = min(oldest.first_offset, second.first_offset)
+        self._unreplicated.appendleft(EndedTransaction(first_offset, second.marker_offset))

@@ -1,0 +1,15 @@
+from types import ModuleType
+
+import pytest
+
+from tests.unit.native.modules import KINDS, load
+
+
+@pytest.fixture(params=KINDS)
+def scan(request: pytest.FixtureRequest) -> ModuleType:
+    return load("scan", request.param)
+
+
+@pytest.fixture(params=KINDS)
+def build(request: pytest.FixtureRequest) -> ModuleType:
+    return load("build", request.param)

@@ -1,0 +1,12 @@
+from pathlib import Path
+
+import pytest
+
+from tests.unit.native.modules import KINDS, load
+
+
+@pytest.mark.parametrize("name", ["scan", "build"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_kind_is_what_it_says(name: str, kind: str) -> None:
+    suffix = Path(str(load(name, kind).__file__)).suffix
+    assert (suffix == ".py") == (kind == "interpreted")
