@@ -51,6 +51,7 @@ def encode_rows(rows: Iterable[Row], base_offset: int, base_timestamp: int) -> E
     return Encoded(body, count, last_offset_delta, max_timestamp)
 
 
+# `exceptval` is a result that is seldom the right one: only behind it is an error looked for.
 @cython.cfunc
 @cython.exceptval(-2, check=True)
 def _put_record(

@@ -1,4 +1,4 @@
-"""Reads bytes that others wrote: the records of a batch, and the batches of a log.
+"""Reads the records of a batch that others wrote.
 
 A record (magic 2) is its length, then attributes, timestamp delta, offset delta, key, value and
 headers; lengths and deltas are zigzag varints, and a length of -1 is null.
@@ -9,22 +9,16 @@ could have meant raise ValueError, which names the byte.
 
 from __future__ import annotations
 
-from array import array
-from typing import NamedTuple
-
 import cython
 
 Buffer = bytes | bytearray | memoryview
 
 # Attributes, two deltas, two lengths and a count, of one byte each.
 _RECORD_LENGTH_MIN = cython.declare(cython.Py_ssize_t, 6)
-# With room for the last offset delta, which has 31 bits.
-_BASE_OFFSET_MAX = cython.declare(cython.longlong, 0x7FFFFFFF7FFFFFFF)
-# The header of a batch, up to its records.
-_HEADER_BYTES = cython.declare(cython.Py_ssize_t, 61)
 _INT64_MAX = cython.declare(cython.longlong, 0x7FFFFFFFFFFFFFFF)
 
 
+# `exceptval` is a result that is seldom the right one: only behind it is an error looked for.
 @cython.final
 @cython.cclass
 class _Reader:
@@ -230,105 +224,3 @@ def _read_headers(body: bytes, reader: _Reader) -> tuple[Header, ...]:
         name: bytes = body[reader.position - length : reader.position]
         headers.append((name.decode("utf-8", "surrogateescape"), _slice(body, reader)))
     return tuple(headers)
-
-
-# Why a walk stopped, where more bytes might carry it on.
-CUT_SHORT = "the batch goes on past the end"
-
-
-class Walk(NamedTuple):
-    """The batches of a stretch of a log, a column each, and where and why the walk stopped.
-
-    `reason` is empty where the last batch ended exactly at the end.
-    """
-
-    positions: array[int]
-    sizes: array[int]
-    base_offsets: array[int]
-    last_offsets: array[int]
-    leader_epochs: array[int]
-    max_timestamps: array[int]
-    producer_ids: array[int]
-    stop: int
-    reason: str
-
-
-@cython.final
-@cython.cclass
-class _Headers:
-    """A position that moves over batches from header to header."""
-
-    view: cython.const[cython.uchar][::1]
-    position: cython.Py_ssize_t
-    end: cython.Py_ssize_t
-    next_offset: cython.longlong
-
-    def __init__(self, buffer: Buffer, position: int, end: int, next_offset: int) -> None:
-        self.view = buffer
-        self.position = position
-        self.end = end
-        self.next_offset = next_offset
-
-    @cython.cfunc
-    def step(self, table: array[int]) -> str:
-        """Add the batch here to `table` and step over it; what is wrong with it, if it is not."""
-        at: cython.Py_ssize_t = self.position
-        left: cython.longlong = self.end - at
-        if left < _HEADER_BYTES:
-            return CUT_SHORT
-        magic: cython.int = self.view[at + 16]
-        if magic != 2:
-            return f"magic {magic}"
-        # The length field counts neither the base offset nor itself.
-        size: cython.longlong = self.int32(at + 8) + 12
-        if size < _HEADER_BYTES:
-            return f"a batch of {size} bytes"
-        if size > left:
-            return CUT_SHORT
-        base_offset: cython.longlong = self.int64(at)
-        if base_offset < self.next_offset or base_offset > _BASE_OFFSET_MAX:
-            return f"base offset {base_offset} where {self.next_offset} or more must come"
-        delta: cython.longlong = self.int32(at + 23)
-        if delta < 0:
-            return f"last offset delta {delta}"
-        last_offset: cython.longlong = base_offset + delta
-        epoch: cython.longlong = self.int32(at + 12)
-        max_timestamp: cython.longlong = self.int64(at + 35)
-        producer_id: cython.longlong = self.int64(at + 43)
-        table.extend((at, size, base_offset, last_offset, epoch, max_timestamp, producer_id))
-        self.next_offset = last_offset + 1
-        self.position = at + size
-        return ""
-
-    @cython.cfunc
-    @cython.exceptval(-2, check=True)
-    def int64(self, at: cython.Py_ssize_t) -> cython.longlong:
-        # In steps of 16 bits: Cython makes a Python object of a literal that has more than 32.
-        low: cython.longlong = self.view[at + 6] << 8 | self.view[at + 7]
-        middle: cython.longlong = self.view[at + 4] << 8 | self.view[at + 5]
-        return (self.int32(at) * 0x10000 + middle) * 0x10000 + low
-
-    @cython.cfunc
-    @cython.exceptval(-2, check=True)
-    def int32(self, at: cython.Py_ssize_t) -> cython.longlong:
-        low: cython.longlong = self.view[at + 2] << 8 | self.view[at + 3]
-        high: cython.longlong = self.view[at] << 8 | self.view[at + 1]
-        if high >= 0x8000:
-            high -= 0x10000
-        return high * 0x10000 + low
-
-
-def walk_batches(buffer: Buffer, position: int, end: int, next_offset: int = 0) -> Walk:
-    """Walk from header to header between `position` and `end`; nothing but headers is read.
-
-    A batch has magic 2, lies before `end`, and begins at `next_offset` or later and behind the
-    last offset of the one before: the walk stops at the first that does not.
-    """
-    if not 0 <= position <= end <= len(buffer):
-        raise ValueError(f"bytes {position} to {end} of {len(buffer)}")
-    headers: _Headers = _Headers(buffer, position, end, next_offset)
-    table = array("q")
-    reason = ""
-    while headers.position < headers.end and not reason:
-        reason = headers.step(table)
-    return Walk._make([*(table[column::7] for column in range(7)), headers.position, reason])

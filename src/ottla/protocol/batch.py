@@ -29,14 +29,14 @@ import crc32c
 from ottla.errors import ErrorCode, PeerError
 from ottla.native import build as native_build
 from ottla.native import scan as native_scan
-from ottla.protocol.compression import Codec, compress, decompress
-
-Buffer = bytes | bytearray | memoryview
+from ottla.protocol.compression import Buffer, Codec, compress, decompress
 
 HEADER_BYTES = 61
 # Base offset, length, leader epoch: what a leader may change without renewing the CRC.
 PREFIX_BYTES = 16
 MAGIC = 2
+# The checksum covers everything from here on.
+CRC_START = 21
 # What one batch may unfold to, unless the reader says otherwise.
 DECOMPRESSED_BYTES_MAX = 128 * 1024 * 1024
 
@@ -52,7 +52,6 @@ _TIMESTAMP = Struct(">q")
 _UNCOUNTED_BYTES = 12
 _LEADER_EPOCH_AT = 12
 _CRC_AT = 17
-_CRC_STARTS_AT = 21
 _ATTRIBUTES_AT = 21
 _MAX_TIMESTAMP_AT = 35
 
@@ -177,7 +176,7 @@ def stamp_log_append_time(
 def crc_of(buffer: Buffer, position: int, size: int) -> int:
     """The CRC-32C of the batch of `size` bytes at `position`: attributes to end."""
     with memoryview(buffer) as view:
-        return crc32c.crc32c(view[position + _CRC_STARTS_AT : position + size])
+        return crc32c.crc32c(view[position + CRC_START : position + size])
 
 
 def crc_is_valid(buffer: Buffer, header: BatchHeader, position: int = 0) -> bool:
@@ -199,7 +198,7 @@ class Record(NamedTuple):
 
 def plain_records(
     buffer: Buffer, position: int = 0, *, decompressed_bytes_max: int = DECOMPRESSED_BYTES_MAX
-) -> bytes | bytearray | memoryview:
+) -> Buffer:
     """The records section of the batch at `position`, decompressed; a view where it was plain.
 
     Raises `CorruptBatch` or the errors of `compression.decompress`; the CRC is not looked at.
@@ -288,30 +287,30 @@ def build(
         last_offset_delta = encoded.last_offset_delta
     elif last_offset_delta < encoded.last_offset_delta:
         raise ValueError(f"a record lies behind the last offset delta, {last_offset_delta}")
-    body = encoded.body if codec == Codec.NONE else compress(codec, encoded.body)
-    batch = bytearray(HEADER_BYTES)
-    batch += body
-    _HEADER.pack_into(
-        batch,
-        0,
-        base_offset,
-        len(batch) - _UNCOUNTED_BYTES,
-        leader_epoch,
-        MAGIC,
-        0,
-        codec
-        | (_LOG_APPEND_TIME if log_append_time_ms is not None else 0)
-        | (_TRANSACTIONAL if transactional else 0)
-        | (_CONTROL if control else 0)
-        | (_DELETE_HORIZON if delete_horizon_ms is not None else 0),
-        last_offset_delta,
-        base_timestamp,
-        encoded.max_timestamp if log_append_time_ms is None else log_append_time_ms,
-        producer_id,
-        producer_epoch,
-        base_sequence,
-        encoded.row_count,
+    flags = (
+        (_LOG_APPEND_TIME, log_append_time_ms is not None),
+        (_TRANSACTIONAL, transactional),
+        (_CONTROL, control),
+        (_DELETE_HORIZON, delete_horizon_ms is not None),
     )
+    batch = bytearray(HEADER_BYTES)
+    batch += encoded.body if codec == Codec.NONE else compress(codec, encoded.body)
+    header = BatchHeader(
+        base_offset=base_offset,
+        length=len(batch) - _UNCOUNTED_BYTES,
+        partition_leader_epoch=leader_epoch,
+        magic=MAGIC,
+        crc=0,
+        attributes=codec | sum(flag for flag, is_set in flags if is_set),
+        last_offset_delta=last_offset_delta,
+        base_timestamp=base_timestamp,
+        max_timestamp=encoded.max_timestamp if log_append_time_ms is None else log_append_time_ms,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        base_sequence=base_sequence,
+        count=encoded.row_count,
+    )
+    _HEADER.pack_into(batch, 0, *header)
     _CRC.pack_into(batch, _CRC_AT, crc_of(batch, 0, len(batch)))
     return batch
 

@@ -1,6 +1,5 @@
 import json
 from pathlib import Path
-from struct import pack
 from types import ModuleType
 
 import pytest
@@ -128,68 +127,3 @@ def test_a_count_beyond_the_bytes_costs_nothing(scan: ModuleType) -> None:
         scan.first_keyless(EMPTY, 2**31 - 1)
     with pytest.raises(ValueError, match="byte 7"):
         scan.read_rows(EMPTY, 0, 2**31 - 1, 0, 0, False)
-
-
-def batch(base_offset: int, *, length: int = 60, magic: int = 2, last_delta: int = 4) -> bytes:
-    """A batch with a header that a walk can follow, and zeros for records."""
-    header = pack(
-        ">qiibIhiqqqhii", base_offset, length, 3, magic, 0, 0, last_delta, 0, 99, -1, -1, -1, 5
-    )
-    return header + bytes(12 + length - len(header))
-
-
-def test_a_walk_lists_batches_in_columns(scan: ModuleType) -> None:
-    log = batch(0) + batch(5, length=100) + batch(30, last_delta=0)
-    walk = scan.walk_batches(log, 0, len(log))
-    assert list(walk.positions) == [0, 72, 184]
-    assert list(walk.sizes) == [72, 112, 72]
-    assert list(walk.base_offsets) == [0, 5, 30]
-    assert list(walk.last_offsets) == [4, 9, 30]
-    assert list(walk.leader_epochs) == [3, 3, 3]
-    assert list(walk.max_timestamps) == [99, 99, 99]
-    assert list(walk.producer_ids) == [-1, -1, -1]
-    assert (walk.stop, walk.reason) == (len(log), "")
-
-
-def test_a_walk_keeps_to_its_bounds(scan: ModuleType) -> None:
-    log = memoryview(b"junk" + batch(0) + batch(5) + b"junk")
-    walk = scan.walk_batches(log, 4, len(log) - 4)
-    assert (list(walk.positions), walk.stop, walk.reason) == ([4, 76], 148, "")
-    with pytest.raises(ValueError, match="bytes 0 to 153 of 152"):
-        scan.walk_batches(log, 0, 153)
-    with pytest.raises(ValueError, match="bytes -1 to 152 of 152"):
-        scan.walk_batches(log, -1, 152)
-
-
-def test_a_walk_over_nothing_ends_at_once(scan: ModuleType) -> None:
-    walk = scan.walk_batches(b"", 0, 0)
-    assert (list(walk.positions), walk.stop, walk.reason) == ([], 0, "")
-
-
-@pytest.mark.parametrize(
-    ("torn", "reason"),
-    [
-        (batch(5)[:60], "the batch goes on past the end"),
-        (batch(5)[:-1], "the batch goes on past the end"),
-        (batch(5, magic=1), "magic 1"),
-        (bytes(100), "magic 0"),
-        (batch(5, length=49), ""),
-        (pack(">qiib", 5, 48, 0, 2) + bytes(50), "a batch of 60 bytes"),
-        (pack(">qiib", 5, -1, 0, 2) + bytes(50), "a batch of 11 bytes"),
-        (batch(4), "base offset 4 where 5 or more must come"),
-        (batch(INT64_MAX), f"base offset {INT64_MAX} where 5 or more must come"),
-        (batch(5, last_delta=-1), "last offset delta -1"),
-    ],
-)
-def test_a_walk_says_where_and_why_it_stopped(scan: ModuleType, torn: bytes, reason: str) -> None:
-    log = batch(0) + torn
-    walk = scan.walk_batches(log, 0, len(log))
-    assert walk.reason == reason
-    assert walk.stop == (72 if reason else len(log))
-    assert len(walk.positions) == (1 if reason else 2)
-
-
-def test_a_walk_goes_on_from_the_offset_it_is_given(scan: ModuleType) -> None:
-    log = batch(5)
-    assert scan.walk_batches(log, 0, len(log), 5).reason == ""
-    assert scan.walk_batches(log, 0, len(log), 6).reason != ""
