@@ -6,6 +6,7 @@ the messages declared with them. All integers are big-endian.
 
 import base64
 from collections.abc import Sized
+from enum import Enum
 from typing import Annotated, NamedTuple, Self
 
 from ottla.errors import ErrorCode, PeerError
@@ -31,8 +32,12 @@ class Fixed(NamedTuple):
     size: int
 
 
-class RecordBatches(NamedTuple):
-    """Record batches: never looked into and never copied, in either direction."""
+class Span(Enum):
+    """A length, and that many bytes."""
+
+    TEXT = "UTF-8"
+    BLOB = "bytes that are copied"
+    RECORDS = "record batches: never looked into and never copied, in either direction"
 
 
 i8 = Annotated[int, Fixed("b", 1)]
@@ -44,9 +49,9 @@ u32 = Annotated[int, Fixed("I", 4)]
 f64 = Annotated[float, Fixed("d", 8)]
 
 # Batches in memory. Decoded they are a memoryview of the frame.
-Records = Annotated[Buffer, RecordBatches()]
+Records = Annotated[Buffer, Span.RECORDS]
 # Batches that may as well lie in a file. Decoded they too are a memoryview of the frame.
-StoredRecords = Annotated[Part, RecordBatches()]
+StoredRecords = Annotated[Part, Span.RECORDS]
 
 
 class Uuid(bytes):

@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 
 from ottla.errors import ErrorCode
 from ottla.protocol.codec.declare import schema_of
-from ottla.protocol.codec.layout import Blob, Slot, Text, layout_of
+from ottla.protocol.codec.layout import Slot, layout_of
+from ottla.protocol.primitives import Fixed, Span
 
 
 class Refusal(NamedTuple):
@@ -20,7 +21,7 @@ class Refusal(NamedTuple):
 
 
 def refuse_at_the_top(response: type[Any], refusal: Refusal) -> Any:
-    """A response with its error code set and the rest at its default, null or empty."""
+    """A response with its error code set and the rest at its default, null, zero or empty."""
     fields = schema_of(response).fields
     given: dict[str, Any] = {"error_code": refusal.code}
     if "error_message" in fields:
@@ -35,9 +36,11 @@ def _nothing(slot: Slot) -> Any:
     if slot.is_nullable:
         return None
     match slot.kind:
-        case Text():
+        case Span.TEXT:
             return ""
-        case Blob():
+        case Span.BLOB:
             return b""
+        case Fixed():
+            return 0
         case _:
             return ()

@@ -294,6 +294,18 @@ def test_a_value_that_does_not_fit_names_its_field(changes: dict[str, object], f
         assert refused.value.field == field
 
 
+def test_a_value_that_does_not_fit_is_told_from_its_neighbours() -> None:
+    """The presence of a struct, its fields, its tags and what follows are written together."""
+    for changes, field in (
+        ({"next_hint": Hint(epoch=2**31)}, "next_hint.epoch"),
+        ({"topic_id": "no bytes"}, "topic_id"),
+    ):
+        given = {"records": None, "stored": b"", "next_hint": Hint(), **changes}
+        with pytest.raises(EncodeError) as refused:
+            encode(TreeResponse(**given), 3)  # type: ignore[arg-type]
+        assert refused.value.field == field
+
+
 @pytest.mark.parametrize("version", [1, 2])
 def test_a_count_that_cannot_be_true_allocates_nothing(version: int) -> None:
     count = b"\x7f\xff\xff\xff" if version < 2 else b"\xff\xff\xff\xff\x0f"

@@ -17,6 +17,8 @@ from ottla.protocol.headers import (
 from ottla.protocol.messages import APIS, Api
 from ottla.protocol.primitives import Fixed, Span, Uuid
 
+# Small enough to be cut at every byte.
+SMALL_BYTES_MAX = 600
 WIRE = pathlib.Path(__file__).parents[2] / "vectors" / "wire"
 
 
@@ -64,14 +66,18 @@ def recorded() -> tuple[Recorded, ...]:
 
 @functools.cache
 def one_of_each() -> tuple[Recorded, ...]:
-    """For each message and version a frame that says much in few bytes."""
+    """For each message and version the largest small frame, or the smallest large one."""
     chosen: dict[str, Recorded] = {}
     for candidate in recorded():
-        best = chosen.get(candidate.name)
-        size = len(candidate.frame)
-        if best is None or len(best.frame) < size <= 600 or size < len(best.frame) > 600:
-            chosen[candidate.name] = candidate
+        best = chosen.setdefault(candidate.name, candidate)
+        chosen[candidate.name] = max(best, candidate, key=_telling)
     return tuple(chosen.values())
+
+
+def _telling(vector: Recorded) -> tuple[bool, int]:
+    size = len(vector.frame)
+    is_small = size <= SMALL_BYTES_MAX
+    return is_small, size if is_small else -size
 
 
 def _recorded(pair: dict[str, Any], api: Api, side: str, version: int) -> Recorded:

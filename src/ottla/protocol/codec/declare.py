@@ -6,7 +6,6 @@ version can say null; a tagged struct is None where the tag is absent.
 
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, TypeVar, dataclass_transform
 
 T = TypeVar("T")
@@ -81,8 +80,7 @@ def always_legacy() -> Any:
     return Field(always_legacy=True)
 
 
-@dataclass(frozen=True, slots=True)
-class Schema:
+class Schema(NamedTuple):
     """One declared class: its fields in wire order, and, if it is a message, its versions."""
 
     declared: type[Any]
@@ -161,9 +159,6 @@ def _declare(
 ) -> type[T]:
     """The class again, with slots and the methods of a value."""
     fields = {name: _field(declared, name) for name in declared.__annotations__}
-    for name, field in fields.items():
-        if field.is_required and not _is_in_all(field, versions):
-            raise TypeError(f"{declared.__name__}.{name} needs a default: not all versions have it")
     kept = {
         name: value
         for name, value in declared.__dict__.items()
@@ -188,11 +183,6 @@ def _field(declared: type[Any], name: str) -> Field:
     return given if isinstance(given, Field) else Field(default=given)
 
 
-def _is_in_all(field: Field, versions: tuple[int, int] | None) -> bool:
-    first, last = versions or (FIRST_VERSION, LAST_VERSION)
-    return field.since <= first and field.until >= last
-
-
 def _initializer(fields: dict[str, Field]) -> Callable[..., None]:
     """An `__init__` of plain assignments, with named arguments only.
 
@@ -212,7 +202,7 @@ def _initializer(fields: dict[str, Field]) -> Callable[..., None]:
     return initializer
 
 
-def _equal(self: Any, other: Any) -> bool:
+def _equal(self: Any, other: Any) -> Any:
     if type(other) is not type(self):
         return NotImplemented
     return all(getattr(self, name) == getattr(other, name) for name in type(self).__slots__)

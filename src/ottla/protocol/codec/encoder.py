@@ -9,7 +9,7 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
-from ottla.protocol.codec.layout import Blob, Kind, Layout, Many, Nested, Slot, Text
+from ottla.protocol.codec.layout import Kind, Layout, Many, Nested, Slot
 from ottla.protocol.codec.source import Failure, Piece, Source
 from ottla.protocol.primitives import (
     SHORT_VARINTS,
@@ -17,7 +17,7 @@ from ottla.protocol.primitives import (
     EncodeError,
     Fixed,
     Part,
-    RecordBatches,
+    Span,
     encode_unsigned_varint,
 )
 
@@ -60,7 +60,9 @@ def _culprit(failure: Failure) -> Piece:
     """Which of the values packed together does not fit its code."""
     for piece in failure.pieces:
         variable, _, attribute = piece.value.partition(".")
-        value = failure.variables.get(variable)
+        if variable not in failure.variables:
+            continue  # a constant
+        value = failure.variables[variable]
         try:
             struct.pack(">" + piece.code, getattr(value, attribute) if attribute else value)
         except _UNFIT:
@@ -129,12 +131,12 @@ class _EncoderSource:
 
     def _value(self, kind: Kind, slot: Slot, variable: str, path: str) -> None:
         match kind:
-            case Text():
+            case Span.TEXT:
                 self._text(slot, variable, path)
-            case Blob():
+            case Span.BLOB:
                 self._length(slot, self._measure(variable, path), path, "i")
                 self.source.add(f"{self._out}.append({variable})")
-            case RecordBatches():
+            case Span.RECORDS:
                 self._records(slot, variable, path)
             case Nested(layout=layout):
                 self._struct(layout, variable, path + ".")
@@ -147,12 +149,10 @@ class _EncoderSource:
     def _append(self, pieces: list[Piece]) -> None:
         """Writes some values by one call."""
         codes = "".join(piece.code for piece in pieces)
-        values = ", ".join(piece.value for piece in pieces if piece.value)
-        if not pieces:
-            return
         if codes == "x":
             self.source.add(f"{self._out}.append(b'\\0')")
-        else:
+        elif codes:
+            values = ", ".join(piece.value for piece in pieces if piece.value)
             pack = self.source.struct_method("pack", codes)
             self.source.add(f"{self._out}.append({pack}({values}))", *pieces)
 
@@ -251,7 +251,7 @@ def _null(slot: Slot, path: str) -> Piece:
         return Piece(path, "b", value="absent")
     if slot.has_varint_length:
         return Piece(path, "x")
-    return Piece(path, "h" if isinstance(slot.kind, Text) else "i", value="absent")
+    return Piece(path, "h" if slot.kind is Span.TEXT else "i", value="absent")
 
 
 @functools.cache

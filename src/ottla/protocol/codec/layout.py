@@ -5,45 +5,31 @@ Everything that depends on the version alone is decided here, so that the compil
 
 import types
 import typing
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from ottla.protocol.codec.declare import Field, Schema, is_declared, schema_of
-from ottla.protocol.primitives import Fixed, RecordBatches, Uuid
+from ottla.protocol.primitives import Fixed, Span, Uuid
 
 
-@dataclass(frozen=True, slots=True)
-class Text:
-    """A string in UTF-8, after its length."""
-
-
-@dataclass(frozen=True, slots=True)
-class Blob:
-    """Bytes after their length."""
-
-
-@dataclass(frozen=True, slots=True)
-class Nested:
+class Nested(NamedTuple):
     """A struct, field by field; a nullable one after a byte that says whether it is there."""
 
     layout: "Layout"
 
 
-@dataclass(frozen=True, slots=True)
-class Many:
+class Many(NamedTuple):
     """Elements after their count."""
 
     element: "Kind"
 
 
-Kind = Fixed | Text | Blob | RecordBatches | Nested | Many
+Kind = Fixed | Span | Nested | Many
 
 BOOL = Fixed("?", 1)
 UUID = Fixed("16s", 16)
 
 
-@dataclass(frozen=True, slots=True)
-class Slot:
+class Slot(NamedTuple):
     """A field in one version."""
 
     name: str
@@ -56,8 +42,7 @@ class Slot:
     tag: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
+class Layout(NamedTuple):
     """A message or struct in one version."""
 
     declared: type[Any]
@@ -105,7 +90,7 @@ def size_min(kind: Kind, *, has_varint_length: bool) -> int:
             return size
         case Nested(layout=layout):
             return layout.size_min
-        case Text():
+        case Span.TEXT:
             return 1 if has_varint_length else 2
         case _:
             return 1 if has_varint_length else 4
@@ -151,7 +136,7 @@ def _kind(hint: Any, version: int, is_flexible: bool) -> Kind:
     if typing.get_origin(hint) is tuple:
         return Many(_element(typing.get_args(hint)[0], version, is_flexible))
     if hasattr(hint, "__metadata__"):
-        kind: Fixed | RecordBatches = hint.__metadata__[0]
+        kind: Fixed | Span = hint.__metadata__[0]
         return kind
     return _PLAIN_KINDS[hint]
 
@@ -172,7 +157,7 @@ def _slot_size_min(slot: Slot) -> int:
 
 def _has_records(kind: Kind) -> bool:
     match kind:
-        case RecordBatches():
+        case Span.RECORDS:
             return True
         case Nested(layout=layout):
             return layout.has_records
@@ -182,4 +167,4 @@ def _has_records(kind: Kind) -> bool:
             return False
 
 
-_PLAIN_KINDS: dict[Any, Kind] = {bool: BOOL, str: Text(), bytes: Blob(), Uuid: UUID}
+_PLAIN_KINDS: dict[Any, Kind] = {bool: BOOL, str: Span.TEXT, bytes: Span.BLOB, Uuid: UUID}

@@ -6,7 +6,6 @@ looked up only once it has.
 
 import contextlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from struct import Struct
 from types import TracebackType
 from typing import Any, NamedTuple
@@ -31,16 +30,16 @@ class Failure(NamedTuple):
     pieces: tuple[Piece, ...]
 
 
-@dataclass
 class Source:
     """A function under construction: its lines, what they are about, and the names they use."""
 
-    title: str
-    names: dict[str, Any]
-    _lines: list[str] = field(default_factory=list)
-    _pieces: dict[int, tuple[Piece, ...]] = field(default_factory=dict)
-    _depth: int = 0
-    _serial: int = 0
+    def __init__(self, title: str, names: dict[str, Any]) -> None:
+        self._file = f"<{title}>"
+        self._names = names
+        self._lines: list[str] = []
+        self._pieces: dict[int, tuple[Piece, ...]] = {}
+        self._depth = 0
+        self._serial = 0
 
     def add(self, line: str, *about: Piece) -> None:
         self._lines.append("    " * self._depth + line)
@@ -62,7 +61,7 @@ class Source:
     def constant(self, prefix: str, value: Any) -> str:
         """A name for a value that the code refers to."""
         name = self.fresh(prefix)
-        self.names[name] = value
+        self._names[name] = value
         return name
 
     def literal(self, value: Any) -> str:
@@ -74,15 +73,15 @@ class Source:
     def struct_method(self, method: str, codes: str) -> str:
         """A name for a bound method of the big-endian struct of `codes`."""
         name = f"{method}_{codes.replace('?', 'T')}"
-        if name not in self.names:
-            self.names[name] = getattr(Struct(">" + codes), method)
+        if name not in self._names:
+            self._names[name] = getattr(Struct(">" + codes), method)
         return name
 
     def compile(self, function: str) -> Callable[..., Any]:
         """Runs the source, and hands out the function that it defines."""
         code = compile("\n".join(self._lines), self._file, "exec")
-        exec(code, self.names)  # noqa: S102 the source is made of declarations alone
-        compiled: Callable[..., Any] = self.names[function]
+        exec(code, self._names)  # noqa: S102 the source is made of declarations alone
+        compiled: Callable[..., Any] = self._names[function]
         return compiled
 
     def failure(self, traceback: TracebackType | None) -> Failure | None:
@@ -93,7 +92,3 @@ class Source:
                 return Failure(frame.f_locals, self._pieces[traceback.tb_lineno])
             traceback = traceback.tb_next
         return None
-
-    @property
-    def _file(self) -> str:
-        return f"<{self.title}>"

@@ -46,7 +46,7 @@ def refuse(request: DescribeGroupsRequest, refusal: Refusal) -> DescribeGroupsRe
         groups=tuple(
             Group(
                 error_code=refusal.code,
-                error_message=refusal.message,
+                error_message=refusal.message if refusal.version >= 6 else None,
                 group_id=group_id,
                 group_state="",
                 protocol_type="",

@@ -1,5 +1,6 @@
 """ElectLeaders (43) v0-2. v1 adds unclean elections (KIP-460). Gaps: none."""
 
+from ottla.errors import ErrorCode
 from ottla.protocol.codec import request, response, since, struct
 from ottla.protocol.primitives import i8, i16, i32
 from ottla.protocol.refusal import Refusal
@@ -40,7 +41,7 @@ class ElectLeadersResponse:
 
 def refuse(request: ElectLeadersRequest, refusal: Refusal) -> ElectLeadersResponse:
     return ElectLeadersResponse(
-        error_code=refusal.code,
+        error_code=refusal.code if refusal.version >= 1 else ErrorCode.NONE,
         replica_election_results=tuple(
             TopicResult(
                 topic=topic.topic,

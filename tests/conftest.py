@@ -1,0 +1,40 @@
+"""How much is tried: a modest, repeatable amount by default, more where the environment asks.
+
+HYPOTHESIS_PROFILE=soak   many more examples, new ones each time
+OTTLA_SEEDS=20000         that many seeds of each simulation
+OTTLA_SEED=123            this one seed alone, to replay a failure
+"""
+
+import os
+
+import pytest
+from hypothesis import settings
+
+settings.register_profile("default", derandomize=True, deadline=None, max_examples=100)
+settings.register_profile("soak", deadline=None, max_examples=5_000)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+SEEDS_PER_BLOCK = 100
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line(
+        "markers", "seeds(count): a simulation that is given `seeds`, `count` of them by default"
+    )
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """A simulation's seeds come in blocks, so that several processes can share them."""
+    marker = metafunc.definition.get_closest_marker("seeds")
+    if marker is None:
+        return
+    single = os.environ.get("OTTLA_SEED")
+    if single is not None:
+        blocks = [range(int(single), int(single) + 1)]
+    else:
+        count = int(os.environ.get("OTTLA_SEEDS", marker.args[0]))
+        blocks = [
+            range(first, min(first + SEEDS_PER_BLOCK, count))
+            for first in range(0, count, SEEDS_PER_BLOCK)
+        ]
+    metafunc.parametrize("seeds", blocks, ids=[f"{block[0]}-{block[-1]}" for block in blocks])
