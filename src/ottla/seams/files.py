@@ -31,6 +31,10 @@ class File(Protocol):
         """Up to `size` bytes; fewer only where the file ends."""
         ...
 
+    def is_warm(self, position: int) -> bool:
+        """Whether reading here waits for no disk, as far as can be told."""
+        ...
+
     def write_at(self, position: int, parts: Sequence[Buffer]) -> int:
         """Writes the parts one after another; how many bytes were written, maybe not all."""
         ...
@@ -171,6 +175,17 @@ class RealFile:
             missing -= len(found)
         return b"".join(chunks)
 
+    def is_warm(self, position: int) -> bool:
+        try:
+            os.preadv(self._descriptor, [bytearray(1)], position, os.RWF_NOWAIT)
+        except BlockingIOError:
+            return False
+        except OSError as error:
+            # A file system that cannot tell (tmpfs) has no disk to wait for.
+            if error.errno != errno.EOPNOTSUPP:
+                raise
+        return True
+
     def write_at(self, position: int, parts: Sequence[Buffer]) -> int:
         return os.pwritev(self._descriptor, parts, position)
 
@@ -250,6 +265,8 @@ class RealFiles:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # Kafka's lock on the same file is of the other kind: the two do not see each other.
+            fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             os.close(descriptor)
             raise

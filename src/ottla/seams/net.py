@@ -1,8 +1,11 @@
 """Connections: who listens, who connects. What is said on them belongs to asyncio's protocols."""
 
 import asyncio
+import os
 from collections.abc import Callable
 from typing import Protocol
+
+from ottla.seams.files import File
 
 ProtocolFactory = Callable[[], asyncio.BaseProtocol]
 
@@ -60,3 +63,24 @@ class RealNet:
     async def connect(self, factory: ProtocolFactory, host: str, port: int) -> asyncio.BaseProtocol:
         _, protocol = await asyncio.get_running_loop().create_connection(factory, host, port)
         return protocol
+
+
+def send_file(transport: asyncio.BaseTransport, file: File, position: int, size: int) -> int:
+    """Sends a piece of a file on a connection without copying it; how many bytes went.
+
+    Only while the transport has nothing buffered, else what it holds would be overtaken.
+    BlockingIOError if the connection takes nothing now. NoSendFile where there is no socket of the
+    kernel's, or no file: then it has to be read and written.
+    """
+    socket = transport.get_extra_info("socket")
+    if socket is None or transport.get_extra_info("sslcontext") is not None:
+        raise NoSendFile
+    try:
+        descriptor = file.fileno()
+    except OSError:
+        raise NoSendFile from None
+    return os.sendfile(socket.fileno(), descriptor, position, size)
+
+
+class NoSendFile(Exception):
+    """This connection, or this file, knows no sendfile."""

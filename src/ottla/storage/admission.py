@@ -60,7 +60,7 @@ def admit(
     """The header of a batch that may be appended as it is. PeerError for any other."""
     header = _only_header(batch)
     # All that is not the codec: a plain producer sets none of it.
-    if header.attributes > _CODEC_MASK or header.attributes < 0:
+    if header.attributes & ~_CODEC_MASK:
         _check_flags(header, transactional_id_given)
     if header.size > rules.message_bytes_max:
         raise Refused(

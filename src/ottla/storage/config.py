@@ -17,3 +17,5 @@ class LogConfig:
     flush_ms: int = UNLIMITED
     # Batches of the active segment that are found without touching the disk.
     tail_batches_max: int = 1024
+    # Idempotent producers that a log remembers.
+    producers_max: int = 100_000

@@ -14,11 +14,16 @@ from ottla.storage import checkpoints
 from ottla.storage.checkpoints import MetaProperties, TopicPartition
 from ottla.storage.config import LogConfig
 from ottla.storage.file_pool import FilePool
-from ottla.storage.log import Log
+from ottla.storage.log import FULL, Log
 from ottla.storage.recovery import Recovery, open_log
 
 LOCK = ".lock"
 DELETE_SUFFIX = "-delete"
+STRAY_SUFFIX = "-stray"
+# Of a file's name, wherever we run. A topic's alone may have 249.
+NAME_BYTES_MAX = 255
+# Metadata logs, Kafka's and ours, look like partitions and are none.
+METADATA_LOGS = frozenset({"__cluster_metadata", "__ottla_metadata"})
 
 ConfigOf = Callable[[TopicPartition], LogConfig]
 
@@ -50,6 +55,9 @@ class LogDirectory:
     offline: Exception | None = None
     _recovery_points: dict[TopicPartition, int] = field(default_factory=dict)
     _start_offsets: dict[TopicPartition, int] = field(default_factory=dict)
+    _cleaned_offsets: dict[TopicPartition, int] = field(default_factory=dict)
+    # Whether the checkpoints on disk still name a partition that was deleted.
+    _points_are_stale: bool = False
 
     def partition_path(self, partition: TopicPartition) -> str:
         return f"{self.path}/{partition}"
@@ -62,48 +70,71 @@ class LogDirectory:
         self._start_offsets = checkpoints.read_offsets(
             self.files, f"{self.path}/{checkpoints.LOG_START_OFFSETS}"
         )
+        self._cleaned_offsets = checkpoints.read_offsets(
+            self.files, f"{self.path}/{checkpoints.CLEANER_OFFSETS}"
+        )
         found = set()
         for name in self.files.list(self.path):
-            partition = checkpoints.parse_directory_name(name)
+            partition = partition_of(name)
             if partition and self.files.is_dir(f"{self.path}/{name}"):
                 found.add(partition)
                 self._open(partition, is_clean=is_clean, now_ms=now_ms)
+            elif name.endswith(DELETE_SUFFIX):
+                self.purge(f"{self.path}/{name}")
         self._forget_points_except(found)
         self.checkpoint()
 
     def create(self, partition: TopicPartition, topic_id: Uuid, now_ms: int) -> Log:
         """A new partition's empty log; its directory and its topic's id are durable on return."""
         self._require_online()
+        if self._points_are_stale:
+            self.checkpoint()
         path = self.partition_path(partition)
         self.files.make_dir(path)
-        checkpoints.write_partition_metadata(self.files, path, topic_id)
-        self.files.sync_dir(self.path)
-        self._open(partition, is_clean=True, now_ms=now_ms)
-        if error := self.unusable.get(partition):
-            raise error
+        try:
+            checkpoints.write_partition_metadata(self.files, path, topic_id)
+            self.files.sync_dir(self.path)
+            self._open(partition, is_clean=True, now_ms=now_ms)
+            if error := self.unusable.pop(partition, None):
+                raise error
+        except OSError:
+            # A full disk may have room later: nothing is left in the way.
+            self._pool.forget_below(path)
+            self.purge(path)
+            raise
         return self.logs[partition]
 
-    def delete(self, partition: TopicPartition, unique: str) -> str:
+    def delete(self, partition: TopicPartition, unique: str, suffix: str = DELETE_SUFFIX) -> str:
         """Takes a partition away, durably; the path of what is left, for `purge`."""
-        self._require_online()
-        source = self.partition_path(partition)
-        target = f"{source}.{unique}{DELETE_SUFFIX}"
         log = self.logs.pop(partition, None)
         if log:
             log.abandon()
         self.unusable.pop(partition, None)
         self.topic_ids.pop(partition, None)
+        self._require_online()
+        source = self.partition_path(partition)
+        target = f"{self.path}/{_name_aside(partition, f'.{unique}{suffix}')}"
         self._pool.forget_below(source)
         self.files.rename(source, target)
         self.files.sync_dir(self.path)
         # Else a later partition of this name would inherit this one's recovery point.
         self._recovery_points.pop(partition, None)
         self._start_offsets.pop(partition, None)
-        self.checkpoint()
+        try:
+            self.checkpoint()
+        except OSError as error:
+            if error.errno not in FULL:
+                raise
+            # What is deleted makes room: until there is some, nothing new is made here.
+            self._points_are_stale = True
         return target
 
     def purge(self, path: str) -> None:
-        """Removes what `delete` left."""
+        """Removes what `delete` left of a partition, or `Log.drop_segments` of a segment."""
+        if not self.files.is_dir(path):
+            if self.files.exists(path):
+                self.files.remove(path)
+            return
         for name in self.files.list(path):
             self.files.remove(f"{path}/{name}")
         self.files.remove_dir(path)
@@ -113,33 +144,38 @@ class LogDirectory:
         for partition, log in self.logs.items():
             if log.offline is None:
                 self._recovery_points[partition] = log.recovery_point
-                if log.start_offset > log.segments[0].base_offset:
-                    self._start_offsets[partition] = log.start_offset
-                else:
-                    self._start_offsets.pop(partition, None)
+                # Even where the first segment says the same: older ones may come back.
+                self._start_offsets[partition] = log.start_offset
         for name, offsets in (
             # The start goes first: a recovery point never lies before it.
             (checkpoints.LOG_START_OFFSETS, self._start_offsets),
             (checkpoints.RECOVERY_POINTS, self._recovery_points),
         ):
             checkpoints.write_offsets(self.files, f"{self.path}/{name}", offsets)
+        self._points_are_stale = False
 
     def close(self, *, broker_epoch: int, now_ms: int) -> None:
         """Flushes and closes all logs; the marker of a clean stop comes last, if all went well."""
-        if self.offline is None:
-            recovery_points = {}
-            for partition, log in self.logs.items():
-                try:
-                    log.close(now_ms)
-                except StorageError as error:
-                    self.unusable[partition] = error
-                else:
-                    recovery_points[partition] = log.end_offset
-            self._recovery_points |= recovery_points
-            self.checkpoint()
-            if not self.unusable:
-                checkpoints.write_clean_shutdown(self.files, self.path, broker_epoch)
-        self._lock.release()
+        try:
+            if self.offline is None:
+                self._close_logs(now_ms)
+                if not self.unusable:
+                    checkpoints.write_clean_shutdown(self.files, self.path, broker_epoch)
+        finally:
+            self._lock.release()
+
+    def _close_logs(self, now_ms: int) -> None:
+        for partition, log in self.logs.items():
+            if log.offline is not None:
+                self.unusable[partition] = log.offline
+                continue
+            try:
+                log.close(now_ms)
+            except (StorageError, OSError) as error:
+                self.unusable[partition] = error
+            else:
+                self._recovery_points[partition] = log.end_offset
+        self.checkpoint()
 
     def fail(self, error: Exception) -> None:
         """The directory cannot be trusted: all of its logs go offline."""
@@ -157,7 +193,8 @@ class LogDirectory:
                 self.config_of(partition),
                 is_clean=is_clean,
                 recovery_point=self._recovery_points.get(partition, 0),
-                start_offset=self._start_offsets.get(partition, 0),
+                start_offset=self._start_offsets.get(partition),
+                cleaned_offset=self._cleaned_offsets.get(partition, 0),
                 now_ms=now_ms,
                 checkpoint=self.checkpoint,
             )
@@ -176,6 +213,17 @@ class LogDirectory:
     def _require_online(self) -> None:
         if self.offline is not None:
             raise StorageError(f"{self.path} is offline: {self.offline}") from self.offline
+
+
+def _name_aside(partition: TopicPartition, ending: str) -> str:
+    """What a partition's directory is called once it is set aside: as much of its name as fits."""
+    return f"{str(partition)[: NAME_BYTES_MAX - len(ending)]}{ending}"
+
+
+def partition_of(name: str) -> TopicPartition | None:
+    """The partition whose log lies in a directory of this name, if it is one's."""
+    partition = checkpoints.parse_directory_name(name)
+    return None if partition is None or partition.topic in METADATA_LOGS else partition
 
 
 def open_directory(
@@ -230,7 +278,4 @@ def _stamp(
 
 
 def _holds_partitions(files: Files, path: str) -> bool:
-    return any(
-        checkpoints.parse_directory_name(name) and files.is_dir(f"{path}/{name}")
-        for name in files.list(path)
-    )
+    return any(partition_of(name) and files.is_dir(f"{path}/{name}") for name in files.list(path))

@@ -29,13 +29,12 @@ class EntryFile:
         self._entry = entry
         self._pending = bytearray()
         self.path = path
+        # Known to be durable: of a file that is there nothing, for whoever opens it cannot know.
         try:
-            size = pool.files.size(path)
+            size, self.synced_bytes = pool.files.size(path), -1
         except FileNotFoundError:
-            size = 0
+            size, self.synced_bytes = 0, 0
         self.written_bytes = size - size % entry.size
-        # Known to be durable: nothing, for whoever opens a file cannot know.
-        self.synced_bytes = -1
 
     def __len__(self) -> int:
         return (self.written_bytes + len(self._pending)) // self._entry.size
@@ -127,11 +126,21 @@ class OffsetIndex(EntryFile):
     def add(self, last_offset: int, position: int) -> None:
         self.append(last_offset - self._base_offset, position)
 
+    @property
+    def last_position(self) -> int:
+        """Where the last batch with an entry lies; the start of the log if there is none."""
+        return self[len(self) - 1][1] if len(self) else 0
+
     def position_before(self, offset: int) -> int:
         """Where to start looking for `offset`: the batch there does not lie beyond it."""
         relative = offset - self._base_offset
         found = bisect_right(range(len(self)), relative, key=lambda index: self[index][0])
         return self[found - 1][1] if found else 0
+
+    def count_before(self, offset: int) -> int:
+        """How many entries are of batches that end before `offset`."""
+        relative = offset - self._base_offset
+        return bisect_left(range(len(self)), relative, key=lambda index: self[index][0])
 
     def truncate_to(self, offset: int) -> None:
         """Drops every entry at or beyond `offset`."""
@@ -184,10 +193,16 @@ class TimeIndex(EntryFile):
         """Drops every entry at or beyond `offset`."""
         relative = offset - self._base_offset
         self.truncate(bisect_left(range(len(self)), relative, key=lambda index: self[index][1]))
+
+    def truncate(self, count: int) -> None:
+        super().truncate(count)
         self.last = self._read_last()
 
-    def keep_valid(self, offset: int) -> None:
-        """Keeps the entries from the front that can be true of a log that ends there."""
+    def keep_valid(self, offset: int) -> bool:
+        """Keeps the entries from the front that can be true of a log that ends there.
+
+        Whether the first that it dropped, if any, lies beyond that end.
+        """
         relative_max = offset - self._base_offset
 
         def is_valid(entry: tuple[int, ...], before: tuple[int, ...]) -> bool:
@@ -196,9 +211,11 @@ class TimeIndex(EntryFile):
             timestamp_before, relative_before = before or (0, 0)
             return timestamp_ms > timestamp_before and relative_before <= relative < relative_max
 
-        self.truncate(self._valid_count(is_valid))
+        count = self._valid_count(is_valid)
+        lost_none = count == len(self) or self[count][1] >= relative_max
+        self.truncate(count)
         self.trim()
-        self.last = self._read_last()
+        return lost_none
 
     def entries(self) -> Iterator[tuple[int, int]]:
         for timestamp_ms, relative in self:
@@ -228,6 +245,11 @@ class TransactionIndex(EntryFile):
         for _, *fields in self:
             yield AbortedTransaction(*fields)
 
+    @property
+    def last_offset(self) -> int:
+        """The offset of the last marker; -1 if there is none."""
+        return self[len(self) - 1][3] if len(self) else -1
+
     def truncate_to(self, offset: int) -> None:
         """Drops every entry whose marker lies at or beyond `offset`."""
         self.truncate(bisect_left(range(len(self)), offset, key=lambda index: self[index][3]))
@@ -239,7 +261,7 @@ class TransactionIndex(EntryFile):
             version, _, first_offset, last_offset, _ = entry
             return (
                 version == self.VERSION
-                and first_offset <= last_offset < offset
+                and first_offset < last_offset < offset
                 and (not before or before[3] < last_offset)
             )
 

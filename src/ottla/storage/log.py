@@ -14,13 +14,15 @@ from typing import NamedTuple, NoReturn
 
 from ottla.errors import ErrorCode, LogOffline, PeerError, StorageError
 from ottla.protocol.batch import (
+    MAGIC,
     PREFIX_BYTES,
     BatchHeader,
+    CorruptBatch,
     Marker,
+    crc_is_valid,
     prefix,
     read_header,
     read_marker,
-    records,
 )
 from ottla.seams.files import Buffer, replace_file
 from ottla.storage import epochs as epoch_file
@@ -32,6 +34,7 @@ from ottla.storage.file_slice import FileSlice
 from ottla.storage.producer_state import AbortedTransaction, ProducerStates
 from ottla.storage.scan import Placed
 from ottla.storage.segment import Segment, Unsynced
+from ottla.storage.segment import TimestampOffset as TimestampOffset
 from ottla.storage.tail import Found, Tail
 
 DELETED = ".deleted"
@@ -45,14 +48,6 @@ class Appended(NamedTuple):
     first_offset: int
     last_offset: int
     duplicate_timestamp_ms: int | None = None
-
-
-class TimestampOffset(NamedTuple):
-    """A record by its time, and the leader epoch of its batch."""
-
-    timestamp_ms: int
-    offset: int
-    leader_epoch: int
 
 
 class OffsetOutOfRange(PeerError):
@@ -71,6 +66,7 @@ class Flush:
     """
 
     end_offset: int
+    truncations: int
     messages: int
     unsynced: tuple[Unsynced, ...]
     sync_names: Callable[[], None] | None
@@ -115,14 +111,15 @@ class Log:
         self.start_offset = state.start_offset
         self.end_offset = state.end_offset
         self.recovery_point = state.recovery_point
-        self.messages_unflushed = 0
+        # What a crashed process wrote may be in the page cache alone.
+        self.messages_unflushed = state.end_offset - state.recovery_point
         self.last_flush_ms = now_ms
+        self._truncations = 0
         self.offline: Exception | None = None
         self._pool = pool
         self._segments = state.segments
         self._tail = Tail(config.tail_batches_max, state.end_offset)
         self._active_since_ms = now_ms
-        self._names_are_synced = False
         self._checkpoint = checkpoint
 
     @property
@@ -187,14 +184,25 @@ class Log:
         position = 0
         while position < len(view):
             header = read_header(view, position)
-            if header.base_offset < self.end_offset:
-                raise PeerError(
-                    ErrorCode.OFFSET_OUT_OF_RANGE,
-                    f"offset {header.base_offset} was sent to a log that ends at {self.end_offset}",
-                )
+            self._check_replicated(view, header, position)
             batch = view[position : position + header.size]
             self._write([batch], header, _marker_of(batch, header), now_ms)
             position += header.size
+
+    def _check_replicated(self, batches: memoryview, header: BatchHeader, position: int) -> None:
+        if header.magic != MAGIC or not crc_is_valid(batches, header, position):
+            raise CorruptBatch(position, "not whole, or not what its checksum says")
+        if header.base_offset < self.end_offset or header.last_offset_delta < 0:
+            raise PeerError(
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"offsets {header.base_offset} to {header.last_offset} were sent to a log"
+                f" that ends at {self.end_offset}",
+            )
+        if header.last_offset - self.end_offset > retention.OFFSET_DELTA_MAX:
+            raise PeerError(
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"the hole before offset {header.base_offset} is wider than a segment can index",
+            )
 
     def _write(
         self, parts: list[Buffer], header: BatchHeader, marker: Marker | None, now_ms: int
@@ -203,7 +211,7 @@ class Log:
             if self._must_roll(header, now_ms):
                 self.roll(now_ms)
             latest = self.epochs.latest
-            if latest is None or latest.epoch < header.partition_leader_epoch:
+            if header.partition_leader_epoch > (latest.epoch if latest else -1):
                 self.begin_epoch(header.partition_leader_epoch)
             position = self._segments[-1].append(parts, header)
         except (OSError, StorageError) as error:
@@ -218,8 +226,14 @@ class Log:
 
     def begin_epoch(self, epoch: int) -> None:
         """From the end of the log on a new leader writes. Durable before its first batch is."""
+        self._require_online()
+        before = self.epochs.entries
         if self.epochs.assign(epoch, self.end_offset):
-            self._write_epochs()
+            try:
+                self._write_epochs()
+            except OSError as error:
+                self.epochs = LeaderEpochs(before)
+                self._give_up_unless_full(error)
 
     def _must_roll(self, header: BatchHeader, now_ms: int) -> bool:
         active = self._segments[-1]
@@ -252,13 +266,14 @@ class Log:
         self._require_online()
         if self._segments[-1].base_offset == self.end_offset:
             return
-        self._segments[-1].seal()
-        snapshots.write_snapshot(self._pool.files, self.directory, self.end_offset, self.producers)
-        self._names_are_synced = False
-        self._segments.append(
-            Segment.create(self._pool, self.directory, self.end_offset, self.config)
-        )
-        self._tail.clear(self.end_offset)
+        files, offset = self._pool.files, self.end_offset
+        try:
+            self._segments[-1].seal()
+            snapshots.write_snapshot(files, self.directory, offset, self.producers)
+            self._segments.append(Segment.create(self._pool, self.directory, offset, self.config))
+        except OSError as error:
+            self._give_up_unless_full(error)
+        self._tail.clear(offset)
         self._active_since_ms = now_ms
 
     # Reading
@@ -300,7 +315,7 @@ class Log:
         with self._disk_faults():
             for segment in self._segments:
                 if segment.largest_timestamp[0] >= timestamp_ms:
-                    found = self._first_in(segment, timestamp_ms)
+                    found = segment.find_time(timestamp_ms, self.start_offset)
                     if found:
                         return found
         return None
@@ -309,20 +324,15 @@ class Log:
         """The record with the largest time; the first of them if there are several."""
         self._require_online()
         with self._disk_faults():
-            largest = max(self._segments, key=lambda segment: segment.largest_timestamp[0])
-            if largest.largest_timestamp[0] < 0:
-                return None
-            return self._first_in(largest, largest.largest_timestamp[0])
-
-    def _first_in(self, segment: Segment, timestamp_ms: int) -> TimestampOffset | None:
-        offset = max(self.start_offset, segment.base_offset)
-        while placed := segment.find_time(timestamp_ms, offset):
-            for record in records(segment.walk().batch(placed)):
-                if record.timestamp >= timestamp_ms and record.offset >= self.start_offset:
-                    epoch = placed.header.partition_leader_epoch
-                    return TimestampOffset(record.timestamp, record.offset, epoch)
-            offset = placed.header.next_offset
-        return None
+            found: TimestampOffset | None = None
+            by_time = sorted(self._segments, key=lambda segment: -segment.largest_timestamp[0])
+            for segment in by_time:
+                if segment.largest_timestamp[0] <= (found.timestamp_ms if found else -1):
+                    break
+                candidate = segment.find_largest_time(self.start_offset)
+                if candidate and (found is None or candidate.timestamp_ms > found.timestamp_ms):
+                    found = candidate
+            return found
 
     def aborted_transactions(self, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
         """The aborted transactions with a record in [start, end), by their first offsets."""
@@ -364,6 +374,11 @@ class Log:
             self.config.flush_ms,
         )
 
+    @property
+    def has_unflushed_segments(self) -> bool:
+        """Whether closed segments would have to be read again after a crash."""
+        return self.recovery_point < self._segments[-1].base_offset
+
     def flush(self, now_ms: int) -> None:
         """Everything appended so far is durable on return."""
         flush = self.begin_flush()
@@ -386,16 +401,21 @@ class Log:
             )
         except OSError as error:
             self._give_up_unless_full(error)
-        sync_names = None if self._names_are_synced else lambda: files.sync_dir(directory)
-        self._names_are_synced = True
-        return Flush(self.end_offset, self.messages_unflushed, unsynced, sync_names)
+        # What was never synced may have a new name.
+        has_new = any(item.owner.synced_bytes <= 0 for item in unsynced)
+        sync_names = (lambda: files.sync_dir(directory)) if has_new else None
+        return Flush(
+            self.end_offset, self._truncations, self.messages_unflushed, unsynced, sync_names
+        )
 
     def end_flush(self, flush: Flush, now_ms: int) -> None:
         """The flush has run: what it covered is safe, and recovery need not look at it again."""
+        if flush.truncations != self._truncations:
+            return  # what it covered may since have been cut and written anew
         for item in flush.unsynced:
             item.owner.synced_bytes = item.size_bytes
         self.recovery_point = min(max(self.recovery_point, flush.end_offset), self.end_offset)
-        self.messages_unflushed -= flush.messages
+        self.messages_unflushed = max(0, self.messages_unflushed - flush.messages)
         self.last_flush_ms = now_ms
 
     def close(self, now_ms: int) -> None:
@@ -406,7 +426,6 @@ class Log:
                 snapshots.write_snapshot(
                     self._pool.files, self.directory, self.end_offset, self.producers
                 )
-                self._names_are_synced = False
             self.flush(now_ms)
         self.abandon(self.offline)
 
@@ -420,29 +439,31 @@ class Log:
         self._require_online()
         if offset >= self.end_offset:
             return
+        flushed = self.recovery_point
+        kept = self._segments[self._segment_index(offset)]
+        # A recovery point above the cut would vouch for what is appended there next.
+        self._save(recovery_point=min(flushed, offset, kept.base_offset))
+        self._truncations += 1
         with self._disk_faults():
-            self.recovery_point = min(self.recovery_point, offset)
-            # A recovery point above the cut would vouch for what is appended there next.
-            self._checkpoint()
             if offset < self._segments[0].base_offset:
                 self._restart_at(offset)
             else:
                 self._cut(offset)
-            self.recovery_point = min(self.recovery_point, self.end_offset)
+            self.recovery_point = min(flushed, self.end_offset)
             if self.epochs.truncate_end(self.end_offset):
                 self._write_epochs()
             self.producers = snapshots.rebuild_producers(
                 self._pool.files,
                 self.directory,
                 self._segments,
-                self.start_offset,
+                min(self.start_offset, self.end_offset),
                 self.end_offset,
                 trusted_offset=self.end_offset,
+                producers_max=self.config.producers_max,
             )
             self._pool.files.sync_dir(self.directory)
             if self.start_offset > self.end_offset:
-                self.start_offset = self.end_offset
-                self._checkpoint()
+                self._save(start_offset=self.end_offset)
         self._tail.clear(self.end_offset)
         self.messages_unflushed = min(
             self.messages_unflushed, self.end_offset - self.recovery_point
@@ -456,8 +477,8 @@ class Log:
         if placed:
             segment.truncate(placed.position, placed.header.base_offset)
             segment.file.sync()
-            offset = min(offset, placed.header.base_offset)
-        self.end_offset = offset
+        # Not `offset`, which may lie in a batch or in a hole: the end must be found again.
+        self.end_offset = segment.find_end()
 
     def _restart_at(self, offset: int) -> None:
         while self._segments:
@@ -472,12 +493,23 @@ class Log:
             raise OffsetOutOfRange(offset, self.start_offset, self.end_offset)
         if offset <= self.start_offset:
             return
-        with self._disk_faults():
-            self.start_offset = offset
+        self._save(start_offset=offset)
+        # Only here: opening the log trims what the epochs' file says, too.
+        self.epochs.truncate_start(offset)
+        self.producers.truncate_start(offset)
+
+    def _save(self, *, start_offset: int | None = None, recovery_point: int | None = None) -> None:
+        """Changes these and makes it durable. If the disk is full they are what they were."""
+        before = self.start_offset, self.recovery_point
+        if start_offset is not None:
+            self.start_offset = start_offset
+        if recovery_point is not None:
+            self.recovery_point = recovery_point
+        try:
             self._checkpoint()
-            if self.epochs.truncate_start(offset):
-                self._write_epochs()
-            self.producers.truncate_start(offset)
+        except (OSError, StorageError) as error:
+            self.start_offset, self.recovery_point = before
+            self._give_up_unless_full(error)
 
     def summaries(self) -> list[retention.SegmentSummary]:
         """What retention decides by."""
@@ -510,9 +542,7 @@ class Log:
                 if offset < first
             ]
             snapshots.remove_snapshots(files, self.directory, old)
-            renamed = [path for segment in dropped for path in segment.mark_deleted(DELETED)]
-        self._names_are_synced = False
-        return renamed
+            return [path for segment in dropped for path in segment.mark_deleted(DELETED)]
 
     # Failing
 
@@ -531,7 +561,7 @@ class Log:
             raise LogOffline(f"{self.directory}: {self.offline}") from self.offline
 
     def _give_up_unless_full(self, error: Exception) -> NoReturn:
-        if isinstance(error, OSError) and error.errno in FULL:
+        if isinstance(error, LogOffline) or (isinstance(error, OSError) and error.errno in FULL):
             raise error
         self.fail(error)
 

@@ -1,7 +1,7 @@
 """Kafka's `.snapshot` file: what a log knew of its producers at one offset.
 
-It holds the last batch of each producer only, so that after a restart only that one is known as a
-duplicate, as in Kafka.
+It holds the last batch of each producer only. Those before it, which a client may repeat as well,
+are found in the log (`snapshots`).
 """
 
 from collections.abc import Iterable

@@ -5,7 +5,7 @@ that a live append, recovery and a follower arrive at the same state from the sa
 """
 
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple, Self
 
 from ottla.errors import ErrorCode, PeerError
@@ -108,6 +108,8 @@ class ProducerStates:
         if entry is None:
             self._check_room()
             return None
+        if entry.continues(header):
+            return None
         if from_client and (span := entry.repeated(header)):
             return Duplicate(span.first_offset, span.last_offset, span.timestamp_ms)
         entry.check_epoch(header)
@@ -153,7 +155,7 @@ class ProducerStates:
             self._remember(entry.after_control(header))
             return None
         updated = entry.after_batch(header)
-        if updated.has_open_transaction and not entry.has_open_transaction:
+        if updated.transaction_first_offset != entry.transaction_first_offset:
             self._transactions.begin(updated.transaction_first_offset)
         self._remember(updated)
         return None
@@ -171,9 +173,10 @@ class ProducerStates:
         return AbortedTransaction(entry.producer_id, first_offset, last_offset, stable_offset)
 
     def _remember(self, entry: ProducerEntry) -> None:
-        self._producers[entry.producer_id] = entry
-        self._producers.move_to_end(entry.producer_id)
-        if len(self._producers) > self._producers_max:
+        producers = self._producers
+        producers[entry.producer_id] = entry
+        producers.move_to_end(entry.producer_id)
+        if len(producers) > self._producers_max:
             self._forget_one()
 
     def _forget_one(self) -> None:
@@ -183,6 +186,23 @@ class ProducerStates:
             if not entry.has_open_transaction:
                 return
             self._producers[producer_id] = entry
+
+    def recall(self, headers: Iterable[BatchHeader]) -> None:
+        """Completes the latest batches of each producer by those that stand before its last one.
+
+        A snapshot holds only the last; a client may repeat as many as it had under way.
+        """
+        recalled: dict[int, ProducerEntry] = {}
+        for header in headers:
+            producer_id = header.producer_id
+            entry = self._producers.get(producer_id)
+            if entry and not header.is_control and header.producer_epoch == entry.epoch:
+                before = recalled.get(producer_id) or ProducerEntry(producer_id, entry.epoch)
+                recalled[producer_id] = before.after_batch(header)
+        for producer_id, found in recalled.items():
+            entry = self._producers[producer_id]
+            if entry.batches and entry.batches[-1].last_offset == found.batches[-1].last_offset:
+                self._producers[producer_id] = entry._replace(batches=found.batches)
 
     def truncate_start(self, log_start_offset: int) -> None:
         """Nothing before `log_start_offset` is in the log any more.

@@ -6,7 +6,6 @@ to look at it); what lies beyond it is read batch by batch, and cut where it sto
 """
 
 from collections.abc import Callable
-from itertools import pairwise
 from typing import NamedTuple
 
 from ottla.errors import CorruptLog
@@ -16,7 +15,7 @@ from ottla.storage.config import LogConfig
 from ottla.storage.epochs import EpochEntry, LeaderEpochs
 from ottla.storage.file_pool import FilePool
 from ottla.storage.log import DELETED, Log, LogState
-from ottla.storage.scan import BatchWalk, Placed
+from ottla.storage.scan import OFFSET_MAX, BatchWalk, Placed
 from ottla.storage.segment import LOG, OFFSETS, TIMES, Segment
 from ottla.storage.snapshots import rebuild_producers
 
@@ -47,33 +46,46 @@ def open_log(
     *,
     is_clean: bool,
     recovery_point: int = 0,
-    start_offset: int = 0,
+    start_offset: int | None = None,
+    cleaned_offset: int = 0,
     now_ms: int,
     checkpoint: Callable[[], None],
 ) -> Opened:
-    """The log in `directory`, an empty one if nothing is there. CorruptLog if it cannot be."""
+    """The log in `directory`, an empty one if nothing is there. CorruptLog if it cannot be.
+
+    Where nobody wrote down its `start_offset`, a log starts with its first segment. Below
+    `cleaned_offset` it was compacted.
+    """
     files = pool.files
     _remove_leftovers(files, directory)
     segments = [
         Segment(pool, directory, base_offset, config)
         for base_offset in segment_offsets(files, directory)
-    ] or [Segment.create(pool, directory, start_offset, config)]
-    trusted_offset = segments[-1].base_offset if is_clean else recovery_point
-    _mend_indexes(files, segments, trusted_offset)
-    seen: list[EpochEntry] = []
+    ]
+    if start_offset is None:
+        start_offset = segments[0].base_offset if segments else 0
+    segments = segments or [Segment.create(pool, directory, start_offset, config)]
+    _drop_trimmed(segments, start_offset)
+    if recovery_point < start_offset:
+        # What was flushed is trimmed since: of the rest nothing was promised.
+        recovery_point = 0
+    scan = _TailScan(recovery_point, start_offset, cleaned_offset)
     if is_clean:
-        recovery_point = end_offset = _end_of(segments[-1])
         recovery = Recovery()
+        unindexed = _mend_indexes(files, segments, len(segments))
+        recovery_point = scan.end_offset = segments[-1].find_end()
     else:
-        end_offset, seen, recovery = _recover(segments, recovery_point)
-    epochs = _load_epochs(files, directory, segments, seen)
-    start_offset = max(start_offset, segments[0].base_offset)
-    if start_offset > end_offset:
+        trusted = _count_trusted(segments, recovery_point)
+        unindexed = _mend_indexes(files, segments, trusted)
+        recovery = _recover(segments, trusted, scan)
+        unindexed += scan.unindexed
+    epochs = _load_epochs(files, directory, segments, scan.epochs)
+    if not segments or scan.end_offset < start_offset:
         # What was trimmed is durable; what was to stay was not yet, and is gone.
-        while segments:
-            segments.pop().remove()
-        segments.append(Segment.create(pool, directory, start_offset, config))
-        end_offset = start_offset
+        _restart(segments, Segment.create(pool, directory, start_offset, config))
+        scan.end_offset = start_offset
+        unindexed = []
+    recovery_point = min(recovery_point, scan.end_offset)
     state = LogState(
         segments=segments,
         epochs=epochs,
@@ -82,15 +94,19 @@ def open_log(
             directory,
             segments,
             start_offset,
-            end_offset,
-            trusted_offset=min(recovery_point, end_offset),
+            scan.end_offset,
+            trusted_offset=min([recovery_point, *(each.base_offset for each in unindexed)]),
+            producers_max=config.producers_max,
         ),
         start_offset=start_offset,
-        end_offset=end_offset,
-        recovery_point=min(recovery_point, end_offset),
+        end_offset=scan.end_offset,
+        recovery_point=recovery_point,
     )
-    if epochs.truncate_end(end_offset) | epochs.truncate_start(start_offset) | bool(seen):
-        replace_file(files, f"{directory}/{epoch_file.FILE_NAME}", epochs.encode())
+    for segment in unindexed:
+        segment.sync_indexes()
+    epochs.truncate_end(scan.end_offset)
+    epochs.truncate_start(start_offset)
+    _save_epochs(files, directory, epochs)
     files.sync_dir(directory)
     log = Log(pool, directory, config, state, now_ms=now_ms, checkpoint=checkpoint)
     return Opened(log, recovery)
@@ -110,21 +126,46 @@ def _remove_leftovers(files: Files, directory: str) -> None:
             files.remove(f"{directory}/{name}")
 
 
-def _mend_indexes(files: Files, segments: list[Segment], trusted_offset: int) -> None:
-    """Indexes that are missing, or cannot be right, are made anew from the headers.
+def _drop_trimmed(segments: list[Segment], start_offset: int) -> None:
+    """Removes what lies before the start of the log: a crash may have brought back a part of it."""
+    while len(segments) > 1 and segments[1].base_offset <= start_offset:
+        segments.pop(0).remove()
+
+
+def _restart(segments: list[Segment], empty: Segment) -> None:
+    while segments:
+        segments.pop().remove()
+    segments.append(empty)
+
+
+def _count_trusted(segments: list[Segment], recovery_point: int) -> int:
+    """How many segments, from the front, need not be read again.
+
+    One that ends at the recovery point is not among them: it may have been sealed, or cut there,
+    after the flush.
+    """
+    trusted = 0
+    while trusted + 1 < len(segments) and segments[trusted + 1].base_offset < recovery_point:
+        trusted += 1
+    return trusted
+
+
+def _mend_indexes(files: Files, segments: list[Segment], trusted: int) -> list[Segment]:
+    """Makes indexes that are missing, or cannot be right, anew from the headers; of which segments.
 
     Only where the log can be trusted; the rest is read again anyway.
     """
-    for segment, following in pairwise(segments):
-        if following.base_offset > trusted_offset:
-            break
-        if not _indexes_fit(files, segment, following.base_offset):
+    mended = []
+    ends = [following.base_offset for following in segments[1:]] + [OFFSET_MAX]
+    for segment, end_offset in zip(segments[:trusted], ends, strict=False):
+        if not _indexes_fit(files, segment, end_offset):
             segment.rebuild_indexes()
-            segment.seal()
+            mended.append(segment)
+    return mended
 
 
 def _indexes_fit(files: Files, segment: Segment, end_offset: int) -> bool:
-    if not (files.exists(segment.path(OFFSETS)) and files.exists(segment.path(TIMES))):
+    if not segment.has_indexes:
         return False
     if files.size(segment.path(OFFSETS)) % 8 or files.size(segment.path(TIMES)) % 12:
         return False
@@ -137,48 +178,56 @@ def _indexes_fit(files: Files, segment: Segment, end_offset: int) -> bool:
     return segment.base_offset <= segment.times.last[1] < max(end_offset, segment.base_offset + 1)
 
 
-def _end_of(segment: Segment) -> int:
-    """Where a segment that is whole ends."""
-    end_offset = segment.base_offset
-    last = segment.offsets[len(segment.offsets) - 1][1] if len(segment.offsets) else 0
-    for placed in segment.walk(last):
-        end_offset = placed.header.next_offset
-    return end_offset
-
-
 class _TailScan:
     """Reads what lies beyond the recovery point, segment by segment, and says where it ends."""
 
-    def __init__(self, recovery_point: int, start_offset: int) -> None:
-        self._recovery_point = recovery_point
+    def __init__(self, recovery_point: int, start_offset: int, cleaned_offset: int) -> None:
+        self.recovery_point = recovery_point
+        self._holes_end = max(recovery_point, cleaned_offset)
         self.end_offset = start_offset
         self.scanned_bytes = 0
         self.epochs: list[EpochEntry] = []
+        # Segments that were flushed and yet lack an index: others may be missing, too.
+        self.unindexed: list[Segment] = []
+
+    def may_begin(self, segment: Segment) -> bool:
+        """Whether a segment follows what was read, or only a hole that compaction left."""
+        return self.end_offset <= segment.base_offset <= max(self.end_offset, self._holes_end)
+
+    def misplaced(self, segment: Segment) -> CorruptLog:
+        return self._judge(
+            CorruptLog(segment.path(LOG), 0, f"offset {self.end_offset} should begin here")
+        )
 
     def read(self, segment: Segment) -> CorruptLog | None:
-        """Notes a segment's batches anew, up to its end or to the damage that is returned.
-
-        CorruptLog is raised where the damage lies below the recovery point.
-        """
+        """Notes a segment's batches anew, up to its end or to the damage that is returned."""
         end = segment.size_bytes
-        walk = segment.walk(segment.forget_from(self._recovery_point), end=end)
+        self.end_offset = segment.base_offset
+        if segment.base_offset < self.recovery_point and not segment.has_indexes:
+            self.unindexed.append(segment)
+        walk = segment.walk(segment.forget_from(self.recovery_point), end=end)
         try:
-            if segment.base_offset > self.end_offset:
-                raise CorruptLog(walk.path, 0, f"offset {self.end_offset} should begin here")
             for placed in walk:
                 self._check(walk, placed)
                 segment.note(placed.position, placed.header)
                 self.end_offset = placed.header.next_offset
         except CorruptLog as damage:
-            if self.end_offset < self._recovery_point:
-                raise
-            return damage
+            return self._judge(damage)
         return None
+
+    def _judge(self, damage: CorruptLog) -> CorruptLog:
+        """Raised if it lies below the recovery point: what was flushed is not cut."""
+        if self.end_offset < self.recovery_point:
+            raise damage
+        return damage
 
     def _check(self, walk: BatchWalk, placed: Placed) -> None:
         header = placed.header
         latest_epoch = self.epochs[-1].epoch if self.epochs else -1
-        if header.base_offset >= self._recovery_point:
+        if header.base_offset < self.end_offset:
+            # The checksum does not cover the offset: a write torn within the prefix shows here.
+            raise CorruptLog(walk.path, placed.position, f"it should be offset {self.end_offset}")
+        if header.base_offset >= self.recovery_point:
             self.scanned_bytes += header.size
             if not walk.crc_is_valid(placed):
                 raise CorruptLog(walk.path, placed.position, "the batch's checksum is wrong")
@@ -188,40 +237,43 @@ class _TailScan:
             self.epochs.append(EpochEntry(header.partition_leader_epoch, header.base_offset))
 
 
-def _recover(
-    segments: list[Segment], recovery_point: int
-) -> tuple[int, list[EpochEntry], Recovery]:
-    """Cuts what does not make sense; where the log then ends, and the epochs that were seen."""
-    first = 0
-    while first + 1 < len(segments) and segments[first + 1].base_offset <= recovery_point:
-        first += 1
-    scan = _TailScan(recovery_point, segments[first].base_offset)
+def _recover(segments: list[Segment], first: int, scan: _TailScan) -> Recovery:
+    """Reads the segments from `first` on, and cuts what does not make sense."""
+    if segments[0].base_offset > scan.end_offset:
+        return _cut(segments, 0, scan.misplaced(segments[0]))
+    scan.end_offset = segments[first].base_offset
     cut = Recovery()
     for index in range(first, len(segments)):
-        damage = scan.read(segments[index])
+        segment = segments[index]
+        if not scan.may_begin(segment):
+            cut = _cut(segments, index, scan.misplaced(segment))
+            break
+        damage = scan.read(segment)
         if damage:
-            cut = _cut(segments, index, damage)
+            cut = _cut(segments, index + 1, damage)
             break
         if index + 1 < len(segments):
-            segments[index].seal()
-    if scan.end_offset < recovery_point:
-        path = segments[-1].path(LOG)
+            segment.seal()
+    if scan.end_offset < scan.recovery_point:
         raise CorruptLog(
-            path,
+            segments[-1].path(LOG),
             segments[-1].size_bytes,
-            f"offset {scan.end_offset} is missing, though the log was flushed to {recovery_point}",
+            f"offset {scan.end_offset} is missing, though all was flushed to {scan.recovery_point}",
         )
-    return scan.end_offset, scan.epochs, cut._replace(scanned_bytes=scan.scanned_bytes)
+    # A cut that a dead process did not finish must not be undone under what is appended next.
+    segments[-1].file.sync()
+    return cut._replace(scanned_bytes=scan.scanned_bytes)
 
 
-def _cut(segments: list[Segment], index: int, damage: CorruptLog) -> Recovery:
-    """Cuts the segment after what was noted of it, and all that follow, durably."""
-    later = segments[index + 1 :]
-    segment = segments[index]
-    cut_bytes = segment.cut_to_noted() + sum(other.size_bytes for other in later)
-    for other in later:
-        other.remove()
-    del segments[index + 1 :]
+def _cut(segments: list[Segment], kept: int, damage: CorruptLog) -> Recovery:
+    """Keeps that many segments, the last of them as far as it was noted, durably."""
+    later = segments[kept:]
+    cut_bytes = sum(segment.file.size() for segment in later)
+    if kept:
+        cut_bytes += segments[kept - 1].cut_to_noted()
+    for segment in later:
+        segment.remove()
+    del segments[kept:]
     return Recovery(cut_bytes=cut_bytes, cut_segments=len(later), cut_because=str(damage))
 
 
@@ -244,3 +296,10 @@ def _load_epochs(
         if epoch > (latest.epoch if latest else -1):
             epochs.assign(epoch, start_offset)
     return epochs
+
+
+def _save_epochs(files: Files, directory: str, epochs: LeaderEpochs) -> None:
+    """Writes the checkpoint unless it says the same: a full disk should not keep a log shut."""
+    path = f"{directory}/{epoch_file.FILE_NAME}"
+    if not files.exists(path) or read_file(files, path) != epochs.encode():
+        replace_file(files, path, epochs.encode())

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import NamedTuple
 
-NO_TIMESTAMP = -1
 # An index entry holds its offset relative to the segment's base in 31 bits.
 OFFSET_DELTA_MAX = 2**31 - 1
 OFFSET_INDEX_ENTRY_BYTES = 8

@@ -5,16 +5,24 @@ from typing import NamedTuple
 
 from crc32c import crc32c
 
-from ottla.errors import CorruptLog
-from ottla.protocol.batch import HEADER_BYTES, BatchHeader, read_header
+from ottla.errors import CorruptLog, PeerError
+from ottla.protocol.batch import (
+    CRC_START,
+    HEADER_BYTES,
+    MAGIC,
+    BatchHeader,
+    Marker,
+    Record,
+    read_header,
+    read_marker,
+    records,
+)
 from ottla.seams.files import File
 
-MAGIC = 2
 # A look-up reads about one index interval; a scan of everything reads larger pieces.
 LOOKUP_WINDOW_BYTES = 8 << 10
 SCAN_WINDOW_BYTES = 1 << 20
-# Base offset and length come before the checksum's part; so do leader epoch, magic and the CRC.
-CRC_START = 21
+OFFSET_MAX = 2**63 - 1
 
 
 class Placed(NamedTuple):
@@ -32,12 +40,27 @@ class BatchWalk:
     walk it is `end`.
     """
 
-    __slots__ = ("_end", "_file", "_window", "_window_bytes", "_window_start", "position")
+    __slots__ = (
+        "_end",
+        "_file",
+        "_offset_max",
+        "_window",
+        "_window_bytes",
+        "_window_start",
+        "position",
+    )
 
     def __init__(
-        self, file: File, position: int, end: int, window_bytes: int = LOOKUP_WINDOW_BYTES
+        self,
+        file: File,
+        position: int,
+        end: int,
+        window_bytes: int = LOOKUP_WINDOW_BYTES,
+        *,
+        offset_max: int = OFFSET_MAX,
     ) -> None:
         self.position = position
+        self._offset_max = offset_max
         self._file = file
         self._end = end
         self._window_bytes = window_bytes
@@ -54,6 +77,8 @@ class BatchWalk:
             header = self._header()
             if header.base_offset < next_offset:
                 raise self._broken(f"offset {header.base_offset} comes after {next_offset - 1}")
+            if header.last_offset > self._offset_max:
+                raise self._broken(f"offset {header.last_offset} is none of this segment's")
             next_offset = header.next_offset
             yield Placed(self.position, header)
             self.position += header.size
@@ -68,6 +93,22 @@ class BatchWalk:
             checksum = crc32c(self._bytes(position, size), checksum)
             position += size
         return checksum == placed.header.crc
+
+    def records(self, placed: Placed) -> Iterator[Record]:
+        """The records of the batch at hand. CorruptLog where they cannot be read."""
+        try:
+            yield from records(self.batch(placed))
+        except PeerError as error:
+            raise CorruptLog(self.path, placed.position, str(error)) from error
+
+    def marker(self, placed: Placed) -> Marker | None:
+        """How the batch at hand ends a transaction, if it does. CorruptLog if nobody can tell."""
+        if not placed.header.is_control or placed.header.count == 0:
+            return None
+        try:
+            return read_marker(self.batch(placed))
+        except PeerError as error:
+            raise CorruptLog(self.path, placed.position, str(error)) from error
 
     def batch(self, placed: Placed) -> bytes:
         """The whole batch at hand, header included."""

@@ -11,7 +11,7 @@ from ottla.storage.config import LogConfig
 from ottla.storage.file_pool import FilePool
 from ottla.storage.file_slice import FileSlice
 from ottla.storage.index import EntryFile, OffsetIndex, TimeIndex, TransactionIndex
-from ottla.storage.retention import SegmentSummary
+from ottla.storage.retention import OFFSET_DELTA_MAX, SegmentSummary
 from ottla.storage.scan import SCAN_WINDOW_BYTES, BatchWalk, Placed
 from ottla.storage.tail import Found
 
@@ -21,6 +21,14 @@ SUFFIXES = (LOG, OFFSETS, TIMES, TRANSACTIONS)
 
 def segment_path(directory: str, base_offset: int, suffix: str) -> str:
     return f"{directory}/{base_offset:020d}{suffix}"
+
+
+class TimestampOffset(NamedTuple):
+    """A record by its time, and the leader epoch of its batch."""
+
+    timestamp_ms: int
+    offset: int
+    leader_epoch: int
 
 
 class Unsynced(NamedTuple):
@@ -85,10 +93,15 @@ class Segment:
         return self._pool.get(self.path(LOG))
 
     @property
+    def has_indexes(self) -> bool:
+        exists = self._pool.files.exists
+        return exists(self.offsets.path) and exists(self.times.path)
+
+    @property
     def first_timestamp_ms(self) -> int | None:
         """The time of the first batch, by which the segment's age is counted."""
         if self._first_timestamp_ms is None and self.size_bytes:
-            first = next(iter(BatchWalk(self.file, 0, self.size_bytes)))
+            first = next(iter(self._look(0)))
             self._first_timestamp_ms = first.header.max_timestamp
         return self._first_timestamp_ms
 
@@ -111,7 +124,9 @@ class Segment:
             write_all(file, position, parts)
         except OSError as error:
             try:
+                # Durably, or a power loss could bring back what was refused.
                 file.truncate(position)
+                file.sync()
             except OSError as second:
                 raise StorageError(f"{file.path}: {error}, then {second}") from error
             raise
@@ -133,33 +148,58 @@ class Segment:
 
     def seal(self) -> None:
         """No more batches for now: the time index says the largest time there is."""
-        if self.largest_timestamp[0] >= 0:
-            self.times.add(*self.largest_timestamp)
+        self.times.add(*self.largest_timestamp)
         self.offsets.write()
         self.times.write()
+
+    def sync_indexes(self) -> None:
+        """Makes indexes that were made anew durable; the one that vouches for them comes last."""
+        self.times.add(*self.largest_timestamp)
+        for index in (self.aborted, self.times, self.offsets):
+            if index.size_bytes:
+                index.write()
+                index.file.sync()
+                self._pool.files.sync_dir(self._directory)
 
     def unsynced(self) -> Iterator[Unsynced]:
         """What a flush of this segment must make durable: data first, then what points to it."""
         if self.size_bytes != self.synced_bytes:
             yield Unsynced(self, self.file, self.size_bytes)
         for index in (self.offsets, self.times, self.aborted):
-            if len(index):
+            # An index that was cut to nothing counts, too: its old entries must not come back.
+            if index.size_bytes != index.synced_bytes:
                 index.write()
-            if len(index) and index.written_bytes != index.synced_bytes:
                 yield Unsynced(index, index.file, index.written_bytes)
 
     # Finding
 
+    def find_end(self) -> int:
+        """Where the last batch ends; the base offset if there is none."""
+        end_offset = self.base_offset
+        for placed in self.walk(self.offsets.last_position):
+            end_offset = placed.header.next_offset
+        return end_offset
+
     def walk(self, position: int = 0, *, end: int | None = None) -> BatchWalk:
         """All batches from `position` on, for whoever wants to see every one."""
         end = self.size_bytes if end is None else end
-        return BatchWalk(self.file, position, end, SCAN_WINDOW_BYTES)
+        return BatchWalk(self.file, position, end, SCAN_WINDOW_BYTES, offset_max=self._offset_max)
+
+    def _look(self, position: int) -> BatchWalk:
+        """A few batches from `position` on."""
+        return BatchWalk(self.file, position, self.size_bytes, offset_max=self._offset_max)
+
+    @property
+    def _offset_max(self) -> int:
+        return self.base_offset + OFFSET_DELTA_MAX
 
     def find(self, offset: int) -> Placed | None:
         """The first batch that ends at or beyond `offset`."""
         start = self.offsets.position_before(offset)
         try:
-            for placed in BatchWalk(self.file, start, self.size_bytes):
+            if start and start >= self.size_bytes:
+                raise CorruptLog(self.offsets.path, start, "the index points behind the log")
+            for placed in self._look(start):
                 if placed.header.last_offset >= offset:
                     # Its entry says that this batch ends at or before what was looked for.
                     if start and placed.position == start and placed.header.last_offset > offset:
@@ -173,13 +213,44 @@ class Segment:
             return self.find(offset)
         return None
 
-    def find_time(self, timestamp_ms: int, start_offset: int) -> Placed | None:
-        """The first batch at or beyond `start_offset` with a time of at least `timestamp_ms`."""
+    def find_time(self, timestamp_ms: int, start_offset: int) -> TimestampOffset | None:
+        """The first record at or beyond `start_offset` with a time of at least `timestamp_ms`."""
+        offset = max(start_offset, self.base_offset)
+        while placed := self._find_batch_by_time(timestamp_ms, offset):
+            for record in self.walk().records(placed):
+                if record.timestamp >= timestamp_ms and record.offset >= start_offset:
+                    epoch = placed.header.partition_leader_epoch
+                    return TimestampOffset(record.timestamp, record.offset, epoch)
+            offset = placed.header.next_offset
+        return None
+
+    def find_largest_time(self, start_offset: int) -> TimestampOffset | None:
+        """The first record at or beyond `start_offset` with the largest time."""
+        found = self.find_time(self.largest_timestamp[0], start_offset)
+        if found:
+            return found
+        # That one lies before `start_offset`: what follows has to be looked through.
+        largest = max(self._times_from(start_offset), default=-1)
+        return self.find_time(largest, start_offset) if largest >= 0 else None
+
+    def _times_from(self, start_offset: int) -> Iterator[int]:
+        """The largest time of each batch, and of one that is cut in two, each that is left."""
+        first = self.find(start_offset)
+        walk = self.walk(first.position if first else self.size_bytes)
+        for placed in walk:
+            if placed.header.base_offset >= start_offset:
+                yield placed.header.max_timestamp
+            else:
+                for record in walk.records(placed):
+                    if record.offset >= start_offset:
+                        yield record.timestamp
+
+    def _find_batch_by_time(self, timestamp_ms: int, start_offset: int) -> Placed | None:
         first = max(start_offset, self.times.offset_before(timestamp_ms))
         found = self.find(first)
         if found is None:
             return None
-        for placed in BatchWalk(self.file, found.position, self.size_bytes):
+        for placed in self._look(found.position):
             if placed.header.max_timestamp >= timestamp_ms:
                 return placed
         return None
@@ -204,7 +275,7 @@ class Segment:
     def rebuild_indexes(self) -> None:
         """Makes both sparse indexes anew from the headers in the log."""
         self.offsets.truncate(0)
-        self.times.truncate_to(self.base_offset)
+        self.times.truncate(0)
         self.largest_timestamp = self.times.last
         self._bytes_since_entry = 0
         for placed in self.walk():
@@ -212,22 +283,21 @@ class Segment:
 
     def forget_from(self, offset: int) -> int:
         """Keeps of the indexes what lies below `offset`; where to begin noting batches again."""
-        exists = self._pool.files.exists
-        if not (exists(self.offsets.path) and exists(self.times.path)):
-            offset = self.base_offset
         self.offsets.keep_valid(offset, self.size_bytes)
-        self.times.keep_valid(offset)
         self.aborted.keep_valid(offset)
+        if not (self.has_indexes and self.times.keep_valid(offset)):
+            # Who knows which batches had a place in what is lost: all must be noted again.
+            self.offsets.truncate(0)
+            self.times.truncate(0)
         self.largest_timestamp = self.times.last
         self._bytes_since_entry = 0
-        self.size_bytes = self.offsets[len(self.offsets) - 1][1] if len(self.offsets) else 0
+        self.size_bytes = self.offsets.last_position
         return self.size_bytes
 
     def cut_to_noted(self) -> int:
-        """Cuts off, durably, what was not noted; how many bytes that was."""
+        """Cuts off what was not noted; how many bytes that was."""
         cut_bytes = self.file.size() - self.size_bytes
         self.file.truncate(self.size_bytes)
-        self.file.sync()
         return cut_bytes
 
     def mark_deleted(self, suffix: str) -> list[str]:
@@ -251,12 +321,11 @@ class Segment:
         self.largest_timestamp = self.times.last
         self._count_bytes_since_entry()
         start = self.offsets.position_before(next_offset) if len(self.offsets) else 0
-        for placed in BatchWalk(self.file, start, self.size_bytes):
+        for placed in self._look(start):
             if placed.header.max_timestamp > self.largest_timestamp[0]:
                 self.largest_timestamp = (placed.header.max_timestamp, placed.header.last_offset)
         if self.size_bytes == 0:
             self._first_timestamp_ms = None
 
     def _count_bytes_since_entry(self) -> None:
-        last = self.offsets[len(self.offsets) - 1][1] if len(self.offsets) else 0
-        self._bytes_since_entry = self.size_bytes - last
+        self._bytes_since_entry = self.size_bytes - self.offsets.last_position

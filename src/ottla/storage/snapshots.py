@@ -5,15 +5,17 @@ itself holds all) and never trusted unless its checksum holds, so it is written 
 """
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from ottla.errors import CorruptLog
-from ottla.protocol.batch import read_marker
+from ottla.protocol.batch import BatchHeader
 from ottla.seams.files import Files, read_file, write_all
 from ottla.storage.producer_state import ProducerStates
 from ottla.storage.segment import Segment
 
 SUFFIX = ".snapshot"
+# How far back the log is read to complete a snapshot: so many entries of its offset indexes.
+RECALLED_ENTRIES_MAX = 64
 
 
 def snapshot_offsets(files: Files, directory: str) -> list[int]:
@@ -46,14 +48,15 @@ def rebuild_producers(
     end_offset: int,
     *,
     trusted_offset: int,
+    producers_max: int,
 ) -> ProducerStates:
     """The producers' state at `end_offset`: the newest good snapshot, and the log from there on.
 
-    Snapshots beyond `trusted_offset` may describe what is no longer there, and are removed; the
-    transactions that were aborted beyond it are entered in their segments' indexes again.
+    Snapshots beyond `trusted_offset` may describe what is no longer there, and are removed. Aborted
+    transactions that their segments' indexes do not know (any more) are entered.
     """
     first_offset = segments[0].base_offset
-    producers = ProducerStates(first_offset)
+    producers = ProducerStates(first_offset, producers_max=producers_max)
     for offset in reversed(snapshot_offsets(files, directory)):
         path = _path(directory, offset)
         if offset > trusted_offset:
@@ -61,22 +64,47 @@ def rebuild_producers(
         elif offset >= first_offset:
             try:
                 producers = ProducerStates.decode_snapshot(
-                    read_file(files, path), offset, path=path
+                    read_file(files, path), offset, path=path, producers_max=producers_max
                 )
+                _recall(producers, segments)
                 break
             except CorruptLog:
                 files.remove(path)
     for index, segment in enumerate(segments):
         is_last = index + 1 == len(segments)
         if is_last or segments[index + 1].base_offset > producers.map_end_offset:
-            _replay(producers, segment, end_offset, trusted_offset)
+            _replay(producers, segment, end_offset)
     producers.truncate_start(start_offset)
     return producers
 
 
-def _replay(
-    producers: ProducerStates, segment: Segment, end_offset: int, trusted_offset: int
-) -> None:
+def _recall(producers: ProducerStates, segments: Sequence[Segment]) -> None:
+    """Shows the producers' state once more the batches that stand right before its snapshot."""
+    if len(producers):
+        # Damage is for whoever serves the log to find; a snapshot alone is good enough.
+        with contextlib.suppress(CorruptLog):
+            producers.recall(_headers_before(segments, producers.map_end_offset))
+
+
+def _headers_before(segments: Sequence[Segment], offset: int) -> Iterator[BatchHeader]:
+    """The headers of the batches before `offset`, as far back as it is looked."""
+    stretches: list[tuple[Segment, int]] = []
+    entries_left = RECALLED_ENTRIES_MAX
+    for segment in reversed([each for each in segments if each.base_offset < offset]):
+        count = segment.offsets.count_before(offset)
+        skipped = max(0, count - entries_left)
+        stretches.append((segment, segment.offsets[skipped][1] if skipped else 0))
+        entries_left -= count + 1
+        if entries_left <= 0:
+            break
+    for segment, position in reversed(stretches):
+        for placed in segment.walk(position):
+            if placed.header.base_offset >= offset:
+                return
+            yield placed.header
+
+
+def _replay(producers: ProducerStates, segment: Segment, end_offset: int) -> None:
     """Shows the producers' state the batches of a segment that it has not seen."""
     found = segment.find(max(producers.map_end_offset, segment.base_offset))
     if found is None:
@@ -86,10 +114,8 @@ def _replay(
         header = placed.header
         if header.base_offset >= end_offset:
             return
-        has_marker = header.is_control and header.count > 0
-        marker = read_marker(walk.batch(placed)) if has_marker else None
-        aborted = producers.replay(header, marker)
-        if aborted and header.base_offset >= trusted_offset:
+        aborted = producers.replay(header, walk.marker(placed))
+        if aborted and aborted.last_offset > segment.aborted.last_offset:
             segment.aborted.add(aborted)
 
 

@@ -35,6 +35,8 @@ class FaultRates:
     short_write: float = 0.0
     bit_flip: float = 0.0
     """A read finds that one bit of what it reads has rotted, for this and every later read."""
+    cold: float = 0.0
+    """What is about to be read is not in the page cache."""
     stall: float = 0.0
     """Any operation: virtual time passes while it lasts."""
     stall_ms_max: int = 1_000
@@ -115,6 +117,10 @@ class Faults:
         if size and self._entropy.chance(self.rates.bit_flip):
             return self._entropy.below(size * 8)
         return None
+
+    def is_cold(self) -> bool:
+        """Whether a read would have to wait for the disk."""
+        return self._entropy.chance(self.rates.cold)
 
     def _rate_of(self, operation: Operation) -> float:
         if operation == "read":

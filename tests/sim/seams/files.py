@@ -44,6 +44,10 @@ class SimFile:
         node.flip_bit(position + rotten // 8, rotten % 8)
         return node.content.read(position, size)
 
+    def is_warm(self, position: int) -> bool:
+        self._open_node()
+        return not self._medium.faults.is_cold()
+
     def write_at(self, position: int, parts: Sequence[Buffer]) -> int:
         node = self._open_node()
         if not self._writable:

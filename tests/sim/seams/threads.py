@@ -100,7 +100,9 @@ class SimThreads:
             self._finish(job)
             return
         job.start()
-        job.timer = self._later(self._finish, job)
+        # The work itself may have been what killed the process.
+        if not self._closed:
+            job.timer = self._later(self._finish, job)
 
     def _finish(self, job: _Job) -> None:
         self._running.remove(job)

@@ -55,8 +55,10 @@ class LogModel:
         self.start_offset = 0
         self.end_offset = 0
         self.flushed = 0
-        # From here on a failed sync has left in doubt what is durable, until a power loss tells.
-        self.doubtful_from: int | None = None
+        # A sync failed: until a power loss shows it nobody knows what is durable...
+        self.in_doubt = False
+        # ...and a later sync, which says that all is well, knows no better.
+        self.misled = False
         self.epochs = LeaderEpochs()
         self.producers = ProducerStates()
         self.origins = [0]
@@ -73,13 +75,8 @@ class LogModel:
         self.producers.replay(header, batch.marker)
 
     def flush_to(self, offset: int) -> None:
-        if self.doubtful_from is not None:
-            offset = min(offset, self.doubtful_from)
+        self.misled |= self.in_doubt
         self.flushed = max(self.flushed, min(offset, self.end_offset))
-
-    def doubt(self) -> None:
-        """A sync failed: nothing beyond what was flushed can be called safe before a reboot."""
-        self.doubtful_from = self.flushed
 
     def cut(self, end_offset: int) -> None:
         """Nothing at or beyond `end_offset` is left."""
@@ -87,33 +84,31 @@ class LogModel:
             self.batches.pop()
         self.end_offset = end_offset
         self.flushed = min(self.flushed, end_offset)
-        if self.doubtful_from is not None:
-            self.doubtful_from = min(self.doubtful_from, end_offset)
         self.epochs.truncate_end(end_offset)
         self.start_offset = min(self.start_offset, end_offset)
 
     def restart(self, offset: int) -> None:
         """The log is empty and goes on at `offset`."""
-        self.cut(min(offset, self.end_offset))
+        self.batches = [batch for batch in self.batches if batch.header.next_offset <= offset]
         self.start_offset = self.end_offset = offset
         self.flushed = min(self.flushed, offset)
-        self.epochs.truncate_start(offset)
 
     def trim(self, start_offset: int) -> None:
         self.start_offset = start_offset
         self.epochs.truncate_start(start_offset)
         self.producers.truncate_start(start_offset)
 
+    def rebuilt_from(self, origin: int) -> None:
+        """The producers' state was rebuilt by a log whose first segment begins at `origin`."""
+        if origin not in self.origins:
+            self.origins.append(origin)
+
     # What must be found
 
     def boundary_at_or_before(self, offset: int) -> int:
         """Where a log ends that is truncated to `offset`."""
-        for batch in reversed(self.batches):
-            if batch.header.next_offset <= offset:
-                return batch.header.next_offset
-            if batch.header.base_offset <= offset:
-                return batch.header.base_offset
-        return offset
+        kept = (b.header.next_offset for b in self.batches if b.header.next_offset <= offset)
+        return max(kept, default=0)
 
     def boundaries(self, low: int, high: int) -> list[int]:
         """Every offset in [low, high] at which a log could have been cut."""

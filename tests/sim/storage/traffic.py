@@ -1,13 +1,11 @@
 """The batches that producers send and a leader would have written, drawn from one entropy."""
 
 from ottla.protocol.batch import (
-    BatchHeader,
     Marker,
     MarkerKind,
     Record,
     build,
     build_marker,
-    read_header,
     stamp_log_append_time,
 )
 from ottla.storage.producer_entry import SEQUENCE_MAX, ProducerEntry
@@ -113,7 +111,3 @@ class Traffic:
         if luck < 4:
             return now_ms - self._entropy.below(500)
         return now_ms - now_ms % 4
-
-
-def header_of(batch: bytearray) -> BatchHeader:
-    return read_header(batch)

@@ -164,6 +164,7 @@ def test_the_leaders_own_fields_are_outside_the_checksum() -> None:
         pytest.param({"producer_id": 7, "producer_epoch": 0}, id="a producer without a sequence"),
         pytest.param({"producer_id": 7, "base_sequence": 0}, id="a producer without an epoch"),
         pytest.param({"attributes": 0x20}, id="a control batch"),
+        pytest.param({"attributes": 0x20 - 0x8000}, id="a control batch with the sign bit set"),
         pytest.param({"attributes": 0x40}, id="a delete horizon"),
     ],
 )

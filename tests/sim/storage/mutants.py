@@ -1,0 +1,180 @@
+"""Bugs to plant: each breaks one promise that a careless change would break."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from ottla.errors import LogOffline
+from ottla.seams.files import Files, read_file, write_all
+from ottla.storage import checkpoints, recovery, snapshots
+from ottla.storage.index import OffsetIndex, TimeIndex, TransactionIndex
+from ottla.storage.log import Flush, Log
+from ottla.storage.producer_state import ProducerStates
+from ottla.storage.scan import BatchWalk
+from ottla.storage.segment import Segment, Unsynced
+
+Plant = Callable[[pytest.MonkeyPatch], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """A bug, and within how many seeds the simulation must have met it."""
+
+    plant: Plant
+    seeds_max: int
+
+    @property
+    def name(self) -> str:
+        return self.plant.__name__
+
+
+def recovery_point_moves_before_the_sync(patch: pytest.MonkeyPatch) -> None:
+    begin_flush = Log.begin_flush
+
+    def begin(self: Log) -> Flush:
+        flush = begin_flush(self)
+        self.recovery_point = flush.end_offset
+        return flush
+
+    patch.setattr(Log, "begin_flush", begin)
+
+
+def indexes_are_synced_and_the_log_is_not(patch: pytest.MonkeyPatch) -> None:
+    unsynced = Segment.unsynced
+
+    def only_indexes(self: Segment) -> list[Unsynced]:
+        return [item for item in unsynced(self) if item.owner is not self]
+
+    patch.setattr(Segment, "unsynced", only_indexes)
+
+
+def index_entries_beyond_the_recovery_point_are_kept(patch: pytest.MonkeyPatch) -> None:
+    def keep_all(self: OffsetIndex | TimeIndex | TransactionIndex, *_: int) -> bool:
+        self.trim()
+        return True
+
+    for index in (OffsetIndex, TimeIndex, TransactionIndex):
+        patch.setattr(index, "keep_valid", keep_all)
+
+
+def torn_tail_is_not_cut(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Segment, "cut_to_noted", lambda self: 0)
+
+
+def producers_are_not_rolled_back(patch: pytest.MonkeyPatch) -> None:
+    truncate = Log.truncate
+
+    def keep_producers(self: Log, offset: int) -> None:
+        producers = self.producers
+        truncate(self, offset)
+        self.producers = producers
+
+    patch.setattr(Log, "truncate", keep_producers)
+
+
+def recovery_point_stays_above_a_cut(patch: pytest.MonkeyPatch) -> None:
+    save = Log._save
+
+    def save_start_only(
+        self: Log, *, start_offset: int | None = None, recovery_point: int | None = None
+    ) -> None:
+        save(self, start_offset=start_offset)
+
+    patch.setattr(Log, "_save", save_start_only)
+
+
+def cut_is_not_synced(patch: pytest.MonkeyPatch) -> None:
+    def cut(self: Log, offset: int) -> None:
+        while self._segments[-1].base_offset > offset:
+            self._segments.pop().remove()
+        segment = self._segments[-1]
+        placed = segment.find(offset)
+        if placed:
+            segment.truncate(placed.position, placed.header.base_offset)
+        self.end_offset = segment.find_end()
+
+    patch.setattr(Log, "_cut", cut)
+
+
+def snapshots_beyond_a_cut_are_kept(patch: pytest.MonkeyPatch) -> None:
+    rebuild = snapshots.rebuild_producers
+
+    def rebuild_and_keep(files: Files, directory: str, *args: Any, **named: Any) -> ProducerStates:
+        kept = {
+            name: read_file(files, f"{directory}/{name}")
+            for name in files.list(directory)
+            if name.endswith(snapshots.SUFFIX)
+        }
+        producers = rebuild(files, directory, *args, **named)
+        for name, content in kept.items():
+            if not files.exists(f"{directory}/{name}"):
+                write_all(files.create(f"{directory}/{name}"), 0, [content])
+        return producers
+
+    patch.setattr(snapshots, "rebuild_producers", rebuild_and_keep)
+
+
+def mark_of_a_clean_stop_stays(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(checkpoints, "remove_clean_shutdown", lambda *_: None)
+
+
+def checksums_are_not_checked_in_recovery(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(BatchWalk, "crc_is_valid", lambda *_: True)
+
+
+def new_names_are_not_synced(patch: pytest.MonkeyPatch) -> None:
+    def run(self: Flush) -> None:
+        for item in self.unsynced:
+            item.file.sync()
+
+    patch.setattr(Flush, "run", run)
+
+
+def epochs_are_not_written(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Log, "_write_epochs", lambda self: None)
+
+
+def log_stays_online_after_a_failed_sync(patch: pytest.MonkeyPatch) -> None:
+    def fail(self: Log, error: Exception) -> None:
+        raise LogOffline(self.directory) from error
+
+    patch.setattr(Log, "fail", fail)
+
+
+def flush_forgets_a_cut_that_came_between(patch: pytest.MonkeyPatch) -> None:
+    end_flush = Log.end_flush
+
+    def end(self: Log, flush: Flush, now_ms: int) -> None:
+        self._truncations = flush.truncations
+        end_flush(self, flush, now_ms)
+
+    patch.setattr(Log, "end_flush", end)
+
+
+def segment_sealed_at_the_recovery_point_is_trusted(patch: pytest.MonkeyPatch) -> None:
+    def count(segments: list[Segment], recovery_point: int) -> int:
+        below = [segment for segment in segments[1:] if segment.base_offset <= recovery_point]
+        return len(below)
+
+    patch.setattr(recovery, "_count_trusted", count)
+
+
+MUTANTS = (
+    Mutant(recovery_point_moves_before_the_sync, 50),
+    Mutant(indexes_are_synced_and_the_log_is_not, 50),
+    Mutant(index_entries_beyond_the_recovery_point_are_kept, 50),
+    Mutant(torn_tail_is_not_cut, 50),
+    Mutant(producers_are_not_rolled_back, 50),
+    Mutant(recovery_point_stays_above_a_cut, 50),
+    Mutant(cut_is_not_synced, 50),
+    Mutant(snapshots_beyond_a_cut_are_kept, 50),
+    Mutant(mark_of_a_clean_stop_stays, 50),
+    Mutant(checksums_are_not_checked_in_recovery, 50),
+    Mutant(new_names_are_not_synced, 50),
+    Mutant(epochs_are_not_written, 50),
+    Mutant(log_stays_online_after_a_failed_sync, 50),
+    Mutant(flush_forgets_a_cut_that_came_between, 2000),
+    Mutant(segment_sealed_at_the_recovery_point_is_trusted, 500),
+)

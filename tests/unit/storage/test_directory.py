@@ -1,0 +1,226 @@
+"""A log directory belongs to one process, remembers how it was left, and keeps its logs apart."""
+
+import errno
+
+import pytest
+
+from ottla.errors import CorruptLog, LogOffline, StorageError
+from ottla.protocol.primitives import Uuid
+from ottla.seams.files import Files
+from ottla.storage import checkpoints
+from ottla.storage.checkpoints import TopicPartition
+from ottla.storage.directory import DirectoryInUse, LogDirectory, WrongCluster, open_directory
+from tests.sim.seams.disk import SimDisk
+from tests.unit.storage.workbench import NOW_MS, SMALL, Workbench, append, batch_of, fill, offsets
+
+FIRST, SECOND = TopicPartition("t", 0), TopicPartition("t", 1)
+TOPIC_ID = Uuid(b"\5" * 16)
+
+
+def open_at(
+    files: Files, path: str, *, cluster_id: str = "cluster", node_id: int = 1
+) -> LogDirectory:
+    return open_directory(
+        files,
+        path,
+        cluster_id=cluster_id,
+        node_id=node_id,
+        directory_id=Uuid(b"\6" * 16),
+        config_of=lambda _: SMALL,
+        now_ms=NOW_MS,
+    )
+
+
+def close(directory: LogDirectory) -> None:
+    directory.close(broker_epoch=3, now_ms=NOW_MS)
+
+
+def is_marked_clean(files: Files, path: str) -> bool:
+    return files.exists(f"{path}/{checkpoints.CLEAN_SHUTDOWN}")
+
+
+@pytest.fixture
+def files(disk: SimDisk) -> Files:
+    files = disk.process()
+    files.make_dir("/d")
+    files.sync_dir("/")
+    return files
+
+
+def test_a_new_directory_is_stamped_and_its_logs_are_found_again(bench: Workbench) -> None:
+    directory = open_at(bench.files, bench.directory)
+    fill(directory.create(FIRST, TOPIC_ID, NOW_MS), 5)
+    fill(directory.create(SECOND, TOPIC_ID, NOW_MS), 3)
+    close(directory)
+    again = open_at(bench.files, bench.directory)
+    assert again.meta.cluster_id == "cluster"
+    assert {name: log.end_offset for name, log in again.logs.items()} == {FIRST: 5, SECOND: 3}
+    assert again.topic_ids == {FIRST: TOPIC_ID, SECOND: TOPIC_ID}
+    assert again.unusable == {}
+
+
+def test_a_directory_is_used_by_one_process_at_a_time(bench: Workbench) -> None:
+    directory = open_at(bench.files, bench.directory)
+    with pytest.raises(DirectoryInUse):
+        open_at(bench.files, bench.directory)
+    close(directory)
+    close(open_at(bench.files, bench.directory))
+
+
+def test_a_directory_of_another_cluster_or_node_is_left_alone(bench: Workbench) -> None:
+    close(open_at(bench.files, bench.directory))
+    with pytest.raises(WrongCluster):
+        open_at(bench.files, bench.directory, cluster_id="other")
+    with pytest.raises(WrongCluster):
+        open_at(bench.files, bench.directory, node_id=2)
+    close(open_at(bench.files, bench.directory))
+
+
+def test_a_directory_with_partitions_and_no_stamp_is_not_taken_over(bench: Workbench) -> None:
+    directory = open_at(bench.files, bench.directory)
+    directory.create(FIRST, TOPIC_ID, NOW_MS)
+    close(directory)
+    bench.files.remove(bench.path(checkpoints.META_PROPERTIES))
+    with pytest.raises(CorruptLog, match="partitions are here"):
+        open_at(bench.files, bench.directory)
+
+
+def test_the_mark_of_a_clean_stop_is_there_only_while_nobody_works(bench: Workbench) -> None:
+    directory = open_at(bench.files, bench.directory)
+    log = directory.create(FIRST, TOPIC_ID, NOW_MS)
+    fill(log, 5)
+    assert not is_marked_clean(bench.files, bench.directory)
+    close(directory)
+    assert is_marked_clean(bench.files, bench.directory)
+    again = open_at(bench.files, bench.directory)
+    assert not is_marked_clean(bench.files, bench.directory)
+    assert again.recoveries[FIRST].scanned_bytes == 0
+    assert again.logs[FIRST].recovery_point == 5
+
+
+def test_recovery_points_and_starts_are_remembered_across_a_crash(
+    disk: SimDisk, files: Files
+) -> None:
+    directory = open_at(files, "/d")
+    log = directory.create(FIRST, TOPIC_ID, NOW_MS)
+    fill(log, 30)
+    log.flush(NOW_MS)
+    log.advance_start(13)
+    append(log, batch_of(1))
+    disk.power_loss()
+    again = open_at(disk.process(), "/d")
+    assert again.logs[FIRST].start_offset == 13
+    assert again.logs[FIRST].recovery_point == 30
+    assert again.logs[FIRST].end_offset in (30, 31)
+
+
+def test_trimmed_segments_stay_trimmed_though_their_removal_is_lost(
+    disk: SimDisk, files: Files
+) -> None:
+    directory = open_at(files, "/d")
+    log = directory.create(FIRST, TOPIC_ID, NOW_MS)
+    fill(log, 30)
+    log.flush(NOW_MS)
+    log.drop_segments(2)
+    start_offset = log.start_offset
+    directory.checkpoint()
+    disk.power_loss(reordering=True)
+    again = open_at(disk.process(), "/d")
+    assert again.logs[FIRST].start_offset == start_offset
+    assert offsets(again.logs[FIRST]) == list(range(start_offset, 30))
+
+
+def test_a_log_that_cannot_be_opened_harms_no_other_and_no_stop_is_clean(
+    bench: Workbench,
+) -> None:
+    directory = open_at(bench.files, bench.directory)
+    for name in (FIRST, SECOND):
+        fill(directory.create(name, TOPIC_ID, NOW_MS), 5)
+    close(directory)
+    damaged = f"{FIRST}/00000000000000000000.log"
+    last = bench.files.size(bench.path(damaged)) * 4 // 5
+    bench.overwrite(damaged, last + 16, b"\x7f")
+    again = open_at(bench.files, bench.directory)
+    assert list(again.logs) == [SECOND]
+    assert isinstance(again.unusable[FIRST], CorruptLog)
+    close(again)
+    assert not is_marked_clean(bench.files, bench.directory)
+    # What was known of the damaged one is kept for whoever mends it.
+    points = checkpoints.read_offsets(bench.files, bench.path(checkpoints.RECOVERY_POINTS))
+    assert points == {FIRST: 5, SECOND: 5}
+
+
+def test_a_log_that_went_offline_is_not_vouched_for_by_a_stop(disk: SimDisk, files: Files) -> None:
+    directory = open_at(files, "/d")
+    broken, sound = (directory.create(name, TOPIC_ID, NOW_MS) for name in (FIRST, SECOND))
+    fill(broken, 5)
+    fill(sound, 5)
+    disk.faults.fail_next_sync(f"/d/{FIRST}/*.log")
+    with pytest.raises(LogOffline):
+        broken.flush(NOW_MS)
+    close(directory)
+    assert not is_marked_clean(files, "/d")
+    points = checkpoints.read_offsets(files, f"/d/{checkpoints.RECOVERY_POINTS}")
+    assert points == {SECOND: 5}
+
+
+def test_a_stop_that_finds_no_room_still_gives_the_lock_back(disk: SimDisk, files: Files) -> None:
+    directory = open_at(files, "/d")
+    fill(directory.create(FIRST, TOPIC_ID, NOW_MS), 5)
+    disk.faults.fail_next_write(f"/d/{checkpoints.RECOVERY_POINTS}*")
+    with pytest.raises(OSError, match="No space"):
+        close(directory)
+    assert offsets(open_at(files, "/d").logs[FIRST]) == list(range(5))
+
+
+def test_a_partition_that_finds_no_room_leaves_nothing_behind(disk: SimDisk, files: Files) -> None:
+    directory = open_at(files, "/d")
+    for operation, pattern in (("write", "*partition.metadata*"), ("create", "*.log")):
+        disk.faults.fail_next(operation, pattern, error=errno.ENOSPC)  # type: ignore[arg-type]
+        with pytest.raises(OSError, match="No space"):
+            directory.create(FIRST, TOPIC_ID, NOW_MS)
+        assert not files.exists(f"/d/{FIRST}")
+    fill(directory.create(FIRST, TOPIC_ID, NOW_MS), 1)
+    assert directory.unusable == {}
+
+
+def test_a_deleted_partition_leaves_its_name_free_and_nothing_to_inherit(bench: Workbench) -> None:
+    directory = open_at(bench.files, bench.directory)
+    log = directory.create(FIRST, TOPIC_ID, NOW_MS)
+    fill(log, 30)
+    log.flush(NOW_MS)
+    log.advance_start(20)
+    left = directory.delete(FIRST, "abc")
+    with pytest.raises(LogOffline):
+        fill(log, 1)
+    fill(directory.create(FIRST, TOPIC_ID, NOW_MS), 2)
+    directory.purge(left)
+    assert not bench.files.exists(left)
+    close(directory)
+    again = open_at(bench.files, bench.directory)
+    assert offsets(again.logs[FIRST]) == [0, 1]
+
+
+def test_what_a_crash_left_of_a_deleted_partition_is_removed_at_the_next_start(
+    bench: Workbench,
+) -> None:
+    directory = open_at(bench.files, bench.directory)
+    directory.create(FIRST, TOPIC_ID, NOW_MS)
+    left = directory.delete(FIRST, "abc")
+    close(directory)
+    assert bench.files.exists(left)
+    close(open_at(bench.files, bench.directory))
+    assert not bench.files.exists(left)
+
+
+def test_a_directory_that_fails_takes_all_of_its_logs_offline(bench: Workbench) -> None:
+    directory = open_at(bench.files, bench.directory)
+    logs = [directory.create(name, TOPIC_ID, NOW_MS) for name in (FIRST, SECOND)]
+    directory.fail(OSError(errno.EIO, "gone"))
+    for log in logs:
+        with pytest.raises(LogOffline, match="gone"):
+            fill(log, 1)
+    with pytest.raises(StorageError, match="offline"):
+        directory.create(TopicPartition("u", 0), TOPIC_ID, NOW_MS)
+    close(directory)
+    assert not is_marked_clean(bench.files, bench.directory)

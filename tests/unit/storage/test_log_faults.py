@@ -1,0 +1,274 @@
+"""A full disk refuses and harms nothing; a broken one takes the log offline, and no other."""
+
+import errno
+
+import pytest
+
+from ottla.errors import LogOffline
+from ottla.storage.config import LogConfig
+from ottla.storage.log import Log
+from tests.sim.seams.disk import SimDisk
+from tests.unit.storage.workbench import (
+    NOW_MS,
+    Workbench,
+    append,
+    batch_of,
+    content,
+    fill,
+    offsets,
+)
+
+
+def assert_offline(log: Log) -> None:
+    assert log.offline is not None
+    for use in (
+        lambda: fill(log, 1),
+        lambda: log.read(0, bytes_max=1),
+        lambda: log.flush(NOW_MS),
+        lambda: log.roll(NOW_MS),
+        lambda: log.truncate(0),
+        lambda: log.advance_start(1),
+        lambda: log.begin_epoch(9),
+        lambda: log.offset_for_time(0),
+        lambda: log.aborted_transactions(0, 1),
+    ):
+        with pytest.raises(LogOffline):
+            use()
+
+
+# --- making durable ---------------------------------------------------------------------------
+
+
+def test_a_flush_is_due_after_enough_messages(bench: Workbench) -> None:
+    log = bench.open(LogConfig(flush_messages=5))
+    append(log, batch_of(1, 2, 3))
+    assert not log.flush_is_due(NOW_MS)
+    append(log, batch_of(1, 2))
+    assert log.flush_is_due(NOW_MS)
+    log.flush(NOW_MS)
+    assert not log.flush_is_due(NOW_MS)
+    assert log.recovery_point == 5
+
+
+def test_a_flush_is_due_after_enough_time_if_there_is_anything_to_flush(bench: Workbench) -> None:
+    log = bench.open(LogConfig(flush_ms=1000))
+    assert not log.flush_is_due(NOW_MS + 5000)
+    fill(log, 1)
+    assert not log.flush_is_due(NOW_MS + 999)
+    assert log.flush_is_due(NOW_MS + 1000)
+    log.flush(NOW_MS + 1000)
+    fill(log, 1)
+    assert not log.flush_is_due(NOW_MS + 1999)
+
+
+def test_a_flush_syncs_the_log_before_its_indexes_and_only_what_changed(bench: Workbench) -> None:
+    log = bench.open(LogConfig(index_interval_bytes=1))
+    fill(log, 3)
+    bench.files.synced.clear()
+    log.flush(NOW_MS)
+    suffixes = [path.rpartition(".")[2] for path in bench.files.synced[:-1]]
+    assert suffixes == ["log", "index", "timeindex"]
+    assert bench.files.synced[-1] == bench.directory
+    bench.files.synced.clear()
+    log.flush(NOW_MS)
+    assert bench.files.synced == []
+
+
+def test_a_flush_does_not_vouch_for_what_was_cut_and_written_anew_meanwhile(
+    bench: Workbench,
+) -> None:
+    log = bench.open()
+    fill(log, 8)
+    flush = log.begin_flush()
+    log.truncate(2)
+    fill(log, 8)
+    flush.run()
+    log.end_flush(flush, NOW_MS)
+    assert log.recovery_point == 0
+    assert log.messages_unflushed == 10
+
+
+def test_two_flushes_may_overlap(bench: Workbench) -> None:
+    log = bench.open()
+    fill(log, 4)
+    slow = log.begin_flush()
+    fill(log, 4)
+    log.flush(NOW_MS)
+    slow.run()
+    log.end_flush(slow, NOW_MS)
+    assert log.recovery_point == 8
+    assert log.messages_unflushed == 0
+
+
+def test_a_failed_sync_takes_the_log_offline_and_is_never_tried_again(
+    disk: SimDisk, sim_bench: Workbench
+) -> None:
+    log = sim_bench.open()
+    fill(log, 3)
+    disk.faults.fail_next_sync("*.log")
+    with pytest.raises(LogOffline):
+        log.flush(NOW_MS)
+    sim_bench.files.synced.clear()
+    assert_offline(log)
+    log.close(NOW_MS)
+    assert sim_bench.files.synced == []
+    assert log.recovery_point == 0
+
+
+# --- a full disk ------------------------------------------------------------------------------
+
+
+def test_a_batch_that_does_not_fit_is_refused_and_cut_off(
+    disk: SimDisk, sim_bench: Workbench
+) -> None:
+    log = sim_bench.open()
+    fill(log, 3)
+    before = content(log)
+    disk.faults.shorten_next_write("*.log", 30)
+    disk.faults.fail_next_write("*.log", after=1)
+    with pytest.raises(OSError, match="No space") as refused:
+        fill(log, 1)
+    assert refused.value.errno == errno.ENOSPC
+    assert content(log) == before
+    assert disk.files()["/t-0/00000000000000000000.log"] == before
+    fill(log, 1)
+    assert offsets(log) == [0, 1, 2, 3]
+
+
+def test_a_short_write_is_completed(disk: SimDisk, sim_bench: Workbench) -> None:
+    log = sim_bench.open()
+    disk.faults.shorten_next_write("*.log", 10)
+    fill(log, 1)
+    assert offsets(log) == [0]
+    assert disk.files()["/t-0/00000000000000000000.log"] == content(log)
+
+
+def test_a_refused_batch_does_not_come_back_with_the_power(
+    disk: SimDisk, sim_bench: Workbench
+) -> None:
+    log = sim_bench.open()
+    fill(log, 3)
+    log.flush(NOW_MS)
+    sim_bench.checkpoint(log)
+    disk.faults.shorten_next_write("*.log", 30)
+    disk.faults.fail_next_write("*.log", after=1)
+    with pytest.raises(OSError, match="No space"):
+        fill(log, 1)
+    disk.power_loss()
+    stored = disk.files()["/t-0/00000000000000000000.log"]
+    assert stored == log_of(disk, sim_bench)
+
+
+def log_of(disk: SimDisk, bench: Workbench) -> bytes:
+    """What a new process finds after the power is back."""
+    restarted = Workbench.__new__(Workbench)
+    restarted.__dict__.update(bench.__dict__, files=disk.process())
+    return content(restarted.open())
+
+
+@pytest.mark.parametrize("pattern", ["*.snapshot", "*.index", "*.log", "*checkpoint.tmp"])
+def test_a_disk_without_room_for_a_new_segment_or_leader_changes_nothing(
+    disk: SimDisk, sim_bench: Workbench, pattern: str
+) -> None:
+    log = sim_bench.open()
+    fill(log, 8)
+    before = content(log)
+    disk.faults.fail_next_write(pattern)
+    with pytest.raises(OSError, match="No space"):
+        append(log, batch_of(1, value=b"v" * 900), leader_epoch=5)
+    assert log.offline is None
+    assert content(log) == before
+    append(log, batch_of(1, value=b"v" * 900), leader_epoch=5)
+    assert log.epochs.latest == (5, 8)
+    assert offsets(sim_bench.open()) == list(range(9))
+
+
+def test_a_leader_whose_epoch_found_no_room_has_not_begun(
+    disk: SimDisk, sim_bench: Workbench
+) -> None:
+    log = sim_bench.open()
+    fill(log, 2)
+    disk.faults.fail_next_write("*leader-epoch-checkpoint.tmp")
+    with pytest.raises(OSError, match="No space"):
+        log.begin_epoch(4)
+    assert log.epochs.latest == (0, 0)
+    log.begin_epoch(4)
+    assert b"4 2" in disk.files()["/t-0/leader-epoch-checkpoint"]
+
+
+def test_a_start_that_cannot_be_written_down_does_not_move(sim_bench: Workbench) -> None:
+    log = sim_bench.open()
+    fill(log, 30)
+
+    def no_room() -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    log._checkpoint = no_room
+    for shrink in (lambda: log.advance_start(5), lambda: log.drop_segments(1)):
+        with pytest.raises(OSError, match="No space"):
+            shrink()
+    with pytest.raises(OSError, match="No space"):
+        log.truncate(5)
+    assert (log.start_offset, log.end_offset, log.offline) == (0, 30, None)
+    assert len(offsets(log)) == 30
+
+
+# --- a broken disk ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("operation", "pattern"),
+    [("write", "*.log"), ("sync", "*checkpoint.tmp"), ("rename", "*"), ("sync_dir", "*")],
+)
+def test_a_fault_while_appending_takes_the_log_offline(
+    disk: SimDisk, sim_bench: Workbench, operation: str, pattern: str
+) -> None:
+    log = sim_bench.open()
+    disk.faults.fail_next(operation, pattern, error=errno.EIO)  # type: ignore[arg-type]
+    with pytest.raises(LogOffline):
+        fill(log, 1)
+    disk.faults.clear()
+    assert_offline(log)
+    assert offsets(sim_bench.open()) == []
+
+
+def test_a_fault_while_rolling_takes_the_log_offline(disk: SimDisk, sim_bench: Workbench) -> None:
+    log = sim_bench.open()
+    fill(log, 5)
+    disk.faults.fail_next("create", "*00005.log", error=errno.EIO)
+    with pytest.raises(LogOffline):
+        log.roll(NOW_MS)
+    assert_offline(log)
+    assert offsets(sim_bench.open()) == list(range(5))
+
+
+def test_a_fault_while_reading_takes_the_log_offline(disk: SimDisk, sim_bench: Workbench) -> None:
+    fill(sim_bench.open(), 5)
+    log = sim_bench.open()
+    disk.faults.fail_next_read("*.log")
+    with pytest.raises(LogOffline):
+        log.read(2, bytes_max=1)
+    assert_offline(log)
+
+
+def test_a_fault_takes_only_its_own_log_offline(disk: SimDisk) -> None:
+    files = disk.process()
+    broken, sound = Workbench(files, "/t-0").open(), Workbench(files, "/t-1").open()
+    disk.faults.fail_next("write", "/t-0/*.log", error=errno.EIO)
+    with pytest.raises(LogOffline):
+        fill(broken, 1)
+    fill(sound, 3)
+    assert offsets(sound) == [0, 1, 2]
+    assert sound.offline is None
+
+
+def test_a_batch_that_cannot_even_be_cut_off_takes_the_log_offline(
+    disk: SimDisk, sim_bench: Workbench
+) -> None:
+    log = sim_bench.open()
+    fill(log, 1)
+    disk.faults.fail_next_write("*.log")
+    disk.faults.fail_next("truncate", "*.log")
+    with pytest.raises(LogOffline):
+        fill(log, 1)
+    assert_offline(log)
