@@ -1,0 +1,301 @@
+"""The controller's decisions about topics: an image and a wish give records and a reply.
+
+Each is made on the newest image by `Publisher.commit` and is one entry of the log, all or nothing.
+What a client may not wish for is a PeerError with Kafka's code.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from ottla.errors import ErrorCode, PeerError
+from ottla.metadata.configs import topic_configs, validated_topic_configs
+from ottla.metadata.image import Image
+from ottla.metadata.placement import Site, place
+from ottla.metadata.publisher import Publisher
+from ottla.metadata.records import Config, EpochFloor, Partition, Record, Topic, TopicDeleted
+from ottla.metadata.restart import broker_started, in_entries
+from ottla.metadata.store import Member
+from ottla.metadata.topic_names import check_topic_name, colliding_name
+from ottla.metadata.values import BrokerState, Incarnation, ResourceKind
+from ottla.protocol.primitives import Uuid
+from ottla.settings.broker import BrokerSettings
+from ottla.settings.table.replicas import (
+    DEFAULT_REPLICATION_FACTOR,
+    MIN_INSYNC_REPLICAS,
+    NUM_PARTITIONS,
+)
+from ottla.settings.topic import TopicConfigs
+from ottla.storage.checkpoints import TopicPartition
+
+# What is made at once is one entry, and an entry has its size.
+PARTITIONS_AT_ONCE_MAX = 1_000
+PARTITIONS_A_TOPIC_MAX = 10_000
+PARTITIONS_MAX = 100_000
+REPLICATION_FACTOR_MAX = 6
+
+# Where a number stands, this leaves it to the broker's settings.
+DEFAULT = -1
+
+Replicas = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewTopic:
+    """A topic that somebody wishes for. With assignments the two numbers are theirs to say."""
+
+    name: str
+    partitions: int = DEFAULT
+    replication_factor: int = DEFAULT
+    # The replicas of each partition, by index.
+    assignments: Mapping[int, Replicas] = field(default_factory=dict)
+    configs: Sequence[tuple[str, str | None]] = ()
+
+
+class CreatedTopic(NamedTuple):
+    """What was made of a wish."""
+
+    topic_id: Uuid
+    partitions: int
+    replication_factor: int
+    configs: TopicConfigs
+
+
+async def start_broker(publisher: Publisher, member: Member) -> list[TopicPartition]:
+    """This broker is up, committed; the partitions that may have lost something by its return.
+
+    Nobody else decides anything yet: what is decided here holds over all its entries.
+    """
+    restart = broker_started(publisher.image, member)
+    for records in in_entries(restart.records):
+        await _commit(publisher, records)
+    return restart.possible_losses
+
+
+async def _commit(publisher: Publisher, records: list[Record]) -> None:
+    await publisher.commit(lambda _: (records, None))
+
+
+# --- deciding ---------------------------------------------------------------------------------
+
+
+def create_topic(
+    image: Image, wish: NewTopic, settings: BrokerSettings, topic_id: Uuid, start: int
+) -> tuple[list[Record], CreatedTopic]:
+    """A new topic. `topic_id` must be new as well; `start` is where placement begins."""
+    _check_new_name(image, wish.name)
+    overrides = validated_topic_configs(wish.configs)
+    configs = TopicConfigs(overrides, settings)
+    if wish.assignments:
+        replicas = _assigned(image, wish)
+    else:
+        replicas = _placed(image, wish, settings, start)
+    records: list[Record] = [Topic(wish.name, topic_id)]
+    records += _new_partitions(image, topic_id, 0, replicas, configs[MIN_INSYNC_REPLICAS])
+    records += [
+        Config(ResourceKind.TOPIC, wish.name, key, value) for key, value in overrides.items()
+    ]
+    return records, CreatedTopic(topic_id, len(replicas), len(replicas[0]), configs)
+
+
+def delete_topic(image: Image, topic_id: Uuid) -> tuple[list[Record], Topic]:
+    """A topic goes; one of the same name will never have its leader epochs again."""
+    topic = image.topic_by_id(topic_id)
+    if topic is None:
+        raise PeerError(ErrorCode.UNKNOWN_TOPIC_ID, f"There is no topic with id {topic_id}.")
+    records: list[Record] = []
+    floor = 1 + max(
+        (partition.leader_epoch for partition in image.partitions(topic_id)), default=-1
+    )
+    if floor > image.epoch_floor:
+        records.append(EpochFloor(floor))
+    records.append(TopicDeleted(topic_id, topic.name))
+    return records, topic
+
+
+def create_partitions(
+    image: Image,
+    name: str,
+    count: int,
+    assignments: Sequence[Replicas] | None,
+    settings: BrokerSettings,
+    start: int,
+) -> tuple[list[Record], None]:
+    """A topic gets more partitions, `count` in all; the new ones are as replicated as the first."""
+    topic = image.topic(name)
+    if topic is None:
+        raise PeerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic '{name}'.")
+    present = image.partitions(topic.topic_id)
+    if count <= len(present):
+        raise _no_increase(name, len(present), count)
+    more = count - len(present)
+    _check_room(image, more, count)
+    replication_factor = len(present[0].replicas)
+    if assignments is None:
+        replicas = place(_sites(image, replication_factor), more, replication_factor, start)
+    else:
+        replicas = _more_assigned(image, assignments, more, replication_factor)
+    min_isr = topic_configs(image, name, settings)[MIN_INSYNC_REPLICAS]
+    return _new_partitions(image, topic.topic_id, len(present), replicas, min_isr), None
+
+
+# --- parts of decisions -----------------------------------------------------------------------
+
+
+def _check_new_name(image: Image, name: str) -> None:
+    check_topic_name(name)
+    if image.topic(name) is not None:
+        raise PeerError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
+    other = colliding_name(name, image.topic_names)
+    if other is not None:
+        raise PeerError(
+            ErrorCode.INVALID_TOPIC_EXCEPTION,
+            f"Topic '{name}' collides with topic '{other}': '.' and '_' are not told apart"
+            " in the names of metrics",
+        )
+
+
+def _placed(image: Image, wish: NewTopic, settings: BrokerSettings, start: int) -> list[Replicas]:
+    """Replicas where there is room, as many as the wish or the settings say."""
+    partitions, factor = wish.partitions, wish.replication_factor
+    if factor == DEFAULT:
+        factor = settings[DEFAULT_REPLICATION_FACTOR]
+    if partitions == DEFAULT:
+        partitions = settings[NUM_PARTITIONS]
+    if factor < 1:
+        raise PeerError(
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            f"A replication factor of {factor}; allowed is 1 or more, or -1 for the default.",
+        )
+    if partitions < 1:
+        raise PeerError(
+            ErrorCode.INVALID_PARTITIONS,
+            f"{partitions} partitions; allowed is 1 or more, or -1 for the default.",
+        )
+    _check_room(image, partitions, partitions)
+    return place(_sites(image, factor), partitions, factor, start)
+
+
+def _sites(image: Image, replication_factor: int) -> list[Site]:
+    """Where replicas can be put. PeerError if these are too few."""
+    sites = [
+        Site(broker.broker_id, broker.rack, broker.host)
+        for _, broker in sorted(image.brokers.items())
+        if broker.state is BrokerState.UP
+    ]
+    if replication_factor > min(len(sites), REPLICATION_FACTOR_MAX):
+        raise PeerError(
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            f"A replication factor of {replication_factor}, where {len(sites)} brokers are up"
+            f" and {REPLICATION_FACTOR_MAX} is the most there can be.",
+        )
+    return sites
+
+
+def _assigned(image: Image, wish: NewTopic) -> list[Replicas]:
+    """The replicas as the wish names them, in the order of partitions."""
+    if wish.partitions != DEFAULT or wish.replication_factor != DEFAULT:
+        raise PeerError(
+            ErrorCode.INVALID_REQUEST,
+            "With assignments the number of partitions and the replication factor must be -1.",
+        )
+    assignments = wish.assignments
+    if any(index not in assignments for index in range(len(assignments))):
+        raise PeerError(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            "The assigned partitions are not numbered from 0 on without a gap.",
+        )
+    _check_room(image, len(assignments), len(assignments))
+    replicas = [assignments[index] for index in range(len(assignments))]
+    _check_assignments(image, replicas, len(replicas[0]))
+    return replicas
+
+
+def _more_assigned(
+    image: Image, assignments: Sequence[Replicas], more: int, replication_factor: int
+) -> list[Replicas]:
+    if len(assignments) != more:
+        raise PeerError(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            f"{len(assignments)} assignments for {more} new partitions.",
+        )
+    _check_assignments(image, assignments, replication_factor)
+    return list(assignments)
+
+
+def _check_assignments(
+    image: Image, assignments: Sequence[Replicas], replication_factor: int
+) -> None:
+    for replicas in assignments:
+        fault = _assignment_fault(image, replicas, replication_factor)
+        if fault:
+            raise PeerError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, fault)
+
+
+def _assignment_fault(image: Image, replicas: Replicas, replication_factor: int) -> str | None:
+    if not replicas:
+        return "A partition is assigned to no broker."
+    if len(replicas) != replication_factor:
+        return (
+            f"A partition is assigned to {len(replicas)} brokers,"
+            f" the first one of the topic to {replication_factor}."
+        )
+    if len(replicas) > REPLICATION_FACTOR_MAX:
+        return f"A partition is assigned to more than {REPLICATION_FACTOR_MAX} brokers."
+    if len(set(replicas)) != len(replicas):
+        return "A partition is assigned to a broker twice."
+    for broker_id in replicas:
+        broker = image.brokers.get(broker_id)
+        if broker is None or broker.state is not BrokerState.UP:
+            return f"A partition is assigned to broker {broker_id}, which is not up."
+    return None
+
+
+def _new_partitions(
+    image: Image, topic_id: Uuid, first: int, assignments: Sequence[Replicas], min_isr: int
+) -> list[Record]:
+    """Partitions whose replicas are all up and have nothing: every one is in sync."""
+    records: list[Record] = []
+    for index, replicas in enumerate(assignments, first):
+        isr: tuple[Incarnation, ...] = tuple(
+            image.brokers[broker_id].incarnation for broker_id in replicas
+        )
+        records.append(
+            Partition(
+                topic_id=topic_id,
+                index=index,
+                replicas=replicas,
+                leader=isr[0],
+                leader_epoch=image.epoch_floor,
+                isr=isr,
+                min_isr=min_isr,
+                partition_epoch=0,
+            )
+        )
+    return records
+
+
+def _check_room(image: Image, more: int, in_topic: int) -> None:
+    """Whether so many partitions can be added, with which the topic has so many."""
+    present = sum(
+        len(image.partitions(topic.topic_id))
+        for topic in map(image.topic, image.topic_names)
+        if topic
+    )
+    if more > PARTITIONS_AT_ONCE_MAX:
+        fault = f"{more} at once, {PARTITIONS_AT_ONCE_MAX} are allowed; more can follow later"
+    elif in_topic > PARTITIONS_A_TOPIC_MAX:
+        fault = f"{in_topic} of a topic, {PARTITIONS_A_TOPIC_MAX} are allowed"
+    elif present + more > PARTITIONS_MAX:
+        fault = f"{present} and {more} more, {PARTITIONS_MAX} are allowed in all"
+    else:
+        return
+    raise PeerError(ErrorCode.POLICY_VIOLATION, f"Too many partitions: {fault}.")
+
+
+def _no_increase(name: str, present: int, count: int) -> PeerError:
+    if count == present:
+        message = f"Topic '{name}' has {present} partitions already."
+    else:
+        message = f"Topic '{name}' currently has {present} partitions; {count} would be fewer."
+    return PeerError(ErrorCode.INVALID_PARTITIONS, message)

@@ -1,0 +1,194 @@
+"""The metadata of a single broker: a log of our own, in the broker's own data directory.
+
+A snapshot is one file beside the log. It counts from the moment it is in place; whatever happens
+afterwards, the entries that it replaced are not looked at again.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+
+from ottla.errors import StorageError
+from ottla.metadata.entry_log import PARTITION, EntryLog
+from ottla.metadata.records import ControllerStarted, Record
+from ottla.metadata.snapshot_file import read_snapshot, write_snapshot
+from ottla.metadata.store import (
+    EntriesGone,
+    Entry,
+    Fence,
+    Fenced,
+    Lease,
+    Loaded,
+    Member,
+    Registration,
+    Snapshot,
+    StoreClosed,
+)
+from ottla.seams.clock import Clock
+from ottla.seams.files import Files, Lock
+
+LOCK_NAME = ".lock"
+
+_BEFORE_ALL = Snapshot(-1, ())
+_FOR_EVER = Lease(2**63 - 1)
+
+
+class StoreInUse(StorageError):
+    """Another process has this data directory."""
+
+
+class EmbeddedStore:
+    """A `MetadataStore` on this machine's disk: every call is done when it returns.
+
+    The fence is the lock on the directory, held from opening to closing; within this process the
+    last campaign has it. A broker's epoch is the number of an entry without records that its
+    registration writes, so none is given twice. The lease never ends.
+    """
+
+    def __init__(
+        self, files: Files, directory: str, lock: Lock, log: EntryLog, snapshot: Snapshot
+    ) -> None:
+        """By `open`."""
+        self._files = files
+        self._directory = directory
+        self._lock = lock
+        self._log = log
+        self._snapshot = snapshot
+        self._members: dict[int, Member] = {}
+        self._fence: Fence | None = None
+        self._controller_epoch = 0
+        self._is_open = True
+        # Set, and replaced, whenever something happens that an iterator may wait for.
+        self._changed = asyncio.Event()
+
+    @classmethod
+    def open(cls, files: Files, data_directory: str, clock: Clock) -> "EmbeddedStore":
+        """The store in `data_directory`, made if there is none yet.
+
+        StoreInUse if another process has it, CorruptLog if what was committed cannot be read.
+        """
+        directory = f"{data_directory}/{PARTITION}"
+        if not files.is_dir(directory):
+            files.make_dir(directory)
+        # Even if it was there: whoever made it may have died before its name was durable.
+        files.sync_dir(data_directory)
+        lock = _lock(files, directory)
+        try:
+            snapshot = read_snapshot(files, directory) or _BEFORE_ALL
+            log = EntryLog(files, directory, clock, snapshot.n + 1)
+            store = cls(files, directory, lock, log, snapshot)
+            store._note_controllers(snapshot.records)
+            for entry in store._entries():
+                store._note_controllers(entry.records)
+        except BaseException:
+            lock.release()
+            raise
+        return store
+
+    async def load(self) -> Loaded:
+        self._require_open()
+        return Loaded(self._snapshot, tuple(self._entries()))
+
+    async def append(self, records: Sequence[Record], fence: Fence) -> int:
+        self._require_open()
+        self._require_newest(fence)
+        n = self._log.append(records)
+        self._note_controllers(records)
+        self._wake()
+        return n
+
+    async def save(self, snapshot: Snapshot, fence: Fence) -> None:
+        self._require_open()
+        self._require_newest(fence)
+        if not max(self._snapshot.n, 0) <= snapshot.n < self._log.next_n:
+            raise ValueError(
+                f"a snapshot of entry {snapshot.n}, between {self._snapshot.n} and"
+                f" {self._log.next_n - 1} expected"
+            )
+        write_snapshot(self._files, self._directory, snapshot)
+        self._snapshot = snapshot
+        self._log.drop_below(snapshot.n + 1)
+
+    async def follow(self, from_n: int) -> AsyncIterator[Entry]:
+        while True:
+            self._require_open()
+            if from_n <= self._snapshot.n:
+                raise EntriesGone(from_n, self._snapshot.n + 1)
+            changed = self._changed
+            entries = self._log.read(from_n)
+            for entry in entries:
+                yield entry
+            from_n += len(entries)
+            if not entries:
+                await changed.wait()
+
+    async def register(self, registration: Registration) -> int:
+        self._require_open()
+        epoch = self._log.append(())
+        self._members[registration.broker_id] = Member(registration, epoch)
+        self._wake()
+        return epoch
+
+    async def members(self) -> AsyncIterator[tuple[Member, ...]]:
+        told: tuple[Member, ...] | None = None
+        while True:
+            self._require_open()
+            changed = self._changed
+            present = tuple(member for _, member in sorted(self._members.items()))
+            if present == told:
+                await changed.wait()
+            else:
+                told = present
+                yield present
+
+    async def campaign(self) -> Fence:
+        self._require_open()
+        self._controller_epoch += 1
+        self._fence = Fence(self._controller_epoch)
+        return self._fence
+
+    def session(self) -> Lease:
+        self._require_open()
+        return _FOR_EVER
+
+    async def close(self) -> None:
+        if not self._is_open:
+            return
+        self._is_open = False
+        try:
+            self._log.close()
+        finally:
+            self._lock.release()
+            self._wake()
+
+    def _entries(self) -> Iterator[Entry]:
+        n = self._snapshot.n + 1
+        while n < self._log.next_n:
+            entries = self._log.read(n)
+            yield from entries
+            n += len(entries)
+
+    def _note_controllers(self, records: Iterable[Record]) -> None:
+        """The next campaign's epoch lies above every controller's that the log has seen."""
+        for record in records:
+            if isinstance(record, ControllerStarted):
+                self._controller_epoch = max(self._controller_epoch, record.epoch)
+
+    def _wake(self) -> None:
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    def _require_open(self) -> None:
+        if not self._is_open:
+            raise StoreClosed(f"{self._directory} was closed")
+
+    def _require_newest(self, fence: Fence) -> None:
+        if fence != self._fence:
+            raise Fenced(f"{fence} is void, the newest is {self._fence}")
+
+
+def _lock(files: Files, directory: str) -> Lock:
+    path = f"{directory}/{LOCK_NAME}"
+    try:
+        return files.lock(path)
+    except BlockingIOError:
+        raise StoreInUse(f"{path} is held: another process uses this data directory") from None

@@ -1,0 +1,372 @@
+"""The image: what all records of the metadata log, up to one of them, say together.
+
+Folding is the same for a controller, for every other broker, after a restart and from a snapshot:
+`apply`, record by record. A record that the rules below forbid was never to be written, so it is
+our own fault and no state to go on from.
+
+- A partition's first record names the next free index and has a leader epoch at or above the floor;
+  with every later one its partition epoch goes by one, and its leader epoch goes by one exactly if
+  the leader's incarnation changed.
+- Before a topic is deleted the floor is raised above every leader epoch of its partitions: a topic
+  of the same name can then never reuse one.
+- The controller's epoch, the floor, and the next producer id never fall.
+- A broker's epoch never falls; within one epoch its state only moves on, and what it inherits
+  stays.
+
+The records of a snapshot obey the same rules: a partition may come with any partition epoch when it
+is first seen, and the floor comes behind all partitions.
+"""
+
+from collections.abc import Collection, Iterator, KeysView, Mapping, Sequence
+from types import MappingProxyType
+from typing import NamedTuple, TypeVar, assert_never
+
+from ottla.metadata.records import (
+    Acl,
+    Broker,
+    Config,
+    ControllerStarted,
+    EpochFloor,
+    Feature,
+    Partition,
+    ProducerIds,
+    Quota,
+    Record,
+    Topic,
+    TopicDeleted,
+    User,
+    check,
+)
+from ottla.metadata.store import Entry, Loaded, Snapshot
+from ottla.metadata.values import (
+    AclBinding,
+    BrokerState,
+    QuotaEntity,
+    ResourceKind,
+    ScramCredential,
+    ScramMechanism,
+)
+from ottla.protocol.primitives import Uuid
+
+Key = TypeVar("Key")
+Value = TypeVar("Value")
+
+# Numbered before the first entry of any log.
+NOTHING_APPLIED = -1
+
+_NO_SETTINGS: Mapping[str, str] = MappingProxyType({})
+_STATE_ORDER = tuple(BrokerState)
+
+
+class RuleBroken(Exception):
+    """A record that cannot follow the ones before it. Our own fault."""
+
+
+class UserKey(NamedTuple):
+    name: str
+    mechanism: ScramMechanism
+
+
+class ResourceKey(NamedTuple):
+    kind: ResourceKind
+    name: str
+
+
+class _TopicState(NamedTuple):
+    topic: Topic
+    partitions: list[Partition]
+
+
+class Image:
+    """See the module. Mutable, with one owner; what the look-ups return is to be read only.
+
+    Images are equal if they say the same, however far each has read.
+    """
+
+    __slots__ = (
+        "_acls",
+        "_brokers",
+        "_configs",
+        "_features",
+        "_quotas",
+        "_topic_ids",
+        "_topics",
+        "_users",
+        "controller_epoch",
+        "epoch_floor",
+        "n",
+        "next_producer_id",
+    )
+
+    def __init__(self) -> None:
+        self.n = NOTHING_APPLIED
+        self.controller_epoch = 0
+        self.epoch_floor = 0
+        self.next_producer_id = 0
+        self._brokers: dict[int, Broker] = {}
+        self._topics: dict[Uuid, _TopicState] = {}
+        self._topic_ids: dict[str, Uuid] = {}
+        self._configs: dict[ResourceKey, dict[str, str]] = {}
+        # A dict for its order: iterating a set would differ from run to run.
+        self._acls: dict[AclBinding, None] = {}
+        self._users: dict[UserKey, ScramCredential] = {}
+        self._quotas: dict[tuple[QuotaEntity, ...], dict[str, float]] = {}
+        self._features: dict[str, int] = {}
+
+    @classmethod
+    def of(cls, loaded: Loaded) -> "Image":
+        """The fold of all that a store has loaded."""
+        image = cls()
+        for record in loaded.snapshot.records:
+            image.apply(record)
+        image.n = loaded.snapshot.n
+        for entry in loaded.entries:
+            image.replay(entry)
+        return image
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Image) and self._contents() == other._contents()
+
+    __hash__ = None  # type: ignore[assignment]  # it changes
+
+    def _contents(self) -> tuple[object, ...]:
+        return tuple(getattr(self, name) for name in self.__slots__ if name != "n")
+
+    # Looking up
+
+    @property
+    def brokers(self) -> Mapping[int, Broker]:
+        """The newest incarnation of every broker that ever was, by id."""
+        return self._brokers
+
+    @property
+    def topic_names(self) -> KeysView[str]:
+        return self._topic_ids.keys()
+
+    def topic(self, name: str) -> Topic | None:
+        topic_id = self._topic_ids.get(name)
+        return None if topic_id is None else self._topics[topic_id].topic
+
+    def topic_by_id(self, topic_id: Uuid) -> Topic | None:
+        state = self._topics.get(topic_id)
+        return None if state is None else state.topic
+
+    def partitions(self, topic_id: Uuid) -> Sequence[Partition]:
+        """All of a topic, each at its index; none if there is no such topic."""
+        state = self._topics.get(topic_id)
+        return () if state is None else state.partitions
+
+    def partition(self, topic_id: Uuid, index: int) -> Partition | None:
+        partitions = self.partitions(topic_id)
+        return partitions[index] if 0 <= index < len(partitions) else None
+
+    def configs(self, kind: ResourceKind, name: str) -> Mapping[str, str]:
+        """What was set for a resource, by key."""
+        return self._configs.get(ResourceKey(kind, name), _NO_SETTINGS)
+
+    @property
+    def configured(self) -> KeysView[ResourceKey]:
+        """The resources for which something is set."""
+        return self._configs.keys()
+
+    @property
+    def acls(self) -> Collection[AclBinding]:
+        return self._acls.keys()
+
+    @property
+    def users(self) -> Mapping[UserKey, ScramCredential]:
+        return self._users
+
+    @property
+    def quotas(self) -> Mapping[tuple[QuotaEntity, ...], Mapping[str, float]]:
+        return self._quotas
+
+    @property
+    def features(self) -> Mapping[str, int]:
+        return self._features
+
+    # Folding
+
+    def replay(self, entry: Entry) -> None:
+        """The next entry of the log. RuleBroken if it is another one."""
+        if entry.n != self.n + 1:
+            raise RuleBroken(f"entry {entry.n} cannot follow entry {self.n}")
+        for record in entry.records:
+            self.apply(record)
+        self.n = entry.n
+
+    def apply(self, record: Record) -> None:
+        """The only way an image changes. RuleBroken or InvalidRecord, and no change."""
+        check(record)
+        match record:
+            case Partition():
+                self._apply_partition(record)
+            case Topic():
+                self._apply_topic(record)
+            case TopicDeleted():
+                self._apply_topic_deleted(record)
+            case Broker():
+                self._apply_broker(record)
+            case Config():
+                self._apply_config(record)
+            case Acl():
+                self._apply_acl(record)
+            case User():
+                _put(self._users, UserKey(record.name, record.mechanism), record.credential)
+            case Quota():
+                _put_inside(self._quotas, record.entity, record.key, record.value)
+            case Feature():
+                _put(self._features, record.name, record.level or None)
+            case ProducerIds():
+                _require_no_fall("the next producer id", self.next_producer_id, record.next_id)
+                self.next_producer_id = record.next_id
+            case EpochFloor():
+                _require_no_fall("the epoch floor", self.epoch_floor, record.epoch)
+                self.epoch_floor = record.epoch
+            case ControllerStarted():
+                _require_no_fall("the controller's epoch", self.controller_epoch, record.epoch)
+                self.controller_epoch = record.epoch
+            case _:
+                assert_never(record)
+
+    def _apply_partition(self, partition: Partition) -> None:
+        state = self._topics.get(partition.topic_id)
+        if state is None:
+            raise RuleBroken(f"partition {partition.index} of {partition.topic_id}, an unknown id")
+        where = f"{state.topic.name}-{partition.index}"
+        if partition.index < len(state.partitions):
+            _check_successor(where, state.partitions[partition.index], partition)
+            state.partitions[partition.index] = partition
+            return
+        if partition.index > len(state.partitions):
+            raise RuleBroken(f"{where}: index {len(state.partitions)} is to come first")
+        if partition.leader_epoch < self.epoch_floor:
+            raise RuleBroken(
+                f"{where}: leader epoch {partition.leader_epoch} is below the floor,"
+                f" {self.epoch_floor}"
+            )
+        state.partitions.append(partition)
+
+    def _apply_topic(self, topic: Topic) -> None:
+        if topic.name in self._topic_ids:
+            raise RuleBroken(f"there is a topic {topic.name} already")
+        if topic.topic_id in self._topics:
+            raise RuleBroken(f"there is a topic with id {topic.topic_id} already")
+        self._topics[topic.topic_id] = _TopicState(topic, [])
+        self._topic_ids[topic.name] = topic.topic_id
+
+    def _apply_topic_deleted(self, deleted: TopicDeleted) -> None:
+        state = self._topics.get(deleted.topic_id)
+        if state is None or state.topic.name != deleted.name:
+            raise RuleBroken(f"there is no topic {deleted.name} with id {deleted.topic_id}")
+        for partition in state.partitions:
+            if partition.leader_epoch >= self.epoch_floor:
+                raise RuleBroken(
+                    f"{deleted.name} cannot go before the epoch floor, {self.epoch_floor}, is above"
+                    f" leader epoch {partition.leader_epoch} of its partition {partition.index}"
+                )
+        del self._topics[deleted.topic_id]
+        del self._topic_ids[deleted.name]
+        self._configs.pop(ResourceKey(ResourceKind.TOPIC, deleted.name), None)
+
+    def _apply_broker(self, broker: Broker) -> None:
+        known = self._brokers.get(broker.broker_id)
+        if known is not None:
+            _require_no_fall(f"the epoch of broker {broker.broker_id}", known.epoch, broker.epoch)
+            if broker.epoch == known.epoch:
+                _check_same_incarnation(known, broker)
+        self._brokers[broker.broker_id] = broker
+
+    def _apply_config(self, config: Config) -> None:
+        if config.kind is ResourceKind.TOPIC and config.name not in self._topic_ids:
+            raise RuleBroken(f"a setting of {config.name[:40]!r}, a topic that is not there")
+        _put_inside(self._configs, ResourceKey(config.kind, config.name), config.key, config.value)
+
+    def _apply_acl(self, acl: Acl) -> None:
+        if acl.in_force:
+            self._acls[acl.binding] = None
+        else:
+            self._acls.pop(acl.binding, None)
+
+    # Unfolding
+
+    def snapshot(self) -> Snapshot:
+        """Records that fold to an equal image; the same ones from every image that is equal."""
+        return Snapshot(self.n, tuple(self._records()))
+
+    def _records(self) -> Iterator[Record]:
+        for name, level in sorted(self._features.items()):
+            yield Feature(name, level)
+        for _, broker in sorted(self._brokers.items()):
+            yield broker
+        for _, topic_id in sorted(self._topic_ids.items()):
+            yield self._topics[topic_id].topic
+            yield from self._topics[topic_id].partitions
+        for (kind, resource), settings in sorted(self._configs.items()):
+            for key, value in sorted(settings.items()):
+                yield Config(kind, resource, key, value)
+        yield from self._security_records()
+        # Behind the partitions, many of which are older than it.
+        if self.epoch_floor:
+            yield EpochFloor(self.epoch_floor)
+        if self.next_producer_id:
+            yield ProducerIds(self.next_producer_id)
+        if self.controller_epoch:
+            yield ControllerStarted(self.controller_epoch)
+
+    def _security_records(self) -> Iterator[Record]:
+        for binding in sorted(self._acls):
+            yield Acl(binding, in_force=True)
+        for (name, mechanism), credential in sorted(self._users.items(), key=lambda user: user[0]):
+            yield User(name, mechanism, credential)
+        for entity, quotas in sorted(self._quotas.items(), key=lambda item: _entity_order(item[0])):
+            for key, value in sorted(quotas.items()):
+                yield Quota(entity, key, value)
+
+
+def _check_successor(where: str, before: Partition, after: Partition) -> None:
+    if after.partition_epoch != before.partition_epoch + 1:
+        raise RuleBroken(
+            f"{where}: partition epoch {after.partition_epoch} cannot follow"
+            f" {before.partition_epoch}"
+        )
+    expected = before.leader_epoch + (after.leader != before.leader)
+    if after.leader_epoch != expected:
+        raise RuleBroken(
+            f"{where}: leader epoch {after.leader_epoch} where {expected} is due,"
+            f" from {before.leader} to {after.leader}"
+        )
+
+
+def _check_same_incarnation(known: Broker, broker: Broker) -> None:
+    if broker.inherits != known.inherits:
+        raise RuleBroken(f"{known.incarnation} inherits from {known.inherits}, and that stays")
+    if _STATE_ORDER.index(broker.state) < _STATE_ORDER.index(known.state):
+        raise RuleBroken(f"{known.incarnation} is {known.state}, and not {broker.state} again")
+
+
+def _require_no_fall(what: str, before: int, after: int) -> None:
+    if after < before:
+        raise RuleBroken(f"{what} cannot fall from {before} to {after}")
+
+
+def _entity_order(entity: tuple[QuotaEntity, ...]) -> list[tuple[str, bool, str]]:
+    return [(part.kind, part.name is not None, part.name or "") for part in entity]
+
+
+def _put(known: dict[Key, Value], key: Key, value: Value | None) -> None:
+    """The value is in force; None takes it back."""
+    if value is None:
+        known.pop(key, None)
+    else:
+        known[key] = value
+
+
+def _put_inside(
+    known: dict[Key, dict[str, Value]], outer: Key, key: str, value: Value | None
+) -> None:
+    """The same one level down, where nothing empty is kept."""
+    inner = known.setdefault(outer, {})
+    _put(inner, key, value)
+    if not inner:
+        del known[outer]

@@ -1,0 +1,324 @@
+"""Values as JSON by their types, strictly: what is written can be read, and nothing else is.
+
+A dataclass is an object with exactly its fields, a NamedTuple an array, a `Uuid` Kafka's base64,
+bytes are plain base64, and an enum its value. Numbers and texts carry their limits in their types.
+Both directions raise `Misfit` for a value that is not of its type.
+"""
+
+import base64
+import json
+from collections.abc import Callable
+from dataclasses import fields
+from enum import Enum
+from math import isfinite
+from types import NoneType, UnionType
+from typing import Annotated, Any, NamedTuple, Union, get_args, get_origin, get_type_hints
+
+from ottla.protocol.primitives import Uuid
+
+
+class Misfit(ValueError):
+    """A value that is not what should stand there: `where`, from the outside in, and `reason`."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self._path: list[str] = []
+
+    def inside(self, name: str) -> "Misfit":
+        """The same, seen from one step further outside."""
+        self._path.append(name)
+        return self
+
+    @property
+    def where(self) -> str:
+        return ".".join(reversed(self._path)).replace(".[", "[")
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.reason}" if self._path else self.reason
+
+
+class Range(NamedTuple):
+    """The least and the largest integer of a type."""
+
+    least: int
+    largest: int
+
+
+class Length(NamedTuple):
+    """How many characters a text of a type has."""
+
+    least: int
+    largest: int
+
+
+class Form(NamedTuple):
+    """How values of one type become JSON, and come back."""
+
+    write: Callable[[Any], Any]
+    read: Callable[[Any], Any]
+
+
+def form_of(kind: Any) -> Form:
+    """The form of a type. TypeError for a type that has none."""
+    if kind in _PLAIN:
+        return _PLAIN[kind]
+    if isinstance(kind, type):
+        return _class_form(kind)
+    arguments = get_args(kind)
+    origin = get_origin(kind)
+    if origin is Annotated:
+        return _limited_form(*arguments)
+    if origin in (Union, UnionType) and len(arguments) == 2 and arguments[1] is NoneType:
+        return _optional_form(form_of(arguments[0]))
+    if origin is tuple and len(arguments) == 2 and arguments[1] is Ellipsis:
+        return _list_form(form_of(arguments[0]))
+    raise TypeError(f"{kind} has no form")
+
+
+def object_form(kind: type) -> Form:
+    """The form of a dataclass: a JSON object with exactly its fields."""
+    hints = get_type_hints(kind, include_extras=True)
+    forms = {field.name: form_of(hints[field.name]) for field in fields(kind)}
+
+    def write(value: Any) -> dict[str, Any]:
+        written = {}
+        for name, form in forms.items():
+            try:
+                written[name] = form.write(getattr(value, name))
+            except Misfit as misfit:
+                raise misfit.inside(name) from None
+        return written
+
+    def read(found: Any) -> Any:
+        _expect(found, dict)
+        if found.keys() != forms.keys():
+            raise Misfit(_difference(found, forms))
+        values = {}
+        for name, form in forms.items():
+            try:
+                values[name] = form.read(found[name])
+            except Misfit as misfit:
+                raise misfit.inside(name) from None
+        return kind(**values)
+
+    return Form(write, read)
+
+
+def dump(document: Any) -> bytes:
+    """Compact, keys sorted, UTF-8: equal documents are equal bytes."""
+    text = json.dumps(
+        document, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
+    )
+    return text.encode()
+
+
+def parse(content: bytes) -> Any:
+    """A JSON document. `Misfit` for what is none, and for one that says a thing twice."""
+    try:
+        return json.loads(
+            content.decode(), object_pairs_hook=_unique, parse_constant=_refuse_constant
+        )
+    except Misfit:
+        raise
+    except ValueError as error:
+        raise Misfit(f"no JSON: {error}") from None
+    except RecursionError:
+        raise Misfit("no JSON of ours is nested this deeply") from None
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise Misfit("a field stands twice in one object")
+    return found
+
+
+def _refuse_constant(name: str) -> None:
+    raise Misfit(f"{name} is no number")
+
+
+def _difference(found: dict[str, Any], expected: dict[str, Form]) -> str:
+    unknown = sorted(found.keys() - expected.keys())
+    if unknown:
+        return f"field {unknown[0][:40]!r} is not known"
+    return f"field {min(expected.keys() - found.keys())!r} is missing"
+
+
+def _expect(found: Any, kind: type) -> None:
+    # Not isinstance: to Python True is an integer.
+    if type(found) is not kind:
+        raise Misfit(f"{kind.__name__} expected, {type(found).__name__} found")
+
+
+def _checked_form(check: Callable[[Any], Any]) -> Form:
+    return Form(check, check)
+
+
+def _bool(value: Any) -> bool:
+    _expect(value, bool)
+    checked: bool = value
+    return checked
+
+
+def _float(value: Any) -> float:
+    if type(value) is not float and type(value) is not int:
+        raise Misfit(f"a number expected, {type(value).__name__} found")
+    try:
+        checked = float(value)
+    except OverflowError:
+        checked = float("inf")
+    if not isfinite(checked):
+        raise Misfit("a number that is not finite")
+    return checked
+
+
+def _write_uuid(value: Any) -> str:
+    _expect(value, Uuid)
+    return str(value)
+
+
+def _read_uuid(found: Any) -> Uuid:
+    _expect(found, str)
+    try:
+        value = Uuid.parse(found)
+    except ValueError:
+        value = None
+    # Several texts decode to the same bytes; only one of them is what would be written.
+    if value is None or str(value) != found:
+        raise Misfit(f"{found[:40]!r} is no id")
+    return value
+
+
+def _write_bytes(value: Any) -> str:
+    _expect(value, bytes)
+    return base64.b64encode(value).decode()
+
+
+def _read_bytes(found: Any) -> bytes:
+    _expect(found, str)
+    try:
+        value = base64.b64decode(found, validate=True)
+    except ValueError:
+        value = None
+    if value is None or _write_bytes(value) != found:
+        raise Misfit(f"{found[:40]!r} is no base64")
+    return value
+
+
+_PLAIN: dict[Any, Form] = {
+    bool: _checked_form(_bool),
+    float: _checked_form(_float),
+    Uuid: Form(_write_uuid, _read_uuid),
+    bytes: Form(_write_bytes, _read_bytes),
+}
+
+
+def _limited_form(kind: type, limit: Range | Length) -> Form:
+    least, largest = limit
+
+    def check_integer(value: Any) -> int:
+        if type(value) is not int:
+            raise Misfit(f"int expected, {type(value).__name__} found")
+        if not least <= value <= largest:
+            raise Misfit(f"a number outside of [{least}, {largest}]")
+        return value
+
+    def check_text(value: Any) -> str:
+        if type(value) is not str:
+            raise Misfit(f"str expected, {type(value).__name__} found")
+        if not least <= len(value) <= largest:
+            raise Misfit(f"{len(value)} characters, outside of [{least}, {largest}]")
+        if not value.isascii():
+            _require_utf8(value)
+        return value
+
+    if kind is int:
+        return _checked_form(check_integer)
+    if kind is str:
+        return _checked_form(check_text)
+    raise TypeError(f"{kind} has no limit")
+
+
+def _require_utf8(text: str) -> None:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise Misfit("half of a surrogate pair") from None
+
+
+def _optional_form(form: Form) -> Form:
+    return Form(
+        lambda value: None if value is None else form.write(value),
+        lambda found: None if found is None else form.read(found),
+    )
+
+
+def _list_form(form: Form) -> Form:
+    def convert(items: Any, item_of: Callable[[Any], Any]) -> list[Any]:
+        converted = []
+        for index, item in enumerate(items):
+            try:
+                converted.append(item_of(item))
+            except Misfit as misfit:
+                raise misfit.inside(f"[{index}]") from None
+        return converted
+
+    def write(value: Any) -> list[Any]:
+        _expect(value, tuple)
+        return convert(value, form.write)
+
+    def read(found: Any) -> tuple[Any, ...]:
+        _expect(found, list)
+        return tuple(convert(found, form.read))
+
+    return Form(write, read)
+
+
+def _class_form(kind: type) -> Form:
+    if issubclass(kind, Enum):
+        return _enum_form(kind)
+    if issubclass(kind, tuple):
+        return _row_form(kind)
+    form = object_form(kind)
+
+    def write(value: Any) -> dict[str, Any]:
+        _expect(value, kind)
+        written: dict[str, Any] = form.write(value)
+        return written
+
+    return Form(write, form.read)
+
+
+def _enum_form(kind: type[Enum]) -> Form:
+    members = {member.value: member for member in kind}
+
+    def write(value: Any) -> Any:
+        _expect(value, kind)
+        return value.value
+
+    def read(found: Any) -> Enum:
+        _expect(found, str)
+        if found not in members:
+            raise Misfit(f"{found[:40]!r} is no {kind.__name__}")
+        return members[found]
+
+    return Form(write, read)
+
+
+def _row_form(kind: type) -> Form:
+    """A NamedTuple: short and often met, so that names would outweigh the values."""
+    hints = get_type_hints(kind, include_extras=True)
+    forms = [form_of(hint) for hint in hints.values()]
+
+    def write(value: Any) -> list[Any]:
+        _expect(value, kind)
+        return [form.write(item) for form, item in zip(forms, value, strict=True)]
+
+    def read(found: Any) -> Any:
+        _expect(found, list)
+        if len(found) != len(forms):
+            raise Misfit(f"{len(forms)} values expected, {len(found)} found")
+        return kind(*(form.read(item) for form, item in zip(forms, found, strict=True)))
+
+    return Form(write, read)

@@ -1,0 +1,69 @@
+"""What a topic may be called, and which topics are the system's own."""
+
+import re
+from collections.abc import Iterable
+
+from ottla.errors import ErrorCode, PeerError
+from ottla.storage.directory import METADATA_LOGS
+
+NAME_CHARACTERS_MAX = 249
+
+CONSUMER_OFFSETS = "__consumer_offsets"
+TRANSACTION_STATE = "__transaction_state"
+SHARE_GROUP_STATE = "__share_group_state"
+INTERNAL_TOPICS = frozenset({CONSUMER_OFFSETS, TRANSACTION_STATE, SHARE_GROUP_STATE})
+
+_LEGAL_CHARACTERS = re.compile(r"[a-zA-Z0-9._-]*")
+# How much of a bad name an answer repeats.
+_SHOWN_CHARACTERS_MAX = 300
+
+
+def check_topic_name(name: str) -> None:
+    """PeerError INVALID_TOPIC_EXCEPTION unless a topic may have this name."""
+    fault = _fault_of(name)
+    if fault:
+        raise PeerError(
+            ErrorCode.INVALID_TOPIC_EXCEPTION,
+            f"Topic name is invalid: '{name[:_SHOWN_CHARACTERS_MAX]}' {fault}",
+        )
+
+
+def missing_topic_code(name: str) -> ErrorCode:
+    """Why there is no topic of this name: nobody made it, or nobody could."""
+    if _fault_of(name):
+        return ErrorCode.INVALID_TOPIC_EXCEPTION
+    return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def is_internal(name: str) -> bool:
+    """Whether a topic is the broker's own, which clients are told."""
+    return name in INTERNAL_TOPICS
+
+
+def colliding_name(name: str, others: Iterable[str]) -> str | None:
+    """The one of the others that differs in nothing but '.' and '_'.
+
+    The names of metrics have no dots: the two could not be told apart there.
+    """
+    if "." not in name and "_" not in name:
+        return None
+    unified = _unified(name)
+    return next((other for other in others if _unified(other) == unified), None)
+
+
+def _unified(name: str) -> str:
+    return name.replace(".", "_")
+
+
+def _fault_of(name: str) -> str | None:
+    if not name:
+        return "is empty"
+    if name in (".", ".."):
+        return "is a directory of the file system"
+    if len(name) > NAME_CHARACTERS_MAX:
+        return f"has {len(name)} characters, {NAME_CHARACTERS_MAX} are allowed"
+    if not _LEGAL_CHARACTERS.fullmatch(name):
+        return "has other characters than ASCII letters, digits, '.', '_' and '-'"
+    if name in METADATA_LOGS:
+        return "is kept for metadata"
+    return None

@@ -1,0 +1,139 @@
+"""What metadata records are made of."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Annotated, NamedTuple
+
+from ottla.metadata.json_form import Length, Range
+
+# No number in the metadata is negative: where Kafka's protocol has -1, here stands None.
+Int16 = Annotated[int, Range(0, 2**15 - 1)]
+Int32 = Annotated[int, Range(0, 2**31 - 1)]
+Int64 = Annotated[int, Range(0, 2**63 - 1)]
+Port = Annotated[int, Range(1, 2**16 - 1)]
+Count = Annotated[int, Range(1, 2**31 - 1)]
+
+# Kafka's protocol has no longer strings.
+Text = Annotated[str, Length(0, 2**15 - 1)]
+Name = Annotated[str, Length(1, 2**15 - 1)]
+
+
+class Incarnation(NamedTuple):
+    """One life of a broker, from a registration to the end of its session."""
+
+    broker_id: Int32
+    broker_epoch: Int64
+
+
+class SecurityProtocol(StrEnum):
+    PLAINTEXT = "PLAINTEXT"
+    SSL = "SSL"
+    SASL_PLAINTEXT = "SASL_PLAINTEXT"
+    SASL_SSL = "SASL_SSL"
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where a broker can be reached, as it wants to be called."""
+
+    listener: Name
+    host: Name
+    port: Port
+    security_protocol: SecurityProtocol
+
+
+class BrokerState(StrEnum):
+    """Of one incarnation; it only ever moves on, in this order."""
+
+    UP = "up"
+    DRAINING = "draining"
+    GONE = "gone"
+
+
+class ResourceKind(StrEnum):
+    """What has settings. The broker named "" stands for all brokers."""
+
+    BROKER = "broker"
+    GROUP = "group"
+    TOPIC = "topic"
+
+
+class AclResource(StrEnum):
+    CLUSTER = "cluster"
+    DELEGATION_TOKEN = "delegation_token"  # noqa: S105 - a kind of resource
+    GROUP = "group"
+    TOPIC = "topic"
+    TRANSACTIONAL_ID = "transactional_id"
+    USER = "user"
+
+
+class AclPattern(StrEnum):
+    LITERAL = "literal"
+    PREFIXED = "prefixed"
+
+
+class AclOperation(StrEnum):
+    ALL = "all"
+    ALTER = "alter"
+    ALTER_CONFIGS = "alter_configs"
+    CLUSTER_ACTION = "cluster_action"
+    CREATE = "create"
+    CREATE_TOKENS = "create_tokens"
+    DELETE = "delete"
+    DESCRIBE = "describe"
+    DESCRIBE_CONFIGS = "describe_configs"
+    DESCRIBE_TOKENS = "describe_tokens"
+    IDEMPOTENT_WRITE = "idempotent_write"
+    READ = "read"
+    TWO_PHASE_COMMIT = "two_phase_commit"
+    WRITE = "write"
+
+
+class AclPermission(StrEnum):
+    ALLOW = "allow"
+    DENY = "deny"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class AclBinding:
+    """Who may, or may not, do what to what, and from where. `*` is every name, and every host."""
+
+    resource: AclResource
+    resource_name: Name
+    pattern: AclPattern
+    principal: Name
+    host: Name
+    operation: AclOperation
+    permission: AclPermission
+
+
+class ScramMechanism(StrEnum):
+    SHA_256 = "SCRAM-SHA-256"
+    SHA_512 = "SCRAM-SHA-512"
+
+
+@dataclass(frozen=True, slots=True)
+class ScramCredential:
+    """What proves that a user knows a password, without being it (RFC 5802)."""
+
+    salt: bytes
+    stored_key: bytes
+    server_key: bytes
+    iterations: Count
+
+    def __repr__(self) -> str:
+        """Says nothing that a log should not hold."""
+        return f"ScramCredential(iterations={self.iterations})"
+
+
+class QuotaEntityKind(StrEnum):
+    CLIENT_ID = "client-id"
+    IP = "ip"
+    USER = "user"
+
+
+class QuotaEntity(NamedTuple):
+    """One part of whom a quota is for. Without a name: whoever has no quota by name."""
+
+    kind: QuotaEntityKind
+    name: Name | None

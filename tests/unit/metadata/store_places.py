@@ -1,0 +1,80 @@
+"""Where a metadata store can be: each place opens stores, and lets their brokers die."""
+
+import shutil
+from pathlib import Path
+from typing import Protocol
+
+from ottla.metadata.embedded import EmbeddedStore
+from ottla.metadata.store import MetadataStore
+from ottla.seams.clock import RealClock
+from ottla.seams.files import RealFiles
+from tests.sim.metadata_store import SimEnsemble, SimMetadataStore
+from tests.sim.seams.clock import SimClock
+from tests.sim.seams.disk import SimDisk
+
+DATA = "/data"
+
+
+class StorePlace(Protocol):
+    def open(self) -> MetadataStore:
+        """A store for a broker that starts now."""
+        ...
+
+    def crash(self) -> None:
+        """The broker dies without another word; the next one is to find what was committed."""
+        ...
+
+
+class RealDirectory:
+    """An embedded store on the kernel's file system."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._crashes = 0
+        self._directory = path / "data-0"
+        self._directory.mkdir()
+
+    def open(self) -> EmbeddedStore:
+        return EmbeddedStore.open(RealFiles(), str(self._directory), RealClock())
+
+    def crash(self) -> None:
+        """A copy is what a dead process leaves: all it wrote, and no lock."""
+        self._crashes += 1
+        copy = self._path / f"data-{self._crashes}"
+        shutil.copytree(self._directory, copy)
+        self._directory = copy
+
+
+class SimMachine:
+    """An embedded store on a simulated disk; a crash takes the power away."""
+
+    def __init__(self, seed: int = 0) -> None:
+        self.clock = SimClock()
+        self.disk = SimDisk(seed, clock=self.clock)
+        self.files = self.disk.process()
+        self.files.make_dir(DATA)
+        self.files.sync_dir("/")
+
+    def open(self) -> EmbeddedStore:
+        self.files = self.disk.process()
+        return EmbeddedStore.open(self.files, DATA, self.clock)
+
+    def crash(self) -> None:
+        self.disk.power_loss()
+
+
+class Ensemble:
+    """Simulated servers; a crash costs the broker its session."""
+
+    def __init__(self) -> None:
+        self.servers = SimEnsemble()
+        self._sessions: list[SimMetadataStore] = []
+
+    def open(self) -> SimMetadataStore:
+        store = self.servers.connect()
+        self._sessions.append(store)
+        return store
+
+    def crash(self) -> None:
+        while self._sessions:
+            self.servers.expire(self._sessions.pop())

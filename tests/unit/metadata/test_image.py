@@ -1,0 +1,295 @@
+"""The image: what folds, what does not, and what it then says."""
+
+from dataclasses import replace
+
+import pytest
+
+from ottla.metadata.image import Image, ResourceKey, RuleBroken, UserKey
+from ottla.metadata.records import (
+    Acl,
+    Config,
+    ControllerStarted,
+    EpochFloor,
+    Feature,
+    InvalidRecord,
+    Partition,
+    ProducerIds,
+    Quota,
+    Record,
+    Topic,
+    TopicDeleted,
+    User,
+)
+from ottla.metadata.store import Entry, Loaded, Snapshot
+from ottla.metadata.values import BrokerState, Incarnation, ResourceKind, ScramMechanism
+from tests.unit.metadata.samples import (
+    BINDING,
+    CREDENTIAL,
+    ENTITY,
+    ONE_OF_EACH,
+    broker,
+    partition,
+    topic_id,
+)
+
+ORDERS = Topic("orders", topic_id(1))
+OTHERS = Topic("others", topic_id(2))
+
+
+def image_of(*records: Record) -> Image:
+    image = Image()
+    for record in records:
+        image.apply(record)
+    return image
+
+
+def refuses(image: Image, record: Record, complaint: str) -> bool:
+    """Whether the record is refused for this reason, and leaves the image as it was."""
+    before = image.snapshot()
+    with pytest.raises(RuleBroken, match=complaint):
+        image.apply(record)
+    return image.snapshot() == before
+
+
+def test_one_of_each_record_is_found_where_one_looks_for_it() -> None:
+    image = image_of(*ONE_OF_EACH[:-1])
+    assert image.controller_epoch == 3
+    assert image.brokers == {1: broker(inherits=4)}
+    assert list(image.topic_names) == ["orders"]
+    assert image.topic("orders") == image.topic_by_id(topic_id(1)) == ORDERS
+    assert image.partitions(topic_id(1)) == [ONE_OF_EACH[3]]
+    assert image.partition(topic_id(1), 0) == ONE_OF_EACH[3]
+    assert image.configs(ResourceKind.TOPIC, "orders") == {"retention.ms": "1000"}
+    assert list(image.configured) == [ResourceKey(ResourceKind.TOPIC, "orders")]
+    assert list(image.acls) == [BINDING]
+    assert image.users == {UserKey("alice", ScramMechanism.SHA_512): CREDENTIAL}
+    assert image.quotas == {ENTITY: {"producer_byte_rate": 1024.5}}
+    assert image.next_producer_id == 2000
+    assert image.features == {"metadata": 2}
+    assert image.epoch_floor == 7
+
+
+def test_what_is_not_there_is_not_found() -> None:
+    image = image_of(ORDERS, partition())
+    assert image.topic("nobody") is None
+    assert image.topic_by_id(topic_id(9)) is None
+    assert image.partitions(topic_id(9)) == ()
+    assert image.partition(topic_id(1), 1) is None
+    assert image.partition(topic_id(1), -1) is None
+    assert image.configs(ResourceKind.TOPIC, "orders") == {}
+
+
+def test_what_is_taken_back_leaves_no_trace() -> None:
+    image = image_of(
+        Config(ResourceKind.BROKER, "", "k", "v"),
+        Acl(BINDING, in_force=True),
+        User("alice", ScramMechanism.SHA_512, CREDENTIAL),
+        Quota(ENTITY, "k", 1.0),
+        Feature("f", 1),
+    )
+    assert image != Image()
+    image.apply(Config(ResourceKind.BROKER, "", "k", None))
+    image.apply(Acl(BINDING, in_force=False))
+    image.apply(User("alice", ScramMechanism.SHA_512, None))
+    image.apply(Quota(ENTITY, "k", None))
+    image.apply(Feature("f", 0))
+    assert image == Image()
+
+
+def test_taking_back_what_is_not_there_changes_nothing() -> None:
+    image = image_of(Config(ResourceKind.GROUP, "g", "k", None), Acl(BINDING, in_force=False))
+    assert image == Image()
+
+
+def test_a_partition_epoch_goes_by_exactly_one() -> None:
+    image = image_of(ORDERS, partition(partition_epoch=7))
+    assert refuses(image, partition(partition_epoch=7), "partition epoch 7 cannot follow 7")
+    assert refuses(image, partition(partition_epoch=9), "partition epoch 9 cannot follow 7")
+    image.apply(partition(partition_epoch=8))
+    assert image.partition(topic_id(1), 0) == partition(partition_epoch=8)
+
+
+LED = partition(leader_epoch=4)
+
+
+@pytest.mark.parametrize(
+    ("leader", "isr"),
+    [
+        (Incarnation(2, 6), LED.isr),
+        (None, LED.isr),
+        (Incarnation(1, 9), (Incarnation(1, 9), Incarnation(2, 6))),
+    ],
+    ids=["another broker", "nobody", "the same broker come back"],
+)
+def test_a_leader_epoch_goes_by_one_when_the_leading_incarnation_changes(
+    leader: Incarnation | None, isr: tuple[Incarnation, ...]
+) -> None:
+    image = image_of(ORDERS, LED)
+    changed = replace(LED, leader=leader, isr=isr, partition_epoch=1)
+    for epoch in (3, 4, 6):
+        assert refuses(image, replace(changed, leader_epoch=epoch), f"leader epoch {epoch} where 5")
+    image.apply(replace(changed, leader_epoch=5))
+    assert image.partition(topic_id(1), 0) == replace(changed, leader_epoch=5)
+
+
+def test_a_leader_epoch_stays_while_the_leader_stays() -> None:
+    image = image_of(ORDERS, LED)
+    shrunk = replace(LED, isr=(Incarnation(1, 5),), partition_epoch=1)
+    assert refuses(image, replace(shrunk, leader_epoch=5), "leader epoch 5 where 4 is due")
+    image.apply(shrunk)
+    assert image.partition(topic_id(1), 0) == shrunk
+
+
+def test_nobody_to_the_same_leader_is_a_change_as_well() -> None:
+    image = image_of(ORDERS, replace(LED, leader=None))
+    back = replace(LED, partition_epoch=1)
+    assert refuses(image, back, "leader epoch 4 where 5 is due")
+    image.apply(replace(back, leader_epoch=5))
+    assert image.partition(topic_id(1), 0) == replace(back, leader_epoch=5)
+
+
+def test_partitions_come_in_the_order_of_their_indexes() -> None:
+    image = image_of(ORDERS)
+    assert refuses(image, partition(index=1), "orders-1: index 0 is to come first")
+    image.apply(partition(index=0))
+    image.apply(partition(index=1))
+    assert [found.index for found in image.partitions(topic_id(1))] == [0, 1]
+
+
+def test_a_partition_needs_its_topic() -> None:
+    assert refuses(Image(), partition(), "an unknown id")
+
+
+def test_a_record_that_contradicts_itself_is_refused_before_anything_else() -> None:
+    image = image_of(ORDERS)
+    with pytest.raises(InvalidRecord):
+        image.apply(partition(leader=Incarnation(3, 1)))
+    assert image == image_of(ORDERS)
+
+
+def test_names_and_ids_of_topics_are_unique() -> None:
+    image = image_of(ORDERS)
+    assert refuses(image, Topic("orders", topic_id(2)), "there is a topic orders already")
+    assert refuses(image, Topic("others", topic_id(1)), "already")
+
+
+def test_a_deleted_topic_takes_its_partitions_and_settings_with_it() -> None:
+    image = image_of(
+        ORDERS,
+        OTHERS,
+        partition(leader_epoch=4),
+        partition(topic=2),
+        Config(ResourceKind.TOPIC, "orders", "retention.ms", "1"),
+        Config(ResourceKind.TOPIC, "others", "retention.ms", "2"),
+        EpochFloor(5),
+        TopicDeleted(topic_id(1), "orders"),
+    )
+    assert image.topic("orders") is None
+    assert image.topic_by_id(topic_id(1)) is None
+    assert image.partitions(topic_id(1)) == ()
+    assert list(image.configured) == [ResourceKey(ResourceKind.TOPIC, "others")]
+    assert list(image.topic_names) == ["others"]
+
+
+def test_a_topic_goes_only_under_its_name_and_id() -> None:
+    image = image_of(ORDERS, OTHERS, EpochFloor(1))
+    assert refuses(image, TopicDeleted(topic_id(3), "orders"), "no topic orders with id")
+    assert refuses(image, TopicDeleted(topic_id(2), "orders"), "no topic orders with id")
+
+
+def test_the_floor_is_raised_before_a_topic_goes() -> None:
+    image = image_of(ORDERS, partition(leader_epoch=4), partition(index=1, leader_epoch=6))
+    image.apply(EpochFloor(6))
+    deleted = TopicDeleted(topic_id(1), "orders")
+    assert refuses(image, deleted, "above leader epoch 6 of its partition 1")
+    image.apply(EpochFloor(7))
+    image.apply(deleted)
+    assert image.epoch_floor == 7
+
+
+def test_a_topic_of_a_deleted_ones_name_starts_above_its_epochs() -> None:
+    image = image_of(
+        ORDERS,
+        partition(leader_epoch=4),
+        EpochFloor(5),
+        TopicDeleted(topic_id(1), "orders"),
+        Topic("orders", topic_id(2)),
+    )
+    assert refuses(image, partition(topic=2, leader_epoch=4), "below the floor, 5")
+    image.apply(partition(topic=2, leader_epoch=5))
+    found: Partition | None = image.partition(topic_id(2), 0)
+    assert found is not None
+    assert found.leader_epoch == 5
+
+
+def test_an_older_partition_goes_on_below_the_floor() -> None:
+    image = image_of(ORDERS, partition(), EpochFloor(9))
+    image.apply(partition(partition_epoch=1))
+    assert image.partition(topic_id(1), 0) == partition(partition_epoch=1)
+
+
+def test_a_setting_needs_its_topic() -> None:
+    config = Config(ResourceKind.TOPIC, "orders", "retention.ms", "1")
+    assert refuses(Image(), config, "a topic that is not there")
+
+
+@pytest.mark.parametrize(
+    ("later", "earlier"),
+    [
+        (ControllerStarted(4), ControllerStarted(3)),
+        (EpochFloor(4), EpochFloor(3)),
+        (ProducerIds(4), ProducerIds(3)),
+        (broker(epoch=4), broker(epoch=3)),
+    ],
+)
+def test_what_only_grows_cannot_fall(later: Record, earlier: Record) -> None:
+    assert refuses(image_of(earlier, later), earlier, "cannot fall from 4 to 3")
+
+
+def test_a_broker_that_is_gone_comes_back_only_as_another_incarnation() -> None:
+    image = image_of(broker(), broker(state=BrokerState.DRAINING))
+    assert refuses(image, broker(), "is draining, and not up again")
+    image.apply(broker(state=BrokerState.GONE))
+    assert refuses(image, broker(state=BrokerState.DRAINING), "is gone, and not draining again")
+    image.apply(broker(epoch=6, inherits=5))
+    assert image.brokers[1].incarnation == Incarnation(1, 6)
+
+
+def test_what_an_incarnation_inherits_stays() -> None:
+    image = image_of(broker(inherits=4))
+    assert refuses(image, broker(inherits=None, state=BrokerState.DRAINING), "inherits from 4")
+
+
+def test_entries_follow_one_another() -> None:
+    image = Image()
+    image.replay(Entry(0, (ORDERS,)))
+    image.replay(Entry(1, ()))
+    assert image.n == 1
+    for n in (0, 1, 3):
+        with pytest.raises(RuleBroken, match=f"entry {n} cannot follow entry 1"):
+            image.replay(Entry(n, ()))
+    assert image.n == 1
+
+
+def test_a_snapshot_and_the_entries_after_it_fold_to_what_all_entries_do() -> None:
+    entries = tuple(Entry(n, (record,)) for n, record in enumerate(ONE_OF_EACH))
+    whole = Image.of(Loaded(Snapshot(-1, ()), entries))
+    first = Image.of(Loaded(Snapshot(-1, ()), entries[:6]))
+    assert Image.of(Loaded(first.snapshot(), entries[6:])) == whole
+    assert whole.n == len(ONE_OF_EACH) - 1
+
+
+def test_a_snapshot_holds_partitions_that_are_older_than_the_floor() -> None:
+    image = image_of(ORDERS, partition(partition_epoch=12), EpochFloor(9))
+    again = Image.of(Loaded(image.snapshot(), ()))
+    assert again == image
+    assert again.partition(topic_id(1), 0) == partition(partition_epoch=12)
+
+
+def test_images_that_say_the_same_are_equal_and_have_the_same_snapshot() -> None:
+    one = image_of(ORDERS, OTHERS, broker(1), broker(2), partition(), partition(topic=2))
+    two = image_of(broker(2), OTHERS, partition(topic=2), broker(1), ORDERS, partition())
+    assert one == two
+    assert one.snapshot() == two.snapshot()
+    two.apply(partition(partition_epoch=1))
+    assert one != two

@@ -1,0 +1,93 @@
+"""Which broker may come back as if nothing had happened."""
+
+import pytest
+
+from ottla.metadata.incarnation import (
+    SavedIncarnation,
+    inherited_epoch,
+    is_intact,
+    read_incarnation,
+    write_incarnation,
+)
+from ottla.metadata.json_form import Misfit
+from ottla.seams.files import Files, replace_file
+from tests.sim.seams.disk import SimDisk
+
+DIRECTORY = "/data"
+PATH = f"{DIRECTORY}/incarnation.json"
+KILLED = SavedIncarnation(broker_epoch=7, boot_id="monday", clean=False)
+STOPPED = SavedIncarnation(broker_epoch=7, boot_id="monday", clean=True)
+
+
+def new_disk(seed: int = 0) -> tuple[SimDisk, Files]:
+    disk = SimDisk(seed)
+    files = disk.process()
+    files.make_dir(DIRECTORY)
+    files.sync_dir("/")
+    return disk, files
+
+
+@pytest.mark.parametrize(
+    ("previous", "boot_id", "epoch"),
+    [
+        (KILLED, "monday", 7),
+        (KILLED, "tuesday", None),
+        (STOPPED, "monday", 7),
+        (STOPPED, "tuesday", 7),
+        (None, "monday", None),
+    ],
+    ids=["killed", "power lost", "stopped", "stopped, then rebooted", "new"],
+)
+def test_an_intact_broker_inherits(
+    previous: SavedIncarnation | None, boot_id: str, epoch: int | None
+) -> None:
+    assert inherited_epoch(previous, boot_id) == epoch
+    assert previous is None or is_intact(previous, boot_id) == (epoch is not None)
+
+
+def test_what_is_written_is_read_back() -> None:
+    _, files = new_disk()
+    assert read_incarnation(files, DIRECTORY) is None
+    for saved in (KILLED, STOPPED):
+        write_incarnation(files, DIRECTORY, saved)
+        assert read_incarnation(files, DIRECTORY) == saved
+
+
+def test_it_is_durable_and_readable() -> None:
+    disk, files = new_disk(3)
+    write_incarnation(files, DIRECTORY, KILLED)
+    disk.power_loss()
+    assert disk.files()[PATH] == b'{"boot_id":"monday","broker_epoch":7,"clean":false}'
+    assert read_incarnation(disk.process(), DIRECTORY) == KILLED
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_power_loss_while_it_is_replaced_leaves_the_old_or_the_new(seed: int) -> None:
+    disk, files = new_disk(seed)
+    write_incarnation(files, DIRECTORY, KILLED)
+    disk.faults.fail_next("rename" if seed % 2 else "sync_dir")
+    with pytest.raises(OSError, match="error"):
+        write_incarnation(files, DIRECTORY, STOPPED)
+    disk.power_loss()
+    assert read_incarnation(disk.process(), DIRECTORY) in (KILLED, STOPPED)
+
+
+def damaged(files: Files, content: bytes) -> SavedIncarnation | None:
+    replace_file(files, PATH, content)
+    return read_incarnation(files, DIRECTORY)
+
+
+def test_what_cannot_be_read_vouches_for_nothing() -> None:
+    _, files = new_disk()
+    assert damaged(files, b"") is None
+    assert damaged(files, b"\x00" * 40) is None
+    assert damaged(files, b'{"broker_epoch":7,"boot_id":"monday"}') is None
+    assert damaged(files, b'{"broker_epoch":-7,"boot_id":"monday","clean":true}') is None
+    assert damaged(files, b'{"broker_epoch":7,"boot_id":"monday","clean":1}') is None
+    assert damaged(files, b'{"broker_epoch":7,"boot_id":"monday","clean":true}') == STOPPED
+
+
+def test_a_broker_without_a_boot_id_is_our_own_fault() -> None:
+    _, files = new_disk()
+    with pytest.raises(Misfit, match="boot_id"):
+        write_incarnation(files, DIRECTORY, SavedIncarnation(1, "", clean=False))

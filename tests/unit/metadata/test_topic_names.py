@@ -1,0 +1,59 @@
+"""Names: what a topic may be called."""
+
+import pytest
+
+from ottla.errors import ErrorCode, PeerError
+from ottla.metadata.records import InvalidRecord, Topic, check
+from ottla.metadata.topic_names import (
+    check_topic_name,
+    colliding_name,
+    is_internal,
+    missing_topic_code,
+)
+from tests.unit.metadata.samples import topic_id
+
+LEGAL = ["a", "A.b_c-9", "x" * 249, "...", "__consumer_offsets"]
+IMPOSSIBLE = ["", ".", "..", "bad name!", "ä", "a/b", "a\n", "x" * 250]
+RESERVED = ["__cluster_metadata", "__ottla_metadata"]
+
+
+@pytest.mark.parametrize("name", LEGAL)
+def test_a_legal_name_is_taken(name: str) -> None:
+    check_topic_name(name)
+    check(Topic(name, topic_id(1)))
+
+    assert missing_topic_code(name) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+@pytest.mark.parametrize("name", IMPOSSIBLE + RESERVED)
+def test_an_illegal_name_is_refused(name: str) -> None:
+    with pytest.raises(PeerError) as refused:
+        check_topic_name(name)
+
+    assert refused.value.code is ErrorCode.INVALID_TOPIC_EXCEPTION
+    assert missing_topic_code(name) is ErrorCode.INVALID_TOPIC_EXCEPTION
+
+
+@pytest.mark.parametrize("name", IMPOSSIBLE)
+def test_what_is_refused_here_could_not_be_recorded_either(name: str) -> None:
+    with pytest.raises(InvalidRecord):
+        check(Topic(name, topic_id(1)))
+
+
+def test_a_very_long_name_is_not_repeated_whole() -> None:
+    with pytest.raises(PeerError) as refused:
+        check_topic_name("x" * 30_000)
+
+    assert len(str(refused.value)) < 500
+
+
+def test_names_collide_that_differ_in_dots_and_underscores_alone() -> None:
+    assert colliding_name("a.b_c", ["other", "a_b.c"]) == "a_b.c"
+    assert colliding_name("a.b", ["a-b", "ab", "a.c"]) is None
+    assert colliding_name("ab", ["ab"]) is None
+
+
+def test_the_coordinators_topics_are_internal_and_no_others() -> None:
+    assert is_internal("__consumer_offsets")
+    assert is_internal("__transaction_state")
+    assert not is_internal("__mine")
