@@ -1,0 +1,29 @@
+"""What a handler is called with besides the request."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ottla.errors import ErrorCode
+from ottla.protocol.messages import Api
+
+if TYPE_CHECKING:
+    from ottla.broker.connection import Connection
+    from ottla.broker.services import Services
+
+ANONYMOUS = "User:ANONYMOUS"
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One request's circumstances: who asks, in which version, and what can be asked in turn."""
+
+    api: Api
+    version: int
+    client_id: str | None
+    connection: "Connection"
+    services: "Services"
+    principal: str = ANONYMOUS
+
+    def refuse(self, request: object, code: ErrorCode, message: str | None = None) -> object:
+        """The reply that says this error of all that was asked."""
+        return self.api.refuse(request, self.version, code, message)

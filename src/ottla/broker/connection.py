@@ -1,0 +1,267 @@
+"""One client's connection: bytes in, requests one after another, replies in their order.
+
+As with Kafka a connection has one request under way: the next is looked at once the reply to the
+one before it is queued. What arrives meanwhile stays where it is, in the kernel, so a client that
+sends without end, or never reads its answers, fills its own buffers and nobody else's.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable
+from typing import Protocol, cast
+
+from ottla.broker.receiving import FrameReceiver
+from ottla.broker.sending import SendQueue
+from ottla.errors import PeerError
+from ottla.protocol.primitives import Part
+from ottla.seams.threads import Threads
+
+# After this much of one connection the others have their turn.
+TURN_BYTES_MAX = 256 << 10
+# While more than this waits to be sent, nothing more is read.
+UNSENT_BYTES_MAX = 1 << 20
+
+Reply = list[Part] | None
+
+
+class Requests(Protocol):
+    """What is done with a frame: no reply (None), a reply, or one that will come."""
+
+    def handle(self, frame: memoryview, connection: "Connection") -> Reply | Awaitable[Reply]:
+        """PeerError ends the connection. `frame` is good until this returns."""
+        ...
+
+    def failed(self, error: Exception) -> None:
+        """Our own fault: nothing goes on after it."""
+        ...
+
+
+class Watch(Protocol):
+    """Who counts the connections and what they hold."""
+
+    def opened(self, connection: "Connection") -> bool:
+        """Whether one more is taken."""
+        ...
+
+    def closed(self, connection: "Connection") -> None: ...
+
+    def ended(self, connection: "Connection", reason: str, error: str) -> None:
+        """The broker ends a connection: somebody will want to know why."""
+        ...
+
+    def holds(self, connection: "Connection", before: int, after: int) -> bool:
+        """A connection now holds so many bytes of unfinished requests; whether it may read on.
+
+        If not, its `go_on` is called once there is room.
+        """
+        ...
+
+    def now_ns(self) -> int: ...
+
+
+class Connection(asyncio.BufferedProtocol):
+    """Made by a listener for each client."""
+
+    def __init__(
+        self,
+        requests: Requests,
+        watch: Watch,
+        threads: Threads,
+        scratch: memoryview,
+        *,
+        frame_bytes_max: int,
+        listener: str,
+    ) -> None:
+        self.listener = listener
+        self.peer_host = ""
+        self.local_address: tuple[str, int] = ("", 0)
+        self.last_active_ns = watch.now_ns()
+        self._requests = requests
+        self._watch = watch
+        self._threads = threads
+        self._receiver = FrameReceiver(scratch, frame_bytes_max)
+        self._backlog: deque[bytearray] = deque()
+        self._pending: asyncio.Task[Reply] | None = None
+        self._held_bytes = 0
+        self._turn_bytes = 0
+        self._had_its_turn = False
+        self._is_reading = True
+        self._may_hold_more = True
+        self._was_taken = False
+        self._transport: asyncio.Transport | None = None
+        self._send: SendQueue | None = None
+
+    # What the transport says
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        stream = cast("asyncio.Transport", transport)
+        self._transport = stream
+        self.peer_host = (stream.get_extra_info("peername") or ("", 0))[0]
+        self.local_address = (stream.get_extra_info("sockname") or ("", 0))[:2]
+        self._was_taken = self._watch.opened(self)
+        if not self._was_taken:
+            stream.abort()
+            return
+        self._send = SendQueue(stream, self._threads, self._drained)
+
+    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - asyncio's signature
+        return self._receiver.room()
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self.last_active_ns = self._watch.now_ns()
+        self._turn_bytes += nbytes
+        try:
+            for frame in self._receiver.frames(nbytes):
+                if self._backlog or self._is_busy:
+                    # Not as bytes: a produce may have to be stamped where it lies.
+                    self._backlog.append(bytearray(frame))
+                else:
+                    self._handle(frame)
+        except PeerError as error:
+            self.end("bad request", error)
+            return
+        except Exception as error:  # noqa: BLE001 - a transport would swallow it
+            self._requests.failed(error)
+            return
+        self._flush()
+
+    def eof_received(self) -> bool:
+        return False
+
+    def pause_writing(self) -> None:
+        if self._send:
+            self._send.pause()
+
+    def resume_writing(self) -> None:
+        self.last_active_ns = self._watch.now_ns()
+        if self._send:
+            self._send.resume()
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's signature
+        if self._pending:
+            # After its first step: what it is about to await would else never be awaited.
+            asyncio.get_running_loop().call_soon(self._pending.cancel)
+        self._backlog.clear()
+        self._watch.holds(self, self._held_bytes, 0)
+        if self._was_taken:
+            self._watch.closed(self)
+
+    # What the broker says
+
+    @property
+    def unsent_bytes(self) -> int:
+        return self._send.queued_bytes if self._send else 0
+
+    def end(self, reason: str, error: Exception | str = "") -> None:
+        """Ends the connection at once, for a reason."""
+        if self._transport and not self._transport.is_closing():
+            self._watch.ended(self, reason, str(error))
+            self._transport.abort()
+
+    def go_on(self) -> None:
+        """There is room again for what this connection wanted to hold."""
+        self._may_hold_more = True
+        self._steer()
+
+    # One request after another
+
+    @property
+    def _is_busy(self) -> bool:
+        """Whether the next request has to wait: for a reply, or for the client to take some."""
+        return self._pending is not None or self.unsent_bytes > UNSENT_BYTES_MAX
+
+    def _handle(self, frame: memoryview) -> None:
+        try:
+            outcome = self._requests.handle(frame, self)
+        except PeerError:
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is our own fault
+            self._requests.failed(error)
+            return
+        if outcome is None:
+            return
+        if isinstance(outcome, list):
+            self._queue(outcome)
+            return
+        self._pending = asyncio.get_running_loop().create_task(_awaited(outcome), name="request")
+        self._pending.add_done_callback(self._answered)
+
+    def _answered(self, task: "asyncio.Task[Reply]") -> None:
+        self._pending = None
+        if task.cancelled():
+            return
+        error = task.exception()
+        if isinstance(error, PeerError):
+            self.end("bad request", error)
+        elif isinstance(error, Exception):
+            # Told even if the client has gone meanwhile.
+            self._requests.failed(error)
+        elif self._transport is not None and not self._transport.is_closing():
+            self._queue(task.result())
+            self._work_off()
+
+    def _drained(self) -> None:
+        """Everything was sent: there is room for the replies to what waits."""
+        if self._backlog and self._pending is None:
+            asyncio.get_running_loop().call_soon(self._work_off)
+        self._steer()
+
+    def _work_off(self) -> None:
+        """Goes on with what came while it was busy."""
+        if self._transport is None or self._transport.is_closing():
+            return
+        try:
+            while self._backlog and not self._is_busy:
+                self._handle(memoryview(self._backlog.popleft()))
+        except PeerError as fault:
+            self.end("bad request", fault)
+            return
+        except Exception as fault:  # noqa: BLE001 - the loop would only log it
+            self._requests.failed(fault)
+            return
+        self._flush()
+
+    def _queue(self, reply: Reply) -> None:
+        if reply is not None and self._send:
+            self._send.put(reply)
+
+    def _flush(self) -> None:
+        """The replies to everything that arrived together go out together."""
+        held_bytes = self._receiver.held_bytes + sum(map(len, self._backlog))
+        if held_bytes != self._held_bytes:
+            self._may_hold_more = self._watch.holds(self, self._held_bytes, held_bytes)
+            self._held_bytes = held_bytes
+        if self._send:
+            self._send.pump()
+        self._steer()
+
+    def _steer(self) -> None:
+        """Reads while it should, and not while it should not."""
+        transport = self._transport
+        if transport is None or transport.is_closing():
+            return
+        if self._turn_bytes > TURN_BYTES_MAX and not self._had_its_turn:
+            self._had_its_turn = True
+            asyncio.get_running_loop().call_soon(self._next_turn)
+        may_read = (
+            self._may_hold_more
+            and not self._had_its_turn
+            and not self._backlog
+            and self.unsent_bytes <= UNSENT_BYTES_MAX
+        )
+        if may_read != self._is_reading:
+            self._is_reading = may_read
+            if may_read:
+                transport.resume_reading()
+            else:
+                transport.pause_reading()
+
+    def _next_turn(self) -> None:
+        """The others have been asked, too."""
+        self._had_its_turn = False
+        self._turn_bytes = 0
+        self._steer()
+
+
+async def _awaited(outcome: Awaitable[Reply]) -> Reply:
+    return await outcome

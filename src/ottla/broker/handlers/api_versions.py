@@ -1,0 +1,36 @@
+"""ApiVersions (18) v0-4. Gaps: no feature is offered, and none is finalized."""
+
+import re
+
+from ottla.broker.call import Call
+from ottla.errors import ErrorCode, PeerError
+from ottla.protocol.messages import APIS
+from ottla.protocol.messages.api_versions import (
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    VersionRange,
+)
+
+_SOFTWARE_SINCE = 3
+_SOFTWARE = re.compile(r"[a-zA-Z0-9]([a-zA-Z0-9.-]*[a-zA-Z0-9])?")
+
+
+def handle(request: ApiVersionsRequest, call: Call) -> ApiVersionsResponse:
+    """What is served, in which versions. INVALID_REQUEST if the client does not say who it is."""
+    if call.version >= _SOFTWARE_SINCE:
+        for text in (request.client_software_name, request.client_software_version):
+            if not _SOFTWARE.fullmatch(text):
+                raise PeerError(
+                    ErrorCode.INVALID_REQUEST,
+                    "Name and version of a client's software are letters, digits, '.' and '-'.",
+                )
+    return ApiVersionsResponse(
+        error_code=ErrorCode.NONE,
+        api_keys=tuple(_offer(key) for key in sorted(call.services.served)),
+        finalized_features_epoch=call.services.image.n,
+    )
+
+
+def _offer(key: int) -> VersionRange:
+    min_version, max_version = APIS[key].advertised
+    return VersionRange(api_key=key, min_version=min_version, max_version=max_version)

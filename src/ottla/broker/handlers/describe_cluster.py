@@ -1,0 +1,57 @@
+"""DescribeCluster (60) v0-2. Gaps: none."""
+
+from enum import IntEnum
+
+from ottla.broker.addresses import known_brokers
+from ottla.broker.call import Call
+from ottla.broker.operations import ALL_OF_THE_CLUSTER
+from ottla.errors import ErrorCode, PeerError
+from ottla.protocol.messages.describe_cluster import (
+    Broker,
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+)
+from ottla.protocol.primitives import OPERATIONS_NOT_ASKED_FOR
+
+
+class EndpointType(IntEnum):
+    """Whose addresses are asked for."""
+
+    BROKERS = 1
+    CONTROLLERS = 2
+
+
+def handle(request: DescribeClusterRequest, call: Call) -> DescribeClusterResponse:
+    """The brokers of the cluster, as this client can reach them."""
+    _check_endpoint_type(request.endpoint_type)
+    operations = OPERATIONS_NOT_ASKED_FOR
+    if request.include_cluster_authorized_operations:
+        operations = ALL_OF_THE_CLUSTER
+    return DescribeClusterResponse(
+        error_code=ErrorCode.NONE,
+        cluster_id=call.services.cluster_id,
+        controller_id=call.services.node_id,
+        brokers=tuple(
+            Broker(
+                broker_id=each.broker_id,
+                host=each.host,
+                port=each.port,
+                rack=each.rack,
+                is_fenced=not each.is_up,
+            )
+            for each in known_brokers(call)
+            if each.is_up or request.include_fenced_brokers
+        ),
+        cluster_authorized_operations=operations,
+    )
+
+
+def _check_endpoint_type(endpoint_type: int) -> None:
+    if endpoint_type == EndpointType.CONTROLLERS:
+        raise PeerError(
+            ErrorCode.MISMATCHED_ENDPOINT_TYPE, "This is a broker's endpoint, not a controller's."
+        )
+    if endpoint_type != EndpointType.BROKERS:
+        raise PeerError(
+            ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, f"There is no endpoint type {endpoint_type}."
+        )

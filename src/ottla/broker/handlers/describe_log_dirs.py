@@ -1,0 +1,79 @@
+"""DescribeLogDirs (35) v1-5. Gaps: the size of the whole volume is not told, only what is free."""
+
+from collections.abc import Callable, Iterable
+from itertools import groupby
+
+from ottla.broker.call import Call
+from ottla.errors import ErrorCode
+from ottla.protocol.messages.describe_log_dirs import (
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+    LogDir,
+    Partition,
+    RequestedTopic,
+    Topic,
+)
+from ottla.storage.checkpoints import TopicPartition
+from ottla.storage.directory import LogDirectory
+
+IsAskedFor = Callable[[TopicPartition], bool]
+
+
+def handle(request: DescribeLogDirsRequest, call: Call) -> DescribeLogDirsResponse:
+    """Each of this broker's directories, with the partitions that are asked for and their sizes.
+
+    A partition that was never written to has no directory yet: it is listed with the first one.
+    """
+    replicas = call.services.replicas
+    asked_for = _asked_for(request.topics)
+    unwritten = [
+        replica.name
+        for replica in replicas
+        if replica.log is None and not replicas.directories.is_unusable(replica.name)
+    ]
+    results = []
+    for directory in replicas.directories.directories:
+        if directory.offline is not None:
+            results.append(_offline(directory.path))
+            continue
+        results.append(_online(directory, unwritten, asked_for))
+        unwritten = []
+    results.extend(_offline(path) for path in sorted(replicas.directories.failed))
+    return DescribeLogDirsResponse(error_code=ErrorCode.NONE, results=tuple(results))
+
+
+def _asked_for(topics: Iterable[RequestedTopic] | None) -> IsAskedFor:
+    if topics is None:
+        return lambda _: True
+    named = {(topic.topic, index) for topic in topics for index in topic.partitions}
+    return lambda partition: partition in named
+
+
+def _online(
+    directory: LogDirectory, unwritten: Iterable[TopicPartition], asked_for: IsAskedFor
+) -> LogDir:
+    sizes = {name: log.size_bytes for name, log in directory.logs.items() if asked_for(name)}
+    sizes.update((name, 0) for name in unwritten if asked_for(name))
+    return LogDir(
+        error_code=ErrorCode.NONE,
+        log_dir=directory.path,
+        topics=tuple(
+            Topic(name=topic, partitions=tuple(_partition(name, sizes[name]) for name in names))
+            for topic, names in groupby(sorted(sizes), key=lambda name: name.topic)
+        ),
+        usable_bytes=directory.files.free_bytes(directory.path),
+    )
+
+
+def _partition(name: TopicPartition, size_bytes: int) -> Partition:
+    # No log is copied to another directory, so none is a future one, and none lags behind itself.
+    return Partition(
+        partition_index=name.partition,
+        partition_size=size_bytes,
+        offset_lag=0,
+        is_future_key=False,
+    )
+
+
+def _offline(path: str) -> LogDir:
+    return LogDir(error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir=path, topics=())

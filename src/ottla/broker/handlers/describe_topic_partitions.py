@@ -1,0 +1,95 @@
+"""DescribeTopicPartitions (75) v0. A long answer comes in parts: the cursor of one is where the
+next begins. Gaps: none.
+"""
+
+from collections.abc import Collection, Iterator
+
+from ottla.broker.addresses import present_brokers
+from ottla.broker.call import Call
+from ottla.broker.operations import ALL_OF_A_TOPIC
+from ottla.errors import ErrorCode, PeerError
+from ottla.metadata import records
+from ottla.metadata.image import Image
+from ottla.metadata.topic_names import is_internal, missing_topic_code
+from ottla.protocol.messages.describe_topic_partitions import (
+    Cursor,
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+    Partition,
+    Topic,
+)
+from ottla.protocol.primitives import ZERO_UUID
+
+# Kafka's default of max.request.partition.size.limit.
+PARTITIONS_A_REPLY_MAX = 2000
+
+_NOBODY = -1
+
+
+def handle(request: DescribeTopicPartitionsRequest, call: Call) -> DescribeTopicPartitionsResponse:
+    """Topics in the order of their names, from the cursor on, as far as the limit reaches."""
+    cursor = request.cursor
+    if cursor is not None and cursor.partition_index < 0:
+        raise PeerError(
+            ErrorCode.INVALID_REQUEST, f"A cursor at partition {cursor.partition_index}."
+        )
+    image = call.services.image
+    present = frozenset(broker.broker_id for broker in present_brokers(call))
+    room = max(1, min(request.response_partition_limit, PARTITIONS_A_REPLY_MAX))
+    topics: list[Topic] = []
+    for name, first in _wanted(request, image):
+        next_index = first
+        if room:
+            topic, is_whole = _topic(image, name, first, room, present)
+            topics.append(topic)
+            room -= len(topic.partitions)
+            next_index += len(topic.partitions)
+            if is_whole:
+                continue
+        return DescribeTopicPartitionsResponse(
+            topics=tuple(topics), next_cursor=Cursor(topic_name=name, partition_index=next_index)
+        )
+    return DescribeTopicPartitionsResponse(topics=tuple(topics))
+
+
+def _wanted(request: DescribeTopicPartitionsRequest, image: Image) -> Iterator[tuple[str, int]]:
+    """Each topic with the partition from which to tell; all topics if none is named."""
+    cursor = request.cursor
+    for name in sorted({topic.name for topic in request.topics} or image.topic_names):
+        if cursor is None or name > cursor.topic_name:
+            yield name, 0
+        elif name == cursor.topic_name:
+            yield name, cursor.partition_index
+
+
+def _topic(
+    image: Image, name: str, first: int, room: int, present: Collection[int]
+) -> tuple[Topic, bool]:
+    """A topic's partitions from the first asked for on, and whether those are all."""
+    topic = image.topic(name)
+    partitions = () if topic is None else image.partitions(topic.topic_id)[first:]
+    answer = Topic(
+        error_code=missing_topic_code(name) if topic is None else ErrorCode.NONE,
+        name=name,
+        topic_id=ZERO_UUID if topic is None else topic.topic_id,
+        is_internal=is_internal(name),
+        partitions=tuple(_partition(partition, present) for partition in partitions[:room]),
+        topic_authorized_operations=ALL_OF_A_TOPIC,
+    )
+    return answer, len(partitions) <= room
+
+
+def _partition(partition: records.Partition, present: Collection[int]) -> Partition:
+    leader = partition.leader
+    is_led = leader is not None and leader.broker_id in present
+    return Partition(
+        error_code=ErrorCode.NONE if is_led else ErrorCode.LEADER_NOT_AVAILABLE,
+        partition_index=partition.index,
+        leader_id=leader.broker_id if leader and is_led else _NOBODY,
+        leader_epoch=partition.leader_epoch,
+        replica_nodes=partition.replicas,
+        isr_nodes=tuple(member.broker_id for member in partition.isr),
+        eligible_leader_replicas=tuple(member.broker_id for member in partition.elr),
+        last_known_elr=partition.unclean,
+        offline_replicas=tuple(each for each in partition.replicas if each not in present),
+    )

@@ -1,0 +1,38 @@
+"""InitProducerId (22) v0-5. Ids come from blocks of 1000 that are set aside in the metadata log.
+Gaps: transactional ids are answered with COORDINATOR_NOT_AVAILABLE, there are no transactions yet.
+"""
+
+from collections.abc import Awaitable
+
+from ottla.broker.call import Call
+from ottla.broker.producer_ids import ProducerIdBlocks
+from ottla.errors import ErrorCode, PeerError
+from ottla.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+
+
+def handle(
+    request: InitProducerIdRequest, call: Call
+) -> InitProducerIdResponse | Awaitable[InitProducerIdResponse]:
+    if request.transactional_id == "":
+        raise PeerError(ErrorCode.INVALID_REQUEST, "an empty transactional id")
+    if request.transactional_id is not None:
+        raise PeerError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "there are no transactions yet")
+    # A producer without transactions that comes back just gets another id (KIP-360).
+    producer_id = call.services.producer_ids.take()
+    if producer_id is None:
+        return _later(call.services.producer_ids)
+    return _response(producer_id)
+
+
+async def _later(producer_ids: ProducerIdBlocks) -> InitProducerIdResponse:
+    try:
+        return _response(await producer_ids.next())
+    except OSError as error:
+        # No room to set ids aside. After this code clients ask again, after others they give up.
+        raise PeerError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, str(error)) from error
+
+
+def _response(producer_id: int) -> InitProducerIdResponse:
+    return InitProducerIdResponse(
+        error_code=ErrorCode.NONE, producer_id=producer_id, producer_epoch=0
+    )

@@ -1,0 +1,173 @@
+"""Metadata (3) v0-13. A topic that is missing is made where that is allowed, and is there when the
+client asks again. Gaps: none.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from ottla.broker import decisions
+from ottla.broker.addresses import present_brokers
+from ottla.broker.call import Call
+from ottla.broker.operations import ALL_OF_A_TOPIC, ALL_OF_THE_CLUSTER
+from ottla.broker.services import Services
+from ottla.errors import ErrorCode, PeerError
+from ottla.metadata import records
+from ottla.metadata.controller import NewTopic
+from ottla.metadata.image import Image
+from ottla.metadata.topic_names import is_internal, missing_topic_code
+from ottla.protocol.messages.metadata import (
+    Broker,
+    MetadataRequest,
+    MetadataResponse,
+    Partition,
+    RequestedTopic,
+    Topic,
+)
+from ottla.protocol.primitives import OPERATIONS_NOT_ASKED_FOR, ZERO_UUID, Uuid
+from ottla.settings.table.replicas import AUTO_CREATE_TOPICS_ENABLE
+
+_IDS_SINCE = 12
+_NOBODY = -1
+
+
+class _Wanted(NamedTuple):
+    """What a request asks for: topics by name, topics by id."""
+
+    names: Sequence[str]
+    ids: Sequence[Uuid]
+
+
+def handle(request: MetadataRequest, call: Call) -> MetadataResponse:
+    """Brokers and topics as this client can reach them."""
+    services = call.services
+    brokers = present_brokers(call)
+    present = frozenset(broker.broker_id for broker in brokers)
+    topic_operations = cluster_operations = OPERATIONS_NOT_ASKED_FOR
+    if request.include_topic_authorized_operations:
+        topic_operations = ALL_OF_A_TOPIC
+    if request.include_cluster_authorized_operations:
+        cluster_operations = ALL_OF_THE_CLUSTER
+    topics = tuple(_topics(services.image, _wanted(request, call), present, topic_operations))
+    if request.allow_auto_topic_creation and services.settings[AUTO_CREATE_TOPICS_ENABLE]:
+        _create_missing(services, topics)
+    return MetadataResponse(
+        brokers=tuple(
+            Broker(node_id=each.broker_id, host=each.host, port=each.port, rack=each.rack)
+            for each in brokers
+        ),
+        cluster_id=services.cluster_id,
+        controller_id=services.node_id,
+        topics=topics,
+        cluster_authorized_operations=cluster_operations,
+    )
+
+
+# --- what is asked for ------------------------------------------------------------------------
+
+
+def _wanted(request: MetadataRequest, call: Call) -> _Wanted:
+    """Each topic once. The oldest clients ask for none when they mean all."""
+    if request.topics is None or (call.version == 0 and not request.topics):
+        return _Wanted(sorted(call.services.image.topic_names), ())
+    for topic in request.topics:
+        _check_asked(topic, call.version)
+    return _Wanted(
+        list(dict.fromkeys(topic.name for topic in request.topics if topic.name is not None)),
+        list(
+            dict.fromkeys(topic.topic_id for topic in request.topics if topic.topic_id != ZERO_UUID)
+        ),
+    )
+
+
+def _check_asked(topic: RequestedTopic, version: int) -> None:
+    """By name or by id; ids came into the request before anybody could ask by them."""
+    if version < _IDS_SINCE and (topic.name is None or topic.topic_id != ZERO_UUID):
+        raise PeerError(
+            ErrorCode.INVALID_REQUEST, f"Topics are asked for by id from version {_IDS_SINCE} on."
+        )
+    if topic.name is None and topic.topic_id == ZERO_UUID:
+        raise PeerError(ErrorCode.INVALID_REQUEST, "A topic with neither a name nor an id.")
+
+
+# --- what is answered -------------------------------------------------------------------------
+
+
+def _topics(
+    image: Image, wanted: _Wanted, present: Collection[int], operations: int
+) -> Iterator[Topic]:
+    """In Kafka's order: ids that nobody knows, what is there, names that nobody has."""
+    found = []
+    missing = []
+    for topic_id in wanted.ids:
+        topic = image.topic_by_id(topic_id)
+        if topic is None:
+            yield Topic(
+                error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=topic_id, partitions=()
+            )
+        else:
+            found.append(topic)
+    for name in wanted.names:
+        topic = image.topic(name)
+        if topic is None:
+            missing.append(name)
+        elif topic.topic_id not in wanted.ids:
+            found.append(topic)
+    for topic in found:
+        yield Topic(
+            error_code=ErrorCode.NONE,
+            name=topic.name,
+            topic_id=topic.topic_id,
+            is_internal=is_internal(topic.name),
+            partitions=tuple(
+                _partition(partition, present) for partition in image.partitions(topic.topic_id)
+            ),
+            topic_authorized_operations=operations,
+        )
+    for name in missing:
+        yield Topic(
+            error_code=missing_topic_code(name),
+            name=name,
+            is_internal=is_internal(name),
+            partitions=(),
+            topic_authorized_operations=operations,
+        )
+
+
+def _partition(partition: records.Partition, present: Collection[int]) -> Partition:
+    leader = partition.leader
+    is_led = leader is not None and leader.broker_id in present
+    return Partition(
+        error_code=ErrorCode.NONE if is_led else ErrorCode.LEADER_NOT_AVAILABLE,
+        partition_index=partition.index,
+        leader_id=leader.broker_id if leader and is_led else _NOBODY,
+        leader_epoch=partition.leader_epoch,
+        replica_nodes=partition.replicas,
+        isr_nodes=tuple(member.broker_id for member in partition.isr),
+        offline_replicas=tuple(each for each in partition.replicas if each not in present),
+    )
+
+
+# --- what is made -----------------------------------------------------------------------------
+
+
+def _create_missing(services: Services, topics: Iterable[Topic]) -> None:
+    """Begins to make the topics that could be there. Internal ones are their coordinators'."""
+    names = [
+        topic.name
+        for topic in topics
+        if topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        and topic.name is not None
+        and not topic.is_internal
+    ]
+    if names:
+        services.tasks.spawn(_create(services, names), "create topics")
+
+
+async def _create(services: Services, names: Iterable[str]) -> None:
+    for name in names:
+        try:
+            await decisions.create_topic(services, NewTopic(name=name))
+        except PeerError as error:
+            # Others may have asked for it at the same time.
+            if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
+                services.logger.warning("topic not created", topic=name, error=str(error))

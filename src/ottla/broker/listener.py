@@ -1,0 +1,153 @@
+"""Who may connect, how many, and for how long they may be silent."""
+
+from collections import Counter
+from dataclasses import dataclass
+
+from ottla.broker.connection import Connection, Requests
+from ottla.broker.logs import Logger
+from ottla.broker.receiving import SCRATCH_BYTES
+from ottla.metrics.node import NodeMetrics
+from ottla.seams.clock import Clock
+from ottla.seams.net import Listener, Net
+from ottla.seams.threads import Threads
+
+STUCK_MS_MAX = 10_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectionLimits:
+    """Kafka's settings of these names."""
+
+    frame_bytes_max: int
+    queued_bytes_max: int
+    connections_max: int
+    connections_max_per_ip: int
+    idle_ms_max: int
+
+
+class Connections:
+    """All connections of a node: the limits are theirs together, and so is the scratch buffer."""
+
+    def __init__(
+        self,
+        net: Net,
+        clock: Clock,
+        threads: Threads,
+        limits: ConnectionLimits,
+        metrics: NodeMetrics,
+        logger: Logger,
+    ) -> None:
+        self.limits = limits
+        self.held_bytes = 0
+        self._net = net
+        self._clock = clock
+        self._threads = threads
+        self._metrics = metrics
+        self._logger = logger
+        self._scratch = memoryview(bytearray(SCRATCH_BYTES))
+        # Dicts for their order, which a set would not have.
+        self._open: dict[Connection, None] = {}
+        self._by_host: Counter[str] = Counter()
+        # Those that hold a part of a request, and those of them that wait for room.
+        self._holders: dict[Connection, None] = {}
+        self._waiting: dict[Connection, None] = {}
+        self._is_over = False
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    async def listen(self, requests: Requests, name: str, host: str, port: int) -> Listener:
+        """Takes connections from now on. OSError if the port is taken."""
+
+        def connect() -> Connection:
+            return Connection(
+                requests,
+                self,
+                self._threads,
+                self._scratch,
+                frame_bytes_max=self.limits.frame_bytes_max,
+                listener=name,
+            )
+
+        return await self._net.listen(connect, host, port)
+
+    def end_all(self, reason: str) -> None:
+        """Ends them, and whichever is still on its way through the listener."""
+        self._is_over = True
+        for connection in list(self._open):
+            connection.end(reason)
+
+    def end_silent(self) -> None:
+        """Ends those that neither sent nor took anything for too long.
+
+        Sooner those that stopped in the middle of a request while others wait for the room.
+        """
+        oldest_ns = self.now_ns() - self.limits.idle_ms_max * 1_000_000
+        for connection in [each for each in self._open if each.last_active_ns < oldest_ns]:
+            connection.end("idle")
+        if self._waiting:
+            stuck_ns = self.now_ns() - STUCK_MS_MAX * 1_000_000
+            reading = self._holders.keys() - self._waiting.keys()
+            for connection in [each for each in self._holders if each in reading]:
+                if connection.last_active_ns < stuck_ns:
+                    connection.end("stuck")
+
+    # What connections say
+
+    def now_ns(self) -> int:
+        return self._clock.steady_ns()
+
+    def opened(self, connection: Connection) -> bool:
+        if self._is_over:
+            return False
+        host = connection.peer_host
+        meter = self._metrics.listener(connection.listener)
+        reason = None
+        if len(self._open) >= self.limits.connections_max:
+            reason = "max.connections"
+        elif self._by_host[host] >= self.limits.connections_max_per_ip:
+            reason = "max.connections.per.ip"
+        if reason:
+            meter.refused.add(reason)
+            self._logger.warning("connection refused", repeats_of=reason, reason=reason, peer=host)
+            return False
+        self._open[connection] = None
+        self._by_host[host] += 1
+        meter.accepted += 1
+        meter.connections += 1
+        return True
+
+    def closed(self, connection: Connection) -> None:
+        del self._open[connection]
+        self._by_host[connection.peer_host] -= 1
+        if not self._by_host[connection.peer_host]:
+            del self._by_host[connection.peer_host]
+        self._metrics.listener(connection.listener).connections -= 1
+
+    def ended(self, connection: Connection, reason: str, error: str) -> None:
+        self._metrics.listener(connection.listener).closed.add(reason)
+        self._logger.info(
+            "connection ended", repeats_of=reason, reason=reason, peer=connection.peer_host,
+            error=error,
+        )  # fmt: skip
+
+    def holds(self, connection: Connection, before: int, after: int) -> bool:
+        self.held_bytes += after - before
+        if after:
+            self._holders[connection] = None
+        else:
+            self._holders.pop(connection, None)
+            self._waiting.pop(connection, None)
+        if after > before and self._is_full and len(self._holders) - len(self._waiting) > 1:
+            self._waiting[connection] = None
+            return False
+        # One always goes on, however little room there is: else nobody would ever finish.
+        while self._waiting and (not self._is_full or len(self._holders) == len(self._waiting)):
+            waiting = next(iter(self._waiting))
+            del self._waiting[waiting]
+            waiting.go_on()
+        return connection not in self._waiting
+
+    @property
+    def _is_full(self) -> bool:
+        return self.held_bytes > self.limits.queued_bytes_max

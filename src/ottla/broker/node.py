@@ -1,0 +1,340 @@
+"""One broker, put together: this module composes and decides nothing.
+
+What must be there before a client is answered happens in `start`, in this order: metadata, the
+broker's new incarnation, logs recovered, partitions led, and only then the listeners.
+"""
+
+import asyncio
+import gc
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from ottla.broker.dispatch import Dispatch
+from ottla.broker.health import Health, HealthServer
+from ottla.broker.listener import ConnectionLimits, Connections
+from ottla.broker.logs import Logger
+from ottla.broker.producer_ids import ProducerIdBlocks
+from ottla.broker.served import SERVED
+from ottla.broker.services import Services
+from ottla.broker.tasks import Tasks
+from ottla.metadata import controller
+from ottla.metadata.configs import topic_configs
+from ottla.metadata.embedded import EmbeddedStore
+from ottla.metadata.image import Image
+from ottla.metadata.incarnation import (
+    SavedIncarnation,
+    inherited_epoch,
+    read_incarnation,
+    write_incarnation,
+)
+from ottla.metadata.publisher import Publisher
+from ottla.metadata.store import Member, Registration
+from ottla.metadata.values import Endpoint, Incarnation, SecurityProtocol
+from ottla.metrics.node import NodeMetrics
+from ottla.protocol.primitives import Uuid
+from ottla.replication.appends import Appender
+from ottla.replication.fetch_sessions import FetchSessions
+from ottla.replication.flushing import Flusher
+from ottla.replication.replica import TopicRules
+from ottla.replication.replicas import Replicas
+from ottla.replication.rules import topic_rules
+from ottla.replication.tick import Tick, TickRules
+from ottla.seams.clock import Clock
+from ottla.seams.entropy import Entropy
+from ottla.seams.files import Files
+from ottla.seams.net import Listener, Net
+from ottla.seams.threads import Threads
+from ottla.settings.broker import BrokerSettings
+from ottla.settings.table import network, node, records, retention, segments
+from ottla.storage.checkpoints import MetaProperties
+from ottla.storage.directories import LogDirectories
+from ottla.storage.directory import LogDirectory, open_directory
+
+IDLE_CHECK_S = 1.0
+STALL_CHECK_S = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Seams:
+    """What a node may touch of the world."""
+
+    clock: Clock
+    entropy: Entropy
+    files: Files
+    net: Net
+    threads: Threads
+
+
+class Address(NamedTuple):
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.port}"
+
+
+class Endpoints(NamedTuple):
+    """Where a node that has started can be reached."""
+
+    kafka: Address
+    metrics: Address
+
+
+class Node:
+    """A broker from `start` to `stop`. `fault` is resolved if it cannot go on by itself."""
+
+    def __init__(self, settings: BrokerSettings, seams: Seams, logger: Logger) -> None:
+        self.settings = settings
+        self.metrics = NodeMetrics()
+        self.health = Health()
+        self.fault: asyncio.Future[Exception] = asyncio.get_running_loop().create_future()
+        self._seams = seams
+        self._logger = logger
+        self._tasks = Tasks(self._on_fault)
+        self._listeners: list[Listener] = []
+        self._log_dirs = [path.rstrip("/") for path in settings[node.LOG_DIRS]]
+        self._store: EmbeddedStore | None = None
+        self._directories: LogDirectories | None = None
+        self._connections: Connections | None = None
+        self._health_server: HealthServer | None = None
+        self._broker_epoch = -1
+        self.cluster_id = ""
+
+    async def start(self) -> Endpoints:
+        """Serves on return. What was begun is undone if it fails."""
+        self.health.ready.fail("start", "recovering")
+        try:
+            endpoints = await self._start_unless_fault()
+        except BaseException:
+            await self.stop()
+            raise
+        self.health.ready.clear("start")
+        # What exists now stays: a full collection need not look at it again.
+        gc.collect()
+        gc.freeze()
+        self._logger.info("started", kafka=str(endpoints.kafka), metrics=str(endpoints.metrics))
+        return endpoints
+
+    async def stop(self) -> None:
+        """Stops serving, then flushes and closes everything. Idempotent."""
+        self.health.ready.fail("stop", "stopping")
+        for listener in self._listeners:
+            await listener.close()
+        self._listeners.clear()
+        if self._connections:
+            self._connections.end_all("stopping")
+        if self._health_server:
+            await self._health_server.close()
+        await self._tasks.close()
+        if self._directories:
+            self._directories.close(
+                broker_epoch=self._broker_epoch, now_ms=self._seams.clock.wall_ms()
+            )
+            self._save_incarnation(clean=True)
+            self._directories = None
+        if self._store:
+            await self._store.close()
+            self._store = None
+
+    async def _start_unless_fault(self) -> Endpoints:
+        """Raises what a task of the background failed by: the start may wait for it in vain."""
+        starting = asyncio.get_running_loop().create_task(self._start(), name="starting")
+        try:
+            await asyncio.wait((starting, self.fault), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            starting.cancel()
+            await asyncio.gather(starting, return_exceptions=True)
+        if starting.cancelled():
+            raise self.fault.result()
+        return starting.result()
+
+    async def _start(self) -> Endpoints:
+        files, clock = self._seams.files, self._seams.clock
+        for path in self._log_dirs:
+            if not files.is_dir(path):
+                files.make_dir(path)
+            files.sync_dir(path.rpartition("/")[0] or "/")
+        self._store = EmbeddedStore.open(files, self._log_dirs[0], clock)
+        publisher = Publisher(self._store)
+        await publisher.load()
+        self._tasks.spawn(publisher.follow(), "metadata")
+        me = await self._register(self._store, publisher)
+        self._directories = self._open_directories(publisher)
+        replicas = Replicas(
+            self._directories,
+            me,
+            self._rules_of,
+            clock,
+            self._seams.entropy,
+        )
+        for stray in replicas.load(publisher.image):
+            self._logger.warning("stray partition set aside", partition=str(stray))
+        publisher.subscribe(replicas.follow)
+        self._save_incarnation(clean=False)
+        return await self._serve(publisher, replicas)
+
+    async def _register(self, store: EmbeddedStore, publisher: Publisher) -> Incarnation:
+        """This life's epoch; what the last one led is led again by this one."""
+        previous = read_incarnation(self._seams.files, self._log_dirs[0])
+        registration = Registration(
+            broker_id=self.settings[node.NODE_ID],
+            endpoints=self._advertised() or (),
+            rack=None,
+            host="localhost",
+            inherits=inherited_epoch(previous, self._seams.clock.boot_id()),
+        )
+        member = Member(registration, await store.register(registration))
+        self._broker_epoch = member.broker_epoch
+        await publisher.lead()
+        for partition in await controller.start_broker(publisher, member):
+            self._logger.warning("possible data loss", partition=str(partition))
+        return member.incarnation
+
+    def _open_directories(self, publisher: Publisher) -> LogDirectories:
+        """Every log directory that can be used; recovery happens here."""
+        opened: list[LogDirectory] = []
+        failed: dict[str, Exception] = {}
+        meta = MetaProperties.read(self._seams.files, self._log_dirs[0])
+        self.cluster_id = meta.cluster_id if meta else str(self._new_id())
+        for path in self._log_dirs:
+            try:
+                opened.append(self._open_directory(path, publisher))
+            except OSError as error:
+                failed[path] = error
+                self._logger.error("log directory offline", path=path, error=str(error))
+        for directory in opened:
+            for partition, reason in directory.unusable.items():
+                self._logger.error("log offline", partition=str(partition), error=str(reason))
+            for partition, recovery in directory.recoveries.items():
+                self.metrics.broker.recovered_bytes += recovery.scanned_bytes
+                if recovery.cut_because:
+                    self._logger.warning("log cut", partition=str(partition), **recovery._asdict())
+        return LogDirectories(opened, failed)
+
+    def _open_directory(self, path: str, publisher: Publisher) -> LogDirectory:
+        return open_directory(
+            self._seams.files,
+            path,
+            cluster_id=self.cluster_id,
+            node_id=self.settings[node.NODE_ID],
+            directory_id=self._new_id(),
+            config_of=lambda partition: self._rules_of(publisher.image, partition.topic).log,
+            now_ms=self._seams.clock.wall_ms(),
+            open_files_max=self.settings[segments.FILES_OPEN_MAX],
+        )
+
+    async def _serve(self, publisher: Publisher, replicas: Replicas) -> Endpoints:
+        seams, settings = self._seams, self.settings
+        appender = Appender(replicas.create_log)
+        flusher = Flusher(seams.threads, seams.clock)
+        services = Services(
+            node_id=settings[node.NODE_ID],
+            cluster_id=self.cluster_id,
+            settings=settings,
+            clock=seams.clock,
+            entropy=seams.entropy,
+            publisher=publisher,
+            replicas=replicas,
+            appender=appender,
+            flusher=flusher,
+            fetch_sessions=FetchSessions(
+                settings[network.MAX_INCREMENTAL_FETCH_SESSION_CACHE_SLOTS],
+                seams.clock,
+                seams.entropy,
+            ),
+            producer_ids=ProducerIdBlocks(publisher),
+            metrics=self.metrics,
+            logger=self._logger,
+            tasks=self._tasks,
+            served=SERVED,
+            advertised=self._advertised(),
+        )
+        tick = Tick(replicas, appender, flusher, seams.clock, self._tick_rules(), self._problem)
+        self.metrics.disk_free_bytes = tick.free_bytes
+        self._tasks.spawn(tick.run(), "tick")
+        self._connections = Connections(
+            seams.net, seams.clock, seams.threads, self._limits(), self.metrics, self._logger
+        )
+        self._tasks.spawn(self._watch_connections(self._connections), "connections")
+        self._tasks.spawn(self._watch_loop(), "loop")
+        return await self._listen(Dispatch(services, SERVED, self._on_fault), self._connections)
+
+    async def _listen(self, dispatch: Dispatch, connections: Connections) -> Endpoints:
+        bound = []
+        for listener in self.settings[node.LISTENERS]:
+            opened = await connections.listen(dispatch, listener.name, listener.host, listener.port)
+            self._listeners.append(opened)
+            bound.append(Address(listener.host, opened.port))
+        server = HealthServer(self._seams.net, self.health, self.metrics.render)
+        host = self.settings[node.METRICS_HOST]
+        port = await server.start(host, self.settings[node.METRICS_PORT])
+        self._health_server = server
+        return Endpoints(bound[0], Address(host, port))
+
+    async def _watch_connections(self, connections: Connections) -> None:
+        while True:
+            await asyncio.sleep(IDLE_CHECK_S)
+            connections.end_silent()
+            self.metrics.broker.queued_request_bytes = connections.held_bytes
+
+    async def _watch_loop(self) -> None:
+        """How late the loop comes to what is due: as long as the longest thing it did."""
+        clock = self._seams.clock
+        warn_s = self.settings[node.LOOP_STALL_WARN_MS] / 1000
+        while True:
+            due_ns = clock.steady_ns() + int(STALL_CHECK_S * 1e9)
+            await asyncio.sleep(STALL_CHECK_S)
+            late_s = max(0.0, (clock.steady_ns() - due_ns) / 1e9)
+            self.metrics.loop.observe(late_s)
+            if late_s > warn_s:
+                self._logger.warning("loop stalled", seconds=round(late_s, 3))
+
+    # What the settings say
+
+    def _rules_of(self, image: Image, topic: str) -> TopicRules:
+        return topic_rules(topic_configs(image, topic, self.settings))
+
+    def _limits(self) -> ConnectionLimits:
+        settings = self.settings
+        return ConnectionLimits(
+            frame_bytes_max=settings[network.SOCKET_REQUEST_MAX_BYTES],
+            queued_bytes_max=settings[network.QUEUED_MAX_REQUEST_BYTES],
+            connections_max=settings[network.MAX_CONNECTIONS],
+            connections_max_per_ip=settings[network.MAX_CONNECTIONS_PER_IP],
+            idle_ms_max=settings[network.CONNECTIONS_MAX_IDLE_MS],
+        )
+
+    def _tick_rules(self) -> TickRules:
+        settings = self.settings
+        return TickRules(
+            retention_interval_ms=settings[retention.LOG_RETENTION_CHECK_INTERVAL_MS],
+            checkpoint_interval_ms=settings[segments.LOG_FLUSH_OFFSET_CHECKPOINT_INTERVAL_MS],
+            producer_expiration_ms=settings[records.PRODUCER_ID_EXPIRATION_MS],
+            disk_reserve_bytes=settings[segments.DISK_RESERVE_BYTES],
+        )
+
+    def _advertised(self) -> tuple[Endpoint, ...] | None:
+        listeners = self.settings[node.ADVERTISED_LISTENERS]
+        if listeners is None:
+            return None
+        return tuple(
+            Endpoint(each.name, each.host, each.port, SecurityProtocol.PLAINTEXT)
+            for each in listeners
+        )
+
+    # What happens on the way
+
+    def _new_id(self) -> Uuid:
+        return Uuid(self._seams.entropy.token(16))
+
+    def _save_incarnation(self, *, clean: bool) -> None:
+        saved = SavedIncarnation(self._broker_epoch, self._seams.clock.boot_id(), clean)
+        write_incarnation(self._seams.files, self._log_dirs[0], saved)
+
+    def _problem(self, where: str, error: Exception) -> None:
+        self._logger.error("disk fault", repeats_of=where, where=where, error=str(error))
+
+    def _on_fault(self, error: Exception) -> None:
+        """Our own fault: whoever runs the node ends it."""
+        if not self.fault.done():
+            self.fault.set_result(error)

@@ -1,0 +1,198 @@
+"""What a connection still has to send, in order: bytes, and slices of files.
+
+Only the head of the queue is ever written. Bytes go to the transport; a slice goes from the page
+cache to the socket, at most a MiB a turn, and only while the transport holds nothing that it would
+overtake. uvloop keeps the buffers it is given and copies nothing, so nothing here reuses one.
+"""
+
+import asyncio
+import errno
+from collections import deque
+from collections.abc import Callable, Iterable
+
+from ottla.protocol.primitives import Part
+from ottla.seams.net import NoSendFile, send_file
+from ottla.seams.threads import Threads
+from ottla.storage.file_slice import FileSlice
+
+# Below this a slice is read and sent together with what surrounds it.
+COPIED_BYTES_MAX = 32 << 10
+TURN_BYTES_MAX = 1 << 20
+CHUNK_BYTES = 64 << 10
+
+
+class SendQueue:
+    """`put` what is to be sent, then `pump`; the owner passes on the transport's pauses."""
+
+    __slots__ = (
+        "_is_paused",
+        "_is_waiting",
+        "_loop",
+        "_on_drained",
+        "_parts",
+        "_threads",
+        "_transport",
+        "queued_bytes",
+        "sent_bytes",
+    )
+
+    def __init__(
+        self, transport: asyncio.Transport, threads: Threads, on_drained: Callable[[], None]
+    ) -> None:
+        # Told of a pause as soon as anything is buffered: a slice must wait for that.
+        transport.set_write_buffer_limits(high=0)
+        self._transport = transport
+        self._threads = threads
+        self._loop = asyncio.get_running_loop()
+        self._on_drained = on_drained
+        self._parts: deque[Part] = deque()
+        self._is_paused = False
+        self._is_waiting = False
+        self.queued_bytes = 0
+        self.sent_bytes = 0
+
+    def put(self, parts: Iterable[Part]) -> None:
+        for part in parts:
+            size = len(part)
+            if size:
+                self._parts.append(part)
+                self.queued_bytes += size
+
+    def pause(self) -> None:
+        self._is_paused = True
+
+    def resume(self) -> None:
+        self._is_paused = False
+        self.pump()
+
+    def pump(self) -> None:
+        """Sends what can be sent now. Tells the owner once there is nothing left."""
+        while self._parts and not (self._is_paused or self._is_waiting):
+            if self._transport.is_closing():
+                self._parts.clear()
+                return
+            try:
+                self._send_head()
+            except OSError:
+                # The file cannot be read, or nobody is there any more.
+                self._give_up()
+                return
+        if not self._parts and not self._is_paused:
+            self._on_drained()
+
+    def _send_head(self) -> None:
+        """One turn's worth: bytes together with the small slices between them, or a slice."""
+        copied = self._take_copied()
+        if not copied:
+            self._send_slice()
+            return
+        size = sum(map(len, copied))
+        self._count(size)
+        self._transport.writelines(copied)
+        if size >= TURN_BYTES_MAX:
+            self._yield()
+
+    def _take_copied(self) -> list[bytes | bytearray | memoryview]:
+        """The bytes, and the small slices as bytes, at the head of the queue."""
+        taken: list[bytes | bytearray | memoryview] = []
+        left = TURN_BYTES_MAX
+        while self._parts and left > 0:
+            part = self._parts[0]
+            if isinstance(part, FileSlice):
+                if part.size > COPIED_BYTES_MAX or not part.file.is_warm(part.position):
+                    break
+                taken.append(_read_whole(part, part.size))
+            elif isinstance(part, bytes | bytearray | memoryview):
+                taken.append(part)
+            else:
+                raise TypeError(f"{type(part).__name__} cannot be sent")
+            self._parts.popleft()
+            left -= len(taken[-1])
+        return taken
+
+    def _send_slice(self) -> None:
+        part = self._parts[0]
+        if not isinstance(part, FileSlice):
+            raise TypeError("the head of the queue is no slice")
+        if not part.file.is_warm(part.position):
+            self._warm(part)
+            return
+        size = min(part.size, TURN_BYTES_MAX)
+        try:
+            sent = send_file(self._transport, part.file, part.position, size)
+        except NoSendFile:
+            self._copy(part, TURN_BYTES_MAX)
+            return
+        except BlockingIOError:
+            # The transport arms its watcher only for what is written to it.
+            self._copy(part, CHUNK_BYTES)
+            return
+        if sent == 0:
+            raise _cut_off(part)
+        self._advance(part, sent)
+        self._yield()
+
+    def _copy(self, part: FileSlice, bytes_max: int) -> None:
+        size = min(part.size, bytes_max)
+        self._transport.write(_read_whole(part, size))
+        self._advance(part, size)
+        if size == TURN_BYTES_MAX:
+            self._yield()
+
+    def _advance(self, part: FileSlice, sent: int) -> None:
+        self._count(sent)
+        if sent == part.size:
+            self._parts.popleft()
+        else:
+            self._parts[0] = FileSlice(part.file, part.position + sent, part.size - sent)
+
+    def _count(self, sent: int) -> None:
+        self.queued_bytes -= sent
+        self.sent_bytes += sent
+
+    def _yield(self) -> None:
+        """Others have their turn before more of a large slice goes."""
+        if self._parts:
+            self._is_waiting = True
+            self._loop.call_soon(self._go_on)
+
+    def _warm(self, part: FileSlice) -> None:
+        """Has a cold piece read in a thread, so that no other connection waits for the disk."""
+        size = min(part.size, TURN_BYTES_MAX)
+        self._is_waiting = True
+        task = self._loop.create_task(
+            self._threads.run(lambda: _read_whole(part, size)), name="warm"
+        )
+        task.add_done_callback(lambda done: self._warmed(part, done))
+
+    def _warmed(self, part: FileSlice, done: asyncio.Task[bytes]) -> None:
+        self._is_waiting = False
+        if done.cancelled() or self._transport.is_closing() or not self._parts:
+            return
+        if done.exception() is not None:
+            self._give_up()
+            return
+        self._transport.write(done.result())
+        self._advance(part, len(done.result()))
+        self.pump()
+
+    def _give_up(self) -> None:
+        """What was promised cannot be sent any more: only an end of the connection is honest."""
+        self._transport.abort()
+        self._parts.clear()
+
+    def _go_on(self) -> None:
+        self._is_waiting = False
+        self.pump()
+
+
+def _read_whole(part: FileSlice, size: int) -> bytes:
+    """The first `size` bytes of a slice. OSError if its file ends before it does."""
+    content = part.file.read_at(part.position, size)
+    if len(content) < size:
+        raise _cut_off(part)
+    return content
+
+
+def _cut_off(part: FileSlice) -> OSError:
+    return OSError(errno.EIO, "the file ends before the slice does", part.file.path)

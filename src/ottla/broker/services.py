@@ -1,0 +1,54 @@
+"""What handlers may ask: the parts of one node, put together by `broker.node`."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ottla.broker.tasks import Tasks
+from ottla.metadata.image import Image
+from ottla.metadata.publisher import Publisher
+from ottla.metadata.values import Endpoint
+from ottla.replication.appends import Appender
+from ottla.replication.flushing import Flusher
+from ottla.replication.replicas import Replicas
+from ottla.seams.clock import Clock
+from ottla.seams.entropy import Entropy
+
+if TYPE_CHECKING:
+    from ottla.broker.logs import Logger
+    from ottla.broker.producer_ids import ProducerIdBlocks
+    from ottla.metrics.node import NodeMetrics
+    from ottla.replication.fetch_sessions import FetchSessions
+    from ottla.settings.broker import BrokerSettings
+
+
+@dataclass(slots=True, kw_only=True)
+class Services:
+    """One node's parts. No handler keeps any of them."""
+
+    node_id: int
+    cluster_id: str
+    settings: "BrokerSettings"
+    clock: Clock
+    entropy: Entropy
+    publisher: Publisher
+    replicas: Replicas
+    appender: Appender
+    flusher: Flusher
+    fetch_sessions: "FetchSessions"
+    producer_ids: "ProducerIdBlocks"
+    metrics: "NodeMetrics"
+    logger: "Logger"
+    # Work that no request waits for.
+    tasks: Tasks
+    # The API keys that ApiVersions offers, and what it says of features.
+    served: frozenset[int]
+    # None: a client is told the address that it connected to.
+    advertised: tuple[Endpoint, ...] | None = None
+
+    @property
+    def image(self) -> Image:
+        return self.publisher.image
+
+    @property
+    def now_ms(self) -> int:
+        return self.clock.wall_ms()

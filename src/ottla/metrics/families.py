@@ -1,0 +1,262 @@
+"""From meters to Prometheus' families, page by page.
+
+A collector yields a family as one or more `Metric` pages of the same name, one right after the
+other and none with more than `PAGE_SAMPLES_MAX` samples (a histogram is never cut): a page is all
+that is done at once, however many partitions there are. A family without a sample is an empty
+page, so that the list of families is the same for every node.
+
+Names that begin with `kafka_` are those that the JMX exporter's common rules make of Kafka's own
+beans, because dashboards ask for them.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate
+from operator import attrgetter
+from typing import Literal, NamedTuple
+
+from prometheus_client import Metric
+from prometheus_client.samples import Sample
+
+from ottla.metrics.meters import Histogram, ListenerMeter, LoopMeter, RequestMeter
+from ottla.metrics.tables import PartitionRow, PartitionTable, TopicTable
+
+PAGE_SAMPLES_MAX = 200
+
+Kind = Literal["counter", "gauge", "histogram", "summary"]
+Labels = dict[str, str]
+Reading = tuple[Labels, float]
+
+
+class Family(NamedTuple):
+    """A counter's name is without its `_total`."""
+
+    kind: Kind
+    name: str
+    documentation: str
+
+    def page(self, samples: Iterable[Sample] = ()) -> Metric:
+        page = Metric(self.name, self.documentation, self.kind)
+        page.samples.extend(samples)
+        return page
+
+    def pages(self, readings: Iterable[Reading]) -> Iterator[Metric]:
+        """The readings of a counter or gauge; one empty page if there are none."""
+        name = f"{self.name}_total" if self.kind == "counter" else self.name
+        page = self.page()
+        for labels, value in readings:
+            if len(page.samples) == PAGE_SAMPLES_MAX:
+                yield page
+                page = self.page()
+            page.samples.append(Sample(name, labels, value))
+        yield page
+
+    def histogram_page(self, labels: Labels, histogram: Histogram) -> Metric:
+        """One histogram, whole: its buckets, count and sum belong to the same moment."""
+        cumulative = list(accumulate(histogram.counts))
+        bounds = [*map(str, histogram.bounds), "+Inf"]
+        return self.page(
+            [
+                *(
+                    Sample(f"{self.name}_bucket", {**labels, "le": bound}, count)
+                    for bound, count in zip(bounds, cumulative, strict=True)
+                ),
+                Sample(f"{self.name}_count", labels, cumulative[-1]),
+                Sample(f"{self.name}_sum", labels, histogram.total),
+            ]
+        )
+
+
+class Scalars:
+    """The families of a meter that there is one of: a number each, by the attribute's name."""
+
+    __slots__ = ("_families", "_meter")
+
+    def __init__(self, meter: object, families: Mapping[str, Family]) -> None:
+        self._meter = meter
+        self._families = families
+
+    def collect(self) -> Iterator[Metric]:
+        for attribute, family in self._families.items():
+            yield from family.pages([({}, getattr(self._meter, attribute))])
+
+
+class Labelled:
+    """One family whose readings are few and found by a call."""
+
+    __slots__ = ("_family", "_read")
+
+    def __init__(self, family: Family, read: Callable[[], Iterable[Reading]]) -> None:
+        self._family = family
+        self._read = read
+
+    def collect(self) -> Iterator[Metric]:
+        yield from self._family.pages(self._read())
+
+
+class Topics:
+    """A family for each topic counter: every topic's, then without a label the broker's total."""
+
+    __slots__ = ("_families", "_table")
+
+    def __init__(self, table: TopicTable, families: Mapping[str, Family]) -> None:
+        self._table = table
+        self._families = families
+
+    def collect(self) -> Iterator[Metric]:
+        for counter, family in self._families.items():
+            yield from family.pages(self._readings(counter))
+
+    def _readings(self, counter: str) -> Iterator[Reading]:
+        read = attrgetter(counter)
+        topics, deleted = self._table.snapshot()
+        total = deleted[counter]
+        for topic in topics:
+            value = read(topic)
+            total += value
+            yield {"topic": topic.name}, value
+        yield {}, total
+
+
+class Partitions:
+    """The families of each partition's log."""
+
+    __slots__ = ("_families", "_table")
+
+    def __init__(
+        self,
+        table: PartitionTable,
+        families: Sequence[tuple[Family, Callable[[PartitionRow], float]]],
+    ) -> None:
+        self._table = table
+        self._families = families
+
+    def collect(self) -> Iterator[Metric]:
+        for family, read in self._families:
+            yield from family.pages(
+                ({"topic": row.topic, "partition": str(row.partition)}, read(row))
+                for row in self._table.snapshot()
+            )
+
+
+class Requests:
+    """How many requests of each API, how long they took, which errors they met."""
+
+    __slots__ = ("_meters",)
+
+    COUNT = Family(
+        "counter", "kafka_network_requestmetrics_requests", "Requests answered, by their API."
+    )
+    TIME_MS = Family(
+        "summary",
+        "kafka_network_requestmetrics_totaltimems",
+        "Milliseconds from a request's last byte to its reply, by API.",
+    )
+    SECONDS = Family(
+        "histogram",
+        "ottla_request_seconds",
+        "Seconds from a request's last byte to its reply, by API.",
+    )
+    KAFKA_ERRORS = Family(
+        "counter", "kafka_network_requestmetrics_errors", "Error codes in replies, by API."
+    )
+    ERRORS = Family("counter", "ottla_request_errors", "Error codes in replies, by API.")
+
+    def __init__(self, meters: Mapping[str, RequestMeter]) -> None:
+        self._meters = meters
+
+    def collect(self) -> Iterator[Metric]:
+        meters = list(self._meters.values())
+        yield from self.COUNT.pages(({"request": each.api}, each.seconds.count) for each in meters)
+        yield self.TIME_MS.page()
+        for meter in meters:
+            yield self._time_ms(meter)
+        yield self.SECONDS.page()
+        for meter in meters:
+            yield self.SECONDS.histogram_page({"api": meter.api}, meter.seconds)
+        for family, label in ((self.KAFKA_ERRORS, "request"), (self.ERRORS, "api")):
+            yield from family.pages(
+                ({label: meter.api, "error": error}, count)
+                for meter in meters
+                for error, count in list(meter.errors.counts.items())
+            )
+
+    def _time_ms(self, meter: RequestMeter) -> Metric:
+        labels = {"request": meter.api}
+        name = self.TIME_MS.name
+        return self.TIME_MS.page(
+            [
+                Sample(f"{name}_count", labels, meter.seconds.count),
+                Sample(f"{name}_sum", labels, meter.seconds.total * 1000),
+            ]
+        )
+
+
+class Listeners:
+    """Connections, by listener."""
+
+    __slots__ = ("_meters",)
+
+    # The bean's type is `socket-server-metrics`; the two common sets of rules spell it differently.
+    OPEN = tuple(
+        Family("gauge", name, "Connections that stand, by listener.")
+        for name in (
+            "kafka_server_socketservermetrics_connection_count",
+            "kafka_server_socket_server_metrics_connection_count",
+            "ottla_connections",
+        )
+    )
+    ACCEPTED = Family(
+        "counter",
+        "kafka_server_socketservermetrics_connection_creation",
+        "Connections that were accepted, by listener.",
+    )
+    REFUSED = Family(
+        "counter", "ottla_connections_refused", "Connections not accepted, by listener and reason."
+    )
+    CLOSED = Family(
+        "counter", "ottla_connections_closed", "Connections that ended, by listener and reason."
+    )
+
+    def __init__(self, meters: Mapping[str, ListenerMeter]) -> None:
+        self._meters = meters
+
+    def collect(self) -> Iterator[Metric]:
+        meters = list(self._meters.values())
+        for family in self.OPEN:
+            yield from family.pages(
+                ({"listener": each.listener}, each.connections) for each in meters
+            )
+        yield from self.ACCEPTED.pages(
+            ({"listener": each.listener}, each.accepted) for each in meters
+        )
+        for family, tallied in (
+            (self.REFUSED, attrgetter("refused")),
+            (self.CLOSED, attrgetter("closed")),
+        ):
+            yield from family.pages(
+                ({"listener": meter.listener, "reason": reason}, count)
+                for meter in meters
+                for reason, count in list(tallied(meter).counts.items())
+            )
+
+
+class LoopStalls:
+    """What kept the loop."""
+
+    __slots__ = ("_meter",)
+
+    SECONDS = Family(
+        "histogram",
+        "ottla_loop_stall_seconds",
+        "How much later than asked for the event loop had its turn.",
+    )
+    LONGEST = Family(
+        "gauge", "ottla_loop_stall_longest_seconds", "The longest stall since the broker started."
+    )
+
+    def __init__(self, meter: LoopMeter) -> None:
+        self._meter = meter
+
+    def collect(self) -> Iterator[Metric]:
+        yield self.SECONDS.histogram_page({}, self._meter.stalls)
+        yield from self.LONGEST.pages([({}, self._meter.longest_seconds)])

@@ -1,0 +1,195 @@
+"""What a node counts with: plain numbers that their owner changes in place.
+
+Whoever counts asks `NodeMetrics` once for its meter and keeps it, so that a request costs an
+addition and no look-up. Nothing here knows of Prometheus: the numbers are read when it asks.
+"""
+
+from bisect import bisect_left
+from collections.abc import Sized
+from typing import Protocol
+
+# Upper bounds, inclusive; whatever is longer falls into one more bucket.
+SECONDS_BOUNDS = (
+    *(0.0001, 0.00025, 0.0005),
+    *(0.001, 0.0025, 0.005),
+    *(0.01, 0.025, 0.05),
+    *(0.1, 0.25, 0.5),
+    *(1.0, 2.5, 5.0, 10.0, 30.0),
+)
+TALLY_NAMES_MAX = 256
+OTHER = "other"
+
+
+class Histogram:
+    """How often a value fell into each bucket, and the sum of all values."""
+
+    __slots__ = ("bounds", "counts", "total")
+
+    def __init__(self, bounds: tuple[float, ...] = SECONDS_BOUNDS) -> None:
+        self.bounds = bounds
+        self.counts = [0] * (len(bounds) + 1)
+        self.total = 0.0
+
+    def observe(self, value: float) -> None:
+        self.counts[bisect_left(self.bounds, value)] += 1
+        self.total += value
+
+    @property
+    def count(self) -> int:
+        return sum(self.counts)
+
+
+class Tally:
+    """Counts by name. The first `names_max` names are told apart, all others are one."""
+
+    __slots__ = ("_names_max", "counts")
+
+    def __init__(self, names_max: int = TALLY_NAMES_MAX) -> None:
+        self.counts: dict[str, int] = {}
+        self._names_max = names_max
+
+    def add(self, name: str) -> None:
+        if name not in self.counts and len(self.counts) >= self._names_max:
+            name = OTHER
+        self.counts[name] = self.counts.get(name, 0) + 1
+
+
+class TopicCounters:
+    """What went in and out of one topic on this broker."""
+
+    __slots__ = (
+        "bytes_in",
+        "bytes_out",
+        "bytes_rejected",
+        "failed_fetch_requests",
+        "failed_produce_requests",
+        "fetch_requests",
+        "messages_in",
+        "name",
+        "produce_requests",
+    )
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.messages_in = 0
+        self.bytes_in = 0
+        self.bytes_out = 0
+        self.bytes_rejected = 0
+        self.produce_requests = 0
+        self.fetch_requests = 0
+        self.failed_produce_requests = 0
+        self.failed_fetch_requests = 0
+
+
+class MeasuredLog(Protocol):
+    """What is read of a partition's log whenever somebody asks; `storage.log.Log` has it all."""
+
+    @property
+    def start_offset(self) -> int: ...
+
+    @property
+    def end_offset(self) -> int: ...
+
+    @property
+    def size_bytes(self) -> int: ...
+
+    @property
+    def segments(self) -> Sized: ...
+
+
+class RequestMeter:
+    """The requests of one API: how long from frame to reply, and with which errors."""
+
+    __slots__ = ("api", "errors", "seconds")
+
+    def __init__(self, api: str) -> None:
+        self.api = api
+        self.seconds = Histogram()
+        self.errors = Tally()
+
+
+class ListenerMeter:
+    """The connections of one listener."""
+
+    __slots__ = ("accepted", "closed", "connections", "listener", "refused")
+
+    def __init__(self, listener: str) -> None:
+        self.listener = listener
+        self.connections = 0
+        self.accepted = 0
+        self.refused = Tally()
+        self.closed = Tally()
+
+
+class LoopMeter:
+    """How long the event loop was kept from its next turn."""
+
+    __slots__ = ("longest_seconds", "stalls")
+
+    def __init__(self) -> None:
+        self.stalls = Histogram()
+        self.longest_seconds = 0.0
+
+    def observe(self, seconds: float) -> None:
+        self.stalls.observe(seconds)
+        self.longest_seconds = max(self.longest_seconds, seconds)
+
+
+class BrokerMeter:
+    """What there is one of in a broker: its replicas, its queue, its recovery."""
+
+    __slots__ = (
+        "at_min_isr_partitions",
+        "isr_expands",
+        "isr_shrinks",
+        "leaders",
+        "offline_log_dirs",
+        "offline_replicas",
+        "partitions",
+        "queued_request_bytes",
+        "recovered_bytes",
+        "recovery_bytes_left",
+        "replication_bytes_in",
+        "replication_bytes_out",
+        "under_min_isr_partitions",
+        "under_replicated_partitions",
+    )
+
+    def __init__(self) -> None:
+        self.leaders = 0
+        self.partitions = 0
+        self.under_replicated_partitions = 0
+        self.under_min_isr_partitions = 0
+        self.at_min_isr_partitions = 0
+        self.offline_replicas = 0
+        self.isr_shrinks = 0
+        self.isr_expands = 0
+        self.replication_bytes_in = 0
+        self.replication_bytes_out = 0
+        self.offline_log_dirs = 0
+        self.queued_request_bytes = 0
+        self.recovered_bytes = 0
+        self.recovery_bytes_left = 0
+
+
+class ControllerMeter:
+    """What the controller knows of the cluster; all zero where another broker is controller."""
+
+    __slots__ = (
+        "active_brokers",
+        "active_controllers",
+        "fenced_brokers",
+        "offline_partitions",
+        "partitions",
+        "topics",
+        "unclean_elections",
+    )
+
+    def __init__(self) -> None:
+        self.active_controllers = 0
+        self.active_brokers = 0
+        self.fenced_brokers = 0
+        self.topics = 0
+        self.partitions = 0
+        self.offline_partitions = 0
+        self.unclean_elections = 0

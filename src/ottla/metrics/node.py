@@ -1,0 +1,208 @@
+"""All that one node measures, under the names that Kafka's dashboards know, and our own."""
+
+from collections.abc import Callable, Iterable, Iterator
+
+from prometheus_client import CollectorRegistry
+
+from ottla.metrics.exposition import SLICE_LINES_MAX, render
+from ottla.metrics.families import (
+    Family,
+    Labelled,
+    Listeners,
+    LoopStalls,
+    Partitions,
+    Reading,
+    Requests,
+    Scalars,
+    Topics,
+)
+from ottla.metrics.meters import (
+    BrokerMeter,
+    ControllerMeter,
+    ListenerMeter,
+    LoopMeter,
+    RequestMeter,
+    TopicCounters,
+)
+from ottla.metrics.tables import PartitionRow, PartitionTable, TopicTable
+
+_TOPICS = "kafka_server_brokertopicmetrics_"
+_REPLICAS = "kafka_server_replicamanager_"
+_CONTROLLER = "kafka_controller_kafkacontroller_"
+
+TOPIC_FAMILIES = {
+    "messages_in": Family("counter", f"{_TOPICS}messagesin", "Records that producers appended."),
+    "bytes_in": Family("counter", f"{_TOPICS}bytesin", "Bytes of batches from producers."),
+    "bytes_out": Family("counter", f"{_TOPICS}bytesout", "Bytes of batches sent to consumers."),
+    "bytes_rejected": Family("counter", f"{_TOPICS}bytesrejected", "Bytes of refused batches."),
+    "produce_requests": Family(
+        "counter", f"{_TOPICS}totalproducerequests", "Produces to the topic's partitions."
+    ),
+    "fetch_requests": Family(
+        "counter", f"{_TOPICS}totalfetchrequests", "Fetches from the topic's partitions."
+    ),
+    "failed_produce_requests": Family(
+        "counter", f"{_TOPICS}failedproducerequests", "Produces answered with an error."
+    ),
+    "failed_fetch_requests": Family(
+        "counter", f"{_TOPICS}failedfetchrequests", "Fetches answered with an error."
+    ),
+}
+PARTITION_FAMILIES: tuple[tuple[Family, Callable[[PartitionRow], float]], ...] = (
+    (
+        Family("gauge", "kafka_log_log_size", "Bytes of the partition's log."),
+        lambda row: row.log.size_bytes,
+    ),
+    (
+        Family("gauge", "kafka_log_log_logstartoffset", "The first offset that is served."),
+        lambda row: row.log.start_offset,
+    ),
+    (
+        Family("gauge", "kafka_log_log_logendoffset", "The offset of the next record."),
+        lambda row: row.log.end_offset,
+    ),
+    (
+        Family("gauge", "kafka_log_log_numlogsegments", "Segments of the partition's log."),
+        lambda row: len(row.log.segments),
+    ),
+)
+BROKER_FAMILIES = {
+    "leaders": Family("gauge", f"{_REPLICAS}leadercount", "Partitions led by this broker."),
+    "partitions": Family("gauge", f"{_REPLICAS}partitioncount", "Replicas on this broker."),
+    "under_replicated_partitions": Family(
+        "gauge",
+        f"{_REPLICAS}underreplicatedpartitions",
+        "Partitions led here with a replica that is out of sync.",
+    ),
+    "under_min_isr_partitions": Family(
+        "gauge",
+        f"{_REPLICAS}underminisrpartitioncount",
+        "Partitions led here with fewer replicas in sync than min.insync.replicas.",
+    ),
+    "at_min_isr_partitions": Family(
+        "gauge",
+        f"{_REPLICAS}atminisrpartitioncount",
+        "Partitions led here with just min.insync.replicas replicas in sync.",
+    ),
+    "offline_replicas": Family(
+        "gauge", f"{_REPLICAS}offlinereplicacount", "Replicas here whose log is offline."
+    ),
+    "isr_shrinks": Family("counter", f"{_REPLICAS}isrshrinks", "Replicas that fell out of sync."),
+    "isr_expands": Family("counter", f"{_REPLICAS}isrexpands", "Replicas that caught up."),
+    "replication_bytes_in": Family(
+        "counter", f"{_TOPICS}replicationbytesin", "Bytes of batches fetched from leaders."
+    ),
+    "replication_bytes_out": Family(
+        "counter", f"{_TOPICS}replicationbytesout", "Bytes of batches sent to followers."
+    ),
+    "offline_log_dirs": Family(
+        "gauge", "kafka_log_logmanager_offlinelogdirectorycount", "Log directories that failed."
+    ),
+    "queued_request_bytes": Family(
+        "gauge", "ottla_queued_request_bytes", "Bytes of requests received and not yet answered."
+    ),
+    "recovered_bytes": Family(
+        "counter", "ottla_recovery_bytes", "Bytes of logs that recovery has checked."
+    ),
+    "recovery_bytes_left": Family(
+        "gauge", "ottla_recovery_left_bytes", "Bytes of logs that recovery has still to check."
+    ),
+}
+CONTROLLER_FAMILIES = {
+    "active_controllers": Family(
+        "gauge", f"{_CONTROLLER}activecontrollercount", "1 on the broker that is controller."
+    ),
+    "active_brokers": Family(
+        "gauge", f"{_CONTROLLER}activebrokercount", "Brokers that are registered and not fenced."
+    ),
+    "fenced_brokers": Family(
+        "gauge", f"{_CONTROLLER}fencedbrokercount", "Brokers that are registered and fenced."
+    ),
+    "topics": Family("gauge", f"{_CONTROLLER}globaltopiccount", "Topics of the cluster."),
+    "partitions": Family(
+        "gauge", f"{_CONTROLLER}globalpartitioncount", "Partitions of the cluster."
+    ),
+    "offline_partitions": Family(
+        "gauge", f"{_CONTROLLER}offlinepartitionscount", "Partitions without a leader."
+    ),
+    "unclean_elections": Family(
+        "counter",
+        "kafka_controller_controllerstats_uncleanleaderelections",
+        "Leaders elected from outside of the replicas in sync.",
+    ),
+}
+DISK_FREE = Family("gauge", "ottla_disk_free_bytes", "Free bytes on a log directory's disk.")
+LEFT_OUT = Family(
+    "gauge", "ottla_metrics_partitions_left_out", "Partitions beyond the number that is shown."
+)
+
+
+class NodeMetrics:
+    """A node's meters, and the registry through which Prometheus reads them.
+
+    The registry is the node's own: what else a process has to show (its memory, its descriptors)
+    is registered there by whoever owns the process.
+    """
+
+    def __init__(self, *, topics_max: int = 10_000, partitions_max: int = 20_000) -> None:
+        self.registry = CollectorRegistry(auto_describe=True)
+        self.topics = TopicTable(topics_max)
+        self.partitions = PartitionTable(partitions_max)
+        self.broker = BrokerMeter()
+        self.controller = ControllerMeter()
+        self.loop = LoopMeter()
+        # By log directory.
+        self.disk_free_bytes: dict[str, int] = {}
+        self._requests: dict[str, RequestMeter] = {}
+        self._listeners: dict[str, ListenerMeter] = {}
+        self._register()
+
+    def topic(self, name: str) -> TopicCounters:
+        """To be kept by whoever serves the topic, until it is removed from `topics`."""
+        return self.topics.get(name)
+
+    def request(self, api: str) -> RequestMeter:
+        """The meter of an API, by Kafka's name for it (Fetch by consumers: `FetchConsumer`).
+
+        Only for APIs of our own table: a peer must not be able to invent one.
+        """
+        meter = self._requests.get(api)
+        if meter is None:
+            meter = self._requests[api] = RequestMeter(api)
+        return meter
+
+    def request_done(self, api: str, seconds: float) -> None:
+        """A request was answered, `seconds` after its last byte arrived."""
+        self.request(api).seconds.observe(seconds)
+
+    def request_refused(self, api: str, error: str) -> None:
+        """A reply says `error`, by the name of its code."""
+        self.request(api).errors.add(error)
+
+    def listener(self, name: str) -> ListenerMeter:
+        """The meter of a listener that the settings name."""
+        meter = self._listeners.get(name)
+        if meter is None:
+            meter = self._listeners[name] = ListenerMeter(name)
+        return meter
+
+    def render(self, lines_max: int = SLICE_LINES_MAX) -> Iterator[bytes]:
+        """What Prometheus scrapes, in slices; let others have their turn after each."""
+        return render(self.registry, lines_max)
+
+    def _register(self) -> None:
+        for collector in (
+            Topics(self.topics, TOPIC_FAMILIES),
+            Scalars(self.broker, BROKER_FAMILIES),
+            Scalars(self.controller, CONTROLLER_FAMILIES),
+            Requests(self._requests),
+            Listeners(self._listeners),
+            LoopStalls(self.loop),
+            Labelled(DISK_FREE, self._free_bytes),
+            Labelled(LEFT_OUT, lambda: [({}, self.partitions.left_out_count)]),
+            Partitions(self.partitions, PARTITION_FAMILIES),
+        ):
+            self.registry.register(collector)
+
+    def _free_bytes(self) -> Iterable[Reading]:
+        return [({"log_dir": path}, free) for path, free in self.disk_free_bytes.items()]

@@ -1,0 +1,204 @@
+"""One fetch: partitions read in turn within the limits of a reply, and again once there is more."""
+
+from collections.abc import Callable, Iterable
+from typing import NamedTuple, Protocol
+
+from ottla.errors import PeerError
+from ottla.protocol.messages.fetch import Partition as AskedPartition
+from ottla.replication.lookup import TopicKey
+from ottla.replication.parked import Waiter
+from ottla.replication.reads import Isolation, ReadResult, read
+from ottla.replication.replica import Replica
+
+Find = Callable[[TopicKey, int], Replica]
+
+NO_SESSION = 0
+
+
+class FetchItem:
+    """One partition that is asked for."""
+
+    __slots__ = ("asked", "replica", "topic")
+
+    def __init__(self, topic: TopicKey, asked: AskedPartition) -> None:
+        self.topic = topic
+        self.asked = asked
+        # Where it was found when it was last read.
+        self.replica: Replica | None = None
+
+    def attach(self, replica: Replica | None) -> None:
+        self.replica = replica
+
+
+class ItemRead(NamedTuple):
+    """What a partition gave, or why it gave nothing."""
+
+    item: FetchItem
+    outcome: ReadResult | PeerError
+
+
+class Reading(NamedTuple):
+    """What all partitions gave together. What is urgent is answered without more bytes."""
+
+    reads: list[ItemRead]
+    size: int
+    is_urgent: bool
+
+
+# Begins a session of the partitions that are answered; its id, or NO_SESSION.
+Begin = Callable[[list[ItemRead]], int]
+
+
+class FetchLimits(NamedTuple):
+    """What the request allows, and what it would wait for."""
+
+    bytes_min: int
+    bytes_max: int
+    isolation: Isolation
+
+
+class Answer(NamedTuple):
+    """Of which session the reply is, and what it tells."""
+
+    session_id: int
+    reads: list[ItemRead]
+
+
+class Context(Protocol):
+    """Which partitions a request is about, by itself or by its session."""
+
+    @property
+    def is_empty(self) -> bool:
+        """There is nothing to wait for."""
+        ...
+
+    def items(self) -> Iterable[FetchItem]:
+        """Those that may have something to tell."""
+        ...
+
+    def enter(self, waiter: Waiter) -> None:
+        """Has the waiter woken by any of the partitions. May be repeated."""
+        ...
+
+    def leave(self, waiter: Waiter) -> None: ...
+
+    def settle(self, reading: Reading) -> None:
+        """Those that had nothing to tell need not be read again before they change."""
+        ...
+
+    def answer(self, reading: Reading) -> Answer:
+        """What the reply says: the last thing that is asked."""
+        ...
+
+
+class FullFetch:
+    """All partitions are named in the request; perhaps a session begins with its reply."""
+
+    __slots__ = ("_begin", "_items")
+
+    def __init__(self, items: list[FetchItem], begin: Begin | None) -> None:
+        self._items = items
+        self._begin = begin
+
+    @property
+    def is_empty(self) -> bool:
+        return not self._items
+
+    def items(self) -> Iterable[FetchItem]:
+        return self._items
+
+    def enter(self, waiter: Waiter) -> None:
+        for item in self._items:
+            if item.replica is not None:
+                item.replica.waiting.enter(waiter)
+
+    def leave(self, waiter: Waiter) -> None:
+        for item in self._items:
+            if item.replica is not None:
+                item.replica.waiting.leave(waiter)
+
+    def settle(self, reading: Reading) -> None:
+        """All are read each time."""
+
+    def answer(self, reading: Reading) -> Answer:
+        session_id = NO_SESSION if self._begin is None else self._begin(reading.reads)
+        return Answer(session_id, reading.reads)
+
+
+class Fetch:
+    """`read` once, and if that is not enough, `read_later`."""
+
+    __slots__ = ("_context", "_find", "_limits")
+
+    def __init__(self, context: Context, limits: FetchLimits, find: Find) -> None:
+        self._context = context
+        self._limits = limits
+        self._find = find
+
+    def read(self) -> Reading:
+        reading = read_items(self._context.items(), self._limits, self._find)
+        self._context.settle(reading)
+        return reading
+
+    def is_enough(self, reading: Reading) -> bool:
+        return reading.size >= self._limits.bytes_min or reading.is_urgent or self._context.is_empty
+
+    async def read_later(self, wait_ms: int) -> Reading:
+        """Waits until there is enough, or its time is over; what there is then."""
+        waiter = Waiter(wait_ms)
+        try:
+            while True:
+                # Nothing comes between this look and the wait.
+                reading = self.read()
+                if self.is_enough(reading) or waiter.is_over:
+                    return reading
+                self._context.enter(waiter)
+                await waiter.wait(self._limits.bytes_min - reading.size)
+        finally:
+            self._context.leave(waiter)
+            waiter.close()
+
+
+def read_items(items: Iterable[FetchItem], limits: FetchLimits, find: Find) -> Reading:
+    """Reads partitions in turn until the reply is full; those behind tell only how far they are.
+
+    The first that has something gives at least one batch, however large: a reader must get on.
+    """
+    reads: list[ItemRead] = []
+    bytes_left, is_first, is_urgent = limits.bytes_max, True, False
+    for item in items:
+        asked = item.asked
+        try:
+            replica = _locate(item, find)
+            result = read(
+                replica,
+                asked.fetch_offset,
+                bytes_max=max(0, min(asked.partition_max_bytes, bytes_left)),
+                isolation=limits.isolation,
+                is_first=is_first,
+                current_leader_epoch=asked.current_leader_epoch,
+                last_fetched_epoch=asked.last_fetched_epoch,
+            )
+        except PeerError as error:
+            reads.append(ItemRead(item, error))
+            is_urgent = True
+            continue
+        reads.append(ItemRead(item, result))
+        if result.records is not None:
+            bytes_left -= result.records.size
+            is_first = False
+        elif result.diverging is not None:
+            is_urgent = True
+    return Reading(reads, limits.bytes_max - bytes_left, is_urgent)
+
+
+def _locate(item: FetchItem, find: Find) -> Replica:
+    """Where the partition is now: a topic may have been deleted, and another be named like it."""
+    try:
+        replica = find(item.topic, item.asked.partition)
+    except PeerError:
+        item.attach(None)
+        raise
+    if replica is not item.replica:
+        item.attach(replica)
+    return replica

@@ -1,0 +1,33 @@
+"""Flushing in a thread: many who wait for one log share one fsync."""
+
+import asyncio
+
+from ottla.seams.clock import Clock
+from ottla.seams.threads import Threads
+from ottla.storage.log import Log
+
+
+class Flusher:
+    """At most one flush of a log is under way; whoever comes meanwhile shares the next one."""
+
+    def __init__(self, threads: Threads, clock: Clock) -> None:
+        self._threads = threads
+        self._clock = clock
+        self._running: dict[str, asyncio.Lock] = {}
+
+    async def flush(self, log: Log, offset: int) -> None:
+        """What lies below `offset` is durable on return. LogOffline if the disk failed."""
+        turn = self._running.setdefault(log.directory, asyncio.Lock())
+        async with turn:
+            if log.recovery_point >= offset:
+                return
+            flush = log.begin_flush()
+            try:
+                await self._threads.run(flush.run)
+            except OSError as error:
+                log.fail(error)
+            log.end_flush(flush, self._clock.wall_ms())
+
+    def forget(self, log: Log) -> None:
+        """The log is gone."""
+        self._running.pop(log.directory, None)

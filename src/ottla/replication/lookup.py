@@ -1,0 +1,44 @@
+"""Which partition a client means, by its topic's name or id, and whether this broker has it."""
+
+from ottla.errors import ErrorCode, PeerError
+from ottla.metadata.image import Image
+from ottla.protocol.primitives import Uuid
+from ottla.replication.replica import Replica
+from ottla.replication.replicas import Replicas
+
+# A topic as the request's version names it: by name, or by id.
+TopicKey = str | Uuid
+
+
+class UnknownPartition(PeerError):
+    """There is no such topic, or it has no such partition."""
+
+
+def find_replica(replicas: Replicas, image: Image, topic: TopicKey, index: int) -> Replica:
+    """The partition, if this broker has it and can open it. PeerError says why not."""
+    if isinstance(topic, str):
+        replica = replicas.named(topic, index)
+    else:
+        replica = replicas.get(topic, index)
+    if replica is None:
+        raise _why_not(image, topic, index)
+    if replica.is_unusable:
+        # Not an empty one: a consumer would take that for a reason to begin anew.
+        raise PeerError(ErrorCode.KAFKA_STORAGE_ERROR, "its log could not be opened")
+    return replica
+
+
+def _why_not(image: Image, topic: TopicKey, index: int) -> PeerError:
+    if isinstance(topic, str):
+        known = image.topic(topic)
+        unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    else:
+        known = image.topic_by_id(topic)
+        unknown = ErrorCode.UNKNOWN_TOPIC_ID
+    if known is None:
+        return UnknownPartition(unknown, "there is no such topic")
+    if image.partition(known.topic_id, index) is None:
+        return UnknownPartition(
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{known.name} has no partition {index}"
+        )
+    return PeerError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "this broker does not have it")

@@ -1,0 +1,112 @@
+"""One partition as its broker sees it: who leads, how far it is committed. Decides, does no I/O.
+
+The high watermark is the least log end of the in-sync replicas; consumers read below it, and
+`acks=all` waits for it. It stands still while fewer are in sync than `min.insync.replicas` asks.
+"""
+
+from ottla.errors import ErrorCode, PeerError
+from ottla.metadata import records
+from ottla.metadata.values import Incarnation
+from ottla.protocol.primitives import Uuid
+
+NO_LEADER_EPOCH = -1
+
+
+class Partition:
+    """State changes by `assign` (what the metadata log says) and by `appended`."""
+
+    __slots__ = (
+        "_me",
+        "end_offset",
+        "epoch_start_offset",
+        "high_watermark",
+        "index",
+        "isr",
+        "leader",
+        "leader_epoch",
+        "min_isr",
+        "partition_epoch",
+        "replicas",
+        "topic_id",
+    )
+
+    def __init__(self, topic_id: Uuid, index: int, me: Incarnation) -> None:
+        self.topic_id = topic_id
+        self.index = index
+        self.leader: Incarnation | None = None
+        self.leader_epoch = NO_LEADER_EPOCH
+        self.partition_epoch = -1
+        self.replicas: tuple[int, ...] = ()
+        self.isr: tuple[Incarnation, ...] = ()
+        self.min_isr = 1
+        self.high_watermark = 0
+        # The log's end, as far as this partition was told.
+        self.end_offset = 0
+        self.epoch_start_offset = 0
+        self._me = me
+
+    @property
+    def is_leader(self) -> bool:
+        return self.leader == self._me
+
+    @property
+    def is_committed_to_epoch(self) -> bool:
+        """Whether everything of earlier leaders is committed: only then is the end known."""
+        return self.high_watermark >= self.epoch_start_offset
+
+    def assign(self, record: records.Partition, end_offset: int) -> bool:
+        """Takes what the metadata log says; whether this broker begins to lead an epoch by it."""
+        begins = record.leader_epoch > self.leader_epoch and record.leader == self._me
+        self.leader = record.leader
+        self.leader_epoch = record.leader_epoch
+        self.partition_epoch = record.partition_epoch
+        self.replicas = record.replicas
+        self.isr = record.isr
+        self.min_isr = record.min_isr
+        if begins:
+            self.epoch_start_offset = end_offset
+        self.appended(end_offset)
+        return begins
+
+    def appended(self, end_offset: int) -> bool:
+        """The log now ends here; whether that moved the high watermark."""
+        self.end_offset = end_offset
+        if not self.is_leader or len(self.isr) < self.min_isr_in_force:
+            return False
+        # All in-sync replicas: as long as there is one, this broker's own log end.
+        if len(self.isr) > 1 or end_offset <= self.high_watermark:
+            return False
+        self.high_watermark = end_offset
+        return True
+
+    @property
+    def min_isr_in_force(self) -> int:
+        """More replicas than there are cannot be asked for."""
+        return min(self.min_isr, len(self.replicas))
+
+    def check_leadership(self, current_leader_epoch: int = NO_LEADER_EPOCH) -> None:
+        """Whether this broker may answer for the partition. PeerError if not.
+
+        The caller's epoch, if it gave one, must be ours: an older one has not heard of the last
+        election, a newer one knows of an election that we have not heard of.
+        """
+        if current_leader_epoch != NO_LEADER_EPOCH and current_leader_epoch != self.leader_epoch:
+            if current_leader_epoch < self.leader_epoch:
+                raise PeerError(
+                    ErrorCode.FENCED_LEADER_EPOCH,
+                    f"leader epoch {current_leader_epoch} is over, {self.leader_epoch} has begun",
+                )
+            raise PeerError(
+                ErrorCode.UNKNOWN_LEADER_EPOCH,
+                f"leader epoch {current_leader_epoch} is not known here, {self.leader_epoch} is",
+            )
+        if not self.is_leader:
+            raise PeerError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "this broker does not lead it")
+
+    def check_in_sync(self) -> None:
+        """Whether `acks=all` can be kept. PeerError if too few are in sync."""
+        if len(self.isr) < self.min_isr_in_force:
+            raise PeerError(
+                ErrorCode.NOT_ENOUGH_REPLICAS,
+                f"{len(self.isr)} in sync where {self.min_isr_in_force} are needed",
+            )

@@ -1,0 +1,61 @@
+"""One partition of this broker: what is decided about it, its log, its rules, who waits for it."""
+
+from dataclasses import dataclass, field
+
+from ottla.replication.parked import WaitingRoom
+from ottla.replication.partition import Partition
+from ottla.storage.admission import AdmissionRules
+from ottla.storage.checkpoints import TopicPartition
+from ottla.storage.config import LogConfig
+from ottla.storage.log import Log
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetentionRules:
+    """When whole segments go: -1 is never."""
+
+    retention_ms: int
+    retention_bytes: int
+    deletes: bool
+    file_delete_delay_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicRules:
+    """A topic's settings in the form in which each part obeys them."""
+
+    admission: AdmissionRules
+    log: LogConfig
+    retention: RetentionRules
+
+
+@dataclass(slots=True, eq=False)
+class Replica:
+    """`log` is made at the first append: until then the partition is empty."""
+
+    name: TopicPartition
+    partition: Partition
+    rules: TopicRules
+    log: Log | None = None
+    # There is a log, but it could not be opened.
+    is_unusable: bool = False
+    waiting: WaitingRoom = field(default_factory=WaitingRoom)
+
+    @property
+    def start_offset(self) -> int:
+        return self.log.start_offset if self.log else 0
+
+    @property
+    def end_offset(self) -> int:
+        return self.log.end_offset if self.log else 0
+
+    @property
+    def high_watermark(self) -> int:
+        return self.partition.high_watermark
+
+    @property
+    def last_stable_offset(self) -> int:
+        """Where a reader of committed transactions must stop."""
+        if self.log is None:
+            return 0
+        return self.log.producers.last_stable_offset(self.partition.high_watermark)

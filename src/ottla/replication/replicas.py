@@ -1,0 +1,164 @@
+"""All partitions of this broker, by topic id and by name, as the metadata log says they are."""
+
+from collections.abc import Callable, Iterator, ValuesView
+from contextlib import suppress
+
+from ottla.errors import LogOffline, StorageError
+from ottla.metadata.image import Image
+from ottla.metadata.records import Config, TopicDeleted
+from ottla.metadata.records import Partition as PartitionRecord
+from ottla.metadata.store import Entry
+from ottla.metadata.values import Incarnation, ResourceKind
+from ottla.protocol.primitives import Uuid
+from ottla.replication.partition import Partition
+from ottla.replication.replica import Replica, TopicRules
+from ottla.seams.clock import Clock
+from ottla.seams.entropy import Entropy
+from ottla.storage.checkpoints import TopicPartition
+from ottla.storage.directories import LogDirectories
+from ottla.storage.log import Log
+
+RulesOf = Callable[[Image, str], TopicRules]
+
+
+class Replicas:
+    """The table. `load` fills it at a start, `follow` keeps it; the logs are its own."""
+
+    def __init__(
+        self,
+        directories: LogDirectories,
+        me: Incarnation,
+        rules_of: RulesOf,
+        clock: Clock,
+        entropy: Entropy,
+    ) -> None:
+        self.directories = directories
+        self._leftovers: list[tuple[TopicRules, str]] = []
+        self._me = me
+        self._rules_of = rules_of
+        self._clock = clock
+        self._entropy = entropy
+        self._by_id: dict[tuple[Uuid, int], Replica] = {}
+        self._by_name: dict[tuple[str, int], Replica] = {}
+
+    def __len__(self) -> int:
+        return len(self._by_id)
+
+    def __iter__(self) -> Iterator[Replica]:
+        return iter(self._by_id.values())
+
+    @property
+    def all(self) -> ValuesView[Replica]:
+        return self._by_id.values()
+
+    def get(self, topic_id: Uuid, index: int) -> Replica | None:
+        return self._by_id.get((topic_id, index))
+
+    def named(self, topic: str, index: int) -> Replica | None:
+        return self._by_name.get((topic, index))
+
+    # What the metadata log says
+
+    def load(self, image: Image) -> list[TopicPartition]:
+        """Takes the image at a start; the partitions on disk that nobody knows are set aside."""
+        strays = [name for name in self.directories.partitions() if not self._is_known(image, name)]
+        for name in strays:
+            self.directories.set_aside(name, self._unique())
+        for topic_name in sorted(image.topic_names):
+            topic = image.topic(topic_name)
+            if topic is not None:
+                for record in image.partitions(topic.topic_id):
+                    self._assign(image, topic_name, record)
+        return strays
+
+    def follow(self, image: Image, entry: Entry) -> None:
+        """Takes what one more entry of the metadata log changed."""
+        for record in entry.records:
+            match record:
+                case PartitionRecord():
+                    topic = image.topic_by_id(record.topic_id)
+                    if topic is not None:
+                        self._assign(image, topic.name, record)
+                case TopicDeleted():
+                    self._drop_topic(record)
+                case Config(kind=ResourceKind.TOPIC):
+                    self._refresh_rules(image, record.name)
+                case _:
+                    pass
+
+    def _assign(self, image: Image, topic: str, record: PartitionRecord) -> None:
+        if self._me.broker_id not in record.replicas:
+            return
+        replica = self._by_id.get((record.topic_id, record.index))
+        if replica is None:
+            replica = self._add(image, topic, record)
+        begins = replica.partition.assign(record, replica.end_offset)
+        if begins and replica.log is not None:
+            # If the disk takes nothing now, the first append asks again.
+            with suppress(OSError, LogOffline):
+                replica.log.begin_epoch(record.leader_epoch)
+        replica.waiting.wake_all()
+
+    def _add(self, image: Image, topic: str, record: PartitionRecord) -> Replica:
+        name = TopicPartition(topic, record.index)
+        rules = self._rules_of(image, topic)
+        log = self.directories.get(name)
+        if log is not None:
+            log.config = rules.log
+        replica = Replica(name, Partition(record.topic_id, record.index, self._me), rules, log)
+        replica.is_unusable = self.directories.is_unusable(name)
+        self._by_id[record.topic_id, record.index] = replica
+        self._by_name[name] = replica
+        return replica
+
+    def _drop_topic(self, deleted: TopicDeleted) -> None:
+        dropped = [
+            replica for replica in self.all if replica.partition.topic_id == deleted.topic_id
+        ]
+        for replica in dropped:
+            del self._by_id[deleted.topic_id, replica.name.partition]
+            del self._by_name[replica.name]
+            replica.partition.leader = None
+            replica.waiting.wake_all()
+            if replica.log is not None or replica.is_unusable:
+                path = self.directories.delete(replica.name, self._unique())
+                if path is not None:
+                    self._leftovers.append((replica.rules, path))
+            replica.log = None
+
+    def _refresh_rules(self, image: Image, topic: str) -> None:
+        rules = self._rules_of(image, topic)
+        for replica in self.all:
+            if replica.name.topic == topic:
+                replica.rules = rules
+                if replica.log is not None:
+                    replica.log.config = rules.log
+
+    def take_leftovers(self) -> list[tuple[TopicRules, str]]:
+        """What deleted partitions left on disk, to be removed once readers have let go of it."""
+        leftovers, self._leftovers = self._leftovers, []
+        return leftovers
+
+    # Logs
+
+    def create_log(self, replica: Replica) -> Log:
+        """A partition's log, at its first append. OSError or StorageError if the disk refuses."""
+        if replica.is_unusable:
+            raise StorageError(f"{replica.name} could not be opened")
+        partition = replica.partition
+        log = self.directories.create(replica.name, partition.topic_id, self._clock.wall_ms())
+        log.config = replica.rules.log
+        # It is there from now on, even if the disk is too full for what follows.
+        replica.log = log
+        log.begin_epoch(partition.leader_epoch)
+        return log
+
+    def _is_known(self, image: Image, name: TopicPartition) -> bool:
+        """Whether the directory of this name holds the topic that now has the name."""
+        topic = image.topic(name.topic)
+        if topic is None or image.partition(topic.topic_id, name.partition) is None:
+            return False
+        return self.directories.topic_id(name) in (topic.topic_id, None)
+
+    def _unique(self) -> str:
+        return self._entropy.token(16).hex()

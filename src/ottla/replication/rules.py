@@ -1,0 +1,50 @@
+"""A topic's settings, in the form in which each part obeys them."""
+
+from ottla.replication.replica import RetentionRules, TopicRules
+from ottla.settings.table import records, retention, segments
+from ottla.settings.topic import TopicConfigs
+from ottla.storage.admission import AdmissionRules
+from ottla.storage.config import LogConfig
+
+
+def topic_rules(configs: TopicConfigs) -> TopicRules:
+    """What the leader, the log and the housekeeping of a topic's partitions go by."""
+    return TopicRules(
+        admission=_admission_rules(configs),
+        log=_log_config(configs),
+        retention=_retention_rules(configs),
+    )
+
+
+def _admission_rules(configs: TopicConfigs) -> AdmissionRules:
+    timestamp_type = configs[records.MESSAGE_TIMESTAMP_TYPE]
+    return AdmissionRules(
+        message_bytes_max=configs[records.MAX_MESSAGE_BYTES],
+        timestamp_before_max_ms=configs[records.MESSAGE_TIMESTAMP_BEFORE_MAX_MS],
+        timestamp_after_max_ms=configs[records.MESSAGE_TIMESTAMP_AFTER_MAX_MS],
+        compacted="compact" in configs[retention.CLEANUP_POLICY],
+        log_append_time=timestamp_type is records.TimestampType.LOG_APPEND_TIME,
+        decompressed_bytes_max=configs[records.BATCH_DECOMPRESSED_MAX_BYTES],
+    )
+
+
+def _log_config(configs: TopicConfigs) -> LogConfig:
+    return LogConfig(
+        segment_bytes=configs[segments.SEGMENT_BYTES],
+        segment_ms=configs[segments.SEGMENT_MS],
+        segment_index_bytes=configs[segments.SEGMENT_INDEX_BYTES],
+        index_interval_bytes=configs[segments.INDEX_INTERVAL_BYTES],
+        flush_messages=configs[segments.FLUSH_MESSAGES],
+        flush_ms=configs[segments.FLUSH_MS],
+        tail_batches_max=configs[segments.TAIL_BATCHES_MAX],
+        producers_max=configs[records.PARTITION_PRODUCERS_MAX],
+    )
+
+
+def _retention_rules(configs: TopicConfigs) -> RetentionRules:
+    return RetentionRules(
+        retention_ms=configs[retention.RETENTION_MS],
+        retention_bytes=configs[retention.RETENTION_BYTES],
+        deletes="delete" in configs[retention.CLEANUP_POLICY],
+        file_delete_delay_ms=configs[retention.FILE_DELETE_DELAY_MS],
+    )

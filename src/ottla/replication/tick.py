@@ -1,0 +1,165 @@
+"""Housekeeping for all partitions: one task, a slice at a time, no timer for any of them.
+
+Retention, flushes that are due, expired producers, files whose readers have let go, checkpoints,
+and a look at the disk's free space. After a millisecond of it others have their turn.
+"""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from ottla.errors import LogOffline, StorageError
+from ottla.replication.appends import Appender
+from ottla.replication.flushing import Flusher
+from ottla.replication.replica import Replica
+from ottla.replication.replicas import Replicas
+from ottla.seams.clock import Clock
+from ottla.storage import retention
+from ottla.storage.log import Log
+
+SLICE_NS_MAX = 1_000_000
+ROUND_MS = 1_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TickRules:
+    """How often, and from when on."""
+
+    retention_interval_ms: int
+    checkpoint_interval_ms: int
+    producer_expiration_ms: int
+    disk_reserve_bytes: int
+
+
+class Removal(NamedTuple):
+    """Files to be removed, and when."""
+
+    due_ms: int
+    paths: list[str]
+
+
+class Tick:
+    """`run` does not end. `problem` is told what a log's disk did, by partition."""
+
+    def __init__(
+        self,
+        replicas: Replicas,
+        appender: Appender,
+        flusher: Flusher,
+        clock: Clock,
+        rules: TickRules,
+        problem: Callable[[str, Exception], None],
+    ) -> None:
+        self._replicas = replicas
+        self._appender = appender
+        self._flusher = flusher
+        self._clock = clock
+        self._rules = rules
+        self._problem = problem
+        # By log directory, as of the last round.
+        self.free_bytes: dict[str, int] = {}
+        self._removals: list[Removal] = []
+        self._retained_ms = self._checkpointed_ms = clock.wall_ms()
+
+    async def run(self) -> None:
+        while True:
+            await asyncio.sleep(ROUND_MS / 1000)
+            await self.round()
+
+    async def round(self) -> None:
+        """Everything that is due, once."""
+        now_ms = self._clock.wall_ms()
+        retains = now_ms - self._retained_ms >= self._rules.retention_interval_ms
+        if retains:
+            self._retained_ms = now_ms
+        self._watch_disk()
+        slice_ends_ns = self._clock.steady_ns() + SLICE_NS_MAX
+        for replica in list(self._replicas):
+            log = replica.log
+            if log is None or log.offline is not None:
+                continue
+            try:
+                if retains:
+                    self.retain(replica, log, now_ms)
+                if log.flush_is_due(now_ms) or log.has_unflushed_segments:
+                    await self._flusher.flush(log, log.end_offset)
+            except (OSError, LogOffline) as error:
+                self._problem(str(replica.name), error)
+            if self._clock.steady_ns() >= slice_ends_ns:
+                await asyncio.sleep(0)
+                slice_ends_ns = self._clock.steady_ns() + SLICE_NS_MAX
+        self._remove_what_is_due(now_ms)
+        if now_ms - self._checkpointed_ms >= self._rules.checkpoint_interval_ms:
+            self._checkpointed_ms = now_ms
+            self._checkpoint()
+
+    def retain(self, replica: Replica, log: Log, now_ms: int) -> None:
+        """Drops the segments that have had their time, and forgets producers that have had theirs.
+
+        What lies wholly before the log's start goes in any case.
+        """
+        log.producers.expire(now_ms, self._rules.producer_expiration_ms)
+        rules = replica.rules.retention
+        segments = log.summaries()
+        count = retention.below_start(segments, log_start_offset=log.start_offset)
+        if rules.deletes:
+            high_watermark = replica.high_watermark
+            count = max(
+                count,
+                retention.expired_by_time(
+                    segments,
+                    now_ms=now_ms,
+                    retention_ms=rules.retention_ms,
+                    high_watermark=high_watermark,
+                ),
+                retention.by_size(
+                    segments, retention_bytes=rules.retention_bytes, high_watermark=high_watermark
+                ),
+            )
+        if count:
+            paths = log.drop_segments(count)
+            self._removals.append(Removal(now_ms + rules.file_delete_delay_ms, paths))
+            # Whoever waits below the new start must hear of it.
+            replica.waiting.wake_all()
+
+    def _watch_disk(self) -> None:
+        """Below the reserve produces are refused; above it they are taken again."""
+        reserve_bytes = self._rules.disk_reserve_bytes
+        short = []
+        for directory in self._replicas.directories.directories:
+            path = directory.path
+            if directory.offline is None:
+                try:
+                    self.free_bytes[path] = directory.files.free_bytes(path)
+                except OSError as error:
+                    self._problem(path, error)
+                    continue
+                if self.free_bytes[path] < reserve_bytes:
+                    short.append(f"{path}: {self.free_bytes[path]} bytes free")
+        is_full = f"{', '.join(short)}, {reserve_bytes} are kept in reserve" if short else None
+        if is_full and not self._appender.is_full:
+            self._problem("disk reserve", StorageError(is_full))
+        self._appender.is_full = is_full
+
+    def _remove_what_is_due(self, now_ms: int) -> None:
+        for replica_rules, path in self._replicas.take_leftovers():
+            due_ms = now_ms + replica_rules.retention.file_delete_delay_ms
+            self._removals.append(Removal(due_ms, [path]))
+        due = [removal for removal in self._removals if removal.due_ms <= now_ms]
+        self._removals = [removal for removal in self._removals if removal.due_ms > now_ms]
+        for removal in due:
+            for path in removal.paths:
+                try:
+                    self._replicas.directories.purge(path)
+                except OSError as error:
+                    # It is left to the next start.
+                    self._problem(path, error)
+
+    def _checkpoint(self) -> None:
+        for directory in self._replicas.directories.directories:
+            if directory.offline is None:
+                try:
+                    directory.checkpoint()
+                except OSError as error:
+                    self._problem(directory.path, error)

@@ -1,0 +1,6 @@
+"""What can be set: the table of definitions, where values come from, and which are in force.
+
+settings = load(given={"num.partitions": "3"}, environment=environment, file=None)
+settings[NUM_PARTITIONS]                            # 3, an int to mypy as well
+TopicConfigs({"retention.ms": "1000"}, settings)[RETENTION_MS]
+"""

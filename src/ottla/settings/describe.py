@@ -1,0 +1,88 @@
+"""Settings as DescribeConfigs answers them: value, source, synonyms, type and documentation."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from ottla.settings.broker import BrokerSettings, Synonym
+from ottla.settings.kinds import ConfigType
+from ottla.settings.setting import ConfigSource, Setting, stored_values
+from ottla.settings.table import BROKER_SETTINGS, TOPIC_SETTINGS
+from ottla.settings.topic import TopicConfigs
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfigRow:
+    """One setting of a topic or a broker."""
+
+    name: str
+    # None if it is not set, or not to be seen.
+    value: str | None
+    is_read_only: bool
+    source: ConfigSource
+    is_sensitive: bool
+    # The places it could come from, the one in force first.
+    synonyms: tuple[Synonym, ...]
+    config_type: ConfigType
+    documentation: str
+
+    @property
+    def is_default(self) -> bool:
+        return self.source is ConfigSource.DEFAULT
+
+
+def describe_topic(
+    configs: TopicConfigs, names: Collection[str] | None = None
+) -> tuple[ConfigRow, ...]:
+    """Every setting of a topic in the order of names; with `names` only those that exist."""
+    return _rows(TOPIC_SETTINGS, configs, names)
+
+
+def describe_broker(
+    settings: BrokerSettings, names: Collection[str] | None = None
+) -> tuple[ConfigRow, ...]:
+    """Every setting of a broker in the order of names; with `names` only those that exist."""
+    return _rows(BROKER_SETTINGS, settings, names)
+
+
+def describe_cluster(
+    changes: Mapping[str, str], names: Collection[str] | None = None
+) -> tuple[ConfigRow, ...]:
+    """What was changed at run time for all brokers, and nothing else, as Kafka answers for the
+    broker without a name."""
+    values = stored_values(changes, BROKER_SETTINGS)
+    source = ConfigSource.DYNAMIC_DEFAULT_BROKER
+    return tuple(
+        _row(setting, values[name], source, (Synonym(name, setting.text(values[name]), source),))
+        for name, setting in BROKER_SETTINGS.items()
+        if name in values and (names is None or name in names)
+    )
+
+
+def _rows(
+    table: Mapping[str, Setting[Any]],
+    values: BrokerSettings | TopicConfigs,
+    names: Collection[str] | None,
+) -> tuple[ConfigRow, ...]:
+    return tuple(
+        _row(setting, values[setting], values.source_of(setting), values.synonyms_of(setting))
+        for name, setting in table.items()
+        if names is None or name in names
+    )
+
+
+def _row(
+    setting: Setting[T], value: T, source: ConfigSource, synonyms: tuple[Synonym, ...]
+) -> ConfigRow:
+    return ConfigRow(
+        name=setting.name,
+        value=setting.text(value),
+        is_read_only=not setting.is_dynamic,
+        source=source,
+        is_sensitive=setting.kind.is_secret,
+        synonyms=synonyms,
+        config_type=setting.kind.config_type,
+        documentation=setting.purpose,
+    )

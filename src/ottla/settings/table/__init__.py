@@ -1,0 +1,33 @@
+"""Every setting there is, by name: an area a file.
+
+A file's constants are what code reads. Names that only stand in for one of them, such as
+`log.retention.hours` for `retention.ms`, have no constant.
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType, ModuleType
+from typing import Any
+
+from ottla.settings.setting import Scope, Setting
+from ottla.settings.table import network, node, records, replicas, retention, segments, tiers
+
+AREAS: tuple[ModuleType, ...] = (node, network, replicas, records, retention, segments, tiers)
+
+
+def constants(area: ModuleType) -> dict[str, Setting[Any]]:
+    """The definitions of one area, by the names that code reads them by."""
+    return {name: value for name, value in vars(area).items() if isinstance(value, Setting)}
+
+
+def _by_name(scope: Scope) -> Mapping[str, Setting[Any]]:
+    found: dict[str, Setting[Any]] = {}
+    for area in AREAS:
+        for front in constants(area).values():
+            for setting in (front, *(behind.setting for behind in front.stand_ins)):
+                if setting.scope is scope and found.setdefault(setting.name, setting) != setting:
+                    raise ValueError(f"{setting.name} is defined twice")
+    return MappingProxyType(dict(sorted(found.items())))
+
+
+TOPIC_SETTINGS = _by_name(Scope.TOPIC)
+BROKER_SETTINGS = _by_name(Scope.BROKER)

@@ -1,0 +1,58 @@
+"""What clients may take of a broker: connections, bytes in flight, bytes in a reply."""
+
+from ottla.settings.kinds import INT_MAX, Unit, integer, long
+from ottla.settings.setting import broker_setting
+
+SOCKET_REQUEST_MAX_BYTES = broker_setting(
+    "socket.request.max.bytes",
+    integer(1, unit=Unit.BYTES),
+    100 << 20,
+    "The largest request that is taken; who announces a larger one is disconnected.",
+)
+QUEUED_MAX_REQUEST_BYTES = broker_setting(
+    "queued.max.request.bytes",
+    long(1, unit=Unit.BYTES),
+    256 << 20,
+    "With more bytes of requests than this in memory, no connection is read.",
+    default_reason="memory is bounded; this is room for two of the largest requests and many small",
+)
+SOCKET_LISTEN_BACKLOG_SIZE = broker_setting(
+    "socket.listen.backlog.size",
+    integer(1),
+    1024,
+    "How many connections may wait to be accepted.",
+    default_reason="all clients of a restarted broker come back at once",
+)
+MAX_CONNECTIONS = broker_setting(
+    "max.connections",
+    integer(0),
+    10_000,
+    "How many connections there may be; further ones are closed at once.",
+    is_dynamic=True,
+    default_reason="connections must not take the descriptors that the logs need",
+)
+MAX_CONNECTIONS_PER_IP = broker_setting(
+    "max.connections.per.ip",
+    integer(0),
+    INT_MAX,
+    "How many connections one address may have; further ones are closed at once.",
+    is_dynamic=True,
+)
+CONNECTIONS_MAX_IDLE_MS = broker_setting(
+    "connections.max.idle.ms",
+    long(1, unit=Unit.MS),
+    600_000,
+    "A connection that was silent for this long is closed.",
+)
+FETCH_MAX_BYTES = broker_setting(
+    "fetch.max.bytes",
+    integer(1024, unit=Unit.BYTES),
+    55 << 20,
+    "The most that is in one reply to a fetch, whatever the client asks for.",
+)
+MAX_INCREMENTAL_FETCH_SESSION_CACHE_SLOTS = broker_setting(
+    "max.incremental.fetch.session.cache.slots",
+    integer(0),
+    1000,
+    "How many fetch sessions are kept; a client without one names all its partitions each time.",
+)

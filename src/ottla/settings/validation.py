@@ -1,0 +1,43 @@
+"""What clients may change: each check answers with Kafka's error code and says what is allowed."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from ottla.errors import ErrorCode, PeerError
+from ottla.settings.setting import BadSetting, Setting
+from ottla.settings.sources import nearest
+from ottla.settings.table import BROKER_SETTINGS, TOPIC_SETTINGS
+
+
+def validate_topic_config(name: str, value: str | None) -> str:
+    """A topic's setting as it is to be stored; PeerError if it is none or does not allow this."""
+    return _validated("topic", TOPIC_SETTINGS, name, value)
+
+
+def validate_broker_config(name: str, value: str | None) -> str:
+    """A broker's setting as it is to be stored; PeerError as for topics, and if it cannot change
+    while the broker runs."""
+    text = _validated("broker", BROKER_SETTINGS, name, value)
+    if not BROKER_SETTINGS[name].is_dynamic:
+        raise PeerError(
+            ErrorCode.INVALID_REQUEST, f"Cannot update these configs dynamically: [{name}]"
+        )
+    return text
+
+
+def _validated(whose: str, table: Mapping[str, Setting[Any]], name: str, value: str | None) -> str:
+    setting = table.get(name)
+    if setting is None:
+        raise PeerError(
+            ErrorCode.INVALID_CONFIG,
+            f"Unknown {whose} config name: {name[:100]}{nearest(name[:100], table)}",
+        )
+    if value is None:
+        raise PeerError(
+            ErrorCode.INVALID_CONFIG, f"Null value not supported for {whose} configs: {name}"
+        )
+    try:
+        parsed = setting.parse(value)
+    except BadSetting as error:
+        raise PeerError(ErrorCode.INVALID_CONFIG, str(error)) from None
+    return value if setting.kind.is_secret else str(setting.kind.format(parsed))

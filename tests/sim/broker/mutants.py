@@ -1,0 +1,88 @@
+"""Bugs to plant in a broker: each breaks one promise that a careless change would break."""
+
+from typing import Any
+
+import pytest
+
+from ottla.broker.connection import Connection
+from ottla.broker.handlers import produce
+from ottla.metadata.records import TopicDeleted
+from ottla.protocol.batch import read_header
+from ottla.replication.appends import Appender, AppendResult
+from ottla.replication.fetch_session import SessionItem
+from ottla.replication.replica import Replica
+from ottla.replication.replicas import Replicas
+from ottla.storage import recovery, snapshots
+from ottla.storage.log import Log
+from ottla.storage.producer_state import ProducerStates
+from tests.sim.storage.mutants import Mutant
+
+
+def reply_comes_before_the_flush(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(produce, "_must_flush", lambda append: False)
+
+
+def what_a_crash_left_in_the_cache_counts_as_flushed(patch: pytest.MonkeyPatch) -> None:
+    initialize = Log.__init__
+
+    def initialize_as_flushed(self: Log, *args: Any, **named: Any) -> None:
+        initialize(self, *args, **named)
+        self.messages_unflushed = 0
+
+    patch.setattr(Log, "__init__", initialize_as_flushed)
+
+
+def producers_are_forgotten_in_a_restart(patch: pytest.MonkeyPatch) -> None:
+    def forget(*args: Any, **named: Any) -> ProducerStates:
+        end_offset = args[4]
+        return ProducerStates(end_offset)
+
+    patch.setattr(recovery, "rebuild_producers", forget)
+
+
+def only_the_last_batch_of_a_producer_is_remembered(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(snapshots, "_recall", lambda *_: None)
+
+
+def high_watermark_moves_before_the_append(patch: pytest.MonkeyPatch) -> None:
+    append = Appender.append
+
+    def promise_and_append(
+        self: Appender, replica: Replica, batch: memoryview, **named: Any
+    ) -> AppendResult:
+        replica.partition.appended(replica.end_offset + read_header(batch).count)
+        return append(self, replica, batch, **named)
+
+    patch.setattr(Appender, "append", promise_and_append)
+
+
+def replies_overtake_one_another(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Connection, "_is_busy", property(lambda self: False))
+
+
+def deleted_partitions_stay_where_they_are(patch: pytest.MonkeyPatch) -> None:
+    drop_topic = Replicas._drop_topic
+
+    def drop_and_leave(self: Replicas, deleted: TopicDeleted) -> None:
+        for replica in self.all:
+            if replica.partition.topic_id == deleted.topic_id:
+                replica.log = None
+        drop_topic(self, deleted)
+
+    patch.setattr(Replicas, "_drop_topic", drop_and_leave)
+
+
+def sessions_do_not_hear_of_what_was_appended(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(SessionItem, "count", lambda self, amount: None)
+
+
+MUTANTS = (
+    Mutant(reply_comes_before_the_flush, 20),
+    Mutant(what_a_crash_left_in_the_cache_counts_as_flushed, 200),
+    Mutant(producers_are_forgotten_in_a_restart, 20),
+    Mutant(only_the_last_batch_of_a_producer_is_remembered, 20),
+    Mutant(high_watermark_moves_before_the_append, 20),
+    Mutant(replies_overtake_one_another, 10),
+    Mutant(deleted_partitions_stay_where_they_are, 10),
+    Mutant(sessions_do_not_hear_of_what_was_appended, 10),
+)

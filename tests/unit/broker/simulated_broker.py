@@ -1,0 +1,197 @@
+"""A whole broker in virtual time, and a client that sends it requests over the simulated net."""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from typing import Any, cast
+
+from ottla.broker.node import Node, Seams
+from ottla.protocol.exchange import decode_response, encode_request
+from ottla.protocol.framing import FrameReader
+from ottla.protocol.messages import APIS, Api
+from ottla.protocol.messages.create_topics import Assignment, Config, CreateTopicsRequest, Topic
+from ottla.protocol.primitives import Uuid
+from ottla.settings.sources import load
+from tests.sim.seams.clock import SimClock
+from tests.sim.seams.disk import SimDisk
+from tests.sim.seams.entropy import SimEntropy
+from tests.sim.seams.files import SimFiles
+from tests.sim.seams.loop import run
+from tests.sim.seams.net import SimNetwork
+from tests.sim.seams.threads import SimThreads
+
+HOST = "one"
+PORT = 9092
+FRAME_BYTES_MAX = 100 << 20
+
+
+class ChosenIds(SimEntropy):
+    """Entropy that gives the ids a test wants, while it has any."""
+
+    __slots__ = ("ids",)
+
+    def __init__(self, seed: int | str = 0) -> None:
+        super().__init__(seed)
+        self.ids: deque[Uuid] = deque()
+
+    def token(self, size: int) -> bytes:
+        if self.ids and size == len(self.ids[0]):
+            return self.ids.popleft()
+        return super().token(size)
+
+
+class Notes:
+    """A logger that remembers what it was told."""
+
+    def __init__(self) -> None:
+        self.entries: list[tuple[str, str, dict[str, object]]] = []
+
+    def debug(self, event: str, /, *, repeats_of: str = "", **fields: object) -> None:
+        self.entries.append(("debug", event, fields))
+
+    def info(self, event: str, /, *, repeats_of: str = "", **fields: object) -> None:
+        self.entries.append(("info", event, fields))
+
+    def warning(self, event: str, /, *, repeats_of: str = "", **fields: object) -> None:
+        self.entries.append(("warning", event, fields))
+
+    def error(self, event: str, /, *, repeats_of: str = "", **fields: object) -> None:
+        self.entries.append(("error", event, fields))
+
+    def events(self, level: str) -> list[str]:
+        return [event for each, event, _ in self.entries if each == level]
+
+
+class Client(asyncio.Protocol):
+    """One connection: a request, its answer, the next request."""
+
+    def __init__(self) -> None:
+        self._reader = FrameReader(FRAME_BYTES_MAX)
+        self._answers: asyncio.Queue[bytes | None] = asyncio.Queue()
+        self._transport: asyncio.Transport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+
+    def data_received(self, data: bytes) -> None:
+        self._reader.feed(data)
+        while (frame := self._reader.next_frame()) is not None:
+            self._answers.put_nowait(bytes(frame))
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._answers.put_nowait(None)
+
+    async def ask(self, request: Any, version: int | None = None) -> Any:
+        """The answer to a request, by default in the newest version."""
+        api = _api_of(request)
+        version = api.versions[1] if version is None else version
+        parts = encode_request(7, api, version, request, "tests")
+        frame = await self.exchange(b"".join(bytes(cast("bytes", part)) for part in parts))
+        return decode_response(frame, api, version)
+
+    async def exchange(self, framed: bytes) -> bytes:
+        """The frame that answers these bytes. ConnectionError if the broker hangs up instead."""
+        if self._transport is None:
+            raise ConnectionError("not connected")
+        self._transport.write(framed)
+        answer = await self._answers.get()
+        if answer is None:
+            raise ConnectionError("the broker has closed the connection")
+        return answer
+
+    def close(self) -> None:
+        if self._transport is not None:
+            self._transport.close()
+
+
+class Machine:
+    """What outlives a broker: its disk, its clock, its place in the network."""
+
+    def __init__(self, seed: int = 0, *, capacity_bytes: int = 1 << 30) -> None:
+        self.clock = SimClock()
+        self.entropy = ChosenIds(seed)
+        self.disk = SimDisk(seed, capacity_bytes, clock=self.clock)
+        self.network = SimNetwork(seed)
+        self.net = self.network.host(HOST)
+        self.notes = Notes()
+        self.files: SimFiles | None = None
+
+    def node(self, **settings: str) -> Node:
+        """A broker that has not started. Settings are named with `_` for `.`."""
+        given = {
+            "log.dirs": "/data",
+            "listeners": f"PLAINTEXT://0.0.0.0:{PORT}",
+            "ottla.disk.reserve.bytes": "0",
+            **{name.replace("_", "."): value for name, value in settings.items()},
+        }
+        self.files = self.disk.process()
+        threads = SimThreads(self.entropy.fork("threads"))
+        seams = Seams(self.clock, self.entropy, self.files, self.net, threads)
+        return Node(load(given=given, environment={}, file=None), seams, self.notes)
+
+    async def client(self) -> Client:
+        return cast("Client", await self.net.connect(Client, HOST, PORT))
+
+    @asynccontextmanager
+    async def broker(self, **settings: str) -> AsyncIterator[Client]:
+        """A client of a broker that runs for the time being, and had no fault in the end."""
+        node = self.node(**settings)
+        await node.start()
+        client = await self.client()
+        try:
+            yield client
+            if node.fault.done():
+                raise node.fault.result()
+        finally:
+            client.close()
+            await node.stop()
+
+
+def with_broker(
+    story: Callable[[Client], Coroutine[Any, Any, None]],
+    *,
+    machine: Machine | None = None,
+    **settings: str,
+) -> None:
+    """Runs a story about one broker, from its start to its stop."""
+    machine = machine or Machine()
+
+    async def tell() -> None:
+        async with machine.broker(**settings) as client:
+            await story(client)
+
+    run(tell(), clock=machine.clock)
+
+
+def new_topic(
+    name: str,
+    partitions: int = 1,
+    *,
+    factor: int = 1,
+    configs: dict[str, str | None] | None = None,
+    assignments: dict[int, tuple[int, ...]] | None = None,
+) -> Topic:
+    return Topic(
+        name=name,
+        num_partitions=partitions,
+        replication_factor=factor,
+        assignments=tuple(
+            Assignment(partition_index=index, broker_ids=brokers)
+            for index, brokers in (assignments or {}).items()
+        ),
+        configs=tuple(Config(name=key, value=value) for key, value in (configs or {}).items()),
+    )
+
+
+async def create(client: Client, *topics: Topic) -> Any:
+    """Makes topics, all of which must be made; the results."""
+    response = await client.ask(CreateTopicsRequest(topics=topics))
+    failed = [result for result in response.topics if result.error_code]
+    if failed:
+        raise AssertionError(failed)
+    return response.topics
+
+
+def _api_of(request: object) -> Api:
+    return next(api for api in APIS.values() if api.request is type(request))

@@ -1,0 +1,449 @@
+"""Health and metrics over HTTP, against clients that are polite, odd, slow and many."""
+
+import asyncio
+import http.client
+import json
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any
+
+import pytest
+import uvloop
+from prometheus_client.parser import text_string_to_metric_families
+
+from ottla.broker.health import BadRequest, Health, HealthLimits, HealthServer, parse_head
+from ottla.metrics.node import NodeMetrics
+from ottla.seams.net import RealNet
+from tests.sim.seams.loop import run
+from tests.sim.seams.net import SimNet, SimNetwork
+from tests.sim.seams.wire import Conditions
+
+CALM = Conditions(split_rate=0.0, gather_rate=0.0)
+PORT = 9644
+
+
+class Client(asyncio.Protocol):
+    """Sends bytes, keeps what comes back."""
+
+    transport: asyncio.Transport
+
+    def __init__(self) -> None:
+        self.received = b""
+        self.closed_at: float | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self.transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        self.received += data
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.closed_at = asyncio.get_running_loop().time()
+
+    async def ask(self, request: bytes, seconds: float = 1.0) -> bytes:
+        """What came within `seconds` of sending this."""
+        self.received = b""
+        self.transport.write(request)
+        await asyncio.sleep(seconds)
+        return self.received
+
+
+class World:
+    """A server on one machine, its clients on another."""
+
+    def __init__(self, conditions: Conditions, limits: HealthLimits | None) -> None:
+        network = SimNetwork(0, conditions)
+        self.near: SimNet = network.host("near")
+        self.far: SimNet = network.host("far")
+        self.health = Health()
+        self.metrics = NodeMetrics()
+        self.render: Callable[[], Iterator[bytes]] = self.metrics.render
+        self.server = HealthServer(self.far, self.health, lambda: self.render(), limits)
+
+    async def connect(self) -> Client:
+        client = await self.near.connect(Client, "far", PORT)
+        assert isinstance(client, Client)
+        await asyncio.sleep(0.1)
+        return client
+
+
+def simulate(
+    scenario: Callable[[World], Awaitable[Any]],
+    conditions: Conditions = CALM,
+    limits: HealthLimits | None = None,
+    seed: int = 0,
+) -> None:
+    async def main() -> None:
+        world = World(conditions, limits)
+        assert await world.server.start("0.0.0.0", PORT) == PORT
+        await scenario(world)
+        await world.server.close()
+        await asyncio.sleep(1)
+        assert world.server.connection_count == 0
+
+    run(main(), seed)
+
+
+def get(path: str, *, method: str = "GET", version: str = "1.1", headers: str = "") -> bytes:
+    return f"{method} {path} HTTP/{version}\r\nHost: far\r\n{headers}\r\n".encode()
+
+
+class Answer:
+    """One response, as its client understands it."""
+
+    def __init__(self, response: bytes) -> None:
+        head, _, self.rest = response.partition(b"\r\n\r\n")
+        status, *lines = head.decode().split("\r\n")
+        self.status = int(status.split()[1])
+        self.headers = dict(line.lower().split(": ", 1) for line in lines)
+
+    @property
+    def body(self) -> bytes:
+        if self.headers.get("transfer-encoding") == "chunked":
+            return self._joined_chunks()
+        if "content-length" in self.headers:
+            assert len(self.rest) == int(self.headers["content-length"])
+        return self.rest
+
+    @property
+    def content(self) -> Any:
+        return json.loads(self.body)
+
+    def _joined_chunks(self) -> bytes:
+        body, rest = b"", self.rest
+        while True:
+            size, _, rest = rest.partition(b"\r\n")
+            if int(size, 16) == 0:
+                assert rest == b"\r\n"
+                return body
+            body += rest[: int(size, 16)]
+            assert rest[int(size, 16) :].startswith(b"\r\n")
+            rest = rest[int(size, 16) + 2 :]
+
+
+def test_a_healthy_node_says_so() -> None:
+    async def scenario(world: World) -> None:
+        client = await world.connect()
+        for path in ("/health/live", "/health/ready", "/health/ready?verbose=1"):
+            answer = Answer(await client.ask(get(path)))
+            assert answer.status == 200
+            assert answer.headers["content-type"] == "application/json"
+            assert answer.content == {"status": "ok", "reasons": []}
+
+    simulate(scenario)
+
+
+def test_a_node_that_is_not_ready_says_why_until_it_is() -> None:
+    async def scenario(world: World) -> None:
+        client = await world.connect()
+        world.health.ready.fail("recovery", "1 of 3 logs")
+        world.health.ready.fail("recovery", "2 of 3 logs")
+        world.health.ready.fail("controller", "none elected")
+        answer = Answer(await client.ask(get("/health/ready")))
+        assert answer.status == 503
+        assert answer.content == {
+            "status": "unavailable",
+            "reasons": ["recovery: 2 of 3 logs", "controller: none elected"],
+        }
+        assert Answer(await client.ask(get("/health/live"))).status == 200
+        world.health.ready.clear("recovery")
+        world.health.ready.clear("controller")
+        assert Answer(await client.ask(get("/health/ready"))).status == 200
+
+    simulate(scenario)
+
+
+def test_a_node_that_is_not_alive_is_not_ready_either() -> None:
+    async def scenario(world: World) -> None:
+        client = await world.connect()
+        world.health.live.fail("disk", "every log directory is offline")
+        for path in ("/health/live", "/health/ready"):
+            answer = Answer(await client.ask(get(path)))
+            assert answer.status == 503
+            assert answer.content["reasons"] == ["disk: every log directory is offline"]
+
+    simulate(scenario)
+
+
+def test_metrics_come_in_chunks_on_a_connection_that_stays() -> None:
+    async def scenario(world: World) -> None:
+        for number in range(2_000):
+            world.metrics.topic(f"topic-{number}").messages_in = number
+        client = await world.connect()
+        for _ in range(2):
+            answer = Answer(await client.ask(get("/metrics"), seconds=60))
+            assert answer.status == 200
+            assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
+            families = list(text_string_to_metric_families(answer.body.decode()))
+            assert families[0].samples[-1].value == sum(range(2_000))
+        assert client.closed_at is None
+
+    for seed in range(3):
+        simulate(scenario, Conditions(), seed=seed)
+
+
+def test_an_old_client_gets_metrics_without_chunks_and_the_end_of_the_connection() -> None:
+    async def scenario(world: World) -> None:
+        client = await world.connect()
+        answer = Answer(await client.ask(get("/metrics", version="1.0"), seconds=60))
+        assert "transfer-encoding" not in answer.headers
+        assert list(text_string_to_metric_families(answer.body.decode()))
+        assert client.closed_at is not None
+
+    simulate(scenario)
+
+
+def test_head_is_the_answer_without_its_body() -> None:
+    rendered = []
+
+    def slices() -> Iterator[bytes]:
+        rendered.append(True)
+        yield b"a 1\n"
+
+    async def scenario(world: World) -> None:
+        world.render = slices
+        client = await world.connect()
+        for path in ("/health/live", "/metrics"):
+            head = Answer(await client.ask(get(path, method="HEAD")))
+            assert (head.status, head.rest) == (200, b"")
+            assert not rendered
+            assert head.headers == Answer(await client.ask(get(path))).headers
+
+    simulate(scenario)
+
+
+def test_pipelined_requests_are_answered_in_their_order() -> None:
+    async def scenario(world: World) -> None:
+        world.render = lambda: iter([b"one ", b"", b"two"])
+        client = await world.connect()
+        requests = get("/health/live") + get("/metrics") + get("/nothing") + get("/health/live")
+        received = await client.ask(requests, seconds=10)
+        marks = [b'"ok"', b"one ", b"two", b" 404 ", b'"ok"']
+        position = 0
+        for mark in marks:
+            position = received.index(mark, position) + len(mark)
+        assert received.count(b"HTTP/1.1 ") == 4
+
+    simulate(scenario)
+
+
+def test_a_request_may_arrive_a_byte_at_a_time() -> None:
+    async def scenario(world: World) -> None:
+        client = await world.connect()
+        for byte in get("/health/live"):
+            client.transport.write(bytes([byte]))
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(1)
+        assert Answer(client.received).status == 200
+
+    simulate(scenario)
+
+
+@pytest.mark.parametrize(
+    ("request_bytes", "status", "stays"),
+    [
+        (get("/"), 404, True),
+        (get("/metrics/"), 404, True),
+        (get("/metrics", method="POST"), 405, False),
+        (get("/health/live", method="DELETE"), 405, False),
+        (get("/health/live", headers="Content-Length: 5\r\n") + b"12345", 413, False),
+        (get("/health/live", headers="Transfer-Encoding: chunked\r\n"), 413, False),
+        (get("/health/live", headers="Content-Length: 0\r\nContent-Length: 5\r\n"), 413, False),
+        (get("/health/live", headers="Content-Length: 0\r\n"), 200, True),
+        (get("/health/live", version="2.0"), 400, False),
+        (get("/health/live", headers="no colon\r\n"), 400, False),
+        (get("/health/live", headers=" folded: line\r\n"), 400, False),
+        (get("/health/live", headers="Spaced : name\r\n"), 400, False),
+        (b"GET /health/live HTTP/1.1\r\n\r\n", 400, False),
+        (b"GET /health/live HTTP/1.0\r\n\r\n", 200, False),
+        (get("/health/live", version="1.0", headers="Connection: Keep-Alive\r\n"), 200, True),
+        (get("/health/live", headers="Connection: close\r\n"), 200, False),
+        (b"\x16\x03\x01\x02\x00\x01\x00\r\n\r\n", 400, False),
+        (b"\r\n\r\n", 400, False),
+        (b"GET  /health/live HTTP/1.1\r\nHost: a\r\n\r\n", 400, False),
+    ],
+)
+def test_each_request_gets_the_answer_it_deserves(
+    request_bytes: bytes, status: int, stays: bool
+) -> None:
+    async def scenario(world: World) -> None:
+        client = await world.connect()
+        answer = Answer(await client.ask(request_bytes))
+        assert answer.status == status
+        assert answer.content["reasons"] or status == 200
+        assert answer.headers["connection"] == ("keep-alive" if stays else "close")
+        assert (client.closed_at is None) is stays
+        if status == 405:
+            assert answer.headers["allow"] == "get, head"
+
+    simulate(scenario)
+
+
+@pytest.mark.parametrize("ended", [True, False])
+def test_a_head_that_is_too_long_is_refused_before_it_ends(ended: bool) -> None:
+    limits = HealthLimits(head_bytes_max=200)
+
+    async def scenario(world: World) -> None:
+        client = await world.connect()
+        request = get("/health/live", headers=f"Long: {'x' * 200}\r\n")
+        answer = Answer(await client.ask(request if ended else request[:-2]))
+        assert answer.status == 431
+        assert client.closed_at is not None
+
+    simulate(scenario, limits=limits)
+
+
+def test_a_client_that_never_finishes_its_request_is_cut_off() -> None:
+    async def scenario(world: World) -> None:
+        silent, slow = await world.connect(), await world.connect()
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        slow.transport.write(b"GET /health/live HTTP/1.1\r\n")
+        while slow.closed_at is None:
+            slow.transport.write(b"A: b\r\n")
+            await asyncio.sleep(0.5)
+        assert slow.closed_at - began < 11
+        await asyncio.sleep(1)
+        assert silent.closed_at is not None
+        assert world.server.connection_count == 0
+
+    simulate(scenario)
+
+
+def test_an_idle_connection_is_kept_for_the_next_scrape_and_not_for_ever() -> None:
+    async def scenario(world: World) -> None:
+        client = await world.connect()
+        for _ in range(3):
+            assert Answer(await client.ask(get("/health/live"), seconds=60)).status == 200
+            assert client.closed_at is None
+        await asyncio.sleep(20)
+        assert client.closed_at is not None
+
+    simulate(scenario)
+
+
+def test_a_client_that_does_not_read_stops_the_rendering_and_is_cut_off() -> None:
+    made = []
+
+    def endless() -> Iterator[bytes]:
+        while True:
+            made.append(1)
+            yield b"x" * 10_000
+
+    async def scenario(world: World) -> None:
+        world.render = endless
+        client = await world.connect()
+        client.transport.pause_reading()
+        client.transport.write(get("/metrics"))
+        await asyncio.sleep(10)
+        rendered = len(made)
+        assert 0 < rendered < 50
+        await asyncio.sleep(10)
+        assert len(made) == rendered
+        assert world.server.connection_count == 1
+        await asyncio.sleep(20)
+        assert world.server.connection_count == 0
+
+    simulate(scenario)
+
+
+def test_other_work_has_its_turn_between_two_slices() -> None:
+    turns = []
+
+    def slices() -> Iterator[bytes]:
+        for number in range(50):
+            turns.append("slice")
+            asyncio.get_running_loop().call_soon(turns.append, "other")
+            yield b"%d\n" % number
+
+    async def scenario(world: World) -> None:
+        world.render = slices
+        client = await world.connect()
+        answer = Answer(await client.ask(get("/metrics")))
+        assert answer.body.split() == [b"%d" % number for number in range(50)]
+        assert turns == ["slice", "other"] * 50
+
+    simulate(scenario)
+
+
+def test_more_clients_than_allowed_are_told_so_and_room_is_made_again() -> None:
+    async def scenario(world: World) -> None:
+        clients = [await world.connect() for _ in range(3)]
+        assert world.server.connection_count == 2
+        answer = Answer(clients[2].received)
+        assert answer.status == 503
+        assert answer.content["reasons"] == ["too many connections"]
+        assert clients[2].closed_at is not None
+        clients[0].transport.close()
+        await asyncio.sleep(1)
+        late = await world.connect()
+        assert Answer(await late.ask(get("/health/live"))).status == 200
+
+    simulate(scenario, limits=HealthLimits(connections_max=2))
+
+
+def test_our_own_fault_while_rendering_ends_the_connection_and_is_not_hidden() -> None:
+    def broken() -> Iterator[bytes]:
+        yield b"half"
+        raise ZeroDivisionError
+
+    async def scenario(world: World) -> None:
+        world.render = broken
+        client = await world.connect()
+        await client.ask(get("/metrics"))
+        assert client.closed_at is not None
+
+    with pytest.raises(ExceptionGroup) as caught:
+        simulate(scenario)
+    assert caught.group_contains(ZeroDivisionError)
+
+
+def test_closing_ends_what_stands_and_frees_the_port() -> None:
+    async def scenario(world: World) -> None:
+        client = await world.connect()
+        await world.server.close()
+        await asyncio.sleep(1)
+        assert client.closed_at is not None
+        with pytest.raises(ConnectionRefusedError):
+            await world.connect()
+
+    simulate(scenario)
+
+
+def test_a_head_is_parsed_or_refused_and_nothing_else() -> None:
+    request = parse_head(b"GET /metrics?a=b HTTP/1.1\r\nHost: x\r\nCONNECTION: foo, Close")
+    assert request == ("GET", "/metrics", False, False)
+    with pytest.raises(BadRequest, match="host"):
+        parse_head(b"GET / HTTP/1.1")
+
+
+@pytest.mark.parametrize("loop_factory", [asyncio.new_event_loop, uvloop.new_event_loop])
+def test_the_standard_librarys_client_understands_it_over_tcp(
+    loop_factory: Callable[[], asyncio.AbstractEventLoop],
+) -> None:
+    def ask_twice(port: int) -> tuple[int, bytes, int]:
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+        connection.request("GET", "/metrics")
+        metrics = connection.getresponse()
+        page = metrics.read()
+        socket = connection.sock
+        connection.request("GET", "/health/ready")
+        ready = connection.getresponse()
+        ready.read()
+        assert connection.sock is socket, "the connection was not kept"
+        connection.close()
+        return metrics.status, page, ready.status
+
+    async def main() -> None:
+        metrics = NodeMetrics()
+        for number in range(1_000):
+            metrics.topic(f"topic-{number}").bytes_in = number
+        server = HealthServer(RealNet(), Health(), metrics.render)
+        port = await server.start("127.0.0.1", 0)
+        status, page, ready = await asyncio.to_thread(ask_twice, port)
+        assert (status, ready) == (200, 200)
+        assert page == b"".join(metrics.render())
+        await server.close()
+
+    with asyncio.Runner(loop_factory=loop_factory) as runner:
+        runner.run(main())

@@ -1,0 +1,29 @@
+"""What is offered is answered, and a broker is light."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+from ottla.broker import handlers
+from ottla.broker.served import SERVED
+from ottla.protocol.messages import APIS
+
+HEAVY = {"typer", "rich", "structlog", "starlette", "pyarrow", "pyspark", "nicegui", "kazoo"}
+
+
+def test_every_api_that_is_offered_has_a_handler_and_no_handler_is_idle() -> None:
+    directory = Path(handlers.__file__).parent
+    found = {path.stem for path in directory.glob("*.py") if not path.stem.startswith("_")}
+    assert found == {APIS[key].module.rpartition(".")[2] for key in SERVED}
+
+
+def test_a_broker_imports_nothing_that_it_does_not_need() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", "import ottla.broker.node, sys; print(*sys.modules)"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    imported = {name.partition(".")[0] for name in done.stdout.split()}
+    assert "ottla" in imported
+    assert imported & HEAVY == set()

@@ -1,0 +1,25 @@
+"""The reference page says what the table says."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+from ottla.settings.table import BROKER_SETTINGS, TOPIC_SETTINGS
+
+ROOT = Path(__file__).parents[3]
+
+
+def test_the_page_is_what_the_table_would_write() -> None:
+    done = subprocess.run(
+        [sys.executable, ROOT / "tools" / "settings_page.py", "--check"],
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_page_has_a_row_for_every_setting() -> None:
+    rows = (ROOT / "docs" / "settings.md").read_text().splitlines()
+    for setting in (*TOPIC_SETTINGS.values(), *BROKER_SETTINGS.values()):
+        begin = f"| `{setting.name}` | {setting.scope} |"
+        assert sum(row.startswith(begin) for row in rows) == 1, setting.name

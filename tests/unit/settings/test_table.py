@@ -1,0 +1,81 @@
+"""The table is well made: every definition, held to the same promises."""
+
+from typing import Any
+
+import pytest
+
+from ottla.settings.setting import Scope, Setting
+from ottla.settings.sources import ENVIRONMENT_BESIDES, environment_name
+from ottla.settings.table import AREAS, BROKER_SETTINGS, TOPIC_SETTINGS, constants
+
+CONSTANTS = {name: each for area in AREAS for name, each in constants(area).items()}
+EVERY = [*TOPIC_SETTINGS.values(), *BROKER_SETTINGS.values()]
+
+
+def label(setting: Setting[Any]) -> str:
+    return f"{setting.scope}-{setting.name}"
+
+
+@pytest.mark.parametrize("constant", CONSTANTS)
+def test_a_constant_is_called_as_the_setting_is(constant: str) -> None:
+    setting = CONSTANTS[constant]
+    assert constant == setting.name.removeprefix("ottla.").replace(".", "_").upper()
+
+
+@pytest.mark.parametrize("setting", EVERY, ids=label)
+def test_a_default_is_a_value_like_any_other(setting: Setting[Any]) -> None:
+    text = setting.text(setting.default)
+    if text is not None:
+        assert setting.parse(text) == setting.default
+
+
+@pytest.mark.parametrize("setting", EVERY, ids=label)
+def test_a_purpose_is_one_sentence(setting: Setting[Any]) -> None:
+    assert setting.purpose.endswith(".")
+    assert setting.purpose[0].isupper()
+    assert ". " not in setting.purpose
+
+
+@pytest.mark.parametrize("setting", EVERY, ids=label)
+def test_a_name_with_a_unit_counts_in_that_unit(setting: Setting[Any]) -> None:
+    last = setting.name.rsplit(".", 1)[-1]
+    if last in {"ms", "bytes", "minutes", "hours", "messages"}:
+        assert setting.kind.unit == last
+
+
+@pytest.mark.parametrize("setting", CONSTANTS.values(), ids=label)
+def test_what_stands_in_is_the_brokers_and_has_the_same_default(setting: Setting[Any]) -> None:
+    names = setting.stand_ins
+    assert all(name.setting.scope is Scope.BROKER for name in names)
+    defaults = [
+        name.in_unit(name.setting.default) for name in names if name.setting.default is not None
+    ]
+    if setting.scope is Scope.TOPIC and names:
+        assert defaults == [setting.default]
+    if setting.only_default:
+        assert all(name.setting.only_default for name in names)
+
+
+def test_what_kafka_does_not_have_is_never_called_as_if_it_had() -> None:
+    ours = {name for name in BROKER_SETTINGS if name.startswith("ottla.")}
+    assert ours == {
+        "ottla.batch.decompressed.max.bytes",
+        "ottla.disk.reserve.bytes",
+        "ottla.files.open.max",
+        "ottla.loop.stall.warn.ms",
+        "ottla.metrics.host",
+        "ottla.metrics.port",
+        "ottla.partition.producers.max",
+        "ottla.tail.batches.max",
+    }
+
+
+def test_no_two_settings_share_a_variable() -> None:
+    variables = [environment_name(name) for name in BROKER_SETTINGS]
+    assert len(set(variables)) == len(variables)
+    assert not set(variables) & set(ENVIRONMENT_BESIDES)
+
+
+def test_names_come_in_order() -> None:
+    for table in (TOPIC_SETTINGS, BROKER_SETTINGS):
+        assert list(table) == sorted(table)
