@@ -1,0 +1,1 @@
+"""`ottla log`: what lies on disk, without a broker. The only commands that import the storage."""

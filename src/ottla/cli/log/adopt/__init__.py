@@ -1,0 +1,1 @@
+"""`ottla log adopt`: makes topics of a log directory that Kafka wrote."""

@@ -1,0 +1,126 @@
+"""Enters adopted topics in the metadata: from then on they are Ottla's."""
+
+import asyncio
+from collections.abc import Iterator, Mapping, Sequence
+
+from ottla.cli.log.adopt.plan import AdoptedTopic
+from ottla.cli.log.adopt.recover import RecoveredPartition
+from ottla.cli.log.adopt.survey import SurveyedPartition
+from ottla.metadata.embedded import EmbeddedStore
+from ottla.metadata.entry_log import PARTITION
+from ottla.metadata.image import Image
+from ottla.metadata.incarnation import SavedIncarnation, read_incarnation, write_incarnation
+from ottla.metadata.records import (
+    Config,
+    ControllerStarted,
+    Partition,
+    ProducerIds,
+    Record,
+    Topic,
+)
+from ottla.metadata.store import MetadataStore, Registration
+from ottla.metadata.values import Incarnation, ResourceKind
+from ottla.seams.clock import Clock
+from ottla.seams.files import Files
+from ottla.storage.checkpoints import TopicPartition
+
+# So many fit into one entry of the metadata with room to spare.
+PARTITIONS_AN_ENTRY = 500
+
+Recovered = Mapping[TopicPartition, RecoveredPartition]
+
+
+def known_image(files: Files, directory: str, clock: Clock) -> Image:
+    """What the metadata in a data directory says; nothing if there is none yet."""
+    if not files.is_dir(f"{directory}/{PARTITION}"):
+        return Image()
+
+    async def load() -> Image:
+        store = EmbeddedStore.open(files, directory, clock)
+        try:
+            return Image.of(await store.load())
+        finally:
+            await store.close()
+
+    return asyncio.run(load())
+
+
+def enter_topics(
+    files: Files,
+    directory: str,
+    clock: Clock,
+    *,
+    node_id: int,
+    topics: Sequence[AdoptedTopic],
+    recovered: Recovered,
+) -> None:
+    """Durable on return. Each topic is entered as a whole, but for its later partitions."""
+
+    async def enter() -> None:
+        store = EmbeddedStore.open(files, directory, clock)
+        try:
+            image = Image.of(await store.load())
+            member = await _incarnation(files, directory, clock, store, node_id)
+            fence = await store.campaign()
+            started: list[Record] = [ControllerStarted(fence.epoch)]
+            for entry in (started, *_entries(topics, recovered, image, member)):
+                for record in entry:
+                    image.apply(record)
+                await store.append(entry, fence)
+        finally:
+            await store.close()
+
+    asyncio.run(enter())
+
+
+async def _incarnation(
+    files: Files, directory: str, clock: Clock, store: MetadataStore, node_id: int
+) -> Incarnation:
+    """In whose name the partitions are held until the broker comes.
+
+    The broker inherits the memberships of the incarnation that its directory remembers. A
+    directory that remembers none gets one: adopting was its first life, and it ends cleanly.
+    """
+    saved = read_incarnation(files, directory)
+    if saved is not None:
+        return Incarnation(node_id, saved.broker_epoch)
+    registration = Registration(broker_id=node_id, endpoints=(), rack=None, host="adopted")
+    epoch = await store.register(registration)
+    write_incarnation(files, directory, SavedIncarnation(epoch, clock.boot_id(), clean=True))
+    return Incarnation(node_id, epoch)
+
+
+def _entries(
+    topics: Sequence[AdoptedTopic], recovered: Recovered, image: Image, member: Incarnation
+) -> Iterator[list[Record]]:
+    # First: no new producer may get an id that an old one has used.
+    next_id = 1 + max((one.producer_id_max for one in recovered.values()), default=-1)
+    if next_id > image.next_producer_id:
+        yield [ProducerIds(next_id)]
+    for topic in topics:
+        partitions = [
+            _partition(
+                one, member, max(image.epoch_floor, recovered[one.partition].leader_epoch, 0)
+            )
+            for one in topic.partitions
+        ]
+        head: list[Record] = [Topic(topic.name, topic.topic_id)]
+        if topic.is_compacted:
+            head.append(Config(ResourceKind.TOPIC, topic.name, "cleanup.policy", "compact"))
+        yield [*head, *partitions[:PARTITIONS_AN_ENTRY]]
+        for start in range(PARTITIONS_AN_ENTRY, len(partitions), PARTITIONS_AN_ENTRY):
+            yield list(partitions[start : start + PARTITIONS_AN_ENTRY])
+
+
+def _partition(found: SurveyedPartition, member: Incarnation, epoch_min: int) -> Partition:
+    """Without a leader until its broker comes; whoever leads then has an epoch above all here."""
+    return Partition(
+        topic_id=found.topic_id,
+        index=found.partition.partition,
+        replicas=(member.broker_id,),
+        leader=None,
+        leader_epoch=max(epoch_min, found.leader_epoch),
+        isr=(member,),
+        min_isr=1,
+        partition_epoch=0,
+    )

@@ -1,0 +1,89 @@
+"""Which topics are adopted, and which are not: decided from a survey and from what is known."""
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+
+from ottla.cli.log.adopt.survey import Survey, SurveyedPartition
+from ottla.cli.output import Row
+from ottla.metadata.image import Image
+from ottla.protocol.primitives import Uuid
+
+
+@dataclass(frozen=True, slots=True)
+class AdoptedTopic:
+    """A topic that is not known yet and is here as a whole."""
+
+    name: str
+    topic_id: Uuid
+    # By index, without gaps.
+    partitions: tuple[SurveyedPartition, ...]
+    is_compacted: bool
+
+    def row(self) -> Row:
+        return {
+            "kind": "topic",
+            "topic": self.name,
+            "action": "adopt",
+            "topic_id": str(self.topic_id),
+            "partitions": len(self.partitions),
+            "bytes": sum(one.size_bytes for one in self.partitions),
+            "offsets": sum(one.end_offset - one.start_offset for one in self.partitions),
+            "compacted": self.is_compacted,
+        }
+
+
+@dataclass(slots=True)
+class Plan:
+    adopted: list[AdoptedTopic] = field(default_factory=list)
+    # Topics and directories that stay as they are, by name, and why.
+    known: list[str] = field(default_factory=list)
+    skipped: dict[str, str] = field(default_factory=dict)
+
+    def rows(self) -> list[Row]:
+        rows = [topic.row() for topic in self.adopted]
+        rows += [
+            {"kind": "skipped", "name": name, "action": "none", "why": "it is known already"}
+            for name in self.known
+        ]
+        rows += [
+            {"kind": "skipped", "name": name, "action": "skip", "why": why}
+            for name, why in self.skipped.items()
+        ]
+        return rows
+
+
+def plan_adoption(found: Survey, image: Image) -> Plan:
+    """A topic is adopted as a whole or not at all."""
+    plan = Plan(skipped=dict(found.skipped))
+    topics: dict[str, list[SurveyedPartition]] = defaultdict(list)
+    for partition, one in sorted(found.partitions.items()):
+        topics[partition.topic].append(one)
+    for name in sorted({*topics, *(broken.topic for broken in found.broken)}):
+        partitions = topics[name]
+        known = image.topic(name)
+        why = _why_not(found, name, partitions)
+        if known is not None and partitions and known.topic_id == partitions[0].topic_id:
+            plan.known.append(name)
+        elif known is not None:
+            plan.skipped[name] = f"another topic of this name is known, with id {known.topic_id}"
+        elif why is not None:
+            plan.skipped[name] = why
+        else:
+            cleaned = any(one.partition in found.cleaned_offsets for one in partitions)
+            topic_id = partitions[0].topic_id
+            plan.adopted.append(AdoptedTopic(name, topic_id, tuple(partitions), cleaned))
+    return plan
+
+
+def _why_not(found: Survey, name: str, partitions: list[SurveyedPartition]) -> str | None:
+    """Why a topic cannot be adopted."""
+    broken = [why for partition, why in sorted(found.broken.items()) if partition.topic == name]
+    if broken:
+        return broken[0]
+    indexes = [one.partition.partition for one in partitions]
+    missing = set(range(max(indexes) + 1)).difference(indexes)
+    if missing:
+        return f"partition {min(missing)} is not here: it was another broker's"
+    if len({one.topic_id for one in partitions}) > 1:
+        return "its partitions are of topics with different ids"
+    return None

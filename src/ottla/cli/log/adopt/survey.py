@@ -1,0 +1,147 @@
+"""What a log directory holds, found out without changing anything."""
+
+import os
+from contextlib import closing
+from dataclasses import dataclass, field
+
+from ottla.cli.failure import Failure
+from ottla.errors import CorruptLog, StorageError
+from ottla.protocol.primitives import ZERO_UUID, Uuid
+from ottla.seams.files import Files, read_file
+from ottla.storage import checkpoints, epochs
+from ottla.storage.checkpoints import MetaProperties, TopicPartition
+from ottla.storage.epochs import LeaderEpochs
+from ottla.storage.recovery import SWAP, segment_offsets
+from ottla.storage.scan import SCAN_WINDOW_BYTES, BatchWalk
+from ottla.storage.segment import LOG, segment_path
+
+KAFKAS_METADATA = TopicPartition("__cluster_metadata", 0)
+OUR_METADATA = TopicPartition("__ottla_metadata", 0)
+# Directories on their way out or in, by what their names end in.
+PASSING = {
+    "-delete": "it is being deleted",
+    "-stray": "its topic was not known to the broker",
+    "-future": "it was being moved here",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class SurveyedPartition:
+    """A partition's directory, before anything was recovered."""
+
+    partition: TopicPartition
+    path: str
+    topic_id: Uuid
+    size_bytes: int
+    start_offset: int
+    # As far as its batches follow one another.
+    end_offset: int
+    # The last leader's, even if it wrote nothing; -1 if there was none.
+    leader_epoch: int
+
+
+@dataclass(slots=True)
+class Survey:
+    """A log directory: whose it is, how it was left, and what is in it."""
+
+    path: str
+    meta: MetaProperties
+    is_clean: bool
+    recovery_points: dict[TopicPartition, int]
+    start_offsets: dict[TopicPartition, int]
+    cleaned_offsets: dict[TopicPartition, int]
+    partitions: dict[TopicPartition, SurveyedPartition] = field(default_factory=dict)
+    # What is no partition, or none that can be opened, by its name; and why.
+    skipped: dict[str, str] = field(default_factory=dict)
+    broken: dict[TopicPartition, str] = field(default_factory=dict)
+
+
+def survey(files: Files, path: str) -> Survey:
+    """Failure if this is no log directory of Kafka's; CorruptLog if its root files are damaged."""
+    meta = MetaProperties.read(files, path)
+    if meta is None:
+        raise Failure(
+            f"{path} is no log directory",
+            why=f"there is no {checkpoints.META_PROPERTIES} in it",
+            advice="name the directory that Kafka's log.dirs names",
+        )
+    found = Survey(
+        path,
+        meta,
+        is_clean=checkpoints.read_clean_shutdown(files, path) is not None,
+        recovery_points=_offsets(files, path, checkpoints.RECOVERY_POINTS),
+        start_offsets=_offsets(files, path, checkpoints.LOG_START_OFFSETS),
+        cleaned_offsets=_offsets(files, path, checkpoints.CLEANER_OFFSETS),
+    )
+    for name in files.list(path):
+        if files.is_dir(f"{path}/{name}"):
+            _survey_directory(files, found, name)
+    return found
+
+
+def _offsets(files: Files, path: str, name: str) -> dict[TopicPartition, int]:
+    return checkpoints.read_offsets(files, f"{path}/{name}")
+
+
+def _survey_directory(files: Files, found: Survey, name: str) -> None:
+    partition = checkpoints.parse_directory_name(name)
+    if partition == OUR_METADATA:
+        return
+    if partition == KAFKAS_METADATA:
+        found.skipped[name] = "Kafka's own metadata: it is left alone"
+    elif partition is None:
+        passing = [why for suffix, why in PASSING.items() if name.endswith(suffix)]
+        found.skipped[name] = passing[0] if passing else "this is no partition's name"
+    else:
+        try:
+            found.partitions[partition] = _survey_partition(files, found, partition)
+        except (StorageError, OSError) as error:
+            found.broken[partition] = str(error)
+
+
+def _survey_partition(files: Files, found: Survey, partition: TopicPartition) -> SurveyedPartition:
+    path = f"{found.path}/{partition}"
+    names = files.list(path)
+    swapped = [name for name in names if name.endswith(SWAP)]
+    if swapped:
+        raise CorruptLog(f"{path}/{swapped[0]}", 0, "a compaction stopped while swapping files")
+    topic_id = checkpoints.read_partition_metadata(files, path)
+    if topic_id is None or topic_id == ZERO_UUID:
+        raise CorruptLog(f"{path}/{checkpoints.PARTITION_METADATA}", 0, "the topic's id is missing")
+    base_offsets = segment_offsets(files, path)
+    first = base_offsets[0] if base_offsets else 0
+    return SurveyedPartition(
+        partition,
+        path,
+        topic_id,
+        size_bytes=sum(files.size(segment_path(path, base, LOG)) for base in base_offsets),
+        start_offset=max(first, found.start_offsets.get(partition, 0)),
+        end_offset=_end_of(files, path, base_offsets[-1]) if base_offsets else first,
+        leader_epoch=_leader_epoch(files, path),
+    )
+
+
+def _leader_epoch(files: Files, path: str) -> int:
+    path = f"{path}/{epochs.FILE_NAME}"
+    try:
+        latest = LeaderEpochs.decode(read_file(files, path), path).latest
+    except (FileNotFoundError, CorruptLog):
+        return -1  # recovery finds it in the batches
+    return latest.epoch if latest else -1
+
+
+def _end_of(files: Files, path: str, base_offset: int) -> int:
+    """Where the last segment ends, by its headers; a torn tail does not count."""
+    end_offset = base_offset
+    with closing(files.open(segment_path(path, base_offset, LOG), writable=False)) as file:
+        walk = BatchWalk(file, 0, file.size(), SCAN_WINDOW_BYTES)
+        try:
+            for placed in walk:
+                end_offset = placed.header.next_offset
+        except CorruptLog:
+            return end_offset
+    return end_offset
+
+
+def is_same_directory(first: str, second: str) -> bool:
+    return os.path.realpath(first) == os.path.realpath(second)

@@ -1,0 +1,96 @@
+"""What `ottla log …` takes. Each command imports its work when it runs."""
+
+from typing import Annotated
+
+import typer
+
+from ottla.cli.output import Format
+
+app = typer.Typer(
+    help="Look into, check and take over log directories. Works on stopped ones, without a broker.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+Output = Annotated[Format, typer.Option("--output", "-o", help="How to print the result.")]
+
+
+@app.command()
+def dump(
+    paths: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="PATH",
+            help="A segment's file (.log .index .timeindex .txnindex .snapshot), a"
+            " leader-epoch-checkpoint, a partition's directory or a log directory.",
+        ),
+    ],
+    *,
+    records: Annotated[bool, typer.Option("--records", help="Show each batch's records.")] = False,
+    first: Annotated[
+        int, typer.Option("--from", min=0, metavar="OFFSET", help="The first offset to show.")
+    ] = 0,
+    last: Annotated[
+        int | None, typer.Option("--to", min=0, metavar="OFFSET", help="The last offset to show.")
+    ] = None,
+    output: Output = Format.TABLE,
+) -> None:
+    """Show batches, records and index entries as they lie on disk."""
+    from ottla.cli.log.dump import OFFSET_MAX, Selection
+    from ottla.cli.log.dump import dump as run
+    from ottla.cli.output import row_writer
+    from ottla.seams.files import RealFiles
+
+    selection = Selection(first, OFFSET_MAX if last is None else last, records)
+    raise typer.Exit(run(RealFiles(), paths, selection, row_writer(output)))
+
+
+@app.command()
+def verify(
+    path: Annotated[
+        str, typer.Argument(metavar="PATH", help="A partition's directory or a log directory.")
+    ],
+    *,
+    repair: Annotated[
+        bool, typer.Option("--repair", help="Show what a repair would do, step by step.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do what --repair shows.")] = False,
+    output: Output = Format.TABLE,
+) -> None:
+    """Read every batch and every index, and say what is damaged."""
+    from ottla.cli.log.verify.command import verify as run
+    from ottla.cli.output import row_writer
+    from ottla.seams.files import RealFiles
+
+    if yes and not repair:
+        raise typer.BadParameter("goes with --repair", param_hint="--yes")
+    writer = row_writer(output)
+    raise typer.Exit(run(RealFiles(), path, writer, wants_repair=repair, may_act=yes))
+
+
+@app.command()
+def adopt(
+    source: Annotated[
+        str, typer.Argument(metavar="SOURCE", help="A log directory that Kafka wrote, stopped.")
+    ],
+    *,
+    data: Annotated[
+        str,
+        typer.Option(
+            metavar="DIR",
+            help="Ottla's data directory. If it is SOURCE itself, nothing is copied.",
+        ),
+    ],
+    yes: Annotated[bool, typer.Option("--yes", help="Do what is shown without it.")] = False,
+    output: Output = Format.TABLE,
+) -> None:
+    """Make topics of a log directory that Kafka wrote."""
+    from ottla.cli.log.adopt.command import World
+    from ottla.cli.log.adopt.command import adopt as run
+    from ottla.cli.output import row_writer
+    from ottla.seams.clock import RealClock
+    from ottla.seams.entropy import RealEntropy
+    from ottla.seams.files import RealFiles
+
+    world = World(RealFiles(), RealClock(), RealEntropy())
+    raise typer.Exit(run(world, source, data, row_writer(output), may_act=yes))

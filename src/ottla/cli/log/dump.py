@@ -1,0 +1,196 @@
+"""`ottla log dump`: shows what the files of a log say, and changes nothing."""
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from ottla.cli.failure import ExitCode, Failure
+from ottla.cli.log.entries import read_entries
+from ottla.cli.log.places import Place, PlaceKind, held_for_reading, partitions_of
+from ottla.cli.log.rows import batch_row, producer_row, record_row
+from ottla.cli.output import Row, RowWriter, say
+from ottla.errors import CorruptLog, PeerError
+from ottla.protocol.batch import records
+from ottla.seams.files import Files, read_file
+from ottla.storage import epochs, producer_snapshot
+from ottla.storage.epochs import LeaderEpochs
+from ottla.storage.index import OffsetIndex, TimeIndex, TransactionIndex
+from ottla.storage.recovery import segment_offsets
+from ottla.storage.scan import SCAN_WINDOW_BYTES, BatchWalk, Placed
+from ottla.storage.segment import LOG, segment_path
+
+OFFSET_MAX = 2**63 - 1
+DAMAGE = "damage"
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """What to show: from the first offset to the last, both included."""
+
+    first_offset: int = 0
+    last_offset: int = OFFSET_MAX
+    with_records: bool = False
+
+    def has(self, offset: int) -> bool:
+        return self.first_offset <= offset <= self.last_offset
+
+
+def dump(files: Files, paths: Sequence[str], selection: Selection, writer: RowWriter) -> ExitCode:
+    """Writes the rows of all that the paths name; FAILED if not all of it could be read.
+
+    Where something cannot be read a row of the kind `damage` stands in its place.
+    """
+    places = [Place.at(files, path) for path in paths]
+    exit_code = ExitCode.OK
+    with held_for_reading(files, (place.log_directory for place in places)):
+        for place in places:
+            for path in _files_of(files, place, selection):
+                for row in _rows(files, path, selection):
+                    writer.write(row)
+                    if row["kind"] == DAMAGE:
+                        exit_code = ExitCode.FAILED
+        writer.close()
+    if exit_code:
+        say("not everything could be shown: `ottla log verify` says what is damaged")
+    return exit_code
+
+
+def _files_of(files: Files, place: Place, selection: Selection) -> Iterator[str]:
+    """The file itself, or the segments of a partition, or of all partitions."""
+    match place.kind:
+        case PlaceKind.FILE:
+            yield place.path
+        case PlaceKind.PARTITION:
+            yield from _segments_of(files, place.path, selection)
+        case PlaceKind.LOG_DIRECTORY:
+            for path in partitions_of(files, place.path):
+                yield from _segments_of(files, path, selection)
+
+
+def _segments_of(files: Files, directory: str, selection: Selection) -> Iterator[str]:
+    """The `.log` files that may hold what is selected."""
+    base_offsets = segment_offsets(files, directory)
+    for base_offset, following in zip(base_offsets, [*base_offsets[1:], None], strict=True):
+        ends_before = following is not None and following <= selection.first_offset
+        if not ends_before and base_offset <= selection.last_offset:
+            yield segment_path(directory, base_offset, LOG)
+
+
+class _Named(NamedTuple):
+    """A file by its name: `<base offset>.<kind>`, maybe with more behind it (`.deleted`)."""
+
+    base_offset: int
+    kind: str
+
+
+def _named(path: str) -> _Named:
+    name = os.path.basename(path)
+    if name == epochs.FILE_NAME:
+        return _Named(0, name)
+    base_offset, _, kind = name.partition(".")
+    kind = kind.partition(".")[0]
+    if not base_offset.isdecimal() or kind not in _READERS:
+        raise Failure(
+            f"{path} cannot be shown",
+            why=f"its name is none of N.log, N.{', N.'.join(list(_READERS)[1:-1])}"
+            f" and {epochs.FILE_NAME}",
+            exit_code=ExitCode.USAGE,
+        )
+    return _Named(int(base_offset), kind)
+
+
+def _rows(files: Files, path: str, selection: Selection) -> Iterator[Row]:
+    base_offset, kind = _named(path)
+    try:
+        yield from _READERS[kind](files, path, base_offset, selection)
+    except CorruptLog as damage:
+        yield _damage_row(path, damage.position, damage.reason)
+
+
+def _batches(files: Files, path: str, _: int, selection: Selection) -> Iterator[Row]:
+    file = files.open(path, writable=False)
+    try:
+        walk = BatchWalk(file, 0, file.size(), SCAN_WINDOW_BYTES)
+        for placed in walk:
+            if placed.header.base_offset > selection.last_offset:
+                return
+            if placed.header.last_offset >= selection.first_offset:
+                crc_is_valid = walk.crc_is_valid(placed)
+                yield batch_row(path, placed, crc_is_valid=crc_is_valid)
+                if selection.with_records:
+                    yield from _records(walk, placed, selection, crc_is_valid=crc_is_valid)
+    finally:
+        file.close()
+
+
+def _records(
+    walk: BatchWalk, placed: Placed, selection: Selection, *, crc_is_valid: bool
+) -> Iterator[Row]:
+    """A batch's records, as far as they can be read; the batches behind it do not suffer."""
+    if not crc_is_valid:
+        reason = "the records are not shown: the batch's checksum is wrong"
+        yield _damage_row(walk.path, placed.position, reason)
+        return
+    try:
+        for record in records(walk.batch(placed)):
+            if selection.has(record.offset):
+                yield record_row(walk.path, placed.header, record)
+    except PeerError as error:
+        yield _damage_row(walk.path, placed.position, str(error))
+
+
+def _damage_row(path: str, position: int, reason: str) -> Row:
+    return {"kind": DAMAGE, "file": path, "position": position, "reason": reason}
+
+
+def _offset_index(files: Files, path: str, base_offset: int, selection: Selection) -> Iterator[Row]:
+    for _, (relative, position) in read_entries(files, path, OffsetIndex.ENTRY):
+        offset = base_offset + relative
+        if selection.has(offset):
+            yield {"kind": "offset_index", "file": path, "offset": offset, "position": position}
+
+
+def _time_index(files: Files, path: str, base_offset: int, selection: Selection) -> Iterator[Row]:
+    for _, (timestamp, relative) in read_entries(files, path, TimeIndex.ENTRY):
+        offset = base_offset + relative
+        if selection.has(offset):
+            yield {"kind": "time_index", "file": path, "timestamp": timestamp, "offset": offset}
+
+
+def _aborted(files: Files, path: str, _: int, selection: Selection) -> Iterator[Row]:
+    for _, fields in read_entries(files, path, TransactionIndex.ENTRY):
+        version, producer_id, first_offset, last_offset, last_stable_offset = fields
+        if last_offset >= selection.first_offset and first_offset <= selection.last_offset:
+            yield {
+                "kind": "aborted_transaction",
+                "file": path,
+                "version": version,
+                "producer_id": producer_id,
+                "first_offset": first_offset,
+                "last_offset": last_offset,
+                "last_stable_offset": last_stable_offset,
+            }
+
+
+def _producers(files: Files, path: str, _: int, __: Selection) -> Iterator[Row]:
+    for entry in producer_snapshot.decode(read_file(files, path), path):
+        yield producer_row(path, entry)
+
+
+def _epochs(files: Files, path: str, _: int, __: Selection) -> Iterator[Row]:
+    for epoch, start_offset in LeaderEpochs.decode(read_file(files, path), path).entries:
+        yield {"kind": "epoch", "file": path, "epoch": epoch, "start_offset": start_offset}
+
+
+_Reader = Callable[[Files, str, int, Selection], Iterator[Row]]
+
+# By what follows the base offset in a file's name.
+_READERS: dict[str, _Reader] = {
+    "log": _batches,
+    "index": _offset_index,
+    "timeindex": _time_index,
+    "txnindex": _aborted,
+    "snapshot": _producers,
+    epochs.FILE_NAME: _epochs,
+}

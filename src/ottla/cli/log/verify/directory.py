@@ -1,0 +1,113 @@
+"""A whole log directory: the files at its root, then every partition."""
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from ottla.cli.log.places import Place, PlaceKind, partitions_of, recovery_points_path
+from ottla.cli.log.verify.damage import Damage, Effect, LeftAs, Remedy
+from ottla.cli.log.verify.partition import PartitionReport, check_partition
+from ottla.cli.progress import progress_of
+from ottla.errors import CorruptLog
+from ottla.seams.files import Files
+from ottla.storage import checkpoints
+from ottla.storage.checkpoints import MetaProperties, TopicPartition, parse_directory_name
+from ottla.storage.recovery import segment_offsets
+from ottla.storage.segment import LOG, segment_path
+
+Offsets = dict[TopicPartition, int]
+
+
+@dataclass(slots=True)
+class Report:
+    """What a verification has read, and what is wrong."""
+
+    log_directory: str | None
+    partitions: list[PartitionReport] = field(default_factory=list)
+    root_damages: list[Damage] = field(default_factory=list)
+
+    def damages(self) -> Iterator[Damage]:
+        yield from self.root_damages
+        for partition in self.partitions:
+            yield from partition.damages
+
+    @property
+    def damages_count(self) -> int:
+        unlisted = sum(partition.damages_unlisted for partition in self.partitions)
+        return sum(1 for _ in self.damages()) + unlisted
+
+    @property
+    def batches_count(self) -> int:
+        return sum(segment.batches for one in self.partitions for segment in one.segments)
+
+
+def verify_place(files: Files, place: Place) -> Report:
+    """Checks a partition or a whole log directory."""
+    report = Report(place.log_directory)
+    left_as = _how_it_was_left(files, report)
+    paths = [place.path]
+    if place.kind is PlaceKind.LOG_DIRECTORY:
+        paths = partitions_of(files, place.path)
+    with progress_of("verifying", _log_bytes(files, paths)) as advance:
+        for path in paths:
+            report.partitions.append(check_partition(files, path, left_as(path), advance))
+    return report
+
+
+def _log_bytes(files: Files, paths: list[str]) -> int:
+    return sum(
+        files.size(segment_path(path, base_offset, LOG))
+        for path in paths
+        for base_offset in segment_offsets(files, path)
+    )
+
+
+def _how_it_was_left(files: Files, report: Report) -> Callable[[str], LeftAs]:
+    """Reads the root files; how the partition at a path was left, by what they say."""
+    directory = report.log_directory
+    if directory is None:
+        return lambda _: LeftAs()
+    is_clean = checkpoints.read_clean_shutdown(files, directory) is not None
+    common_points = f"{directory}/{checkpoints.RECOVERY_POINTS}"
+    recovery_points = _read_offsets(files, report, common_points)
+    start_offsets, cleaned_offsets, _ = (
+        _read_offsets(files, report, f"{directory}/{name}")
+        for name in (
+            checkpoints.LOG_START_OFFSETS,
+            checkpoints.CLEANER_OFFSETS,
+            checkpoints.HIGH_WATERMARKS,
+        )
+    )
+    try:
+        MetaProperties.read(files, directory)
+    except CorruptLog as damage:
+        report.root_damages.append(Damage.of(damage, Effect.REFUSES_DIRECTORY, Remedy.NONE))
+
+    def left_as(path: str) -> LeftAs:
+        name = parse_directory_name(os.path.basename(path))
+        if name is None:
+            return LeftAs()
+        points_path = recovery_points_path(files, path)
+        if points_path != common_points:
+            # Whoever keeps a recovery point of its own recovers at every start.
+            own_point = _read_offsets(files, report, points_path).get(name, 0)
+            return LeftAs(is_clean=False, recovery_point=own_point)
+        return LeftAs(
+            is_clean=is_clean,
+            recovery_point=recovery_points.get(name, 0),
+            start_offset=start_offsets.get(name, 0),
+            cleaned_offset=cleaned_offsets.get(name, 0),
+        )
+
+    return left_as
+
+
+def _read_offsets(files: Files, report: Report, path: str) -> Offsets:
+    try:
+        return checkpoints.read_offsets(files, path)
+    except CorruptLog as damage:
+        effect = Effect.OVERLOOKS
+        if path.endswith((checkpoints.RECOVERY_POINTS, checkpoints.LOG_START_OFFSETS)):
+            effect = Effect.REFUSES_DIRECTORY
+        report.root_damages.append(Damage.of(damage, effect, Remedy.SET_ASIDE))
+        return {}

@@ -1,0 +1,27 @@
+"""Options that several commands take. Imported by every call: it imports nothing heavy."""
+
+from typing import Annotated
+
+import typer
+
+BOOTSTRAP_DEFAULT = "127.0.0.1:9092"
+TIMEOUT_S_DEFAULT = 15.0
+DATA_DEFAULT = "./ottla-data"
+
+Bootstrap = Annotated[
+    str,
+    typer.Option(
+        "--bootstrap", "-b", metavar="HOST:PORT,…", help="Where one or more brokers are reached."
+    ),
+]
+TimeoutS = Annotated[
+    float,
+    typer.Option(
+        "--timeout", min=0.1, max=3600, metavar="SECONDS", help="How long to wait for an answer."
+    ),
+]
+Yes = Annotated[bool, typer.Option("--yes", help="Do what is shown without it.")]
+Partitions = Annotated[
+    list[int] | None,
+    typer.Option("--partition", min=0, metavar="N", help="Only this partition; may be repeated."),
+]

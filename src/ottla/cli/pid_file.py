@@ -1,0 +1,26 @@
+"""`ottla.pid`, beside the data: which process serves it."""
+
+import os
+from contextlib import suppress
+
+PID_FILE = "ottla.pid"
+
+
+def write_pid(data: str, pid: int) -> None:
+    with open(os.path.join(data, PID_FILE), "w", encoding="ascii") as file:
+        file.write(f"{pid}\n")
+
+
+def read_pid(data: str) -> int | None:
+    """None if there is no such file, or no number in it."""
+    with (
+        suppress(OSError, ValueError),
+        open(os.path.join(data, PID_FILE), encoding="ascii") as file,
+    ):
+        return int(file.read(32))
+    return None
+
+
+def remove_pid(data: str) -> None:
+    with suppress(FileNotFoundError):
+        os.unlink(os.path.join(data, PID_FILE))

@@ -1,0 +1,101 @@
+"""Who holds a port or a file on this machine, as far as the kernel tells us (Linux's /proc)."""
+
+import os
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+_TABLES = ("/proc/net/tcp", "/proc/net/tcp6")
+_LISTENING = "0A"
+# Columns of those tables.
+_LOCAL_ADDRESS, _STATE, _INODE = 1, 3, 9
+COMMAND_CHARACTERS_MAX = 60
+# What everyone who works on a log directory holds, Kafka's brokers as well.
+LOCK_FILE = ".lock"
+
+
+class Process(NamedTuple):
+    """A running process and what it was started as."""
+
+    pid: int
+    command: str
+
+    def __str__(self) -> str:
+        return f"{self.command} (process {self.pid})"
+
+
+def is_listened_on(port: int) -> bool:
+    """Whether somebody listens on this port, seen or not."""
+    return bool(_listening_inodes(port))
+
+
+def listener_on(port: int) -> Process | None:
+    """Who listens on this port; None if nobody does, or somebody whom we may not see."""
+    links = {f"socket:[{inode}]" for inode in _listening_inodes(port)}
+    if not links:
+        return None
+    return _first_with(lambda descriptor: os.readlink(descriptor) in links)
+
+
+def holder_of(path: str) -> Process | None:
+    """Who has this file open; None if nobody does, or somebody whom we may not see."""
+    try:
+        wanted = os.stat(path)
+    except FileNotFoundError:
+        return None
+    return _first_with(lambda descriptor: os.path.samestat(os.stat(descriptor), wanted))
+
+
+def user_of(log_directory: str) -> Process | None:
+    """Who works on a log directory."""
+    return holder_of(os.path.join(log_directory, LOCK_FILE))
+
+
+def _listening_inodes(port: int) -> set[str]:
+    inodes = set()
+    for table in _TABLES:
+        for columns in _rows(table):
+            local_port = int(columns[_LOCAL_ADDRESS].rpartition(":")[2], 16)
+            if local_port == port and columns[_STATE] == _LISTENING:
+                inodes.add(columns[_INODE])
+    return inodes
+
+
+def _rows(table: str) -> Iterator[list[str]]:
+    try:
+        with open(table, encoding="ascii") as file:
+            next(file, None)
+            for line in file:
+                yield line.split()
+    except FileNotFoundError:
+        return
+
+
+def _first_with(is_it: Callable[[str], bool]) -> Process | None:
+    """The first process that has a descriptor of this kind."""
+    for name in filter(str.isdecimal, os.listdir("/proc")):
+        directory = f"/proc/{name}/fd"
+        try:
+            descriptors = os.listdir(directory)
+        # It has ended, or is another user's.
+        except (FileNotFoundError, PermissionError, ProcessLookupError):
+            continue
+        for descriptor in descriptors:
+            try:
+                if is_it(f"{directory}/{descriptor}"):
+                    return Process(int(name), _command(name))
+            except (FileNotFoundError, PermissionError, ProcessLookupError):
+                continue
+    return None
+
+
+def _command(pid: str) -> str:
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            words = file.read(4096).rstrip(b"\0").split(b"\0")
+    except OSError:
+        return "a process that has just ended"
+    words[0] = os.path.basename(words[0])
+    text = b" ".join(words).decode(errors="replace")
+    if len(text) > COMMAND_CHARACTERS_MAX:
+        text = f"{text[: COMMAND_CHARACTERS_MAX - 1]}…"
+    return text

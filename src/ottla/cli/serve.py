@@ -1,0 +1,22 @@
+"""`ottla serve`: one broker, for scripts and service managers."""
+
+import os
+
+from ottla.broker.logs import Level
+from ottla.broker.node import Endpoints
+from ottla.cli.broker_run import run_broker
+from ottla.cli.broker_settings import BrokerFlags, load_settings
+
+READY = "ready"
+
+
+def serve(flags: BrokerFlags) -> None:
+    """Runs until it is told to stop; says on standard output when it is ready, and nothing else."""
+    run_broker(load_settings(flags, os.environ), Level.INFO, _say_ready)
+
+
+def _say_ready(endpoints: Endpoints) -> None:
+    print(
+        f"{READY} kafka={endpoints.kafka} metrics={endpoints.metrics} pid={os.getpid()}",
+        flush=True,
+    )

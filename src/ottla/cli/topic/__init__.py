@@ -1,0 +1,1 @@
+"""`ottla topic …`: the topics of a cluster."""

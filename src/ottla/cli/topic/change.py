@@ -1,0 +1,128 @@
+"""`ottla topic create`, `grow`, `delete` and `trim`: what loses records shows its plan first."""
+
+from collections.abc import Sequence
+
+from ottla.cli.failure import Failure
+from ottla.cli.moments import Place
+from ottla.cli.output import RowWriter, say
+from ottla.cli.places import chosen_partitions, offsets_at
+from ottla.cli.topic.show import existing_topics, partitions_of
+from ottla.client.admin import Admin, NewTopic
+from ottla.client.errors import Refused
+from ottla.client.offsets import At
+from ottla.client.routing import Router, answered
+from ottla.errors import ErrorCode
+
+
+async def create_topics(router: Router, topics: Sequence[NewTopic], *, may_exist: bool) -> None:
+    """Refused if one could not be made; the others are there all the same."""
+    outcomes = await Admin(router).create_topics(topics)
+    refused = []
+    for name, refusal in outcomes.items():
+        if refusal is None:
+            say(f"created topic {name}")
+        elif may_exist and refusal.code == ErrorCode.TOPIC_ALREADY_EXISTS:
+            say(f"topic {name} is there already")
+        else:
+            refused.append(refusal)
+    _raise_first(refused)
+
+
+async def grow_topic(
+    router: Router, name: str, partitions: int, writer: RowWriter, *, may_act: bool
+) -> None:
+    admin = Admin(router)
+    (topic,) = await existing_topics(admin, [name])
+    present = len(topic.partitions)
+    if partitions <= present:
+        raise Failure(
+            f"topic {name} has {present} partitions",
+            why="a topic's partitions can only become more",
+        )
+    writer.write({"kind": "topic", "name": name, "partitions": present, "will_have": partitions})
+    writer.close()
+    if not may_act:
+        say("nothing was changed: `--yes` adds the partitions, and keys move to other ones")
+        return
+    await admin.create_partitions(name, partitions)
+    say(f"topic {name} has {partitions} partitions")
+
+
+async def delete_topics(
+    router: Router, names: Sequence[str], writer: RowWriter, *, may_act: bool
+) -> None:
+    admin = Admin(router)
+    topics = await existing_topics(admin, names)
+    partitions = partitions_of(topics)
+    begins = await offsets_at(router, partitions, At.BEGINNING)
+    ends = await offsets_at(router, partitions, At.END)
+    for topic in topics:
+        own = [each for each in partitions if each.topic == topic.name]
+        writer.write(
+            {
+                "kind": "topic",
+                "name": topic.name,
+                "partitions": len(own),
+                "records_at_most": sum(ends[each] - begins[each] for each in own),
+            }
+        )
+    writer.close()
+    if not may_act:
+        say(f"nothing was changed: `--yes` deletes {_count(len(topics), 'topic')}")
+        return
+    outcomes = await admin.delete_topics(names)
+    for name, refusal in outcomes.items():
+        if refusal is None:
+            say(f"deleted topic {name}")
+    _raise_first([refusal for refusal in outcomes.values() if refusal is not None])
+
+
+async def trim_topic(
+    router: Router,
+    name: str,
+    numbers: Sequence[int] | None,
+    place: Place,
+    writer: RowWriter,
+    *,
+    may_act: bool,
+) -> None:
+    partitions = chosen_partitions(await router.topic(name), numbers)
+    begins = await offsets_at(router, partitions, At.BEGINNING)
+    ends = await offsets_at(router, partitions, At.END)
+    wanted = await offsets_at(router, partitions, place)
+    before = {each: min(max(wanted[each], begins[each]), ends[each]) for each in partitions}
+    for each in partitions:
+        writer.write(
+            {
+                "kind": "partition",
+                "name": str(each),
+                "first_offset": begins[each],
+                "will_begin_at": before[each],
+                "end_offset": ends[each],
+                "records_at_most": before[each] - begins[each],
+            }
+        )
+    writer.close()
+    trimmed = {each: offset for each, offset in before.items() if offset > begins[each]}
+    total = sum(offset - begins[each] for each, offset in trimmed.items())
+    if not trimmed:
+        say("there is nothing to delete")
+    elif not may_act:
+        say(f"nothing was changed: `--yes` deletes at most {_count(total, 'record')}")
+    else:
+        outcomes = await Admin(router).delete_records(trimmed)
+        for outcome in outcomes.values():
+            answered(outcome)
+        say(f"deleted at most {_count(total, 'record')} of {_count(len(trimmed), 'partition')}")
+
+
+def _raise_first(refused: Sequence[Refused]) -> None:
+    """Says all but the first, which is how the command ends."""
+    for refusal in refused[1:]:
+        say(f"error: {refusal}")
+    if refused:
+        raise refused[0]
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"

@@ -1,0 +1,118 @@
+"""`ottla topic list` and `describe`."""
+
+from collections.abc import Collection, Iterable, Sequence
+
+from ottla.cli.output import Row, RowWriter
+from ottla.client.admin import Admin, ResourceType
+from ottla.client.errors import ClientError, Refused, UnsupportedByBroker
+from ottla.client.offsets import At, ListedOffset
+from ottla.client.routing import Outcomes, Router, answered
+from ottla.client.topology import NOBODY, Topic, TopicPartition
+
+# Where DescribeConfigs says that a topic's setting is its own.
+OWN_SETTING = 1
+
+
+async def list_topics(router: Router, writer: RowWriter, *, with_internal: bool) -> None:
+    for topic in await Admin(router).list_topics():
+        if with_internal or not topic.is_internal:
+            writer.write(topic_row(topic))
+    writer.close()
+
+
+async def describe_topics(router: Router, names: Sequence[str], writer: RowWriter) -> None:
+    """Rows of topics, then of their partitions, then of what was set. Refused if one is missing."""
+    admin = Admin(router)
+    topics = await existing_topics(admin, names)
+    for topic in topics:
+        writer.write(topic_row(topic))
+    for row in await _partition_rows(admin, topics):
+        writer.write(row)
+    for topic in topics:
+        for config in await admin.describe_configs(ResourceType.TOPIC, topic.name):
+            if config.source == OWN_SETTING:
+                writer.write(
+                    {
+                        "kind": "config",
+                        "topic": topic.name,
+                        "config": config.name,
+                        "value": config.value,
+                    }
+                )
+    writer.close()
+
+
+async def existing_topics(admin: Admin, names: Collection[str]) -> list[Topic]:
+    """All of them; Refused if one does not exist."""
+    found = await admin.describe_topics(list(dict.fromkeys(names)))
+    return [answered(outcome) for outcome in found.values()]
+
+
+def partitions_of(topics: Iterable[Topic]) -> list[TopicPartition]:
+    return [
+        TopicPartition(topic.name, partition.number)
+        for topic in topics
+        for partition in topic.partitions
+    ]
+
+
+def topic_row(topic: Topic) -> Row:
+    return {
+        "kind": "topic",
+        "name": topic.name,
+        "partitions": len(topic.partitions),
+        "replication_factor": topic.replication_factor,
+        "is_internal": topic.is_internal,
+        "topic_id": str(topic.topic_id),
+    }
+
+
+async def _partition_rows(admin: Admin, topics: Sequence[Topic]) -> list[Row]:
+    partitions = partitions_of(topics)
+    begins = await admin.list_offsets(dict.fromkeys(partitions, At.BEGINNING))
+    ends = await admin.list_offsets(dict.fromkeys(partitions, At.END))
+    sizes = await _sizes(admin, topics)
+    return [
+        {
+            "kind": "partition",
+            "topic": topic.name,
+            "partition": partition.number,
+            "leader": partition.leader if partition.leader != NOBODY else None,
+            "leader_epoch": partition.leader_epoch,
+            "replicas": _ids(partition.replicas),
+            "isr": _ids(partition.in_sync),
+            "first_offset": _offset(begins, (name := TopicPartition(topic.name, partition.number))),
+            "end_offset": _offset(ends, name),
+            "bytes": sizes.get(name),
+        }
+        for topic in topics
+        for partition in topic.partitions
+    ]
+
+
+async def _sizes(admin: Admin, topics: Iterable[Topic]) -> dict[TopicPartition, int]:
+    """What each leader's copy takes on disk, as far as the leaders tell."""
+    leaders: dict[int, list[TopicPartition]] = {}
+    for topic in topics:
+        for partition in topic.partitions:
+            name = TopicPartition(topic.name, partition.number)
+            leaders.setdefault(partition.leader, []).append(name)
+    sizes: dict[TopicPartition, int] = {}
+    for leader, led in leaders.items():
+        try:
+            directories = await admin.describe_log_dirs(leader)
+        except (Refused, UnsupportedByBroker):
+            continue
+        for directory in directories:
+            sizes |= {name: directory.sizes[name] for name in led if name in directory.sizes}
+    return sizes
+
+
+def _offset(outcomes: Outcomes[ListedOffset], partition: TopicPartition) -> int | None:
+    """None where no leader says it: the rest of the description is still worth showing."""
+    outcome = outcomes[partition]
+    return None if isinstance(outcome, ClientError) else outcome.offset
+
+
+def _ids(nodes: Iterable[int]) -> str:
+    return ",".join(map(str, nodes))

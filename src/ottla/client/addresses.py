@@ -1,0 +1,41 @@
+"""Where brokers are, as users write it: `host`, `host:port`, `[::1]:port`, commas between."""
+
+import re
+from typing import NamedTuple
+
+from ottla.client.errors import BadAddress
+
+PORT_DEFAULT = 9092
+PORT_MAX = 2**16 - 1
+ADDRESSES_MAX = 64
+
+_ADDRESS = re.compile(
+    r"(\[(?P<v6>[0-9A-Fa-f:.]+)\]|(?P<host>[^\s:/\[\],@]+))(:(?P<port>[0-9]{1,5}))?"
+)
+
+
+class Address(NamedTuple):
+    """A host and a port."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{host}:{self.port}"
+
+
+def parse_addresses(text: str) -> tuple[Address, ...]:
+    """The addresses of a bootstrap list, each once. BadAddress says which is none."""
+    addresses = tuple(dict.fromkeys(_parse(one.strip()) for one in text.split(",")))
+    if len(addresses) > ADDRESSES_MAX:
+        raise BadAddress(f"{len(addresses)} addresses; at most {ADDRESSES_MAX} are taken")
+    return addresses
+
+
+def _parse(text: str) -> Address:
+    found = _ADDRESS.fullmatch(text)
+    port = int(found["port"] or PORT_DEFAULT) if found else 0
+    if found is None or not 0 < port <= PORT_MAX:
+        raise BadAddress(f"{text!r} is no address: it is written host:port")
+    return Address(found["v6"] or found["host"], port)

@@ -1,0 +1,62 @@
+"""How a question to a broker fails: nobody there, no answer in time, an answer that says no."""
+
+from ottla.errors import RETRIABLE, ErrorCode, OttlaError
+
+
+class ClientError(OttlaError):
+    """A question to a broker that brought nothing."""
+
+
+class BadAddress(ClientError):
+    """Text that names no host and port."""
+
+
+class Unreachable(ClientError):
+    """Nobody answers at an address that was given or learned."""
+
+
+class TimedOut(ClientError):
+    """No answer within the time that was given for it."""
+
+
+class ConnectionLost(ClientError):
+    """The connection ended, or what came on it was no answer, before the answer was there."""
+
+
+class UnsupportedByBroker(ClientError):
+    """The broker does not speak this API, or in none of the versions that are spoken here."""
+
+
+class Refused(ClientError):
+    """The broker answered, with an error."""
+
+    def __init__(self, code: ErrorCode, what: str, message: str | None = None) -> None:
+        reason = f"{code.name}: {message}" if message else code.name
+        super().__init__(f"{what}: {reason}")
+        self.code = code
+        self.what = what
+        self.message = message
+
+    @property
+    def is_retriable(self) -> bool:
+        return self.code in RETRIABLE
+
+
+def error_code(number: int) -> ErrorCode:
+    """The code in an answer; one that a later broker made up is an error like any unknown one."""
+    try:
+        return ErrorCode(number)
+    except ValueError:
+        return ErrorCode.UNKNOWN_SERVER_ERROR
+
+
+def refusal(number: int, what: str, message: str | None = None) -> Refused | None:
+    """What an answer's error code means for `what` was asked; None if it is none."""
+    if number == ErrorCode.NONE:
+        return None
+    return Refused(error_code(number), what, message)
+
+
+def raise_if_refused(number: int, what: str, message: str | None = None) -> None:
+    if refused := refusal(number, what, message):
+        raise refused

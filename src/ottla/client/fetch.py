@@ -1,0 +1,96 @@
+"""Fetches what comes next in partitions from their leaders: one round, no session."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, cast
+
+from ottla.client.connection import Connection
+from ottla.client.errors import raise_if_refused, refusal
+from ottla.client.offsets import Isolation
+from ottla.client.routing import Outcomes, Router
+from ottla.client.topology import TopicPartition, by_topic
+from ottla.protocol.messages import fetch as messages
+from ottla.protocol.primitives import ZERO_UUID, Uuid
+
+# From the next version on topics are named by their ids, which not every broker tells.
+_NAMED_BY_NAME_MAX = 12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchLimits:
+    """How long a leader may wait for records, and how much it may send."""
+
+    isolation: Isolation = Isolation.READ_COMMITTED
+    max_wait_ms: int = 500
+    max_bytes: int = 16 << 20
+    partition_max_bytes: int = 1 << 20
+
+
+class Aborted(NamedTuple):
+    """A producer's transaction that was aborted: its records from here to its marker are void."""
+
+    producer_id: int
+    first_offset: int
+
+
+class Fetched(NamedTuple):
+    """Whole batches, the last one perhaps cut, and which transactions in them were aborted."""
+
+    records: memoryview
+    aborted: tuple[Aborted, ...]
+
+
+async def fetch(
+    router: Router, positions: Mapping[TopicPartition, int], limits: FetchLimits
+) -> Outcomes[Fetched]:
+    """What each partition has at its position, or nothing if after `max_wait_ms` none has any."""
+
+    async def ask(leader: Connection, partitions: Sequence[TopicPartition]) -> Outcomes[Fetched]:
+        grouped = by_topic(partitions)
+        ids = {topic: router.topic_id(topic) for topic in grouped}
+        request = messages.FetchRequest(
+            max_wait_ms=limits.max_wait_ms,
+            min_bytes=1,
+            max_bytes=limits.max_bytes,
+            isolation_level=limits.isolation,
+            topics=tuple(
+                messages.Topic(
+                    topic=topic,
+                    topic_id=ids[topic],
+                    partitions=tuple(
+                        messages.Partition(
+                            partition=each.partition,
+                            fetch_offset=positions[each],
+                            partition_max_bytes=limits.partition_max_bytes,
+                        )
+                        for each in group
+                    ),
+                )
+                for topic, group in grouped.items()
+            ),
+        )
+        version_max = _NAMED_BY_NAME_MAX if ZERO_UUID in ids.values() else None
+        answer: messages.FetchResponse = await leader.ask(request, version_max=version_max)
+        raise_if_refused(answer.error_code, f"fetch from {leader.address}")
+        return _fetched(answer, {topic_id: topic for topic, topic_id in ids.items()})
+
+    return await router.ask_leaders(positions, ask)
+
+
+def _fetched(answer: messages.FetchResponse, names: Mapping[Uuid, str]) -> Outcomes[Fetched]:
+    outcomes: Outcomes[Fetched] = {}
+    for topic in answer.responses:
+        for each in topic.partitions:
+            partition = TopicPartition(
+                topic.topic or names.get(topic.topic_id, ""), each.partition_index
+            )
+            refused = refusal(each.error_code, f"fetch of {partition}")
+            outcomes[partition] = refused or Fetched(
+                # Decoded, records are always a view of the frame they came in.
+                cast("memoryview", each.records) if each.records else memoryview(b""),
+                tuple(
+                    Aborted(aborted.producer_id, aborted.first_offset)
+                    for aborted in each.aborted_transactions or ()
+                ),
+            )
+    return outcomes

@@ -1,0 +1,64 @@
+"""Reads partitions from given offsets on, round by round, without a group."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from ottla.client.errors import Refused
+from ottla.client.fetch import FetchLimits, fetch
+from ottla.client.offsets import At, list_offsets
+from ottla.client.routing import Router, answered
+from ottla.client.topology import TopicPartition
+from ottla.client.visible import visible
+from ottla.errors import ErrorCode
+from ottla.protocol.batch import Record
+
+
+class Gone(NamedTuple):
+    """Records that were deleted before they could be read."""
+
+    partition: TopicPartition
+    first_offset: int
+    next_offset: int
+
+
+class Round(NamedTuple):
+    """What one round brought: records in the order of their offsets, partition by partition."""
+
+    records: dict[TopicPartition, list[Record]]
+    gone: list[Gone]
+
+
+class Reader:
+    """Goes on from `positions`, which are those of the next records and may be changed."""
+
+    def __init__(
+        self, router: Router, positions: Mapping[TopicPartition, int], limits: FetchLimits
+    ) -> None:
+        self.positions = dict(positions)
+        self._router = router
+        self._limits = limits
+
+    async def read(self) -> Round:
+        """The next records, if some come within `max_wait_ms`. ClientError, CorruptBatch."""
+        found = Round({}, [])
+        outcomes = await fetch(self._router, self.positions, self._limits)
+        for partition, outcome in outcomes.items():
+            if isinstance(outcome, Refused) and outcome.code == ErrorCode.OFFSET_OUT_OF_RANGE:
+                found.gone.append(await self._skip(partition, outcome))
+                continue
+            fetched = answered(outcome)
+            seen = visible(fetched.records, fetched.aborted, self.positions[partition])
+            self.positions[partition] = seen.next_offset
+            if seen.records:
+                found.records[partition] = seen.records
+        return found
+
+    async def _skip(self, partition: TopicPartition, refused: Refused) -> Gone:
+        """On to where the partition begins now; a position behind its end stays an error."""
+        position = self.positions[partition]
+        outcomes = await list_offsets(self._router, {partition: At.BEGINNING})
+        beginning = answered(outcomes[partition]).offset
+        if beginning <= position:
+            raise refused
+        self.positions[partition] = beginning
+        return Gone(partition, position, beginning)

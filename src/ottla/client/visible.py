@@ -1,0 +1,88 @@
+"""Which of the fetched records a reader sees. Does no I/O."""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from ottla.client.fetch import Aborted
+from ottla.errors import ErrorCode, PeerError
+from ottla.protocol.batch import (
+    HEADER_BYTES,
+    BatchHeader,
+    CorruptBatch,
+    MarkerKind,
+    Record,
+    crc_is_valid,
+    read_header,
+    read_marker,
+    records,
+)
+
+
+class BatchTooLarge(PeerError):
+    """Not even the first batch is whole: it is larger than what may be fetched."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__(
+            ErrorCode.MESSAGE_TOO_LARGE, f"a batch of which {size} bytes are less than the whole"
+        )
+
+
+class Seen(NamedTuple):
+    """The records of some batches from an offset on, and the offset behind the last batch."""
+
+    records: list[Record]
+    next_offset: int
+
+
+def visible(fetched: memoryview, aborted: Sequence[Aborted], offset: int) -> Seen:
+    """What a reader at `offset` sees: no control records, none of aborted transactions.
+
+    CorruptBatch if bytes were changed on their way; BatchTooLarge.
+    """
+    void = _VoidProducers(aborted)
+    seen: list[Record] = []
+    next_offset = offset
+    for position, header in _whole_batches(fetched):
+        if header.next_offset <= offset:
+            continue
+        if not crc_is_valid(fetched, header, position):
+            raise CorruptBatch(position, "the checksum is wrong")
+        next_offset = header.next_offset
+        if void.shows(fetched, position, header):
+            seen += [each for each in records(fetched, position) if each.offset >= offset]
+    return Seen(seen, next_offset)
+
+
+def _whole_batches(fetched: memoryview) -> Iterator[tuple[int, BatchHeader]]:
+    """Every batch but a cut one at the end."""
+    position = 0
+    while len(fetched) - position >= HEADER_BYTES:
+        header = read_header(fetched, position)
+        if header.size < HEADER_BYTES:
+            raise CorruptBatch(position, f"a length of {header.length}")
+        if header.size > len(fetched) - position:
+            break
+        yield position, header
+        position += header.size
+    if position == 0 and len(fetched):
+        raise BatchTooLarge(len(fetched))
+
+
+class _VoidProducers:
+    """Whose transactional records are void, from batch to batch."""
+
+    def __init__(self, aborted: Sequence[Aborted]) -> None:
+        # The next to begin is the last.
+        self._to_come = sorted(aborted, key=lambda each: each.first_offset, reverse=True)
+        self._now: set[int] = set()
+
+    def shows(self, fetched: memoryview, position: int, header: BatchHeader) -> bool:
+        while self._to_come and self._to_come[-1].first_offset <= header.last_offset:
+            self._now.add(self._to_come.pop().producer_id)
+        if not header.is_control:
+            return not (header.is_transactional and header.producer_id in self._now)
+        if header.producer_id in self._now:
+            marker = read_marker(fetched, position)
+            if marker is not None and marker.kind is MarkerKind.ABORT:
+                self._now.discard(header.producer_id)
+        return False

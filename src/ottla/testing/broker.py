@@ -1,0 +1,143 @@
+"""A broker in a thread of its own: the test may block, the broker does not notice."""
+
+import asyncio
+import shutil
+import sys
+import tempfile
+import threading
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Self, TextIO
+
+from ottla.broker.logs import Level, NodeLogger
+from ottla.broker.node import Endpoints, Node, Seams
+from ottla.seams.clock import RealClock
+from ottla.seams.entropy import RealEntropy
+from ottla.seams.files import RealFiles
+from ottla.seams.net import RealNet
+from ottla.seams.threads import RealThreads
+from ottla.settings.sources import load
+
+START_TIMEOUT_S = 30.0
+DEFAULTS = {
+    "listeners": "PLAINTEXT://127.0.0.1:0",
+    "ottla.metrics.port": "0",
+    # A test machine's disk may be nearly full.
+    "ottla.disk.reserve.bytes": "0",
+}
+
+
+class Broker:
+    """Runs from `start` to `stop`, or for the length of a `with`. Can be started again.
+
+    `settings` are a broker's, by Kafka's names. Without `directory` the data is kept in a temporary
+    one, from one start to the next, and removed with `close`.
+    """
+
+    def __init__(
+        self, settings: Mapping[str, str] | None = None, *, directory: str | None = None
+    ) -> None:
+        self._settings = DEFAULTS | dict(settings or {})
+        self._owns_directory = directory is None
+        self.directory = directory or tempfile.mkdtemp(prefix="ottla-")
+        self._thread: threading.Thread | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._stopping: asyncio.Event | None = None
+        self._endpoints: Endpoints | None = None
+        self._started = threading.Event()
+        self._error: BaseException | None = None
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """Where clients connect."""
+        return str(self._running.kafka)
+
+    @property
+    def metrics_address(self) -> str:
+        """Where metrics and health are served."""
+        return str(self._running.metrics)
+
+    @property
+    def _running(self) -> Endpoints:
+        if self._endpoints is None:
+            raise RuntimeError("the broker is not running")
+        return self._endpoints
+
+    def start(self) -> None:
+        """Serves on return. What went wrong is raised here."""
+        if self._thread:
+            raise RuntimeError("the broker is already running")
+        self._started.clear()
+        self._error = None
+        self._thread = threading.Thread(target=self._run, name="ottla-broker", daemon=True)
+        self._thread.start()
+        if not self._started.wait(START_TIMEOUT_S):
+            raise TimeoutError(f"the broker did not start in {START_TIMEOUT_S} s")
+        if self._endpoints is None:
+            self._thread.join()
+            self._thread = None
+            self._raise_error()
+
+    def stop(self) -> None:
+        """Stops cleanly and keeps the data. What went wrong meanwhile is raised here."""
+        if self._thread and self._loop and self._stopping:
+            self._loop.call_soon_threadsafe(self._stopping.set)
+            self._thread.join()
+        self._thread = self._endpoints = None
+        self._raise_error()
+
+    def close(self) -> None:
+        """Stops, and removes the data if it was temporary."""
+        try:
+            self.stop()
+        finally:
+            if self._owns_directory:
+                shutil.rmtree(self.directory, ignore_errors=True)
+
+    def _raise_error(self) -> None:
+        if self._error:
+            raise self._error
+
+    def _run(self) -> None:
+        try:
+            asyncio.run(self._serve())
+        except BaseException as error:  # noqa: BLE001 - raised in the thread of the test
+            self._error = error
+        finally:
+            self._started.set()
+
+    async def _serve(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        stopping = self._stopping = asyncio.Event()
+        threads = RealThreads()
+        node = Node(
+            load(given=self._settings | {"log.dirs": self.directory}, environment={}, file=None),
+            Seams(RealClock(), RealEntropy(), RealFiles(), RealNet(), threads),
+            NodeLogger(_stderr(), RealClock(), 1, level=Level.WARNING),
+        )
+        try:
+            self._endpoints = await node.start()
+            self._started.set()
+            node.fault.add_done_callback(lambda _: stopping.set())
+            await stopping.wait()
+            await node.stop()
+            if node.fault.done():
+                raise node.fault.result()
+        finally:
+            threads.close()
+
+
+def _stderr() -> TextIO:
+    return sys.__stderr__ or sys.stderr

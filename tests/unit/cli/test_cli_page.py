@@ -1,0 +1,23 @@
+"""The reference page says what the commands say."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+from ottla.cli.failure import ExitCode
+
+ROOT = Path(__file__).parents[3]
+PAGE = ROOT / "docs" / "cli.md"
+
+
+def test_the_page_is_what_the_commands_would_write() -> None:
+    done = subprocess.run(
+        [sys.executable, ROOT / "tools" / "cli_page.py", "--check"], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_page_has_every_exit_code() -> None:
+    page = PAGE.read_text()
+    for code in ExitCode:
+        assert f"\n| {code.value} | " in page

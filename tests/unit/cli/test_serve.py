@@ -1,0 +1,365 @@
+"""`ottla serve`, `up` and `down`: a broker in a process of its own, from start to stop."""
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from ottla.cli import processes
+from ottla.cli.broker_process import Mode, Order
+from ottla.cli.broker_settings import BrokerFlags, load_settings
+from ottla.cli.failure import Failure
+from ottla.settings.table.node import LISTENERS, LOG_DIRS, METRICS_PORT, NODE_ID
+from ottla.settings.table.replicas import NUM_PARTITIONS
+from tests.unit.cli.running import ottla
+
+READY = re.compile(r"ready kafka=(127\.0\.0\.1:[0-9]+) metrics=(127\.0\.0\.1:[0-9]+) pid=([0-9]+)")
+FREE_PORTS = ("--port", "0", "--metrics-port", "0")
+# A machine that runs tests may have a disk that is nearly full.
+NO_RESERVE = ("--set", "ottla.disk.reserve.bytes=0")
+# A broker's start and its memory must not pay for these.
+NOT_A_BROKERS = (
+    "typer",
+    "rich",
+    "pydantic",
+    "structlog",
+    "starlette",
+    "pyarrow",
+    "pyspark",
+    "kazoo",
+)
+
+
+class Served:
+    """`ottla serve` in a process."""
+
+    def __init__(self, child: "subprocess.Popen[str]", data: Path) -> None:
+        self.child = child
+        self.data = data
+        assert child.stdout is not None
+        self.ready_line = child.stdout.readline()
+        found = READY.fullmatch(self.ready_line.strip())
+        assert found, f"{self.ready_line!r}: {child.communicate(timeout=30)}"
+        self.kafka, self.metrics, self.pid = found[1], found[2], int(found[3])
+
+    def stop(self, number: signal.Signals = signal.SIGTERM) -> tuple[int, str, str]:
+        """Exit code, and what it said after it was ready."""
+        self.child.send_signal(number)
+        stdout, stderr = self.child.communicate(timeout=60)
+        return self.child.returncode, stdout, stderr
+
+
+@contextmanager
+def serving(data: Path, *options: str, **environment: str) -> Iterator[Served]:
+    command = [sys.executable, "-m", "ottla.cli", "serve", "--data", str(data)]
+    with subprocess.Popen(
+        [*command, *FREE_PORTS, *NO_RESERVE, *options],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | environment,
+    ) as child:
+        try:
+            yield Served(child, data)
+        finally:
+            child.kill()
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """A broker for the tests that only look at it."""
+    with serving(tmp_path_factory.mktemp("served") / "data") as running:
+        yield running
+
+
+def in_a_process(*arguments: str, **environment: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [sys.executable, "-m", "ottla.cli", *arguments],
+        capture_output=True,
+        text=True,
+        env=os.environ | environment,
+        timeout=60,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_broker_says_one_line_serves_and_stops_cleanly(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    data = tmp_path / "deep" / "data"
+    with serving(data) as served:
+        assert served.pid == served.child.pid
+        with urllib.request.urlopen(f"http://{served.metrics}/health/ready") as answer:
+            assert answer.status == 200
+        assert ottla("topic", "create", "kept", "-b", served.kafka).exit_code == 0
+        exit_code, stdout, stderr = served.stop(number)
+    assert (exit_code, stdout) == (0, "")
+    assert '"event": "started"' in stderr
+    assert (data / ".kafka_cleanshutdown").exists()
+    with serving(data) as served:
+        assert ottla("topic", "list", "-o", "name", "-b", served.kafka).stdout == "kept\n"
+
+
+def test_a_brokers_process_holds_nothing_of_the_command_line(served: Served) -> None:
+    assert ottla("topic", "create", "any", "-b", served.kafka).exit_code == 0
+    maps = Path(f"/proc/{served.pid}/maps").read_text()
+    assert "pydantic_core" not in maps
+    script = (
+        "import sys\n"
+        "import ottla.cli.broker_process, ottla.cli.serve, ottla.cli.up\n"
+        "print(*sys.modules, sep='\\n')\n"
+    )
+    finished = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    imported = {name.partition(".")[0] for name in finished.stdout.split()}
+    assert "uvloop" in imported
+    assert imported.isdisjoint(NOT_A_BROKERS)
+
+
+def test_a_directory_in_use_names_who_uses_it(served: Served) -> None:
+    second = in_a_process("serve", "--data", str(served.data), *FREE_PORTS)
+    assert second.returncode == 1
+    assert f"error: {served.data} is in use by " in second.stderr
+    assert f"(process {served.pid})" in second.stderr
+    assert "Traceback" not in second.stderr
+
+
+@pytest.mark.parametrize("flag", ["--port", "--metrics-port"])
+def test_a_taken_port_names_its_holder(tmp_path: Path, flag: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        options = [*FREE_PORTS, flag, str(port)]
+        ran = in_a_process("serve", "--data", str(tmp_path / "data"), *NO_RESERVE, *options)
+    assert ran.returncode == 1
+    assert ran.stdout == ""
+    first, advice = [line for line in ran.stderr.splitlines() if not line.startswith("{")]
+    assert first.startswith(f"error: port {port} is taken by ")
+    assert first.endswith(f"(process {os.getpid()})")
+    assert flag in advice
+
+
+def test_a_directory_that_may_not_be_written_is_a_clear_error(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("no directory")
+    ran = in_a_process("serve", "--data", str(tmp_path / "file" / "data"), *FREE_PORTS)
+    assert ran.returncode == 1
+    assert ran.stderr.startswith("error: ")
+    assert "Traceback" not in ran.stderr
+
+
+def test_a_directory_of_another_node_is_a_clear_error(tmp_path: Path) -> None:
+    with serving(tmp_path / "data") as served:
+        served.stop()
+    ran = in_a_process(
+        *("serve", "--data", str(tmp_path / "data"), *FREE_PORTS, "--set", "node.id=2")
+    )
+    assert ran.returncode == 1
+    assert f"error: {tmp_path}/data cannot be used" in ran.stderr
+    assert "node 1" in ran.stderr
+
+
+def test_debug_reaches_the_brokers_process(tmp_path: Path) -> None:
+    arguments = ("serve", "--data", str(tmp_path / "d"), *FREE_PORTS, "--set", "no.such=1")
+    ran = in_a_process("--debug", *arguments)
+    assert ran.returncode == 2
+    assert "Traceback" in ran.stderr
+
+
+# Settings
+
+
+def test_flags_count_before_the_environment_and_that_before_the_file(tmp_path: Path) -> None:
+    config = tmp_path / "ottla.toml"
+    config.write_text('"num.partitions" = 5\n"node.id" = 5\n"log.dirs" = "/file"\n')
+    flags = BrokerFlags(config=str(config), sets=["num.partitions=7"], data="here")
+    settings = load_settings(flags, {"OTTLA_NUM_PARTITIONS": "6", "OTTLA_NODE_ID": "6"})
+    assert settings[NUM_PARTITIONS] == 7
+    assert settings[NODE_ID] == 6
+    assert settings[LOG_DIRS] == (str(Path("here").absolute()),)
+
+
+@pytest.mark.parametrize(
+    ("flags", "expected"),
+    [
+        (BrokerFlags(), ("127.0.0.1", 9092)),
+        (BrokerFlags(port=0), ("127.0.0.1", 0)),
+        (BrokerFlags(host="0.0.0.0"), ("0.0.0.0", 9092)),
+        (BrokerFlags(host="::1", port=5), ("::1", 5)),
+    ],
+)
+def test_host_and_port_make_the_listener(flags: BrokerFlags, expected: tuple[str, int]) -> None:
+    (listener,) = load_settings(flags, {})[LISTENERS]
+    assert (listener.host, listener.port) == expected
+    assert load_settings(BrokerFlags(metrics_port=7), {})[METRICS_PORT] == 7
+
+
+@pytest.mark.parametrize(
+    ("flags", "environment", "words"),
+    [
+        (BrokerFlags(port=1), {"OTTLA_LISTENERS": "PLAINTEXT://h:1"}, "--port and listeners"),
+        (BrokerFlags(host="h", sets=["listeners=PLAINTEXT://h:1"]), {}, "--host and listeners"),
+        (BrokerFlags(data="d", sets=["log.dirs=e"]), {}, "--data and --set log.dirs"),
+        (BrokerFlags(metrics_port=1, sets=["ottla.metrics.port=2"]), {}, "--metrics-port and"),
+        (BrokerFlags(sets=["num.partitions"]), {}, "is not NAME=VALUE"),
+        (BrokerFlags(sets=["node.id=1", "node.id=2"]), {}, "two values"),
+        (BrokerFlags(sets=["num.partition=1"]), {}, "num.partitions"),
+        (BrokerFlags(host="no host"), {}, "listeners"),
+    ],
+)
+def test_flags_that_contradict_or_mean_nothing_are_usage_errors(
+    flags: BrokerFlags, environment: dict[str, str], words: str
+) -> None:
+    with pytest.raises(Failure, match=words) as failed:
+        load_settings(flags, environment)
+    assert failed.value.exit_code == 2
+
+
+def test_a_config_file_that_is_not_there_is_not_found(tmp_path: Path) -> None:
+    ran = in_a_process("serve", "--config", str(tmp_path / "no.toml"), *FREE_PORTS)
+    assert ran.returncode == 4
+    assert "no.toml does not exist" in ran.stderr
+
+
+@pytest.mark.parametrize(
+    "order",
+    [
+        Order(mode=Mode.SERVE, flags=BrokerFlags(), program="ottla"),
+        Order(
+            mode=Mode.UP,
+            flags=BrokerFlags(
+                data="a b=c",
+                host="::1",
+                port=0,
+                metrics_port=3,
+                sets=("x=y=z", "v="),
+                config="f.toml",
+            ),
+            program="python -m ottla.cli",
+            is_debugged=True,
+        ),
+    ],
+)
+def test_an_order_survives_the_way_to_its_process(order: Order) -> None:
+    command = order.command
+    assert Order.parse(command[command.index(order.mode) :]) == order
+
+
+# up and down
+
+
+def test_up_beside_the_terminal_serves_until_down(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    up = in_a_process("up", "--detach", "--data", str(data), *FREE_PORTS, *NO_RESERVE)
+    try:
+        assert up.returncode == 0, up.stderr
+        lines = up.stdout.splitlines()
+        assert re.fullmatch(r" 1  settings read.* [0-9.]+ s", lines[0])
+        assert re.fullmatch(r" 2  broker started.* [0-9.]+ s", lines[1])
+        endpoints = dict(line.split(None, 1) for line in lines if line[:1].isupper())
+        assert endpoints["Data"] == str(data)
+        assert endpoints["Access"] == "only this machine, without a password"
+        assert "--wipe --yes" in endpoints["Wipe"]
+        pid = int((data / "ottla.pid").read_text())
+        kafka = endpoints["Kafka"]
+        assert ottla("topic", "create", "t", "-b", kafka).exit_code == 0
+        again = in_a_process("up", "--detach", "--data", str(data), *FREE_PORTS)
+        assert again.returncode == 1
+        assert f"(process {pid})" in again.stderr
+    finally:
+        down = in_a_process("down", "--data", str(data))
+    assert (down.returncode, down.stderr) == (0, f"stopped process {pid}\n")
+    assert not (data / "ottla.pid").exists()
+    assert (data / ".kafka_cleanshutdown").exists()
+    assert ottla("topic", "list", "-b", kafka).exit_code == 3
+
+
+def test_up_in_the_foreground_leaves_its_pid_while_it_runs(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    command = [sys.executable, "-m", "ottla.cli", "up", "--data", str(data)]
+    with subprocess.Popen(
+        [*command, *FREE_PORTS, *NO_RESERVE], stdout=subprocess.PIPE, text=True
+    ) as child:
+        try:
+            assert child.stdout is not None
+            shown = iter(child.stdout.readline, "")
+            lines = [next(shown).rstrip()]
+            while not lines[-1].startswith("Wipe"):
+                lines.append(next(shown).rstrip())
+            assert (data / "ottla.pid").read_text() == f"{child.pid}\n"
+            assert any(line.startswith("Stop     Ctrl-C, or ") for line in lines)
+            down = in_a_process("down", "--data", str(data))
+            assert down.stderr == f"stopped process {child.pid}\n"
+            assert list(shown) == ["stopped\n"]
+            assert child.wait(timeout=60) == 0
+        finally:
+            child.kill()
+    assert not (data / "ottla.pid").exists()
+
+
+def test_wiping_shows_what_would_go_and_acts_with_yes(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    up = in_a_process("up", "--detach", "--data", str(data), *FREE_PORTS, *NO_RESERVE)
+    assert up.returncode == 0, up.stderr
+    pid = int((data / "ottla.pid").read_text())
+    plan = ottla("down", "--wipe", "--data", data, "-o", "jsonl")
+    (row,) = plan.rows
+    assert (row["name"], row["runs"]) == (str(data), pid)
+    assert row["bytes"] > 0
+    assert "nothing was changed" in plan.stderr
+    assert processes.user_of(str(data)) is not None
+    done = ottla("down", "--wipe", "--yes", "--data", data)
+    assert done.exit_code == 0
+    assert not data.exists()
+
+
+def test_down_leaves_alone_what_up_did_not_start(served: Served) -> None:
+    ran = ottla("down", "--data", served.data)
+    assert ran.exit_code == 1
+    assert f"(process {served.pid})" in ran.stderr
+    assert "did not start it" in ran.stderr
+    assert served.child.poll() is None
+
+
+def test_down_where_nothing_runs_says_so(tmp_path: Path) -> None:
+    ran = ottla("down", "--data", tmp_path)
+    assert (ran.exit_code, ran.stderr) == (0, f"nothing runs with the data in {tmp_path}\n")
+
+
+def test_no_directory_is_wiped_that_holds_no_logs(tmp_path: Path) -> None:
+    (tmp_path / "thesis.tex").write_text("irreplaceable")
+    ran = ottla("down", "--wipe", "--yes", "--data", tmp_path)
+    assert ran.exit_code == 4
+    assert (tmp_path / "thesis.tex").exists()
+
+
+# Who holds what
+
+
+def test_the_holder_of_a_port_is_found_by_either_protocol() -> None:
+    for family, host in ((socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")):
+        with socket.create_server((host, 0), family=family) as listening:
+            port = listening.getsockname()[1]
+            holder = processes.listener_on(port)
+            assert holder is not None
+            assert holder.pid == os.getpid()
+            assert processes.is_listened_on(port)
+        assert processes.listener_on(port) is None
+
+
+def test_the_holder_of_a_file_is_found(tmp_path: Path) -> None:
+    path = tmp_path / "held"
+    assert processes.holder_of(str(path)) is None
+    with path.open("w"):
+        holder = processes.holder_of(str(path))
+        assert holder is not None
+        assert holder.pid == os.getpid()
+    assert processes.holder_of(str(path)) is None

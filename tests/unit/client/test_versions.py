@@ -1,0 +1,84 @@
+"""Which versions are spoken with a broker."""
+
+import pytest
+
+from ottla.client.errors import UnsupportedByBroker
+from ottla.client.versions import Versions, agree
+from ottla.errors import ErrorCode
+from ottla.protocol.messages import APIS
+from ottla.protocol.messages.api_versions import ApiVersionsResponse, VersionRange
+
+FETCH = APIS[1]
+
+
+def answer(code: int, *ranges: tuple[int, int, int]) -> ApiVersionsResponse:
+    return ApiVersionsResponse(
+        error_code=code,
+        api_keys=tuple(
+            VersionRange(api_key=key, min_version=low, max_version=high)
+            for key, low, high in ranges
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    ("offered", "version_max", "expected"),
+    [
+        ((0, 99), None, 18),
+        ((0, 11), None, 11),
+        ((4, 18), 12, 12),
+        ((18, 30), None, 18),
+    ],
+)
+def test_the_highest_version_that_both_speak_is_taken(
+    offered: tuple[int, int], version_max: int | None, expected: int
+) -> None:
+    assert Versions({1: offered}).highest(FETCH, version_max) == expected
+
+
+@pytest.mark.parametrize(
+    ("offered", "version_max"), [((0, 3), None), ((19, 20), None), ((13, 18), 12)]
+)
+def test_no_common_version_is_an_error_that_names_both_ranges(
+    offered: tuple[int, int], version_max: int | None
+) -> None:
+    with pytest.raises(UnsupportedByBroker, match=f"Fetch.*{offered[0]}-{offered[1]}"):
+        Versions({1: offered}).highest(FETCH, version_max)
+
+
+def test_an_api_that_is_not_offered_is_an_error() -> None:
+    with pytest.raises(UnsupportedByBroker, match="does not offer Fetch"):
+        Versions({}).highest(FETCH)
+
+
+def test_a_good_answer_gives_the_versions() -> None:
+    agreed = agree(answer(0, (1, 4, 12)), asked=4)
+    assert isinstance(agreed, Versions)
+    assert agreed.highest(FETCH) == 12
+
+
+@pytest.mark.parametrize(
+    ("ranges", "asked", "expected"),
+    [
+        ([(18, 0, 3)], 4, 3),
+        ([(18, 0, 2)], 3, 2),
+        # An old broker says no range at all.
+        ([], 4, 0),
+        # A broker that offers what it has just refused is not asked the same for ever.
+        ([(18, 0, 4)], 4, 3),
+    ],
+)
+def test_a_broker_that_does_not_know_the_version_is_asked_in_a_lower_one(
+    ranges: list[tuple[int, int, int]], asked: int, expected: int
+) -> None:
+    assert agree(answer(ErrorCode.UNSUPPORTED_VERSION, *ranges), asked) == expected
+
+
+@pytest.mark.parametrize(
+    ("code", "asked"), [(ErrorCode.UNSUPPORTED_VERSION, 0), (ErrorCode.INVALID_REQUEST, 4)]
+)
+def test_a_broker_that_refuses_the_question_itself_cannot_be_spoken_with(
+    code: int, asked: int
+) -> None:
+    with pytest.raises(UnsupportedByBroker, match=ErrorCode(code).name):
+        agree(answer(code), asked)
