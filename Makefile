@@ -2,6 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 KAFKA_VERSION := 4.3.1
+KILLS ?= 200
 KAFKA_JARS := .cache/kafka-$(KAFKA_VERSION)
 # A compiled and an uncompiled set-up are told apart by the compiler that made them.
 READY := .venv/.ready-$(subst /,_,$(CC))
@@ -17,7 +18,7 @@ $(READY): pyproject.toml constraints.txt setup.py $(wildcard src/ottla/native/*.
 	@touch $@
 
 up: setup
-	@$(BIN)/python tools/up.py
+	@$(BIN)/ottla up
 
 check: setup
 	$(BIN)/ruff format --check .
@@ -25,9 +26,12 @@ check: setup
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python tools/gaps.py --check
+	$(BIN)/python tools/settings_page.py --check
+	$(BIN)/python tools/cli_page.py --check
 	$(BIN)/pytest -n 2 tests/unit tests/property
 
 test: check $(KAFKA_JARS)/.done
+	@tools/kcat
 	$(BIN)/pytest -n 2 tests/sim tests/compat
 	@tools/interpreted tests/unit tests/property
 
@@ -38,11 +42,14 @@ bench: setup
 	$(BIN)/python -m benchmarks
 
 # What gains by running longer: more seeds of the simulations, more fuzz.
-soak: setup
+soak: setup $(KAFKA_JARS)/.done
 	OTTLA_SEEDS=20000 HYPOTHESIS_PROFILE=soak $(BIN)/pytest -n 2 tests/property tests/sim --timeout 7200
+	KILLS=$(KILLS) $(BIN)/pytest tests/compat/test_broker_kill.py --timeout 7200
 
 docs: setup
 	$(BIN)/python tools/gaps.py
+	$(BIN)/python tools/settings_page.py
+	$(BIN)/python tools/cli_page.py
 
 format: setup
 	$(BIN)/ruff format .

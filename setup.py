@@ -13,19 +13,17 @@ SOURCES = sorted(
     path for path in Path("src/ottla/native").glob("*.py") if path.name != "__init__.py"
 )
 
-setup(
-    ext_modules=cythonize(
-        [
-            Extension(
-                f"ottla.native.{path.stem}",
-                [str(path)],
-                optional=True,
-                extra_compile_args=["-O3"],
-            )
-            for path in SOURCES
-        ],
-        compiler_directives={"language_level": 3, "binding": True},
-        build_dir="build/cython",
-        quiet=True,
-    )
+extensions = cythonize(
+    [
+        Extension(f"ottla.native.{path.stem}", [str(path)], extra_compile_args=["-O3"])
+        for path in SOURCES
+    ],
+    compiler_directives={"language_level": 3, "binding": True},
+    build_dir="build/cython",
+    quiet=True,
 )
+for extension in extensions:
+    # Not kept by cythonize if it is set before.
+    extension.optional = True
+
+setup(ext_modules=extensions)

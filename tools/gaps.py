@@ -14,7 +14,7 @@ PAGE = ROOT / "docs" / "gaps.md"
 MESSAGES = ROOT / "src" / "ottla" / "protocol" / "messages"
 HANDLERS = ROOT / "src" / "ottla" / "broker" / "handlers"
 PROMISE = re.compile(
-    r"(?P<name>\w+) \((?P<key>\d+)\) v(?P<versions>[\d-]+)\. .*?Gaps: (?P<gaps>.+)"
+    r"(?P<name>\w+) \((?P<key>\d+)\) v(?P<versions>[\d-]+)\. .*?Gaps: (?P<gaps>.+?)\.?"
 )
 
 HEAD = """\
