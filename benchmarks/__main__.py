@@ -20,12 +20,14 @@ that its speed will stand on.
 
 
 def main() -> None:
+    # Before the run: what else the machine was busy with belongs to the figures.
+    description = machine.describe()
     found = []
     for part in (codec, storage):
         for row in part.rows():
             found.append(row)
             print(" | ".join(row.cells()[:5]), flush=True)
-    PAGE.write_text(TEXT.format(machine=machine.describe(), table=rows.markdown(found)))
+    PAGE.write_text(TEXT.format(machine=description, table=rows.markdown(found)))
     print(f"\nwritten to {PAGE.relative_to(Path.cwd())}", file=sys.stderr)
 
 

@@ -13,5 +13,6 @@ def describe() -> str:
     native = "interpreted" if scan.__file__.endswith(".py") else "compiled"
     return (
         f"{len(models)} x {models[0] if models else platform.machine()}, {memory:.0f} GiB, "
-        f"Linux {platform.release()}, Python {platform.python_version()}, native package {native}"
+        f"Linux {platform.release()}, Python {platform.python_version()}, native package {native}; "
+        f"load average before the run {os.getloadavg()[0]:.2f}"
     )
