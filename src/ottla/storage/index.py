@@ -137,11 +137,6 @@ class OffsetIndex(EntryFile):
         found = bisect_right(range(len(self)), relative, key=lambda index: self[index][0])
         return self[found - 1][1] if found else 0
 
-    def count_before(self, offset: int) -> int:
-        """How many entries are of batches that end before `offset`."""
-        relative = offset - self._base_offset
-        return bisect_left(range(len(self)), relative, key=lambda index: self[index][0])
-
     def truncate_to(self, offset: int) -> None:
         """Drops every entry at or beyond `offset`."""
         relative = offset - self._base_offset

@@ -1,16 +1,24 @@
 """Kafka's `.snapshot` file: what a log knew of its producers at one offset.
 
-It holds the last batch of each producer only. Those before it, which a client may repeat as well,
-are found in the log (`snapshots`).
+In Kafka's it has one row for each producer, with its last batch alone: after a restart Kafka does
+not know the others that a client may repeat. Here each of those has a row of its own, before that
+of the last one; Kafka takes the last row of a producer for all there is, and so finds what it
+would have written itself.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from struct import Struct
 
 from crc32c import crc32c
 
 from ottla.errors import CorruptLog
-from ottla.storage.producer_entry import NO_OFFSET, NO_SEQUENCE, BatchSpan, ProducerEntry
+from ottla.storage.producer_entry import (
+    BATCHES_KEPT,
+    NO_OFFSET,
+    NO_SEQUENCE,
+    BatchSpan,
+    ProducerEntry,
+)
 
 SUFFIX = ".snapshot"
 VERSION = 1
@@ -26,13 +34,26 @@ _NO_BATCH = BatchSpan(NO_SEQUENCE, NO_OFFSET, 0, 0)
 
 def encode(entries: Iterable[ProducerEntry]) -> bytes:
     """The whole file, ordered by producer id: the same producers always give the same bytes."""
-    packed = [_pack(entry) for entry in sorted(entries)]
+    packed = [_pack(row) for entry in sorted(entries) for row in _rows_of(entry)]
     body = b"".join((_COUNT.pack(len(packed)), *packed))
     return _HEAD.pack(VERSION, crc32c(body)) + body
 
 
 def decode(content: bytes, path: str) -> list[ProducerEntry]:
     """The producers of a file. CorruptLog, naming the byte, if it is not what was written."""
+    entries: dict[int, ProducerEntry] = {}
+    for row in rows(content, path):
+        before = entries.get(row.producer_id)
+        if before is not None and before.epoch == row.epoch:
+            batches = (*before.batches, *row.batches)[-BATCHES_KEPT:]
+            entries[row.producer_id] = row._replace(batches=batches)
+        else:
+            entries[row.producer_id] = row
+    return list(entries.values())
+
+
+def rows(content: bytes, path: str) -> list[ProducerEntry]:
+    """The rows of a file, each with one batch at most. CorruptLog as with `decode`."""
     if len(content) < _HEAD.size + _COUNT.size:
         raise CorruptLog(path, len(content), "the file ends in its head")
     version, checksum = _HEAD.unpack_from(content)
@@ -46,6 +67,17 @@ def decode(content: bytes, path: str) -> list[ProducerEntry]:
     if len(entries) != count * _ENTRY.size:
         raise CorruptLog(path, _HEAD.size, f"{count} producers announced in {len(entries)} bytes")
     return [_unpack(*fields) for fields in _ENTRY.iter_unpack(entries)]
+
+
+def _rows_of(entry: ProducerEntry) -> Iterator[ProducerEntry]:
+    """A row for each batch. Only the last tells of the transaction, which there is one of."""
+    for span in entry.batches[:-1]:
+        yield entry._replace(
+            batches=(span,),
+            last_timestamp_ms=span.timestamp_ms,
+            transaction_first_offset=NO_OFFSET,
+        )
+    yield entry
 
 
 def _pack(entry: ProducerEntry) -> bytes:

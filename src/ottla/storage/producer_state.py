@@ -5,7 +5,7 @@ that a live append, recovery and a follower arrive at the same state from the sa
 """
 
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple, Self
 
 from ottla.errors import ErrorCode, PeerError
@@ -186,23 +186,6 @@ class ProducerStates:
             if not entry.has_open_transaction:
                 return
             self._producers[producer_id] = entry
-
-    def recall(self, headers: Iterable[BatchHeader]) -> None:
-        """Completes the latest batches of each producer by those that stand before its last one.
-
-        A snapshot holds only the last; a client may repeat as many as it had under way.
-        """
-        recalled: dict[int, ProducerEntry] = {}
-        for header in headers:
-            producer_id = header.producer_id
-            entry = self._producers.get(producer_id)
-            if entry and not header.is_control and header.producer_epoch == entry.epoch:
-                before = recalled.get(producer_id) or ProducerEntry(producer_id, entry.epoch)
-                recalled[producer_id] = before.after_batch(header)
-        for producer_id, found in recalled.items():
-            entry = self._producers[producer_id]
-            if entry.batches and entry.batches[-1].last_offset == found.batches[-1].last_offset:
-                self._producers[producer_id] = entry._replace(batches=found.batches)
 
     def truncate_start(self, log_start_offset: int) -> None:
         """Nothing before `log_start_offset` is in the log any more.

@@ -5,17 +5,14 @@ itself holds all) and never trusted unless its checksum holds, so it is written 
 """
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from ottla.errors import CorruptLog
-from ottla.protocol.batch import BatchHeader
 from ottla.seams.files import Files, read_file, write_all
 from ottla.storage.producer_state import ProducerStates
 from ottla.storage.segment import Segment
 
 SUFFIX = ".snapshot"
-# How far back the log is read to complete a snapshot: so many entries of its offset indexes.
-RECALLED_ENTRIES_MAX = 64
 
 
 def snapshot_offsets(files: Files, directory: str) -> list[int]:
@@ -66,7 +63,6 @@ def rebuild_producers(
                 producers = ProducerStates.decode_snapshot(
                     read_file(files, path), offset, path=path, producers_max=producers_max
                 )
-                _recall(producers, segments)
                 break
             except CorruptLog:
                 files.remove(path)
@@ -76,32 +72,6 @@ def rebuild_producers(
             _replay(producers, segment, end_offset)
     producers.truncate_start(start_offset)
     return producers
-
-
-def _recall(producers: ProducerStates, segments: Sequence[Segment]) -> None:
-    """Shows the producers' state once more the batches that stand right before its snapshot."""
-    if len(producers):
-        # Damage is for whoever serves the log to find; a snapshot alone is good enough.
-        with contextlib.suppress(CorruptLog):
-            producers.recall(_headers_before(segments, producers.map_end_offset))
-
-
-def _headers_before(segments: Sequence[Segment], offset: int) -> Iterator[BatchHeader]:
-    """The headers of the batches before `offset`, as far back as it is looked."""
-    stretches: list[tuple[Segment, int]] = []
-    entries_left = RECALLED_ENTRIES_MAX
-    for segment in reversed([each for each in segments if each.base_offset < offset]):
-        count = segment.offsets.count_before(offset)
-        skipped = max(0, count - entries_left)
-        stretches.append((segment, segment.offsets[skipped][1] if skipped else 0))
-        entries_left -= count + 1
-        if entries_left <= 0:
-            break
-    for segment, position in reversed(stretches):
-        for placed in segment.walk(position):
-            if placed.header.base_offset >= offset:
-                return
-            yield placed.header
 
 
 def _replay(producers: ProducerStates, segment: Segment, end_offset: int) -> None:

@@ -39,6 +39,7 @@ class Consumer:
         self._positions = [0] * MAIN_PARTITIONS
         # Up to which offset each session partition was asked for; None: not at all yet.
         self._asked: list[int | None] = [None] * MAIN_PARTITIONS
+        self._life = 0
         self._power_losses = 0
         self._wait_ms = self._entropy.pick((0, 50, 500, 3_000))
         self._bytes_max = self._entropy.pick((1, 500, 5_000, 1 << 20))
@@ -75,9 +76,11 @@ class Consumer:
     async def _poll_until_done(self, line: Line) -> None:
         was_calm = self._world.is_calm
         self._new_session()
+        self._life = line.life
         if self._power_losses != line.power_losses:
+            # Where it was, other batches may be now, with other bounds.
             self._power_losses = line.power_losses
-            self._go_back_to_what_is_certain()
+            self._start_over()
         while not (self._is_caught_up if was_calm else self._world.is_calm):
             reply = line.send(self._request(), self._version)
             if self._entropy.chance(0.2):
@@ -91,12 +94,6 @@ class Consumer:
             await asyncio.sleep(self._entropy.between(0, 20 if was_calm else 200) / 1e3)
             if not was_calm and self._entropy.chance(0.02):
                 self._start_over()
-
-    def _go_back_to_what_is_certain(self) -> None:
-        """Beyond it other batches may be now, with other bounds."""
-        for index, position in enumerate(self._positions):
-            history = self._world.main_partition(index)
-            self._positions[index] = min(position, history.acknowledged_end)
 
     def _start_over(self) -> None:
         self._positions = [0] * MAIN_PARTITIONS
@@ -150,7 +147,7 @@ class Consumer:
             self._accept_out_of_range(index)
             return True
         if result.error_code:
-            self._world.accept_error(index, result.error_code)
+            self._world.accept_error(index, result.error_code, self._life)
             # An error is told until the partition is read again.
             self._asked[index] = None
             return False

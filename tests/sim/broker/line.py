@@ -25,10 +25,11 @@ class Expected(NamedTuple):
 
 
 class Line(asyncio.Protocol):
-    """Requests may be pipelined. `power_losses` is the machine's count when it was opened."""
+    """Requests may be pipelined. `life` and `power_losses` are the machine's at its opening."""
 
-    def __init__(self, power_losses: int) -> None:
-        self.power_losses = power_losses
+    def __init__(self, machine: Machine) -> None:
+        self.life = machine.lives
+        self.power_losses = machine.power_losses
         self._reader = FrameReader(FRAME_BYTES_MAX)
         self._expected: deque[Expected] = deque()
         self._sent = 0
@@ -40,7 +41,7 @@ class Line(asyncio.Protocol):
         """A new connection from a client's host. OSError or TimeoutError if nobody answers."""
         net = machine.network.host(host)
         async with asyncio.timeout(REPLY_TIMEOUT_S):
-            line = await net.connect(lambda: cls(machine.power_losses), HOST, PORT)
+            line = await net.connect(lambda: cls(machine), HOST, PORT)
         return cast("Line", line)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:

@@ -65,7 +65,7 @@ class Process:
 
 
 class Machine:
-    """`power_losses` counts: who was connected before one may have heard of what is gone since."""
+    """`lives` and `power_losses` count: an answer may come late, from before the last one."""
 
     def __init__(self, seed: int, witness: Witness, **settings: str) -> None:
         entropy = SimEntropy(seed)
@@ -78,9 +78,9 @@ class Machine:
         self.net = self.network.host(HOST)
         self.death = DeathSwitch(self.disk.faults, self._die_by_switch)
         self.power_losses = 0
+        self.lives = 0
         self.on_power_loss: Callable[[], None] = lambda: None
         self._entropy = entropy.fork("broker")
-        self._lives = 0
         self._witness = witness
         self._process: Process | None = None
         self._dies_by_power_loss = False
@@ -173,8 +173,8 @@ class Machine:
         self.kill(loses_power=self._dies_by_power_loss)
 
     def _new_process(self) -> Process:
-        self._lives += 1
-        entropy = self._entropy.fork(f"life-{self._lives}")
+        self.lives += 1
+        entropy = self._entropy.fork(f"life-{self.lives}")
         files = self.disk.process()
         threads = SimThreads(entropy.fork("threads"))
         seams = Seams(self.clock, entropy, files, self.net, threads)

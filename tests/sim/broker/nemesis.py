@@ -22,7 +22,6 @@ class Nemesis:
         self._machine = world.machine
         self._entropy = world.entropy.fork("nemesis")
         self._hosts = hosts
-        self._loses_power = loses_power
         self._lot = _steps(loses_power=loses_power)
 
     async def run(self, steps: int) -> None:
@@ -43,8 +42,6 @@ class Nemesis:
         self._machine.free_disk()
         self._machine.network.heal()
         self._machine.network.conditions = Conditions()
-        if self._world.disk_has_failed:
-            await self._restart(loses_power=self._loses_power)
         self._world.is_calm = True
 
     # The process and the machine
@@ -63,7 +60,7 @@ class Nemesis:
 
     async def crash_and_soon_power_loss(self) -> None:
         """What the first left in the page cache is perhaps asked for before it is flushed."""
-        await self._restart(loses_power=False)
+        await self._restart_in_the_middle(loses_power=False)
         await asyncio.sleep(self._entropy.between(10, 500) / 1e3)
         await self._restart(loses_power=True)
 
@@ -92,7 +89,6 @@ class Nemesis:
             self._machine.death.arm(self._entropy.below(80))
         await self._machine.start()
         self._machine.death.disarm()
-        self._world.disk_has_failed = False
         self._change_weather()
 
     # The network
@@ -130,7 +126,7 @@ class Nemesis:
         )
 
     async def _fail_and_restart(self, fail: Callable[[], None], *, loses_power: bool) -> None:
-        self._world.disk_has_failed = True
+        self._world.failed_life = self._machine.lives
         fail()
         await asyncio.sleep(self._entropy.between(100, 2_000) / 1e3)
         self._machine.check_fault()

@@ -9,7 +9,7 @@ import pytest
 from tests.sim.broker.runs import run_seed
 
 
-@pytest.mark.seeds(60)
+@pytest.mark.seeds(50)
 def test_what_was_acknowledged_is_there_once_and_in_order_whatever_happens(seeds: range) -> None:
     assert all(run_seed(seed) for seed in seeds)
 

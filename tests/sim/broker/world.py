@@ -24,13 +24,13 @@ class World:
     main_id: Uuid = ZERO_UUID
     is_calm: bool = False
     producers_left: int = 0
-    # Whether the disk failed in this life of the broker: then a partition may be offline.
-    disk_has_failed: bool = False
+    # The last life of the broker in which the disk failed: then a partition may be offline.
+    failed_life: int = 0
 
     def main_partition(self, index: int) -> PartitionHistory:
         return self.history.partition(self.main_id, index)
 
-    def accept_error(self, index: int, code: int) -> None:
-        """A partition cannot be read: only where its disk failed."""
+    def accept_error(self, index: int, code: int, life: int) -> None:
+        """A partition could not be read in a life of the broker: only if its disk failed."""
         assert code == ErrorCode.KAFKA_STORAGE_ERROR, f"partition {index}: error {code}"
-        assert self.disk_has_failed, f"partition {index} is offline, and its disk is sound"
+        assert life <= self.failed_life, f"partition {index} is offline, and its disk is sound"

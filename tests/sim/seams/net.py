@@ -100,8 +100,12 @@ class SimListener:
         self.port = port
         self.loopback_only = loopback_only
 
+    @property
+    def is_open(self) -> bool:
+        return self._host.listeners.get(self.port) is self
+
     async def close(self) -> None:
-        if self._host.listeners.get(self.port) is self:
+        if self.is_open:
             del self._host.listeners[self.port]
 
 
@@ -269,6 +273,10 @@ def _ends(connection: Connection) -> tuple[SimTransport, SimTransport]:
 
 def _accept(listener: SimListener, transport: SimTransport) -> None:
     if transport.gone:
+        return
+    if not listener.is_open:
+        # Whoever listened has closed, or died, while the handshake was under way.
+        transport.die()
         return
     try:
         protocol = listener.factory()

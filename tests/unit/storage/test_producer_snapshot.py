@@ -4,6 +4,7 @@ import pytest
 from crc32c import crc32c
 
 from ottla.errors import CorruptLog, ErrorCode
+from ottla.storage import producer_snapshot
 from ottla.storage.producer_state import AbortedTransaction, Duplicate, ProducerStates
 from tests.unit.storage.disk_vectors import CASES, batches_of, expected, files_of
 from tests.unit.storage.headers import data_batch, marker_batch
@@ -17,13 +18,35 @@ from tests.unit.storage.producers import (
 # Snapshots
 
 
-def test_after_a_snapshot_the_last_batch_is_still_known_as_a_duplicate() -> None:
-    states = states_after(data_batch(0, count=2), data_batch(2, sequence=2, count=3))
-    loaded = ProducerStates.decode_snapshot(states.encode_snapshot(), 5)
-    assert loaded.map_end_offset == 5
-    assert loaded.check(data_batch(sequence=2, count=3), from_client=True) == Duplicate(2, 4, 1_000)
+def test_after_a_snapshot_all_that_a_client_may_repeat_is_known_as_duplicate() -> None:
+    states = states_after(*(data_batch(2 * at, sequence=2 * at, count=2) for at in range(6)))
+    loaded = ProducerStates.decode_snapshot(states.encode_snapshot(), 12)
+    assert loaded == states
+    assert loaded.map_end_offset == 12
+    for offset in range(2, 12, 2):
+        repeated = data_batch(sequence=offset, count=2)
+        assert loaded.check(repeated, from_client=True) == Duplicate(offset, offset + 1, 1_000)
     first = data_batch(sequence=0, count=2)
     assert refusal(loaded, first) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+def test_the_last_row_of_each_producer_is_the_one_that_kafka_would_have_written() -> None:
+    states = states_after(
+        *(data_batch(at, sequence=at, producer_id=7) for at in range(3)),
+        data_batch(3, producer_id=8, transactional=True),
+        data_batch(4, sequence=1, producer_id=8, transactional=True),
+    )
+    rows = producer_snapshot.rows(states.encode_snapshot(), "")
+    assert [row.producer_id for row in rows] == [7, 7, 7, 8, 8]
+    # Kafka would take any but the last for a transaction of its own.
+    assert [row.transaction_first_offset for row in rows] == [-1, -1, -1, -1, 3]
+    last_rows = {row.producer_id: row for row in rows}
+    assert producer_snapshot.encode(last_rows.values()) == as_kafka_writes(states)
+
+
+def as_kafka_writes(states: ProducerStates) -> bytes:
+    """A snapshot of each producer's last batch alone."""
+    return producer_snapshot.encode(entry._replace(batches=entry.batches[-1:]) for entry in states)
 
 
 def test_a_snapshot_keeps_open_transactions() -> None:
@@ -175,7 +198,7 @@ def test_idempotent_batches_give_kafkas_snapshots_if_idle_producers_expire_at_a_
         states.replay(header, marker)
         assert states.check(header, from_client=True) is not None
         if states.map_end_offset in snapshots:
-            assert states.encode_snapshot() == snapshots.pop(states.map_end_offset)
+            assert as_kafka_writes(states) == snapshots.pop(states.map_end_offset)
             # The records are of 2023: all are idle when Kafka starts again.
             assert states.expire(1_794_780_900_000, DAY_MS) == 2
     assert snapshots == {}

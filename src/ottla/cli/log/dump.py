@@ -174,8 +174,8 @@ def _aborted(files: Files, path: str, _: int, selection: Selection) -> Iterator[
 
 
 def _producers(files: Files, path: str, _: int, __: Selection) -> Iterator[Row]:
-    for entry in producer_snapshot.decode(read_file(files, path), path):
-        yield producer_row(path, entry)
+    for row in producer_snapshot.rows(read_file(files, path), path):
+        yield producer_row(path, row)
 
 
 def _epochs(files: Files, path: str, _: int, __: Selection) -> Iterator[Row]:
