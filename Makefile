@@ -9,7 +9,7 @@ READY := .venv/.ready-$(subst /,_,$(CC))
 export KAFKA_JARS
 export PYTHONHASHSEED := 0
 
-.PHONY: setup up test check unit slow interpreted bench soak docs clean format
+.PHONY: setup up test check unit slow interpreted bench bench-full soak docs clean format
 
 setup: $(READY)
 
@@ -38,8 +38,12 @@ test: check $(KAFKA_JARS)/.done
 $(KAFKA_JARS)/.done: tools/kafka-jars
 	@tools/kafka-jars $(KAFKA_VERSION) $(KAFKA_JARS)
 
+# Beside Apache Kafka: a short set of rows in under 15 minutes, or every row, whole.
 bench: setup
 	$(BIN)/python -m benchmarks
+
+bench-full: setup
+	$(BIN)/python -m benchmarks --full
 
 # What gains by running longer: more seeds of the simulations, more fuzz.
 soak: setup $(KAFKA_JARS)/.done

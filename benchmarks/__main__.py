@@ -1,34 +1,140 @@
-"""`make bench`: runs every row and writes docs/benchmarks.md."""
+"""`make bench`: our broker beside Apache Kafka, row by row, and the parts; writes the page."""
 
+import argparse
+import re
+import shutil
+import signal
 import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
-from benchmarks import codec, machine, rows, storage
+from rich.console import Console
 
-PAGE = Path(__file__).parent.parent / "docs" / "benchmarks.md"
-TEXT = """\
-# How fast it is
+from benchmarks import machine, page
+from benchmarks.cache import CACHE, ROOT, ToolMissing
+from benchmarks.parts import measure_parts
+from benchmarks.peers.kafka import VERSION, Kafka
+from benchmarks.peers.ours import Ours
+from benchmarks.peers.peer import BrokerFailed
+from benchmarks.results import Result
+from benchmarks.row import LoadFailed, Row
+from benchmarks.rows import ROWS
+from benchmarks.running import Contest, run_rows, warm_up
+from benchmarks.table import table
 
-Written by `make bench`; nothing here was measured in any other way. Figures are of one machine and
-one run: compare them with the estimate beside them and with each other, not with other machines.
-There is no broker yet, so there is nothing to hold beside Apache Kafka: these rows are of the parts
-that its speed will stand on.
+PAGE = ROOT / "docs" / "benchmarks.md"
+TABLE_WIDTH_MIN = 200
+notes = Console(stderr=True, highlight=False)
 
-{machine}
 
-{table}"""
+def say(text: str) -> None:
+    notes.print(text, markup=False, soft_wrap=True)
+
+
+def arguments(given: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("--full", action="store_true", help="every row, whole (make bench-full)")
+    parser.add_argument(
+        "--rows", metavar="REGEX", help="only rows whose group: name has this in it"
+    )
+    parser.add_argument("--runs", type=int, default=3, help="how often each row is run on each")
+    parser.add_argument("--scale", type=float, default=1.0, help="of counts and seconds")
+    parser.add_argument("--warm-up", type=float, default=20.0, metavar="SECONDS")
+    parser.add_argument("--no-parts", action="store_true", help="without the codec and the log")
+    parser.add_argument("--list", action="store_true", help="name the rows and run none")
+    parser.add_argument(
+        "--page",
+        type=Path,
+        help="where to write; without it docs/benchmarks.md, and only if nothing was left out",
+    )
+    return parser.parse_args(given)
+
+
+def chosen(options: argparse.Namespace) -> list[Row]:
+    wanted = re.compile(options.rows or "")
+    return [
+        row
+        for row in ROWS
+        if (options.full or row.short_share) and wanted.search(f"{row.group}: {row.name}")
+    ]
+
+
+def extent_of(options: argparse.Namespace) -> str:
+    """How much of the loads was run, for the page."""
+    if options.full:
+        return f"All rows were run, at {options.scale:g} of their load."
+    return (
+        f"This is the short set: some rows, at {options.scale:g} of their short load; "
+        "`make bench-full` runs all, whole."
+    )
+
+
+def page_of(options: argparse.Namespace) -> Path | None:
+    """A run of some rows, or of a smaller scale, does not replace the figures of a whole one."""
+    is_whole = not options.rows and not options.no_parts
+    is_whole = is_whole and options.scale >= 1 and options.runs >= 3
+    return options.page or (PAGE if is_whole else None)
+
+
+@contextmanager
+def workplace() -> Iterator[Path]:
+    """A directory for both brokers, on one filesystem that is a disk's; gone afterwards."""
+    CACHE.mkdir(parents=True, exist_ok=True)
+    directory = Path(tempfile.mkdtemp(prefix="run-", dir=CACHE))
+    try:
+        yield directory
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def compare(rows: Sequence[Row], options: argparse.Namespace) -> list[Result]:
+    if not rows:
+        return []
+    with workplace() as directory:
+        say("starting Apache Kafka and ours")
+        with Kafka(directory / "kafka") as kafka, Ours(directory / "ours") as ours:
+            for peer in (kafka, ours):
+                say(f"warming up {peer.name} for {options.warm_up:.0f} s")
+                for missing in sorted(warm_up(peer, options.warm_up)):
+                    say(f"  some rows will be skipped: {missing}")
+            contest = Contest(kafka, ours, options.runs, options.scale, not options.full)
+            return run_rows(rows, contest, say)
 
 
 def main() -> None:
-    # Before the run: what else the machine was busy with belongs to the figures.
-    description = machine.describe()
-    found = []
-    for part in (codec, storage):
-        for row in part.rows():
-            found.append(row)
-            print(" | ".join(row.cells()[:5]), flush=True)
-    PAGE.write_text(TEXT.format(machine=description, table=rows.markdown(found)))
-    print(f"\nwritten to {PAGE.relative_to(Path.cwd())}", file=sys.stderr)
+    options = arguments(sys.argv[1:])
+    rows = chosen(options)
+    if options.list:
+        for row in rows:
+            say(f"{row.group}: {row.name}")
+        return
+    # Brokers end with this process, however it ends.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    before = machine.look()
+    say(before.describe())
+    try:
+        results = compare(rows, options)
+    except (ToolMissing, BrokerFailed, LoadFailed) as error:
+        sys.exit(f"bench: {error}")
+    parts = [] if options.no_parts else measure_parts(say, is_short=not options.full)
+    output = Console()
+    output.width = max(output.width, TABLE_WIDTH_MIN)
+    output.print(table(results, options.runs))
+    if target := page_of(options):
+        text = page.render(
+            results,
+            parts,
+            before,
+            command="make bench-full" if options.full else "make bench",
+            kafka_version=VERSION,
+            runs=options.runs,
+            extent=extent_of(options),
+            directory=target.stem,
+        )
+        page.write(target, text, page.plots(results))
+        say(f"written to {target}")
 
 
 if __name__ == "__main__":

@@ -2,17 +2,51 @@
 
 import os
 import platform
+import shutil
+import subprocess
+from dataclasses import dataclass
 
 from ottla.native import scan
 
 
-def describe() -> str:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Machine:
+    processor: str
+    cores: int
+    memory_gib: float
+    kernel: str
+    python: str
+    java: str
+    is_native_compiled: bool
+    load_before: float
+
+    def describe(self) -> str:
+        native = "compiled" if self.is_native_compiled else "interpreted"
+        return (
+            f"{self.cores} x {self.processor}, {self.memory_gib:.0f} GiB, Linux {self.kernel}, "
+            f"Python {self.python}, {self.java}, native package {native}; "
+            f"load average before the run {self.load_before:.2f}"
+        )
+
+
+def look() -> Machine:
+    """Called before a run: what else the machine was busy with belongs to the figures."""
     with open("/proc/cpuinfo") as file:
         models = [line.partition(":")[2].strip() for line in file if line.startswith("model name")]
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
-    native = "interpreted" if scan.__file__.endswith(".py") else "compiled"
-    return (
-        f"{len(models)} x {models[0] if models else platform.machine()}, {memory:.0f} GiB, "
-        f"Linux {platform.release()}, Python {platform.python_version()}, native package {native}; "
-        f"load average before the run {os.getloadavg()[0]:.2f}"
+    return Machine(
+        processor=models[0] if models else platform.machine(),
+        cores=os.cpu_count() or 1,
+        memory_gib=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30,
+        kernel=platform.release(),
+        python=platform.python_version(),
+        java=_java(),
+        is_native_compiled=not scan.__file__.endswith(".py"),
+        load_before=os.getloadavg()[0],
     )
+
+
+def _java() -> str:
+    if shutil.which("java") is None:
+        return "no Java"
+    said = subprocess.run(["java", "-version"], capture_output=True, text=True).stderr
+    return said.splitlines()[0].replace('"', "") if said else "Java of an unknown version"

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from benchmarks.rows import Row, rates
+from benchmarks.parts.part import Part, rates
 from ottla.protocol.codec import decode, encode
 from ottla.protocol.messages import fetch, metadata, produce
 from ottla.protocol.primitives import Uuid
@@ -104,21 +104,21 @@ def repeat(work: Callable[[], object], times: int) -> Callable[[], float]:
 
 def pair(
     name: str, message: object, version: int, times: int, us: tuple[float, float]
-) -> list[Row]:
+) -> list[Part]:
     declared = type(message)
     frame = b"".join(bytes(part) for part in encode(message, version))
     because = "50 ns a field, 0.2 us a string or a nested struct"
     decoded = rates(repeat(lambda: decode(declared, version, frame), times))
     encoded = rates(repeat(lambda: encode(message, version), times))
     return [
-        Row(
+        Part(
             name=f"decode {name}",
             unit="messages/s",
             figures=decoded,
             estimate=1e6 / us[0],
             because=because,
         ),
-        Row(
+        Part(
             name=f"encode {name}",
             unit="messages/s",
             figures=encoded,
@@ -128,7 +128,7 @@ def pair(
     ]
 
 
-def rows() -> Sequence[Row]:
+def measure() -> Sequence[Part]:
     return [
         *pair("Produce request, 1 partition, 16 KB", produce_request(), 13, MESSAGES, (4, 4)),
         *pair("Fetch request, 1 partition", fetch_request(1), 18, MESSAGES, (4, 4)),

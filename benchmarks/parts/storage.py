@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from benchmarks.rows import Row, rates
+from benchmarks.parts.part import Part, rates
 from ottla.protocol.batch import Record, build, read_header
 from ottla.seams.files import Buffer, RealFile, RealFiles
 from ottla.storage.config import LogConfig
@@ -17,7 +17,6 @@ from ottla.storage.recovery import open_log
 
 MB = 1_000_000
 SMALL_LOG_BYTES = 100 * MB
-LARGE_LOG_BYTES = 10_000 * MB
 
 
 class CountingFile(RealFile):
@@ -66,12 +65,12 @@ def fill(log: Log, batch: Buffer, size_bytes: int) -> int:
     return count
 
 
-def append_row(name: str, batch: bytes, size_bytes: int, estimate_us: float, because: str) -> Row:
+def append_row(name: str, batch: bytes, size_bytes: int, estimate_us: float, because: str) -> Part:
     with empty_log() as log:
         fill(log, batch, size_bytes)  # the page cache is warm after the first round
         log.truncate(0)
         figures = rates(lambda: fill(log, batch, size_bytes // 2))
-    return Row(
+    return Part(
         name=name,
         unit="us an append",
         figures=tuple(1e6 / figure for figure in figures),
@@ -80,7 +79,7 @@ def append_row(name: str, batch: bytes, size_bytes: int, estimate_us: float, bec
     )
 
 
-def appending() -> Iterator[Row]:
+def appending() -> Iterator[Part]:
     yield append_row(
         "append, batches of 16 KB",
         batch_of(150, 100),
@@ -97,7 +96,7 @@ def appending() -> Iterator[Row]:
     )
 
 
-def reading() -> Iterator[Row]:
+def reading() -> Iterator[Part]:
     with empty_log() as log:
         fill(log, batch_of(150, 100), SMALL_LOG_BYTES * 5)
 
@@ -116,7 +115,7 @@ def reading() -> Iterator[Row]:
                     offset = header.next_offset
             return total / MB
 
-        yield Row(
+        yield Part(
             name="read from start to end, 1 MiB at a time",
             unit="MB/s",
             figures=rates(scan),
@@ -125,7 +124,7 @@ def reading() -> Iterator[Row]:
         )
 
 
-def look_ups(log_bytes: int, name: str, estimate_us: float) -> Iterator[Row]:
+def look_ups(log_bytes: int, name: str, estimate_us: float) -> Iterator[Part]:
     """Random offsets: time and bytes read a look-up."""
     with empty_log() as writer:
         fill(writer, batch_of(150, 100), log_bytes)
@@ -144,14 +143,14 @@ def look_ups(log_bytes: int, name: str, estimate_us: float) -> Iterator[Row]:
         CountingFile.read_bytes = 0
         figures = tuple(1e6 / figure for figure in rates(look_up))
         read_bytes = CountingFile.read_bytes / (3 * count)
-    yield Row(
+    yield Part(
         name=f"look up a random offset, {name}",
         unit="us",
         figures=figures,
         estimate=estimate_us,
         because="a binary search of 16 entries at 1.5 us, a window of 8 KiB, two headers",
     )
-    yield Row(
+    yield Part(
         name=f"bytes read for it, {name}",
         unit="B",
         figures=(read_bytes,),
@@ -160,7 +159,7 @@ def look_ups(log_bytes: int, name: str, estimate_us: float) -> Iterator[Row]:
     )
 
 
-def recovering(name: str, batch: bytes, estimate: float, because: str) -> Row:
+def recovering(name: str, batch: bytes, estimate: float, because: str) -> Part:
     with empty_log() as writer:
         fill(writer, batch, 5 * SMALL_LOG_BYTES)
 
@@ -168,7 +167,7 @@ def recovering(name: str, batch: bytes, estimate: float, because: str) -> Row:
             return reopen(writer.directory).size_bytes / MB
 
         figures = rates(recover)
-    return Row(
+    return Part(
         name=f"recovery, everything beyond the recovery point, {name}",
         unit="MB/s",
         figures=figures,
@@ -177,12 +176,12 @@ def recovering(name: str, batch: bytes, estimate: float, because: str) -> Row:
     )
 
 
-def rows() -> Sequence[Row]:
+def measure(large_log_bytes: int) -> Sequence[Part]:
     return [
         *appending(),
         *reading(),
         *look_ups(SMALL_LOG_BYTES, "in 100 MB", 45),
-        *look_ups(LARGE_LOG_BYTES, "in 10 GB", 45),
+        *look_ups(large_log_bytes, f"in {large_log_bytes // 1000 // MB} GB", 45),
         recovering(
             "batches of 16 KB",
             batch_of(150, 100),

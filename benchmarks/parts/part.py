@@ -1,13 +1,15 @@
-"""What a benchmark says: a row with its figure, beside what was expected and why."""
+"""What a benchmark of a part says: its figure, beside what was expected and why."""
 
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+
+from benchmarks.comparing import short
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class Part:
     name: str
     unit: str
     figures: tuple[float, ...]
@@ -20,14 +22,14 @@ class Row:
 
     @property
     def spread(self) -> str:
-        return f"{_short(min(self.figures))}-{_short(max(self.figures))}"
+        return f"{short(min(self.figures))}-{short(max(self.figures))}"
 
     def cells(self) -> list[str]:
         return [
             self.name,
-            f"{_short(self.median)} {self.unit}",
+            f"{short(self.median)} {self.unit}",
             self.spread,
-            _short(self.estimate),
+            short(self.estimate),
             f"{self.median / self.estimate:.2f}",
             self.because,
         ]
@@ -46,11 +48,7 @@ def rates(work: Callable[[], float], repeats: int = 3) -> tuple[float, ...]:
     return tuple(found)
 
 
-def markdown(rows: list[Row]) -> str:
+def markdown(parts: Sequence[Part]) -> str:
     lines = ["| " + " | ".join(HEAD) + " |", "|" + "---|" * len(HEAD)]
-    lines += ["| " + " | ".join(row.cells()) + " |" for row in rows]
+    lines += ["| " + " | ".join(part.cells()) + " |" for part in parts]
     return "\n".join(lines) + "\n"
-
-
-def _short(figure: float) -> str:
-    return f"{figure:,.0f}" if figure >= 100 else f"{figure:.3g}"

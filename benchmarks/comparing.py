@@ -1,0 +1,133 @@
+"""What is compared and how it is judged: figures of two sides, their ratio, a hold. Pure."""
+
+import enum
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+class Sense(enum.Enum):
+    AT_LEAST = "at least"
+    AT_MOST = "at most"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hold:
+    """What a figure must keep: as a ratio to the base's, or, if `is_absolute`, as it is.
+
+    With `ties`, spreads that overlap are a tie and not a miss: the client is the limit there.
+    """
+
+    sense: Sense
+    bound: float
+    goal: float | None = None
+    ties: bool = False
+    is_absolute: bool = False
+
+    def met_by(self, value: float) -> bool:
+        return value >= self.bound if self.sense is Sense.AT_LEAST else value <= self.bound
+
+    def __str__(self) -> str:
+        words = f"{self.sense.value} {short(self.bound)}"
+        words += f", goal {short(self.goal)}" if self.goal is not None else ""
+        return words + (" or a tie" if self.ties else "")
+
+
+def at_least(bound: float, goal: float | None = None, *, ties: bool = False) -> Hold:
+    return Hold(sense=Sense.AT_LEAST, bound=bound, goal=goal, ties=ties)
+
+
+def at_most(bound: float, *, ties: bool = False) -> Hold:
+    return Hold(sense=Sense.AT_MOST, bound=bound, ties=ties)
+
+
+def below(bound: float) -> Hold:
+    return Hold(sense=Sense.AT_MOST, bound=bound, is_absolute=True)
+
+
+def above(bound: float) -> Hold:
+    return Hold(sense=Sense.AT_LEAST, bound=bound, is_absolute=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """The figures of one side: their median, and how far they lie apart."""
+
+    median: float
+    lowest: float
+    highest: float
+
+    @classmethod
+    def of(cls, figures: Sequence[float]) -> "Spread":
+        return cls(statistics.median(figures), min(figures), max(figures))
+
+
+@dataclass(frozen=True, slots=True)
+class Ratio:
+    """Ours to the base's: of the medians, and the least and the most that the spreads allow.
+
+    Two spreads overlap exactly where 1 is between `lowest` and `highest`.
+    """
+
+    median: float
+    lowest: float
+    highest: float
+
+    @classmethod
+    def of(cls, ours: Spread, base: Spread) -> "Ratio":
+        return cls(
+            _divide(ours.median, base.median),
+            _divide(ours.lowest, base.highest),
+            _divide(ours.highest, base.lowest),
+        )
+
+    @property
+    def is_overlap(self) -> bool:
+        return self.lowest <= 1 <= self.highest
+
+    @property
+    def is_known(self) -> bool:
+        return math.isfinite(self.median)
+
+
+class Outcome(enum.Enum):
+    HELD = "held"
+    TIE = "tie"
+    MISSED = "missed"
+    UNKNOWN = "too small to tell"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    outcome: Outcome
+    words: str
+
+
+def judge(hold: Hold, ours: Spread, base: Spread | None) -> Verdict:
+    """Held, a tie where the hold allows one, or missed and by how much of the bound."""
+    ratio = Ratio.of(ours, base) if base else None
+    if hold.is_absolute:
+        value = ours.median
+    elif ratio is None or not ratio.is_known:
+        return Verdict(Outcome.UNKNOWN, Outcome.UNKNOWN.value)
+    else:
+        value = ratio.median
+    if hold.met_by(value):
+        has_goal = hold.goal is not None and value >= hold.goal
+        return Verdict(Outcome.HELD, "held, and the goal" if has_goal else "held")
+    if hold.ties and ratio is not None and ratio.is_overlap:
+        return Verdict(Outcome.TIE, "tie")
+    return Verdict(Outcome.MISSED, f"missed by {abs(value / hold.bound - 1):.0%}")
+
+
+def short(figure: float) -> str:
+    """A figure with as many digits as mean something."""
+    if not math.isfinite(figure):
+        return "?"
+    return f"{figure:,.0f}" if abs(figure) >= 100 else f"{figure:.3g}"
+
+
+def _divide(above: float, below_: float) -> float:
+    # A base of nothing is CPU time below the kernel's tick: no ratio can be told.
+    return above / below_ if below_ else math.nan

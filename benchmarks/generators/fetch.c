@@ -1,0 +1,110 @@
+/* fetch PORT TOPIC PARTITION BYTES WHERE COUNT
+ *
+ * One connection that fetches BYTES at most, one request after the other, and looks at batch headers
+ * only. WHERE is `scan` (from the beginning on, COUNT megabytes or to the end), or where each of
+ * COUNT fetches begins: `start`, `end` (a hundred records before it) or `random`.
+ * Prints one line of JSON.
+ */
+#include "wire.h"
+
+enum {
+    ANSWER_SLACK_BYTES = 2 << 20,
+    LATEST = -1,
+    /* Of records of 1 KiB these are more than a fetch takes, so that all places give as much. */
+    RECORDS_BEFORE_END = 100,
+};
+
+static struct {
+    int socket, partition, bytes_max;
+    const char *topic;
+    uint8_t *answer;
+    uint64_t fetches, bytes;
+} load;
+
+static uint64_t end_offset(void)
+{
+    uint8_t request[REQUEST_BYTES_MAX];
+    uint8_t *to = put_request_head(request, LIST_OFFSETS_KEY, LIST_OFFSETS_VERSION);
+    to = put32(to, -1); /* replica */
+    to = put32(to, 1);
+    to = put_text(to, load.topic);
+    to = put32(to, 1);
+    to = put32(to, load.partition);
+    to = put64(to, LATEST);
+    send_all(load.socket, request, end_request(request, to));
+    receive_answer(load.socket, load.answer, ANSWER_SLACK_BYTES);
+    uint8_t *at = load.answer + 4 + 4 + 2 + strlen(load.topic) + 4 + 4;
+    if (get16(at))
+        die("the end offset was refused");
+    return get64(at + 2 + 8);
+}
+
+/* Gives the offset after the whole batches that came; the same offset where none came. */
+static uint64_t fetch_from(uint64_t offset)
+{
+    uint8_t request[REQUEST_BYTES_MAX];
+    size_t size, batch;
+    send_all(load.socket, request,
+             put_fetch(request, load.topic, load.partition, offset, load.bytes_max));
+    receive_answer(load.socket, load.answer, (size_t)load.bytes_max + ANSWER_SLACK_BYTES);
+    uint8_t *records = fetched_records(load.answer, load.topic, &size);
+    load.fetches++;
+    load.bytes += size;
+    while ((batch = whole_batch(records, size))) {
+        offset = next_offset(records);
+        records += batch;
+        size -= batch;
+    }
+    return offset;
+}
+
+static void scan(uint64_t bytes, uint64_t end)
+{
+    uint64_t offset = 0;
+    while (load.bytes < bytes && offset < end) {
+        uint64_t next = fetch_from(offset);
+        if (next == offset)
+            die("no whole batch came");
+        offset = next;
+    }
+}
+
+static void fetch_at(const char *where, uint64_t count, uint64_t end)
+{
+    srand48(7);
+    for (uint64_t done = 0; done < count; done++) {
+        uint64_t offset = 0;
+        if (!strcmp(where, "end"))
+            offset = end > RECORDS_BEFORE_END ? end - RECORDS_BEFORE_END : 0;
+        else if (!strcmp(where, "random"))
+            offset = (uint64_t)(drand48() * (double)end);
+        if (fetch_from(offset) == offset)
+            die("no whole batch came");
+    }
+}
+
+int main(int count, char **arguments)
+{
+    if (count != 7)
+        die("fetch PORT TOPIC PARTITION BYTES WHERE COUNT");
+    load.socket = connect_to(atoi(arguments[1]));
+    load.topic = arguments[2];
+    load.partition = atoi(arguments[3]);
+    load.bytes_max = atoi(arguments[4]);
+    load.answer = malloc((size_t)load.bytes_max + ANSWER_SLACK_BYTES);
+    /* Touched here, so that page faults of the generator are not measured. */
+    memset(load.answer, 1, (size_t)load.bytes_max + ANSWER_SLACK_BYTES);
+    uint64_t wanted = strtoull(arguments[6], NULL, 10), end = end_offset();
+    if (!end)
+        die("the log is empty");
+    uint64_t began = now_ns();
+    if (!strcmp(arguments[5], "scan"))
+        scan(wanted * 1000000u, end);
+    else
+        fetch_at(arguments[5], wanted, end);
+    double seconds = (double)(now_ns() - began) / 1e9;
+    printf("{\"fetches\": %lu, \"bytes\": %lu, \"seconds\": %.6f, \"mb_s\": %.1f, \"fetch_us\": %.1f}\n",
+           (unsigned long)load.fetches, (unsigned long)load.bytes, seconds,
+           (double)load.bytes / seconds / 1e6, seconds * 1e6 / (double)load.fetches);
+    return 0;
+}

@@ -1,0 +1,34 @@
+"""Kafka's own ProducerPerformance, Java's producer as fast as it goes."""
+
+import re
+
+from benchmarks.loads.tools import output_of
+from benchmarks.loads.topics import OnTopic
+from benchmarks.peers.kafka import jars
+from benchmarks.peers.peer import Peer
+from benchmarks.row import LoadFailed, Ran, Scope
+
+JVM = ("java", "-Xmx512m", "-Dlog4j2.level=ERROR")
+TOOL = "org.apache.kafka.tools.ProducerPerformance"
+BATCH_16_KB = ("batch.size=16384",)  # the client's default
+BATCH_1_MB = ("batch.size=1000000", "linger.ms=20")
+# The last line that the tool prints is of the whole run.
+SENT = re.compile(r"(\d+) records sent, ([\d.]+) records/sec")
+
+
+class Produce(OnTopic):
+    """One producer that sends `count` messages of `size` bytes as fast as it can."""
+
+    def __init__(self, *, count: int, size: int, partitions: int, settings: tuple[str, ...]):
+        super().__init__(partitions)
+        self.count, self.size, self.settings = count, size, settings
+
+    def run(self, peer: Peer, scope: Scope) -> Ran:
+        count = scope.count(self.count)
+        command = [*JVM, "-cp", jars(), TOOL, "--bootstrap-server", peer.address]
+        command += ["--topic", self.topic, "--num-records", str(count)]
+        command += ["--record-size", str(self.size), "--throughput", "-1"]
+        found = SENT.findall(printed := output_of([*command, "--command-property", *self.settings]))
+        if not found or int(found[-1][0]) != count:
+            raise LoadFailed(f"ProducerPerformance: {printed.strip()[-300:]}")
+        return Ran(figures={"rate": float(found[-1][1])}, payload_bytes=count * self.size)

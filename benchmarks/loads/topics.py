@@ -1,0 +1,27 @@
+"""A topic of its own for each load and broker, gone when the row is done."""
+
+import itertools
+
+from benchmarks.peers.peer import Peer
+from benchmarks.row import Scope
+
+_numbers = itertools.count(1)
+
+
+class OnTopic:
+    """A load on one topic, made before the first run and deleted after the last."""
+
+    def __init__(self, partitions: int) -> None:
+        self.partitions = partitions
+        self.topic = f"bench-{next(_numbers)}"
+
+    def prepare(self, peer: Peer, scope: Scope) -> None:
+        peer.create_topic(self.topic, self.partitions)
+        peer.await_served(self.topic, self.partitions)
+        self.fill(peer, scope)
+
+    def fill(self, peer: Peer, scope: Scope) -> None:
+        """What must be in the topic before a run; nothing unless a load says so."""
+
+    def finish(self, peer: Peer) -> None:
+        peer.delete_topic(self.topic)

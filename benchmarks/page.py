@@ -1,0 +1,144 @@
+"""docs/benchmarks.md and its plots, written of what a run has found. Pure but for `write`."""
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from benchmarks.machine import Machine
+from benchmarks.parts.part import Part, markdown
+from benchmarks.plots import Bar, ratio_bars
+from benchmarks.results import Line, Result, all_lines
+from benchmarks.table import COLUMNS, cells
+
+ROW_COLUMNS = (*COLUMNS, "estimated ratio", "because")
+NOTE = "Ours to Kafka's, medians; whiskers: the least and the most that the spreads allow"
+NOTE += "; dashed: the hold."
+TEXT = """\
+# How fast it is
+
+Written by `{command}`; nothing here was measured in any other way. Figures are of one machine and
+one run: compare ratios, not figures of different machines. Estimates were written before the first
+measurement and are not changed after it.
+
+{machine}
+
+## Beside Apache Kafka
+
+Apache Kafka {kafka_version}, stock settings and JVM options, one combined KRaft node, warmed up;
+our broker as `ottla serve` starts it. Both on loopback, logs on the same filesystem, the clients on
+the same cores. Each row is run {runs} times on each, in turn. A ratio is ours to Kafka's; in
+parentheses the least and the most that the spreads of both allow: spreads overlap where 1 is
+within. CPU is the broker's, user and system: seconds a GB of payload for bulk rows, seconds for
+100,000 requests for small ones. Rows of the log's length compare ours with ours: the column
+*Kafka* is the log of 100 MB. {extent}
+
+{summary}
+{groups}
+## The parts
+
+What the broker's speed stands on, ours alone, measured by the functions themselves.
+
+{parts}"""
+
+
+def render(
+    results: Sequence[Result],
+    parts: Sequence[Part],
+    machine: Machine,
+    *,
+    command: str,
+    kafka_version: str,
+    runs: int,
+    extent: str,
+    directory: str,
+) -> str:
+    """The page; `directory` is where its plots are, seen from it."""
+    return TEXT.format(
+        command=command,
+        machine=machine.describe(),
+        kafka_version=kafka_version,
+        runs=runs,
+        extent=extent,
+        summary=_summary(results),
+        groups="".join(_group(name, found, directory) for name, found in grouped(results)),
+        parts=markdown(parts),
+    )
+
+
+def plots(results: Sequence[Result]) -> Mapping[str, str]:
+    """Pictures by file name: the figures of each group, and the CPU of its rows where it counts."""
+    pictures = {}
+    for group, found in grouped(results):
+        lines = all_lines(found)
+        if not lines:
+            continue
+        bars = [Bar(_label(line), line.ratio, line.figure.hold, line.verdict) for line in lines]
+        pictures[f"{slug(group)}.svg"] = ratio_bars(group.capitalize(), NOTE, bars)
+        cpu_bars = [
+            Bar(line.row.name, line.cpu.ratio, line.row.cpu_hold, line.cpu.verdict)
+            for line in lines
+            if line.cpu
+        ]
+        if cpu_bars:
+            title = f"{group.capitalize()}: CPU of the broker"
+            pictures[f"{slug(group)}-cpu.svg"] = ratio_bars(title, NOTE, cpu_bars)
+    return pictures
+
+
+def write(page: Path, text: str, pictures: Mapping[str, str]) -> None:
+    """The page, and its plots in the directory of the same name; older plots go."""
+    directory = page.with_suffix("")
+    directory.mkdir(parents=True, exist_ok=True)
+    for old in directory.glob("*.svg"):
+        old.unlink()
+    for name, picture in pictures.items():
+        (directory / name).write_text(picture)
+    page.write_text(text)
+
+
+def grouped(results: Sequence[Result]) -> list[tuple[str, list[Result]]]:
+    groups: dict[str, list[Result]] = {}
+    for result in results:
+        groups.setdefault(result.row.group, []).append(result)
+    return list(groups.items())
+
+
+def slug(text: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
+
+
+def _label(line: Line) -> str:
+    return f"{line.row.name}: {line.figure.unit}" if len(line.row.figures) > 1 else line.row.name
+
+
+def _summary(results: Sequence[Result]) -> str:
+    """How many holds are kept, and every one that is missed, first."""
+    lines = all_lines(results)
+    held = [line for line in lines if line.verdicts and not line.is_missed]
+    missed = [line for line in lines if line.is_missed]
+    text = f"{len(held)} lines hold or tie, {len(missed)} miss.\n"
+    if missed:
+        text += "\nMissed:\n\n"
+        text += "".join(f"- {_label(line)}: {line.verdict_words}\n" for line in missed)
+    return text
+
+
+def _group(name: str, results: Sequence[Result], directory: str) -> str:
+    lines = all_lines(results)
+    text = f"### {name.capitalize()}\n\n"
+    if lines:
+        text += _markdown_table(lines) + "\n"
+    for picture in plots(results):
+        text += f"![{picture.removesuffix('.svg')}]({directory}/{picture})\n\n"
+    for result in results:
+        if result.trouble:
+            text += f"- {result.row.name}: no figure. {result.trouble}\n"
+    return text.rstrip("\n") + "\n\n"
+
+
+def _markdown_table(lines: Sequence[Line]) -> str:
+    rows = ["| " + " | ".join(ROW_COLUMNS) + " |", "|" + "---|" * len(ROW_COLUMNS)]
+    for line in lines:
+        found = [*cells(line), f"{line.figure.estimate:.2f}", line.figure.because]
+        rows.append("| " + " | ".join(found) + " |")
+    return "\n".join(rows) + "\n"

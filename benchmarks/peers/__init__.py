@@ -1,0 +1,1 @@
+"""The brokers that are compared: Apache Kafka and ours."""

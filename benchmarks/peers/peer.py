@@ -1,0 +1,155 @@
+"""A broker as a process: started, asked for topics, ended cleanly."""
+
+import abc
+import random
+import socket
+import subprocess
+import time
+from pathlib import Path
+
+from confluent_kafka import KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
+
+HOST = "127.0.0.1"
+STOP_S = 60.0
+PORTS = range(15_000, 30_000)
+LOG_TAIL_BYTES = 600
+ADMIN_S = 60.0
+
+
+class BrokerFailed(Exception):
+    """A broker did not start, or ended too early."""
+
+
+class Peer(abc.ABC):
+    """One broker on loopback with its logs under `directory`. A context manager: always ended."""
+
+    name: str
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.port = free_port()
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    @abc.abstractmethod
+    def log_directory(self) -> Path:
+        """Where the directories of partitions are."""
+
+    @abc.abstractmethod
+    def spawn(self) -> subprocess.Popen[bytes]:
+        """Starts the process, with its output in `server.log`; does not wait until it serves."""
+
+    @abc.abstractmethod
+    def another(self, directory: Path) -> "Peer":
+        """A second broker of the same kind, with nothing in it."""
+
+    @property
+    def pid(self) -> int:
+        if self._process is None:
+            raise BrokerFailed(f"{self.name} is not running")
+        return self._process.pid
+
+    @property
+    def address(self) -> str:
+        return f"{HOST}:{self.port}"
+
+    def start(self) -> None:
+        self.directory.mkdir(parents=True, exist_ok=True)
+        self._process = self.spawn()
+
+    def check_running(self) -> None:
+        if self._process is None or self._process.poll() is not None:
+            log = (self.directory / "server.log").read_text(errors="replace")
+            raise BrokerFailed(f"{self.name} ended: {log[-LOG_TAIL_BYTES:].strip()}")
+
+    def wait_until_serving(self, timeout_s: float = 60.0) -> None:
+        deadline = time.monotonic() + timeout_s
+        while time.monotonic() < deadline:
+            self.check_running()
+            try:
+                AdminClient(self._admin_settings()).list_topics(timeout=2)
+            except Exception:  # noqa: BLE001 - whatever it is, the broker does not serve yet
+                time.sleep(0.1)
+            else:
+                return
+        raise BrokerFailed(f"{self.name} does not serve after {timeout_s:.0f} s")
+
+    def stop(self) -> None:
+        """SIGTERM, then SIGKILL to one that does not end."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        process.terminate()
+        try:
+            process.wait(STOP_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+    def __enter__(self) -> "Peer":
+        try:
+            self.start()
+            self.wait_until_serving()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def create_topic(self, name: str, partitions: int) -> None:
+        """Gives back when the topic is made, which may be before its partitions are served."""
+        admin = AdminClient(self._admin_settings())
+        topic = NewTopic(name, num_partitions=partitions, replication_factor=1)
+        admin.create_topics([topic], operation_timeout=ADMIN_S)[name].result(ADMIN_S)
+
+    def delete_topic(self, name: str) -> None:
+        admin = AdminClient(self._admin_settings())
+        admin.delete_topics([name], operation_timeout=ADMIN_S)[name].result(ADMIN_S)
+
+    def leaders(self, topic: str) -> int:
+        """How many partitions of a topic have a leader."""
+        found = AdminClient(self._admin_settings()).list_topics(topic, timeout=ADMIN_S)
+        partitions = found.topics[topic].partitions.values()
+        return sum(1 for partition in partitions if partition.leader >= 0)
+
+    def await_served(self, topic: str, partitions: int) -> None:
+        """Waits until each partition answers: a leader that is known need not lead yet."""
+        deadline = time.monotonic() + ADMIN_S
+        for partition in range(partitions):
+            while True:
+                try:
+                    self.end_offset(topic, partition)
+                    break
+                except KafkaException as error:
+                    if time.monotonic() > deadline:
+                        raise BrokerFailed(f"{self.name}: {topic} is not served") from error
+                    time.sleep(0.05)
+
+    def end_offset(self, topic: str, partition: int = 0) -> int:
+        asked = TopicPartition(topic, partition)
+        # Named: a client that nobody holds is closed, and answers nothing.
+        admin = AdminClient(self._admin_settings())
+        answers = admin.list_offsets({asked: OffsetSpec.latest()})
+        return int(answers[asked].result(ADMIN_S).offset)
+
+    def _admin_settings(self) -> dict[str, str | int | float | bool]:
+        # Silent: that a broker cannot be reached while it starts is no news.
+        return {"bootstrap.servers": self.address, "log_level": 0}
+
+
+def free_port() -> int:
+    """A port below those that the kernel gives to clients.
+
+    Who connects again and again to one of those before anyone listens may reach itself.
+    """
+    for port in random.sample(PORTS, len(PORTS)):
+        with socket.socket() as probe:
+            try:
+                probe.bind((HOST, port))
+            except OSError:
+                continue
+            return port
+    raise BrokerFailed("no port is free")

@@ -1,0 +1,105 @@
+"""What was measured of a row, and the lines that table, page and plots show of it. Pure."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from benchmarks.comparing import Outcome, Ratio, Spread, Verdict, judge
+from benchmarks.row import Figure, Ran, Row
+
+
+@dataclass(slots=True)
+class Side:
+    """All runs of one side."""
+
+    runs: list[Ran] = field(default_factory=list)
+    cpu_s: list[float] = field(default_factory=list)
+
+    def spread(self, name: str) -> Spread:
+        return Spread.of([ran.figures[name] for ran in self.runs])
+
+    def cpu(self, row: Row) -> Spread | None:
+        found = [
+            row.cpu_per.of(cpu_s, ran) for cpu_s, ran in zip(self.cpu_s, self.runs, strict=True)
+        ]
+        known = [figure for figure in found if figure is not None]
+        return Spread.of(known) if known else None
+
+
+@dataclass(slots=True)
+class Result:
+    """A row's runs of both sides; `trouble` says why there are none."""
+
+    row: Row
+    base: Side = field(default_factory=Side)
+    ours: Side = field(default_factory=Side)
+    trouble: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Cpu:
+    """The brokers' CPU for the same work, compared and judged."""
+
+    base: Spread
+    ours: Spread
+    ratio: Ratio
+    verdict: Verdict | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """One figure, compared and judged; the CPU stands on the first line of its row only."""
+
+    row: Row
+    figure: Figure
+    base: Spread
+    ours: Spread
+    ratio: Ratio
+    verdict: Verdict | None
+    cpu: Cpu | None
+
+    @property
+    def verdicts(self) -> list[Verdict]:
+        """Of the figure and of the CPU, where there is a hold on them."""
+        found = (self.verdict, self.cpu.verdict if self.cpu else None)
+        return [verdict for verdict in found if verdict]
+
+    @property
+    def verdict_words(self) -> str:
+        words = [self.verdict.words if self.verdict else "reported"]
+        if self.cpu and self.cpu.verdict:
+            words.append(f"CPU {self.cpu.verdict.words}")
+        return "; ".join(words)
+
+    @property
+    def is_missed(self) -> bool:
+        return any(verdict.outcome is Outcome.MISSED for verdict in self.verdicts)
+
+
+def lines_of(result: Result) -> Iterator[Line]:
+    """The lines of a row that was measured; none of a row that was not."""
+    row = result.row
+    if result.trouble or not result.ours.runs:
+        return
+    for index, figure in enumerate(row.figures):
+        base, ours = result.base.spread(figure.name), result.ours.spread(figure.name)
+        yield Line(
+            row=row,
+            figure=figure,
+            base=base,
+            ours=ours,
+            ratio=Ratio.of(ours, base),
+            verdict=judge(figure.hold, ours, base) if figure.hold else None,
+            cpu=_cpu(result) if index == 0 else None,
+        )
+
+
+def _cpu(result: Result) -> Cpu | None:
+    base, ours = result.base.cpu(result.row), result.ours.cpu(result.row)
+    if base is None or ours is None:
+        return None
+    hold = result.row.cpu_hold
+    return Cpu(base, ours, Ratio.of(ours, base), judge(hold, ours, base) if hold else None)
+
+
+def all_lines(results: Sequence[Result]) -> list[Line]:
+    return [line for result in results for line in lines_of(result)]

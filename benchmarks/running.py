@@ -1,0 +1,144 @@
+"""Runs rows: both sides in turn, alternating; only the runs are measured."""
+
+import contextlib
+import itertools
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from confluent_kafka import KafkaException
+
+from benchmarks import measuring
+from benchmarks.cache import ToolMissing
+from benchmarks.loads import java, rdkafka
+from benchmarks.loads.generators import EndToEnd, RawFetch, SmallProduces
+from benchmarks.peers.peer import BrokerFailed, Peer
+from benchmarks.results import Result, Side
+from benchmarks.row import Load, LoadFailed, Row, Scope
+
+TROUBLE_CHARACTERS_MAX = 200
+# What costs a row its figure, and not the others theirs.
+FAILURES = (LoadFailed, ToolMissing, BrokerFailed, KafkaException, OSError)
+
+
+@dataclass(frozen=True, slots=True)
+class Contest:
+    """The two brokers, and how often and how much each row is run."""
+
+    kafka: Peer
+    ours: Peer
+    runs: int
+    scale: float
+    is_short: bool
+
+    def scope(self, row: Row) -> Scope:
+        return Scope(self.scale * (row.short_share if self.is_short else 1))
+
+
+@dataclass(slots=True)
+class Progress:
+    """Which row of how many, and how long the rest will take, judged by the rows before."""
+
+    total: int
+    say: Callable[[str], None]
+    clock: Callable[[], float] = time.monotonic
+    done: int = 0
+    began: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.began = self.clock()
+
+    def begin(self, row: Row) -> None:
+        left = "time left not known yet"
+        if self.done:
+            seconds = (self.clock() - self.began) / self.done * (self.total - self.done)
+            left = f"about {seconds / 60:.0f} min left" if seconds > 90 else f"{seconds:.0f} s left"
+        self.say(f"row {self.done + 1} of {self.total}, {left}: {row.group}: {row.name}")
+
+    def end(self) -> None:
+        self.done += 1
+
+
+def run_rows(rows: Sequence[Row], contest: Contest, say: Callable[[str], None]) -> list[Result]:
+    """Runs all rows; one that fails says why and does not end the rest."""
+    progress = Progress(len(rows), say)
+    results = []
+    for row in rows:
+        progress.begin(row)
+        results.append(result := run_row(row, contest))
+        if result.trouble:
+            say(f"  no figure: {result.trouble}")
+        progress.end()
+    return results
+
+
+def run_row(row: Row, contest: Contest) -> Result:
+    result, scope = Result(row), contest.scope(row)
+    base_peer = contest.ours if row.base else contest.kafka
+    sides = (
+        (result.base, base_peer, row.base or row.load),
+        (result.ours, contest.ours, row.load),
+    )
+    with contextlib.ExitStack() as cleaning:
+        try:
+            for _, peer, load in sides:
+                cleaning.callback(_finish, load, peer)
+                load.prepare(peer, scope)
+            for _ in range(contest.runs):
+                for side, peer, load in sides:
+                    _measure(side, peer, load, scope)
+        except FAILURES as error:
+            words = " ".join(str(error).split())[-TROUBLE_CHARACTERS_MAX:]
+            result.trouble = f"{type(error).__name__}: {words}"
+    return result
+
+
+def _measure(side: Side, peer: Peer, load: Load, scope: Scope) -> None:
+    before = measuring.cpu_s(peer.pid)
+    ran = load.run(peer, scope)
+    side.cpu_s.append(measuring.cpu_s(peer.pid) - before)
+    side.runs.append(ran)
+
+
+def _finish(load: Load, peer: Peer) -> None:
+    # A topic that could not be made cannot be deleted either; the row has already said so.
+    with contextlib.suppress(Exception):
+        load.finish(peer)
+
+
+def warm_up(peer: Peer, seconds: float) -> set[str]:
+    """The kinds of load that follow, in small, again and again: cold, a JVM is 2 to 5 times slower.
+
+    Gives what could not be run for want of a tool.
+    """
+    scope, missing, deadline = Scope(1.0), set(), time.monotonic() + seconds
+    with contextlib.ExitStack() as cleaning:
+        usable = []
+        for load in _warming_loads():
+            cleaning.callback(_finish, load, peer)
+            try:
+                load.prepare(peer, scope)
+                load.run(peer, scope)
+                usable.append(load)
+            except ToolMissing as error:
+                missing.add(str(error))
+        for load in itertools.cycle(usable):
+            if time.monotonic() > deadline:
+                break
+            load.run(peer, scope)
+    return missing
+
+
+def _warming_loads() -> tuple[Load, ...]:
+    idempotent = (*rdkafka.BATCH_16_KB, "enable.idempotence=true")
+    return (
+        rdkafka.Produce(
+            count=300_000, size=100, partitions=1, acks=1, settings=rdkafka.BATCH_16_KB
+        ),
+        rdkafka.Produce(count=50_000, size=1024, partitions=6, acks=-1, settings=idempotent),
+        rdkafka.Fetch(count=300_000, size=100),
+        java.Produce(count=100_000, size=1024, partitions=6, settings=("acks=all",)),
+        SmallProduces(connections=10, seconds=2),
+        RawFetch(megabytes=100),
+        EndToEnd(rate=1000, seconds=1),
+    )

@@ -1,0 +1,98 @@
+"""The one table that a run prints."""
+
+from collections.abc import Sequence
+
+from rich.table import Table
+from rich.text import Text
+
+from benchmarks.comparing import Outcome, Ratio, Spread, short
+from benchmarks.results import Cpu, Line, Result, all_lines
+
+COLUMNS = (
+    "row",
+    "unit",
+    "Kafka",
+    "ours",
+    "ratio",
+    "CPU Kafka",
+    "CPU ours",
+    "CPU ratio",
+    "hold",
+    "verdict",
+)
+STYLES = {
+    Outcome.HELD: "green",
+    Outcome.TIE: "yellow",
+    Outcome.MISSED: "bold red",
+    Outcome.UNKNOWN: "dim",
+}
+WORST_FIRST = (Outcome.MISSED, Outcome.UNKNOWN, Outcome.TIE, Outcome.HELD)
+
+
+def ratio_words(ratio: Ratio) -> str:
+    if not ratio.is_known:
+        return "?"
+    return f"{ratio.median:.2f} ({short(ratio.lowest)}-{short(ratio.highest)})"
+
+
+def spread_words(spread: Spread) -> str:
+    if spread.lowest == spread.highest:
+        return short(spread.median)
+    return f"{short(spread.median)} ({short(spread.lowest)}-{short(spread.highest)})"
+
+
+def cpu_cells(cpu: Cpu | None) -> list[str]:
+    if cpu is None:
+        return ["", "", ""]
+    return [spread_words(cpu.base), spread_words(cpu.ours), ratio_words(cpu.ratio)]
+
+
+def hold_words(line: Line) -> str:
+    """`at least 1; CPU at most 0.5`"""
+    words = [str(line.figure.hold)] if line.figure.hold else []
+    if line.cpu and line.row.cpu_hold:
+        words.append(f"CPU {line.row.cpu_hold}")
+    return "; ".join(words)
+
+
+def cells(line: Line) -> list[str]:
+    """A line as text, in the order of COLUMNS."""
+    return [
+        line.row.name,
+        line.figure.unit,
+        spread_words(line.base),
+        spread_words(line.ours),
+        ratio_words(line.ratio),
+        *cpu_cells(line.cpu),
+        hold_words(line),
+        line.verdict_words,
+    ]
+
+
+def table(results: Sequence[Result], runs: int) -> Table:
+    """Rows under the names of their groups; what could not be measured says why."""
+    made = Table(
+        title=f"Apache Kafka and ours: medians of {runs}, ratios with spread, CPU of the broker "
+        "in s/GB (bulk) or s/100,000 requests (small)"
+    )
+    for column in COLUMNS:
+        is_number = column in COLUMNS[2:8]
+        made.add_column(column, justify="right" if is_number else "left", overflow="fold")
+    group = ""
+    for result in results:
+        if result.row.group != group:
+            group = result.row.group
+            made.add_section()
+            made.add_row(Text(group, style="bold"))
+        if result.trouble:
+            made.add_row(result.row.name, Text(f"no figure: {result.trouble}", style="red"))
+        for line in all_lines([result]):
+            *plain, _ = cells(line)
+            made.add_row(*plain, _verdict_text(line))
+    return made
+
+
+def _verdict_text(line: Line) -> Text:
+    found = {verdict.outcome for verdict in line.verdicts}
+    worst = next((outcome for outcome in WORST_FIRST if outcome in found), None)
+    return Text(line.verdict_words, style=STYLES[worst] if worst else "dim")

@@ -1,0 +1,72 @@
+"""The declared rows: each once, each with its estimate, and what the short set takes of them."""
+
+import itertools
+
+from benchmarks.loads.rdkafka import REPORT, delivery_rate
+from benchmarks.row import CpuPer, Ran, Scope
+from benchmarks.rows import ROWS
+from benchmarks.running import Progress
+
+
+def test_every_row_has_a_name_of_its_own_and_a_reason_for_each_estimate() -> None:
+    names = [f"{row.group}: {row.name}" for row in ROWS]
+    assert len(set(names)) == len(names)
+    for row in ROWS:
+        assert row.figures
+        assert all(figure.because and figure.estimate > 0 for figure in row.figures)
+
+
+def test_the_full_set_has_every_combination_of_bulk_produce() -> None:
+    names = {row.name for row in ROWS if row.group == "bulk produce"}
+    clients, sizes = ("librdkafka", "Java"), ("100 B", "1 KiB")
+    partitions, batches = ("1 partition", "6 partitions"), ("16 KB batches", "1 MB batches")
+    acks = ("acks=1", "acks=all idempotent")
+    assert names == {
+        ", ".join(case) for case in itertools.product(clients, sizes, partitions, batches, acks)
+    }
+
+
+def test_the_short_set_has_each_pair_of_choices_of_16_kb_batches() -> None:
+    short = [
+        row.name.split(", ")
+        for row in ROWS
+        if row.group == "bulk produce" and row.short_share and "16 KB" in row.name
+    ]
+    for left, right in itertools.combinations((0, 1, 2, 4), 2):
+        assert len({(name[left], name[right]) for name in short}) == 4
+
+
+def test_scale_shortens_a_load_but_never_to_nothing() -> None:
+    scope = Scope(0.001)
+    assert (scope.count(2_000_000), scope.count(10), scope.seconds(4)) == (2000, 1, 0.5)
+
+
+def test_cpu_is_told_for_a_gb_or_for_100_000_requests() -> None:
+    ran = Ran(figures={}, payload_bytes=5e8, requests=1000)
+    assert CpuPer.GB.of(2.0, ran) == 4.0
+    assert CpuPer.REQUESTS.of(2.0, ran) == 200.0
+    assert CpuPer.NOTHING.of(2.0, ran) is None
+
+
+def test_the_time_before_the_first_delivery_is_not_part_of_a_rate() -> None:
+    assert delivery_rate([(100, 0), (600, 0), (700, 100), (1700, 1100)]) == 1000
+    assert delivery_rate([(100, 0), (500, 1000)]) == 2000
+
+
+def test_a_report_of_rdkafka_performance_is_read() -> None:
+    head = ("elapsed", "msgs", "bytes", "rtt", "dr", "dr_m/s", "dr_MB/s", "dr_err", "tx_err")
+    figures = ("627", "103256", "10325600", "0", "3404", "5427", "0.54", "2", "72")
+    lines = ["".join(f"| {cell:>10} " for cell in line) for line in (head, figures)]
+    printed = "\n".join(lines)
+    assert REPORT.findall(printed) == [("627", "3404", "2")]
+
+
+def test_progress_says_which_row_it_is_and_what_time_is_left() -> None:
+    said: list[str] = []
+    times = iter([0.0, 20.0])
+    progress = Progress(total=3, say=said.append, clock=lambda: next(times))
+    progress.begin(ROWS[0])
+    progress.end()
+    progress.begin(ROWS[1])
+    assert said[0].startswith("row 1 of 3, time left not known yet: bulk produce: ")
+    assert said[1].startswith("row 2 of 3, 40 s left: ")
