@@ -12,8 +12,8 @@ from typing import Any
 import typer
 from typer.main import get_command
 
+from ottla.cli.app import app
 from ottla.cli.failure import ExitCode
-from ottla.cli.main import app
 
 PAGE = Path(__file__).parent.parent / "docs" / "cli.md"
 
@@ -28,6 +28,8 @@ $ ottla topic create orders --partitions 3
 $ echo 'anna:{"order":1}' | ottla produce orders --key-separator :
 $ ottla consume orders -o jsonl                  # to the end; -f goes on as records arrive
 $ ottla topic trim orders --before 7d            # shows what would go; --yes deletes it
+$ ottla group describe billing                   # who owns what, and how far behind
+$ ottla group reset billing --to 2h --yes        # goes on with what is two hours old
 $ ottla down                                     # stops it; --wipe --yes removes its data
 ```
 
@@ -35,12 +37,15 @@ $ ottla down                                     # stops it; --wipe --yes remove
 - Listings take `-o table|json|jsonl|yaml|name`. Every row has a `kind`.
 - What cannot be taken back shows its plan, and acts with `--yes`.
 - An error says what is wrong, why, and what to do; `ottla --debug …` adds the traceback.
-- `ottla topic`, `produce` and `consume` work with every Kafka, not only with ours.
+- `ottla topic`, `group`, `produce` and `consume` work with every Kafka, not only with ours.
+- `ottla group describe` tells how far behind a group is twice: in records, and as the seconds for
+  which the first record that it has not consumed has been waiting. A dash stands where nothing was
+  committed. `ottla group reset` acts on a group without members only, and reads back what it set.
 - `ottla serve` and `up` take every [setting](settings.md): by `--set`, the environment or a file.
   `ottla serve` prints one line when it is ready, `ready kafka=HOST:PORT metrics=HOST:PORT pid=N`.
   SIGTERM and Ctrl-C stop it cleanly; a second one ends it at once.
-- `ottla consume` joins no group. It shows no records of open or aborted transactions, unless
-  `--isolation uncommitted` asks for them.
+- `ottla consume` joins a group only with `--group`; what it has printed is then committed. It shows
+  no records of open or aborted transactions, unless `--isolation uncommitted` asks for them.
 - `ottla produce` sends what is typed line by line, and what is piped in as batches. A batch whose
   answer was lost is sent again, and may then be in the topic twice.
 - `ottla log …` works on stopped directories: see [the log's tools](log-tools.md).

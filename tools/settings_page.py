@@ -85,7 +85,7 @@ def rows(area: ModuleType) -> Iterator[str]:
 def page() -> str:
     parts = [head()]
     for area in AREAS:
-        title = area.__name__.rsplit(".", 1)[-1].capitalize()
+        title = area.__name__.rsplit(".", 1)[-1].replace("_", " ").capitalize()
         parts += [f"\n## {title}\n\n{area.__doc__}\n", COLUMNS, *rows(area)]
     return "".join(parts)
 

@@ -17,7 +17,7 @@ JVM = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto", "-Xmx256m"
 def run_tool(name: str, *arguments: str, lines: bytes = b"") -> bytes:
     """What a tool of Kafka prints; a tool that fails fails the test.
 
-    `name` is its class within Kafka's tools.
+    `name` is its class within Kafka's tools, or from `kafka.` on.
     """
     finished = try_tool(name, *arguments, lines=lines)
     assert finished.returncode == 0, (finished.stdout + finished.stderr).decode()
@@ -30,8 +30,9 @@ def try_tool(name: str, *arguments: str, lines: bytes = b"") -> subprocess.Compl
         pytest.fail(
             f"Kafka's tools (in {JARS}) and Java are needed: run `make test`", pytrace=False
         )
+    main = name if name.startswith("kafka.") else f"{TOOLS}.{name}"
     return subprocess.run(
-        ["java", *JVM, "-cp", f"{JARS}/*", f"{TOOLS}.{name}", *arguments],
+        ["java", *JVM, "-cp", f"{JARS}/*", main, *arguments],
         input=lines,
         capture_output=True,
         env=os.environ | {"LC_ALL": "C.UTF-8"},

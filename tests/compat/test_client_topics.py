@@ -1,12 +1,12 @@
 """Topics, through the administration side of clients that others wrote."""
 
 import pytest
-from confluent_kafka import TopicPartition
+from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from ottla.errors import ErrorCode
 from tests.compat.clients import CLIENTS, QUICK_CLIENTS, name_of
-from tests.compat.clients.admins import ADMINS, LibrdkafkaAdmin, OpenAdmin
+from tests.compat.clients.admins import ADMINS, KafkaPythonAdmin, LibrdkafkaAdmin, OpenAdmin
 from tests.compat.clients.client import FIRST_TIMESTAMP_MS, WAIT_S, Client, Sent, numbered, unlike
 from tests.compat.clients.librdkafka import Librdkafka
 
@@ -49,6 +49,29 @@ def test_a_topic_tells_the_configs_it_was_given_and_those_it_was_not(
     assert told["cleanup.policy"] == "delete"
     assert told["max.message.bytes"] == "1048588"
     assert told["min.insync.replicas"] == "1"
+
+
+@each_admin
+def test_a_topics_config_is_changed_and_counts_at_once(
+    open_admin: OpenAdmin, servers: str, topic: str
+) -> None:
+    admin = open_admin(servers)
+    admin.create(topic, 1, {})
+    Librdkafka().write(servers, topic, [Sent(bytes(10_000))])
+    assert admin.alter(topic, {"max.message.bytes": "5000", "retention.ms": "-1"}) == ErrorCode.NONE
+    told = admin.configs(topic)
+    assert (told["max.message.bytes"], told["retention.ms"]) == ("5000", "-1")
+    assert delivery_code(servers, topic, bytes(10_000)) == ErrorCode.MESSAGE_TOO_LARGE
+    assert admin.alter(topic, {"max.message.bytes": "few"}) == ErrorCode.INVALID_CONFIG
+    assert admin.alter(f"no-{topic}", {"retention.ms": "1"}) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_all_that_has_settings_is_listed(servers: str, topic: str) -> None:
+    admin = KafkaPythonAdmin(servers)
+    admin.create(topic, 1, {})
+    listed = admin.configured()
+    assert listed["broker"] == ["1"]
+    assert topic in listed["topic"]
 
 
 @each_admin
@@ -108,3 +131,13 @@ def test_offsets_are_found_by_time_within_batches(client: Client, servers: str, 
     assert client.offset_at(servers, topic, FIRST_TIMESTAMP_MS + 7_000) == 7
     assert client.offset_at(servers, topic, FIRST_TIMESTAMP_MS + 9_001) == 10
     assert client.offset_at(servers, topic, FIRST_TIMESTAMP_MS + 19_001) is None
+
+
+def delivery_code(servers: str, topic: str, value: bytes) -> int:
+    """The error that a record is answered with."""
+    codes: list[int] = []
+    producer = Producer({"bootstrap.servers": servers})
+    producer.produce(topic, value, on_delivery=lambda error, _: codes.append(error.code()))
+    producer.flush(WAIT_S)
+    [code] = codes
+    return code

@@ -2,14 +2,22 @@
 
 import json
 import re
+import shutil
 from pathlib import Path
 
 from ottla.broker.served import SERVED
 from ottla.protocol.messages import APIS
 from ottla.testing import Broker
+from tests.compat.clients import QUICK_CLIENTS
+from tests.compat.clients.admins import LibrdkafkaAdmin
+from tests.compat.clients.client import ANY_BYTES, CODECS, FIRST_TIMESTAMP_MS, numbered, samples
+from tests.compat.clients.kafka_python import KafkaPython
+from tests.compat.clients.librdkafka import Librdkafka
 from tests.compat.java_tools import run_tool, try_tool
+from tests.compat.kafka_lines import by_file, kafka_lines, ottla_dump
 
 RECORDS = 500
+DAY_MS = 86_400_000
 
 
 def test_every_api_that_is_offered_is_usable_by_java(servers: str) -> None:
@@ -39,6 +47,27 @@ def test_topics_are_created_described_altered_and_deleted(servers: str, topic: s
     assert topic not in topics("--list").splitlines()
 
 
+def test_configs_are_changed_for_a_topic_and_for_all_brokers(servers: str, topic: str) -> None:
+    LibrdkafkaAdmin(servers).create(topic, 1, {})
+
+    def configs(*arguments: str) -> str:
+        tool = ("kafka.admin.ConfigCommand", "--bootstrap-server", servers)
+        return run_tool(*tool, *arguments).decode()
+
+    # A broker's setting would count in the other tests as well: this is the one it has.
+    configs("--alter", "--topic", topic, "--add-config", "retention.ms=7,flush.ms=8")
+    every = ("--entity-type", "brokers", "--entity-default")
+    configs("--alter", *every, "--add-config", "log.retention.ms=604800000")
+    configs("--alter", "--topic", topic, "--delete-config", "flush.ms")
+    described = configs("--describe", "--topic", topic)
+    assert (
+        "retention.ms=7 sensitive=false synonyms={DYNAMIC_TOPIC_CONFIG:retention.ms=7, "
+        "DYNAMIC_DEFAULT_BROKER_CONFIG:log.retention.ms=604800000"
+    ) in described
+    assert "flush.ms" not in described
+    configs("--alter", *every, "--delete-config", "log.retention.ms")
+
+
 def test_a_topic_that_cannot_be_created_is_refused_for_its_reason(servers: str, topic: str) -> None:
     finished = try_tool(
         "TopicCommand",
@@ -49,15 +78,23 @@ def test_a_topic_that_cannot_be_created_is_refused_for_its_reason(servers: str, 
     assert b"replication factor of 3" in finished.stdout
 
 
-def test_what_the_verifiable_producer_wrote_is_counted_cut_and_dumped(
+def test_what_the_verifiable_producer_wrote_is_read_counted_cut_and_dumped(
     broker: Broker, topic: str, tmp_path: Path
 ) -> None:
     servers = ("--bootstrap-server", broker.bootstrap_servers)
     told = run_tool(
-        "VerifiableProducer", *servers, "--topic", topic, "--max-messages", str(RECORDS)
+        "VerifiableProducer",
+        *(*servers, "--topic", topic, "--max-messages", str(RECORDS)),
+        *("--message-create-time", str(FIRST_TIMESTAMP_MS), "--value-prefix", "3"),
     )
     events = [json.loads(line) for line in told.decode().splitlines()]
     assert [event["acked"] for event in events if event["name"] == "tool_data"] == [RECORDS]
+    for reader in QUICK_CLIENTS:
+        found = reader.read(broker.bootstrap_servers, topic, RECORDS)
+        assert [record.value for record in found] == [b"3.%d" % each for each in range(RECORDS)]
+        # It counts on from the time it is given, by its own clock.
+        assert found[0].timestamp_ms >= FIRST_TIMESTAMP_MS
+        assert found[-1].timestamp_ms < FIRST_TIMESTAMP_MS + DAY_MS
 
     def offset(time: str) -> str:
         printed = run_tool("GetOffsetShell", *servers, "--topic", topic, "--time", time)
@@ -72,7 +109,46 @@ def test_what_the_verifiable_producer_wrote_is_counted_cut_and_dumped(
     )
     assert f"partition: {topic}-0\tlow_watermark: 100" in deleted.decode()
     assert offset("-2") == f"{topic}:0:100"
-    [segment] = Path(broker.directory, f"{topic}-0").glob("*.log")
-    dumped = run_tool("DumpLogSegments", "--deep-iteration", "--files", str(segment)).decode()
+    dumped = dump(*segments(broker, topic))
     assert len(re.findall(r"^\| offset: ", dumped, re.MULTILINE)) == RECORDS
     assert "isvalid: false" not in dumped
+
+
+def test_the_largest_timestamp_is_found_where_it_was_written(servers: str, topic: str) -> None:
+    sent = numbered(10, timestamps=True)
+    Librdkafka().write(servers, topic, [*sent[5:], *sent[:5]], "zstd")
+    found = run_tool(
+        "GetOffsetShell", "--bootstrap-server", servers, "--topic", topic, "--time", "-3"
+    )
+    assert found.decode().strip() == f"{topic}:0:4"
+
+
+def test_what_clients_wrote_in_every_codec_kafka_dumps_as_we_do(
+    broker: Broker, topic: str, tmp_path: Path
+) -> None:
+    writer = KafkaPython()
+    # A line tells only text from other text.
+    sent = [each for each in samples(writer) if each.value != ANY_BYTES]
+    for codec in CODECS:
+        writer.write(broker.bootstrap_servers, topic, sent, codec)
+    (segment,) = segments(broker, topic)
+    # Ours reads nothing that a broker is writing to.
+    copy = shutil.copy(segment, tmp_path)
+    (ours,) = ottla_dump(Path(copy)).values()
+    (kafkas,) = by_file(dump(segment)).values()
+    assert kafka_lines(ours) == kafkas
+    batches = [line for line in kafkas if line.startswith("baseOffset")]
+    assert all(line.endswith("isvalid: true") for line in batches)
+    codecs = {line.partition("compresscodec: ")[2].split()[0] for line in batches}
+    assert codecs == set(CODECS)
+
+
+def dump(segment: Path) -> str:
+    """What Kafka's tool says of each record of a segment."""
+    return run_tool(
+        "DumpLogSegments", "--deep-iteration", "--print-data-log", "--files", str(segment)
+    ).decode(errors="replace")
+
+
+def segments(broker: Broker, topic: str) -> list[Path]:
+    return sorted(Path(broker.directory, f"{topic}-0").glob("*.log"))

@@ -7,7 +7,7 @@ sends without end, or never reads its answers, fills its own buffers and nobody 
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from typing import Protocol, cast
 
 from ottla.broker.receiving import FrameReceiver
@@ -20,6 +20,8 @@ from ottla.seams.threads import Threads
 TURN_BYTES_MAX = 256 << 10
 # While more than this waits to be sent, nothing more is read.
 UNSENT_BYTES_MAX = 1 << 20
+# What is read at once, and held in any case, while requests take all the memory that they may.
+CROWDED_BYTES_MAX = 16 << 10
 
 Reply = list[Part] | None
 
@@ -56,7 +58,15 @@ class Watch(Protocol):
         """
         ...
 
-    def now_ns(self) -> int: ...
+    @property
+    def is_full(self) -> bool:
+        """Whether unfinished requests take all the memory that they may."""
+        ...
+
+    @property
+    def now_ns(self) -> Callable[[], int]:
+        """Asked for every read: so once for whom to ask."""
+        ...
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -75,13 +85,14 @@ class Connection(asyncio.BufferedProtocol):
         self.listener = listener
         self.peer_host = ""
         self.local_address: tuple[str, int] = ("", 0)
-        self.last_active_ns = watch.now_ns()
+        self._now_ns = watch.now_ns
+        self.last_active_ns = self._now_ns()
         self._requests = requests
         self._watch = watch
         self._threads = threads
         self._receiver = FrameReceiver(scratch, frame_bytes_max)
         self._backlog: deque[bytearray] = deque()
-        self._pending: asyncio.Task[Reply] | None = None
+        self._pending: asyncio.Task[None] | None = None
         self._held_bytes = 0
         self._turn_bytes = 0
         self._had_its_turn = False
@@ -105,10 +116,12 @@ class Connection(asyncio.BufferedProtocol):
         self._send = SendQueue(stream, self._threads, self._drained)
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - asyncio's signature
+        if self._watch.is_full:
+            return self._receiver.room()[:CROWDED_BYTES_MAX]
         return self._receiver.room()
 
     def buffer_updated(self, nbytes: int) -> None:
-        self.last_active_ns = self._watch.now_ns()
+        self.last_active_ns = self._now_ns()
         self._turn_bytes += nbytes
         try:
             for frame in self._receiver.frames(nbytes):
@@ -116,7 +129,7 @@ class Connection(asyncio.BufferedProtocol):
                     # Not as bytes: a produce may have to be stamped where it lies.
                     self._backlog.append(bytearray(frame))
                 else:
-                    self._handle(frame)
+                    self._take(self._requests.handle(frame, self))
         except PeerError as error:
             self.end("bad request", error)
             return
@@ -133,7 +146,7 @@ class Connection(asyncio.BufferedProtocol):
             self._send.pause()
 
     def resume_writing(self) -> None:
-        self.last_active_ns = self._watch.now_ns()
+        self.last_active_ns = self._now_ns()
         if self._send:
             self._send.resume()
 
@@ -152,6 +165,21 @@ class Connection(asyncio.BufferedProtocol):
     def unsent_bytes(self) -> int:
         return self._send.queued_bytes if self._send else 0
 
+    @property
+    def held_bytes(self) -> int:
+        """The memory that unfinished requests take."""
+        return self._held_bytes
+
+    @property
+    def received_bytes(self) -> int:
+        """What came of the request that is arriving."""
+        return self._receiver.received_bytes
+
+    @property
+    def is_receiving(self) -> bool:
+        """Whether a request is arriving, and nothing of ours holds it up."""
+        return self._receiver.held_bytes > 0 and self._pending is None and not self._backlog
+
     def end(self, reason: str, error: Exception | str = "") -> None:
         """Ends the connection at once, for a reason."""
         if self._transport and not self._transport.is_closing():
@@ -168,36 +196,38 @@ class Connection(asyncio.BufferedProtocol):
     @property
     def _is_busy(self) -> bool:
         """Whether the next request has to wait: for a reply, or for the client to take some."""
-        return self._pending is not None or self.unsent_bytes > UNSENT_BYTES_MAX
+        send = self._send
+        return self._pending is not None or (
+            send is not None and send.queued_bytes > UNSENT_BYTES_MAX
+        )
 
-    def _handle(self, frame: memoryview) -> None:
-        try:
-            outcome = self._requests.handle(frame, self)
-        except PeerError:
-            raise
-        except Exception as error:  # noqa: BLE001 - whatever it is, it is our own fault
-            self._requests.failed(error)
-            return
+    def _take(self, outcome: Reply | Awaitable[Reply]) -> None:
         if outcome is None:
             return
         if isinstance(outcome, list):
-            self._queue(outcome)
+            if self._send:
+                self._send.put(outcome)
             return
-        self._pending = asyncio.get_running_loop().create_task(_awaited(outcome), name="request")
-        self._pending.add_done_callback(self._answered)
+        self._pending = asyncio.get_running_loop().create_task(
+            self._take_later(outcome), name="request"
+        )
 
-    def _answered(self, task: "asyncio.Task[Reply]") -> None:
-        self._pending = None
-        if task.cancelled():
-            return
-        error = task.exception()
-        if isinstance(error, PeerError):
+    async def _take_later(self, outcome: Awaitable[Reply]) -> None:
+        """Sends a reply as soon as it is there, not a turn of the loop later."""
+        try:
+            reply = await outcome
+        except PeerError as error:
             self.end("bad request", error)
-        elif isinstance(error, Exception):
+            return
+        except Exception as error:  # noqa: BLE001 - the task would swallow it
             # Told even if the client has gone meanwhile.
             self._requests.failed(error)
-        elif self._transport is not None and not self._transport.is_closing():
-            self._queue(task.result())
+            return
+        finally:
+            self._pending = None
+        if self._transport is not None and not self._transport.is_closing():
+            if reply is not None and self._send:
+                self._send.put(reply)
             self._work_off()
 
     def _drained(self) -> None:
@@ -212,7 +242,8 @@ class Connection(asyncio.BufferedProtocol):
             return
         try:
             while self._backlog and not self._is_busy:
-                self._handle(memoryview(self._backlog.popleft()))
+                frame = memoryview(self._backlog.popleft())
+                self._take(self._requests.handle(frame, self))
         except PeerError as fault:
             self.end("bad request", fault)
             return
@@ -221,19 +252,20 @@ class Connection(asyncio.BufferedProtocol):
             return
         self._flush()
 
-    def _queue(self, reply: Reply) -> None:
-        if reply is not None and self._send:
-            self._send.put(reply)
-
     def _flush(self) -> None:
         """The replies to everything that arrived together go out together."""
-        held_bytes = self._receiver.held_bytes + sum(map(len, self._backlog))
-        if held_bytes != self._held_bytes:
+        held_bytes = self._receiver.held_bytes
+        if self._backlog:
+            held_bytes += sum(map(len, self._backlog))
+        if held_bytes != self._held_bytes or (held_bytes and self._watch.is_full):
             self._may_hold_more = self._watch.holds(self, self._held_bytes, held_bytes)
             self._held_bytes = held_bytes
-        if self._send:
-            self._send.pump()
-        self._steer()
+        if self._send is None or not self._send.pump():
+            self._steer()
+        elif self._backlog or not self._is_reading or self._turn_bytes > TURN_BYTES_MAX:
+            self._drained()
+        elif not self._may_hold_more:
+            self._steer()
 
     def _steer(self) -> None:
         """Reads while it should, and not while it should not."""
@@ -247,7 +279,7 @@ class Connection(asyncio.BufferedProtocol):
             self._may_hold_more
             and not self._had_its_turn
             and not self._backlog
-            and self.unsent_bytes <= UNSENT_BYTES_MAX
+            and (self._send is None or self._send.queued_bytes <= UNSENT_BYTES_MAX)
         )
         if may_read != self._is_reading:
             self._is_reading = may_read
@@ -261,7 +293,3 @@ class Connection(asyncio.BufferedProtocol):
         self._had_its_turn = False
         self._turn_bytes = 0
         self._steer()
-
-
-async def _awaited(outcome: Awaitable[Reply]) -> Reply:
-    return await outcome

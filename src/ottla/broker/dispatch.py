@@ -14,15 +14,19 @@ from typing import TYPE_CHECKING, Any
 from ottla.broker.call import Call
 from ottla.broker.connection import Connection, Reply
 from ottla.errors import ErrorCode, PeerError
+from ottla.native import produce as native_produce
 from ottla.protocol.exchange import UnsupportedVersion, decode_request, encode_response
 from ottla.protocol.messages import APIS, Api
 from ottla.protocol.messages.api_versions import ApiVersionsResponse, VersionRange
+from ottla.settings.table.network import REQUEST_BESIDES_PRODUCE_MAX_BYTES
 
 if TYPE_CHECKING:
     from ottla.broker.services import Services
 
+PRODUCE = 0
 API_VERSIONS = 18
 Handle = Callable[[Any, Call], Any]
+HandleOrdinary = Callable[[native_produce.Request, memoryview, "Services"], Any]
 
 
 class Dispatch:
@@ -34,10 +38,22 @@ class Dispatch:
         self._services = services
         self._served = served
         self._handles: dict[int, Handle] = {}
+        self._handle_ordinary: HandleOrdinary = self._first_ordinary
+        self._produces = services.metrics.request(APIS[PRODUCE].name).seconds
+        self._steady_ns = services.clock.steady_ns
         self._on_fault = on_fault
 
     def handle(self, frame: memoryview, connection: Connection) -> Reply | Awaitable[Reply]:
-        started_ns = self._services.clock.steady_ns()
+        started_ns = self._steady_ns()
+        # Small produces are what a broker does most often: they do not go through the codec.
+        produce = native_produce.read(frame)
+        if produce is not None:
+            response = self._handle_ordinary(produce, frame, self._services)
+            if isinstance(response, bytearray):
+                self._produces.observe((self._steady_ns() - started_ns) / 1e9)
+                return [response]
+            return self._produced(response, produce, started_ns)
+        self._check_size(frame)
         try:
             header, api, request = decode_request(frame)
         except UnsupportedVersion as error:
@@ -52,6 +68,44 @@ class Dispatch:
         if isinstance(response, Awaitable):
             return self._later(response, request, call, header.correlation_id, started_ns)
         return self._reply(response, call, header.correlation_id, started_ns)
+
+    def _check_size(self, frame: memoryview) -> None:
+        """What is small takes no long time, whatever it asks: nobody holds up all others."""
+        size_max = self._services.settings[REQUEST_BESIDES_PRODUCE_MAX_BYTES]
+        if len(frame) > size_max and int.from_bytes(frame[:2], "big") != PRODUCE:
+            raise PeerError(
+                ErrorCode.INVALID_REQUEST,
+                f"a request of {len(frame)} bytes; {size_max} are taken unless it is a produce",
+            )
+
+    def _first_ordinary(
+        self, request: native_produce.Request, frame: memoryview, services: "Services"
+    ) -> Any:
+        """Imports the handler, as with every other one when it is first called."""
+        from ottla.broker.handlers.produce import handle_ordinary
+
+        self._handle_ordinary = handle_ordinary
+        return handle_ordinary(request, frame, services)
+
+    def _produced(
+        self, response: object, request: native_produce.Request, started_ns: int
+    ) -> Reply | Awaitable[Reply]:
+        """Something was out of the ordinary after all, or has to be waited for."""
+        if isinstance(response, Awaitable):
+            return self._produced_later(response, request, started_ns)
+        return self._encoded(response, request, started_ns)
+
+    async def _produced_later(
+        self, coming: Awaitable[object], request: native_produce.Request, started_ns: int
+    ) -> Reply:
+        return self._encoded(await coming, request, started_ns)
+
+    def _encoded(self, response: object, request: native_produce.Request, started_ns: int) -> Reply:
+        self._produces.observe((self._steady_ns() - started_ns) / 1e9)
+        if response is None:
+            return None
+        version, correlation_id = request[:2]
+        return encode_response(correlation_id, APIS[PRODUCE], version, response)
 
     def failed(self, error: Exception) -> None:
         self._on_fault(error)
@@ -71,7 +125,7 @@ class Dispatch:
         return self._reply(response, call, correlation_id, started_ns)
 
     def _reply(self, response: object, call: Call, correlation_id: int, started_ns: int) -> Reply:
-        elapsed_ns = self._services.clock.steady_ns() - started_ns
+        elapsed_ns = self._steady_ns() - started_ns
         self._services.metrics.request_done(call.api.name, elapsed_ns / 1e9)
         if response is None:
             return None

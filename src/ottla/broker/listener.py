@@ -1,9 +1,10 @@
 """Who may connect, how many, and for how long they may be silent."""
 
+import sys
 from collections import Counter
 from dataclasses import dataclass
 
-from ottla.broker.connection import Connection, Requests
+from ottla.broker.connection import CROWDED_BYTES_MAX, Connection, Requests
 from ottla.broker.logs import Logger
 from ottla.broker.receiving import SCRATCH_BYTES
 from ottla.metrics.node import NodeMetrics
@@ -11,7 +12,9 @@ from ottla.seams.clock import Clock
 from ottla.seams.net import Listener, Net
 from ottla.seams.threads import Threads
 
+# How long a request may take to arrive while others wait for the memory that it holds.
 STUCK_MS_MAX = 10_000
+STUCK_MS_PER_MIB = 4_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,10 +40,14 @@ class Connections:
         metrics: NodeMetrics,
         logger: Logger,
     ) -> None:
-        self.limits = limits
+        self._limits = limits
         self.held_bytes = 0
+        # Whether unfinished requests take all the memory that they may; asked for every read.
+        self.is_full = False
+        # What the process has descriptors for, whatever the limits say.
+        self.possible_max = sys.maxsize
         self._net = net
-        self._clock = clock
+        self.now_ns = clock.steady_ns
         self._threads = threads
         self._metrics = metrics
         self._logger = logger
@@ -48,8 +55,8 @@ class Connections:
         # Dicts for their order, which a set would not have.
         self._open: dict[Connection, None] = {}
         self._by_host: Counter[str] = Counter()
-        # Those that hold a part of a request, and those of them that wait for room.
-        self._holders: dict[Connection, None] = {}
+        # Those that hold much of a request, since when, and those of them that wait for room.
+        self._holders: dict[Connection, int] = {}
         self._waiting: dict[Connection, None] = {}
         self._is_over = False
 
@@ -80,22 +87,32 @@ class Connections:
     def end_silent(self) -> None:
         """Ends those that neither sent nor took anything for too long.
 
-        Sooner those that stopped in the middle of a request while others wait for the room.
+        Sooner those whose request takes its time while others wait for the room.
         """
         oldest_ns = self.now_ns() - self.limits.idle_ms_max * 1_000_000
         for connection in [each for each in self._open if each.last_active_ns < oldest_ns]:
             connection.end("idle")
         if self._waiting:
-            stuck_ns = self.now_ns() - STUCK_MS_MAX * 1_000_000
-            reading = self._holders.keys() - self._waiting.keys()
-            for connection in [each for each in self._holders if each in reading]:
-                if connection.last_active_ns < stuck_ns:
-                    connection.end("stuck")
+            self._end_stuck()
+
+    def _end_stuck(self) -> None:
+        """Makes room, as far as that can be had of requests that are late: the latest goes first.
+
+        A byte now and then does not help: whoever holds what others wait for has to be quick.
+        """
+        late = {}
+        for connection, since_ns in self._holders.items():
+            due_ns = since_ns + _arrival_ns_max(connection.received_bytes)
+            if connection.is_receiving and due_ns < self.now_ns():
+                late[connection] = due_ns
+        missing_bytes = self.held_bytes - self.limits.queued_bytes_max
+        for connection in sorted(late, key=late.__getitem__):
+            if missing_bytes <= 0:
+                return
+            missing_bytes -= connection.held_bytes
+            connection.end("stuck")
 
     # What connections say
-
-    def now_ns(self) -> int:
-        return self._clock.steady_ns()
 
     def opened(self, connection: Connection) -> bool:
         if self._is_over:
@@ -105,6 +122,8 @@ class Connections:
         reason = None
         if len(self._open) >= self.limits.connections_max:
             reason = "max.connections"
+        elif len(self._open) >= self.possible_max:
+            reason = "descriptors"
         elif self._by_host[host] >= self.limits.connections_max_per_ip:
             reason = "max.connections.per.ip"
         if reason:
@@ -133,21 +152,34 @@ class Connections:
 
     def holds(self, connection: Connection, before: int, after: int) -> bool:
         self.held_bytes += after - before
-        if after:
-            self._holders[connection] = None
+        self.is_full = self.held_bytes > self._limits.queued_bytes_max
+        # What is small goes on in any case: nobody's little requests wait for another's large one.
+        if after > CROWDED_BYTES_MAX:
+            self._holders.setdefault(connection, self.now_ns())
         else:
             self._holders.pop(connection, None)
             self._waiting.pop(connection, None)
-        if after > before and self._is_full and len(self._holders) - len(self._waiting) > 1:
+        is_larger = connection in self._holders and after >= before
+        if is_larger and self.is_full and len(self._holders) - len(self._waiting) > 1:
             self._waiting[connection] = None
             return False
         # One always goes on, however little room there is: else nobody would ever finish.
-        while self._waiting and (not self._is_full or len(self._holders) == len(self._waiting)):
+        while self._waiting and (not self.is_full or len(self._holders) == len(self._waiting)):
             waiting = next(iter(self._waiting))
             del self._waiting[waiting]
             waiting.go_on()
         return connection not in self._waiting
 
     @property
-    def _is_full(self) -> bool:
-        return self.held_bytes > self.limits.queued_bytes_max
+    def limits(self) -> ConnectionLimits:
+        return self._limits
+
+    @limits.setter
+    def limits(self, limits: ConnectionLimits) -> None:
+        """They count from now on, also for those who hold more already."""
+        self._limits = limits
+        self.is_full = self.held_bytes > limits.queued_bytes_max
+
+
+def _arrival_ns_max(received_bytes: int) -> int:
+    return STUCK_MS_MAX * 1_000_000 + received_bytes * STUCK_MS_PER_MIB * 1_000_000 // (1 << 20)

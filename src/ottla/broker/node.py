@@ -6,16 +6,20 @@ broker's new incarnation, logs recovered, partitions led, and only then the list
 
 import asyncio
 import gc
+import sys
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from ottla.broker.dispatch import Dispatch
+from ottla.broker.gauges import Gauges
+from ottla.broker.groups import group_shards
 from ottla.broker.health import Health, HealthServer
 from ottla.broker.listener import ConnectionLimits, Connections
 from ottla.broker.logs import Logger
 from ottla.broker.producer_ids import ProducerIdBlocks
 from ottla.broker.served import SERVED
 from ottla.broker.services import Services
+from ottla.broker.settings_in_force import Obey, SettingsInForce
 from ottla.broker.tasks import Tasks
 from ottla.metadata import controller
 from ottla.metadata.configs import topic_configs
@@ -27,27 +31,31 @@ from ottla.metadata.incarnation import (
     read_incarnation,
     write_incarnation,
 )
+from ottla.metadata.min_isr import agree_on_min_isr
 from ottla.metadata.publisher import Publisher
 from ottla.metadata.store import Member, Registration
 from ottla.metadata.values import Endpoint, Incarnation, SecurityProtocol
 from ottla.metrics.node import NodeMetrics
 from ottla.protocol.primitives import Uuid
 from ottla.replication.appends import Appender
+from ottla.replication.cleaning import CleanerRules, LogCleaner
 from ottla.replication.fetch_sessions import FetchSessions
 from ottla.replication.flushing import Flusher
 from ottla.replication.replica import TopicRules
 from ottla.replication.replicas import Replicas
 from ottla.replication.rules import topic_rules
 from ottla.replication.tick import Tick, TickRules
+from ottla.replication.writeback import EarlyWriteback
 from ottla.seams.clock import Clock
 from ottla.seams.entropy import Entropy
 from ottla.seams.files import Files
 from ottla.seams.net import Listener, Net
 from ottla.seams.threads import Threads
+from ottla.seams.workers import Workers
 from ottla.settings.broker import BrokerSettings
 from ottla.settings.table import network, node, records, retention, segments
 from ottla.storage.checkpoints import MetaProperties
-from ottla.storage.directories import LogDirectories
+from ottla.storage.directories import LogDirectories, check_directories
 from ottla.storage.directory import LogDirectory, open_directory
 
 IDLE_CHECK_S = 1.0
@@ -63,6 +71,7 @@ class Seams:
     files: Files
     net: Net
     threads: Threads
+    workers: Workers
 
 
 class Address(NamedTuple):
@@ -83,8 +92,19 @@ class Endpoints(NamedTuple):
 class Node:
     """A broker from `start` to `stop`. `fault` is resolved if it cannot go on by itself."""
 
-    def __init__(self, settings: BrokerSettings, seams: Seams, logger: Logger) -> None:
+    def __init__(
+        self,
+        settings: BrokerSettings,
+        seams: Seams,
+        logger: Logger,
+        *,
+        connections_max: int = sys.maxsize,
+    ) -> None:
+        """`connections_max` is what the process can have, whatever the settings allow."""
+        self._connections_max = connections_max
+        # What it was started with; what clients may change is read from those in force.
         self.settings = settings
+        self._in_force = SettingsInForce(settings)
         self.metrics = NodeMetrics()
         self.health = Health()
         self.fault: asyncio.Future[Exception] = asyncio.get_running_loop().create_future()
@@ -127,9 +147,7 @@ class Node:
             await self._health_server.close()
         await self._tasks.close()
         if self._directories:
-            self._directories.close(
-                broker_epoch=self._broker_epoch, now_ms=self._seams.clock.wall_ms()
-            )
+            self._directories.close(**self._last_words())
             self._save_incarnation(clean=True)
             self._directories = None
         if self._store:
@@ -154,11 +172,15 @@ class Node:
             if not files.is_dir(path):
                 files.make_dir(path)
             files.sync_dir(path.rpartition("/")[0] or "/")
+        check_directories(files, self._log_dirs, self.settings[node.NODE_ID])
         self._store = EmbeddedStore.open(files, self._log_dirs[0], clock)
         publisher = Publisher(self._store)
         await publisher.load()
+        self._in_force.load(publisher.image)
+        publisher.subscribe(self._in_force.follow)
         self._tasks.spawn(publisher.follow(), "metadata")
         me = await self._register(self._store, publisher)
+        await agree_on_min_isr(publisher, publisher.image.topic_names, lambda: self._in_force.now)
         self._directories = self._open_directories(publisher)
         replicas = Replicas(
             self._directories,
@@ -166,6 +188,7 @@ class Node:
             self._rules_of,
             clock,
             self._seams.entropy,
+            EarlyWriteback(self._seams.threads, self._tasks.spawn).start,
         )
         for stray in replicas.load(publisher.image):
             self._logger.warning("stray partition set aside", partition=str(stray))
@@ -202,6 +225,10 @@ class Node:
             except OSError as error:
                 failed[path] = error
                 self._logger.error("log directory offline", path=path, error=str(error))
+            except BaseException:
+                for directory in opened:
+                    directory.close(**self._last_words())
+                raise
         for directory in opened:
             for partition, reason in directory.unusable.items():
                 self._logger.error("log offline", partition=str(partition), error=str(reason))
@@ -227,10 +254,23 @@ class Node:
         seams, settings = self._seams, self.settings
         appender = Appender(replicas.create_log)
         flusher = Flusher(seams.threads, seams.clock)
+        shards = group_shards(
+            self._in_force.now,
+            replicas,
+            appender,
+            flusher,
+            seams.clock,
+            seams.threads,
+            self._tasks,
+            self._logger,
+        )
+        publisher.subscribe(shards.follow)
+        shards.start(publisher.image)
+        self._tasks.spawn(shards.run(), "groups")
         services = Services(
             node_id=settings[node.NODE_ID],
             cluster_id=self.cluster_id,
-            settings=settings,
+            settings=self._in_force.now,
             clock=seams.clock,
             entropy=seams.entropy,
             publisher=publisher,
@@ -243,21 +283,45 @@ class Node:
                 seams.entropy,
             ),
             producer_ids=ProducerIdBlocks(publisher),
+            shards=shards,
             metrics=self.metrics,
             logger=self._logger,
             tasks=self._tasks,
             served=SERVED,
             advertised=self._advertised(),
         )
-        tick = Tick(replicas, appender, flusher, seams.clock, self._tick_rules(), self._problem)
+        rules = _tick_rules(self._in_force.now)
+        problem, solved = self._problem, self._solved
+        tick = Tick(replicas, appender, flusher, seams.threads, seams.clock, rules, problem, solved)
         self.metrics.disk_free_bytes = tick.free_bytes
         self._tasks.spawn(tick.run(), "tick")
+        cleaner = self._cleaner(replicas, tick, flusher)
+        self._tasks.spawn(cleaner.run(), "cleaner")
+        limits = _limits(self._in_force.now)
         self._connections = Connections(
-            seams.net, seams.clock, seams.threads, self._limits(), self.metrics, self._logger
+            seams.net, seams.clock, seams.threads, limits, self.metrics, self._logger
         )
+        self._connections.possible_max = self._connections_max
+        self._in_force.tell(_obeyed_by(services, tick, cleaner, self._connections))
         self._tasks.spawn(self._watch_connections(self._connections), "connections")
         self._tasks.spawn(self._watch_loop(), "loop")
+        self._tasks.spawn(Gauges(self.metrics, replicas, publisher).run(), "gauges")
         return await self._listen(Dispatch(services, SERVED, self._on_fault), self._connections)
+
+    def _cleaner(self, replicas: Replicas, tick: Tick, flusher: Flusher) -> LogCleaner:
+        seams = self._seams
+        return LogCleaner(
+            replicas,
+            seams.workers,
+            flusher,
+            seams.threads,
+            seams.files,
+            seams.clock,
+            _cleaner_rules(self._in_force.now),
+            self.metrics.cleaner,
+            self._logger,
+            tick.remove_later,
+        )
 
     async def _listen(self, dispatch: Dispatch, connections: Connections) -> Endpoints:
         bound = []
@@ -292,26 +356,7 @@ class Node:
     # What the settings say
 
     def _rules_of(self, image: Image, topic: str) -> TopicRules:
-        return topic_rules(topic_configs(image, topic, self.settings))
-
-    def _limits(self) -> ConnectionLimits:
-        settings = self.settings
-        return ConnectionLimits(
-            frame_bytes_max=settings[network.SOCKET_REQUEST_MAX_BYTES],
-            queued_bytes_max=settings[network.QUEUED_MAX_REQUEST_BYTES],
-            connections_max=settings[network.MAX_CONNECTIONS],
-            connections_max_per_ip=settings[network.MAX_CONNECTIONS_PER_IP],
-            idle_ms_max=settings[network.CONNECTIONS_MAX_IDLE_MS],
-        )
-
-    def _tick_rules(self) -> TickRules:
-        settings = self.settings
-        return TickRules(
-            retention_interval_ms=settings[retention.LOG_RETENTION_CHECK_INTERVAL_MS],
-            checkpoint_interval_ms=settings[segments.LOG_FLUSH_OFFSET_CHECKPOINT_INTERVAL_MS],
-            producer_expiration_ms=settings[records.PRODUCER_ID_EXPIRATION_MS],
-            disk_reserve_bytes=settings[segments.DISK_RESERVE_BYTES],
-        )
+        return topic_rules(topic_configs(image, topic, self._in_force.now))
 
     def _advertised(self) -> tuple[Endpoint, ...] | None:
         listeners = self.settings[node.ADVERTISED_LISTENERS]
@@ -324,6 +369,10 @@ class Node:
 
     # What happens on the way
 
+    def _last_words(self) -> dict[str, int]:
+        """What a log directory keeps of the broker that closes it."""
+        return {"broker_epoch": self._broker_epoch, "now_ms": self._seams.clock.wall_ms()}
+
     def _new_id(self) -> Uuid:
         return Uuid(self._seams.entropy.token(16))
 
@@ -334,7 +383,54 @@ class Node:
     def _problem(self, where: str, error: Exception) -> None:
         self._logger.error("disk fault", repeats_of=where, where=where, error=str(error))
 
+    def _solved(self, where: str) -> None:
+        self._logger.info("disk fault over", repeats_of=where, where=where)
+
     def _on_fault(self, error: Exception) -> None:
         """Our own fault: whoever runs the node ends it."""
         if not self.fault.done():
             self.fault.set_result(error)
+
+
+def _obeyed_by(
+    services: Services, tick: Tick, cleaner: LogCleaner, connections: Connections
+) -> Obey:
+    """Those who go by settings that clients may change; topics have their rules from `replicas`."""
+
+    def obey(settings: BrokerSettings) -> None:
+        services.settings = settings
+        tick.rules = _tick_rules(settings)
+        cleaner.rules = _cleaner_rules(settings)
+        connections.limits = _limits(settings)
+
+    return obey
+
+
+def _limits(settings: BrokerSettings) -> ConnectionLimits:
+    return ConnectionLimits(
+        frame_bytes_max=settings[network.SOCKET_REQUEST_MAX_BYTES],
+        queued_bytes_max=settings[network.QUEUED_MAX_REQUEST_BYTES],
+        connections_max=settings[network.MAX_CONNECTIONS],
+        connections_max_per_ip=settings[network.MAX_CONNECTIONS_PER_IP],
+        idle_ms_max=settings[network.CONNECTIONS_MAX_IDLE_MS],
+    )
+
+
+def _cleaner_rules(settings: BrokerSettings) -> CleanerRules:
+    return CleanerRules(
+        is_enabled=settings[retention.LOG_CLEANER_ENABLE],
+        backoff_ms=settings[retention.LOG_CLEANER_BACKOFF_MS],
+        key_map_bytes_max=settings[retention.LOG_CLEANER_DEDUPE_BUFFER_SIZE],
+        key_map_load_factor=settings[retention.LOG_CLEANER_IO_BUFFER_LOAD_FACTOR],
+        window_bytes=settings[retention.LOG_CLEANER_IO_BUFFER_SIZE],
+        bytes_per_second=settings[retention.LOG_CLEANER_IO_MAX_BYTES_PER_SECOND],
+    )
+
+
+def _tick_rules(settings: BrokerSettings) -> TickRules:
+    return TickRules(
+        retention_interval_ms=settings[retention.LOG_RETENTION_CHECK_INTERVAL_MS],
+        checkpoint_interval_ms=settings[segments.LOG_FLUSH_OFFSET_CHECKPOINT_INTERVAL_MS],
+        producer_expiration_ms=settings[records.PRODUCER_ID_EXPIRATION_MS],
+        disk_reserve_bytes=settings[segments.DISK_RESERVE_BYTES],
+    )

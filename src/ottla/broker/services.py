@@ -1,8 +1,9 @@
 """What handlers may ask: the parts of one node, put together by `broker.node`."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from ottla.broker.answers import EncodedAnswers
 from ottla.broker.tasks import Tasks
 from ottla.metadata.image import Image
 from ottla.metadata.publisher import Publisher
@@ -16,6 +17,7 @@ from ottla.seams.entropy import Entropy
 if TYPE_CHECKING:
     from ottla.broker.logs import Logger
     from ottla.broker.producer_ids import ProducerIdBlocks
+    from ottla.coordinators.shards import Shards
     from ottla.metrics.node import NodeMetrics
     from ottla.replication.fetch_sessions import FetchSessions
     from ottla.settings.broker import BrokerSettings
@@ -27,6 +29,7 @@ class Services:
 
     node_id: int
     cluster_id: str
+    # Those in force: replaced when a client changes one.
     settings: "BrokerSettings"
     clock: Clock
     entropy: Entropy
@@ -36,12 +39,16 @@ class Services:
     flusher: Flusher
     fetch_sessions: "FetchSessions"
     producer_ids: "ProducerIdBlocks"
+    # Groups and their offsets, as far as this broker coordinates them.
+    shards: "Shards"
     metrics: "NodeMetrics"
     logger: "Logger"
     # Work that no request waits for.
     tasks: Tasks
     # The API keys that ApiVersions offers, and what it says of features.
     served: frozenset[int]
+    # What Metadata said before.
+    metadata_answers: EncodedAnswers = field(default_factory=EncodedAnswers)
     # None: a client is told the address that it connected to.
     advertised: tuple[Endpoint, ...] | None = None
 

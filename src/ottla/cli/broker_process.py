@@ -1,6 +1,7 @@
 """The process that a broker runs in. It imports what a broker needs, and nothing of a command's.
 
 The command line checks what it was given and then becomes this process: same id, same streams.
+Where it needed nothing to check it (see `plain_serve`), it is this process from the start.
 """
 
 import os
@@ -12,7 +13,7 @@ from enum import StrEnum
 from typing import NoReturn
 
 from ottla.cli.broker_settings import BrokerFlags
-from ottla.cli.failure import failure_of
+from ottla.cli.failure import ExitCode, failure_of
 
 
 class Mode(StrEnum):
@@ -85,10 +86,12 @@ def become(order: Order) -> NoReturn:
     os.execv(sys.executable, order.command)  # noqa: S606 - our own interpreter and module
 
 
-def main() -> None:
-    order = Order.parse(sys.argv[1:])
+def carry_out(order: Order) -> None:
+    """In this process. Ends it with an exit code, and words, if that fails."""
     try:
         _run(order)
+    except KeyboardInterrupt:
+        raise SystemExit(ExitCode.INTERRUPTED) from None
     except Exception as error:
         if order.is_debugged:
             traceback.print_exception(error)
@@ -109,4 +112,4 @@ def _run(order: Order) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    carry_out(Order.parse(sys.argv[1:]))

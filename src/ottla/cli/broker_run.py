@@ -13,6 +13,7 @@ import uvloop
 from ottla.broker.logs import Level, NodeLogger
 from ottla.broker.node import Endpoints, Node, Seams
 from ottla.cli.broker_settings import data_directory, node_id
+from ottla.cli.descriptors import connections_max, raise_limit
 from ottla.cli.failure import Failure
 from ottla.cli.processes import is_listened_on, listener_on, user_of
 from ottla.errors import CorruptLog, StorageError
@@ -21,8 +22,9 @@ from ottla.seams.entropy import RealEntropy
 from ottla.seams.files import RealFiles
 from ottla.seams.net import RealNet
 from ottla.seams.threads import RealThreads
+from ottla.seams.workers import RealWorkers
 from ottla.settings.broker import BrokerSettings
-from ottla.settings.table.network import SOCKET_LISTEN_BACKLOG_SIZE
+from ottla.settings.table.network import MAX_CONNECTIONS, SOCKET_LISTEN_BACKLOG_SIZE
 from ottla.settings.table.node import LISTENERS, METRICS_PORT
 
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
@@ -59,7 +61,8 @@ async def _run(
     clock, threads = RealClock(), RealThreads()
     logger = NodeLogger(sys.stderr, clock, node_id(settings), level=level)
     net = RealNet(settings[SOCKET_LISTEN_BACKLOG_SIZE])
-    node = Node(settings, Seams(clock, RealEntropy(), RealFiles(), net, threads), logger)
+    seams = Seams(clock, RealEntropy(), RealFiles(), net, threads, RealWorkers())
+    node = Node(settings, seams, logger, connections_max=_connections_max(settings, logger))
     stop = _stop_signal()
     try:
         start = asyncio.create_task(node.start(), name="start")
@@ -77,6 +80,20 @@ async def _run(
     finally:
         logger.close()
         threads.close()
+
+
+def _connections_max(settings: BrokerSettings, logger: NodeLogger) -> int:
+    """As many as there are descriptors for, and a word if those are few."""
+    descriptors_max = raise_limit()
+    possible = connections_max(settings, descriptors_max)
+    if possible < settings[MAX_CONNECTIONS]:
+        logger.warning(
+            "few descriptors",
+            descriptors_max=descriptors_max,
+            connections_max=possible,
+            advice=f"raise the hard limit (ulimit -Hn), or lower {MAX_CONNECTIONS.name}",
+        )
+    return possible
 
 
 def _stop_signal() -> "asyncio.Future[None]":

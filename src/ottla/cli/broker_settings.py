@@ -30,8 +30,10 @@ class BrokerFlags:
 def load_settings(flags: BrokerFlags, environment: Mapping[str, str]) -> BrokerSettings:
     """The settings that are in force. Failure (usage) for what does not exist or contradicts."""
     given = parse_assignments(flags.sets, "--set")
+    if flags.data is not None:
+        check_named(flags.data)
     for flag, value, name in (
-        ("--data", os.path.abspath(flags.data) if flags.data else None, LOG_DIRS.name),
+        ("--data", os.path.abspath(flags.data) if flags.data is not None else None, LOG_DIRS.name),
         ("--metrics-port", flags.metrics_port, METRICS_PORT.name),
     ):
         if value is not None:
@@ -50,6 +52,12 @@ def load_settings(flags: BrokerFlags, environment: Mapping[str, str]) -> BrokerS
         return load(given=given, environment=environment, file=content)
     except BadSetting as error:
         raise Failure(str(error), exit_code=ExitCode.USAGE) from None
+
+
+def check_named(data: str) -> None:
+    """A script's unset variable must not end in some directory. Failure."""
+    if not data:
+        raise Failure("--data names no directory", exit_code=ExitCode.USAGE)
 
 
 def data_directory(settings: BrokerSettings) -> str:

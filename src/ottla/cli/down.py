@@ -5,6 +5,7 @@ import shutil
 import signal
 import time
 
+from ottla.cli.broker_settings import check_named
 from ottla.cli.failure import ExitCode, Failure
 from ottla.cli.output import RowWriter, say
 from ottla.cli.pid_file import read_pid, remove_pid
@@ -18,6 +19,7 @@ _LOOK_EVERY_S = 0.05
 
 def down(data: str, writer: RowWriter, *, wipes: bool, may_act: bool) -> None:
     """Waits until the system has stopped. Failure if it does not, or is not ours to stop."""
+    check_named(data)
     data = os.path.abspath(data)
     holder = user_of(data)
     if wipes:

@@ -7,7 +7,7 @@ from typing import Annotated, TextIO
 
 import typer
 
-from ottla.cli.output import Format, Row, RowWriter, row_writer
+from ottla.cli.output import Cell, Format, Row, RowWriter, row_writer
 
 
 class ListingFormat(StrEnum):
@@ -24,15 +24,19 @@ Listing = Annotated[ListingFormat, typer.Option("--output", "-o", help="How to p
 
 
 def listing_writer(
-    format_: ListingFormat, *, named: str, stream: TextIO | None = None
+    format_: ListingFormat,
+    *,
+    named: str | None,
+    name_cell: str = "name",
+    stream: TextIO | None = None,
 ) -> RowWriter:
-    """Writes rows; as names, those of the rows of the kind `named`."""
+    """Writes rows; as names, this cell of the rows of the kind `named`, or of every kind."""
     stream = sys.stdout if stream is None else stream
     match format_:
         case ListingFormat.YAML:
             return Yaml(stream)
         case ListingFormat.NAME:
-            return Names(stream, named)
+            return Names(stream, named, name_cell)
         case _:
             return row_writer(Format(format_.value), stream)
 
@@ -58,15 +62,18 @@ class Yaml:
 
 
 class Names:
-    """A name a line, for other commands to read."""
+    """A name a line, for other commands to read. Rows that share their name have it once."""
 
-    def __init__(self, stream: TextIO, named: str) -> None:
+    def __init__(self, stream: TextIO, named: str | None, cell: str) -> None:
         self._stream = stream
         self._named = named
+        self._cell = cell
+        self._last: Cell = None
 
     def write(self, row: Row) -> None:
-        if row["kind"] == self._named:
-            self._stream.write(f"{row['name']}\n")
+        if self._named in (None, row["kind"]) and row[self._cell] != self._last:
+            self._last = row[self._cell]
+            self._stream.write(f"{self._last}\n")
 
     def close(self) -> None:
         self._stream.flush()

@@ -1,80 +1,26 @@
-"""`ottla`: the entry point.
+"""`ottla`: the entry point. It imports what the command needs that was called, and no more."""
 
-Here and in `<group>/commands.py` commands only declare what they take; the modules that do the
-work, and all that those need, are imported when a command runs.
-"""
+import sys
 
-import errno
-import traceback
-from typing import Annotated, Any
-
-import typer
-from typer.core import TyperGroup
-
-from ottla import __version__
-from ottla.cli import broker_commands, doctor_commands, records_commands
-from ottla.cli.failure import failure_of
-from ottla.cli.log import commands as log_commands
-from ottla.cli.topic import commands as topic_commands
-
-
-class CommandsInWords(TyperGroup):
-    """A command that fails ends in words and an exit code; with `--debug` in a traceback."""
-
-    def invoke(self, ctx: Any) -> Any:
-        try:
-            return super().invoke(ctx)
-        except (typer.Exit, typer.Abort, typer.TyperException):
-            raise
-        except Exception as error:
-            # Whoever reads our output has closed it: no fault, and no words.
-            if isinstance(error, OSError) and error.errno == errno.EPIPE:
-                raise
-            if ctx.params["debug"]:
-                traceback.print_exception(error)
-            failure = failure_of(error)
-            for line in failure.lines:
-                typer.echo(line, err=True)
-            raise typer.Exit(failure.exit_code) from error
-
-
-app = typer.Typer(
-    cls=CommandsInWords,
-    help="A distributed commit log that speaks Kafka's wire protocol.",
-    no_args_is_help=True,
-    add_completion=False,
-    # Rich is slow to import: help is plain text.
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-)
-app.command()(broker_commands.up)
-app.command()(broker_commands.down)
-app.command()(broker_commands.serve)
-app.command()(records_commands.produce)
-app.command()(records_commands.consume)
-app.command()(doctor_commands.doctor)
-app.add_typer(topic_commands.app, name="topic")
-app.add_typer(log_commands.app, name="log")
-
-
-def _show_version(wanted: bool) -> None:
-    if wanted:
-        typer.echo(f"ottla {__version__}")
-        raise typer.Exit
-
-
-@app.callback()
-def ottla(
-    version: Annotated[
-        bool,
-        typer.Option("--version", is_eager=True, callback=_show_version, help="Print the version."),
-    ] = False,
-    debug: Annotated[
-        bool, typer.Option("--debug", help="Print a traceback when a command fails.")
-    ] = False,
-) -> None:
-    pass
+from ottla.cli.failure import ExitCode
+from ottla.cli.plain_serve import plain_words
 
 
 def main() -> None:
-    app()
+    try:
+        _main()
+    # Before a command or a broker is there to see to it.
+    except KeyboardInterrupt:
+        raise SystemExit(ExitCode.INTERRUPTED) from None
+
+
+def _main() -> None:
+    words = plain_words(sys.argv[1:])
+    if words is None:
+        from ottla.cli.app import app
+
+        app()
+    else:
+        from ottla.cli.broker_process import Order, carry_out
+
+        carry_out(Order.parse([*words, f"program={sys.argv[0]}"]))

@@ -14,6 +14,16 @@ from ottla.cli.options import (
 )
 
 TopicName = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic's name.")]
+GroupName = Annotated[
+    str | None,
+    typer.Option(
+        "--group",
+        "-g",
+        metavar="GROUP",
+        help="Share the topic with the other members of this group, from where it stands;"
+        " --from is for what it has never read.",
+    ),
+]
 
 
 class AcksOption(StrEnum):
@@ -115,6 +125,7 @@ def consume(
         int | None, typer.Option("--max", "-n", min=1, metavar="N", help="Stop after N records.")
     ] = None,
     partition: Partitions = None,
+    group: GroupName = None,
     output: Annotated[
         RecordForm, typer.Option("--output", "-o", help="What to print of each record.")
     ] = RecordForm.VALUE,
@@ -135,16 +146,23 @@ def consume(
     bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
     timeout: TimeoutS = TIMEOUT_S_DEFAULT,
 ) -> None:
-    """Print a topic's records, without joining a group. Stops at the end, unless it follows."""
+    """Print a topic's records, alone or in a group. Stops at the end, unless it follows."""
     import sys
 
     from ottla.cli.consume import Wish, consume_records
+    from ottla.cli.failure import ExitCode, Failure
     from ottla.cli.moments import parse_place
     from ottla.cli.reaching import reach
     from ottla.cli.record_forms import printer
     from ottla.client.offsets import Isolation
     from ottla.seams.clock import RealClock
 
+    if group is not None and partition:
+        raise Failure(
+            "--partition and --group do not go together",
+            why="a group decides itself who reads which partitions",
+            exit_code=ExitCode.USAGE,
+        )
     start = start or ("end" if follow else "beginning")
     wish = Wish(
         topic=topic,
@@ -155,4 +173,9 @@ def consume(
         isolation=Isolation[f"READ_{isolation.name}"],
     )
     out = printer(output, key_separator, sys.stdout.buffer)
-    reach(bootstrap, timeout, lambda router: consume_records(router, wish, out))
+    if group is None:
+        reach(bootstrap, timeout, lambda router: consume_records(router, wish, out))
+        return
+    from ottla.cli.consume_group import consume_in_group
+
+    reach(bootstrap, timeout, lambda router: consume_in_group(router, wish, group, out))

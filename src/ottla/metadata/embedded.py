@@ -53,6 +53,8 @@ class EmbeddedStore:
         self._lock = lock
         self._log = log
         self._snapshot = snapshot
+        # What opening read, for whoever loads next: to decode it is most of what a start costs.
+        self._found: tuple[Entry, ...] | None = tuple(self._entries())
         self._members: dict[int, Member] = {}
         self._fence: Fence | None = None
         self._controller_epoch = 0
@@ -77,7 +79,7 @@ class EmbeddedStore:
             log = EntryLog(files, directory, clock, snapshot.n + 1)
             store = cls(files, directory, lock, log, snapshot)
             store._note_controllers(snapshot.records)
-            for entry in store._entries():
+            for entry in store._found or ():
                 store._note_controllers(entry.records)
         except BaseException:
             lock.release()
@@ -86,7 +88,11 @@ class EmbeddedStore:
 
     async def load(self) -> Loaded:
         self._require_open()
-        return Loaded(self._snapshot, tuple(self._entries()))
+        found, self._found = self._found, None
+        # More may have been appended since.
+        if found is None or len(found) != self._log.next_n - self._snapshot.n - 1:
+            found = tuple(self._entries())
+        return Loaded(self._snapshot, found)
 
     async def append(self, records: Sequence[Record], fence: Fence) -> int:
         self._require_open()
@@ -105,7 +111,7 @@ class EmbeddedStore:
                 f" {self._log.next_n - 1} expected"
             )
         write_snapshot(self._files, self._directory, snapshot)
-        self._snapshot = snapshot
+        self._snapshot, self._found = snapshot, None
         self._log.drop_below(snapshot.n + 1)
 
     async def follow(self, from_n: int) -> AsyncIterator[Entry]:

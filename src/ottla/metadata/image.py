@@ -17,6 +17,7 @@ The records of a snapshot obey the same rules: a partition may come with any par
 is first seen, and the floor comes behind all partitions.
 """
 
+import copy
 from collections.abc import Collection, Iterator, KeysView, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple, TypeVar, assert_never
@@ -194,6 +195,25 @@ class Image:
         for record in entry.records:
             self.apply(record)
         self.n = entry.n
+
+    def try_out(self, records: Sequence[Record]) -> None:
+        """Whether these could follow, in this order: RuleBroken or InvalidRecord if they cannot.
+
+        Nothing changes. Only what the records touch is copied in depth.
+        """
+        trial = copy.copy(self)
+        for name in self.__slots__:
+            owned = getattr(self, name)
+            if isinstance(owned, dict):
+                setattr(trial, name, owned.copy())
+        for topic_id in {record.topic_id for record in records if isinstance(record, Partition)}:
+            state = self._topics.get(topic_id)
+            if state is not None:
+                trial._topics[topic_id] = _TopicState(state.topic, state.partitions.copy())
+        # What is set for a resource or limits an entity obeys no rule that looks at what was there.
+        trial._configs, trial._quotas = {}, {}
+        for record in records:
+            trial.apply(record)
 
     def apply(self, record: Record) -> None:
         """The only way an image changes. RuleBroken or InvalidRecord, and no change."""

@@ -8,14 +8,17 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
+from ottla.metadata.difference import difference
 from ottla.metadata.image import Image
 from ottla.metadata.records import ControllerStarted, Record
-from ottla.metadata.store import Entry, Fence, MetadataStore
+from ottla.metadata.store import EntriesGone, Entry, Fence, MetadataStore
 
 Reply = TypeVar("Reply")
 
-# As many entries are replayed at a start, at the most, before a snapshot takes their place.
-ENTRIES_A_SNAPSHOT = 1_000
+# A snapshot takes the place of what would be replayed at a start once that is at least this much,
+# entries and records counted together, and at least what the snapshot before it held: so that
+# however large the image is, saving it costs little for each record.
+REPLAYED_A_SNAPSHOT = 1_000
 
 
 class Publisher:
@@ -28,7 +31,9 @@ class Publisher:
         self._deciding = asyncio.Lock()
         self._applied = asyncio.Condition()
         self._subscribers: list[Callable[[Image, Entry], None]] = []
-        self._entries_since_snapshot = 0
+        # What a start would have to replay: behind the snapshot, and in it.
+        self._replayed = 0
+        self._snapshot_records = 0
 
     def subscribe(self, subscriber: Callable[[Image, Entry], None]) -> None:
         self._subscribers.append(subscriber)
@@ -37,20 +42,20 @@ class Publisher:
         """The image as it is committed now. Before `follow`."""
         loaded = await self._store.load()
         self.image = Image.of(loaded)
-        self._entries_since_snapshot = len(loaded.entries)
+        self._snapshot_records = len(loaded.snapshot.records)
+        self._replayed = sum(1 + len(entry.records) for entry in loaded.entries)
 
     async def follow(self) -> None:
         """Applies what is committed, as it comes; does not end."""
-        async for entry in self._store.follow(self.image.n + 1):
-            self.image.replay(entry)
-            for subscriber in self._subscribers:
-                subscriber(self.image, entry)
-            async with self._applied:
-                self._applied.notify_all()
-            self._entries_since_snapshot += 1
-            if self._fence and self._entries_since_snapshot >= ENTRIES_A_SNAPSHOT:
-                await self._store.save(self.image.snapshot(), self._fence)
-                self._entries_since_snapshot = 0
+        while True:
+            try:
+                async for entry in self._store.follow(self.image.n + 1):
+                    self.image.replay(entry)
+                    await self._tell(entry)
+                    self._replayed += 1 + len(entry.records)
+                    await self._save_if_due()
+            except EntriesGone:
+                await self._jump()
 
     async def lead(self) -> None:
         """Waits until this broker is the controller; nothing of an older one can follow then."""
@@ -59,15 +64,39 @@ class Publisher:
         await self.commit(lambda _: ([ControllerStarted(epoch)], None))
 
     async def commit(self, decide: Callable[[Image], tuple[Sequence[Record], Reply]]) -> Reply:
-        """Decides on the newest image, commits, and replies once this broker has applied it."""
+        """Decides on the newest image, commits, and replies once this broker has applied it.
+
+        RuleBroken or InvalidRecord, and nothing was written, if what was decided cannot follow:
+        in the log it would stop every broker that reads it, now and at every later start.
+        """
         if self._fence is None:
             raise RuntimeError("only the controller commits")
         async with self._deciding:
             records, reply = decide(self.image)
             if records:
+                self.image.try_out(records)
                 n = await self._store.append(records, self._fence)
                 await self._until_applied(n)
         return reply
+
+    async def _jump(self) -> None:
+        """The entries that come next are gone: goes on from the snapshot that replaced them."""
+        before = self.image
+        await self.load()
+        await self._tell(Entry(self.image.n, tuple(difference(before, self.image))))
+
+    async def _tell(self, entry: Entry) -> None:
+        for subscriber in self._subscribers:
+            subscriber(self.image, entry)
+        async with self._applied:
+            self._applied.notify_all()
+
+    async def _save_if_due(self) -> None:
+        due = max(REPLAYED_A_SNAPSHOT, self._snapshot_records)
+        if self._fence and self._replayed >= due:
+            snapshot = self.image.snapshot()
+            await self._store.save(snapshot, self._fence)
+            self._snapshot_records, self._replayed = len(snapshot.records), 0
 
     async def _until_applied(self, n: int) -> None:
         async with self._applied:

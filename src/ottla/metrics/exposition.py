@@ -2,9 +2,11 @@
 
 from collections.abc import Iterator
 from math import isfinite, isnan
+from typing import TYPE_CHECKING
 
-from prometheus_client import CollectorRegistry, Metric
-from prometheus_client.samples import Sample
+if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry, Metric
+    from prometheus_client.samples import Sample
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 SLICE_LINES_MAX = 200
@@ -19,7 +21,7 @@ _TYPES = {
 _SUFFIXES = {"counter": "_total", "info": "_info"}
 
 
-def render(registry: CollectorRegistry, lines_max: int = SLICE_LINES_MAX) -> Iterator[bytes]:
+def render(registry: "CollectorRegistry", lines_max: int = SLICE_LINES_MAX) -> Iterator[bytes]:
     """Everything that is registered, at most `lines_max` lines at a time.
 
     Pages of one name that follow each other are one family. What is not yet rendered is not yet
@@ -40,7 +42,7 @@ def _encoded(lines: list[str]) -> bytes:
     return "".join(lines).encode(errors="replace")
 
 
-def _lines(registry: CollectorRegistry) -> Iterator[str]:
+def _lines(registry: "CollectorRegistry") -> Iterator[str]:
     family = None
     for page in registry.collect():
         if page.name != family:
@@ -52,13 +54,13 @@ def _lines(registry: CollectorRegistry) -> Iterator[str]:
                 yield _line(sample)
 
 
-def _heading(page: Metric) -> str:
+def _heading(page: "Metric") -> str:
     name = page.name + _SUFFIXES.get(page.type, "")
     documentation = page.documentation.replace("\\", r"\\").replace("\n", r"\n")
     return f"# HELP {name} {documentation}\n# TYPE {name} {_TYPES.get(page.type, page.type)}\n"
 
 
-def _line(sample: Sample) -> str:
+def _line(sample: "Sample") -> str:
     if not sample.labels:
         return f"{sample.name} {_number(sample.value)}\n"
     labels = ",".join([f'{name}="{_escaped(value)}"' for name, value in sample.labels.items()])

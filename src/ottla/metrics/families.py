@@ -12,13 +12,14 @@ beans, because dashboards ask for them.
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from operator import attrgetter
-from typing import Literal, NamedTuple
-
-from prometheus_client import Metric
-from prometheus_client.samples import Sample
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from ottla.metrics.meters import Histogram, ListenerMeter, LoopMeter, RequestMeter
 from ottla.metrics.tables import PartitionRow, PartitionTable, TopicTable
+
+if TYPE_CHECKING:
+    from prometheus_client import Metric
+    from prometheus_client.samples import Sample
 
 PAGE_SAMPLES_MAX = 200
 
@@ -34,13 +35,17 @@ class Family(NamedTuple):
     name: str
     documentation: str
 
-    def page(self, samples: Iterable[Sample] = ()) -> Metric:
+    def page(self, samples: Iterable["Sample"] = ()) -> "Metric":
+        from prometheus_client import Metric
+
         page = Metric(self.name, self.documentation, self.kind)
         page.samples.extend(samples)
         return page
 
-    def pages(self, readings: Iterable[Reading]) -> Iterator[Metric]:
+    def pages(self, readings: Iterable[Reading]) -> Iterator["Metric"]:
         """The readings of a counter or gauge; one empty page if there are none."""
+        from prometheus_client.samples import Sample
+
         name = f"{self.name}_total" if self.kind == "counter" else self.name
         page = self.page()
         for labels, value in readings:
@@ -50,8 +55,10 @@ class Family(NamedTuple):
             page.samples.append(Sample(name, labels, value))
         yield page
 
-    def histogram_page(self, labels: Labels, histogram: Histogram) -> Metric:
+    def histogram_page(self, labels: Labels, histogram: Histogram) -> "Metric":
         """One histogram, whole: its buckets, count and sum belong to the same moment."""
+        from prometheus_client.samples import Sample
+
         cumulative = list(accumulate(histogram.counts))
         bounds = [*map(str, histogram.bounds), "+Inf"]
         return self.page(
@@ -75,7 +82,7 @@ class Scalars:
         self._meter = meter
         self._families = families
 
-    def collect(self) -> Iterator[Metric]:
+    def collect(self) -> Iterator["Metric"]:
         for attribute, family in self._families.items():
             yield from family.pages([({}, getattr(self._meter, attribute))])
 
@@ -89,7 +96,7 @@ class Labelled:
         self._family = family
         self._read = read
 
-    def collect(self) -> Iterator[Metric]:
+    def collect(self) -> Iterator["Metric"]:
         yield from self._family.pages(self._read())
 
 
@@ -102,7 +109,7 @@ class Topics:
         self._table = table
         self._families = families
 
-    def collect(self) -> Iterator[Metric]:
+    def collect(self) -> Iterator["Metric"]:
         for counter, family in self._families.items():
             yield from family.pages(self._readings(counter))
 
@@ -130,7 +137,7 @@ class Partitions:
         self._table = table
         self._families = families
 
-    def collect(self) -> Iterator[Metric]:
+    def collect(self) -> Iterator["Metric"]:
         for family, read in self._families:
             yield from family.pages(
                 ({"topic": row.topic, "partition": str(row.partition)}, read(row))
@@ -164,7 +171,7 @@ class Requests:
     def __init__(self, meters: Mapping[str, RequestMeter]) -> None:
         self._meters = meters
 
-    def collect(self) -> Iterator[Metric]:
+    def collect(self) -> Iterator["Metric"]:
         meters = list(self._meters.values())
         yield from self.COUNT.pages(({"request": each.api}, each.seconds.count) for each in meters)
         yield self.TIME_MS.page()
@@ -180,7 +187,9 @@ class Requests:
                 for error, count in list(meter.errors.counts.items())
             )
 
-    def _time_ms(self, meter: RequestMeter) -> Metric:
+    def _time_ms(self, meter: RequestMeter) -> "Metric":
+        from prometheus_client.samples import Sample
+
         labels = {"request": meter.api}
         name = self.TIME_MS.name
         return self.TIME_MS.page(
@@ -220,7 +229,7 @@ class Listeners:
     def __init__(self, meters: Mapping[str, ListenerMeter]) -> None:
         self._meters = meters
 
-    def collect(self) -> Iterator[Metric]:
+    def collect(self) -> Iterator["Metric"]:
         meters = list(self._meters.values())
         for family in self.OPEN:
             yield from family.pages(
@@ -257,6 +266,6 @@ class LoopStalls:
     def __init__(self, meter: LoopMeter) -> None:
         self._meter = meter
 
-    def collect(self) -> Iterator[Metric]:
+    def collect(self) -> Iterator["Metric"]:
         yield self.SECONDS.histogram_page({}, self._meter.stalls)
         yield from self.LONGEST.pages([({}, self._meter.longest_seconds)])

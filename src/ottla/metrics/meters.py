@@ -5,8 +5,8 @@ addition and no look-up. Nothing here knows of Prometheus: the numbers are read 
 """
 
 from bisect import bisect_left
-from collections.abc import Sized
-from typing import Protocol
+from collections.abc import Callable, Mapping, Sized
+from typing import Any, Protocol
 
 # Upper bounds, inclusive; whatever is longer falls into one more bucket.
 SECONDS_BOUNDS = (
@@ -170,6 +170,49 @@ class BrokerMeter:
         self.queued_request_bytes = 0
         self.recovered_bytes = 0
         self.recovery_bytes_left = 0
+
+
+class CleanerMeter:
+    """How compaction fares."""
+
+    __slots__ = (
+        "buffer_utilization_percent",
+        "clean_seconds",
+        "looked_ms",
+        "max_compaction_delay_seconds",
+        "max_dirty_percent",
+        "now_ms",
+        "recopy_percent",
+        "uncleanable_bytes",
+        "uncleanable_partitions",
+        "worker_deaths",
+    )
+
+    def __init__(self) -> None:
+        self.max_dirty_percent = 0.0
+        self.max_compaction_delay_seconds = 0.0
+        # Of the last compaction.
+        self.clean_seconds = 0.0
+        self.recopy_percent = 0.0
+        self.buffer_utilization_percent = 0.0
+        self.worker_deaths = 0
+        # By log directory.
+        self.uncleanable_partitions: dict[str, int] = {}
+        self.uncleanable_bytes: dict[str, int] = {}
+        # When it last looked for something to do, and what time it is.
+        self.looked_ms = 0
+        self.now_ms: Callable[[], int] = lambda: 0
+
+    @property
+    def since_last_run_ms(self) -> int:
+        return self.now_ms() - self.looked_ms if self.looked_ms else 0
+
+    def note(self, seconds: float, report: Mapping[str, Any]) -> None:
+        """A compaction is done; its report is that of `storage.cleaning_job`."""
+        self.clean_seconds = seconds
+        # Dirty parts are read twice, so this is of what was read, as Kafka counts it.
+        self.recopy_percent = 100 * report["written_bytes"] / max(1, report["read_bytes"])
+        self.buffer_utilization_percent = 100 * report["map_utilization"]
 
 
 class ControllerMeter:

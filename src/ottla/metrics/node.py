@@ -1,8 +1,8 @@
 """All that one node measures, under the names that Kafka's dashboards know, and our own."""
 
-from collections.abc import Callable, Iterable, Iterator
-
-from prometheus_client import CollectorRegistry
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 from ottla.metrics.exposition import SLICE_LINES_MAX, render
 from ottla.metrics.families import (
@@ -18,6 +18,7 @@ from ottla.metrics.families import (
 )
 from ottla.metrics.meters import (
     BrokerMeter,
+    CleanerMeter,
     ControllerMeter,
     ListenerMeter,
     LoopMeter,
@@ -26,8 +27,13 @@ from ottla.metrics.meters import (
 )
 from ottla.metrics.tables import PartitionRow, PartitionTable, TopicTable
 
+if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
+
 _TOPICS = "kafka_server_brokertopicmetrics_"
 _REPLICAS = "kafka_server_replicamanager_"
+_CLEANER = "kafka_log_logcleaner_"
+_CLEANER_MANAGER = "kafka_log_logcleanermanager_"
 _CONTROLLER = "kafka_controller_kafkacontroller_"
 
 TOPIC_FAMILIES = {
@@ -131,6 +137,45 @@ CONTROLLER_FAMILIES = {
         "Leaders elected from outside of the replicas in sync.",
     ),
 }
+CLEANER_FAMILIES = {
+    "max_dirty_percent": Family(
+        "gauge", f"{_CLEANER_MANAGER}max_dirty_percent", "How dirty the dirtiest log is."
+    ),
+    "since_last_run_ms": Family(
+        "gauge",
+        f"{_CLEANER_MANAGER}time_since_last_run_ms",
+        "Milliseconds since the cleaner last looked for something to do.",
+    ),
+    "max_compaction_delay_seconds": Family(
+        "gauge",
+        f"{_CLEANER}max_compaction_delay_secs",
+        "For how long a record has been due by max.compaction.lag.ms.",
+    ),
+    "clean_seconds": Family(
+        "gauge", f"{_CLEANER}max_clean_time_secs", "How long the last compaction took."
+    ),
+    "recopy_percent": Family(
+        "gauge", f"{_CLEANER}cleaner_recopy_percent", "What the last compaction left over."
+    ),
+    "buffer_utilization_percent": Family(
+        "gauge",
+        f"{_CLEANER}max_buffer_utilization_percent",
+        "How much of its key map the last compaction used.",
+    ),
+    "worker_deaths": Family(
+        "counter", "ottla_cleaner_deaths", "Processes that compact and ended before their time."
+    ),
+}
+UNCLEANABLE_PARTITIONS = Family(
+    "gauge",
+    f"{_CLEANER_MANAGER}uncleanable_partitions_count",
+    "Partitions that could not be compacted, by log directory.",
+)
+UNCLEANABLE_BYTES = Family(
+    "gauge",
+    f"{_CLEANER_MANAGER}uncleanable_bytes",
+    "Bytes of partitions that could not be compacted, by log directory.",
+)
 DISK_FREE = Family("gauge", "ottla_disk_free_bytes", "Free bytes on a log directory's disk.")
 LEFT_OUT = Family(
     "gauge", "ottla_metrics_partitions_left_out", "Partitions beyond the number that is shown."
@@ -145,17 +190,16 @@ class NodeMetrics:
     """
 
     def __init__(self, *, topics_max: int = 10_000, partitions_max: int = 20_000) -> None:
-        self.registry = CollectorRegistry(auto_describe=True)
         self.topics = TopicTable(topics_max)
         self.partitions = PartitionTable(partitions_max)
         self.broker = BrokerMeter()
         self.controller = ControllerMeter()
         self.loop = LoopMeter()
+        self.cleaner = CleanerMeter()
         # By log directory.
         self.disk_free_bytes: dict[str, int] = {}
         self._requests: dict[str, RequestMeter] = {}
         self._listeners: dict[str, ListenerMeter] = {}
-        self._register()
 
     def topic(self, name: str) -> TopicCounters:
         """To be kept by whoever serves the topic, until it is removed from `topics`."""
@@ -190,11 +234,22 @@ class NodeMetrics:
         """What Prometheus scrapes, in slices; let others have their turn after each."""
         return render(self.registry, lines_max)
 
-    def _register(self) -> None:
+    @cached_property
+    def registry(self) -> "CollectorRegistry":
+        """Made when it is first read: until then a broker does without Prometheus' library."""
+        from prometheus_client import CollectorRegistry
+
+        # Describing by reading would read everything at once, in the first scrape.
+        registry = CollectorRegistry()
         for collector in (
             Topics(self.topics, TOPIC_FAMILIES),
             Scalars(self.broker, BROKER_FAMILIES),
             Scalars(self.controller, CONTROLLER_FAMILIES),
+            Scalars(self.cleaner, CLEANER_FAMILIES),
+            Labelled(
+                UNCLEANABLE_PARTITIONS, lambda: _by_log_dir(self.cleaner.uncleanable_partitions)
+            ),
+            Labelled(UNCLEANABLE_BYTES, lambda: _by_log_dir(self.cleaner.uncleanable_bytes)),
             Requests(self._requests),
             Listeners(self._listeners),
             LoopStalls(self.loop),
@@ -202,7 +257,12 @@ class NodeMetrics:
             Labelled(LEFT_OUT, lambda: [({}, self.partitions.left_out_count)]),
             Partitions(self.partitions, PARTITION_FAMILIES),
         ):
-            self.registry.register(collector)
+            registry.register(collector)
+        return registry
 
     def _free_bytes(self) -> Iterable[Reading]:
         return [({"log_dir": path}, free) for path, free in self.disk_free_bytes.items()]
+
+
+def _by_log_dir(values: Mapping[str, int]) -> Iterable[Reading]:
+    return [({"logDirectory": path}, value) for path, value in values.items()]

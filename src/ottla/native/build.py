@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import cython
 
+Buffer = bytes | bytearray | memoryview
 Header = tuple[str, bytes | None]
 Row = tuple[int, int, bytes | None, bytes | None, tuple[Header, ...]]
 
@@ -140,3 +141,66 @@ def _put_varint(body: bytearray, value: cython.longlong) -> cython.longlong:
         rest >>= 7
     body.append(rest)
     return value
+
+
+class Copied(NamedTuple):
+    """Some records of a batch, as they were or with their times counted from another one."""
+
+    body: bytearray
+    row_count: int
+    # Before the shift; -1 of no records.
+    max_timestamp_delta: int
+
+
+def copy_records(body: Buffer, columns: Any, stays: bytearray, timestamp_shift: int) -> Copied:
+    """Copy the records of `body` whose byte in `stays` is not 0.
+
+    `columns` are those of `scan.key_columns`. The shift is added to each timestamp delta;
+    ValueError where the format has no room for that.
+    """
+    copied = bytearray()
+    if not stays:
+        return Copied(copied, 0, -1)
+    source = memoryview(body)
+    marks: cython.const[cython.uchar][::1] = stays
+    starts: cython.longlong[::1] = columns.record_starts
+    deltas: cython.longlong[::1] = columns.timestamp_deltas
+    largest: cython.longlong = -1
+    count: cython.Py_ssize_t = 0
+    run_start: cython.Py_ssize_t = -1
+    total: cython.Py_ssize_t = len(stays)
+    index: cython.Py_ssize_t
+    for index in range(total):
+        if marks[index] == 0:
+            if run_start >= 0:
+                copied += source[starts[run_start] : starts[index]]
+                run_start = -1
+            continue
+        if count == 0 or deltas[index] > largest:
+            largest = deltas[index]
+        count += 1
+        if timestamp_shift:
+            _put_shifted(copied, source, columns, index, timestamp_shift)
+        elif run_start < 0:
+            run_start = index
+    if run_start >= 0:
+        copied += source[starts[run_start] : starts[total]]
+    return Copied(copied, count, largest)
+
+
+@cython.cfunc
+@cython.exceptval(-2, check=True)
+def _put_shifted(
+    copied: bytearray, source: memoryview, columns: Any, index: cython.Py_ssize_t, shift: Any
+) -> cython.longlong:
+    # Summed as a Python number, which has room for any sum.
+    delta = columns.timestamp_deltas[index] + shift
+    if not _INT64_MIN <= delta <= _INT64_MAX:
+        raise ValueError(f"row {index}: timestamp delta {delta}")
+    rest = source[columns.offset_starts[index] : columns.record_starts[index + 1]]
+    length: cython.longlong = 1 + _varint_size(delta) + len(rest)
+    _put_varint(copied, length)
+    copied.append(source[columns.timestamp_starts[index] - 1])
+    _put_varint(copied, delta)
+    copied += rest
+    return length

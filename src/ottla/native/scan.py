@@ -9,6 +9,9 @@ could have meant raise ValueError, which names the byte.
 
 from __future__ import annotations
 
+from array import array
+from typing import NamedTuple
+
 import cython
 
 Buffer = bytes | bytearray | memoryview
@@ -224,3 +227,66 @@ def _read_headers(body: bytes, reader: _Reader) -> tuple[Header, ...]:
         name: bytes = body[reader.position - length : reader.position]
         headers.append((name.decode("utf-8", "surrogateescape"), _slice(body, reader)))
     return tuple(headers)
+
+
+class KeyColumns(NamedTuple):
+    """Where the parts of each record lie that a cleaner looks at; a column each, as int64.
+
+    Positions are in the records section. `record_starts` has one more entry, the end of the last.
+    A length is -1 for null. Before `timestamp_starts` lies the byte of attributes, and with
+    `offset_starts` begins what follows the timestamp.
+    """
+
+    record_starts: array[int]
+    timestamp_starts: array[int]
+    offset_starts: array[int]
+    timestamp_deltas: array[int]
+    offset_deltas: array[int]
+    key_starts: array[int]
+    key_lengths: array[int]
+    value_lengths: array[int]
+
+
+def key_columns(body: Buffer, count: int) -> KeyColumns:
+    """The columns of a records section of exactly `count` records. ValueError if it is not."""
+    if count * (_RECORD_LENGTH_MIN + 1) > len(body):
+        raise ValueError(f"byte 0: {count} records in {len(body)} bytes")
+    columns = KeyColumns(
+        array("q", bytes(8 * (count + 1))),
+        *(array("q", bytes(8 * count)) for _ in KeyColumns._fields[1:]),
+    )
+    if count == 0:
+        check_end(0, len(body))
+        return columns
+    record_starts: cython.longlong[::1] = columns.record_starts
+    timestamp_starts: cython.longlong[::1] = columns.timestamp_starts
+    offset_starts: cython.longlong[::1] = columns.offset_starts
+    timestamp_deltas: cython.longlong[::1] = columns.timestamp_deltas
+    offset_deltas: cython.longlong[::1] = columns.offset_deltas
+    key_starts: cython.longlong[::1] = columns.key_starts
+    key_lengths: cython.longlong[::1] = columns.key_lengths
+    value_lengths: cython.longlong[::1] = columns.value_lengths
+    reader: _Reader = _Reader(body, 0)
+    total: cython.longlong = count
+    index: cython.longlong
+    header: cython.longlong
+    for index in range(total):
+        reader.begin_record()
+        timestamp_starts[index] = reader.position
+        timestamp_deltas[index] = reader.varlong()
+        offset_starts[index] = reader.position
+        delta: cython.longlong = reader.varint()
+        if delta < 0:
+            raise ValueError(f"byte {offset_starts[index]}: offset delta {delta}")
+        offset_deltas[index] = delta
+        length: cython.longlong = reader.field()
+        key_lengths[index] = length
+        key_starts[index] = reader.position - max(length, 0)
+        value_lengths[index] = reader.field()
+        for header in range(reader.header_count()):  # noqa: B007 (a C loop needs its typed name)
+            reader.header_name()
+            reader.field()
+        reader.end_record()
+        record_starts[index + 1] = reader.position
+    check_end(reader.position, reader.end)
+    return columns

@@ -19,7 +19,7 @@ A broker reads headers and keeps batches as the bytes they came in; only what ne
 time or value goes through `records`.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from enum import IntEnum
 from struct import Struct
 from typing import NamedTuple
@@ -30,6 +30,7 @@ from ottla.errors import ErrorCode, PeerError
 from ottla.native import build as native_build
 from ottla.native import scan as native_scan
 from ottla.protocol.compression import Buffer, Codec, compress, decompress
+from ottla.tuples import maker
 
 HEADER_BYTES = 61
 # Base offset, length, leader epoch: what a leader may change without renewing the CRC.
@@ -49,13 +50,14 @@ _ATTRIBUTES = Struct(">h")
 _TIMESTAMP = Struct(">q")
 
 # The length field counts what follows it: all but the base offset and itself.
-_UNCOUNTED_BYTES = 12
+UNCOUNTED_BYTES = 12
 _LEADER_EPOCH_AT = 12
 _CRC_AT = 17
 _ATTRIBUTES_AT = 21
 _MAX_TIMESTAMP_AT = 35
 
 _CODEC_MASK = 0x07
+_CODEC_MAX = max(Codec)
 _LOG_APPEND_TIME = 0x08
 _TRANSACTIONAL = 0x10
 _CONTROL = 0x20
@@ -95,7 +97,12 @@ class BatchHeader(NamedTuple):
     @property
     def size(self) -> int:
         """The bytes of the whole batch."""
-        return self.length + _UNCOUNTED_BYTES
+        return self.length + UNCOUNTED_BYTES
+
+    def placed(self, base_offset: int, leader_epoch: int) -> "BatchHeader":
+        """The header of the same batch at another place in a log."""
+        # Runs for every batch, and `_replace` takes several times as long.
+        return make_header((base_offset, self[1], leader_epoch, *self[3:]))
 
     @property
     def last_offset(self) -> int:
@@ -143,16 +150,18 @@ class BatchHeader(NamedTuple):
         return self.base_timestamp if self.attributes & _DELETE_HORIZON else None
 
 
+make_header = maker(BatchHeader)
+
+
 def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
     """The header at `position`; `CorruptBatch` if fewer than 61 bytes remain."""
     if len(buffer) - position < HEADER_BYTES:
         raise CorruptBatch(position, f"{len(buffer) - position} bytes are too few for a header")
-    return BatchHeader._make(_HEADER.unpack_from(buffer, position))
+    return make_header(_HEADER.unpack_from(buffer, position))
 
 
-def prefix(base_offset: int, length: int, leader_epoch: int) -> bytes:
-    """The first 16 bytes as a leader stamps them, to be written in front of the rest."""
-    return _PREFIX.pack(base_offset, length, leader_epoch)
+# Base offset, length and leader epoch as the first 16 bytes, to be written in front of the rest.
+prefix: Callable[[int, int, int], bytes] = _PREFIX.pack
 
 
 def stamp(
@@ -210,7 +219,7 @@ def plain_records(
         raise CorruptBatch(position, f"{header.size} bytes where {len(buffer) - position} remain")
     if header.count < 0:
         raise CorruptBatch(position, f"a count of {header.count}")
-    if header.codec > max(Codec):
+    if header.codec > _CODEC_MAX:
         raise CorruptBatch(position, f"codec {header.codec}")
     body = memoryview(buffer)[position + HEADER_BYTES : position + header.size]
     if header.codec == Codec.NONE:
@@ -297,7 +306,7 @@ def build(
     batch += encoded.body if codec == Codec.NONE else compress(codec, encoded.body)
     header = BatchHeader(
         base_offset=base_offset,
-        length=len(batch) - _UNCOUNTED_BYTES,
+        length=len(batch) - UNCOUNTED_BYTES,
         partition_leader_epoch=leader_epoch,
         magic=MAGIC,
         crc=0,
@@ -311,6 +320,42 @@ def build(
         count=encoded.row_count,
     )
     _HEADER.pack_into(batch, 0, *header)
+    _CRC.pack_into(batch, _CRC_AT, crc_of(batch, 0, len(batch)))
+    return batch
+
+
+def repack(
+    header: BatchHeader,
+    body: Buffer,
+    *,
+    count: int,
+    max_timestamp: int,
+    delete_horizon_ms: int | None,
+) -> bytearray:
+    """What a cleaner leaves of a batch: these of its records, not compressed yet, or none at all.
+
+    It keeps its range of offsets, its codec, and all that is known of its producer. Timestamp
+    deltas count from the delete horizon if there is one, else from the base timestamp as it was.
+    """
+    attributes = header.attributes & ~_DELETE_HORIZON
+    base_timestamp = header.base_timestamp
+    if delete_horizon_ms is not None:
+        attributes |= _DELETE_HORIZON
+        base_timestamp = delete_horizon_ms
+    if count == 0:
+        attributes &= ~_CODEC_MASK
+        base_timestamp = -1
+    batch = bytearray(HEADER_BYTES)
+    codec = Codec(attributes & _CODEC_MASK)
+    batch += body if codec == Codec.NONE else compress(codec, body)
+    changed = header._replace(
+        length=len(batch) - UNCOUNTED_BYTES,
+        attributes=attributes,
+        base_timestamp=base_timestamp,
+        max_timestamp=max_timestamp,
+        count=count,
+    )
+    _HEADER.pack_into(batch, 0, *changed)
     _CRC.pack_into(batch, _CRC_AT, crc_of(batch, 0, len(batch)))
     return batch
 

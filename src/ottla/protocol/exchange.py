@@ -35,6 +35,12 @@ class ReceivedRequest(NamedTuple):
     message: Any
 
 
+class Encoded(NamedTuple):
+    """A response that was encoded before, in the version of the request that it answers."""
+
+    content: bytes
+
+
 def decode_request(received: Buffer) -> ReceivedRequest:
     """A frame that a client sent. Bytes after the message are ignored: some clients send them.
 
@@ -55,6 +61,9 @@ def encode_response(correlation_id: int, api: Api, version: int, response: objec
     """A response as parts to be sent, in the version of its request."""
     header = ResponseHeader(correlation_id=correlation_id)
     header_version = response_header_version(api, version)
+    if isinstance(response, Encoded):
+        # A part of its own, so that it is not copied.
+        return frame(encode_bytes(header, header_version), [b"", response.content])
     return frame(encode_bytes(header, header_version), encode(response, version))
 
 

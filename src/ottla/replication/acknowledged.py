@@ -43,6 +43,7 @@ async def until_committed(
         for append in appends:
             append.replica.waiting.enter(waiter)
         while True:
+            waiter.expect(1)
             for number, append in list(left.items()):
                 try:
                     if is_committed(append):
@@ -52,7 +53,7 @@ async def until_committed(
                     del left[number]
             if not left or waiter.is_over:
                 break
-            await waiter.wait(1)
+            await waiter.wait()
     finally:
         for append in appends:
             append.replica.waiting.leave(waiter)

@@ -4,10 +4,11 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from ottla.errors import ErrorCode, PeerError, StorageError
-from ottla.protocol.batch import read_header, stamp_log_append_time
+from ottla.protocol.batch import BatchHeader, read_header, stamp_log_append_time
 from ottla.replication.replica import Replica
-from ottla.storage.admission import Refused, admit
+from ottla.storage.admission import Refused, admit, admits_ordinary
 from ottla.storage.log import Log
+from ottla.tuples import maker
 
 ACKS_ALL = -1
 NO_TIMESTAMP = -1
@@ -23,6 +24,11 @@ class AppendResult(NamedTuple):
     leader_epoch: int
     # None were appended if the batch was there already.
     record_count: int
+    # Nothing is left to wait for, and nothing to tell but where the batch went.
+    is_settled: bool
+
+
+_result = maker(AppendResult)
 
 
 class RefusedByLog(PeerError):
@@ -52,27 +58,32 @@ class Appender:
         acks: int,
         transactional_id_given: bool,
         now_ms: int,
+        ordinary: BatchHeader | None = None,
+        is_own: bool = False,
     ) -> AppendResult:
-        """Appends a client's batch. PeerError if it is refused; then nothing was written."""
+        """Appends a client's batch. PeerError if it is refused; then nothing was written.
+
+        `ordinary` is the batch's header if it is known to have nothing out of the ordinary. What
+        `is_own` comes from the broker itself, which alone writes to its own topics.
+        """
         partition = replica.partition
-        partition.check_leadership()
+        if not partition.is_leader:
+            partition.check_leadership()
         if acks == ACKS_ALL:
             partition.check_in_sync()
         if self.is_full:
             raise PeerError(ErrorCode.KAFKA_STORAGE_ERROR, self.is_full)
+        if replica.is_internal and not is_own:
+            raise PeerError(ErrorCode.INVALID_TOPIC_EXCEPTION, "it is the broker's own topic")
         rules = replica.rules.admission
-        try:
-            header = admit(
-                batch, rules, transactional_id_given=transactional_id_given, now_ms=now_ms
-            )
-        except Refused as refused:
-            if refused.record_index is None:
-                raise
-            raise RefusedByLog(refused, replica.start_offset, refused.record_index) from None
         append_time_ms = NO_TIMESTAMP
-        if rules.log_append_time:
-            stamp_log_append_time(batch, now_ms)
-            header, append_time_ms = read_header(batch), now_ms
+        if ordinary is not None and admits_ordinary(batch, ordinary, rules, now_ms):
+            header = ordinary
+        else:
+            header = self._admit(replica, batch, transactional_id_given, now_ms)
+            if rules.log_append_time:
+                stamp_log_append_time(batch, now_ms)
+                header, append_time_ms = read_header(batch), now_ms
         try:
             log = replica.log or self._create_log(replica)
             appended = log.append(batch, header, leader_epoch=partition.leader_epoch, now_ms=now_ms)
@@ -83,13 +94,37 @@ class Appender:
         record_count = header.count
         if appended.duplicate_timestamp_ms is not None:
             append_time_ms, record_count = appended.duplicate_timestamp_ms, 0
-        elif partition.appended(log.end_offset):
-            replica.waiting.count(header.size)
-        return AppendResult(
-            appended.first_offset,
-            appended.last_offset + 1,
-            append_time_ms,
-            log.start_offset,
-            partition.leader_epoch,
-            record_count,
+        elif partition.appended(log.end_offset) and replica.waiting.watchers:
+            replica.waiting.count(len(batch))
+        committed_offset = appended.last_offset + 1
+        is_settled = (
+            append_time_ms == NO_TIMESTAMP
+            and log.messages_unflushed < log.flush_messages
+            and (acks != ACKS_ALL or partition.high_watermark >= committed_offset)
         )
+        return _result(
+            (
+                appended.first_offset,
+                committed_offset,
+                append_time_ms,
+                log.start_offset,
+                partition.leader_epoch,
+                record_count,
+                is_settled,
+            )
+        )
+
+    def _admit(
+        self, replica: Replica, batch: memoryview, transactional_id_given: bool, now_ms: int
+    ) -> BatchHeader:
+        try:
+            return admit(
+                batch,
+                replica.rules.admission,
+                transactional_id_given=transactional_id_given,
+                now_ms=now_ms,
+            )
+        except Refused as refused:
+            if refused.record_index is None:
+                raise
+            raise RefusedByLog(refused, replica.start_offset, refused.record_index) from None

@@ -1,7 +1,7 @@
 """One fetch: partitions read in turn within the limits of a reply, and again once there is more."""
 
-from collections.abc import Callable, Iterable
-from typing import NamedTuple, Protocol
+from collections.abc import Callable, Coroutine, Iterable
+from typing import Any, NamedTuple, Protocol
 
 from ottla.errors import PeerError
 from ottla.protocol.messages.fetch import Partition as AskedPartition
@@ -143,17 +143,29 @@ class Fetch:
     def is_enough(self, reading: Reading) -> bool:
         return reading.size >= self._limits.bytes_min or reading.is_urgent or self._context.is_empty
 
-    async def read_later(self, wait_ms: int) -> Reading:
-        """Waits until there is enough, or its time is over; what there is then."""
+    def read_later(self, wait_ms: int, reading: Reading) -> Coroutine[Any, Any, Reading]:
+        """Waits until there is enough, or its time is over; what there is then.
+
+        `reading` was the last look, and was not enough: whatever changes from now on counts, also
+        before the wait begins. So it must be awaited, or what waits is never let go of.
+        """
         waiter = Waiter(wait_ms)
+        self._park(waiter, reading)
+        return self._wait(waiter)
+
+    def _park(self, waiter: Waiter, reading: Reading) -> None:
+        self._context.enter(waiter)
+        waiter.expect(self._limits.bytes_min - reading.size)
+
+    async def _wait(self, waiter: Waiter) -> Reading:
         try:
             while True:
-                # Nothing comes between this look and the wait.
+                await waiter.wait()
                 reading = self.read()
                 if self.is_enough(reading) or waiter.is_over:
                     return reading
-                self._context.enter(waiter)
-                await waiter.wait(self._limits.bytes_min - reading.size)
+                # Nothing comes between this look and the next wait.
+                self._park(waiter, reading)
         finally:
             self._context.leave(waiter)
             waiter.close()

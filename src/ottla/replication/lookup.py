@@ -7,7 +7,7 @@ from ottla.replication.replica import Replica
 from ottla.replication.replicas import Replicas
 
 # A topic as the request's version names it: by name, or by id.
-TopicKey = str | Uuid
+TopicKey = str | bytes
 
 
 class UnknownPartition(PeerError):
@@ -16,10 +16,7 @@ class UnknownPartition(PeerError):
 
 def find_replica(replicas: Replicas, image: Image, topic: TopicKey, index: int) -> Replica:
     """The partition, if this broker has it and can open it. PeerError says why not."""
-    if isinstance(topic, str):
-        replica = replicas.named(topic, index)
-    else:
-        replica = replicas.get(topic, index)
+    replica = replicas.by_key.get((topic, index))
     if replica is None:
         raise _why_not(image, topic, index)
     if replica.is_unusable:
@@ -33,7 +30,7 @@ def _why_not(image: Image, topic: TopicKey, index: int) -> PeerError:
         known = image.topic(topic)
         unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     else:
-        known = image.topic_by_id(topic)
+        known = image.topic_by_id(Uuid(topic))
         unknown = ErrorCode.UNKNOWN_TOPIC_ID
     if known is None:
         return UnknownPartition(unknown, "there is no such topic")

@@ -23,25 +23,30 @@ class Watcher(Protocol):
 class Waiter:
     """One parked request, with the time that it has.
 
-    It may wait again after it was woken: what it found was perhaps not enough.
+    It says what it expects, and then waits: whatever comes in between counts. It may do so again
+    after it was woken: what it found was perhaps not enough.
     """
 
-    __slots__ = ("_future", "_missing", "_timer", "is_over")
+    __slots__ = ("_future", "_is_woken", "_missing", "_timer", "is_over")
 
     def __init__(self, wait_ms: int) -> None:
         loop = asyncio.get_running_loop()
         self.is_over = wait_ms <= 0
         self._missing = 0
+        self._is_woken = False
         self._future: asyncio.Future[None] | None = None
         self._timer = loop.call_later(max(wait_ms, 0) / 1000, self._expire)
 
-    async def wait(self, missing: int) -> None:
-        """Until so much was counted, or somebody wakes it, or its time is over."""
-        if self.is_over:
-            return
+    def expect(self, missing: int) -> None:
+        """From now on so much is missing."""
         self._missing = missing
-        self._future = asyncio.get_running_loop().create_future()
-        await self._future
+        self._is_woken = False
+
+    async def wait(self) -> None:
+        """Until what is missing was counted, or somebody wakes it, or its time is over."""
+        if not self.is_over and not self._is_woken:
+            self._future = asyncio.get_running_loop().create_future()
+            await self._future
 
     def count(self, amount: int) -> None:
         """Part of what was missing is there."""
@@ -51,6 +56,7 @@ class Waiter:
 
     def wake(self) -> None:
         """Goes on, whatever is missing."""
+        self._is_woken = True
         if self._future is not None and not self._future.done():
             self._future.set_result(None)
 
@@ -66,27 +72,27 @@ class Waiter:
 class WaitingRoom:
     """Those who wait for one partition, or for any of a session's, to change."""
 
-    __slots__ = ("_watchers",)
+    __slots__ = ("watchers",)
 
     def __init__(self) -> None:
         # A dict for its order: first come, first served.
-        self._watchers: dict[Watcher, None] = {}
+        self.watchers: dict[Watcher, None] = {}
 
     def __len__(self) -> int:
-        return len(self._watchers)
+        return len(self.watchers)
 
     def enter(self, watcher: Watcher) -> None:
-        self._watchers[watcher] = None
+        self.watchers[watcher] = None
 
     def leave(self, watcher: Watcher) -> None:
-        self._watchers.pop(watcher, None)
+        self.watchers.pop(watcher, None)
 
     def count(self, amount: int) -> None:
         """Something became readable: so many bytes."""
-        for watcher in self._watchers:
+        for watcher in self.watchers:
             watcher.count(amount)
 
     def wake_all(self) -> None:
         """Whatever they wait for will not come here any more, or they have to look again."""
-        for watcher in self._watchers:
+        for watcher in self.watchers:
             watcher.wake()

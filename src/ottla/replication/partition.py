@@ -21,6 +21,7 @@ class Partition:
         "epoch_start_offset",
         "high_watermark",
         "index",
+        "is_leader",
         "isr",
         "leader",
         "leader_epoch",
@@ -44,10 +45,8 @@ class Partition:
         self.end_offset = 0
         self.epoch_start_offset = 0
         self._me = me
-
-    @property
-    def is_leader(self) -> bool:
-        return self.leader == self._me
+        # Kept, because every request asks for it.
+        self.is_leader = False
 
     @property
     def is_committed_to_epoch(self) -> bool:
@@ -58,6 +57,7 @@ class Partition:
         """Takes what the metadata log says; whether this broker begins to lead an epoch by it."""
         begins = record.leader_epoch > self.leader_epoch and record.leader == self._me
         self.leader = record.leader
+        self.is_leader = record.leader == self._me
         self.leader_epoch = record.leader_epoch
         self.partition_epoch = record.partition_epoch
         self.replicas = record.replicas
@@ -71,13 +71,18 @@ class Partition:
     def appended(self, end_offset: int) -> bool:
         """The log now ends here; whether that moved the high watermark."""
         self.end_offset = end_offset
-        if not self.is_leader or len(self.isr) < self.min_isr_in_force:
-            return False
         # All in-sync replicas: as long as there is one, this broker's own log end.
-        if len(self.isr) > 1 or end_offset <= self.high_watermark:
+        if end_offset <= self.high_watermark or not self.is_leader or len(self.isr) != 1:
+            return False
+        if self.min_isr > 1 and self.min_isr_in_force > 1:
             return False
         self.high_watermark = end_offset
         return True
+
+    def resign(self) -> None:
+        """The partition is no more: nobody leads it."""
+        self.leader = None
+        self.is_leader = False
 
     @property
     def min_isr_in_force(self) -> int:

@@ -2,12 +2,17 @@
 
 from dataclasses import dataclass, field
 
+from ottla.metadata.topic_names import is_internal
+from ottla.metrics.meters import TopicCounters
 from ottla.replication.parked import WaitingRoom
 from ottla.replication.partition import Partition
 from ottla.storage.admission import AdmissionRules
 from ottla.storage.checkpoints import TopicPartition
+from ottla.storage.compaction import CompactionRules
 from ottla.storage.config import LogConfig
 from ottla.storage.log import Log
+
+NOT_COMPACTED = CompactionRules()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +32,7 @@ class TopicRules:
     admission: AdmissionRules
     log: LogConfig
     retention: RetentionRules
+    compaction: CompactionRules = NOT_COMPACTED
 
 
 @dataclass(slots=True, eq=False)
@@ -40,6 +46,13 @@ class Replica:
     # There is a log, but it could not be opened.
     is_unusable: bool = False
     waiting: WaitingRoom = field(default_factory=WaitingRoom)
+    # Its topic's, once somebody has counted something.
+    counters: TopicCounters | None = None
+    # Written by the broker alone.
+    is_internal: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.is_internal = is_internal(self.name.topic)
 
     @property
     def start_offset(self) -> int:

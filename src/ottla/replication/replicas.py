@@ -1,6 +1,6 @@
 """All partitions of this broker, by topic id and by name, as the metadata log says they are."""
 
-from collections.abc import Callable, Iterator, ValuesView
+from collections.abc import Callable, Iterator, Mapping, ValuesView
 from contextlib import suppress
 
 from ottla.errors import LogOffline, StorageError
@@ -15,8 +15,9 @@ from ottla.replication.replica import Replica, TopicRules
 from ottla.seams.clock import Clock
 from ottla.seams.entropy import Entropy
 from ottla.storage.checkpoints import TopicPartition
-from ottla.storage.directories import LogDirectories
+from ottla.storage.directories import Holding, LogDirectories
 from ottla.storage.log import Log
+from ottla.storage.writeback import StartWriteback
 
 RulesOf = Callable[[Image, str], TopicRules]
 
@@ -31,6 +32,7 @@ class Replicas:
         rules_of: RulesOf,
         clock: Clock,
         entropy: Entropy,
+        start_writeback: StartWriteback,
     ) -> None:
         self.directories = directories
         self._leftovers: list[tuple[TopicRules, str]] = []
@@ -38,8 +40,10 @@ class Replicas:
         self._rules_of = rules_of
         self._clock = clock
         self._entropy = entropy
+        self._start_writeback = start_writeback
         self._by_id: dict[tuple[Uuid, int], Replica] = {}
-        self._by_name: dict[tuple[str, int], Replica] = {}
+        # By a topic's name, and by its id: no name equals an id, for one is text, the other bytes.
+        self.by_key: dict[tuple[str | bytes, int], Replica] = {}
 
     def __len__(self) -> int:
         return len(self._by_id)
@@ -55,24 +59,25 @@ class Replicas:
         return self._by_id.get((topic_id, index))
 
     def named(self, topic: str, index: int) -> Replica | None:
-        return self._by_name.get((topic, index))
+        return self.by_key.get((topic, index))
 
     # What the metadata log says
 
     def load(self, image: Image) -> list[TopicPartition]:
         """Takes the image at a start; the partitions on disk that nobody knows are set aside."""
-        strays = [name for name in self.directories.partitions() if not self._is_known(image, name)]
-        for name in strays:
-            self.directories.set_aside(name, self._unique())
+        strays = [each for each in self.directories.holdings() if not _is_known(image, each)]
+        for stray in strays:
+            self.directories.set_aside(stray, self._unique())
         for topic_name in sorted(image.topic_names):
             topic = image.topic(topic_name)
             if topic is not None:
                 for record in image.partitions(topic.topic_id):
                     self._assign(image, topic_name, record)
-        return strays
+        return [stray.partition for stray in strays]
 
     def follow(self, image: Image, entry: Entry) -> None:
         """Takes what one more entry of the metadata log changed."""
+        reset: set[str] = set()
         for record in entry.records:
             match record:
                 case PartitionRecord():
@@ -82,9 +87,14 @@ class Replicas:
                 case TopicDeleted():
                     self._drop_topic(record)
                 case Config(kind=ResourceKind.TOPIC):
-                    self._refresh_rules(image, record.name)
+                    reset.add(record.name)
+                case Config(kind=ResourceKind.BROKER):
+                    # A broker's settings are those of all topics that do not set them.
+                    reset.update(image.topic_names)
                 case _:
                     pass
+        if reset:
+            self._refresh_rules({topic: self._rules_of(image, topic) for topic in reset})
 
     def _assign(self, image: Image, topic: str, record: PartitionRecord) -> None:
         if self._me.broker_id not in record.replicas:
@@ -94,8 +104,8 @@ class Replicas:
             replica = self._add(image, topic, record)
         begins = replica.partition.assign(record, replica.end_offset)
         if begins and replica.log is not None:
-            # If the disk takes nothing now, the first append asks again.
-            with suppress(OSError, LogOffline):
+            # One that is offline begins nothing: it is opened anew first.
+            with suppress(LogOffline):
                 replica.log.begin_epoch(record.leader_epoch)
         replica.waiting.wake_all()
 
@@ -105,10 +115,11 @@ class Replicas:
         log = self.directories.get(name)
         if log is not None:
             log.config = rules.log
+            log.writeback.start = self._start_writeback
         replica = Replica(name, Partition(record.topic_id, record.index, self._me), rules, log)
         replica.is_unusable = self.directories.is_unusable(name)
         self._by_id[record.topic_id, record.index] = replica
-        self._by_name[name] = replica
+        self.by_key[topic, record.index] = self.by_key[record.topic_id, record.index] = replica
         return replica
 
     def _drop_topic(self, deleted: TopicDeleted) -> None:
@@ -117,8 +128,9 @@ class Replicas:
         ]
         for replica in dropped:
             del self._by_id[deleted.topic_id, replica.name.partition]
-            del self._by_name[replica.name]
-            replica.partition.leader = None
+            del self.by_key[replica.name]
+            del self.by_key[deleted.topic_id, replica.name.partition]
+            replica.partition.resign()
             replica.waiting.wake_all()
             if replica.log is not None or replica.is_unusable:
                 path = self.directories.delete(replica.name, self._unique())
@@ -126,13 +138,13 @@ class Replicas:
                     self._leftovers.append((replica.rules, path))
             replica.log = None
 
-    def _refresh_rules(self, image: Image, topic: str) -> None:
-        rules = self._rules_of(image, topic)
+    def _refresh_rules(self, rules: Mapping[str, TopicRules]) -> None:
+        """Topics go by other rules from now on."""
         for replica in self.all:
-            if replica.name.topic == topic:
-                replica.rules = rules
+            if replica.name.topic in rules:
+                replica.rules = rules[replica.name.topic]
                 if replica.log is not None:
-                    replica.log.config = rules.log
+                    replica.log.config = replica.rules.log
 
     def take_leftovers(self) -> list[tuple[TopicRules, str]]:
         """What deleted partitions left on disk, to be removed once readers have let go of it."""
@@ -148,17 +160,19 @@ class Replicas:
         partition = replica.partition
         log = self.directories.create(replica.name, partition.topic_id, self._clock.wall_ms())
         log.config = replica.rules.log
-        # It is there from now on, even if the disk is too full for what follows.
-        replica.log = log
+        log.writeback.start = self._start_writeback
         log.begin_epoch(partition.leader_epoch)
+        replica.log = log
         return log
-
-    def _is_known(self, image: Image, name: TopicPartition) -> bool:
-        """Whether the directory of this name holds the topic that now has the name."""
-        topic = image.topic(name.topic)
-        if topic is None or image.partition(topic.topic_id, name.partition) is None:
-            return False
-        return self.directories.topic_id(name) in (topic.topic_id, None)
 
     def _unique(self) -> str:
         return self._entropy.token(16).hex()
+
+
+def _is_known(image: Image, holding: Holding) -> bool:
+    """Whether a directory holds the topic that now has its name."""
+    name = holding.partition
+    topic = image.topic(name.topic)
+    if topic is None or image.partition(topic.topic_id, name.partition) is None:
+        return False
+    return holding.topic_id in (topic.topic_id, None)

@@ -4,6 +4,7 @@ from ottla.replication.replica import RetentionRules, TopicRules
 from ottla.settings.table import records, retention, segments
 from ottla.settings.topic import TopicConfigs
 from ottla.storage.admission import AdmissionRules
+from ottla.storage.compaction import CompactionRules
 from ottla.storage.config import LogConfig
 
 
@@ -13,6 +14,7 @@ def topic_rules(configs: TopicConfigs) -> TopicRules:
         admission=_admission_rules(configs),
         log=_log_config(configs),
         retention=_retention_rules(configs),
+        compaction=_compaction_rules(configs),
     )
 
 
@@ -29,9 +31,13 @@ def _admission_rules(configs: TopicConfigs) -> AdmissionRules:
 
 
 def _log_config(configs: TopicConfigs) -> LogConfig:
+    segment_ms = configs[segments.SEGMENT_MS]
+    if "compact" in configs[retention.CLEANUP_POLICY]:
+        # What is in the active segment is not compacted, however old it gets.
+        segment_ms = min(segment_ms, configs[retention.MAX_COMPACTION_LAG_MS])
     return LogConfig(
         segment_bytes=configs[segments.SEGMENT_BYTES],
-        segment_ms=configs[segments.SEGMENT_MS],
+        segment_ms=segment_ms,
         segment_index_bytes=configs[segments.SEGMENT_INDEX_BYTES],
         index_interval_bytes=configs[segments.INDEX_INTERVAL_BYTES],
         flush_messages=configs[segments.FLUSH_MESSAGES],
@@ -47,4 +53,14 @@ def _retention_rules(configs: TopicConfigs) -> RetentionRules:
         retention_bytes=configs[retention.RETENTION_BYTES],
         deletes="delete" in configs[retention.CLEANUP_POLICY],
         file_delete_delay_ms=configs[retention.FILE_DELETE_DELAY_MS],
+    )
+
+
+def _compaction_rules(configs: TopicConfigs) -> CompactionRules:
+    return CompactionRules(
+        compacts="compact" in configs[retention.CLEANUP_POLICY],
+        delete_retention_ms=configs[retention.DELETE_RETENTION_MS],
+        min_lag_ms=configs[retention.MIN_COMPACTION_LAG_MS],
+        max_lag_ms=configs[retention.MAX_COMPACTION_LAG_MS],
+        min_dirty_ratio=configs[retention.MIN_CLEANABLE_DIRTY_RATIO],
     )

@@ -7,6 +7,7 @@ and a look at the disk's free space. After a millisecond of it others have their
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 from ottla.errors import LogOffline, StorageError
@@ -15,11 +16,13 @@ from ottla.replication.flushing import Flusher
 from ottla.replication.replica import Replica
 from ottla.replication.replicas import Replicas
 from ottla.seams.clock import Clock
+from ottla.seams.threads import Threads
 from ottla.storage import retention
 from ottla.storage.log import Log
 
 SLICE_NS_MAX = 1_000_000
 ROUND_MS = 1_000
+DISK_RESERVE = "disk reserve"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,29 +43,36 @@ class Removal(NamedTuple):
 
 
 class Tick:
-    """`run` does not end. `problem` is told what a log's disk did, by partition."""
+    """`run` does not end. `problem` is told what a disk did and where, `solved` that it is over."""
 
     def __init__(
         self,
         replicas: Replicas,
         appender: Appender,
         flusher: Flusher,
+        threads: Threads,
         clock: Clock,
         rules: TickRules,
         problem: Callable[[str, Exception], None],
+        solved: Callable[[str], None],
     ) -> None:
+        # Replaced when a setting changes.
+        self.rules = rules
         self._replicas = replicas
         self._appender = appender
         self._flusher = flusher
+        self._threads = threads
         self._clock = clock
-        self._rules = rules
         self._problem = problem
+        self._solved = solved
         # By log directory, as of the last round.
         self.free_bytes: dict[str, int] = {}
         self._removals: list[Removal] = []
         self._retained_ms = self._checkpointed_ms = clock.wall_ms()
 
     async def run(self) -> None:
+        # Before anybody appends: a disk that is full at the start is not written to for a second.
+        self._watch_disk()
         while True:
             await asyncio.sleep(ROUND_MS / 1000)
             await self.round()
@@ -70,7 +80,7 @@ class Tick:
     async def round(self) -> None:
         """Everything that is due, once."""
         now_ms = self._clock.wall_ms()
-        retains = now_ms - self._retained_ms >= self._rules.retention_interval_ms
+        retains = now_ms - self._retained_ms >= self.rules.retention_interval_ms
         if retains:
             self._retained_ms = now_ms
         self._watch_disk()
@@ -89,8 +99,8 @@ class Tick:
             if self._clock.steady_ns() >= slice_ends_ns:
                 await asyncio.sleep(0)
                 slice_ends_ns = self._clock.steady_ns() + SLICE_NS_MAX
-        self._remove_what_is_due(now_ms)
-        if now_ms - self._checkpointed_ms >= self._rules.checkpoint_interval_ms:
+        await self._remove_what_is_due(now_ms)
+        if now_ms - self._checkpointed_ms >= self.rules.checkpoint_interval_ms:
             self._checkpointed_ms = now_ms
             self._checkpoint()
 
@@ -99,7 +109,7 @@ class Tick:
 
         What lies wholly before the log's start goes in any case.
         """
-        log.producers.expire(now_ms, self._rules.producer_expiration_ms)
+        log.producers.expire(now_ms, self.rules.producer_expiration_ms)
         rules = replica.rules.retention
         segments = log.summaries()
         count = retention.below_start(segments, log_start_offset=log.start_offset)
@@ -122,10 +132,25 @@ class Tick:
             self._removals.append(Removal(now_ms + rules.file_delete_delay_ms, paths))
             # Whoever waits below the new start must hear of it.
             replica.waiting.wake_all()
+        if rules.deletes and retention.active_has_expired(
+            segments,
+            now_ms=now_ms,
+            retention_ms=rules.retention_ms,
+            high_watermark=replica.high_watermark,
+        ):
+            # The active segment never goes: in a topic that has fallen silent it ends here, and
+            # goes the next time. Last, for it needs room on the disk, which the others make.
+            log.roll(now_ms)
+
+    def remove_later(self, replica: Replica, paths: list[str]) -> None:
+        """Removes files once those who read them have had their time."""
+        if paths:
+            due_ms = self._clock.wall_ms() + replica.rules.retention.file_delete_delay_ms
+            self._removals.append(Removal(due_ms, paths))
 
     def _watch_disk(self) -> None:
         """Below the reserve produces are refused; above it they are taken again."""
-        reserve_bytes = self._rules.disk_reserve_bytes
+        reserve_bytes = self.rules.disk_reserve_bytes
         short = []
         for directory in self._replicas.directories.directories:
             path = directory.path
@@ -139,10 +164,12 @@ class Tick:
                     short.append(f"{path}: {self.free_bytes[path]} bytes free")
         is_full = f"{', '.join(short)}, {reserve_bytes} are kept in reserve" if short else None
         if is_full and not self._appender.is_full:
-            self._problem("disk reserve", StorageError(is_full))
+            self._problem(DISK_RESERVE, StorageError(is_full))
+        elif self._appender.is_full and not is_full:
+            self._solved(DISK_RESERVE)
         self._appender.is_full = is_full
 
-    def _remove_what_is_due(self, now_ms: int) -> None:
+    async def _remove_what_is_due(self, now_ms: int) -> None:
         for replica_rules, path in self._replicas.take_leftovers():
             due_ms = now_ms + replica_rules.retention.file_delete_delay_ms
             self._removals.append(Removal(due_ms, [path]))
@@ -151,7 +178,8 @@ class Tick:
         for removal in due:
             for path in removal.paths:
                 try:
-                    self._replicas.directories.purge(path)
+                    # In a thread: what a large file takes is not freed in no time.
+                    await self._threads.run(partial(self._replicas.directories.purge, path))
                 except OSError as error:
                     # It is left to the next start.
                     self._problem(path, error)

@@ -1,6 +1,7 @@
 """Time, as the rest of Ottla may know it."""
 
 import time
+from functools import partial
 from typing import Protocol
 
 
@@ -26,8 +27,8 @@ class RealClock:
     def wall_ms(self) -> int:
         return time.time_ns() // 1_000_000
 
-    def steady_ns(self) -> int:
-        return time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+    # Asked several times a request: a partial spares a frame of the interpreter each time.
+    steady_ns = staticmethod(partial(time.clock_gettime_ns, time.CLOCK_BOOTTIME))
 
     def boot_id(self) -> str:
         with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:

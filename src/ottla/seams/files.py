@@ -8,8 +8,9 @@ renamed, removed) only after `sync_dir` on its directory.
 import contextlib
 import errno
 import fcntl
+import functools
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 Buffer = bytes | bytearray | memoryview
@@ -45,6 +46,13 @@ class File(Protocol):
 
     def sync(self) -> None:
         """What was written is durable on return."""
+        ...
+
+    def start_writeback(self, position: int, size: int) -> None:
+        """Asks the disk to begin with what was written here. A hint: it promises nothing.
+
+        It may have to wait for the disk's queue, so it is for a thread to call.
+        """
         ...
 
     def close(self) -> None:
@@ -105,6 +113,10 @@ class Files(Protocol):
         """What the file system that holds `path` can still take."""
         ...
 
+    def total_bytes(self, path: str) -> int:
+        """What the file system that holds `path` can take when it is empty."""
+        ...
+
 
 def read_file(files: Files, path: str, size_max: int = 64 << 20) -> bytes:
     """A whole small file. OSError (EFBIG) if it is larger than `size_max`."""
@@ -120,8 +132,12 @@ def read_file(files: Files, path: str, size_max: int = 64 << 20) -> bytes:
 
 def write_all(file: File, position: int, parts: Sequence[Buffer]) -> int:
     """Writes everything and returns the size; OSError (ENOSPC) if the disk takes only a part."""
-    expected = sum(len(part) for part in parts)
-    written = file.write_at(position, parts)
+    return write_rest(file, position, parts, file.write_at(position, parts))
+
+
+def write_rest(file: File, position: int, parts: Sequence[Buffer], written: int) -> int:
+    """As `write_all`, where so much was written already."""
+    expected = sum(map(len, parts))
     while 0 < written < expected:
         rest = memoryview(b"".join(parts))[written:]
         more = file.write_at(position + written, [rest])
@@ -149,6 +165,24 @@ def replace_file(files: Files, path: str, content: bytes) -> None:
         file.close()
     files.rename(temporary, path)
     files.sync_dir(directory)
+
+
+# Begins to write, waits for nothing, and takes no error away that a later sync should report.
+_SYNC_FILE_RANGE_WRITE = 2
+
+
+@functools.cache
+def _sync_file_range() -> Callable[[int, int, int, int], int] | None:
+    """The C library's, which Python does not offer; None where there is none."""
+    # Not at the top: a start need not wait for it.
+    import ctypes
+
+    function = getattr(ctypes.CDLL(None), "sync_file_range", None)
+    if function is None:
+        return None
+    function.argtypes = (ctypes.c_int, ctypes.c_int64, ctypes.c_int64, ctypes.c_uint)
+    found: Callable[[int, int, int, int], int] = function
+    return found
 
 
 class RealFile:
@@ -194,6 +228,11 @@ class RealFile:
 
     def sync(self) -> None:
         os.fdatasync(self._descriptor)
+
+    def start_writeback(self, position: int, size: int) -> None:
+        sync_file_range = _sync_file_range()
+        if sync_file_range is not None:
+            sync_file_range(self._descriptor, position, size, _SYNC_FILE_RANGE_WRITE)
 
     def close(self) -> None:
         descriptor, self._descriptor = self._descriptor, -1
@@ -275,3 +314,7 @@ class RealFiles:
     def free_bytes(self, path: str) -> int:
         found = os.statvfs(path)
         return found.f_bavail * found.f_frsize
+
+    def total_bytes(self, path: str) -> int:
+        found = os.statvfs(path)
+        return found.f_blocks * found.f_frsize

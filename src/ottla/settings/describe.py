@@ -66,11 +66,15 @@ def _rows(
     values: BrokerSettings | TopicConfigs,
     names: Collection[str] | None,
 ) -> tuple[ConfigRow, ...]:
-    return tuple(
-        _row(setting, values[setting], values.source_of(setting), values.synonyms_of(setting))
-        for name, setting in table.items()
-        if names is None or name in names
-    )
+    rows = []
+    for name, setting in table.items():
+        if names is None or name in names:
+            told = setting
+            if setting.told_by is not None and values[setting] is None:
+                told = setting.told_by
+            synonyms = values.synonyms_of(told)
+            rows.append(_row(setting, values[told], values.source_of(told), synonyms))
+    return tuple(rows)
 
 
 def _row(

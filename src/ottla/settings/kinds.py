@@ -95,6 +95,11 @@ class WholeNumber(Kind[int]):
         return str(value)
 
 
+def short(least: int, most: int = 2**15 - 1) -> WholeNumber:
+    """A number of 16 bits."""
+    return WholeNumber(config_type=ConfigType.SHORT, least=least, most=most)
+
+
 def integer(
     least: int = INT_MIN,
     most: int = INT_MAX,

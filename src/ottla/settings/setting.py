@@ -64,6 +64,8 @@ class Setting(Generic[T]):
     is_dynamic: bool
     # What counts if this is not set, the first one set before the others.
     stand_ins: tuple[StandIn, ...] = ()
+    # Whose value is told where this is not set.
+    told_by: "Setting[Any] | None" = None
     # Why the default is not Kafka's.
     default_reason: str = ""
     # Why no other value than the default is taken yet.
@@ -110,9 +112,12 @@ def broker_setting(
     *,
     is_dynamic: bool = False,
     older_name: str | None = None,
+    told_by: Setting[Any] | None = None,
     default_reason: str = "",
+    only_default: str = "",
 ) -> Setting[K | D]:
-    """A setting of the broker itself; `older_name` is one that counts where this is not set."""
+    """A setting of the broker itself; `older_name` is one that counts where this is not set, and
+    `told_by` one whose value says then what becomes of it."""
     stand_ins: tuple[StandIn, ...] = ()
     if older_name is not None:
         older = _behind(older_name, kind, None, f"An older name of `{name}`.")
@@ -125,7 +130,9 @@ def broker_setting(
         purpose=purpose,
         is_dynamic=is_dynamic,
         stand_ins=stand_ins,
+        told_by=told_by,
         default_reason=default_reason,
+        only_default=only_default,
     )
 
 

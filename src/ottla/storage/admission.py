@@ -5,10 +5,14 @@ their keys if it is compacted, their times if it refuses old ones.
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 from struct import Struct
+
+from crc32c import crc32c
 
 from ottla.errors import ErrorCode, PeerError
 from ottla.protocol.batch import (
+    CRC_START,
     DECOMPRESSED_BYTES_MAX,
     HEADER_BYTES,
     MAGIC,
@@ -35,14 +39,29 @@ _LENGTH_MIN = 14
 
 
 class Refused(PeerError):
-    """A batch that a leader does not take, and the record at fault if it is one of them."""
+    """A batch that a leader does not take, and the record at fault if it is one of them.
 
-    def __init__(self, code: ErrorCode, message: str, record_index: int | None = None) -> None:
+    As with Kafka the client is told why (`is_told`) only of bytes that are no batch at all.
+    """
+
+    def __init__(
+        self,
+        code: ErrorCode,
+        message: str,
+        record_index: int | None = None,
+        *,
+        is_told: bool = False,
+    ) -> None:
         super().__init__(code, message)
         self.record_index = record_index
+        self.is_told = is_told
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+def _garbage(message: str) -> Refused:
+    return Refused(ErrorCode.CORRUPT_MESSAGE, message, is_told=True)
+
+
+@dataclass(frozen=True, kw_only=True)
 class AdmissionRules:
     """A topic's settings that a batch must obey, with Kafka's defaults."""
 
@@ -52,6 +71,27 @@ class AdmissionRules:
     compacted: bool = False
     log_append_time: bool = False
     decompressed_bytes_max: int = DECOMPRESSED_BYTES_MAX
+
+    @cached_property
+    def judges_batches_only(self) -> bool:
+        """Whether no record has to be looked at, nor stamped."""
+        looks_at_times = self.timestamp_before_max_ms != UNLIMITED_MS
+        return not (self.compacted or self.log_append_time or looks_at_times)
+
+
+def admits_ordinary(
+    batch: memoryview, header: BatchHeader, rules: AdmissionRules, now_ms: int
+) -> bool:
+    """Whether a batch may be appended whose header is known to have nothing out of the ordinary.
+
+    If not, `admit` says why, or finds that it may all the same.
+    """
+    return (
+        len(batch) <= rules.message_bytes_max
+        and rules.judges_batches_only
+        and header.max_timestamp <= now_ms + rules.timestamp_after_max_ms
+        and crc32c(batch[CRC_START:]) == header.crc
+    )
 
 
 def admit(
@@ -93,12 +133,12 @@ def _not_one_batch(batch: memoryview) -> Refused:
         return Refused(ErrorCode.INVALID_RECORD, f"no batch in {there} bytes")
     (length,) = _LENGTH.unpack_from(batch, _LENGTH_AT)
     if length < _LENGTH_MIN:
-        return Refused(ErrorCode.CORRUPT_MESSAGE, f"a batch of length {length}")
+        return _garbage(f"a batch of length {length}")
     if there <= _MAGIC_AT:
         return Refused(ErrorCode.INVALID_RECORD, f"no batch in {there} bytes")
     magic = batch[_MAGIC_AT]
     if magic > MAGIC:
-        return Refused(ErrorCode.CORRUPT_MESSAGE, f"magic {magic}")
+        return _garbage(f"magic {magic}")
     if magic != MAGIC:
         return Refused(ErrorCode.INVALID_RECORD, f"magic {magic}, only {MAGIC} is taken")
     size = length + _LENGTH_END
@@ -107,7 +147,7 @@ def _not_one_batch(batch: memoryview) -> Refused:
             ErrorCode.INVALID_RECORD,
             f"exactly one batch expected, found one of {size} bytes in {there}",
         )
-    return Refused(ErrorCode.CORRUPT_MESSAGE, f"{size} bytes are no whole header")
+    return _garbage(f"{size} bytes are no whole header")
 
 
 def _check_flags(header: BatchHeader, transactional_id_given: bool) -> None:

@@ -1,10 +1,22 @@
 """All of a broker's `log.dirs` together: where each log is, and where a new one goes."""
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
 from ottla.errors import StorageError
 from ottla.protocol.primitives import Uuid
+from ottla.seams.files import Files
 from ottla.storage.checkpoints import TopicPartition
-from ottla.storage.directory import STRAY_SUFFIX, LogDirectory
+from ottla.storage.directory import STRAY_SUFFIX, LogDirectory, check_directory
 from ottla.storage.log import FULL, Log
+
+
+class Holding(NamedTuple):
+    """A partition's directory, and whose records it holds, if it says so."""
+
+    partition: TopicPartition
+    topic_id: Uuid | None
+    directory: LogDirectory
 
 
 class LogDirectories:
@@ -25,17 +37,16 @@ class LogDirectories:
                 return log
         return None
 
-    def partitions(self) -> list[TopicPartition]:
-        """Every partition that has a directory, whether or not it could be opened."""
-        return sorted(
-            name
-            for directory in self.directories
-            for name in (*directory.logs, *directory.unusable.keys() - directory.logs.keys())
-        )
+    def holdings(self) -> list[Holding]:
+        """Every partition that has a directory, whether or not it could be opened.
 
-    def topic_id(self, partition: TopicPartition) -> Uuid | None:
-        """Whose records a partition's directory holds, if it says so."""
-        return self._home_of(partition).topic_ids.get(partition)
+        One that was deleted while its disk failed may be here beside a later one of its name.
+        """
+        return [
+            Holding(name, directory.topic_ids.get(name), directory)
+            for directory in self.directories
+            for name in sorted(directory.logs.keys() | directory.unusable.keys())
+        ]
 
     def is_unusable(self, partition: TopicPartition) -> bool:
         return any(partition in directory.unusable for directory in self.directories)
@@ -53,9 +64,9 @@ class LogDirectories:
                 directory.fail(error)
             return None
 
-    def set_aside(self, partition: TopicPartition, unique: str) -> str:
+    def set_aside(self, holding: Holding, unique: str) -> str:
         """Takes a partition away that nobody knows, and keeps it for somebody to look at."""
-        return self._home_of(partition).delete(partition, unique, STRAY_SUFFIX)
+        return holding.directory.delete(holding.partition, unique, STRAY_SUFFIX)
 
     def purge(self, path: str) -> None:
         """Removes what `delete` left of a partition, or `Log.drop_segments` of a segment."""
@@ -85,3 +96,20 @@ class LogDirectories:
     def close(self, *, broker_epoch: int, now_ms: int) -> None:
         for directory in self.directories:
             directory.close(broker_epoch=broker_epoch, now_ms=now_ms)
+
+
+def check_directories(files: Files, paths: Sequence[str], node_id: int) -> None:
+    """Nothing is to be written where another's data is, or another is at work.
+
+    DirectoryInUse, WrongCluster; OSError if the first cannot be used, which holds the metadata.
+    """
+    cluster_id = None
+    for path in paths:
+        try:
+            meta = check_directory(files, path, cluster_id=cluster_id, node_id=node_id)
+        except OSError:
+            # Without any other one the rest is served: it is told when they are opened.
+            if path == paths[0]:
+                raise
+        else:
+            cluster_id = cluster_id or (meta.cluster_id if meta else None)

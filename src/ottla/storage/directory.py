@@ -13,6 +13,7 @@ from ottla.seams.files import Files, Lock
 from ottla.storage import checkpoints
 from ottla.storage.checkpoints import MetaProperties, TopicPartition
 from ottla.storage.config import LogConfig
+from ottla.storage.distrust import mark_distrusted
 from ottla.storage.file_pool import FilePool
 from ottla.storage.log import FULL, Log
 from ottla.storage.recovery import Recovery, open_log
@@ -56,6 +57,7 @@ class LogDirectory:
     _recovery_points: dict[TopicPartition, int] = field(default_factory=dict)
     _start_offsets: dict[TopicPartition, int] = field(default_factory=dict)
     _cleaned_offsets: dict[TopicPartition, int] = field(default_factory=dict)
+    _cleaned_saved: dict[TopicPartition, int] = field(default_factory=dict)
     # Whether the checkpoints on disk still name a partition that was deleted.
     _points_are_stale: bool = False
 
@@ -73,6 +75,7 @@ class LogDirectory:
         self._cleaned_offsets = checkpoints.read_offsets(
             self.files, f"{self.path}/{checkpoints.CLEANER_OFFSETS}"
         )
+        self._cleaned_saved = dict(self._cleaned_offsets)
         found = set()
         for name in self.files.list(self.path):
             partition = partition_of(name)
@@ -99,6 +102,7 @@ class LogDirectory:
                 raise error
         except OSError:
             # A full disk may have room later: nothing is left in the way.
+            self.topic_ids.pop(partition, None)
             self._pool.forget_below(path)
             self.purge(path)
             raise
@@ -117,9 +121,9 @@ class LogDirectory:
         self._pool.forget_below(source)
         self.files.rename(source, target)
         self.files.sync_dir(self.path)
-        # Else a later partition of this name would inherit this one's recovery point.
-        self._recovery_points.pop(partition, None)
-        self._start_offsets.pop(partition, None)
+        # Else a later partition of this name would be judged by what was known of this one.
+        for offsets in self._points:
+            offsets.pop(partition, None)
         try:
             self.checkpoint()
         except OSError as error:
@@ -146,13 +150,23 @@ class LogDirectory:
                 self._recovery_points[partition] = log.recovery_point
                 # Even where the first segment says the same: older ones may come back.
                 self._start_offsets[partition] = log.start_offset
+                self._note_cleaned(partition, log)
         for name, offsets in (
             # The start goes first: a recovery point never lies before it.
             (checkpoints.LOG_START_OFFSETS, self._start_offsets),
             (checkpoints.RECOVERY_POINTS, self._recovery_points),
         ):
             checkpoints.write_offsets(self.files, f"{self.path}/{name}", offsets)
+        if self._cleaned_offsets != self._cleaned_saved:
+            path = f"{self.path}/{checkpoints.CLEANER_OFFSETS}"
+            checkpoints.write_offsets(self.files, path, self._cleaned_offsets)
+            self._cleaned_saved = dict(self._cleaned_offsets)
         self._points_are_stale = False
+
+    @property
+    def _points(self) -> tuple[dict[TopicPartition, int], ...]:
+        """What the checkpoints say of each partition, by its name alone."""
+        return self._recovery_points, self._start_offsets, self._cleaned_offsets
 
     def close(self, *, broker_epoch: int, now_ms: int) -> None:
         """Flushes and closes all logs; the marker of a clean stop comes last, if all went well."""
@@ -175,7 +189,12 @@ class LogDirectory:
                 self.unusable[partition] = error
             else:
                 self._recovery_points[partition] = log.end_offset
+                self._note_cleaned(partition, log)
         self.checkpoint()
+
+    def _note_cleaned(self, partition: TopicPartition, log: Log) -> None:
+        if log.cleaned_offset or partition in self._cleaned_offsets:
+            self._cleaned_offsets[partition] = log.cleaned_offset
 
     def fail(self, error: Exception) -> None:
         """The directory cannot be trusted: all of its logs go offline."""
@@ -187,6 +206,9 @@ class LogDirectory:
         path = self.partition_path(partition)
         try:
             topic_id = checkpoints.read_partition_metadata(self.files, path)
+            if topic_id is not None:
+                # Known even if its log cannot be opened: it may be a topic's that is gone.
+                self.topic_ids[partition] = topic_id
             opened = open_log(
                 self._pool,
                 path,
@@ -200,13 +222,13 @@ class LogDirectory:
             )
         except (StorageError, OSError) as error:
             self.unusable[partition] = error
+            if isinstance(error, OSError):
+                mark_distrusted(self.files, path)
             return
         self.logs[partition], self.recoveries[partition] = opened
-        if topic_id is not None:
-            self.topic_ids[partition] = topic_id
 
     def _forget_points_except(self, found: set[TopicPartition]) -> None:
-        for offsets in (self._recovery_points, self._start_offsets):
+        for offsets in self._points:
             for partition in offsets.keys() - found:
                 del offsets[partition]
 
@@ -226,6 +248,20 @@ def partition_of(name: str) -> TopicPartition | None:
     return None if partition is None or partition.topic in METADATA_LOGS else partition
 
 
+def check_directory(
+    files: Files, path: str, *, cluster_id: str | None, node_id: int
+) -> MetaProperties | None:
+    """Its name tag, if it has one; for whoever writes to a directory before it is opened.
+
+    DirectoryInUse or WrongCluster if it is not for this node, OSError if nobody can say.
+    """
+    _lock(files, path).release()
+    meta = MetaProperties.read(files, path)
+    if meta is not None:
+        _require_same(meta, path, cluster_id or meta.cluster_id, node_id)
+    return meta
+
+
 def open_directory(
     files: Files,
     path: str,
@@ -241,10 +277,7 @@ def open_directory(
 
     DirectoryInUse, WrongCluster, CorruptLog or OSError if it cannot be used at all.
     """
-    try:
-        lock = files.lock(f"{path}/{LOCK}")
-    except BlockingIOError:
-        raise DirectoryInUse(f"{path} is in use by another process") from None
+    lock = _lock(files, path)
     try:
         meta = _stamp(files, path, cluster_id, node_id, directory_id)
         is_clean = checkpoints.read_clean_shutdown(files, path) is not None
@@ -258,6 +291,13 @@ def open_directory(
     return directory
 
 
+def _lock(files: Files, path: str) -> Lock:
+    try:
+        return files.lock(f"{path}/{LOCK}")
+    except BlockingIOError:
+        raise DirectoryInUse(f"{path} is in use by another process") from None
+
+
 def _stamp(
     files: Files, path: str, cluster_id: str, node_id: int, directory_id: Uuid
 ) -> MetaProperties:
@@ -269,12 +309,16 @@ def _stamp(
             )
         meta = MetaProperties(cluster_id, node_id, str(directory_id))
         meta.write(files, path)
+    _require_same(meta, path, cluster_id, node_id)
+    return meta
+
+
+def _require_same(meta: MetaProperties, path: str, cluster_id: str, node_id: int) -> None:
     if (meta.cluster_id, meta.node_id) != (cluster_id, node_id):
         raise WrongCluster(
             f"{path} belongs to node {meta.node_id} of cluster {meta.cluster_id}, "
             f"this is node {node_id} of cluster {cluster_id}"
         )
-    return meta
 
 
 def _holds_partitions(files: Files, path: str) -> bool:

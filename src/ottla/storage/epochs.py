@@ -64,6 +64,11 @@ class LeaderEpochs:
     def latest(self) -> EpochEntry | None:
         return self._entries[-1] if self._entries else None
 
+    @property
+    def latest_epoch(self) -> int:
+        """-1 before the first."""
+        return self._entries[-1].epoch if self._entries else -1
+
     def assign(self, epoch: int, start_offset: int) -> bool:
         """`epoch` starts at `start_offset`; whether that was news.
 

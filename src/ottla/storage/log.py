@@ -7,15 +7,15 @@ fault of the disk the log is offline: it raises LogOffline until it is opened an
 
 import errno
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import NamedTuple, NoReturn
 
 from ottla.errors import ErrorCode, LogOffline, PeerError, StorageError
 from ottla.protocol.batch import (
     MAGIC,
     PREFIX_BYTES,
+    UNCOUNTED_BYTES,
     BatchHeader,
     CorruptBatch,
     Marker,
@@ -26,16 +26,21 @@ from ottla.protocol.batch import (
 )
 from ottla.seams.files import Buffer, replace_file
 from ottla.storage import epochs as epoch_file
-from ottla.storage import retention, snapshots
+from ottla.storage import lookups, retention, snapshots, swaps
 from ottla.storage.config import LogConfig
+from ottla.storage.distrust import mark_distrusted
 from ottla.storage.epochs import LeaderEpochs
 from ottla.storage.file_pool import FilePool
 from ottla.storage.file_slice import FileSlice
-from ottla.storage.producer_state import AbortedTransaction, ProducerStates
+from ottla.storage.flush import Flush
+from ottla.storage.log_state import LogState
+from ottla.storage.producer_state import AbortedTransaction
 from ottla.storage.scan import Placed
-from ottla.storage.segment import Segment, Unsynced
+from ottla.storage.segment import Segment
 from ottla.storage.segment import TimestampOffset as TimestampOffset
 from ottla.storage.tail import Found, Tail
+from ottla.storage.writeback import WritebackDue
+from ottla.tuples import maker
 
 DELETED = ".deleted"
 # The disk is full, or we may not use more of it: nothing is broken.
@@ -50,44 +55,15 @@ class Appended(NamedTuple):
     duplicate_timestamp_ms: int | None = None
 
 
+_appended = maker(Appended)
+
+
 class OffsetOutOfRange(PeerError):
     def __init__(self, offset: int, start_offset: int, end_offset: int) -> None:
         super().__init__(
             ErrorCode.OFFSET_OUT_OF_RANGE,
             f"offset {offset} lies outside of [{start_offset}, {end_offset}]",
         )
-
-
-@dataclass(frozen=True, slots=True)
-class Flush:
-    """What must be made durable, in this order, before the recovery point may be `end_offset`.
-
-    `run` touches only open files, so it may be done in a thread.
-    """
-
-    end_offset: int
-    truncations: int
-    messages: int
-    unsynced: tuple[Unsynced, ...]
-    sync_names: Callable[[], None] | None
-
-    def run(self) -> None:
-        for item in self.unsynced:
-            item.file.sync()
-        if self.sync_names:
-            self.sync_names()
-
-
-@dataclass(slots=True, kw_only=True)
-class LogState:
-    """What opening a directory finds, and what a log then owns."""
-
-    segments: list[Segment]
-    epochs: LeaderEpochs
-    producers: ProducerStates
-    start_offset: int
-    end_offset: int
-    recovery_point: int
 
 
 class Log:
@@ -105,7 +81,9 @@ class Log:
     ) -> None:
         """`checkpoint` makes start offset and recovery point durable before it returns."""
         self.directory = directory
-        self.config = config
+        self._config = config
+        self.flush_messages = config.flush_messages
+        self._room = retention.NO_ROOM
         self.epochs = state.epochs
         self.producers = state.producers
         self.start_offset = state.start_offset
@@ -114,13 +92,28 @@ class Log:
         # What a crashed process wrote may be in the page cache alone.
         self.messages_unflushed = state.end_offset - state.recovery_point
         self.last_flush_ms = now_ms
-        self._truncations = 0
+        # Below it the log is compacted.
+        self.cleaned_offset = state.cleaned_offset
+        self.truncations = 0
+        # Up to which epoch the file knows them; one that has no batch yet need not be there.
+        self._epoch_on_disk = state.epochs.latest_epoch
         self.offline: Exception | None = None
         self._pool = pool
         self._segments = state.segments
         self._tail = Tail(config.tail_batches_max, state.end_offset)
         self._active_since_ms = now_ms
         self._checkpoint = checkpoint
+        self.writeback = WritebackDue(state.segments[-1])
+
+    @property
+    def config(self) -> LogConfig:
+        return self._config
+
+    @config.setter
+    def config(self, config: LogConfig) -> None:
+        self._config = config
+        self.flush_messages = config.flush_messages
+        self._room = retention.NO_ROOM
 
     @property
     def segments(self) -> tuple[Segment, ...]:
@@ -139,10 +132,12 @@ class Log:
 
         A batch that an idempotent producer sent before is not written again.
         """
-        self._require_online()
-        duplicate = self.producers.check(header, from_client=True)
-        if duplicate:
-            return Appended(duplicate.first_offset, duplicate.last_offset, duplicate.timestamp)
+        if self.offline is not None:
+            self._require_online()
+        if header.producer_id >= 0:
+            duplicate = self.producers.check(header, from_client=True)
+            if duplicate:
+                return Appended(duplicate.first_offset, duplicate.last_offset, duplicate.timestamp)
         return self._append_stamped(batch, header, None, leader_epoch, now_ms)
 
     def append_marker(
@@ -170,12 +165,11 @@ class Log:
         leader_epoch: int,
         now_ms: int,
     ) -> Appended:
-        stamped = header._replace(base_offset=self.end_offset, partition_leader_epoch=leader_epoch)
-        rest = memoryview(batch)[PREFIX_BYTES : header.size]
-        self._write(
-            [prefix(self.end_offset, header.length, leader_epoch), rest], stamped, marker, now_ms
-        )
-        return Appended(stamped.base_offset, stamped.last_offset)
+        offset = self.end_offset
+        stamped = header.placed(offset, leader_epoch)
+        rest = memoryview(batch)[PREFIX_BYTES : header.length + UNCOUNTED_BYTES]
+        self._write((prefix(offset, header.length, leader_epoch), rest), stamped, marker, now_ms)
+        return _appended((offset, offset + header.last_offset_delta, None))
 
     def append_replicated(self, batches: Buffer, *, now_ms: int) -> None:
         """Appends whole batches as the leader wrote them: a follower's way."""
@@ -186,7 +180,7 @@ class Log:
             header = read_header(view, position)
             self._check_replicated(view, header, position)
             batch = view[position : position + header.size]
-            self._write([batch], header, _marker_of(batch, header), now_ms)
+            self._write((batch,), header, _marker_of(batch, header), now_ms)
             position += header.size
 
     def _check_replicated(self, batches: memoryview, header: BatchHeader, position: int) -> None:
@@ -205,61 +199,74 @@ class Log:
             )
 
     def _write(
-        self, parts: list[Buffer], header: BatchHeader, marker: Marker | None, now_ms: int
+        self, parts: Sequence[Buffer], header: BatchHeader, marker: Marker | None, now_ms: int
     ) -> None:
+        room = self._room
+        active = self._segments[-1]
         try:
-            if self._must_roll(header, now_ms):
-                self.roll(now_ms)
-            latest = self.epochs.latest
-            if header.partition_leader_epoch > (latest.epoch if latest else -1):
-                self.begin_epoch(header.partition_leader_epoch)
-            position = self._segments[-1].append(parts, header)
+            if not (
+                active.size_bytes + header.length + UNCOUNTED_BYTES <= room.size_bytes
+                and header.base_offset + header.last_offset_delta <= room.last_offset
+                and header.max_timestamp <= room.timestamp_ms
+                and now_ms <= room.now_ms
+            ):
+                self._roll_if_due(header, now_ms)
+                active = self._segments[-1]
+            if header.partition_leader_epoch > self._epoch_on_disk:
+                self._write_epoch(header.partition_leader_epoch)
+            position = active.append(parts, header)
         except (OSError, StorageError) as error:
             self._give_up_unless_full(error)
         # The batch is in the log: nothing from here on can fail.
-        self.end_offset = header.next_offset
-        self._tail.add(header.last_offset, position, header.size)
-        aborted = self.producers.replay(header, marker)
-        if aborted:
+        last_offset = header.base_offset + header.last_offset_delta
+        size = header.length + UNCOUNTED_BYTES
+        self.end_offset = last_offset + 1
+        self._tail.add(last_offset, position, size)
+        if header.producer_id < 0:
+            self.producers.map_end_offset = last_offset + 1
+        elif aborted := self.producers.replay(header, marker):
             self._segments[-1].aborted.add(aborted)
         self.messages_unflushed += header.count
+        if position + size >= self.writeback.due_bytes:
+            self.writeback.offer(self._segments[-1])
 
     def begin_epoch(self, epoch: int) -> None:
-        """From the end of the log on a new leader writes. Durable before its first batch is."""
-        self._require_online()
-        before = self.epochs.entries
-        if self.epochs.assign(epoch, self.end_offset):
-            try:
-                self._write_epochs()
-            except OSError as error:
-                self.epochs = LeaderEpochs(before)
-                self._give_up_unless_full(error)
+        """From the end of the log on a new leader writes. Durable before its first batch is.
 
-    def _must_roll(self, header: BatchHeader, now_ms: int) -> bool:
-        active = self._segments[-1]
-        first_timestamp_ms = active.first_timestamp_ms
-        return retention.should_roll(
-            retention.RollState(
-                base_offset=active.base_offset,
-                size_bytes=active.size_bytes,
-                first_timestamp_ms=-1 if first_timestamp_ms is None else first_timestamp_ms,
-                created_ms=self._active_since_ms,
-                offset_index_entries=len(active.offsets),
-                time_index_entries=len(active.times),
-            ),
-            self._roll_rules(),
+        Not sooner: opening a log drops an epoch without a batch, and whoever leads begins it anew.
+        So a start that leads thousands of partitions writes nothing for them.
+        """
+        self._require_online()
+        self.epochs.assign(epoch, self.end_offset)
+
+    def _write_epoch(self, epoch: int) -> None:
+        """The first batch of an epoch comes next."""
+        before = self.epochs.entries
+        self.epochs.assign(epoch, self.end_offset)
+        try:
+            self._write_epochs()
+        except OSError:
+            self.epochs = LeaderEpochs(before)
+            raise
+
+    def _roll_if_due(self, header: BatchHeader, now_ms: int) -> None:
+        active = self._segments[-1].roll_state(self._active_since_ms)
+        rules = retention.RollRules(
+            segment_bytes=self._config.segment_bytes,
+            segment_ms=self._config.segment_ms,
+            index_bytes=self._config.segment_index_bytes,
+        )
+        if retention.should_roll(
+            active,
+            rules,
             batch_bytes=header.size,
             batch_last_offset=header.last_offset,
             batch_max_timestamp_ms=header.max_timestamp,
             now_ms=now_ms,
-        )
-
-    def _roll_rules(self) -> retention.RollRules:
-        return retention.RollRules(
-            segment_bytes=self.config.segment_bytes,
-            segment_ms=self.config.segment_ms,
-            index_bytes=self.config.segment_index_bytes,
-        )
+        ):
+            self.roll(now_ms)
+        else:
+            self._room = retention.room(active, rules, self._config.index_interval_bytes)
 
     def roll(self, now_ms: int) -> None:
         """Closes the active segment and begins a new one at the end of the log."""
@@ -274,7 +281,9 @@ class Log:
         except OSError as error:
             self._give_up_unless_full(error)
         self._tail.clear(offset)
+        self._room = retention.NO_ROOM
         self._active_since_ms = now_ms
+        self.writeback.begin_at(0)
 
     # Reading
 
@@ -313,38 +322,20 @@ class Log:
         """The first record, by offset, whose time is at least `timestamp_ms`."""
         self._require_online()
         with self._disk_faults():
-            for segment in self._segments:
-                if segment.largest_timestamp[0] >= timestamp_ms:
-                    found = segment.find_time(timestamp_ms, self.start_offset)
-                    if found:
-                        return found
-        return None
+            return lookups.offset_for_time(self._segments, timestamp_ms, self.start_offset)
 
     def largest_timestamp(self) -> TimestampOffset | None:
         """The record with the largest time; the first of them if there are several."""
         self._require_online()
         with self._disk_faults():
-            found: TimestampOffset | None = None
-            by_time = sorted(self._segments, key=lambda segment: -segment.largest_timestamp[0])
-            for segment in by_time:
-                if segment.largest_timestamp[0] <= (found.timestamp_ms if found else -1):
-                    break
-                candidate = segment.find_largest_time(self.start_offset)
-                if candidate and (found is None or candidate.timestamp_ms > found.timestamp_ms):
-                    found = candidate
-            return found
+            return lookups.largest_timestamp(self._segments, self.start_offset)
 
     def aborted_transactions(self, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
         """The aborted transactions with a record in [start, end), by their first offsets."""
         self._require_online()
         with self._disk_faults():
-            found = [
-                entry
-                for segment in self._segments[self._segment_index(start_offset) :]
-                for entry in segment.aborted.entries()
-                if entry.last_offset >= start_offset and entry.first_offset < end_offset
-            ]
-        return sorted(found, key=lambda entry: entry.first_offset)
+            later = self._segments[self._segment_index(start_offset) :]
+            return lookups.aborted_transactions(later, start_offset, end_offset)
 
     def _find(self, segment: Segment, offset: int) -> Found | None:
         if segment is self._segments[-1]:
@@ -405,12 +396,12 @@ class Log:
         has_new = any(item.owner.synced_bytes <= 0 for item in unsynced)
         sync_names = (lambda: files.sync_dir(directory)) if has_new else None
         return Flush(
-            self.end_offset, self._truncations, self.messages_unflushed, unsynced, sync_names
+            self.end_offset, self.truncations, self.messages_unflushed, unsynced, sync_names
         )
 
     def end_flush(self, flush: Flush, now_ms: int) -> None:
         """The flush has run: what it covered is safe, and recovery need not look at it again."""
-        if flush.truncations != self._truncations:
+        if flush.truncations != self.truncations:
             return  # what it covered may since have been cut and written anew
         for item in flush.unsynced:
             item.owner.synced_bytes = item.size_bytes
@@ -441,9 +432,10 @@ class Log:
             return
         flushed = self.recovery_point
         kept = self._segments[self._segment_index(offset)]
+        self.cleaned_offset = min(self.cleaned_offset, offset)
         # A recovery point above the cut would vouch for what is appended there next.
         self._save(recovery_point=min(flushed, offset, kept.base_offset))
-        self._truncations += 1
+        self.truncations += 1
         with self._disk_faults():
             if offset < self._segments[0].base_offset:
                 self._restart_at(offset)
@@ -465,6 +457,8 @@ class Log:
             if self.start_offset > self.end_offset:
                 self._save(start_offset=self.end_offset)
         self._tail.clear(self.end_offset)
+        self._room = retention.NO_ROOM
+        self.writeback.begin_at(self._segments[-1].size_bytes)
         self.messages_unflushed = min(
             self.messages_unflushed, self.end_offset - self.recovery_point
         )
@@ -534,21 +528,37 @@ class Log:
         self.advance_start(max(self.start_offset, self._segments[count].base_offset))
         with self._disk_faults():
             dropped, self._segments = self._segments[:count], self._segments[count:]
-            files = self._pool.files
-            first = self._segments[0].base_offset
-            old = [
-                offset
-                for offset in snapshots.snapshot_offsets(files, self.directory)
-                if offset < first
-            ]
-            snapshots.remove_snapshots(files, self.directory, old)
+            snapshots.remove_snapshots_below(
+                self._pool.files, self.directory, self._segments[0].base_offset
+            )
             return [path for segment in dropped for path in segment.mark_deleted(DELETED)]
+
+    def replace_segments(self, sources: Sequence[Segment], truncations: int) -> list[str]:
+        """Puts a compaction's output (`swaps`) in the place of segments that it was made from.
+
+        Returns what to remove. OutputIsUseless if the log is not what it was when there had been
+        so many `truncations`; nothing was changed then.
+        """
+        self._require_online()
+        first = self._segment_index(sources[0].base_offset)
+        end = first + len(sources)
+        are_there = end < len(self._segments) and self._segments[first:end] == list(sources)
+        if truncations != self.truncations or not are_there:
+            raise swaps.OutputIsUseless(f"{self.directory}: cut or trimmed during a compaction")
+        with self._disk_faults():
+            end_offset = self._segments[end].base_offset
+            left = swaps.swap_in(self._pool, self.directory, sources, end_offset, DELETED)
+            output = Segment(self._pool, self.directory, sources[0].base_offset, self.config)
+            output.trust()
+            self._segments[first:end] = [output]
+            return left
 
     # Failing
 
     def fail(self, error: Exception) -> NoReturn:
         """The disk cannot be trusted: nothing is served until the log is opened anew."""
         self.offline = error
+        mark_distrusted(self._pool.files, self.directory)
         raise LogOffline(f"{self.directory}: {error}") from error
 
     def abandon(self, error: Exception | None = None) -> None:
@@ -576,6 +586,7 @@ class Log:
         replace_file(
             self._pool.files, f"{self.directory}/{epoch_file.FILE_NAME}", self.epochs.encode()
         )
+        self._epoch_on_disk = self.epochs.latest_epoch
 
 
 def _marker_of(batch: Buffer, header: BatchHeader) -> Marker | None:

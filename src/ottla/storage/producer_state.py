@@ -41,13 +41,14 @@ class ProducerStates:
     anew when it comes back.
     """
 
-    __slots__ = ("_map_end_offset", "_producers", "_producers_max", "_transactions")
+    __slots__ = ("_producers", "_producers_max", "_transactions", "map_end_offset")
 
     def __init__(self, map_end_offset: int = 0, *, producers_max: int = PRODUCERS_MAX) -> None:
         # The one that was idle for longest comes first.
         self._producers: OrderedDict[int, ProducerEntry] = OrderedDict()
         self._transactions = TransactionSpans()
-        self._map_end_offset = map_end_offset
+        # The offset after the last batch. One that has no producer moves only this.
+        self.map_end_offset = map_end_offset
         self._producers_max = producers_max
 
     def __len__(self) -> int:
@@ -60,29 +61,24 @@ class ProducerStates:
         """Equal producers at an equal offset, whoever was idle for longest."""
         return (
             isinstance(other, ProducerStates)
-            and self._map_end_offset == other._map_end_offset
+            and self.map_end_offset == other.map_end_offset
             and dict(self._producers) == dict(other._producers)
         )
 
     __hash__ = None  # type: ignore[assignment]  # it changes
 
     def __repr__(self) -> str:
-        return f"ProducerStates({self._map_end_offset}, {list(self)!r})"
+        return f"ProducerStates({self.map_end_offset}, {list(self)!r})"
 
     def get(self, producer_id: int) -> ProducerEntry | None:
         return self._producers.get(producer_id)
 
     def copy(self) -> Self:
         """The same state with a life of its own."""
-        copied = type(self)(self._map_end_offset, producers_max=self._producers_max)
+        copied = type(self)(self.map_end_offset, producers_max=self._producers_max)
         copied._producers = self._producers.copy()
         copied._transactions = self._transactions.copy()
         return copied
-
-    @property
-    def map_end_offset(self) -> int:
-        """The offset after the last batch that was replayed."""
-        return self._map_end_offset
 
     @property
     def first_unstable_offset(self) -> int | None:
@@ -145,7 +141,7 @@ class ProducerStates:
 
         A control batch comes with its marker, unless the cleaner took that out.
         """
-        self._map_end_offset = header.next_offset
+        self.map_end_offset = header.next_offset
         if header.producer_id < 0:
             return None
         entry = self._producers.get(header.producer_id) or ProducerEntry(header.producer_id)
@@ -193,7 +189,7 @@ class ProducerStates:
         Producers are kept until they expire, and a transaction that was cut in two stays open.
         """
         self._transactions.truncate_start(log_start_offset)
-        self._map_end_offset = max(self._map_end_offset, log_start_offset)
+        self.map_end_offset = max(self.map_end_offset, log_start_offset)
 
     def expire(self, now_ms: int, expiration_ms: int) -> int:
         """Forgets who wrote nothing for so long and has no open transaction; how many."""

@@ -12,17 +12,19 @@ from ottla.errors import CorruptLog
 from ottla.seams.files import Files, read_file, replace_file
 from ottla.storage import epochs as epoch_file
 from ottla.storage.config import LogConfig
+from ottla.storage.distrust import is_distrusted, trust_again, write_again
 from ottla.storage.epochs import EpochEntry, LeaderEpochs
 from ottla.storage.file_pool import FilePool
-from ottla.storage.log import DELETED, Log, LogState
+from ottla.storage.log import DELETED, Log
+from ottla.storage.log_state import LogState
 from ottla.storage.scan import OFFSET_MAX, BatchWalk, Placed
 from ottla.storage.segment import LOG, OFFSETS, TIMES, Segment
 from ottla.storage.snapshots import rebuild_producers
+from ottla.storage.swaps import CLEANED, SWAP, settle_compaction
 
 # What a crash leaves in the middle of: a removal, a compaction's output, a file being replaced.
-LEFTOVERS = (DELETED, ".cleaned", ".tmp")
-# A compaction's output that was about to take the place of what it was made from.
-SWAP = ".swap"
+LEFTOVERS = (DELETED, CLEANED, ".tmp")
+UNFINISHED = (*LEFTOVERS, SWAP)
 
 
 class Recovery(NamedTuple):
@@ -57,21 +59,20 @@ def open_log(
     `cleaned_offset` it was compacted.
     """
     files = pool.files
-    _remove_leftovers(files, directory)
-    segments = [
-        Segment(pool, directory, base_offset, config)
-        for base_offset in segment_offsets(files, directory)
-    ]
-    if start_offset is None:
-        start_offset = segments[0].base_offset if segments else 0
-    segments = segments or [Segment.create(pool, directory, start_offset, config)]
-    _drop_trimmed(segments, start_offset)
+    holes_end = cleaned_offset
+    if any(name.endswith(UNFINISHED) for name in files.list(directory)):
+        holes_end = max(cleaned_offset, settle_compaction(files, directory))
+        _remove_leftovers(files, directory)
+    segments, start_offset = _find_segments(pool, directory, config, start_offset)
     if recovery_point < start_offset:
         # What was flushed is trimmed since: of the rest nothing was promised.
         recovery_point = 0
-    scan = _TailScan(recovery_point, start_offset, cleaned_offset)
-    if is_clean:
+    scan = _TailScan(recovery_point, start_offset, holes_end)
+    distrusted = is_distrusted(files, directory)
+    if is_clean and not distrusted:
         recovery = Recovery()
+        for segment in segments:
+            segment.trust()
         unindexed = _mend_indexes(files, segments, len(segments))
         recovery_point = scan.end_offset = segments[-1].find_end()
     else:
@@ -79,8 +80,12 @@ def open_log(
         unindexed = _mend_indexes(files, segments, trusted)
         recovery = _recover(segments, trusted, scan)
         unindexed += scan.unindexed
+        if distrusted:
+            write_again(segments[trusted:], recovery_point)
+            trust_again(files, directory)
     epochs = _load_epochs(files, directory, segments, scan.epochs)
-    if not segments or scan.end_offset < start_offset:
+    is_lost = not segments or scan.end_offset < start_offset
+    if is_lost:
         # What was trimmed is durable; what was to stay was not yet, and is gone.
         _restart(segments, Segment.create(pool, directory, start_offset, config))
         scan.end_offset = start_offset
@@ -101,13 +106,15 @@ def open_log(
         start_offset=start_offset,
         end_offset=scan.end_offset,
         recovery_point=recovery_point,
+        cleaned_offset=min(cleaned_offset, scan.end_offset),
     )
     for segment in unindexed:
         segment.sync_indexes()
-    epochs.truncate_end(scan.end_offset)
-    epochs.truncate_start(start_offset)
-    _save_epochs(files, directory, epochs)
-    files.sync_dir(directory)
+    _save_epochs(files, directory, epochs, start_offset, scan.end_offset)
+    if is_lost or not is_clean:
+        # A clean stop left durable names. One that was made since is synced by the first flush, and
+        # one that was removed and comes back is removed again.
+        files.sync_dir(directory)
     log = Log(pool, directory, config, state, now_ms=now_ms, checkpoint=checkpoint)
     return Opened(log, recovery)
 
@@ -118,10 +125,23 @@ def segment_offsets(files: Files, directory: str) -> list[int]:
     return sorted(int(name) for name in names if name.isdecimal())
 
 
+def _find_segments(
+    pool: FilePool, directory: str, config: LogConfig, start_offset: int | None
+) -> tuple[list[Segment], int]:
+    """The segments that are there, at least one, and where the log starts."""
+    segments = [
+        Segment(pool, directory, base_offset, config)
+        for base_offset in segment_offsets(pool.files, directory)
+    ]
+    if start_offset is None:
+        start_offset = segments[0].base_offset if segments else 0
+    segments = segments or [Segment.create(pool, directory, start_offset, config)]
+    _drop_trimmed(segments, start_offset)
+    return segments, start_offset
+
+
 def _remove_leftovers(files: Files, directory: str) -> None:
     for name in files.list(directory):
-        if name.endswith(SWAP):
-            raise CorruptLog(f"{directory}/{name}", 0, "a compaction stopped while swapping files")
         if name.endswith(LEFTOVERS):
             files.remove(f"{directory}/{name}")
 
@@ -298,8 +318,16 @@ def _load_epochs(
     return epochs
 
 
-def _save_epochs(files: Files, directory: str, epochs: LeaderEpochs) -> None:
-    """Writes the checkpoint unless it says the same: a full disk should not keep a log shut."""
+def _save_epochs(
+    files: Files, directory: str, epochs: LeaderEpochs, start_offset: int, end_offset: int
+) -> None:
+    """Writes the checkpoint unless it says the same: a full disk should not keep a log shut.
+
+    Epochs without a batch are none; an empty log has nothing to write.
+    """
+    epochs.truncate_end(end_offset)
+    epochs.truncate_start(start_offset)
     path = f"{directory}/{epoch_file.FILE_NAME}"
-    if not files.exists(path) or read_file(files, path) != epochs.encode():
+    saved = read_file(files, path) if files.exists(path) else LeaderEpochs().encode()
+    if saved != epochs.encode():
         replace_file(files, path, epochs.encode())

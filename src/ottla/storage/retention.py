@@ -77,6 +77,40 @@ def should_roll(
     )
 
 
+class Room(NamedTuple):
+    """What the active segment surely takes: a batch within all of these rolls nothing."""
+
+    # Where the batch ends, in bytes and in offsets; its largest time; when it comes.
+    size_bytes: int
+    last_offset: int
+    timestamp_ms: int
+    now_ms: int
+
+
+# To be looked at more closely: `should_roll` decides.
+NO_ROOM = Room(-1, -1, -1, -1)
+_ANY_TIME_MS = 2**63 - 1
+
+
+def room(active: RollState, rules: RollRules, index_interval_bytes: int) -> Room:
+    """As much as can be told before a batch comes, so that most need no closer look."""
+    if active.size_bytes == 0:
+        return NO_ROOM  # its first batch sets the time from which its age counts
+    entries = min(
+        rules.index_bytes // OFFSET_INDEX_ENTRY_BYTES - active.offset_index_entries,
+        rules.index_bytes // TIME_INDEX_ENTRY_BYTES - 1 - active.time_index_entries,
+    )
+    # An entry comes only after more than so many bytes.
+    indexed_bytes = max(0, entries - 1) * (index_interval_bytes + 1)
+    has_time = active.first_timestamp_ms >= 0
+    return Room(
+        size_bytes=min(rules.segment_bytes, active.size_bytes + indexed_bytes),
+        last_offset=active.base_offset + OFFSET_DELTA_MAX,
+        timestamp_ms=active.first_timestamp_ms + rules.segment_ms if has_time else _ANY_TIME_MS,
+        now_ms=_ANY_TIME_MS if has_time else active.created_ms + rules.segment_ms,
+    )
+
+
 def _age_ms(active: RollState, batch_max_timestamp_ms: int, now_ms: int) -> int:
     """In the records' own time; in ours only if the first batch came without one."""
     if active.first_timestamp_ms >= 0:
@@ -96,14 +130,28 @@ def expired_by_time(
     """
     if retention_ms < 0:
         return 0
+    return _count_while(
+        lambda segment: segment.size_bytes == 0 or _is_expired(segment, now_ms, retention_ms),
+        _deletable(segments, high_watermark),
+    )
 
-    def is_expired(segment: SegmentSummary) -> bool:
-        if segment.size_bytes == 0:
-            return True
-        largest_ms = segment.largest_timestamp_ms
-        return largest_ms >= 0 and now_ms - largest_ms > retention_ms
 
-    return _count_while(is_expired, _deletable(segments, high_watermark))
+def active_has_expired(
+    segments: Sequence[SegmentSummary], *, now_ms: int, retention_ms: int, high_watermark: int
+) -> bool:
+    """Whether all that the active segment holds has had its time: only its place keeps it."""
+    active = segments[-1]
+    return (
+        retention_ms >= 0
+        and active.size_bytes > 0
+        and active.end_offset <= high_watermark
+        and _is_expired(active, now_ms, retention_ms)
+    )
+
+
+def _is_expired(segment: SegmentSummary, now_ms: int, retention_ms: int) -> bool:
+    largest_ms = segment.largest_timestamp_ms
+    return largest_ms >= 0 and now_ms - largest_ms > retention_ms
 
 
 def by_size(

@@ -5,13 +5,13 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from ottla.errors import CorruptLog, StorageError
-from ottla.protocol.batch import BatchHeader
-from ottla.seams.files import Buffer, File, write_all
+from ottla.protocol.batch import UNCOUNTED_BYTES, BatchHeader
+from ottla.seams.files import Buffer, File, write_rest
 from ottla.storage.config import LogConfig
 from ottla.storage.file_pool import FilePool
 from ottla.storage.file_slice import FileSlice
 from ottla.storage.index import EntryFile, OffsetIndex, TimeIndex, TransactionIndex
-from ottla.storage.retention import OFFSET_DELTA_MAX, SegmentSummary
+from ottla.storage.retention import OFFSET_DELTA_MAX, RollState, SegmentSummary
 from ottla.storage.scan import SCAN_WINDOW_BYTES, BatchWalk, Placed
 from ottla.storage.tail import Found
 
@@ -46,7 +46,9 @@ class Segment:
         "_bytes_since_entry",
         "_config",
         "_directory",
+        "_ending",
         "_first_timestamp_ms",
+        "_log_path",
         "_pool",
         "aborted",
         "base_offset",
@@ -57,11 +59,22 @@ class Segment:
         "times",
     )
 
-    def __init__(self, pool: FilePool, directory: str, base_offset: int, config: LogConfig) -> None:
+    def __init__(
+        self,
+        pool: FilePool,
+        directory: str,
+        base_offset: int,
+        config: LogConfig,
+        *,
+        ending: str = "",
+    ) -> None:
+        """`ending` is what the names of its files have behind their own while it is made."""
         self._pool = pool
         self._directory = directory
+        self._ending = ending
         self._config = config
         self.base_offset = base_offset
+        self._log_path = self.path(LOG)
         self.offsets = OffsetIndex(pool, self.path(OFFSETS), base_offset)
         self.times = TimeIndex(pool, self.path(TIMES), base_offset)
         self.aborted = TransactionIndex(pool, self.path(TRANSACTIONS))
@@ -74,23 +87,29 @@ class Segment:
 
     @classmethod
     def create(
-        cls, pool: FilePool, directory: str, base_offset: int, config: LogConfig
+        cls,
+        pool: FilePool,
+        directory: str,
+        base_offset: int,
+        config: LogConfig,
+        *,
+        ending: str = "",
     ) -> "Segment":
         """A new, empty one. What an earlier one of this name left behind is removed."""
         for suffix in SUFFIXES:
-            path = segment_path(directory, base_offset, suffix)
+            path = segment_path(directory, base_offset, suffix) + ending
             pool.forget(path)
             with contextlib.suppress(FileNotFoundError):
                 pool.files.remove(path)
-        pool.create(segment_path(directory, base_offset, LOG))
-        return cls(pool, directory, base_offset, config)
+        pool.create(segment_path(directory, base_offset, LOG) + ending)
+        return cls(pool, directory, base_offset, config, ending=ending)
 
     def path(self, suffix: str) -> str:
-        return segment_path(self._directory, self.base_offset, suffix)
+        return segment_path(self._directory, self.base_offset, suffix) + self._ending
 
     @property
     def file(self) -> File:
-        return self._pool.get(self.path(LOG))
+        return self._pool.get(self._log_path)
 
     @property
     def has_indexes(self) -> bool:
@@ -114,14 +133,32 @@ class Segment:
             is_active=is_active,
         )
 
+    def trust(self) -> None:
+        """A clean stop left it: all of it is known to be durable."""
+        for part in (self, self.offsets, self.times, self.aborted):
+            part.synced_bytes = part.size_bytes
+
+    def roll_state(self, created_ms: int) -> RollState:
+        first_timestamp_ms = self.first_timestamp_ms
+        return RollState(
+            base_offset=self.base_offset,
+            size_bytes=self.size_bytes,
+            first_timestamp_ms=-1 if first_timestamp_ms is None else first_timestamp_ms,
+            created_ms=created_ms,
+            offset_index_entries=len(self.offsets),
+            time_index_entries=len(self.times),
+        )
+
     # Growing
 
     def append(self, parts: Sequence[Buffer], header: BatchHeader) -> int:
         """Writes one batch and notes it; its position. All or nothing: a part is cut off again."""
         position = self.size_bytes
-        file = self.file
+        file = self._pool.get(self._log_path)
         try:
-            write_all(file, position, parts)
+            written = file.write_at(position, parts)
+            if written != header.length + UNCOUNTED_BYTES:
+                write_rest(file, position, parts, written)
         except OSError as error:
             try:
                 # Durably, or a power loss could bring back what was refused.
@@ -135,22 +172,29 @@ class Segment:
 
     def note(self, position: int, header: BatchHeader) -> None:
         """Takes a batch that lies at `position` into the indexes. Live and recovery share it."""
+        size, max_timestamp = header.length + UNCOUNTED_BYTES, header.max_timestamp
         if position == 0:
-            self._first_timestamp_ms = header.max_timestamp
-        if header.max_timestamp > self.largest_timestamp[0]:
-            self.largest_timestamp = (header.max_timestamp, header.last_offset)
+            self._first_timestamp_ms = max_timestamp
+        if max_timestamp > self.largest_timestamp[0]:
+            self.largest_timestamp = (max_timestamp, header.last_offset)
         if self._bytes_since_entry > self._config.index_interval_bytes:
             self.offsets.add(header.last_offset, position)
             self.times.add(*self.largest_timestamp)
             self._bytes_since_entry = 0
-        self._bytes_since_entry += header.size
-        self.size_bytes = position + header.size
+        self._bytes_since_entry += size
+        self.size_bytes = position + size
 
     def seal(self) -> None:
         """No more batches for now: the time index says the largest time there is."""
         self.times.add(*self.largest_timestamp)
         self.offsets.write()
         self.times.write()
+
+    def make_durable(self) -> None:
+        """It is complete: no more batches ever, and all of it durable but for its names."""
+        self.seal()
+        for unsynced in self.unsynced():
+            unsynced.file.sync()
 
     def sync_indexes(self) -> None:
         """Makes indexes that were made anew durable; the one that vouches for them comes last."""
@@ -229,7 +273,7 @@ class Segment:
         found = self.find_time(self.largest_timestamp[0], start_offset)
         if found:
             return found
-        # That one lies before `start_offset`: what follows has to be looked through.
+        # That one lies before `start_offset`, or is gone: what is left has to be looked through.
         largest = max(self._times_from(start_offset), default=-1)
         return self.find_time(largest, start_offset) if largest >= 0 else None
 
@@ -238,6 +282,8 @@ class Segment:
         first = self.find(start_offset)
         walk = self.walk(first.position if first else self.size_bytes)
         for placed in walk:
+            if placed.header.count == 0:
+                continue  # compaction left it: its time is that of records which are gone
             if placed.header.base_offset >= start_offset:
                 yield placed.header.max_timestamp
             else:

@@ -32,9 +32,10 @@ def write_snapshot(files: Files, directory: str, offset: int, producers: Produce
         file.close()
 
 
-def remove_snapshots(files: Files, directory: str, offsets: Sequence[int]) -> None:
-    for offset in offsets:
-        files.remove(_path(directory, offset))
+def remove_snapshots_below(files: Files, directory: str, end_offset: int) -> None:
+    for offset in snapshot_offsets(files, directory):
+        if offset < end_offset:
+            files.remove(_path(directory, offset))
 
 
 def rebuild_producers(

@@ -63,6 +63,8 @@ class TransactionSpans:
         A transaction holds it back until its marker, too, is below the high watermark: a new
         leader might not have the marker yet.
         """
+        if not self._open and not self._unreplicated:
+            return high_watermark
         while self._unreplicated and self._unreplicated[0].marker_offset < high_watermark:
             self._unreplicated.popleft()
         held_back_by = [transaction.first_offset for transaction in self._unreplicated]

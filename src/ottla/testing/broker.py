@@ -1,6 +1,7 @@
 """A broker in a thread of its own: the test may block, the broker does not notice."""
 
 import asyncio
+import contextlib
 import shutil
 import sys
 import tempfile
@@ -9,6 +10,8 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import Self, TextIO
 
+import uvloop
+
 from ottla.broker.logs import Level, NodeLogger
 from ottla.broker.node import Endpoints, Node, Seams
 from ottla.seams.clock import RealClock
@@ -16,6 +19,7 @@ from ottla.seams.entropy import RealEntropy
 from ottla.seams.files import RealFiles
 from ottla.seams.net import RealNet
 from ottla.seams.threads import RealThreads
+from ottla.seams.workers import RealWorkers
 from ottla.settings.sources import load
 
 START_TIMEOUT_S = 30.0
@@ -93,7 +97,9 @@ class Broker:
     def stop(self) -> None:
         """Stops cleanly and keeps the data. What went wrong meanwhile is raised here."""
         if self._thread and self._loop and self._stopping:
-            self._loop.call_soon_threadsafe(self._stopping.set)
+            # A loop that is closed has ended by itself: why, is raised below.
+            with contextlib.suppress(RuntimeError):
+                self._loop.call_soon_threadsafe(self._stopping.set)
             self._thread.join()
         self._thread = self._endpoints = None
         self._raise_error()
@@ -112,7 +118,8 @@ class Broker:
 
     def _run(self) -> None:
         try:
-            asyncio.run(self._serve())
+            with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+                runner.run(self._serve())
         except BaseException as error:  # noqa: BLE001 - raised in the thread of the test
             self._error = error
         finally:
@@ -124,7 +131,7 @@ class Broker:
         threads = RealThreads()
         node = Node(
             load(given=self._settings | {"log.dirs": self.directory}, environment={}, file=None),
-            Seams(RealClock(), RealEntropy(), RealFiles(), RealNet(), threads),
+            Seams(RealClock(), RealEntropy(), RealFiles(), RealNet(), threads, RealWorkers()),
             NodeLogger(_stderr(), RealClock(), 1, level=Level.WARNING),
         )
         try:

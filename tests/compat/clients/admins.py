@@ -12,7 +12,14 @@ from aiokafka.admin.config_resource import ConfigResourceType as AioConfigResour
 from aiokafka.errors import BrokerResponseError
 from aiokafka.structs import TopicPartition as AioTopicPartition
 from confluent_kafka import KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient, ConfigResource, NewPartitions, NewTopic
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewPartitions,
+    NewTopic,
+)
 
 from tests.compat.clients import kafka_python
 from tests.compat.clients.client import WAIT_S
@@ -34,6 +41,8 @@ class Admin(Protocol):
         ...
 
     def configs(self, topic: str) -> dict[str, str | None]: ...
+
+    def alter(self, topic: str, configs: Mapping[str, str]) -> int: ...
 
     def delete_records(self, topic: str, before: int) -> int:
         """Where partition 0 begins then."""
@@ -65,6 +74,14 @@ class LibrdkafkaAdmin:
         asked = ConfigResource(ConfigResource.Type.TOPIC, topic)
         found = self._admin.describe_configs([asked])[asked].result(WAIT_S)
         return {name: entry.value for name, entry in found.items()}
+
+    def alter(self, topic: str, configs: Mapping[str, str]) -> int:
+        changes = [
+            ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
+            for name, value in configs.items()
+        ]
+        asked = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=changes)
+        return self._code(self._admin.incremental_alter_configs([asked])[asked])
 
     def delete_records(self, topic: str, before: int) -> int:
         asked = TopicPartition(topic, 0, before)
@@ -104,6 +121,17 @@ class KafkaPythonAdmin:
         found = self._admin.describe_configs([asked], config_filter="all")["topic"][topic]
         return {name: entry["value"] for name, entry in found.items()}
 
+    def alter(self, topic: str, configs: Mapping[str, str]) -> int:
+        kind = kafka_python.ConfigResourceType.TOPIC
+        asked = kafka_python.ConfigResource(kind, topic, dict(configs))
+        answer = self._admin.alter_configs([asked], raise_on_unknown=False)["topic"][topic]
+        return DONE if answer == "OK" else int(answer.removeprefix("[Error ").partition("]")[0])
+
+    def configured(self) -> dict[str, list[str]]:
+        """The names of all that has settings, by kind."""
+        listed: dict[str, list[str]] = self._admin.list_config_resources()
+        return listed
+
     def delete_records(self, topic: str, before: int) -> int:
         partition = kafka_python.TopicPartition(topic, 0)
         return int(self._admin.delete_records({partition: before})[partition]["low_watermark"])
@@ -139,6 +167,12 @@ class AioKafkaAdmin:
         [answer] = self._run(lambda admin: admin.describe_configs([asked]))
         [(_, _, _, _, entries)] = answer.resources
         return {entry[0]: entry[1] for entry in entries}
+
+    def alter(self, topic: str, configs: Mapping[str, str]) -> int:
+        asked = AioConfigResource(AioConfigResourceType.TOPIC, topic, dict(configs))
+        [answer] = self._run(lambda admin: admin.alter_configs([asked]))
+        [(code, *_)] = answer.resources
+        return int(code)
 
     def delete_records(self, topic: str, before: int) -> int:
         partition = AioTopicPartition(topic, 0)

@@ -10,6 +10,7 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)
     from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
     from kafka.admin import ConfigResource, ConfigResourceType, NewPartitions, NewTopic
+    from kafka.structs import OffsetAndMetadata
 
 # What else of it the tests use comes from here, imported once with its warning quiet.
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "KafkaProducer",
     "NewPartitions",
     "NewTopic",
+    "OffsetAndMetadata",
     "TopicPartition",
 ]
 

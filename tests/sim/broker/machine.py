@@ -20,6 +20,7 @@ from tests.sim.seams.files import SimFiles
 from tests.sim.seams.net import SimNetwork
 from tests.sim.seams.threads import SimThreads
 from tests.sim.seams.trace import Trace
+from tests.sim.seams.workers import SimWorkers
 
 HOST = "broker"
 PORT = 9092
@@ -177,6 +178,7 @@ class Machine:
         entropy = self._entropy.fork(f"life-{self.lives}")
         files = self.disk.process()
         threads = SimThreads(entropy.fork("threads"))
-        seams = Seams(self.clock, entropy, files, self.net, threads)
+        workers = SimWorkers(files, threads, self.clock, entropy.fork("workers"))
+        seams = Seams(self.clock, entropy, files, self.net, threads, workers)
         settings = load(given=self._settings, environment={}, file=None)
         return Process(Node(settings, seams, self._witness), files, threads)

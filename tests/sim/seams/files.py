@@ -80,6 +80,12 @@ class SimFile:
             raise failure(code)
         node.sync()
 
+    def start_writeback(self, position: int, size: int) -> None:
+        """Only noted: what was not synced may survive a power loss in any case."""
+        self._open_node()
+        self._medium.trace.fold(f"writeback {self.path} {position} {size}")
+        self._files.writebacks.append((self.path, position, size))
+
     def close(self) -> None:
         node, self._node = self._node, None
         if node is not None:
@@ -123,6 +129,8 @@ class SimFiles:
         self._descriptors_max = descriptors_max
         # By identity, in the order of opening: a dict, because a set would have no order.
         self._held: dict[int, SimFile | SimLock] = {}
+        # Every (path, position, size) of which an early writeback was asked for.
+        self.writebacks: list[tuple[str, int, int]] = []
 
     def crash(self) -> None:
         """The process dies: handles and locks are gone, what it wrote is still in the cache."""
@@ -246,6 +254,11 @@ class SimFiles:
         self._require_alive(path)
         self.medium.find(path)
         return self.medium.free_bytes
+
+    def total_bytes(self, path: str) -> int:
+        self._require_alive(path)
+        self.medium.find(path)
+        return self.medium.capacity_bytes
 
     def _begin(self, operation: Operation, path: str, target: str | None = None) -> None:
         self._require_alive(path)

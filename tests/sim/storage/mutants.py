@@ -9,8 +9,9 @@ import pytest
 from ottla.errors import LogOffline
 from ottla.seams.files import Files, read_file, write_all
 from ottla.storage import checkpoints, recovery, snapshots
+from ottla.storage.flush import Flush
 from ottla.storage.index import OffsetIndex, TimeIndex, TransactionIndex
-from ottla.storage.log import Flush, Log
+from ottla.storage.log import Log
 from ottla.storage.producer_state import ProducerStates
 from ottla.storage.scan import BatchWalk
 from ottla.storage.segment import Segment, Unsynced
@@ -147,7 +148,7 @@ def flush_forgets_a_cut_that_came_between(patch: pytest.MonkeyPatch) -> None:
     end_flush = Log.end_flush
 
     def end(self: Log, flush: Flush, now_ms: int) -> None:
-        self._truncations = flush.truncations
+        self.truncations = flush.truncations
         end_flush(self, flush, now_ms)
 
     patch.setattr(Log, "end_flush", end)

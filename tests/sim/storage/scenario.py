@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from ottla.errors import LogOffline
 from ottla.protocol.batch import read_header
-from ottla.storage.log import Flush
+from ottla.storage.flush import Flush
 from tests.sim.storage import checks
 from tests.sim.storage.appends import Appending
 from tests.sim.storage.machine import (

@@ -20,6 +20,7 @@ from tests.sim.seams.files import SimFiles
 from tests.sim.seams.loop import run
 from tests.sim.seams.net import SimNetwork
 from tests.sim.seams.threads import SimThreads
+from tests.sim.seams.workers import SimWorkers
 
 HOST = "one"
 PORT = 9092
@@ -46,21 +47,30 @@ class Notes:
 
     def __init__(self) -> None:
         self.entries: list[tuple[str, str, dict[str, object]]] = []
+        self._repeats: list[tuple[str, str]] = []
 
     def debug(self, event: str, /, *, repeats_of: str = "", **fields: object) -> None:
-        self.entries.append(("debug", event, fields))
+        self._note("debug", event, repeats_of, fields)
 
     def info(self, event: str, /, *, repeats_of: str = "", **fields: object) -> None:
-        self.entries.append(("info", event, fields))
+        self._note("info", event, repeats_of, fields)
 
     def warning(self, event: str, /, *, repeats_of: str = "", **fields: object) -> None:
-        self.entries.append(("warning", event, fields))
+        self._note("warning", event, repeats_of, fields)
 
     def error(self, event: str, /, *, repeats_of: str = "", **fields: object) -> None:
-        self.entries.append(("error", event, fields))
+        self._note("error", event, repeats_of, fields)
 
     def events(self, level: str) -> list[str]:
         return [event for each, event, _ in self.entries if each == level]
+
+    def repeats_of(self, event: str) -> list[str]:
+        """What each entry of an event said it repeats: by this the lines are limited."""
+        return [repeats for each, repeats in self._repeats if each == event]
+
+    def _note(self, level: str, event: str, repeats_of: str, fields: dict[str, object]) -> None:
+        self.entries.append((level, event, fields))
+        self._repeats.append((event, repeats_of))
 
 
 class Client(asyncio.Protocol):
@@ -116,6 +126,8 @@ class Machine:
         self.net = self.network.host(HOST)
         self.notes = Notes()
         self.files: SimFiles | None = None
+        # Those of the latest node.
+        self.workers: SimWorkers
 
     def node(self, **settings: str) -> Node:
         """A broker that has not started. Settings are named with `_` for `.`."""
@@ -127,7 +139,9 @@ class Machine:
         }
         self.files = self.disk.process()
         threads = SimThreads(self.entropy.fork("threads"))
-        seams = Seams(self.clock, self.entropy, self.files, self.net, threads)
+        entropy = self.entropy.fork("workers")
+        self.workers = SimWorkers(self.files, threads, self.clock, entropy)
+        seams = Seams(self.clock, self.entropy, self.files, self.net, threads, self.workers)
         return Node(load(given=given, environment={}, file=None), seams, self.notes)
 
     async def client(self) -> Client:

@@ -61,12 +61,18 @@ def test_offers_agree_with_kafkas_where_both_have_an_api() -> None:
     with_broker(story, **SETTINGS)
 
 
-def test_no_feature_is_offered_before_it_works() -> None:
+def test_only_what_works_is_offered_as_a_feature() -> None:
     async def story(client: Client) -> None:
         response = await client.ask(introducing())
-
-        assert response.supported_features == ()
-        assert response.finalized_features == ()
+        (supported,) = response.supported_features
+        (finalized,) = response.finalized_features
+        assert (supported.name, supported.min_version, supported.max_version) == (
+            "group.version", 0, 1,
+        )  # fmt: skip
+        assert (finalized.name, finalized.max_version_level) == ("group.version", 1)
+        before = await client.ask(introducing(), 3)
+        assert before.supported_features == (), "a feature from version 0 on is not for them"
+        assert before.finalized_features == response.finalized_features
         assert response.finalized_features_epoch >= 0
         assert not response.zk_migration_ready
 

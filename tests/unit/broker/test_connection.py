@@ -10,7 +10,13 @@ from typing import Any, cast
 
 import pytest
 
-from ottla.broker.connection import TURN_BYTES_MAX, UNSENT_BYTES_MAX, Connection, Reply
+from ottla.broker.connection import (
+    CROWDED_BYTES_MAX,
+    TURN_BYTES_MAX,
+    UNSENT_BYTES_MAX,
+    Connection,
+    Reply,
+)
 from ottla.broker.listener import STUCK_MS_MAX, ConnectionLimits, Connections
 from ottla.broker.receiving import SCRATCH_BYTES
 from ottla.errors import ErrorCode, PeerError
@@ -287,7 +293,8 @@ def test_half_received_requests_share_a_limit_and_all_finish_in_the_end() -> Non
             highest = max(highest, place.connections.held_bytes)
             await asyncio.sleep(0.005)
         assert [len(peer.frames) for peer in peers] == [1] * 8
-        assert highest <= 2_000_000 + size
+        # Those that were let go on together may each take room before they hear that there is none.
+        assert highest <= 2_000_000 + 2 * size
         assert place.connections.held_bytes == 0
 
     simulate(story, queued_bytes_max=2_000_000)
@@ -332,6 +339,16 @@ def test_more_connections_than_allowed_are_closed_at_once() -> None:
         assert again.frames == [b"e1"]
 
     simulate(story, connections_max=3, connections_max_per_ip=2)
+
+
+def test_more_connections_than_the_process_can_have_are_closed_whatever_is_allowed() -> None:
+    async def story(place: Place) -> None:
+        place.connections.possible_max = 2
+        peers = [await place.connect() for _ in range(3)]
+        assert [peer.lost for peer in peers] == [False, False, True]
+        assert place.refused == {"descriptors": 1}
+
+    simulate(story)
 
 
 def test_the_silent_are_ended_and_those_who_talk_are_not() -> None:
@@ -440,17 +457,19 @@ class Holding:
 
 
 def test_who_waits_for_room_still_waits_when_it_holds_a_little_less() -> None:
+    share = CROWDED_BYTES_MAX
+
     async def story(place: Place) -> None:
         reading: Any = Holding()
         waiting: Any = Holding()
         holds = place.connections.holds
-        assert holds(reading, 0, 80)
-        assert not holds(waiting, 0, 80), "over the limit, and another is under way"
-        assert not holds(waiting, 80, 60)
+        assert holds(reading, 0, 8 * share)
+        assert not holds(waiting, 0, 8 * share), "over the limit, and another is under way"
+        assert not holds(waiting, 8 * share, 6 * share)
         assert waiting.went_on == 0
-        assert holds(reading, 80, 0)
+        assert holds(reading, 8 * share, 0)
         assert waiting.went_on == 1
-        assert holds(waiting, 60, 0)
+        assert holds(waiting, 6 * share, 0)
         assert place.connections.held_bytes == 0
 
-    simulate(story, queued_bytes_max=100)
+    simulate(story, queued_bytes_max=10 * share)

@@ -22,6 +22,7 @@ from ottla.seams.entropy import RealEntropy
 from ottla.seams.files import RealFiles
 from ottla.seams.net import RealNet
 from ottla.seams.threads import RealThreads
+from ottla.seams.workers import RealWorkers
 from ottla.settings.sources import load
 from tests.sim.seams.faults import FaultRates
 from tests.unit.broker.batches import batch, fetch, only, produce, values, wanted
@@ -340,7 +341,7 @@ def test_a_real_disk_and_real_sockets_give_back_what_they_were_given(
             "ottla.disk.reserve.bytes": "0",
         }
         threads = RealThreads(1)
-        seams = Seams(RealClock(), RealEntropy(), RealFiles(), RealNet(), threads)
+        seams = Seams(RealClock(), RealEntropy(), RealFiles(), RealNet(), threads, RealWorkers())
         node = Node(load(given=given, environment={}, file=None), seams, Notes())
         endpoints = await node.start()
         port = endpoints.kafka.port

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.broker.receiving import SCRATCH_BYTES, FrameReceiver
+from ottla.broker.receiving import AHEAD, AHEAD_BYTES_MIN, SCRATCH_BYTES, FrameReceiver
 from ottla.protocol.framing import BadFrameSize
 
-SIZE_MAX = 1 << 20
+SIZE_MAX = 1_000_000
 
 
 def framed(*frames: bytes) -> bytes:
@@ -77,7 +77,7 @@ def test_what_arrives_whole_is_not_copied_and_what_is_cut_has_a_buffer_of_its_ow
     whole = next(frames)
     assert (bytes(whole), whole.obj) == (b"whole", shared.obj)
     assert list(frames) == []
-    assert receiver.held_bytes == 2
+    assert receiver.held_bytes == len(b"cut")
     room = receiver.room()
     assert len(room) == 1, "the rest is received where it belongs"
     room[:] = b"t"
@@ -108,3 +108,18 @@ def test_a_frame_of_the_largest_size_is_taken() -> None:
     receiver = FrameReceiver(scratch(), SIZE_MAX)
     (frame,) = receive(receiver, framed(bytes(SIZE_MAX)))
     assert len(frame) == SIZE_MAX
+
+
+def test_a_length_that_is_merely_claimed_costs_nothing() -> None:
+    receiver = FrameReceiver(scratch(), SIZE_MAX)
+    assert receive(receiver, SIZE_MAX.to_bytes(4, "big")) == []
+    assert receiver.held_bytes == AHEAD_BYTES_MIN
+    for received in range(10_000, SIZE_MAX, 10_000):
+        assert receive(receiver, bytes(10_000)) == []
+        assert receiver.held_bytes <= AHEAD * received
+
+
+def test_a_frame_of_which_much_is_there_gets_all_its_room_at_once() -> None:
+    receiver = FrameReceiver(scratch(), SIZE_MAX)
+    assert receive(receiver, framed(bytes(SIZE_MAX))[:SCRATCH_BYTES]) == []
+    assert len(receiver.room()) == SIZE_MAX - (SCRATCH_BYTES - 4)

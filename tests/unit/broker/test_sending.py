@@ -51,7 +51,8 @@ class Sender(asyncio.Protocol):
 
     def send(self, *parts: Any) -> None:
         self.queue.put(parts)
-        self.queue.pump()
+        if self.queue.pump():
+            self._on_drained()
 
     def _on_drained(self) -> None:
         self.drained += 1

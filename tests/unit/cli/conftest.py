@@ -7,7 +7,7 @@ from typing import Protocol
 import pytest
 from typer.testing import CliRunner
 
-from ottla.cli.main import app
+from ottla.cli.app import app
 from ottla.testing.broker import Broker
 from tests.unit.cli.running import Ran
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from typer.testing import CliRunner
 
-from ottla.cli.main import app
+from ottla.cli.app import app
 from ottla.protocol.batch import (
     Marker,
     MarkerKind,

@@ -38,7 +38,7 @@ def in_a_process(*arguments: str, **environment: str) -> "subprocess.CompletedPr
 def test_help_imports_nothing_that_only_a_command_needs(arguments: list[str]) -> None:
     script = (
         "import sys\n"
-        "from ottla.cli.main import app\n"
+        "from ottla.cli.app import app\n"
         f"try: app({arguments!r})\n"
         "except SystemExit as end: assert not end.code\n"
         "print(*sys.modules, sep='\\n', file=sys.stderr)\n"

@@ -13,3 +13,8 @@ def scan(request: pytest.FixtureRequest) -> ModuleType:
 @pytest.fixture(params=KINDS)
 def build(request: pytest.FixtureRequest) -> ModuleType:
     return load("build", request.param)
+
+
+@pytest.fixture(params=KINDS)
+def produce(request: pytest.FixtureRequest) -> ModuleType:
+    return load("produce", request.param)

@@ -62,6 +62,7 @@ class Partitions:
             lambda _image, _topic: self.rules,
             self.clock,
             SimEntropy(),
+            lambda _file, _position, _size: True,
         )
         self.appender = Appender(self.replicas.create_log)
         self._topics = 0

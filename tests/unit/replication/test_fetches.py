@@ -90,7 +90,7 @@ def test_a_long_poll_wakes_with_the_bytes_it_wanted_from_any_partition() -> None
         loop = asyncio.get_running_loop()
         loop.call_later(0.1, partitions.append, first)
         loop.call_later(0.2, partitions.append, second)
-        reading = await fetch.read_later(5_000)
+        reading = await fetch.read_later(5_000, fetch.read())
         assert sizes(reading) == [BATCH_BYTES, BATCH_BYTES]
         assert round(loop.time(), 3) == 0.2
         assert (len(first.waiting), len(second.waiting)) == (0, 0)
@@ -104,7 +104,7 @@ def test_what_came_between_the_look_and_the_wait_is_not_missed() -> None:
         filled(partitions, [0, 0])
         fetch = waiting_fetch(partitions, bytes_min=1)
         fetch.read()
-        later = fetch.read_later(5_000)
+        later = fetch.read_later(5_000, fetch.read())
         partitions.append(partitions.find("events"))
         assert sizes(await later) == [BATCH_BYTES, 0]
         assert asyncio.get_running_loop().time() == 0
@@ -117,7 +117,7 @@ def test_when_its_time_is_over_it_takes_what_there_is() -> None:
         partitions = Partitions()
         filled(partitions, [1, 0])
         fetch = waiting_fetch(partitions, bytes_min=10 * BATCH_BYTES)
-        reading = await fetch.read_later(700)
+        reading = await fetch.read_later(700, fetch.read())
         assert sizes(reading) == [BATCH_BYTES, 0]
         assert round(asyncio.get_running_loop().time(), 3) == 0.7
 
@@ -138,7 +138,7 @@ def test_bytes_that_it_may_not_read_wake_nobody_for_good() -> None:
             )
 
         loop.call_later(0.1, begin_transaction)
-        reading = await fetch.read_later(500)
+        reading = await fetch.read_later(500, fetch.read())
         assert sizes(reading) == [0, 0]
         assert round(loop.time(), 3) == 0.5
 
@@ -153,7 +153,7 @@ def test_a_topic_that_is_deleted_meanwhile_is_told_at_once() -> None:
         fetch.read()
         loop = asyncio.get_running_loop()
         loop.call_later(0.1, partitions.delete, partitions.find("events"))
-        assert sizes(await fetch.read_later(5_000)) == [-1, -1]
+        assert sizes(await fetch.read_later(5_000, fetch.read())) == [-1, -1]
         assert round(loop.time(), 3) == 0.1
 
     run(story())
@@ -163,9 +163,8 @@ def test_who_gives_up_leaves_nothing_behind() -> None:
     async def story() -> None:
         partitions = Partitions()
         filled(partitions, [0, 0])
-        waiting = asyncio.get_running_loop().create_task(
-            waiting_fetch(partitions, bytes_min=1).read_later(5_000)
-        )
+        fetch = waiting_fetch(partitions, bytes_min=1)
+        waiting = asyncio.get_running_loop().create_task(fetch.read_later(5_000, fetch.read()))
         await asyncio.sleep(0.1)
         replica = partitions.find("events")
         assert len(replica.waiting) == 1

@@ -9,7 +9,8 @@ from tests.sim.seams.loop import run
 async def elapsed_ms(waiter: Waiter, missing: int) -> int:
     loop = asyncio.get_running_loop()
     began = loop.time()
-    await waiter.wait(missing)
+    waiter.expect(missing)
+    await waiter.wait()
     return round((loop.time() - began) * 1000)
 
 

@@ -159,6 +159,7 @@ def test_the_way_to_a_name_must_be_directories(place: tuple[Files, str]) -> None
         refused(lambda path=below: files.list(path), code, below)
         refused(lambda path=below: files.lock(path), code, below)
         refused(lambda path=below: files.free_bytes(path), code, below)
+        refused(lambda path=below: files.total_bytes(path), code, below)
         refused(lambda path=below: files.rename(path, f"{root}/y"), code, below, f"{root}/y")
         assert not files.exists(below)
         assert not files.is_dir(below)
@@ -283,6 +284,8 @@ def test_free_bytes_are_those_of_the_file_system(place: tuple[Files, str]) -> No
     files, root = place
     assert files.free_bytes(root) > 0
     refused(lambda: files.free_bytes(f"{root}/none"), errno.ENOENT, f"{root}/none")
+    assert files.total_bytes(root) >= files.free_bytes(root)
+    refused(lambda: files.total_bytes(f"{root}/none"), errno.ENOENT, f"{root}/none")
 
 
 def test_read_file_reads_a_small_file_and_refuses_a_large_one(place: tuple[Files, str]) -> None:

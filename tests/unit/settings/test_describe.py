@@ -58,6 +58,18 @@ def test_what_is_not_set_has_no_value_and_no_synonyms() -> None:
     assert (row.value, row.source, row.synonyms, row.is_default) == (None, DEFAULT, (), True)
 
 
+def test_what_clients_are_told_is_the_listeners_where_nothing_else_was_said() -> None:
+    given = {"listeners": "PLAINTEXT://10.0.0.1:9"}
+    settings = load(given=given, environment={}, file=None)
+    row = broker_row("advertised.listeners", settings)
+    assert (row.value, row.source) == (given["listeners"], STATIC)
+    assert row.synonyms[0] == ("listeners", given["listeners"], STATIC)
+    given |= {"advertised.listeners": "PLAINTEXT://elsewhere:7"}
+    row = broker_row("advertised.listeners", load(given=given, environment={}, file=None))
+    assert row.value == "PLAINTEXT://elsewhere:7"
+    assert row.synonyms == (("advertised.listeners", row.value, STATIC),)
+
+
 def test_the_value_in_force_comes_first_among_its_synonyms() -> None:
     settings = load(
         given={"max.connections": "1"}, environment={"OTTLA_MAX_CONNECTIONS": "2"}, file=None

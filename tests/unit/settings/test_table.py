@@ -62,10 +62,12 @@ def test_what_kafka_does_not_have_is_never_called_as_if_it_had() -> None:
         "ottla.batch.decompressed.max.bytes",
         "ottla.disk.reserve.bytes",
         "ottla.files.open.max",
+        "ottla.groups.max",
         "ottla.loop.stall.warn.ms",
         "ottla.metrics.host",
         "ottla.metrics.port",
         "ottla.partition.producers.max",
+        "ottla.request.besides.produce.max.bytes",
         "ottla.tail.batches.max",
     }
 

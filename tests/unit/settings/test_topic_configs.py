@@ -7,9 +7,14 @@ from ottla.settings.broker import BrokerSettings
 from ottla.settings.setting import ConfigSource
 from ottla.settings.sources import load
 from ottla.settings.table import BROKER_SETTINGS, TOPIC_SETTINGS
-from ottla.settings.table.records import MESSAGE_TIMESTAMP_TYPE, TimestampType
+from ottla.settings.table.records import (
+    COMPRESSION_TYPE,
+    MESSAGE_TIMESTAMP_TYPE,
+    CompressionType,
+    TimestampType,
+)
 from ottla.settings.table.replicas import MIN_INSYNC_REPLICAS, NUM_PARTITIONS
-from ottla.settings.table.retention import CLEANUP_POLICY, RETENTION_BYTES, RETENTION_MS
+from ottla.settings.table.retention import RETENTION_BYTES, RETENTION_MS
 from ottla.settings.topic import TopicConfigs
 from ottla.settings.validation import validate_broker_config, validate_topic_config
 
@@ -53,8 +58,8 @@ def test_a_topic_can_be_asked_for_a_setting_of_the_broker() -> None:
 
 
 def test_topics_of_our_own_may_have_what_nobody_else_may_set_yet() -> None:
-    assert refused_topic("cleanup.policy", "compact").code is ErrorCode.INVALID_CONFIG
-    assert topic({"cleanup.policy": "compact"})[CLEANUP_POLICY] == ("compact",)
+    assert refused_topic("compression.type", "lz4").code is ErrorCode.INVALID_CONFIG
+    assert topic({"compression.type": "lz4"})[COMPRESSION_TYPE] is CompressionType.LZ4
 
 
 def test_a_setting_that_only_a_later_version_knows_is_skipped() -> None:
@@ -72,6 +77,8 @@ def test_a_setting_that_only_a_later_version_knows_is_skipped() -> None:
         ("segment.bytes", "1048576", "1048576"),
         ("preallocate", "FALSE", "false"),
         ("cleanup.policy", " delete ", "delete"),
+        ("cleanup.policy", "compact", "compact"),
+        ("cleanup.policy", "compact, delete", "compact,delete"),
         ("compression.type", "producer", "producer"),
         ("leader.replication.throttled.replicas", "", ""),
         ("min.cleanable.dirty.ratio", ".5", "0.5"),
@@ -116,11 +123,12 @@ def test_a_value_is_stored_as_it_is_shown(name: str, value: str, stored: str) ->
             ),
         ),
         (
-            "cleanup.policy",
-            "compact,delete",
+            "compression.type",
+            "lz4",
             (
-                "Invalid value compact,delete for configuration cleanup.policy: "
-                "allowed is only delete, other values are not supported yet: logs are not compacted"
+                "Invalid value lz4 for configuration compression.type: allowed is only producer, "
+                "other values are not supported yet: "
+                "batches are stored as the producer compressed them"
             ),
         ),
         (
@@ -143,19 +151,14 @@ def test_a_refusal_says_name_value_and_what_is_allowed(
 
 def test_what_is_not_built_is_taken_at_its_default_and_at_nothing_else() -> None:
     others = {
-        "cleanup.policy": "compact",
         "compression.gzip.level": "1",
         "compression.lz4.level": "1",
         "compression.type": "lz4",
         "compression.zstd.level": "1",
-        "delete.retention.ms": "1",
         "follower.replication.throttled.replicas": "0:1",
         "leader.replication.throttled.replicas": "0:1",
         "local.retention.bytes": "1",
         "local.retention.ms": "1",
-        "max.compaction.lag.ms": "1",
-        "min.cleanable.dirty.ratio": "0.1",
-        "min.compaction.lag.ms": "1",
         "preallocate": "true",
         "remote.log.copy.disable": "true",
         "remote.log.delete.on.disable": "true",

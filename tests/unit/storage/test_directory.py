@@ -14,7 +14,7 @@ from tests.sim.seams.disk import SimDisk
 from tests.unit.storage.workbench import NOW_MS, SMALL, Workbench, append, batch_of, fill, offsets
 
 FIRST, SECOND = TopicPartition("t", 0), TopicPartition("t", 1)
-TOPIC_ID = Uuid(b"\5" * 16)
+TOPIC_ID, OTHER_ID = Uuid(b"\5" * 16), Uuid(b"\7" * 16)
 
 
 def open_at(
@@ -199,6 +199,79 @@ def test_a_deleted_partition_leaves_its_name_free_and_nothing_to_inherit(bench: 
     close(directory)
     again = open_at(bench.files, bench.directory)
     assert offsets(again.logs[FIRST]) == [0, 1]
+
+
+def flushed(directory: LogDirectory, count: int) -> None:
+    """A partition whose recovery point and start are written down."""
+    log = directory.create(FIRST, TOPIC_ID, NOW_MS)
+    fill(log, count)
+    log.flush(NOW_MS)
+    log.advance_start(count // 2)
+
+
+def test_a_name_is_not_used_again_while_the_old_recovery_point_is_written_down(
+    disk: SimDisk, files: Files
+) -> None:
+    directory = open_at(files, "/d")
+    flushed(directory, 30)
+    disk.faults.fail_next_write(f"/d/{checkpoints.RECOVERY_POINTS}*")
+    directory.delete(FIRST, "abc")
+    points = f"/d/{checkpoints.RECOVERY_POINTS}"
+    assert checkpoints.read_offsets(files, points) == {FIRST: 30}
+
+    disk.faults.fail_next_write(f"/d/{checkpoints.RECOVERY_POINTS}*")
+    with pytest.raises(OSError, match="No space"):
+        directory.create(FIRST, OTHER_ID, NOW_MS)
+    assert not files.exists(f"/d/{FIRST}")
+    fill(directory.create(FIRST, OTHER_ID, NOW_MS), 2)
+    disk.power_loss()
+
+    again = open_at(disk.process(), "/d")
+    assert again.unusable == {}
+    assert again.logs[FIRST].end_offset <= 2
+
+
+def test_a_crash_before_the_old_recovery_point_is_forgotten_leaves_nothing_to_inherit(
+    disk: SimDisk, files: Files
+) -> None:
+    directory = open_at(files, "/d")
+    flushed(directory, 30)
+    disk.faults.fail_next_write(f"/d/{checkpoints.RECOVERY_POINTS}*")
+    directory.delete(FIRST, "abc")
+    disk.power_loss()
+
+    second = open_at(disk.process(), "/d")
+    fill(second.create(FIRST, OTHER_ID, NOW_MS), 2)
+    disk.power_loss()
+
+    again = open_at(disk.process(), "/d")
+    assert again.unusable == {}
+    assert again.logs[FIRST].end_offset <= 2
+
+
+def test_a_later_partition_of_the_name_does_not_pass_for_compacted(bench: Workbench) -> None:
+    directory = open_at(bench.files, bench.directory)
+    directory.create(FIRST, TOPIC_ID, NOW_MS)
+    fill(directory.create(SECOND, TOPIC_ID, NOW_MS), 7)
+    close(directory)
+    cleaned = bench.path(checkpoints.CLEANER_OFFSETS)
+    checkpoints.write_offsets(bench.files, cleaned, {FIRST: 1_000, SECOND: 7})
+
+    again = open_at(bench.files, bench.directory)
+    again.delete(FIRST, "abc")
+
+    assert checkpoints.read_offsets(bench.files, cleaned) == {SECOND: 7}
+
+
+def test_whose_a_directory_is_is_known_even_if_its_log_cannot_be_opened(bench: Workbench) -> None:
+    directory = open_at(bench.files, bench.directory)
+    fill(directory.create(FIRST, TOPIC_ID, NOW_MS), 5)
+    close(directory)
+    damaged = f"{FIRST}/00000000000000000000.log"
+    bench.overwrite(damaged, bench.files.size(bench.path(damaged)) * 4 // 5 + 16, b"\x7f")
+    again = open_at(bench.files, bench.directory)
+    assert FIRST in again.unusable
+    assert again.topic_ids == {FIRST: TOPIC_ID}
 
 
 def test_what_a_crash_left_of_a_deleted_partition_is_removed_at_the_next_start(

@@ -183,16 +183,32 @@ def test_a_disk_without_room_for_a_new_segment_or_leader_changes_nothing(
     assert offsets(sim_bench.open()) == list(range(9))
 
 
-def test_a_leader_whose_epoch_found_no_room_has_not_begun(
+def test_an_epoch_is_written_with_its_first_batch_and_not_before(
     disk: SimDisk, sim_bench: Workbench
 ) -> None:
     log = sim_bench.open()
     fill(log, 2)
+    written = disk.files()["/t-0/leader-epoch-checkpoint"]
+    sim_bench.files.synced.clear()
+    log.begin_epoch(4)
+    assert log.epochs.latest == (4, 2)
+    assert disk.files()["/t-0/leader-epoch-checkpoint"] == written
+    assert sim_bench.files.synced == []
+    append(log, batch_of(1), leader_epoch=4)
+    assert b"4 2" in disk.files()["/t-0/leader-epoch-checkpoint"]
+
+
+def test_an_epoch_that_finds_no_room_keeps_its_first_batch_out(
+    disk: SimDisk, sim_bench: Workbench
+) -> None:
+    log = sim_bench.open()
+    fill(log, 2)
+    log.begin_epoch(4)
     disk.faults.fail_next_write("*leader-epoch-checkpoint.tmp")
     with pytest.raises(OSError, match="No space"):
-        log.begin_epoch(4)
-    assert log.epochs.latest == (0, 0)
-    log.begin_epoch(4)
+        append(log, batch_of(1), leader_epoch=4)
+    assert (log.end_offset, log.epochs.latest) == (2, (4, 2))
+    append(log, batch_of(1), leader_epoch=4)
     assert b"4 2" in disk.files()["/t-0/leader-epoch-checkpoint"]
 
 

@@ -6,6 +6,7 @@ from ottla.errors import CorruptLog
 from ottla.protocol.batch import MarkerKind
 from ottla.storage.config import LogConfig
 from ottla.storage.log import Log
+from tests.sim.seams.disk import SimDisk
 from tests.unit.storage.workbench import (
     NOW_MS,
     Workbench,
@@ -221,11 +222,35 @@ def test_what_a_crash_left_half_done_is_removed(bench: Workbench) -> None:
     assert not bench.names(".deleted") + bench.names(".cleaned") + bench.names(".tmp")
 
 
-def test_a_compaction_that_stopped_while_swapping_is_not_guessed_at(bench: Workbench) -> None:
-    bench.open()
-    bench.files.create(bench.path("00000000000000000000.log.swap")).close()
-    with pytest.raises(CorruptLog, match="swapping"):
-        bench.open()
+def test_opening_what_was_left_cleanly_waits_for_no_disk(bench: Workbench) -> None:
+    log = bench.open()
+    log.begin_epoch(3)
+    fill(log, 50)
+    log.close(NOW_MS)
+    bench.checkpoint(log)
+    bench.files.synced.clear()
+    reopened = bench.open(is_clean=True)
+    reopened.begin_epoch(4)
+    assert bench.files.synced == []
+    reopened.close(NOW_MS)
+    assert bench.files.synced == []
+
+
+def test_what_is_appended_after_a_clean_stop_is_synced_by_the_next_flush(
+    disk: SimDisk, sim_bench: Workbench
+) -> None:
+    log = sim_bench.open(ONE)
+    fill(log, 50)
+    log.close(NOW_MS)
+    sim_bench.checkpoint(log)
+    sim_bench.files.sync_dir("/")
+    reopened = sim_bench.open(ONE, is_clean=True)
+    fill(reopened, 50)
+    reopened.flush(NOW_MS)
+    sim_bench.checkpoint(reopened)
+    disk.power_loss()
+    sim_bench.restart(disk.process())
+    assert offsets(sim_bench.open(ONE)) == list(range(100))
 
 
 def test_a_hole_that_compaction_left_before_a_flushed_segment_is_no_damage(

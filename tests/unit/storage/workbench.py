@@ -45,6 +45,9 @@ class CountingFile:
         self._files.synced.append(self.path)
         self._file.sync()
 
+    def start_writeback(self, position: int, size: int) -> None:
+        self._file.start_writeback(position, size)
+
     def close(self) -> None:
         self._file.close()
 
@@ -97,6 +100,9 @@ class CountingFiles:
     def free_bytes(self, path: str) -> int:
         return self._files.free_bytes(path)
 
+    def total_bytes(self, path: str) -> int:
+        return self._files.total_bytes(path)
+
 
 class Workbench:
     """One log's directory, and what its owner would have checkpointed of it."""
@@ -130,6 +136,10 @@ class Workbench:
         )
         self.checkpoint(log)
         return log
+
+    def restart(self, files: Files) -> None:
+        """Another process works here from now on."""
+        self.files = CountingFiles(files)
 
     def checkpoint(self, log: Log) -> None:
         self.start_offset, self.recovery_point = log.start_offset, log.recovery_point

@@ -1,4 +1,6 @@
-"""ApiVersions (18) v0-4. Gaps: no feature is offered, and none is finalized."""
+"""ApiVersions (18) v0-4. The feature `group.version` (KIP-848) is offered and always finalized.
+Gaps: no other feature is offered.
+"""
 
 import re
 
@@ -8,10 +10,16 @@ from ottla.protocol.messages import APIS
 from ottla.protocol.messages.api_versions import (
     ApiVersionsRequest,
     ApiVersionsResponse,
+    FinalizedFeature,
+    SupportedFeature,
     VersionRange,
 )
 
 _SOFTWARE_SINCE = 3
+# Clients of earlier versions stumble over a feature that begins at 0.
+_FEATURES_FROM_ZERO_SINCE = 4
+_SUPPORTED = (SupportedFeature(name="group.version", min_version=0, max_version=1),)
+_FINALIZED = (FinalizedFeature(name="group.version", min_version_level=1, max_version_level=1),)
 _SOFTWARE = re.compile(r"[a-zA-Z0-9]([a-zA-Z0-9.-]*[a-zA-Z0-9])?")
 
 
@@ -27,6 +35,8 @@ def handle(request: ApiVersionsRequest, call: Call) -> ApiVersionsResponse:
     return ApiVersionsResponse(
         error_code=ErrorCode.NONE,
         api_keys=tuple(_offer(key) for key in sorted(call.services.served)),
+        supported_features=_SUPPORTED if call.version >= _FEATURES_FROM_ZERO_SINCE else (),
+        finalized_features=_FINALIZED,
         finalized_features_epoch=call.services.image.n,
     )
 

@@ -17,6 +17,7 @@ from ottla.protocol.messages.fetch import (
     TopicResult,
     refused_partition,
 )
+from ottla.protocol.primitives import Uuid
 from ottla.replication.fetches import NO_SESSION, Context, Fetch, FetchLimits, ItemRead, Reading
 from ottla.replication.lookup import TopicKey, UnknownPartition, find_replica
 from ottla.replication.reads import Isolation, ReadResult
@@ -44,13 +45,11 @@ def handle(request: FetchRequest, call: Call) -> FetchResponse | Awaitable[Fetch
     reading = fetch.read()
     if fetch.is_enough(reading) or request.max_wait_ms <= 0:
         return _response(context, reading, call)
-    return _answer_later(fetch, context, request.max_wait_ms, call)
+    return _answer_later(fetch.read_later(request.max_wait_ms, reading), context, call)
 
 
-async def _answer_later(
-    fetch: Fetch, context: Context, max_wait_ms: int, call: Call
-) -> FetchResponse:
-    return _response(context, await fetch.read_later(max_wait_ms), call)
+async def _answer_later(coming: Awaitable[Reading], context: Context, call: Call) -> FetchResponse:
+    return _response(context, await coming, call)
 
 
 def _require_consumer(request: FetchRequest) -> None:
@@ -89,7 +88,7 @@ def _topic_result(topic: TopicKey, reads: list[ItemRead], call: Call) -> TopicRe
     partitions = tuple([_partition_result(read) for read in reads])
     if isinstance(topic, str):
         return TopicResult(topic=topic, partitions=partitions)
-    return TopicResult(topic_id=topic, partitions=partitions)
+    return TopicResult(topic_id=Uuid(topic), partitions=partitions)
 
 
 def _partition_result(read: ItemRead) -> PartitionResult:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from ottla.broker import decisions
-from ottla.broker.addresses import present_brokers
+from ottla.broker.addresses import BrokerAddress, present_brokers
 from ottla.broker.call import Call
 from ottla.broker.operations import ALL_OF_A_TOPIC, ALL_OF_THE_CLUSTER
 from ottla.broker.services import Services
@@ -15,6 +15,8 @@ from ottla.metadata import records
 from ottla.metadata.controller import NewTopic
 from ottla.metadata.image import Image
 from ottla.metadata.topic_names import is_internal, missing_topic_code
+from ottla.protocol.codec import encode_bytes
+from ottla.protocol.exchange import Encoded
 from ottla.protocol.messages.metadata import (
     Broker,
     MetadataRequest,
@@ -33,23 +35,49 @@ _NOBODY = -1
 class _Wanted(NamedTuple):
     """What a request asks for: topics by name, topics by id."""
 
-    names: Sequence[str]
-    ids: Sequence[Uuid]
+    names: tuple[str, ...]
+    ids: tuple[Uuid, ...]
 
 
-def handle(request: MetadataRequest, call: Call) -> MetadataResponse:
-    """Brokers and topics as this client can reach them."""
+def handle(request: MetadataRequest, call: Call) -> MetadataResponse | Encoded:
+    """Brokers and topics as this client can reach them; encoded once for all who ask the same."""
     services = call.services
     brokers = present_brokers(call)
-    present = frozenset(broker.broker_id for broker in brokers)
+    wanted = _wanted(request, call.version)
+    # With the image: all that an answer depends on.
+    key = (
+        call.version,
+        tuple(brokers),
+        wanted,
+        request.include_topic_authorized_operations,
+        request.include_cluster_authorized_operations,
+    )
+    found = services.metadata_answers.get(services.image.n, key)
+    if found is not None:
+        return found
+    response = _answer(request, call, brokers, wanted)
+    if any(topic.error_code for topic in response.topics):
+        # What is missing may have to be made.
+        if request.allow_auto_topic_creation and services.settings[AUTO_CREATE_TOPICS_ENABLE]:
+            _create_missing(services, response.topics)
+        return response
+    encoded = Encoded(encode_bytes(response, call.version))
+    services.metadata_answers.keep(key, encoded)
+    return encoded
+
+
+def _answer(
+    request: MetadataRequest, call: Call, brokers: Sequence[BrokerAddress], wanted: _Wanted | None
+) -> MetadataResponse:
+    services = call.services
     topic_operations = cluster_operations = OPERATIONS_NOT_ASKED_FOR
     if request.include_topic_authorized_operations:
         topic_operations = ALL_OF_A_TOPIC
     if request.include_cluster_authorized_operations:
         cluster_operations = ALL_OF_THE_CLUSTER
-    topics = tuple(_topics(services.image, _wanted(request, call), present, topic_operations))
-    if request.allow_auto_topic_creation and services.settings[AUTO_CREATE_TOPICS_ENABLE]:
-        _create_missing(services, topics)
+    if wanted is None:
+        wanted = _Wanted(tuple(sorted(services.image.topic_names)), ())
+    present = frozenset(broker.broker_id for broker in brokers)
     return MetadataResponse(
         brokers=tuple(
             Broker(node_id=each.broker_id, host=each.host, port=each.port, rack=each.rack)
@@ -57,7 +85,7 @@ def handle(request: MetadataRequest, call: Call) -> MetadataResponse:
         ),
         cluster_id=services.cluster_id,
         controller_id=services.node_id,
-        topics=topics,
+        topics=tuple(_topics(services.image, wanted, present, topic_operations)),
         cluster_authorized_operations=cluster_operations,
     )
 
@@ -65,15 +93,15 @@ def handle(request: MetadataRequest, call: Call) -> MetadataResponse:
 # --- what is asked for ------------------------------------------------------------------------
 
 
-def _wanted(request: MetadataRequest, call: Call) -> _Wanted:
-    """Each topic once. The oldest clients ask for none when they mean all."""
-    if request.topics is None or (call.version == 0 and not request.topics):
-        return _Wanted(sorted(call.services.image.topic_names), ())
+def _wanted(request: MetadataRequest, version: int) -> _Wanted | None:
+    """Each topic once; None for all there are. The oldest clients name none when they mean all."""
+    if request.topics is None or (version == 0 and not request.topics):
+        return None
     for topic in request.topics:
-        _check_asked(topic, call.version)
+        _check_asked(topic, version)
     return _Wanted(
-        list(dict.fromkeys(topic.name for topic in request.topics if topic.name is not None)),
-        list(
+        tuple(dict.fromkeys(topic.name for topic in request.topics if topic.name is not None)),
+        tuple(
             dict.fromkeys(topic.topic_id for topic in request.topics if topic.topic_id != ZERO_UUID)
         ),
     )

@@ -6,24 +6,31 @@ does not say who leads instead (KIP-951).
 
 import asyncio
 from collections.abc import Awaitable, Iterator
-from typing import cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from ottla.broker.call import Call
 from ottla.errors import ErrorCode, PeerError, StorageError
-from ottla.protocol.batch import HEADER_BYTES, read_header
+from ottla.native import produce as native_produce
+from ottla.protocol.batch import HEADER_BYTES, BatchHeader, make_header, read_header
 from ottla.protocol.messages.produce import (
     Partition,
     PartitionResult,
     ProduceRequest,
     ProduceResponse,
     RecordError,
-    Topic,
     TopicResult,
 )
+from ottla.protocol.primitives import ZERO_UUID, Uuid
 from ottla.replication.acknowledged import Unacknowledged, is_committed, until_committed
-from ottla.replication.appends import ACKS_ALL, RefusedByLog
+from ottla.replication.appends import ACKS_ALL, AppendResult, RefusedByLog
 from ottla.replication.lookup import TopicKey, find_replica
+from ottla.replication.replica import Replica
+from ottla.storage.admission import Refused
 
+if TYPE_CHECKING:
+    from ottla.broker.services import Services
+
+API_NAME = "Produce"
 ACKS_NONE = 0
 ACKS_LEADER = 1
 TOPIC_IDS_SINCE = 13
@@ -32,16 +39,33 @@ TOPIC_IDS_SINCE = 13
 class Produced:
     """What became of one partition's batch, up to the answer."""
 
-    __slots__ = ("append", "error", "index")
+    __slots__ = ("appended", "error", "index", "replica")
 
-    def __init__(self, index: int) -> None:
+    def __init__(
+        self, index: int, replica: Replica | None = None, appended: AppendResult | None = None
+    ) -> None:
         self.index = index
-        self.append: Unacknowledged | None = None
+        self.replica = replica
+        self.appended = appended
         # Perhaps of a batch that was appended, and then not flushed or not replicated.
         self.error: PeerError | None = None
 
+    @property
+    def unacknowledged(self) -> Unacknowledged | None:
+        """What an answer may have to wait for."""
+        if self.replica is None or self.appended is None or self.error is not None:
+            return None
+        return Unacknowledged(self.replica, self.appended)
 
-Answers = list[tuple[Topic, list[Produced]]]
+
+Answers = list[tuple[TopicKey, list[Produced]]]
+
+
+class Promise(NamedTuple):
+    """What the request asks for before it is answered."""
+
+    acks: int
+    timeout_ms: int
 
 
 def handle(
@@ -49,54 +73,101 @@ def handle(
 ) -> ProduceResponse | Awaitable[ProduceResponse] | None:
     if request.acks not in (ACKS_NONE, ACKS_LEADER, ACKS_ALL):
         code = ErrorCode.INVALID_REQUIRED_ACKS
-        call.services.metrics.request_refused(call.api.name, code.name)
+        call.services.metrics.request_refused(API_NAME, code.name)
         return cast(ProduceResponse, call.refuse(request, code))
-    now_ms = call.services.now_ms
-    answers = [
-        (topic, [_append(topic, each, request, call, now_ms) for each in topic.partition_data])
-        for topic in request.topic_data
-    ]
-    if request.acks == ACKS_NONE:
-        return None
-    if any(_must_wait(produced, request.acks) for produced in _all(answers)):
-        return _answer_later(answers, request, call)
-    return _response(answers)
+    services, now_ms = call.services, call.services.now_ms
+    answers: Answers = []
+    for topic in request.topic_data:
+        key: TopicKey = topic.topic_id if call.version >= TOPIC_IDS_SINCE else topic.name
+        answers.append(
+            (key, [_produce(each, key, request, services, now_ms) for each in topic.partition_data])
+        )
+    return _answer(answers, Promise(request.acks, request.timeout_ms), services)
+
+
+def handle_ordinary(
+    request: native_produce.Request, frame: memoryview, services: "Services"
+) -> bytearray | ProduceResponse | Awaitable[ProduceResponse] | None:
+    """A request that was read natively; its answer too is native where all went well at once."""
+    version, correlation_id, _, acks, timeout_ms, topics = request
+    now_ms = services.clock.wall_ms()
+    outcomes = []
+    answers: Answers = []
+    is_settled = acks != ACKS_NONE
+    for key, batches in topics:
+        partitions = []
+        for index, begin, end, fields in batches:
+            batch = frame[begin:end]
+            produced = _append(key, index, batch, make_header(fields), acks, services, now_ms)
+            partitions.append(produced)
+            appended = produced.appended
+            if appended is not None and appended.is_settled:
+                outcomes.append((appended.first_offset, appended.start_offset))
+            else:
+                is_settled = False
+        answers.append((key, partitions))
+    if is_settled:
+        return native_produce.answer(version, correlation_id, topics, outcomes)
+    return _answer(answers, Promise(acks, timeout_ms), services)
+
+
+# Appending
+
+
+def _produce(
+    asked: Partition, key: TopicKey, request: ProduceRequest, services: "Services", now_ms: int
+) -> Produced:
+    records = memoryview(asked.records if asked.records is not None else b"")
+    is_transactional = request.transactional_id is not None
+    return _append(
+        key, asked.index, records, None, request.acks, services, now_ms, is_transactional
+    )
 
 
 def _append(
-    topic: Topic, asked: Partition, request: ProduceRequest, call: Call, now_ms: int
+    key: TopicKey,
+    index: int,
+    records: memoryview,
+    ordinary: BatchHeader | None,
+    acks: int,
+    services: "Services",
+    now_ms: int,
+    transactional_id_given: bool = False,
 ) -> Produced:
-    services = call.services
-    produced = Produced(asked.index)
-    records = memoryview(asked.records if asked.records is not None else b"")
-    key: TopicKey = topic.topic_id if call.version >= TOPIC_IDS_SINCE else topic.name
-    try:
-        replica = find_replica(services.replicas, services.image, key, asked.index)
-    except PeerError as error:
-        _refused(produced, error, call)
-        return produced
-    counters = services.metrics.topic(replica.name.topic)
+    replica = services.replicas.by_key.get((key, index))
+    if replica is None or replica.is_unusable:
+        return _refused(Produced(index), _why_not_found(services, key, index), services)
+    counters = replica.counters
+    if counters is None:
+        counters = replica.counters = services.metrics.topic(replica.name.topic)
     counters.produce_requests += 1
     try:
-        if request.transactional_id is not None:
+        if transactional_id_given:
             _refuse_transactional(records)
         appended = services.appender.append(
             replica,
             records,
-            acks=request.acks,
-            transactional_id_given=request.transactional_id is not None,
+            acks=acks,
+            transactional_id_given=transactional_id_given,
             now_ms=now_ms,
+            ordinary=ordinary,
         )
     except PeerError as error:
         counters.failed_produce_requests += 1
         counters.bytes_rejected += len(records)
-        _refused(produced, error, call)
-        return produced
+        return _refused(Produced(index), error, services)
     if appended.record_count:
         counters.messages_in += appended.record_count
         counters.bytes_in += len(records)
-    produced.append = Unacknowledged(replica, appended)
-    return produced
+    return Produced(index, replica, appended)
+
+
+def _why_not_found(services: "Services", key: TopicKey, index: int) -> PeerError:
+    try:
+        find_replica(services.replicas, services.image, key, index)
+    except PeerError as error:
+        return error
+    raise RuntimeError(f"partition {index} of {key!r} is there after all")
 
 
 def _refuse_transactional(records: memoryview) -> None:
@@ -104,9 +175,10 @@ def _refuse_transactional(records: memoryview) -> None:
         raise PeerError(ErrorCode.INVALID_PRODUCER_EPOCH, "no such transaction is open")
 
 
-def _refused(produced: Produced, error: PeerError, call: Call) -> None:
+def _refused(produced: Produced, error: PeerError, services: "Services") -> Produced:
     produced.error = error
-    call.services.metrics.request_refused(call.api.name, error.code.name)
+    services.metrics.request_refused(API_NAME, error.code.name)
+    return produced
 
 
 # Waiting
@@ -114,47 +186,59 @@ def _refused(produced: Produced, error: PeerError, call: Call) -> None:
 
 def _must_wait(produced: Produced, acks: int) -> bool:
     """Whether the answer depends on a disk, or on other brokers."""
-    append = produced.append
+    append = produced.unacknowledged
     if append is None:
         return False
-    return _must_flush(append) or (acks == ACKS_ALL and not is_committed(append))
+    return _must_flush(append.replica) or (acks == ACKS_ALL and not is_committed(append))
 
 
-def _must_flush(append: Unacknowledged) -> bool:
-    log = append.replica.log
-    return log is not None and log.messages_unflushed >= log.config.flush_messages
+def _must_flush(replica: Replica) -> bool:
+    log = replica.log
+    return log is not None and log.messages_unflushed >= log.flush_messages
 
 
-async def _answer_later(answers: Answers, request: ProduceRequest, call: Call) -> ProduceResponse:
-    await asyncio.gather(*(_flush(produced, call) for produced in _all(answers)))
-    if request.acks == ACKS_ALL:
-        await _acknowledge(answers, request.timeout_ms, call)
+async def _answer_later(
+    answers: Answers, promise: Promise, services: "Services"
+) -> ProduceResponse:
+    await asyncio.gather(*(_flush(produced, services) for produced in _all(answers)))
+    if promise.acks == ACKS_ALL:
+        await _acknowledge(answers, promise.timeout_ms, services)
     return _response(answers)
 
 
-async def _flush(produced: Produced, call: Call) -> None:
-    append = produced.append
-    if append is None or not _must_flush(append) or append.replica.log is None:
+async def _flush(produced: Produced, services: "Services") -> None:
+    append = produced.unacknowledged
+    if append is None or append.replica.log is None or not _must_flush(append.replica):
         return
     try:
-        await call.services.flusher.flush(append.replica.log, append.appended.committed_offset)
+        await services.flusher.flush(append.replica.log, append.appended.committed_offset)
     except (StorageError, OSError) as error:
-        _refused(produced, PeerError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)), call)
+        _refused(produced, PeerError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)), services)
 
 
-async def _acknowledge(answers: Answers, timeout_ms: int, call: Call) -> None:
+async def _acknowledge(answers: Answers, timeout_ms: int, services: "Services") -> None:
     waiting = [
-        (produced, produced.append)
+        (produced, append)
         for produced in _all(answers)
-        if produced.append is not None and produced.error is None
+        if (append := produced.unacknowledged) is not None
     ]
     errors = await until_committed([append for _, append in waiting], timeout_ms)
     for (produced, _), error in zip(waiting, errors, strict=True):
         if error is not None:
-            _refused(produced, error, call)
+            _refused(produced, error, services)
 
 
 # Answering
+
+
+def _answer(
+    answers: Answers, promise: Promise, services: "Services"
+) -> ProduceResponse | Awaitable[ProduceResponse] | None:
+    if promise.acks == ACKS_NONE:
+        return None
+    if any(_must_wait(produced, promise.acks) for produced in _all(answers)):
+        return _answer_later(answers, promise, services)
+    return _response(answers)
 
 
 def _all(answers: Answers) -> Iterator[Produced]:
@@ -166,19 +250,19 @@ def _response(answers: Answers) -> ProduceResponse:
     return ProduceResponse(
         responses=tuple(
             TopicResult(
-                name=topic.name,
-                topic_id=topic.topic_id,
+                name=key if isinstance(key, str) else "",
+                topic_id=ZERO_UUID if isinstance(key, str) else Uuid(key),
                 partition_responses=tuple(map(_result, partitions)),
             )
-            for topic, partitions in answers
+            for key, partitions in answers
         )
     )
 
 
 def _result(produced: Produced) -> PartitionResult:
     code = ErrorCode.NONE if produced.error is None else produced.error.code
-    if produced.append is not None:
-        appended = produced.append.appended
+    appended = produced.appended
+    if appended is not None:
         return PartitionResult(
             index=produced.index,
             error_code=code,
@@ -188,7 +272,7 @@ def _result(produced: Produced) -> PartitionResult:
         )
     error = produced.error
     if not isinstance(error, RefusedByLog):
-        message = str(error) if code is ErrorCode.CORRUPT_MESSAGE else None
+        message = str(error) if isinstance(error, Refused) and error.is_told else None
         return PartitionResult(
             index=produced.index, error_code=code, base_offset=-1, error_message=message
         )

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from ottla.cli.output import Format
+from ottla.cli.listing import Listing, ListingFormat, listing_writer
 
 app = typer.Typer(
     help="Look into, check and take over log directories. Works on stopped ones, without a broker.",
@@ -12,7 +12,8 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
-Output = Annotated[Format, typer.Option("--output", "-o", help="How to print the result.")]
+# The cell of a row that says where something was found.
+FOUND_IN = "file"
 
 
 @app.command()
@@ -33,16 +34,16 @@ def dump(
     last: Annotated[
         int | None, typer.Option("--to", min=0, metavar="OFFSET", help="The last offset to show.")
     ] = None,
-    output: Output = Format.TABLE,
+    output: Listing = ListingFormat.TABLE,
 ) -> None:
     """Show batches, records and index entries as they lie on disk."""
     from ottla.cli.log.dump import OFFSET_MAX, Selection
     from ottla.cli.log.dump import dump as run
-    from ottla.cli.output import row_writer
     from ottla.seams.files import RealFiles
 
     selection = Selection(first, OFFSET_MAX if last is None else last, records)
-    raise typer.Exit(run(RealFiles(), paths, selection, row_writer(output)))
+    writer = listing_writer(output, named=None, name_cell=FOUND_IN)
+    raise typer.Exit(run(RealFiles(), paths, selection, writer))
 
 
 @app.command()
@@ -55,16 +56,15 @@ def verify(
         bool, typer.Option("--repair", help="Show what a repair would do, step by step.")
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do what --repair shows.")] = False,
-    output: Output = Format.TABLE,
+    output: Listing = ListingFormat.TABLE,
 ) -> None:
     """Read every batch and every index, and say what is damaged."""
     from ottla.cli.log.verify.command import verify as run
-    from ottla.cli.output import row_writer
     from ottla.seams.files import RealFiles
 
     if yes and not repair:
         raise typer.BadParameter("goes with --repair", param_hint="--yes")
-    writer = row_writer(output)
+    writer = listing_writer(output, named="damage", name_cell=FOUND_IN)
     raise typer.Exit(run(RealFiles(), path, writer, wants_repair=repair, may_act=yes))
 
 
@@ -82,15 +82,15 @@ def adopt(
         ),
     ],
     yes: Annotated[bool, typer.Option("--yes", help="Do what is shown without it.")] = False,
-    output: Output = Format.TABLE,
+    output: Listing = ListingFormat.TABLE,
 ) -> None:
     """Make topics of a log directory that Kafka wrote."""
     from ottla.cli.log.adopt.command import World
     from ottla.cli.log.adopt.command import adopt as run
-    from ottla.cli.output import row_writer
     from ottla.seams.clock import RealClock
     from ottla.seams.entropy import RealEntropy
     from ottla.seams.files import RealFiles
 
     world = World(RealFiles(), RealClock(), RealEntropy())
-    raise typer.Exit(run(world, source, data, row_writer(output), may_act=yes))
+    writer = listing_writer(output, named="topic", name_cell="topic")
+    raise typer.Exit(run(world, source, data, writer, may_act=yes))

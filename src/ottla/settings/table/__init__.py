@@ -9,9 +9,29 @@ from types import MappingProxyType, ModuleType
 from typing import Any
 
 from ottla.settings.setting import Scope, Setting
-from ottla.settings.table import network, node, records, replicas, retention, segments, tiers
+from ottla.settings.table import (
+    consumer_groups,
+    groups,
+    network,
+    node,
+    records,
+    replicas,
+    retention,
+    segments,
+    tiers,
+)
 
-AREAS: tuple[ModuleType, ...] = (node, network, replicas, records, retention, segments, tiers)
+AREAS: tuple[ModuleType, ...] = (
+    node,
+    network,
+    replicas,
+    records,
+    retention,
+    segments,
+    groups,
+    consumer_groups,
+    tiers,
+)
 
 
 def constants(area: ModuleType) -> dict[str, Setting[Any]]:

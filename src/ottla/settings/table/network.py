@@ -9,6 +9,12 @@ SOCKET_REQUEST_MAX_BYTES = broker_setting(
     100 << 20,
     "The largest request that is taken; who announces a larger one is disconnected.",
 )
+REQUEST_BESIDES_PRODUCE_MAX_BYTES = broker_setting(
+    "ottla.request.besides.produce.max.bytes",
+    integer(1, unit=Unit.BYTES),
+    2 << 20,
+    "The largest request that is no produce; who sends a larger one is disconnected.",
+)
 QUEUED_MAX_REQUEST_BYTES = broker_setting(
     "queued.max.request.bytes",
     long(1, unit=Unit.BYTES),

@@ -27,6 +27,7 @@ ADVERTISED_LISTENERS = broker_setting(
     Listeners(protocols=_PROTOCOLS, is_advertised=True),
     None,
     "The addresses that clients are told; unset, a client is told the one it connected to.",
+    told_by=LISTENERS,
 )
 LOG_DIRS = broker_setting(
     "log.dirs",

@@ -1,12 +1,11 @@
 """How long records stay: by age, by size, and what is done with the old ones."""
 
-from ottla.settings.kinds import LONG_MAX, Double, Listing, Unit, integer, long
+from ottla.settings.kinds import LONG_MAX, Boolean, Double, Listing, Unit, integer, long
 from ottla.settings.setting import Coarser, broker_setting, topic_setting
 
+DOUBLE_MAX = 1.7976931348623157e308
 _MINUTE_MS = 60_000
 _HOUR_MS = 60 * _MINUTE_MS
-
-_NO_COMPACTION = "logs are not compacted"
 
 CLEANUP_POLICY = topic_setting(
     "cleanup.policy",
@@ -14,7 +13,6 @@ CLEANUP_POLICY = topic_setting(
     ("delete",),
     "What becomes of old records: deleted, or compacted to the last one of each key.",
     broker="log.cleanup.policy",
-    only_default=_NO_COMPACTION,
 )
 RETENTION_MS = topic_setting(
     "retention.ms",
@@ -53,7 +51,6 @@ DELETE_RETENTION_MS = topic_setting(
     86_400_000,
     "How long compaction keeps the record that says that a key is gone.",
     broker="log.cleaner.delete.retention.ms",
-    only_default=_NO_COMPACTION,
 )
 MIN_COMPACTION_LAG_MS = topic_setting(
     "min.compaction.lag.ms",
@@ -61,7 +58,6 @@ MIN_COMPACTION_LAG_MS = topic_setting(
     0,
     "How long a record is left alone by compaction.",
     broker="log.cleaner.min.compaction.lag.ms",
-    only_default=_NO_COMPACTION,
 )
 MAX_COMPACTION_LAG_MS = topic_setting(
     "max.compaction.lag.ms",
@@ -69,7 +65,6 @@ MAX_COMPACTION_LAG_MS = topic_setting(
     LONG_MAX,
     "After what time a record is compacted even if little else in its log is.",
     broker="log.cleaner.max.compaction.lag.ms",
-    only_default=_NO_COMPACTION,
 )
 MIN_CLEANABLE_DIRTY_RATIO = topic_setting(
     "min.cleanable.dirty.ratio",
@@ -77,5 +72,53 @@ MIN_CLEANABLE_DIRTY_RATIO = topic_setting(
     0.5,
     "What share of a log must be new since the last compaction before there is another one.",
     broker="log.cleaner.min.cleanable.ratio",
-    only_default=_NO_COMPACTION,
+)
+LOG_CLEANER_ENABLE = broker_setting(
+    "log.cleaner.enable",
+    Boolean(),
+    True,
+    "Whether logs are compacted, where their topics ask for it.",
+)
+LOG_CLEANER_THREADS = broker_setting(
+    "log.cleaner.threads",
+    integer(0),
+    1,
+    "How many logs are compacted at a time.",
+    is_dynamic=True,
+    only_default="one process compacts all logs, one after another",
+)
+LOG_CLEANER_BACKOFF_MS = broker_setting(
+    "log.cleaner.backoff.ms",
+    long(0, unit=Unit.MS),
+    15_000,
+    "How long compaction waits when there was nothing to do before it looks again.",
+    is_dynamic=True,
+)
+LOG_CLEANER_DEDUPE_BUFFER_SIZE = broker_setting(
+    "log.cleaner.dedupe.buffer.size",
+    long(1 << 10, unit=Unit.BYTES),
+    128 << 20,
+    "The most memory that the keys of one compaction take, at 24 bytes a key.",
+    is_dynamic=True,
+)
+LOG_CLEANER_IO_BUFFER_LOAD_FACTOR = broker_setting(
+    "log.cleaner.io.buffer.load.factor",
+    Double(0.01, 1.0),
+    0.9,
+    "How full the table of keys gets: a fuller one holds more keys and finds them more slowly.",
+    is_dynamic=True,
+)
+LOG_CLEANER_IO_BUFFER_SIZE = broker_setting(
+    "log.cleaner.io.buffer.size",
+    integer(1 << 10, unit=Unit.BYTES),
+    512 << 10,
+    "How much of a log compaction reads at a time.",
+    is_dynamic=True,
+)
+LOG_CLEANER_IO_MAX_BYTES_PER_SECOND = broker_setting(
+    "log.cleaner.io.max.bytes.per.second",
+    Double(1.0, DOUBLE_MAX),
+    DOUBLE_MAX,
+    "How much compaction reads and writes together in a second.",
+    is_dynamic=True,
 )

@@ -11,9 +11,10 @@ from ottla.seams.files import Files, read_file
 from ottla.storage import checkpoints, epochs
 from ottla.storage.checkpoints import MetaProperties, TopicPartition
 from ottla.storage.epochs import LeaderEpochs
-from ottla.storage.recovery import SWAP, segment_offsets
+from ottla.storage.recovery import segment_offsets
 from ottla.storage.scan import SCAN_WINDOW_BYTES, BatchWalk
 from ottla.storage.segment import LOG, segment_path
+from ottla.storage.swaps import SWAP
 
 KAFKAS_METADATA = TopicPartition("__cluster_metadata", 0)
 OUR_METADATA = TopicPartition("__ottla_metadata", 0)

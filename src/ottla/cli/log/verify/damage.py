@@ -35,6 +35,7 @@ class Effect(StrEnum):
     MISTAKES_PRODUCERS = "it does not notice, and may take a batch twice or refuse a good one"
     PARTS_WRONGLY = "it does not notice, and replicas may part at a wrong offset"
     RESTARTS = "it starts an empty log there"
+    SETTLES = "it finishes the compaction, or undoes it"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,8 +14,9 @@ from ottla.cli.progress import Advance
 from ottla.errors import CorruptLog
 from ottla.seams.files import Files
 from ottla.storage import checkpoints
-from ottla.storage.recovery import SWAP, segment_offsets
+from ottla.storage.recovery import segment_offsets
 from ottla.storage.segment import LOG, OFFSETS, TIMES, TRANSACTIONS, segment_path
+from ottla.storage.swaps import SWAP
 
 # Of one partition; what is found beyond that is counted.
 DAMAGES_MAX = 200
@@ -80,7 +81,7 @@ def _check_names(files: Files, report: PartitionReport) -> None:
                     path=f"{report.path}/{name}",
                     position=0,
                     what="a compaction stopped while swapping files",
-                    effect=Effect.REFUSES_PARTITION,
+                    effect=Effect.SETTLES,
                     remedy=Remedy.NONE,
                 )
             )

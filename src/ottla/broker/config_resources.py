@@ -1,0 +1,97 @@
+"""What has settings, as requests name it, and the way to change them."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from enum import IntEnum
+from typing import Protocol
+
+from ottla.broker import decisions
+from ottla.broker.services import Services
+from ottla.errors import ErrorCode, PeerError
+from ottla.metadata.config_changes import Decision
+from ottla.metadata.configs import ALL_BROKERS
+from ottla.metadata.image import Image, ResourceKey
+from ottla.metadata.min_isr import agree_on_min_isr
+from ottla.metadata.topic_names import check_topic_name
+from ottla.metadata.values import ResourceKind
+from ottla.settings.table.replicas import MIN_INSYNC_REPLICAS
+
+
+class ResourceType(IntEnum):
+    """Kafka's numbers of what has settings."""
+
+    TOPIC = 2
+    BROKER = 4
+    BROKER_LOGGER = 8
+    CLIENT_METRICS = 16
+    GROUP = 32
+
+
+RESOURCE_TYPES = frozenset(map(int, ResourceType))
+
+
+class Named(Protocol):
+    """A resource in a request."""
+
+    @property
+    def resource_type(self) -> int: ...
+
+    @property
+    def resource_name(self) -> str: ...
+
+
+def resource_key(resource: Named, services: Services) -> ResourceKey:
+    """What a request means, whether it is there or not. PeerError if its settings are not ours to
+    tell or to change."""
+    name = resource.resource_name
+    match resource.resource_type:
+        case ResourceType.TOPIC:
+            check_topic_name(name)
+            return ResourceKey(ResourceKind.TOPIC, name)
+        case ResourceType.BROKER:
+            _check_broker(name, services.node_id)
+            return ResourceKey(ResourceKind.BROKER, name)
+        case other if other in RESOURCE_TYPES:
+            fault = f"Settings of a {ResourceType(other).name} are not served yet."
+        case other:
+            fault = f"There is no resource type {other}."
+    raise PeerError(ErrorCode.INVALID_REQUEST, fault)
+
+
+def _check_broker(name: str, node_id: int) -> None:
+    if name in (ALL_BROKERS, str(node_id)):
+        return
+    if not name.isdecimal():
+        fault = f"A broker's id is a number, and not '{name[:40]}'."
+    else:
+        fault = f"This is broker {node_id}; broker {name[:40]} is to be asked itself."
+    raise PeerError(ErrorCode.INVALID_REQUEST, fault)
+
+
+def check_each_once(resources: Iterable[Named]) -> Callable[[Named], None]:
+    """A check that refuses, by a PeerError, what these resources name twice."""
+    count = Counter((each.resource_type, each.resource_name) for each in resources)
+
+    def check(resource: Named) -> None:
+        if count[resource.resource_type, resource.resource_name] > 1:
+            raise PeerError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
+
+    return check
+
+
+async def change(
+    services: Services,
+    decide: Callable[[Image], Decision],
+    resource: ResourceKey,
+    *,
+    validate_only: bool,
+) -> None:
+    """Commits a change of a resource's settings, or only finds out whether it could be."""
+    if validate_only:
+        decide(services.image)
+        return
+    changed = await decisions.commit(services, decide)
+    if MIN_INSYNC_REPLICAS.name in changed:
+        is_topic = resource.kind is ResourceKind.TOPIC
+        topics = (resource.name,) if is_topic else tuple(services.image.topic_names)
+        await agree_on_min_isr(services.publisher, topics, lambda: services.settings)

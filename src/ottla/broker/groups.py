@@ -1,0 +1,106 @@
+"""The group coordinator of a node, put together from its settings."""
+
+from typing import TYPE_CHECKING
+
+from ottla.broker.logs import Logger
+from ottla.broker.offsets_topic import MESSAGE_BYTES_MAX
+from ottla.broker.tasks import Tasks
+from ottla.coordinators.shards import Shards, Surroundings
+from ottla.replication.appends import Appender
+from ottla.replication.flushing import Flusher
+from ottla.replication.replicas import Replicas
+from ottla.seams.clock import Clock
+from ottla.seams.threads import Threads
+from ottla.settings.broker import BrokerSettings
+from ottla.settings.table import groups
+
+if TYPE_CHECKING:
+    from ottla.coordinators.group.group import Group
+    from ottla.coordinators.group.state import GroupState
+
+_MINUTE_MS = 60_000
+
+
+class ShardLog:
+    """Says in the broker's log what happens to shards."""
+
+    def __init__(self, logger: Logger) -> None:
+        self._logger = logger
+
+    def loaded(self, partition: str, took_ms: int) -> None:
+        self._logger.debug("groups loaded", partition=partition, took_ms=took_ms)
+
+    def record_skipped(self, partition: str, offset: int, error: Exception) -> None:
+        self._logger.warning(
+            "group record skipped",
+            repeats_of=partition,
+            partition=partition,
+            offset=offset,
+            error=str(error),
+        )
+
+    def failed(self, partition: str, error: Exception) -> None:
+        self._logger.error(
+            "group coordinator failed", repeats_of=partition, partition=partition, error=str(error)
+        )
+
+
+def group_shards(
+    settings: BrokerSettings,
+    replicas: Replicas,
+    appender: Appender,
+    flusher: Flusher,
+    clock: Clock,
+    threads: Threads,
+    tasks: Tasks,
+    logger: Logger,
+) -> Shards:
+    """The shards of a broker, before its start."""
+    return Shards(
+        Surroundings(
+            replicas=replicas,
+            appender=appender,
+            flusher=flusher,
+            clock=clock,
+            threads=threads,
+            spawn=tasks.spawn,
+            new_state=lambda: group_state(settings),
+            watch=ShardLog(logger),
+            commit_timeout_ms=settings[groups.OFFSETS_COMMIT_TIMEOUT_MS],
+        )
+    )
+
+
+# Imported when there is a group: a broker without any starts sooner, and is smaller.
+
+
+def group_state(settings: BrokerSettings) -> "GroupState":
+    """Where nothing is known yet."""
+    from ottla.coordinators.group.state import GroupRules, GroupState
+
+    rules = GroupRules(
+        offset_metadata_bytes_max=settings[groups.OFFSET_METADATA_MAX_BYTES],
+        commit_bytes_max=MESSAGE_BYTES_MAX,
+        offsets_retention_ms=settings[groups.OFFSETS_RETENTION_MINUTES] * _MINUTE_MS,
+        retention_check_interval_ms=settings[groups.OFFSETS_RETENTION_CHECK_INTERVAL_MS],
+        groups_max=settings[groups.GROUPS_MAX],
+    )
+    return GroupState(
+        rules,
+        lambda group_id: _new_classic(group_id, settings),
+        lambda group_id: _new_consumer(group_id, settings),
+    )
+
+
+def _new_classic(group_id: str, settings: BrokerSettings) -> "Group":
+    from ottla.coordinators.group.classic.group import ClassicGroup
+    from ottla.coordinators.group.classic.limits import limits_of
+
+    return ClassicGroup(group_id, limits_of(settings, MESSAGE_BYTES_MAX))
+
+
+def _new_consumer(group_id: str, settings: BrokerSettings) -> "Group":
+    from ottla.coordinators.group.consumer.group import ConsumerGroup
+    from ottla.coordinators.group.consumer.rules import ConsumerRules
+
+    return ConsumerGroup(group_id, ConsumerRules.of(settings))

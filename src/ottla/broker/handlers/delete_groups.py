@@ -1,0 +1,32 @@
+"""DeleteGroups (42) v0-2. Each group goes, with what it has committed, or is refused by itself.
+Gaps: none.
+"""
+
+from ottla.broker.call import Call
+from ottla.errors import ErrorCode, PeerError
+from ottla.protocol.messages.delete_groups import (
+    DeleteGroupsRequest,
+    DeleteGroupsResponse,
+    GroupResult,
+)
+
+
+async def handle(request: DeleteGroupsRequest, call: Call) -> DeleteGroupsResponse:
+    return DeleteGroupsResponse(
+        results=tuple(
+            [
+                GroupResult(group_id=group_id, error_code=await _delete(group_id, call))
+                for group_id in dict.fromkeys(request.groups_names)
+            ]
+        )
+    )
+
+
+async def _delete(group_id: str, call: Call) -> ErrorCode:
+    try:
+        shard = call.services.shards.of(group_id)
+        await shard.write(lambda _: shard.state.delete_group(group_id))
+    except PeerError as error:
+        call.services.metrics.request_refused(call.api.name, error.code.name)
+        return error.code
+    return ErrorCode.NONE

@@ -1,0 +1,77 @@
+"""DescribeGroups (15) v0-6. Groups of the classic protocol; others are not found. Gaps: none."""
+
+from ottla.broker.call import Call
+from ottla.broker.operations import ALL_OF_A_GROUP
+from ottla.coordinators.group.classic.group import ClassicGroup
+from ottla.coordinators.group.state import GroupState
+from ottla.errors import ErrorCode, PeerError
+from ottla.protocol.messages.describe_groups import (
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+    Group,
+)
+
+# Before, a group that does not exist was a dead one.
+MISSING_SINCE = 6
+DEAD = "Dead"
+EMPTY = "Empty"
+
+
+async def handle(request: DescribeGroupsRequest, call: Call) -> DescribeGroupsResponse:
+    """Each group by itself; one that is named twice is described once."""
+    described = [await _describe(group_id, call) for group_id in dict.fromkeys(request.groups)]
+    if request.include_authorized_operations:
+        described = [group if group.error_code else _permitted(group) for group in described]
+    return DescribeGroupsResponse(groups=tuple(described))
+
+
+async def _describe(group_id: str, call: Call) -> Group:
+    try:
+        shard = call.services.shards.of(group_id)
+        found = await shard.read(lambda _: _described(shard.state, group_id))
+    except PeerError as error:
+        call.services.metrics.request_refused(call.api.name, error.code.name)
+        return _group(group_id, "", error.code)
+    if found is not None:
+        return found
+    if call.version < MISSING_SINCE:
+        return _group(group_id, DEAD)
+    return _group(group_id, DEAD, ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
+
+
+def _described(state: GroupState, group_id: str) -> Group | None:
+    """The group, if it is there and of the classic protocol."""
+    group = state.groups.get(group_id)
+    if isinstance(group, ClassicGroup):
+        return group.describe()
+    if group is None and group_id in state.offsets:
+        return _group(group_id, EMPTY)
+    return None
+
+
+def _group(
+    group_id: str, state: str, code: ErrorCode = ErrorCode.NONE, message: str | None = None
+) -> Group:
+    return Group(
+        error_code=code,
+        error_message=message,
+        group_id=group_id,
+        group_state=state,
+        protocol_type="",
+        protocol_data="",
+        members=(),
+    )
+
+
+def _permitted(group: Group) -> Group:
+    """The same with what the client may do to it."""
+    return Group(
+        error_code=group.error_code,
+        error_message=group.error_message,
+        group_id=group.group_id,
+        group_state=group.group_state,
+        protocol_type=group.protocol_type,
+        protocol_data=group.protocol_data,
+        members=group.members,
+        authorized_operations=ALL_OF_A_GROUP,
+    )

@@ -1,0 +1,99 @@
+"""FindCoordinator (10) v0-6. The first who asks for a group's coordinator waits until the topic of
+committed offsets is made. Gaps: coordinators of transactions and of share groups are not available.
+"""
+
+from collections.abc import Awaitable, Sequence
+from enum import IntEnum
+
+from ottla.broker.addresses import BrokerAddress, present_brokers
+from ottla.broker.call import Call
+from ottla.broker.offsets_topic import make_offsets_topic
+from ottla.errors import ErrorCode, PeerError
+from ottla.metadata.topic_names import CONSUMER_OFFSETS
+from ottla.protocol.messages.find_coordinator import (
+    Coordinator,
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+)
+
+BATCHED_SINCE = 4
+# What clients of old are told of a success.
+NO_ERROR = "NONE"
+
+
+class KeyType(IntEnum):
+    """Whose coordinator is asked for."""
+
+    GROUP = 0
+    TRANSACTION = 1
+    SHARE = 2
+
+
+def handle(
+    request: FindCoordinatorRequest, call: Call
+) -> FindCoordinatorResponse | Awaitable[FindCoordinatorResponse]:
+    if request.key_type == KeyType.TRANSACTION:
+        raise PeerError(
+            ErrorCode.COORDINATOR_NOT_AVAILABLE,
+            "" if call.version >= BATCHED_SINCE else "Transactions have no coordinator here yet.",
+        )
+    if request.key_type != KeyType.GROUP:
+        raise PeerError(
+            ErrorCode.INVALID_REQUEST, f"There are no coordinators of type {request.key_type} here."
+        )
+    if call.services.image.topic(CONSUMER_OFFSETS) is None and _asked_for(request, call):
+        return _make_and_answer(request, call)
+    return _answer(request, call)
+
+
+async def _make_and_answer(request: FindCoordinatorRequest, call: Call) -> FindCoordinatorResponse:
+    await make_offsets_topic(call.services)
+    return _answer(request, call)
+
+
+def _answer(request: FindCoordinatorRequest, call: Call) -> FindCoordinatorResponse:
+    brokers = present_brokers(call)
+    found = tuple(_find(key, brokers, call) for key in _asked_for(request, call))
+    if call.version >= BATCHED_SINCE:
+        return FindCoordinatorResponse(coordinators=found)
+    (coordinator,) = found
+    return FindCoordinatorResponse(
+        error_code=coordinator.error_code,
+        error_message=coordinator.error_message or NO_ERROR,
+        node_id=coordinator.node_id,
+        host=coordinator.host,
+        port=coordinator.port,
+    )
+
+
+def _asked_for(request: FindCoordinatorRequest, call: Call) -> Sequence[str]:
+    return request.coordinator_keys if call.version >= BATCHED_SINCE else (request.key,)
+
+
+def _find(group_id: str, brokers: Sequence[BrokerAddress], call: Call) -> Coordinator:
+    """The leader of the partition that the group is in."""
+    try:
+        leader = _leader_of(call, call.services.shards.partition_of(group_id))
+        address = next(broker for broker in brokers if broker.broker_id == leader)
+    except (PeerError, StopIteration):
+        code = ErrorCode.COORDINATOR_NOT_AVAILABLE
+        call.services.metrics.request_refused(call.api.name, code.name)
+        message = "" if call.version >= BATCHED_SINCE else "The group's coordinator is not there."
+        return Coordinator(
+            key=group_id, node_id=-1, host="", port=-1, error_code=code, error_message=message
+        )
+    return Coordinator(
+        key=group_id,
+        node_id=address.broker_id,
+        host=address.host,
+        port=address.port,
+        error_code=ErrorCode.NONE,
+        error_message="",
+    )
+
+
+def _leader_of(call: Call, index: int) -> int | None:
+    image = call.services.image
+    topic = image.topic(CONSUMER_OFFSETS)
+    partition = image.partition(topic.topic_id, index) if topic else None
+    return partition.leader.broker_id if partition and partition.leader else None

@@ -1,0 +1,31 @@
+"""Heartbeat (12) v0-4. A member is alive, and hears whether to join again. v3 has static members
+(KIP-345). Gaps: none.
+"""
+
+from collections.abc import Awaitable, Hashable
+from typing import cast
+
+from ottla.broker.call import Call
+from ottla.coordinators.decision import Decision
+from ottla.coordinators.group.classic import lookup
+from ottla.errors import ErrorCode, PeerError
+from ottla.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+
+
+def handle(
+    request: HeartbeatRequest, call: Call
+) -> HeartbeatResponse | Awaitable[HeartbeatResponse]:
+    if not request.group_id:
+        raise PeerError(ErrorCode.INVALID_GROUP_ID, "the group id is empty")
+    try:
+        shard = call.services.shards.of(request.group_id)
+    except PeerError as error:
+        if error.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+            # Its session begins anew after the load; there is no reason to alarm it.
+            return HeartbeatResponse(error_code=ErrorCode.NONE)
+        raise
+
+    def decide(ticket: Hashable, now_ms: int) -> Decision:
+        return lookup.require(shard.state, request.group_id).heartbeat(request, ticket, now_ms)
+
+    return cast(Awaitable[HeartbeatResponse], shard.ask(decide))

@@ -1,0 +1,62 @@
+"""IncrementalAlterConfigs (44) v0-1. Each resource is changed or refused by itself. Gaps: groups,
+client metrics and the levels of loggers are refused with INVALID_REQUEST.
+"""
+
+from ottla.broker.call import Call
+from ottla.broker.config_resources import change, check_each_once, resource_key
+from ottla.errors import ErrorCode, PeerError
+from ottla.metadata.config_changes import ConfigChange, Operation, change_configs
+from ottla.protocol.messages.incremental_alter_configs import (
+    Config,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+    Resource,
+    ResourceResult,
+)
+
+_OPERATIONS = frozenset(map(int, Operation))
+
+
+async def handle(
+    request: IncrementalAlterConfigsRequest, call: Call
+) -> IncrementalAlterConfigsResponse:
+    """Resources in the order of the request; of one all its changes are made, or none."""
+    check_once = check_each_once(request.resources)
+    results = []
+    for resource in request.resources:
+        code, message = ErrorCode.NONE, None
+        try:
+            check_once(resource)
+            await _change(resource, call, validate_only=request.validate_only)
+        except PeerError as error:
+            code, message = error.code, str(error)
+        results.append(
+            ResourceResult(
+                error_code=code,
+                error_message=message,
+                resource_type=resource.resource_type,
+                resource_name=resource.resource_name,
+            )
+        )
+    return IncrementalAlterConfigsResponse(responses=tuple(results))
+
+
+async def _change(resource: Resource, call: Call, *, validate_only: bool) -> None:
+    key = resource_key(resource, call.services)
+    changes = [_wish(config) for config in resource.configs]
+    await change(
+        call.services,
+        lambda image: change_configs(image, key, changes),
+        key,
+        validate_only=validate_only,
+    )
+
+
+def _wish(config: Config) -> ConfigChange:
+    if config.config_operation not in _OPERATIONS:
+        raise PeerError(
+            ErrorCode.INVALID_REQUEST,
+            f"There is no operation {config.config_operation} for a setting; allowed is "
+            + ", ".join(f"{each.value} ({each.name})" for each in Operation),
+        )
+    return ConfigChange(config.name, Operation(config.config_operation), config.value)

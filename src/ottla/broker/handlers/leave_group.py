@@ -1,0 +1,39 @@
+"""LeaveGroup (13) v0-5. From v3 on many members at once, each refused by itself, static ones by
+their instance id too (KIP-345). Gaps: none.
+"""
+
+from collections.abc import Awaitable, Hashable
+from typing import cast
+
+from ottla.broker.call import Call
+from ottla.coordinators.decision import Answered, Decision
+from ottla.coordinators.group.classic import lookup
+from ottla.coordinators.group.classic.leave import nobody_left
+from ottla.errors import ErrorCode, PeerError
+from ottla.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, Member
+
+MANY_SINCE = 3
+
+
+def handle(request: LeaveGroupRequest, call: Call) -> Awaitable[LeaveGroupResponse]:
+    if not request.group_id:
+        raise PeerError(ErrorCode.INVALID_GROUP_ID, "the group id is empty")
+    return _leave(request, call)
+
+
+async def _leave(request: LeaveGroupRequest, call: Call) -> LeaveGroupResponse:
+    shard = call.services.shards.of(request.group_id)
+    leaving = request.members
+    if call.version < MANY_SINCE:
+        leaving = (Member(member_id=request.member_id),)
+
+    def decide(ticket: Hashable, now_ms: int) -> Decision:
+        group = lookup.find(shard.state, request.group_id)
+        if group is None:
+            return Decision(answers=(Answered(ticket, nobody_left(leaving)),))
+        return group.leave(leaving, ticket, now_ms)
+
+    answer = cast(LeaveGroupResponse, await shard.ask(decide))
+    if call.version < MANY_SINCE:
+        return LeaveGroupResponse(error_code=answer.members[0].error_code)
+    return answer

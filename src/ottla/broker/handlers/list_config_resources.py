@@ -1,0 +1,46 @@
+"""ListConfigResources (74) v0-1. Gaps: of groups, client metrics and loggers there are none, since
+their settings are not served.
+"""
+
+from collections.abc import Iterator
+
+from ottla.broker.call import Call
+from ottla.broker.config_resources import RESOURCE_TYPES, ResourceType
+from ottla.errors import ErrorCode, PeerError
+from ottla.metadata.image import Image
+from ottla.metadata.values import BrokerState
+from ottla.protocol.messages.list_config_resources import (
+    ConfigResource,
+    ListConfigResourcesRequest,
+    ListConfigResourcesResponse,
+)
+
+# Before v1 nothing else could be listed.
+_TYPES_IN_V0 = frozenset({ResourceType.CLIENT_METRICS})
+
+
+def handle(request: ListConfigResourcesRequest, call: Call) -> ListConfigResourcesResponse:
+    """The resources of the types that are asked for; without any, all that have settings."""
+    unknown = set(request.resource_types) - RESOURCE_TYPES
+    if unknown:
+        raise PeerError(ErrorCode.UNSUPPORTED_VERSION, f"There is no resource type {min(unknown)}.")
+    if call.version == 0:
+        types = _TYPES_IN_V0
+    else:
+        types = frozenset(map(ResourceType, request.resource_types or RESOURCE_TYPES))
+    return ListConfigResourcesResponse(
+        error_code=ErrorCode.NONE,
+        config_resources=tuple(
+            ConfigResource(resource_name=name, resource_type=kind)
+            for kind, name in _resources(call.services.image)
+            if kind in types
+        ),
+    )
+
+
+def _resources(image: Image) -> Iterator[tuple[ResourceType, str]]:
+    for broker_id, broker in sorted(image.brokers.items()):
+        if broker.state is not BrokerState.GONE:
+            yield ResourceType.BROKER, str(broker_id)
+    for topic in sorted(image.topic_names):
+        yield ResourceType.TOPIC, topic

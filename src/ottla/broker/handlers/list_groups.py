@@ -1,0 +1,36 @@
+"""ListGroups (16) v0-5. The groups that this broker coordinates. Gaps: none."""
+
+from ottla.broker.call import Call
+from ottla.coordinators.group.state import Listed
+from ottla.coordinators.shards import GroupShard
+from ottla.errors import ErrorCode, PeerError
+from ottla.protocol.messages.list_groups import Group, ListGroupsRequest, ListGroupsResponse
+
+
+async def handle(request: ListGroupsRequest, call: Call) -> ListGroupsResponse:
+    """Filters are taken in any case; one that nobody knows matches nothing."""
+    states = {state.lower() for state in request.states_filter}
+    types = {each.lower() for each in request.types_filter}
+    groups: list[Group] = []
+    for shard in call.services.shards:
+        groups += [
+            Group(
+                group_id=each.group_id,
+                protocol_type=each.protocol_type,
+                group_state=each.state_name,
+                group_type=each.group_type,
+            )
+            for each in await _listed(shard)
+            if (not states or each.state_name.lower() in states)
+            and (not types or each.group_type in types)
+        ]
+    return ListGroupsResponse(error_code=ErrorCode.NONE, groups=tuple(groups))
+
+
+async def _listed(shard: GroupShard) -> list[Listed]:
+    try:
+        return await shard.read(lambda _: list(shard.state.listed()))
+    except PeerError as error:
+        if error.code is ErrorCode.NOT_COORDINATOR:
+            return []  # another broker lists them now
+        raise

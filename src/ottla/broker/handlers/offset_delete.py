@@ -1,0 +1,57 @@
+"""OffsetDelete (47) v0-0. Offsets of topics that a member is subscribed to are refused by
+themselves, as are partitions that do not exist. Gaps: none.
+"""
+
+from collections.abc import Hashable, Sequence
+from typing import cast
+
+from ottla.broker.call import Call
+from ottla.coordinators.decision import Decision
+from ottla.errors import ErrorCode
+from ottla.metadata.image import Image
+from ottla.protocol.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteResponse,
+    PartitionResult,
+    TopicResult,
+)
+
+
+async def handle(request: OffsetDeleteRequest, call: Call) -> OffsetDeleteResponse:
+    shard = call.services.shards.of(request.group_id)
+    asked = [
+        (topic.name, partition.partition_index)
+        for topic in request.topics
+        for partition in topic.partitions
+    ]
+    there = [each for each in asked if _exists(call.services.image, *each)]
+
+    def decide(ticket: Hashable, _now_ms: int) -> Decision:
+        return shard.state.delete_offsets(request.group_id, there, ticket)
+
+    codes = cast(Sequence[ErrorCode], await shard.ask(decide))
+    answers = dict(zip(there, codes, strict=True))
+    return OffsetDeleteResponse(
+        error_code=ErrorCode.NONE,
+        topics=tuple(
+            TopicResult(
+                name=topic.name,
+                partitions=tuple(
+                    PartitionResult(
+                        partition_index=each.partition_index,
+                        error_code=answers.get(
+                            (topic.name, each.partition_index),
+                            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                        ),
+                    )
+                    for each in topic.partitions
+                ),
+            )
+            for topic in request.topics
+        ),
+    )
+
+
+def _exists(image: Image, name: str, index: int) -> bool:
+    topic = image.topic(name)
+    return topic is not None and image.partition(topic.topic_id, index) is not None

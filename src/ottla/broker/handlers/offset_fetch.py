@@ -1,0 +1,112 @@
+"""OffsetFetch (9) v1-10. Each group is answered by itself. Gaps: offsets are not committed in
+transactions yet, so that all of them are stable.
+"""
+
+from itertools import groupby
+
+from ottla.broker.call import Call
+from ottla.coordinators.group.offsets import Offsets
+from ottla.coordinators.group.records import OffsetCommitted
+from ottla.errors import ErrorCode, PeerError
+from ottla.metadata.image import Image
+from ottla.protocol.messages.offset_fetch import (
+    Group,
+    GroupResult,
+    OffsetFetchRequest,
+    OffsetFetchResponse,
+    PartitionResult,
+    Topic,
+    TopicResult,
+)
+from ottla.protocol.primitives import ZERO_UUID
+
+BATCHED_SINCE = 8
+TOPIC_IDS_SINCE = 10
+NO_OFFSET = -1
+
+
+async def handle(request: OffsetFetchRequest, call: Call) -> OffsetFetchResponse:
+    if call.version < BATCHED_SINCE:
+        group = Group(group_id=request.group_id, topics=request.topics)
+        return OffsetFetchResponse(topics=await _fetch(group, call))
+    return OffsetFetchResponse(
+        groups=tuple([await _fetch_group(group, call) for group in request.groups])
+    )
+
+
+async def _fetch_group(group: Group, call: Call) -> GroupResult:
+    try:
+        return GroupResult(group_id=group.group_id, topics=await _fetch(group, call))
+    except PeerError as error:
+        call.services.metrics.request_refused(call.api.name, error.code.name)
+        return GroupResult(group_id=group.group_id, topics=(), error_code=error.code)
+
+
+async def _fetch(group: Group, call: Call) -> tuple[TopicResult, ...]:
+    """What a group has committed, of the topics that are asked for. PeerError if it is refused."""
+    shard = call.services.shards.of(group.group_id)
+    image, by_id = call.services.image, call.version >= TOPIC_IDS_SINCE
+
+    def look(_now_ms: int) -> tuple[TopicResult, ...]:
+        state = shard.state
+        state.check_fetch(group.group_id, group.member_id, group.member_epoch)
+        if group.topics is None:
+            return _all_topics(state.offsets, group.group_id, image, by_id)
+        return tuple(
+            _topic(state.offsets, group.group_id, topic, image, by_id) for topic in group.topics
+        )
+
+    return await shard.read(look)
+
+
+def _topic(offsets: Offsets, group_id: str, asked: Topic, image: Image, by_id: bool) -> TopicResult:
+    topic = image.topic_by_id(asked.topic_id) if by_id else image.topic(asked.name)
+    if by_id and topic is None:
+        partitions = tuple(
+            _nothing(index, ErrorCode.UNKNOWN_TOPIC_ID) for index in asked.partition_indexes
+        )
+    else:
+        name = topic.name if topic else asked.name
+        topic_id = topic.topic_id if topic else ZERO_UUID
+        partitions = tuple(
+            _partition(index, offsets.get(group_id, name, index, topic_id))
+            for index in asked.partition_indexes
+        )
+    return TopicResult(name=asked.name, topic_id=asked.topic_id, partitions=partitions)
+
+
+def _all_topics(
+    offsets: Offsets, group_id: str, image: Image, by_id: bool
+) -> tuple[TopicResult, ...]:
+    """Whatever is committed; by id only of topics that still have one."""
+    results = []
+    for name, committed in groupby(offsets.of(group_id), key=lambda each: each.topic):
+        topic = image.topic(name)
+        if by_id and topic is None:
+            continue
+        results.append(
+            TopicResult(
+                name=name,
+                topic_id=topic.topic_id if topic else ZERO_UUID,
+                partitions=tuple(_partition(each.partition, each) for each in committed),
+            )
+        )
+    return tuple(results)
+
+
+def _partition(index: int, committed: OffsetCommitted | None) -> PartitionResult:
+    if committed is None:
+        return _nothing(index, ErrorCode.NONE)
+    return PartitionResult(
+        partition_index=index,
+        committed_offset=committed.offset,
+        committed_leader_epoch=committed.leader_epoch,
+        metadata=committed.metadata,
+        error_code=ErrorCode.NONE,
+    )
+
+
+def _nothing(index: int, code: ErrorCode) -> PartitionResult:
+    return PartitionResult(
+        partition_index=index, committed_offset=NO_OFFSET, metadata="", error_code=code
+    )

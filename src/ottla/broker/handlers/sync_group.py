@@ -1,0 +1,32 @@
+"""SyncGroup (14) v0-5. The answer comes when the leader has handed in what it assigned. v3 has
+static members (KIP-345), from v5 on the protocol is told and checked (KIP-559). Gaps: none.
+"""
+
+from collections.abc import Awaitable, Hashable
+from typing import cast
+
+from ottla.broker.call import Call
+from ottla.coordinators.decision import Decision
+from ottla.coordinators.group.classic import lookup
+from ottla.errors import ErrorCode, PeerError
+from ottla.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+
+PROTOCOL_TOLD_SINCE = 5
+
+
+def handle(request: SyncGroupRequest, call: Call) -> Awaitable[SyncGroupResponse]:
+    is_protocol_told = request.protocol_type is not None and request.protocol_name is not None
+    if call.version >= PROTOCOL_TOLD_SINCE and not is_protocol_told:
+        raise PeerError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "no protocol is given")
+    if not request.group_id:
+        raise PeerError(ErrorCode.INVALID_GROUP_ID, "the group id is empty")
+    return _sync(request, call)
+
+
+async def _sync(request: SyncGroupRequest, call: Call) -> SyncGroupResponse:
+    shard = call.services.shards.of(request.group_id)
+
+    def decide(ticket: Hashable, now_ms: int) -> Decision:
+        return lookup.require(shard.state, request.group_id).sync(request, ticket, now_ms)
+
+    return cast(SyncGroupResponse, await shard.ask(decide))

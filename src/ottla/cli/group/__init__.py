@@ -1,0 +1,1 @@
+"""`ottla group …`: the consumer groups of a cluster."""

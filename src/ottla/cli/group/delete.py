@@ -1,0 +1,87 @@
+"""`ottla group delete`: groups with all that they committed, or their offsets of some topics."""
+
+from collections.abc import Collection, Sequence
+
+from ottla.cli.counted import counted
+from ottla.cli.failure import Failure
+from ottla.cli.group.show import existing_group
+from ottla.cli.output import RowWriter, say
+from ottla.client.errors import Refused
+from ottla.client.group_offsets import committed_offsets, delete_offsets
+from ottla.client.groups import Group, delete_group
+from ottla.client.routing import Router
+from ottla.client.topology import TopicPartition
+from ottla.errors import ErrorCode
+
+
+async def delete_groups(
+    router: Router,
+    names: Sequence[str],
+    topics: Collection[str],
+    writer: RowWriter,
+    *,
+    may_act: bool,
+) -> None:
+    """Failure if a group does not exist, or is in use; those before it are gone all the same."""
+    groups = [await existing_group(router, name) for name in names]
+    offsets = {name: await _offsets(router, name, topics) for name in names}
+    for group in groups:
+        writer.write(
+            {
+                "kind": "group",
+                "name": group.group_id,
+                "state": group.state,
+                "members": len(group.members),
+                "offsets": len(offsets[group.group_id]),
+            }
+        )
+    writer.close()
+    total = sum(map(len, offsets.values()))
+    if topics and not total:
+        say("there is nothing to delete")
+    elif not may_act:
+        what = counted(total, "offset") if topics else counted(len(groups), "group")
+        say(f"nothing was changed: `--yes` deletes {what}")
+    else:
+        for group in groups:
+            if topics:
+                await _delete_offsets(router, group.group_id, offsets[group.group_id])
+            else:
+                await _delete_group(router, group)
+
+
+async def _offsets(router: Router, group: str, topics: Collection[str]) -> list[TopicPartition]:
+    """What the group has committed, of these topics or of all."""
+    committed = await committed_offsets(router, group)
+    return [each for each in committed if not topics or each.topic in topics]
+
+
+async def _delete_group(router: Router, group: Group) -> None:
+    try:
+        await delete_group(router, group.group_id)
+    except Refused as refused:
+        if refused.code != ErrorCode.NON_EMPTY_GROUP:
+            raise
+        raise Failure(
+            f"group {group.group_id} has members",
+            why="only a group that nobody is in can be deleted",
+            advice="stop its consumers, wait for their session timeout, and try again",
+        ) from refused
+    say(f"deleted group {group.group_id}")
+
+
+async def _delete_offsets(router: Router, group: str, partitions: Sequence[TopicPartition]) -> None:
+    if not partitions:
+        return
+    outcomes = await delete_offsets(router, group, partitions)
+    for partition, outcome in outcomes.items():
+        if outcome is None:
+            continue
+        if isinstance(outcome, Refused) and outcome.code == ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC:
+            raise Failure(
+                f"group {group} is subscribed to {partition.topic}",
+                why="the offsets of what it consumes cannot be deleted",
+                advice="stop its consumers, wait for their session timeout, and try again",
+            ) from outcome
+        raise outcome
+    say(f"deleted {counted(len(partitions), 'offset')} of group {group}")

@@ -1,0 +1,152 @@
+"""`ottla group list` and `describe`."""
+
+from collections.abc import Collection, Mapping, Sequence
+
+from ottla.cli.failure import ExitCode, Failure
+from ottla.cli.output import Row, RowWriter
+from ottla.client.errors import ClientError, Refused
+from ottla.client.group_offsets import Committed, committed_offsets
+from ottla.client.groups import Group, describe_group, list_all_groups
+from ottla.client.lag import Lag, lags
+from ottla.client.offsets import At, list_offsets
+from ottla.client.routing import Outcomes, Router
+from ottla.client.topology import TopicPartition
+from ottla.errors import ErrorCode
+
+
+async def list_groups(router: Router, states: Sequence[str], writer: RowWriter) -> None:
+    wanted = {state.casefold() for state in states}
+    for group in await list_all_groups(router):
+        if wanted and group.state.casefold() not in wanted:
+            continue
+        writer.write(
+            {
+                "kind": "group",
+                "name": group.group_id,
+                "type": group.type or None,
+                "state": group.state or None,
+                "protocol_type": group.protocol_type or None,
+            }
+        )
+    writer.close()
+
+
+async def describe_groups(
+    router: Router, names: Sequence[str], writer: RowWriter, *, now_ms: int
+) -> None:
+    """Rows of groups, then of members, then of partitions. Failure if a group is missing."""
+    groups = [await existing_group(router, name) for name in dict.fromkeys(names)]
+    members: list[Row] = []
+    partitions: list[Row] = []
+    for group in groups:
+        committed = await committed_offsets(router, group.group_id)
+        behind = await lags(router, {each: found.offset for each, found in committed.items()})
+        writer.write(_group_row(group, behind, now_ms))
+        members += _member_rows(group)
+        ends = await _ends(router, _owners(group).keys() - committed.keys())
+        partitions += _partition_rows(group, committed, behind, ends, now_ms)
+    for row in (*members, *partitions):
+        writer.write(row)
+    writer.close()
+
+
+async def existing_group(router: Router, name: str) -> Group:
+    """The group. Failure if it does not exist."""
+    try:
+        return await describe_group(router, name)
+    except Refused as refused:
+        if refused.code != ErrorCode.GROUP_ID_NOT_FOUND:
+            raise
+        raise no_such_group(name) from refused
+
+
+def no_such_group(name: str) -> Failure:
+    return Failure(
+        f"group {name} does not exist",
+        advice="`ottla group list` shows what there is",
+        exit_code=ExitCode.NOT_FOUND,
+    )
+
+
+def _group_row(group: Group, behind: Outcomes[Lag], now_ms: int) -> Row:
+    """With all records that the group is behind, and the age of the oldest."""
+    known = [each for each in behind.values() if not isinstance(each, ClientError)]
+    ages = [age for each in known if (age := each.age_ms(now_ms)) is not None]
+    return {
+        "kind": "group",
+        "name": group.group_id,
+        "type": group.type,
+        "state": group.state,
+        "protocol_type": group.protocol_type or None,
+        "assignor": group.assignor or None,
+        "coordinator": str(group.coordinator),
+        "members": len(group.members),
+        "lag": sum(each.records for each in known) if known else None,
+        "lag_seconds": max(ages) // 1000 if ages else None,
+    }
+
+
+def _member_rows(group: Group) -> list[Row]:
+    return [
+        {
+            "kind": "member",
+            "group": group.group_id,
+            "member": member.member_id,
+            "instance": member.instance_id,
+            "client": member.client_id,
+            "host": member.host,
+            "partitions": None if member.partitions is None else len(member.partitions),
+        }
+        for member in sorted(group.members)
+    ]
+
+
+def _owners(group: Group) -> dict[TopicPartition, str]:
+    return {
+        partition: member.member_id
+        for member in group.members
+        for partition in member.partitions or ()
+    }
+
+
+async def _ends(
+    router: Router, partitions: Collection[TopicPartition]
+) -> dict[TopicPartition, int]:
+    """Where partitions end of which nothing was committed, as far as their leaders tell."""
+    outcomes = await list_offsets(router, dict.fromkeys(partitions, At.END))
+    return {
+        partition: outcome.offset
+        for partition, outcome in outcomes.items()
+        if not isinstance(outcome, ClientError)
+    }
+
+
+def _partition_rows(
+    group: Group,
+    committed: Mapping[TopicPartition, Committed],
+    behind: Outcomes[Lag],
+    ends: Mapping[TopicPartition, int],
+    now_ms: int,
+) -> list[Row]:
+    """Every partition that has an offset or an owner."""
+    owners = _owners(group)
+    rows: list[Row] = []
+    for partition in sorted({*committed, *owners}):
+        offset, lag = committed.get(partition), behind.get(partition)
+        # Of a topic that is gone there is an offset, and nothing that it could be behind.
+        seen = None if lag is None or isinstance(lag, ClientError) else lag
+        age_ms = None if seen is None else seen.age_ms(now_ms)
+        rows.append(
+            {
+                "kind": "partition",
+                "group": group.group_id,
+                "partition": str(partition),
+                "committed": None if offset is None else offset.offset,
+                "end_offset": ends.get(partition) if seen is None else seen.end_offset,
+                "lag": None if seen is None else seen.records,
+                "lag_seconds": None if age_ms is None else age_ms // 1000,
+                "owner": owners.get(partition),
+                "metadata": (offset.metadata or None) if offset else None,
+            }
+        )
+    return rows

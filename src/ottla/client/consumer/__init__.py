@@ -1,0 +1,1 @@
+"""Consumers that share the partitions of topics as a group."""

@@ -1,0 +1,29 @@
+"""Who of a group gets which partitions. Decided by the member that leads it, without I/O."""
+
+from collections.abc import Iterable, Mapping
+
+from ottla.client.topology import TopicPartition
+
+
+def assign_range(
+    subscriptions: Mapping[str, Iterable[str]], partition_counts: Mapping[str, int]
+) -> dict[str, list[TopicPartition]]:
+    """Neighbouring partitions of each topic to each member, in the order of the members' ids.
+
+    Algorithm 1 of the paper: of P partitions and N members each gets P // N, and the first P % N
+    one more. Topics that do not exist are nobody's.
+    """
+    assigned: dict[str, list[TopicPartition]] = {member: [] for member in sorted(subscriptions)}
+    subscribers: dict[str, list[str]] = {}
+    for member in assigned:
+        for topic in dict.fromkeys(subscriptions[member]):
+            subscribers.setdefault(topic, []).append(member)
+    for topic in sorted(subscribers):
+        members = subscribers[topic]
+        share, more = divmod(partition_counts.get(topic, 0), len(members))
+        first = 0
+        for index, member in enumerate(members):
+            behind = first + share + (index < more)
+            assigned[member] += [TopicPartition(topic, number) for number in range(first, behind)]
+            first = behind
+    return assigned

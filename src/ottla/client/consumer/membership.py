@@ -1,0 +1,176 @@
+"""A member of a group by the classic protocol: joins, stays, commits, leaves.
+
+It offers the range assignor only. When others come or go all give up their partitions and join
+again (the eager protocol).
+"""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ottla.client.assignment import (
+    PROTOCOL_TYPE,
+    decode_assignment,
+    decode_subscription,
+    encode_assignment,
+    encode_subscription,
+)
+from ottla.client.connection import Connection
+from ottla.client.consumer.assignors import assign_range
+from ottla.client.coordinators import ask_coordinator, coordinator_of
+from ottla.client.errors import ClientError, Refused, error_code, raise_if_refused
+from ottla.client.group_offsets import NOBODY, Committed, Seat, set_offsets
+from ottla.client.routing import Router, answered
+from ottla.client.topology import TopicPartition
+from ottla.errors import ErrorCode
+from ottla.protocol.messages import heartbeat, join_group, leave_group, sync_group
+
+RANGE = "range"
+# Later versions let many leave at once, in another form.
+_ONE_LEAVES_MAX = 2
+# What a member is told when its generation is over.
+_OVER = frozenset(
+    {
+        ErrorCode.REBALANCE_IN_PROGRESS,
+        ErrorCode.ILLEGAL_GENERATION,
+        ErrorCode.UNKNOWN_MEMBER_ID,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemberOptions:
+    """How long a member may be silent, and how long it may take to join again."""
+
+    session_timeout_ms: int = 45_000
+    rebalance_timeout_ms: int = 60_000
+    heartbeat_interval_ms: int = 3_000
+
+
+class Membership:
+    """One member. Between `join` and `leave` it must be heard of within every session timeout."""
+
+    def __init__(
+        self, router: Router, group_id: str, topics: Sequence[str], options: MemberOptions
+    ) -> None:
+        self.group_id = group_id
+        self.options = options
+        self._router = router
+        self._topics = tuple(topics)
+        self._seat = NOBODY
+
+    async def join(self) -> list[TopicPartition]:
+        """What this member gets in the next generation, once all have joined it. ClientError."""
+        return await self._router.retrying(self._join)
+
+    async def is_current(self) -> bool:
+        """Tells the group that this member is there; whether its generation still is."""
+        request = heartbeat.HeartbeatRequest(
+            group_id=self.group_id,
+            generation_id=self._seat.generation,
+            member_id=self._seat.member_id,
+        )
+        answer: heartbeat.HeartbeatResponse = await ask_coordinator(
+            self._router, self.group_id, request, lambda answer: [answer.error_code]
+        )
+        return not self._is_over(answer.error_code)
+
+    async def commit(self, offsets: Mapping[TopicPartition, int]) -> bool:
+        """Whether they were taken; if not, this member's generation is over. ClientError."""
+        outcomes = await set_offsets(
+            self._router,
+            self.group_id,
+            {each: Committed(offset) for each, offset in offsets.items()},
+            self._seat,
+        )
+        for outcome in outcomes.values():
+            if isinstance(outcome, Refused) and self._is_over(outcome.code):
+                return False
+            answered(outcome)
+        return True
+
+    async def leave(self) -> None:
+        """So that the others need not wait for the session's end. Never fails: it is a courtesy."""
+        if not self._seat.member_id:
+            return
+        request = leave_group.LeaveGroupRequest(
+            group_id=self.group_id, member_id=self._seat.member_id
+        )
+        self._seat = NOBODY
+        try:
+            coordinator = await coordinator_of(self._router, self.group_id)
+            await coordinator.ask(request, version_max=_ONE_LEAVES_MAX)
+        except ClientError:
+            return
+
+    async def _join(self) -> list[TopicPartition]:
+        coordinator = await coordinator_of(self._router, self.group_id)
+        while True:
+            joined = await self._ask_to_join(coordinator)
+            if joined is not None:
+                assigned = await self._sync(coordinator, joined)
+                if assigned is not None:
+                    return assigned
+            await asyncio.sleep(self._router.options.retry_backoff_ms / 1e3)
+
+    async def _ask_to_join(self, coordinator: Connection) -> join_group.JoinGroupResponse | None:
+        """None if it must be asked again: with the id that it was given, or without the old one."""
+        subscription = encode_subscription(list(self._topics))
+        request = join_group.JoinGroupRequest(
+            group_id=self.group_id,
+            session_timeout_ms=self.options.session_timeout_ms,
+            rebalance_timeout_ms=self.options.rebalance_timeout_ms,
+            member_id=self._seat.member_id,
+            protocol_type=PROTOCOL_TYPE,
+            protocols=(join_group.Protocol(name=RANGE, metadata=subscription),),
+        )
+        answer: join_group.JoinGroupResponse = await coordinator.ask(request)
+        if answer.error_code == ErrorCode.MEMBER_ID_REQUIRED:
+            self._seat = Seat(NOBODY.generation, answer.member_id)
+            return None
+        if self._is_over(answer.error_code):
+            return None
+        self._seat = Seat(answer.generation_id, answer.member_id)
+        return answer
+
+    async def _sync(
+        self, coordinator: Connection, joined: join_group.JoinGroupResponse
+    ) -> list[TopicPartition] | None:
+        """What the leader has assigned to this member; None if the generation is over already."""
+        leads = joined.leader == joined.member_id and not joined.skip_assignment
+        request = sync_group.SyncGroupRequest(
+            group_id=self.group_id,
+            generation_id=joined.generation_id,
+            member_id=joined.member_id,
+            protocol_type=PROTOCOL_TYPE,
+            protocol_name=joined.protocol_name,
+            assignments=await self._assign(joined.members) if leads else (),
+        )
+        answer: sync_group.SyncGroupResponse = await coordinator.ask(request)
+        if self._is_over(answer.error_code):
+            return None
+        return decode_assignment(answer.assignment)
+
+    async def _assign(
+        self, members: Sequence[join_group.Member]
+    ) -> tuple[sync_group.Assignment, ...]:
+        wanted = {member.member_id: decode_subscription(member.metadata) for member in members}
+        topics = {topic for own in wanted.values() for topic in own}
+        topology = await self._router.refresh(topics)
+        counts = {
+            name: len(topic.partitions) for name, topic in topology.topics.items() if name in topics
+        }
+        return tuple(
+            sync_group.Assignment(member_id=member_id, assignment=encode_assignment(partitions))
+            for member_id, partitions in assign_range(wanted, counts).items()
+        )
+
+    def _is_over(self, number: int) -> bool:
+        """Whether an answer says that this generation is over. Refused if it says anything else."""
+        code = error_code(number)
+        if code not in _OVER:
+            raise_if_refused(number, f"group {self.group_id}")
+            return False
+        if code == ErrorCode.UNKNOWN_MEMBER_ID:
+            self._seat = NOBODY
+        return True

@@ -1,0 +1,67 @@
+"""Who keeps a group: finds its coordinator, and asks again where that has moved."""
+
+from collections.abc import Callable, Iterable
+from enum import IntEnum
+from typing import Any
+
+from ottla.client.addresses import Address
+from ottla.client.connection import Connection
+from ottla.client.errors import error_code, raise_if_refused, refusal
+from ottla.client.routing import Router
+from ottla.errors import ErrorCode
+from ottla.protocol.messages.find_coordinator import (
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+)
+
+# Later versions ask for many keys at once, in another form.
+_ONE_KEY_MAX = 3
+# Codes by which a broker says that it is not, or not yet, the one to ask.
+_ELSEWHERE = frozenset(
+    {
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_COORDINATOR,
+    }
+)
+
+
+class Kept(IntEnum):
+    """What coordinators keep."""
+
+    GROUP = 0
+    TRANSACTION = 1
+
+
+async def coordinator_of(router: Router, key: str, kept: Kept = Kept.GROUP) -> Connection:
+    """A connection to the broker that keeps it now. Refused, Unreachable."""
+    request = FindCoordinatorRequest(key=key, key_type=kept)
+    asked = await router.any_broker()
+    answer: FindCoordinatorResponse = await asked.ask(request, version_max=_ONE_KEY_MAX)
+    what = f"coordinator of {kept.name.lower()} {key}"
+    raise_if_refused(answer.error_code, what, answer.error_message)
+    return await router.connection_to(Address(answer.host, answer.port))
+
+
+async def ask_coordinator(
+    router: Router,
+    key: str,
+    request: object,
+    codes_of: Callable[[Any], Iterable[int]],
+    *,
+    version_max: int | None = None,
+) -> Any:
+    """The answer of a group's coordinator; `codes_of` are the error codes in it.
+
+    If one says that the group is kept elsewhere, or is being loaded, it is asked for again.
+    """
+
+    async def ask() -> Any:
+        connection = await coordinator_of(router, key)
+        answer = await connection.ask(request, version_max=version_max)
+        for code in codes_of(answer):
+            if error_code(code) in _ELSEWHERE and (refused := refusal(code, f"group {key}")):
+                raise refused
+        return answer
+
+    return await router.retrying(ask)

@@ -1,0 +1,1 @@
+"""What groups and transactions agree on: replayed from a log, decided in one place at a time."""

@@ -1,0 +1,81 @@
+"""A member of a classic group."""
+
+from dataclasses import dataclass
+
+from ottla.coordinators.group.records import SavedMember
+from ottla.protocol.messages.join_group import JoinGroupRequest, Protocol
+
+
+@dataclass(slots=True)
+class Member:
+    """Who it is, what it can do, and what it was assigned. Whether it waits is kept elsewhere."""
+
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    client_host: str
+    session_timeout_ms: int
+    rebalance_timeout_ms: int
+    # In the order that it prefers.
+    protocols: tuple[Protocol, ...]
+    assignment: bytes = b""
+    # Its first join is not answered yet: it does not know its id, and cannot beat.
+    is_newcomer: bool = False
+
+    @property
+    def is_static(self) -> bool:
+        return self.instance_id is not None
+
+    @property
+    def protocol_names(self) -> frozenset[str]:
+        return frozenset(protocol.name for protocol in self.protocols)
+
+    def metadata(self, protocol_name: str | None) -> bytes:
+        """What it said about itself for this protocol."""
+        for protocol in self.protocols:
+            if protocol.name == protocol_name:
+                return protocol.metadata
+        return b""
+
+    def vote(self, candidates: frozenset[str]) -> str:
+        """The first of its protocols that everybody can do; there is one, or it had not joined."""
+        return next(protocol.name for protocol in self.protocols if protocol.name in candidates)
+
+    def renew(self, request: JoinGroupRequest) -> None:
+        """What a join says takes the place of what an earlier one said."""
+        self.protocols = request.protocols
+        self.session_timeout_ms = request.session_timeout_ms
+        self.rebalance_timeout_ms = rebalance_timeout_ms(request)
+
+    def saved(self, protocol_name: str | None, assignment: bytes) -> SavedMember:
+        return SavedMember(
+            member_id=self.member_id,
+            instance_id=self.instance_id,
+            client_id=self.client_id,
+            client_host=self.client_host,
+            rebalance_timeout_ms=self.rebalance_timeout_ms,
+            session_timeout_ms=self.session_timeout_ms,
+            subscription=self.metadata(protocol_name),
+            assignment=assignment,
+        )
+
+
+def rebalance_timeout_ms(request: JoinGroupRequest) -> int:
+    """How long a member takes to join again; version 0 has its session for that too."""
+    if request.rebalance_timeout_ms < 0:
+        return request.session_timeout_ms
+    return request.rebalance_timeout_ms
+
+
+def member_from(saved: SavedMember, protocol_name: str) -> Member:
+    """A member as the log knows it: of its protocols only the chosen one is left."""
+    return Member(
+        member_id=saved.member_id,
+        instance_id=saved.instance_id,
+        client_id=saved.client_id,
+        client_host=saved.client_host,
+        session_timeout_ms=saved.session_timeout_ms,
+        rebalance_timeout_ms=saved.rebalance_timeout_ms,
+        protocols=(Protocol(name=protocol_name, metadata=saved.subscription),),
+        assignment=saved.assignment,
+    )

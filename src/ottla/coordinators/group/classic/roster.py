@@ -1,0 +1,135 @@
+"""Who belongs to a classic group, who leads it, and what all of them can do."""
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator
+
+from ottla.coordinators.group.classic.member import Member
+from ottla.errors import ErrorCode, PeerError
+
+
+class Roster:
+    """Members by id, in the order they came; static ones by instance id too."""
+
+    __slots__ = ("_by_id", "_by_instance", "_supporters", "leader")
+
+    def __init__(self) -> None:
+        self.leader: str | None = None
+        self._by_id: dict[str, Member] = {}
+        self._by_instance: dict[str, str] = {}
+        # How many members can do a protocol.
+        self._supporters: Counter[str] = Counter()
+
+    def __len__(self) -> int:
+        return len(self._by_id)
+
+    def __iter__(self) -> Iterator[Member]:
+        return iter(self._by_id.values())
+
+    def __contains__(self, member_id: str) -> bool:
+        return member_id in self._by_id
+
+    def __getitem__(self, member_id: str) -> Member:
+        return self._by_id[member_id]
+
+    def get(self, member_id: str) -> Member | None:
+        return self._by_id.get(member_id)
+
+    def instance(self, instance_id: str) -> Member | None:
+        """The static member that holds this instance id."""
+        member_id = self._by_instance.get(instance_id)
+        return None if member_id is None else self._by_id[member_id]
+
+    def check(self, member_id: str, instance_id: str | None) -> Member:
+        """The member that asks; a PeerError if it is unknown or was replaced."""
+        if instance_id is not None:
+            holder = self._by_instance.get(instance_id)
+            if holder is None:
+                raise PeerError(
+                    ErrorCode.UNKNOWN_MEMBER_ID, f"nobody here holds instance id {instance_id}"
+                )
+            if holder != member_id:
+                raise PeerError(
+                    ErrorCode.FENCED_INSTANCE_ID, f"instance id {instance_id} is held by {holder}"
+                )
+        member = self._by_id.get(member_id)
+        if member is None:
+            raise PeerError(ErrorCode.UNKNOWN_MEMBER_ID, f"{member_id} is no member")
+        return member
+
+    def add(self, member: Member) -> None:
+        """One more; the first one leads."""
+        self._by_id[member.member_id] = member
+        if member.instance_id is not None:
+            self._by_instance[member.instance_id] = member.member_id
+        self._supporters.update(member.protocol_names)
+        if self.leader is None:
+            self.leader = member.member_id
+
+    def remove(self, member_id: str) -> None:
+        """One less; if it led, the one that is longest here leads."""
+        member = self._by_id.pop(member_id)
+        if member.instance_id is not None:
+            del self._by_instance[member.instance_id]
+        self._forget(member.protocol_names)
+        if self.leader == member_id:
+            self.leader = next(iter(self._by_id), None)
+
+    def replace(self, members: Iterable[Member], leader: str | None) -> None:
+        """These, and nobody else."""
+        self._by_id.clear()
+        self._by_instance.clear()
+        self._supporters.clear()
+        self.leader = leader
+        for member in members:
+            self.add(member)
+
+    def rename(self, member: Member, member_id: str) -> None:
+        """A static member goes on under another id, in its place, as leader if it led."""
+        old_id = member.member_id
+        member.member_id = member_id
+        # Rebuilt, so that its place among the others stays.
+        self._by_id = {each.member_id: each for each in self._by_id.values()}
+        if member.instance_id is not None:
+            self._by_instance[member.instance_id] = member_id
+        if self.leader == old_id:
+            self.leader = member_id
+
+    def recount(self, member: Member, before: Collection[str]) -> None:
+        """Its protocols are no longer those `before`."""
+        self._forget(before)
+        self._supporters.update(member.protocol_names)
+
+    def elect(self, candidates: Collection[str]) -> bool:
+        """Whether somebody among the candidates leads: who did, else the first of them."""
+        if self.leader in candidates:
+            return True
+        elected = next((member_id for member_id in self._by_id if member_id in candidates), None)
+        if elected is None:
+            return False
+        self.leader = elected
+        return True
+
+    def can_all_do(self, names: Iterable[str]) -> bool:
+        """Whether everybody supports one of these protocols."""
+        return any(self._supporters[name] == len(self._by_id) for name in names)
+
+    def chosen_protocol(self) -> str:
+        """The protocol with most votes among those that everybody can do; of two with as many,
+        the one that the oldest member voted for."""
+        everybody = len(self._by_id)
+        candidates = frozenset(
+            name for name, supporters in self._supporters.items() if supporters == everybody
+        )
+        votes = Counter(member.vote(candidates) for member in self._by_id.values())
+        return max(votes, key=lambda name: votes[name])
+
+    @property
+    def rebalance_timeout_ms(self) -> int:
+        """As long as its most patient member allows."""
+        return max((member.rebalance_timeout_ms for member in self._by_id.values()), default=0)
+
+    def _forget(self, names: Iterable[str]) -> None:
+        for name in names:
+            self._supporters[name] -= 1
+            if not self._supporters[name]:
+                del self._supporters[name]

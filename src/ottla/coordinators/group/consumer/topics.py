@@ -1,0 +1,77 @@
+"""What a group must know of topics, and a number that tells whether it changed."""
+
+from collections.abc import Collection, Iterable, Mapping
+from hashlib import blake2b
+from typing import NamedTuple, Protocol
+
+from ottla.metadata.image import Image
+from ottla.protocol.primitives import Uuid
+
+NO_TOPICS_HASH = 0
+
+
+class TopicShape(NamedTuple):
+    topic_id: Uuid
+    partition_count: int
+
+
+class Topics(Protocol):
+    """The topics of the cluster, as they were at one version of its metadata."""
+
+    @property
+    def version(self) -> int:
+        """Whenever a topic changes, so does this; the other way round it need not be."""
+        ...
+
+    @property
+    def names(self) -> Collection[str]: ...
+
+    def shape(self, name: str) -> TopicShape | None:
+        """None if there is no such topic."""
+        ...
+
+    def name(self, topic_id: Uuid) -> str | None: ...
+
+
+class ImageTopics:
+    """The topics of a metadata image."""
+
+    __slots__ = ("_image",)
+
+    def __init__(self, image: Image) -> None:
+        self._image = image
+
+    @property
+    def version(self) -> int:
+        return self._image.n
+
+    @property
+    def names(self) -> Collection[str]:
+        return self._image.topic_names
+
+    def shape(self, name: str) -> TopicShape | None:
+        topic = self._image.topic(name)
+        if topic is None:
+            return None
+        return TopicShape(topic.topic_id, len(self._image.partitions(topic.topic_id)))
+
+    def name(self, topic_id: Uuid) -> str | None:
+        topic = self._image.topic_by_id(topic_id)
+        return None if topic is None else topic.name
+
+
+def shapes(names: Iterable[str], topics: Topics) -> dict[str, TopicShape]:
+    """Those of the topics that exist."""
+    return {name: shape for name in sorted(names) if (shape := topics.shape(name)) is not None}
+
+
+def shapes_hash(known: Mapping[str, TopicShape]) -> int:
+    """Equal for equal topics, on every broker; as an int64, which is what the log has room for."""
+    if not known:
+        return NO_TOPICS_HASH
+    digest = blake2b(digest_size=8)
+    for name, shape in sorted(known.items()):
+        encoded = name.encode()
+        digest.update(len(encoded).to_bytes(4) + encoded)
+        digest.update(shape.topic_id + shape.partition_count.to_bytes(4))
+    return int.from_bytes(digest.digest(), signed=True)

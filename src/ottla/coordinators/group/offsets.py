@@ -1,0 +1,177 @@
+"""Committed offsets of the groups of one shard: committed, found, deleted, expired. No I/O.
+
+They change by `replay` alone; the rest gives the records that would change them.
+"""
+
+from collections.abc import Callable, Iterator, KeysView, Sequence
+from typing import NamedTuple
+
+from ottla.coordinators.group.records import OffsetCommitted, OffsetForgotten
+from ottla.errors import ErrorCode
+from ottla.protocol.primitives import ZERO_UUID, Uuid
+
+NEVER_MS = -1
+
+
+class Commit(NamedTuple):
+    """What a group wants remembered of a partition that exists."""
+
+    topic: str
+    topic_id: Uuid
+    partition: int
+    offset: int
+    leader_epoch: int
+    metadata: str | None
+
+
+class Committed(NamedTuple):
+    """The records of a commit, and a code for each thing that was to be committed."""
+
+    records: list[OffsetCommitted]
+    codes: list[ErrorCode]
+
+
+class Expiry(NamedTuple):
+    """What of a group's offsets has had its time, and whether that is all of them."""
+
+    records: list[OffsetForgotten]
+    is_all: bool
+
+
+class Offsets:
+    """By group, topic and partition."""
+
+    __slots__ = ("_by_group",)
+
+    def __init__(self) -> None:
+        self._by_group: dict[str, dict[str, dict[int, OffsetCommitted]]] = {}
+
+    def __contains__(self, group: str) -> bool:
+        return group in self._by_group
+
+    def __len__(self) -> int:
+        return len(self._by_group)
+
+    @property
+    def groups(self) -> KeysView[str]:
+        """The groups that have committed something that is still kept."""
+        return self._by_group.keys()
+
+    def of(self, group: str) -> Iterator[OffsetCommitted]:
+        """All that a group has committed, a topic after another."""
+        for partitions in self._by_group.get(group, {}).values():
+            yield from partitions.values()
+
+    def get(
+        self, group: str, topic: str, partition: int, topic_id: Uuid = ZERO_UUID
+    ) -> OffsetCommitted | None:
+        """What a group has committed of a partition; not what it had of an earlier such topic."""
+        found = self._by_group.get(group, {}).get(topic, {}).get(partition)
+        if found is None or _is_another(found.topic_id, topic_id):
+            return None
+        return found
+
+    # Deciding
+
+    def commit(
+        self,
+        group: str,
+        commits: Sequence[Commit],
+        metadata_bytes_max: int,
+        now_ms: int,
+        expire_ms: int,
+    ) -> Committed:
+        """Each is committed or refused by itself."""
+        committed = Committed([], [])
+        for commit in commits:
+            if commit.metadata is not None and len(commit.metadata) > metadata_bytes_max:
+                committed.codes.append(ErrorCode.OFFSET_METADATA_TOO_LARGE)
+                continue
+            committed.codes.append(ErrorCode.NONE)
+            committed.records.append(
+                OffsetCommitted(
+                    group=group,
+                    topic=commit.topic,
+                    partition=commit.partition,
+                    offset=commit.offset,
+                    leader_epoch=commit.leader_epoch,
+                    metadata=commit.metadata or "",
+                    commit_ms=now_ms,
+                    expire_ms=expire_ms,
+                    topic_id=commit.topic_id,
+                )
+            )
+        return committed
+
+    def forget_all(self, group: str) -> list[OffsetForgotten]:
+        return [_forgotten(committed) for committed in self.of(group)]
+
+    def forget_topic(self, topic: str, topic_id: Uuid) -> Iterator[OffsetForgotten]:
+        """What any group has committed of a topic that is gone, as far as it was this one."""
+        for group in self._by_group:
+            for committed in list(self._by_group[group].get(topic, {}).values()):
+                if not _is_another(committed.topic_id, topic_id):
+                    yield _forgotten(committed)
+
+    def expired(
+        self,
+        group: str,
+        starts_ms: Callable[[int], int | None],
+        is_in_use: Callable[[str], bool],
+        retention_ms: int,
+        now_ms: int,
+    ) -> Expiry:
+        """What has had its time.
+
+        `starts_ms` says from when on that of an offset counts, given when it was committed; None:
+        none expires yet. Offsets of topics that are in use never expire.
+        """
+        expiry = Expiry([], True)
+        is_all = True
+        for topic, partitions in self._by_group.get(group, {}).items():
+            for committed in partitions.values():
+                if not is_in_use(topic) and _has_expired(
+                    committed, starts_ms(committed.commit_ms), retention_ms, now_ms
+                ):
+                    expiry.records.append(_forgotten(committed))
+                else:
+                    is_all = False
+        return expiry._replace(is_all=is_all)
+
+    # Replaying
+
+    def replay(self, record: OffsetCommitted | OffsetForgotten) -> None:
+        if isinstance(record, OffsetCommitted):
+            topics = self._by_group.setdefault(record.group, {})
+            topics.setdefault(record.topic, {})[record.partition] = record
+        else:
+            self._forget(record)
+
+    def _forget(self, record: OffsetForgotten) -> None:
+        topics = self._by_group.get(record.group, {})
+        partitions = topics.get(record.topic, {})
+        partitions.pop(record.partition, None)
+        if not partitions:
+            topics.pop(record.topic, None)
+        if not topics:
+            self._by_group.pop(record.group, None)
+
+
+def _has_expired(
+    committed: OffsetCommitted, starts_ms: int | None, retention_ms: int, now_ms: int
+) -> bool:
+    if starts_ms is None:
+        return False
+    if committed.expire_ms != NEVER_MS:
+        # Old clients said themselves how long.
+        return now_ms >= committed.expire_ms
+    return now_ms - starts_ms >= retention_ms
+
+
+def _forgotten(committed: OffsetCommitted) -> OffsetForgotten:
+    return OffsetForgotten(committed.group, committed.topic, committed.partition)
+
+
+def _is_another(topic_id: Uuid, other_id: Uuid) -> bool:
+    """Whether two topics of one name are known not to be the same."""
+    return ZERO_UUID not in (topic_id, other_id) and topic_id != other_id

@@ -1,0 +1,361 @@
+"""How the records of the consumer protocol stand in the log: types 3 to 8, and 16.
+
+Type 4, the partitions of subscribed topics, was given up by Kafka for a hash and is not read.
+"""
+
+from typing import Any
+
+from ottla.coordinators.group.records.consumer import (
+    ClassicMember,
+    ConsumerGroupForgotten,
+    ConsumerGroupSaved,
+    ConsumerMemberForgotten,
+    ConsumerMemberSaved,
+    CurrentAssignmentForgotten,
+    CurrentAssignmentSaved,
+    Partitions,
+    RegexForgotten,
+    RegexResolved,
+    TargetAssignmentForgotten,
+    TargetAssignmentSaved,
+    TargetEpochForgotten,
+    TargetEpochSaved,
+)
+from ottla.coordinators.group.records.stored import DamagedRecord, Reading, Stored, message_in
+from ottla.protocol import codec
+from ottla.protocol.codec import header, struct, tagged
+from ottla.protocol.primitives import Uuid, i8, i32, i64
+
+GROUP = 3
+MEMBER = 5
+TARGET_EPOCH = 6
+TARGET_ASSIGNMENT = 7
+CURRENT_ASSIGNMENT = 8
+REGEX = 16
+
+NOTHING_CLASSIC = ClassicMember(session_timeout_ms=0, protocols=())
+
+
+@struct
+class GroupKey:
+    group_id: str
+
+
+@struct
+class MemberKey:
+    group_id: str
+    member_id: str
+
+
+@struct
+class RegexKey:
+    group_id: str
+    regular_expression: str
+
+
+@header(versions=(0, 0), flexible=0)
+class GroupValue:
+    epoch: i32
+    metadata_hash: i64 = tagged(0, since=0, default=0)
+
+
+# A member of the new protocol has no classic part. To Kafka a part that is not there is an empty
+# one, so it says null, and by one byte: a tag section of the tag 0, of 1 byte, which is 0. The
+# codec reads and writes it as a part that begins with 0 instead of 1 and is otherwise empty.
+_NULL = bytes((1, 0, 1, 0))
+_NULL_AS_STRUCT = bytes((1, 0, 7, 0, 0, 0, 0, 0, 1, 0))
+
+
+@struct
+class ClassicProtocol:
+    name: str
+    metadata: bytes
+
+
+@struct
+class ClassicMemberMetadata:
+    presence: i8 = 1
+    session_timeout_ms: i32 = 0
+    supported_protocols: tuple[ClassicProtocol, ...] = ()
+
+
+@header(versions=(0, 0), flexible=0)
+class MemberValue:
+    instance_id: str | None
+    rack_id: str | None
+    client_id: str
+    client_host: str
+    subscribed_topic_names: tuple[str, ...]
+    subscribed_topic_regex: str | None
+    rebalance_timeout_ms: i32
+    server_assignor: str | None
+    classic: ClassicMemberMetadata | None = tagged(0, since=0, default=None)
+
+
+@header(versions=(0, 0), flexible=0)
+class TargetEpochValue:
+    assignment_epoch: i32
+    assignment_timestamp: i64 = tagged(0, since=0, default=0, ignorable=True)
+
+
+@struct
+class TargetPartitions:
+    topic_id: Uuid
+    partitions: tuple[i32, ...]
+
+
+@header(versions=(0, 0), flexible=0)
+class TargetAssignmentValue:
+    topic_partitions: tuple[TargetPartitions, ...]
+
+
+@struct
+class CurrentPartitions:
+    topic_id: Uuid
+    partitions: tuple[i32, ...]
+    assignment_epochs: tuple[i32, ...] | None = tagged(0, since=0, default=())
+
+
+@header(versions=(0, 0), flexible=0)
+class CurrentAssignmentValue:
+    member_epoch: i32
+    previous_member_epoch: i32
+    state: i8
+    assigned_partitions: tuple[CurrentPartitions, ...]
+    partitions_pending_revocation: tuple[CurrentPartitions, ...]
+
+
+@header(versions=(0, 0), flexible=0)
+class RegexValue:
+    topics: tuple[str, ...]
+    version: i64
+    timestamp: i64
+
+
+def store_group(record: ConsumerGroupSaved) -> Stored:
+    value = GroupValue(epoch=record.epoch, metadata_hash=record.metadata_hash)
+    return Stored(GROUP, GroupKey(group_id=record.group), value)
+
+
+def store_member(record: ConsumerMemberSaved) -> Stored:
+    value = MemberValue(
+        instance_id=record.instance_id,
+        rack_id=record.rack,
+        client_id=record.client_id,
+        client_host=record.client_host,
+        subscribed_topic_names=record.topics,
+        subscribed_topic_regex=record.regex,
+        rebalance_timeout_ms=record.rebalance_timeout_ms,
+        server_assignor=record.server_assignor,
+        classic=_store_classic(record.classic),
+    )
+    raw = codec.encode_bytes(value, 0)
+    if record.classic is None:
+        raw = raw.removesuffix(_NULL_AS_STRUCT) + _NULL
+    return Stored(MEMBER, _member_key(record), raw)
+
+
+def store_target_epoch(record: TargetEpochSaved) -> Stored:
+    value = TargetEpochValue(assignment_epoch=record.epoch, assignment_timestamp=record.assigned_ms)
+    return Stored(TARGET_EPOCH, GroupKey(group_id=record.group), value)
+
+
+def store_target_assignment(record: TargetAssignmentSaved) -> Stored:
+    topics = [
+        TargetPartitions(topic_id=topic_id, partitions=partitions)
+        for topic_id, partitions in record.partitions.items()
+    ]
+    value = TargetAssignmentValue(topic_partitions=tuple(topics))
+    return Stored(TARGET_ASSIGNMENT, _member_key(record), value)
+
+
+def store_current_assignment(record: CurrentAssignmentSaved) -> Stored:
+    value = CurrentAssignmentValue(
+        member_epoch=record.epoch,
+        previous_member_epoch=record.previous_epoch,
+        state=record.state,
+        assigned_partitions=_store_current(record.assigned, record.assigned_epochs),
+        partitions_pending_revocation=_store_current(record.revoking, record.revoking_epochs),
+    )
+    return Stored(CURRENT_ASSIGNMENT, _member_key(record), value)
+
+
+def store_regex(record: RegexResolved) -> Stored:
+    value = RegexValue(topics=record.topics, version=record.version, timestamp=record.resolved_ms)
+    return Stored(REGEX, RegexKey(group_id=record.group, regular_expression=record.regex), value)
+
+
+def store_group_forgotten(record: ConsumerGroupForgotten) -> Stored:
+    return Stored(GROUP, GroupKey(group_id=record.group))
+
+
+def store_member_forgotten(record: ConsumerMemberForgotten) -> Stored:
+    return Stored(MEMBER, _member_key(record))
+
+
+def store_target_epoch_forgotten(record: TargetEpochForgotten) -> Stored:
+    return Stored(TARGET_EPOCH, GroupKey(group_id=record.group))
+
+
+def store_target_assignment_forgotten(record: TargetAssignmentForgotten) -> Stored:
+    return Stored(TARGET_ASSIGNMENT, _member_key(record))
+
+
+def store_current_assignment_forgotten(record: CurrentAssignmentForgotten) -> Stored:
+    return Stored(CURRENT_ASSIGNMENT, _member_key(record))
+
+
+def store_regex_forgotten(record: RegexForgotten) -> Stored:
+    return Stored(REGEX, RegexKey(group_id=record.group, regular_expression=record.regex))
+
+
+def _member_key(record: Any) -> MemberKey:
+    return MemberKey(group_id=record.group, member_id=record.member_id)
+
+
+def _store_classic(classic: ClassicMember | None) -> ClassicMemberMetadata | None:
+    if classic is None:
+        return ClassicMemberMetadata(presence=0)
+    if classic == NOTHING_CLASSIC:
+        return None
+    return ClassicMemberMetadata(
+        session_timeout_ms=classic.session_timeout_ms,
+        supported_protocols=tuple(
+            ClassicProtocol(name=name, metadata=metadata) for name, metadata in classic.protocols
+        ),
+    )
+
+
+def _store_current(partitions: Partitions, epochs: Partitions) -> tuple[CurrentPartitions, ...]:
+    return tuple(
+        CurrentPartitions(
+            topic_id=topic_id, partitions=indexes, assignment_epochs=epochs.get(topic_id, ())
+        )
+        for topic_id, indexes in partitions.items()
+    )
+
+
+def _group(key: GroupKey, value: GroupValue, _version: int) -> ConsumerGroupSaved:
+    return ConsumerGroupSaved(key.group_id, value.epoch, value.metadata_hash)
+
+
+def _member(key: MemberKey, value: MemberValue, _version: int) -> ConsumerMemberSaved:
+    return ConsumerMemberSaved(
+        key.group_id,
+        key.member_id,
+        value.instance_id,
+        value.rack_id,
+        value.client_id,
+        value.client_host,
+        value.subscribed_topic_names,
+        value.subscribed_topic_regex,
+        value.rebalance_timeout_ms,
+        value.server_assignor,
+        _classic(value.classic),
+    )
+
+
+def _parse_member(declared: type[Any], version: int, raw: bytes) -> Any:
+    """The value with its null, if there is one, as the codec knows it."""
+    if raw.endswith(_NULL):
+        try:
+            return message_in(declared, version, raw.removesuffix(_NULL) + _NULL_AS_STRUCT)
+        except DamagedRecord:
+            # A classic part may end alike; what it then becomes is longer than its tag says.
+            pass
+    return message_in(declared, version, raw)
+
+
+def _classic(found: ClassicMemberMetadata | None) -> ClassicMember | None:
+    if found is None:
+        return NOTHING_CLASSIC
+    if found.presence == 0:
+        return None
+    protocols = tuple((protocol.name, protocol.metadata) for protocol in found.supported_protocols)
+    return ClassicMember(found.session_timeout_ms, protocols)
+
+
+def _target_epoch(key: GroupKey, value: TargetEpochValue, _version: int) -> TargetEpochSaved:
+    return TargetEpochSaved(key.group_id, value.assignment_epoch, value.assignment_timestamp)
+
+
+def _target_assignment(
+    key: MemberKey, value: TargetAssignmentValue, _version: int
+) -> TargetAssignmentSaved:
+    return TargetAssignmentSaved(key.group_id, key.member_id, _partitions(value.topic_partitions))
+
+
+def _current_assignment(
+    key: MemberKey, value: CurrentAssignmentValue, _version: int
+) -> CurrentAssignmentSaved:
+    assigned, revoking = value.assigned_partitions, value.partitions_pending_revocation
+    return CurrentAssignmentSaved(
+        key.group_id,
+        key.member_id,
+        value.member_epoch,
+        value.previous_member_epoch,
+        value.state,
+        _partitions(assigned),
+        _partitions(revoking),
+        _epochs(assigned),
+        _epochs(revoking),
+    )
+
+
+def _partitions(topics: tuple[TargetPartitions, ...] | tuple[CurrentPartitions, ...]) -> Partitions:
+    by_topic = {topic.topic_id: topic.partitions for topic in topics}
+    if len(by_topic) < len(topics):
+        raise DamagedRecord("an assignment names a topic twice")
+    return by_topic
+
+
+def _epochs(topics: tuple[CurrentPartitions, ...]) -> Partitions:
+    by_topic = {}
+    for topic in topics:
+        if not topic.assignment_epochs:
+            continue
+        if len(topic.assignment_epochs) != len(topic.partitions):
+            raise DamagedRecord("an assignment has not one epoch for each partition")
+        by_topic[topic.topic_id] = topic.assignment_epochs
+    return by_topic
+
+
+def _regex(key: RegexKey, value: RegexValue, _version: int) -> RegexResolved:
+    return RegexResolved(
+        key.group_id, key.regular_expression, value.topics, value.version, value.timestamp
+    )
+
+
+def _regex_forgotten(key: RegexKey) -> RegexForgotten:
+    return RegexForgotten(key.group_id, key.regular_expression)
+
+
+READINGS = {
+    GROUP: Reading(GroupKey, GroupValue, _group, lambda key: ConsumerGroupForgotten(key.group_id)),
+    MEMBER: Reading(
+        MemberKey,
+        MemberValue,
+        _member,
+        lambda key: ConsumerMemberForgotten(key.group_id, key.member_id),
+        _parse_member,
+    ),
+    TARGET_EPOCH: Reading(
+        GroupKey,
+        TargetEpochValue,
+        _target_epoch,
+        lambda key: TargetEpochForgotten(key.group_id),
+    ),
+    TARGET_ASSIGNMENT: Reading(
+        MemberKey,
+        TargetAssignmentValue,
+        _target_assignment,
+        lambda key: TargetAssignmentForgotten(key.group_id, key.member_id),
+    ),
+    CURRENT_ASSIGNMENT: Reading(
+        MemberKey,
+        CurrentAssignmentValue,
+        _current_assignment,
+        lambda key: CurrentAssignmentForgotten(key.group_id, key.member_id),
+    ),
+    REGEX: Reading(RegexKey, RegexValue, _regex, _regex_forgotten),
+}

@@ -1,0 +1,101 @@
+"""Committed offsets: types 0 and 1. Type 0 is Kafka's oldest and is only read."""
+
+from dataclasses import dataclass
+
+from ottla.coordinators.group.records.stored import Reading, Stored
+from ottla.protocol.codec import header, since, struct, tagged
+from ottla.protocol.primitives import ZERO_UUID, Uuid, i32, i64
+
+LEGACY_OFFSET_COMMIT = 0
+OFFSET_COMMIT = 1
+# The one version that has a time of expiry, and the one that Kafka writes without.
+VERSION_WITH_EXPIRY = 1
+VERSION = 4
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetCommitted:
+    """A group has consumed a partition up to `offset`, exclusive.
+
+    -1 stands for a leader epoch or an expiry that nobody gave, the zero uuid for a topic id.
+    """
+
+    group: str
+    topic: str
+    partition: int
+    offset: int
+    leader_epoch: int = -1
+    metadata: str = ""
+    commit_ms: int = -1
+    expire_ms: int = -1
+    topic_id: Uuid = ZERO_UUID
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetForgotten:
+    """A group's offset of a partition is no longer kept."""
+
+    group: str
+    topic: str
+    partition: int
+
+
+@struct
+class OffsetKey:
+    group: str
+    topic: str
+    partition: i32
+
+
+@header(versions=(0, 4), flexible=4)
+class OffsetValue:
+    offset: i64
+    leader_epoch: i32 = since(3, default=-1, ignorable=True)
+    metadata: str
+    commit_timestamp: i64
+    expire_timestamp: i64 = since(1, until=1, default=-1, ignorable=True)
+    topic_id: Uuid = tagged(0, since=4, default=ZERO_UUID, ignorable=True)
+
+
+def store_committed(record: OffsetCommitted) -> Stored:
+    """With an expiry the leader epoch and the topic id are lost: no version has room for all."""
+    value = OffsetValue(
+        offset=record.offset,
+        leader_epoch=record.leader_epoch,
+        metadata=record.metadata,
+        commit_timestamp=record.commit_ms,
+        expire_timestamp=record.expire_ms,
+        topic_id=record.topic_id,
+    )
+    version = VERSION if record.expire_ms == -1 else VERSION_WITH_EXPIRY
+    return Stored(OFFSET_COMMIT, _key(record), value, version)
+
+
+def store_forgotten(record: OffsetForgotten) -> Stored:
+    return Stored(OFFSET_COMMIT, _key(record))
+
+
+def _key(record: OffsetCommitted | OffsetForgotten) -> OffsetKey:
+    return OffsetKey(group=record.group, topic=record.topic, partition=record.partition)
+
+
+def _committed(key: OffsetKey, value: OffsetValue, _version: int) -> OffsetCommitted:
+    return OffsetCommitted(
+        key.group,
+        key.topic,
+        key.partition,
+        value.offset,
+        value.leader_epoch,
+        value.metadata,
+        value.commit_timestamp,
+        value.expire_timestamp,
+        value.topic_id,
+    )
+
+
+def _forgotten(key: OffsetKey) -> OffsetForgotten:
+    return OffsetForgotten(key.group, key.topic, key.partition)
+
+
+_OFFSETS = Reading(OffsetKey, OffsetValue, _committed, _forgotten)
+READINGS = {LEGACY_OFFSET_COMMIT: _OFFSETS, OFFSET_COMMIT: _OFFSETS}

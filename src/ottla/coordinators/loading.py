@@ -1,0 +1,132 @@
+"""Replaying a shard's log, in slices: others have their turn after each millisecond of it.
+
+The log is one that compaction may shorten to the last record of each key, so what it means is what
+these say, in their order. Only they are decoded: most of a log is old commits.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+from ottla.coordinators.shard import Shard
+from ottla.errors import CorruptLog, StorageError
+from ottla.protocol import batch
+from ottla.protocol.batch import HEADER_BYTES, BatchHeader, MarkerKind
+from ottla.seams.clock import Clock
+from ottla.seams.threads import Threads
+from ottla.storage.file_slice import FileSlice
+
+READ_BYTES = 1 << 20
+SLICE_NS_MAX = 1_000_000
+
+
+class Latest(NamedTuple):
+    """The last record of a key, and where it is."""
+
+    offset: int
+    value: bytes | None
+
+
+class Loader:
+    """Loads one shard. `skipped` is told of records that cannot be read, and where."""
+
+    def __init__(
+        self,
+        shard: Shard[Any],
+        clock: Clock,
+        threads: Threads,
+        skipped: Callable[[int, StorageError], None],
+    ) -> None:
+        self._shard = shard
+        self._clock = clock
+        self._threads = threads
+        self._skipped = skipped
+        # By key, in the order of their offsets.
+        self._latest: dict[bytes, Latest] = {}
+        # What producers wrote in transactions that have not ended yet.
+        self._open: dict[int, list[batch.Record]] = {}
+        self._slice_ends_ns = clock.steady_ns() + SLICE_NS_MAX
+
+    async def load(self) -> bool:
+        """Replays all that the log holds; whether the shard is still wanted then.
+
+        StorageError or OSError if the log cannot be read.
+        """
+        log = self._shard.replica.log
+        if log is None:
+            return True
+        offset, end_offset = log.start_offset, log.end_offset
+        while offset < end_offset and not self._shard.is_closed:
+            piece = log.read(offset, bytes_max=READ_BYTES, end_offset=end_offset)
+            if piece is None:
+                break  # what compaction left ends before the log does
+            content = await self._threads.run(piece.read)
+            for position, header in _whole_batches(content, piece):
+                self._take(content, position, header)
+                offset = header.next_offset
+                if self._clock.steady_ns() >= self._slice_ends_ns:
+                    await self._give_way()
+        await self._replay()
+        return not self._shard.is_closed
+
+    def _take(self, content: bytes, position: int, header: BatchHeader) -> None:
+        """Notes the records of a batch, or how a transaction ended."""
+        if header.is_control:
+            self._end_transaction(content, position, header)
+            return
+        for record in batch.records(content, position):
+            if header.is_transactional:
+                self._open.setdefault(header.producer_id, []).append(record)
+            else:
+                self._note(record)
+
+    def _note(self, record: batch.Record) -> None:
+        key = record.key or b""
+        # Taken out first: a key's place is that of its last record.
+        self._latest.pop(key, None)
+        self._latest[key] = Latest(record.offset, record.value)
+
+    def _end_transaction(self, content: bytes, position: int, header: BatchHeader) -> None:
+        if header.count == 0:
+            return
+        marker = batch.read_marker(content, position)
+        written = self._open.pop(header.producer_id, [])
+        if marker is not None and marker.kind is MarkerKind.COMMIT:
+            for record in written:
+                self._note(record)
+
+    async def _replay(self) -> None:
+        state = self._shard.state
+        for key, latest in self._latest.items():
+            if self._clock.steady_ns() >= self._slice_ends_ns:
+                await self._give_way()
+                if self._shard.is_closed:
+                    return
+            try:
+                record = state.decode(key, latest.value)
+            except StorageError as error:
+                self._skipped(latest.offset, error)
+                continue
+            if record is not None:
+                state.replay(record)
+
+    async def _give_way(self) -> None:
+        """Others have their turn; then the next slice begins."""
+        await asyncio.sleep(0)
+        self._slice_ends_ns = self._clock.steady_ns() + SLICE_NS_MAX
+
+
+def _whole_batches(content: bytes, piece: FileSlice) -> Iterator[tuple[int, BatchHeader]]:
+    """The batches that are there to their end: the last one may be cut, the first one never is."""
+    position = 0
+    while position == 0 or position + HEADER_BYTES <= len(content):
+        path, place = piece.file.path, piece.position + position
+        if position + HEADER_BYTES > len(content):
+            raise CorruptLog(path, place, "no whole header")
+        header = batch.read_header(content, position)
+        if position > 0 and position + header.size > len(content):
+            return
+        if not batch.crc_is_valid(content, header, position):
+            raise CorruptLog(path, place, "not what its CRC says")
+        yield position, header
+        position += header.size

@@ -1,0 +1,46 @@
+"""How many connections wait while a broker is too busy to take them: as many as it was told."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+
+ATTEMPTS = 12
+# A connection on this machine stands at once, or is asked for again after a second.
+PATIENCE_S = 0.3
+
+
+def waiting_connections(data: Path, backlog: int) -> int:
+    """How many of the attempts succeed while the broker's process stands still."""
+    command = [sys.executable, "-m", "ottla.cli", "serve", "--data", str(data), "--port", "0"]
+    command += ["--metrics-port", "0", "--set", f"socket.listen.backlog.size={backlog}"]
+    with (
+        subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as broker,
+        ExitStack() as connected,
+    ):
+        try:
+            assert broker.stdout is not None
+            host, port = broker.stdout.readline().split()[1].removeprefix("kafka=").split(":")
+            os.kill(broker.pid, signal.SIGSTOP)
+            taken = 0
+            for _ in range(ATTEMPTS):
+                attempt = connected.enter_context(socket.socket())
+                attempt.settimeout(PATIENCE_S)
+                try:
+                    attempt.connect((host, int(port)))
+                except TimeoutError:
+                    break
+                taken += 1
+            return taken
+        finally:
+            os.kill(broker.pid, signal.SIGCONT)
+            broker.terminate()
+
+
+def test_as_many_connections_wait_as_the_backlog_says(tmp_path: Path) -> None:
+    # The kernel lets one more wait than it is told to.
+    assert waiting_connections(tmp_path / "few", 2) == 3
+    assert waiting_connections(tmp_path / "many", 1024) == ATTEMPTS

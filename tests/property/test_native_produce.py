@@ -1,0 +1,242 @@
+"""A produce that is read and answered natively is the one that the declared codec would have read,
+and the answer that it would have written.
+
+What is tried derives from recorded frames and from seeds, so a failure comes again.
+"""
+
+import os
+import random
+from collections.abc import Iterator
+from types import ModuleType
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ottla.native import produce as native_produce
+from ottla.protocol.batch import CRC_START, BatchHeader, Record, build, crc_of, read_header
+from ottla.protocol.compression import Codec
+from ottla.protocol.exchange import decode_request, encode_request, encode_response
+from ottla.protocol.messages import APIS
+from ottla.protocol.messages.produce import (
+    Partition,
+    PartitionResult,
+    ProduceRequest,
+    ProduceResponse,
+    Topic,
+    TopicResult,
+)
+from ottla.protocol.primitives import Uuid
+from ottla.storage.admission import UNLIMITED_MS, AdmissionRules, admit
+from tests.unit.native.modules import KINDS, load
+from tests.unit.protocol.wire_vectors import recorded
+
+# `make soak` looks longer.
+ROUNDS = 400 if os.environ.get("HYPOTHESIS_PROFILE") == "soak" else 20
+PRODUCE = APIS[0]
+CRC_BYTES = 4
+ANYTHING = AdmissionRules(message_bytes_max=1 << 31, timestamp_after_max_ms=UNLIMITED_MS)
+
+
+def recorded_frames() -> list[bytes]:
+    return [vector.frame for vector in recorded() if vector.message is ProduceRequest]
+
+
+def declared(frame: bytes) -> Any:
+    """What the codec makes of a frame, in the form in which it is read natively."""
+    header, _, message = decode_request(frame)
+    version = header.request_api_version
+    topics = []
+    for topic in message.topic_data:
+        key = topic.topic_id if version >= native_produce.TOPIC_IDS_SINCE else topic.name
+        topics.append((key, [(each.index, bytes(each.records)) for each in topic.partition_data]))
+    return (
+        *(version, header.correlation_id, header.client_id),
+        *(message.acks, message.timeout_ms, topics),
+    )
+
+
+def as_declared(read: Any, frame: bytes) -> Any:
+    topics = [
+        (key, [(index, frame[begin:end]) for index, begin, end, _ in batches])
+        for key, batches in read[5]
+    ]
+    return (*read[:5], topics)
+
+
+def check(kind: ModuleType, frame: bytes) -> bool:
+    """Whether a frame is ordinary; if it is, then it is what the codec says it is."""
+    read = kind.read(memoryview(frame))
+    if read is None:
+        return False
+    assert as_declared(read, frame) == declared(frame)
+    for _, batches in read[5]:
+        for _, begin, end, fields in batches:
+            assert BatchHeader._make(fields) == read_header(frame, begin)
+            check_admission(frame[begin:end])
+    return True
+
+
+def check_admission(batch: bytes) -> None:
+    """Of an ordinary batch only the checksum and a topic's own rules are left to judge."""
+    renewed = bytearray(batch)
+    crc_at = CRC_START - CRC_BYTES
+    renewed[crc_at:CRC_START] = crc_of(batch, 0, len(batch)).to_bytes(CRC_BYTES, "big")
+    header = admit(memoryview(renewed), ANYTHING, transactional_id_given=False, now_ms=0)
+    assert header == read_header(renewed)
+
+
+def mutations(frame: bytes, seed: int) -> Iterator[bytes]:
+    entropy = random.Random(seed)
+    for _ in range(ROUNDS):
+        changed = bytearray(frame)
+        for _ in range(entropy.randint(1, 3)):
+            # Most of what could matter lies at the beginning.
+            at = min(entropy.randrange(len(changed)), entropy.randrange(len(changed)))
+            match entropy.randrange(4):
+                case 0:
+                    changed[at] = entropy.choice((0, 1, 2, 0x7F, 0x80, 0xFF))
+                case 1:
+                    changed[at] ^= 1 << entropy.randrange(8)
+                case 2:
+                    del changed[at:]
+                case _:
+                    changed[at:at] = entropy.randbytes(entropy.randint(1, 4))
+            if not changed:
+                break
+        yield bytes(changed)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_recorded_produces_are_read_as_the_codec_reads_them(kind: str) -> None:
+    outcomes = [check(load("produce", kind), frame) for frame in recorded_frames()]
+    assert outcomes.count(True) > len(outcomes) / 2
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_damaged_produces_are_left_to_the_codec_or_read_as_it_reads_them(kind: str) -> None:
+    module = load("produce", kind)
+    outcomes = [
+        check(module, damaged)
+        for number, frame in enumerate(recorded_frames())
+        if len(frame) < 4096
+        for damaged in mutations(frame, number)
+    ]
+    assert True in outcomes
+    assert False in outcomes
+
+
+def test_compiled_and_interpreted_say_the_same_of_every_damaged_frame() -> None:
+    kinds = [load("produce", kind) for kind in KINDS]
+    for number, frame in enumerate(recorded_frames()):
+        if len(frame) < 4096:
+            for damaged in mutations(frame, 1_000 + number):
+                first, *others = [kind.read(memoryview(damaged)) for kind in kinds]
+                assert all(other == first for other in others)
+
+
+def test_nothing_but_an_ordinary_produce_is_read() -> None:
+    others = [
+        vector.frame
+        for vector in recorded()
+        if vector.message is vector.api.request and vector.api is not PRODUCE
+    ]
+    assert others
+    for frame in others:
+        assert native_produce.read(memoryview(frame)) is None
+
+
+def test_the_versions_are_those_that_are_declared() -> None:
+    assert PRODUCE.versions == (native_produce.VERSION_MIN, native_produce.VERSION_MAX)
+
+
+# Requests of any shape, and their answers
+
+names = st.text(
+    alphabet=st.characters(codec="utf-8", exclude_categories=("Cs",)), min_size=1, max_size=200
+)
+batches = st.builds(
+    lambda values, codec, producer_id: build(
+        [Record(offset, 5, None, value) for offset, value in enumerate(values)],
+        codec=codec,
+        producer_id=producer_id,
+        producer_epoch=-1 if producer_id < 0 else 3,
+        base_sequence=-1 if producer_id < 0 else 9,
+    ),
+    st.lists(st.binary(max_size=40), min_size=1, max_size=4),
+    st.sampled_from(Codec),
+    st.sampled_from((-1, 0, 7, 2**62)),
+)
+offsets = st.integers(-1, 2**63 - 1)
+
+
+def topic(version: int, name: str, asked: list[Partition]) -> Topic:
+    if version >= native_produce.TOPIC_IDS_SINCE:
+        topic_id = Uuid(name.encode()[:16].ljust(16, b"."))
+        return Topic(topic_id=topic_id, partition_data=tuple(asked))
+    return Topic(name=name, partition_data=tuple(asked))
+
+
+@settings(derandomize=True, deadline=None, max_examples=150)
+@given(
+    version=st.integers(*PRODUCE.versions),
+    acks=st.integers(-1, 1),
+    client_id=st.none() | names,
+    asked=st.lists(
+        st.tuples(
+            names, st.lists(st.tuples(st.integers(0, 2**31 - 1), batches), min_size=1, max_size=3)
+        ),
+        min_size=1,
+        max_size=3,
+    ),
+    outcome=st.tuples(offsets, offsets),
+    correlation_id=st.integers(-(2**31), 2**31 - 1),
+)
+def test_any_ordinary_produce_is_read_and_answered(
+    version: int,
+    acks: int,
+    client_id: str | None,
+    asked: list[tuple[str, list[tuple[int, bytearray]]]],
+    outcome: tuple[int, int],
+    correlation_id: int,
+) -> None:
+    topics = tuple(
+        topic(version, name, [Partition(index=index, records=each) for index, each in parts])
+        for name, parts in asked
+    )
+    request = ProduceRequest(transactional_id=None, acks=acks, timeout_ms=77, topic_data=topics)
+    parts: Any = encode_request(correlation_id, PRODUCE, version, request, client_id)
+    frame = b"".join(map(bytes, parts))[4:]
+    for kind in KINDS:
+        module = load("produce", kind)
+        assert check(module, frame)
+        read = module.read(memoryview(frame))
+        outcomes = [outcome for _, each in read[5] for _ in each]
+        answered = module.answer(version, correlation_id, read[5], outcomes)
+        assert bytes(answered) == declared_answer(version, correlation_id, topics, outcome)
+
+
+def declared_answer(
+    version: int, correlation_id: int, topics: tuple[Topic, ...], outcome: tuple[int, int]
+) -> bytes:
+    response = ProduceResponse(
+        responses=tuple(
+            TopicResult(
+                name=each.name,
+                topic_id=each.topic_id,
+                partition_responses=tuple(
+                    PartitionResult(
+                        index=partition.index,
+                        error_code=0,
+                        base_offset=outcome[0],
+                        log_start_offset=outcome[1],
+                    )
+                    for partition in each.partition_data
+                ),
+            )
+            for each in topics
+        )
+    )
+    encoded: Any = encode_response(correlation_id, PRODUCE, version, response)
+    return b"".join(map(bytes, encoded))

@@ -1,0 +1,102 @@
+"""Bugs that a compaction could have, planted one at a time: the simulation must find each."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import pytest
+
+from ottla.replication import cleaning as scheduling
+from ottla.storage import swaps
+from ottla.storage.compaction import AbortedTransactions, BatchJudge, Judgement, LatestBatches
+from ottla.storage.log import Log
+from tests.sim.seams.files import SimFiles
+from tests.sim.storage import compaction_scenario
+
+
+class CompactionMutant(NamedTuple):
+    """A bug, and the seeds one of which must meet it."""
+
+    plant: Callable[[pytest.MonkeyPatch], None]
+    seeds: range
+
+    @property
+    def name(self) -> str:
+        return self.plant.__name__
+
+
+def compacts_past_the_last_stable_offset(patch: pytest.MonkeyPatch) -> None:
+    def look(log: Log, rules: Any, _stable_offset: int, now_ms: int) -> Any:
+        return scheduling.look(log, rules, log.end_offset, now_ms)
+
+    patch.setattr(compaction_scenario, "look", look)
+
+
+def tombstones_go_at_once(patch: pytest.MonkeyPatch) -> None:
+    def job_for(*args: Any) -> Any:
+        job = scheduling.job_for(*args)
+        return replace(job, delete_retention_ms=0, now_ms=job.now_ms + 10**6)
+
+    patch.setattr(compaction_scenario, "job_for", job_for)
+
+
+def producers_are_forgotten(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(LatestBatches, "include", lambda _self, _header: False)
+
+
+def aborted_records_pass_for_committed(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(AbortedTransactions, "find", lambda *_: None)
+
+
+def markers_go_before_their_records(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(BatchJudge, "_judge_marker", lambda *_: Judgement(True, False))
+
+
+def an_outputs_last_batch_goes_when_empty(patch: pytest.MonkeyPatch) -> None:
+    judge = BatchJudge.judge
+
+    def judge_no_last(self: BatchJudge, header: Any, marker: Any, *, is_last: bool) -> Judgement:
+        return judge(self, header, marker, is_last=False)
+
+    patch.setattr(BatchJudge, "judge", judge_no_last)
+
+
+def old_snapshots_stay(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(swaps, "remove_snapshots_below", lambda *_: None)
+
+
+def sources_go_before_the_output_is_durable(patch: pytest.MonkeyPatch) -> None:
+    swap_in = swaps.swap_in
+
+    def swap_without_sync(*args: Any) -> list[str]:
+        with pytest.MonkeyPatch.context() as inner:
+            inner.setattr(SimFiles, "sync_dir", lambda *_: None)
+            return swap_in(*args)
+
+    patch.setattr(swaps, "swap_in", swap_without_sync)
+
+
+def the_flush_before_it_is_left_out(patch: pytest.MonkeyPatch) -> None:
+    def look(log: Log, rules: Any, stable_offset: int, now_ms: int) -> Any:
+        recovery_point, log.recovery_point = log.recovery_point, log.end_offset
+        try:
+            return scheduling.look(log, rules, stable_offset, now_ms)
+        finally:
+            log.recovery_point = recovery_point
+
+    patch.setattr(compaction_scenario, "look", look)
+    patch.setattr(compaction_scenario, "flush_before", lambda _log, _now_ms: None)
+
+
+MUTANTS = (
+    CompactionMutant(compacts_past_the_last_stable_offset, range(100)),
+    CompactionMutant(tombstones_go_at_once, range(100)),
+    CompactionMutant(producers_are_forgotten, range(100)),
+    CompactionMutant(aborted_records_pass_for_committed, range(100)),
+    CompactionMutant(markers_go_before_their_records, range(100)),
+    CompactionMutant(an_outputs_last_batch_goes_when_empty, range(100)),
+    # It takes a snapshot that is used though newer ones were there: one seed in three hundred.
+    CompactionMutant(old_snapshots_stay, range(280, 300)),
+    CompactionMutant(sources_go_before_the_output_is_durable, range(100)),
+    CompactionMutant(the_flush_before_it_is_left_out, range(100)),
+)

@@ -1,0 +1,118 @@
+"""A disk that runs full: produces are refused in time, all else goes on, and it mends by itself."""
+
+import asyncio
+import errno
+
+from ottla.errors import ErrorCode
+from ottla.protocol.messages.metadata import MetadataRequest
+from tests.sim.seams.loop import run
+from tests.unit.broker.batches import batch, fetch, only, produce, values, wanted
+from tests.unit.broker.simulated_broker import Client, Machine, create, new_topic
+
+RESERVE_BYTES = 1_000_000
+SETTINGS = {
+    "ottla_disk_reserve_bytes": str(RESERVE_BYTES),
+    "log_retention_check_interval_ms": "10000",
+}
+SHORT_LIVED: dict[str, str | None] = {
+    "segment.ms": "1000",
+    "retention.ms": "60000",
+    "file.delete.delay.ms": "1000",
+}
+
+
+def leave(machine: Machine, free_bytes: int) -> None:
+    """Somebody else takes all of the disk but so much."""
+    used_bytes = sum(map(len, machine.disk.files().values()))
+    machine.disk.resize(used_bytes + free_bytes)
+
+
+async def write(client: Client, value: bytes, timestamp_ms: int) -> int:
+    sent = produce("events", batch(value, timestamp_ms=timestamp_ms))
+    return int(only(await client.ask(sent, 9)).error_code)
+
+
+def test_below_the_reserve_produces_are_refused_reads_go_on_and_it_recovers() -> None:
+    machine = Machine()
+
+    async def story() -> None:
+        node = machine.node(**SETTINGS)
+        await node.start()
+        client = await machine.client()
+        await create(client, new_topic("events"))
+        now_ms = machine.clock.wall_ms
+        assert await write(client, b"before", now_ms()) == 0
+        leave(machine, RESERVE_BYTES - 100_000)
+        await asyncio.sleep(2)
+        before = machine.disk.files()
+        for _ in range(20):
+            assert await write(client, b"refused", now_ms()) == ErrorCode.KAFKA_STORAGE_ERROR
+        assert machine.disk.files() == before, "nothing is written"
+        fetched = await client.ask(fetch("events", wanted()), 12)
+        assert values(only(fetched).records) == [b"before"]
+        assert (await client.ask(MetadataRequest(topics=()), 12)).brokers
+        assert node.metrics.disk_free_bytes["/data"] < RESERVE_BYTES
+        assert node.metrics.request("Produce").errors.counts == {"KAFKA_STORAGE_ERROR": 20}
+        leave(machine, 2 * RESERVE_BYTES)
+        await asyncio.sleep(2)
+        assert await write(client, b"after", now_ms()) == 0
+        faults = [(level, event) for level, event, _ in machine.notes.entries if "disk" in event]
+        assert faults == [("error", "disk fault"), ("info", "disk fault over")], "each told once"
+        client.close()
+        await node.stop()
+
+    run(story(), clock=machine.clock)
+
+
+def test_retention_goes_on_and_makes_the_room_that_produces_wait_for() -> None:
+    machine = Machine()
+
+    async def story() -> None:
+        async with machine.broker(**SETTINGS) as client:
+            await create(client, new_topic("events", configs=SHORT_LIVED))
+            begin_ms = machine.clock.wall_ms()
+            for number in range(5):
+                assert await write(client, bytes(300_000), begin_ms + 2_000 * number) == 0
+            leave(machine, RESERVE_BYTES - 1)
+            await asyncio.sleep(2)
+            assert await write(client, b"no", begin_ms) == ErrorCode.KAFKA_STORAGE_ERROR
+            await asyncio.sleep(90)
+            kept = [path for path in machine.disk.files() if "/events-0/" in path]
+            assert [path[-6:] for path in kept if path.endswith(".log")] == ["05.log"]
+            # The simulated disk keeps what a process has open, and never hears that nobody has.
+            leave(machine, 3 * RESERVE_BYTES)
+            await asyncio.sleep(2)
+            assert await write(client, b"yes", machine.clock.wall_ms()) == 0
+
+    run(story(), clock=machine.clock)
+
+
+def test_a_disk_that_is_full_at_the_start_is_not_written_to() -> None:
+    machine = Machine()
+
+    async def story() -> None:
+        async with machine.broker(**SETTINGS) as client:
+            await create(client, new_topic("events"))
+        leave(machine, RESERVE_BYTES // 2)
+        async with machine.broker(**SETTINGS) as client:
+            refused = await write(client, b"early", machine.clock.wall_ms())
+            assert refused == ErrorCode.KAFKA_STORAGE_ERROR
+
+    run(story(), clock=machine.clock)
+
+
+def test_a_disk_that_is_full_in_spite_of_the_reserve_refuses_and_recovers() -> None:
+    """Somebody else was quicker than our look at it."""
+    machine = Machine()
+
+    async def story() -> None:
+        async with machine.broker(**SETTINGS) as client:
+            await create(client, new_topic("events"))
+            assert await write(client, b"before", 1_000) == 0
+            machine.disk.faults.fail_next_write("*events-0*.log", error=errno.ENOSPC)
+            assert await write(client, b"refused", 1_000) == ErrorCode.KAFKA_STORAGE_ERROR
+            assert await write(client, b"after", 1_000) == 0
+            fetched = await client.ask(fetch("events", wanted()), 12)
+            assert values(only(fetched).records) == [b"before", b"after"]
+
+    run(story(), clock=machine.clock)

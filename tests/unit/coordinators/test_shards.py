@@ -1,0 +1,205 @@
+"""Which shards a broker has: those of the partitions that it leads, from their logs."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+from ottla.coordinators.decision import Decision
+from ottla.coordinators.group.records import OffsetCommitted
+from ottla.coordinators.group.state import GroupRules, GroupState
+from ottla.coordinators.shards import Shards, Surroundings, java_hash
+from ottla.errors import ErrorCode, PeerError
+from ottla.metadata.records import Record
+from ottla.metadata.store import Entry
+from ottla.metadata.topic_names import CONSUMER_OFFSETS
+from ottla.replication.flushing import Flusher
+from tests.sim.seams.entropy import SimEntropy
+from tests.sim.seams.loop import run
+from tests.sim.seams.threads import SimThreads
+from tests.unit.replication.partitions import ME, OTHER, Partitions, topic_id
+
+RULES = GroupRules(
+    offset_metadata_bytes_max=4096,
+    commit_bytes_max=1 << 20,
+    offsets_retention_ms=1_000_000,
+    retention_check_interval_ms=10_000,
+    groups_max=100,
+)
+PARTITIONS = 4
+
+
+def no_members(group_id: str) -> Any:
+    raise AssertionError(f"{group_id} has members")
+
+
+class Stage(Partitions):
+    """A broker's partitions and its shards. They note what happens to them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.happened: list[str] = []
+        self.tasks: list[asyncio.Task[Any]] = []
+        threads = SimThreads(SimEntropy())
+        self.shards = Shards(
+            Surroundings(
+                replicas=self.replicas,
+                appender=self.appender,
+                flusher=Flusher(threads, self.clock),
+                clock=self.clock,
+                threads=threads,
+                spawn=self._spawn,
+                new_state=lambda: GroupState(RULES, no_members, no_members),
+                watch=self,
+                commit_timeout_ms=5_000,
+            )
+        )
+
+    def commit(self, *changes: Record) -> None:
+        super().commit(*changes)
+        self.shards.follow(self.image, Entry(self.image.n, changes))
+
+    def loaded(self, partition: str, took_ms: int) -> None:
+        self.happened.append(f"loaded {partition}")
+
+    def record_skipped(self, partition: str, offset: int, error: Exception) -> None:
+        self.happened.append(f"skipped {partition} {offset}")
+
+    def failed(self, partition: str, error: Exception) -> None:
+        self.happened.append(f"failed {partition}")
+
+    def _spawn(self, work: Coroutine[Any, Any, Any], name: str) -> None:
+        self.tasks.append(asyncio.create_task(work, name=name))
+
+    async def settle(self) -> None:
+        await asyncio.gather(*self.tasks)
+
+    def write(self, group: str, topic: str = "events") -> None:
+        record = OffsetCommitted(
+            group, topic, 0, 5, commit_ms=self.clock.wall_ms(), topic_id=topic_id(1)
+        )
+        self.shards.of(group).act(lambda _: Decision((record,)))
+
+
+def on_stage(story: Callable[[Stage], Coroutine[Any, Any, None]]) -> None:
+    stage = Stage()
+    run(story(stage), clock=stage.clock)
+
+
+def refusal(ask: Callable[[], object]) -> ErrorCode:
+    with pytest.raises(PeerError) as caught:
+        ask()
+    return caught.value.code
+
+
+def test_without_the_topic_nobody_is_a_coordinator() -> None:
+    async def story(stage: Stage) -> None:
+        assert refusal(lambda: stage.shards.of("g")) == ErrorCode.NOT_COORDINATOR
+        code = refusal(lambda: stage.shards.partition_of("g"))
+        assert code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+    on_stage(story)
+
+
+def test_a_group_is_in_the_partition_that_its_hash_says() -> None:
+    async def story(stage: Stage) -> None:
+        stage.create(CONSUMER_OFFSETS, PARTITIONS)
+        for group in ("a", "b", "c", "my-group"):
+            index = java_hash(group) % PARTITIONS
+            assert stage.shards.partition_of(group) == index
+            assert stage.shards.of(group).replica.name.partition == index
+
+    on_stage(story)
+
+
+def test_who_leads_no_more_is_no_coordinator_and_who_leads_again_reads_the_log() -> None:
+    async def story(stage: Stage) -> None:
+        replica = stage.create(CONSUMER_OFFSETS, isr=(ME, OTHER))
+        stage.write("g")
+        first = stage.shards.of("g")
+        stage.change(replica, leader=OTHER)
+        assert first.is_closed
+        assert refusal(lambda: stage.shards.of("g")) == ErrorCode.NOT_COORDINATOR
+        stage.change(replica, leader=ME)
+        code = refusal(lambda: stage.shards.of("g"))
+        assert code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        await stage.settle()
+        assert stage.happened == [f"loaded {CONSUMER_OFFSETS}-0"]
+        second = stage.shards.of("g")
+        assert second is not first
+        assert second.state.offsets.get("g", "events", 0) is not None
+
+    on_stage(story)
+
+
+def test_a_change_of_the_isr_leaves_a_shard_as_it_is() -> None:
+    async def story(stage: Stage) -> None:
+        replica = stage.create(CONSUMER_OFFSETS, isr=(ME, OTHER))
+        first = stage.shards.of("g")
+        stage.change(replica, isr=(ME,))
+        assert stage.shards.of("g") is first
+
+    on_stage(story)
+
+
+def test_a_load_that_was_overtaken_by_another_leader_changes_nothing() -> None:
+    async def story(stage: Stage) -> None:
+        replica = stage.create(CONSUMER_OFFSETS, isr=(ME, OTHER))
+        stage.write("g")
+        stage.change(replica, leader=OTHER)
+        stage.change(replica, leader=ME)
+        stage.change(replica, leader=OTHER)
+        await stage.settle()
+        assert stage.happened == []
+        assert refusal(lambda: stage.shards.of("g")) == ErrorCode.NOT_COORDINATOR
+
+    on_stage(story)
+
+
+def test_a_shard_whose_decision_could_not_be_written_begins_anew() -> None:
+    async def story(stage: Stage) -> None:
+        replica = stage.create(CONSUMER_OFFSETS)
+        stage.write("g")
+        first = stage.shards.of("g")
+        huge = tuple(OffsetCommitted("h", "t", 0, 1, metadata="m" * 30_000) for _ in range(40))
+        assert refusal(lambda: first.act(lambda _: Decision(huge))) == ErrorCode.NOT_COORDINATOR
+        assert stage.happened == [f"failed {replica.name}"]
+        await stage.settle()
+        second = stage.shards.of("g")
+        assert second is not first
+        assert list(second.state.offsets.groups) == ["g"]
+
+    on_stage(story)
+
+
+def test_a_deleted_offsets_topic_takes_its_shards_along() -> None:
+    async def story(stage: Stage) -> None:
+        replica = stage.create(CONSUMER_OFFSETS, PARTITIONS)
+        assert len(list(stage.shards)) == PARTITIONS
+        stage.delete(replica)
+        assert list(stage.shards) == []
+        assert refusal(lambda: stage.shards.of("g")) == ErrorCode.NOT_COORDINATOR
+
+    on_stage(story)
+
+
+def test_what_is_due_is_done_when_it_is_due_and_a_deleted_topic_is_forgotten() -> None:
+    async def story(stage: Stage) -> None:
+        events = stage.create("events")
+        stage.create(CONSUMER_OFFSETS)
+        running = asyncio.create_task(stage.shards.run())
+        await asyncio.sleep(1)
+        stage.write("g")
+        state = stage.shards.of("g").state
+        await asyncio.sleep(RULES.offsets_retention_ms / 1000 - 60)
+        assert "g" in state
+        await asyncio.sleep(120)
+        assert "g" not in state
+        stage.write("h")
+        stage.delete(events)
+        await asyncio.sleep(0.01)
+        assert "h" not in state
+        running.cancel()
+
+    on_stage(story)

@@ -1,0 +1,59 @@
+"""Topics that the broker makes for itself."""
+
+import pytest
+
+from ottla.errors import ErrorCode, PeerError
+from ottla.metadata.image import Image
+from ottla.metadata.internal_topics import InternalTopic, create_internal_topic
+from ottla.metadata.records import Broker, Config, Partition, Record
+from ottla.metadata.store import Entry
+from ottla.metadata.values import BrokerState
+from ottla.protocol.primitives import Uuid
+from ottla.settings.broker import BrokerSettings
+
+TOPIC_ID = Uuid(bytes(15) + b"\x01")
+WISH = InternalTopic("__consumer_offsets", 4, 3, {"cleanup.policy": "compact"})
+
+
+def with_brokers(count: int) -> Image:
+    image = Image()
+    brokers = tuple(
+        Broker(
+            broker_id=number,
+            epoch=number,
+            inherits=None,
+            state=BrokerState.UP,
+            endpoints=(),
+            rack=None,
+            host=f"host{number}",
+        )
+        for number in range(1, count + 1)
+    )
+    image.replay(Entry(image.n + 1, brokers))
+    return image
+
+
+def created(image: Image) -> list[Record]:
+    return create_internal_topic(image, WISH, BrokerSettings(), TOPIC_ID, 0)[0]
+
+
+@pytest.mark.parametrize(("brokers", "copies"), [(1, 1), (2, 2), (3, 3), (5, 3)])
+def test_an_internal_topic_has_as_many_copies_as_there_are_brokers_for(
+    brokers: int, copies: int
+) -> None:
+    partitions = [each for each in created(with_brokers(brokers)) if isinstance(each, Partition)]
+    assert len(partitions) == 4
+    assert {len(partition.replicas) for partition in partitions} == {copies}
+
+
+def test_its_settings_are_the_brokers_to_choose() -> None:
+    configs = [each for each in created(with_brokers(1)) if isinstance(each, Config)]
+    assert [(each.key, each.value) for each in configs] == [("cleanup.policy", "compact")]
+
+
+def test_it_is_made_once() -> None:
+    image = with_brokers(1)
+    image.replay(Entry(image.n + 1, tuple(created(image))))
+    with pytest.raises(PeerError) as caught:
+        created(image)
+    assert caught.value.code == ErrorCode.TOPIC_ALREADY_EXISTS

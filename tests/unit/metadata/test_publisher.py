@@ -1,0 +1,229 @@
+"""The image is what the store has committed, and nothing is committed that it could not hold."""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any
+
+import pytest
+
+from ottla.metadata.image import Image, RuleBroken
+from ottla.metadata.publisher import REPLAYED_A_SNAPSHOT, Publisher
+from ottla.metadata.records import (
+    Acl,
+    Config,
+    EpochFloor,
+    Feature,
+    InvalidRecord,
+    Partition,
+    Quota,
+    Record,
+    Topic,
+    TopicDeleted,
+    User,
+)
+from ottla.metadata.store import Entry
+from ottla.metadata.values import Incarnation, ResourceKind, ScramMechanism
+from tests.sim.metadata_store import SimEnsemble
+from tests.sim.seams.loop import run
+from tests.unit.metadata.samples import (
+    BINDING,
+    ENTITY,
+    ONE_OF_EACH,
+    broker,
+    partition,
+    topic_id,
+)
+
+ORDERS = (Topic("orders", topic_id(1)), partition())
+
+
+def setting(number: int) -> Record:
+    return Config(ResourceKind.BROKER, "", "key", str(number))
+
+
+def deciding(*records: Record) -> Callable[[Image], tuple[Sequence[Record], None]]:
+    return lambda _: (records, None)
+
+
+async def leading(ensemble: SimEnsemble) -> tuple[Publisher, asyncio.Task[None]]:
+    """A controller that follows what it commits."""
+    publisher = Publisher(ensemble.connect())
+    await publisher.load()
+    following = asyncio.create_task(publisher.follow())
+    await publisher.lead()
+    return publisher, following
+
+
+def story(steps: Callable[[SimEnsemble], Coroutine[Any, Any, None]]) -> None:
+    async def tell() -> None:
+        await steps(SimEnsemble())
+        for task in asyncio.all_tasks() - {asyncio.current_task()}:
+            task.cancel()
+
+    run(tell())
+
+
+@pytest.mark.parametrize(
+    ("records", "fault"),
+    [
+        ((partition(topic=9),), "unknown id"),
+        ((Topic("new", topic_id(2)), Topic("new", topic_id(3))), "already"),
+        ((partition(partition_epoch=5),), "cannot follow"),
+        ((setting(1), TopicDeleted(topic_id(1), "orders")), "epoch floor"),
+        ((Config(ResourceKind.TOPIC, "nobody", "retention.ms", "1"),), "not there"),
+    ],
+)
+def test_a_decision_that_breaks_a_rule_never_gets_into_the_log(
+    records: tuple[Record, ...], fault: str
+) -> None:
+    async def steps(ensemble: SimEnsemble) -> None:
+        publisher, _ = await leading(ensemble)
+        await publisher.commit(deciding(*ORDERS))
+        before = list(ensemble.entries)
+
+        with pytest.raises(RuleBroken, match=fault):
+            await publisher.commit(deciding(*records))
+
+        assert ensemble.entries == before
+        await publisher.commit(deciding(setting(2)))
+        assert publisher.image == Image.of(await ensemble.connect().load())
+
+    story(steps)
+
+
+def test_a_record_that_contradicts_itself_never_gets_into_the_log() -> None:
+    async def steps(ensemble: SimEnsemble) -> None:
+        publisher, _ = await leading(ensemble)
+        before = list(ensemble.entries)
+        with pytest.raises(InvalidRecord):
+            await publisher.commit(deciding(*ORDERS[:1], partition(replicas=())))
+        assert ensemble.entries == before
+
+    story(steps)
+
+
+def test_trying_records_out_changes_nothing() -> None:
+    image, untouched = Image(), Image()
+    for each in (image, untouched):
+        for record in ONE_OF_EACH[:-1]:
+            each.apply(record)
+    moved = partition(
+        partition_epoch=1, leader=Incarnation(2, 6), leader_epoch=1, isr=(Incarnation(2, 6),)
+    )
+    image.try_out(
+        [
+            moved,
+            Partition(**{**_fields(partition()), "index": 1, "leader_epoch": 7}),
+            Config(ResourceKind.TOPIC, "orders", "retention.ms", None),
+            Acl(BINDING, in_force=False),
+            User("alice", ScramMechanism.SHA_512, None),
+            Quota(ENTITY, "producer_byte_rate", None),
+            Feature("metadata", 0),
+            EpochFloor(8),
+            broker(epoch=9),
+            TopicDeleted(topic_id(1), "orders"),
+            *ORDERS[:1],
+        ]
+    )
+    assert image == untouched
+
+
+def _fields(record: Partition) -> dict[str, Any]:
+    return {name: getattr(record, name) for name in record.__dataclass_fields__}
+
+
+def test_a_broker_that_fell_behind_a_snapshot_goes_on_from_it() -> None:
+    async def steps(ensemble: SimEnsemble) -> None:
+        controller, _ = await leading(ensemble)
+        await controller.commit(deciding(*ORDERS, Topic("old", topic_id(2)), partition(topic=2)))
+        late = Publisher(ensemble.connect())
+        await late.load()
+        told: list[Entry] = []
+        late.subscribe(lambda image, entry: told.append(entry))
+        await controller.commit(
+            deciding(EpochFloor(1), TopicDeleted(topic_id(2), "old"), Topic("old", topic_id(3)))
+        )
+        await controller.commit(deciding(partition(partition_epoch=1, isr=(Incarnation(1, 5),))))
+        for number in range(REPLAYED_A_SNAPSHOT):
+            await controller.commit(deciding(setting(number)))
+        assert ensemble.snapshot.n > late.image.n
+
+        following = asyncio.create_task(late.follow())
+        await asyncio.sleep(1)
+        await controller.commit(deciding(setting(-1)))
+        await asyncio.sleep(1)
+
+        assert not following.done()
+        assert late.image == controller.image
+        assert late.image.n == controller.image.n
+        jump = told[0].records
+        assert jump[0] == TopicDeleted(topic_id(2), "old")
+        assert Topic("old", topic_id(3)) in jump
+        assert partition(partition_epoch=1, isr=(Incarnation(1, 5),)) in jump
+        assert ORDERS[0] not in jump
+        assert told[-1].records == (setting(-1),)
+
+    story(steps)
+
+
+def test_a_jump_tells_of_everything_that_went() -> None:
+    async def steps(ensemble: SimEnsemble) -> None:
+        controller, _ = await leading(ensemble)
+        topic_setting = Config(ResourceKind.TOPIC, "orders", "retention.ms", "1000")
+        await controller.commit(
+            deciding(*ORDERS, topic_setting, *ONE_OF_EACH[5:8], Feature("f", 2))
+        )
+        late = Publisher(ensemble.connect())
+        await late.load()
+        gone: list[Record] = [
+            Config(ResourceKind.TOPIC, "orders", "retention.ms", None),
+            Feature("f", 0),
+            Acl(BINDING, in_force=False),
+            User("alice", ScramMechanism.SHA_512, None),
+            Quota(ENTITY, "producer_byte_rate", None),
+        ]
+        await controller.commit(deciding(*gone))
+        for number in range(REPLAYED_A_SNAPSHOT):
+            await controller.commit(deciding(setting(number)))
+        told: list[Entry] = []
+        late.subscribe(lambda image, entry: told.append(entry))
+
+        following = asyncio.create_task(late.follow())
+        await asyncio.sleep(1)
+
+        assert not following.done()
+        assert told[0].records[: len(gone)] == tuple(gone)
+
+    story(steps)
+
+
+def test_many_records_in_few_entries_are_replaced_by_a_snapshot_too() -> None:
+    async def steps(ensemble: SimEnsemble) -> None:
+        controller, _ = await leading(ensemble)
+        for life in range(8):
+            await controller.commit(
+                deciding(*(setting(life * 1000 + number) for number in range(500)))
+            )
+        assert ensemble.snapshot.n >= 0
+        replayed = sum(
+            1 + len(entry.records) for entry in (await ensemble.connect().load()).entries
+        )
+        assert replayed < REPLAYED_A_SNAPSHOT
+
+    story(steps)
+
+
+def test_a_large_image_is_not_saved_again_for_every_few_records() -> None:
+    async def steps(ensemble: SimEnsemble) -> None:
+        controller, _ = await leading(ensemble)
+        many = [Config(ResourceKind.BROKER, "", f"key-{n}", "1") for n in range(4_000)]
+        for first in range(0, len(many), 500):
+            await controller.commit(deciding(*many[first : first + 500]))
+        saved = ensemble.snapshot.n
+        size = len(ensemble.snapshot.records)
+        assert size > REPLAYED_A_SNAPSHOT
+        for number in range(REPLAYED_A_SNAPSHOT // 2):
+            await controller.commit(deciding(setting(number)))
+        assert ensemble.snapshot.n == saved
+
+    story(steps)
