@@ -63,6 +63,7 @@ def test_a_broker_serves_at_the_port_that_it_names(tmp_path: Path) -> None:
     for port in (0, free_port()):
         with served(tmp_path / "data", port) as (_, address):
             host, _, named = address.rpartition(":")
+            assert int(named) == port or port == 0
             with socket.create_connection((host, int(named)), timeout=TIMEOUT_S):
                 pass
 

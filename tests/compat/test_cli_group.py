@@ -17,12 +17,10 @@ from benchmarks.peers.kafka import Kafka
 from confluent_kafka import Consumer, Producer
 from typer.testing import CliRunner
 
-from ottla.broker.served import SERVED
 from ottla.cli.app import app
 from ottla.testing import Broker
 from tests.compat.java_tools import run_tool
 
-JOIN_GROUP, CONSUMER_GROUP_HEARTBEAT = 11, 68
 WAIT_S = 60.0
 RECORDS = 10
 AGE_S = 1_000
@@ -35,8 +33,6 @@ def servers(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, broker: Broker
 ) -> Iterator[str]:
     if request.param == "ottla":
-        if JOIN_GROUP not in SERVED:
-            pytest.skip("groups with members are not served yet")
         yield broker.bootstrap_servers
         return
     with Kafka(tmp_path_factory.mktemp("kafka")) as kafka:
@@ -92,10 +88,7 @@ def member(servers: str, group: str, topic: str, **settings: str) -> Consumer:
 
 
 @pytest.fixture(params=["classic", "consumer"])
-def protocol(request: pytest.FixtureRequest, servers: str) -> str:
-    is_ours = "[ottla" in request.node.name
-    if is_ours and request.param == "consumer" and CONSUMER_GROUP_HEARTBEAT not in SERVED:
-        pytest.skip("the consumer protocol is not served yet")
+def protocol(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 

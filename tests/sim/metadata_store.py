@@ -148,7 +148,7 @@ class SimMetadataStore:
 
     def _require_open(self) -> None:
         if not self._is_open:
-            raise StoreClosed("this session was closed")
+            raise StoreClosed("it was closed")
 
     def _require_newest(self, fence: Fence) -> None:
         if fence.epoch != self._ensemble.controller_epoch:

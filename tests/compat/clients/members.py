@@ -4,6 +4,7 @@ import asyncio
 import os
 import subprocess
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -31,7 +32,7 @@ class GroupMember(Protocol):
     def close(self) -> None: ...
 
 
-class Threaded:
+class Threaded(ABC):
     """A consumer that lives in a thread."""
 
     def __init__(self) -> None:
@@ -54,8 +55,9 @@ class Threaded:
         except Exception as error:  # noqa: BLE001 - the test's thread is told by `close`
             self._failure = error
 
+    @abstractmethod
     def _read(self) -> None:
-        raise NotImplementedError
+        """Until it is closed."""
 
 
 class LibrdkafkaMember(Threaded):
