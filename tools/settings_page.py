@@ -32,8 +32,9 @@ with `ottla.`. A broker takes each of its settings from the first of these that 
 3. `--config FILE`, which is TOML with names in quotes: `"log.retention.hours" = 24`
 4. the default
 
-A topic's own setting, made with the topic or later, counts before all of them. Where several names
-mean the same, those listed first count first, but only within one of these sources.
+A topic's own setting, made with the topic or later, counts before all of them, and so does a
+group's. Where several names mean the same, those listed first count first, but only within one of
+these sources.
 
 *Changes* says whether a new value counts while the broker runs.
 """
@@ -75,11 +76,11 @@ def row(setting: Setting[Any]) -> str:
 
 
 def rows(area: ModuleType) -> Iterator[str]:
-    """A setting, and under it the names that stand in for it."""
-    for setting in constants(area).values():
+    """A setting, and under it the names that stand in for it and have no row of their own."""
+    own = constants(area).values()
+    for setting in own:
         yield row(setting)
-        for stand_in in setting.stand_ins:
-            yield row(stand_in.setting)
+        yield from (row(each.setting) for each in setting.stand_ins if each.setting not in own)
 
 
 def page() -> str:

@@ -199,6 +199,16 @@ class PeerError(OttlaError):
         self.code = code
 
 
+class OffsetOutOfRange(PeerError):
+    """The log has not, or no longer has, what was asked for."""
+
+    def __init__(self, offset: int, start_offset: int, end_offset: int) -> None:
+        super().__init__(
+            ErrorCode.OFFSET_OUT_OF_RANGE,
+            f"offset {offset} lies outside of [{start_offset}, {end_offset}]",
+        )
+
+
 class StorageError(OttlaError):
     """The disk's fault: the owner of the log decides what still can be served."""
 

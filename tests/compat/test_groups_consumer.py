@@ -26,7 +26,9 @@ def broker() -> Iterator[Broker]:
     """One whose members have to come often, so that nobody waits long."""
     settings = {
         "listeners": f"PLAINTEXT://127.0.0.1:{free_port()}",
+        "group.consumer.min.heartbeat.interval.ms": "200",
         "group.consumer.heartbeat.interval.ms": "200",
+        "group.consumer.min.session.timeout.ms": "6000",
         "group.consumer.session.timeout.ms": "6000",
         "group.consumer.assignment.interval.ms": "0",
     }

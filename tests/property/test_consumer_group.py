@@ -59,6 +59,8 @@ class World:
         if self.random.random() < 0.3:
             client.instance_id = f"i-{client.member_id}"
         self.clients.append(client)
+        if self.random.random() < 0.5:
+            client.arrive()
 
     def beat(self) -> None:
         if client := self.any_client():

@@ -12,8 +12,12 @@ from ottla.metadata.config_changes import Decision
 from ottla.metadata.configs import ALL_BROKERS
 from ottla.metadata.image import Image, ResourceKey
 from ottla.metadata.min_isr import agree_on_min_isr
+from ottla.metadata.records import Config
 from ottla.metadata.topic_names import check_topic_name
 from ottla.metadata.values import ResourceKind
+from ottla.settings.broker import BrokerSettings
+from ottla.settings.group import GroupConfigs, check_group_configs
+from ottla.settings.table.groups import GROUPS_MAX
 from ottla.settings.table.replicas import MIN_INSYNC_REPLICAS
 
 
@@ -51,6 +55,10 @@ def resource_key(resource: Named, services: Services) -> ResourceKey:
         case ResourceType.BROKER:
             _check_broker(name, services.node_id)
             return ResourceKey(ResourceKind.BROKER, name)
+        case ResourceType.GROUP:
+            if not name:
+                raise PeerError(ErrorCode.INVALID_REQUEST, "Group name must not be empty")
+            return ResourceKey(ResourceKind.GROUP, name)
         case other if other in RESOURCE_TYPES:
             fault = f"Settings of a {ResourceType(other).name} are not served yet."
         case other:
@@ -87,6 +95,8 @@ async def change(
     validate_only: bool,
 ) -> None:
     """Commits a change of a resource's settings, or only finds out whether it could be."""
+    if resource.kind is ResourceKind.GROUP:
+        decide = _within_bounds(decide, resource, services.settings)
     if validate_only:
         decide(services.image)
         return
@@ -95,3 +105,29 @@ async def change(
         is_topic = resource.kind is ResourceKind.TOPIC
         topics = (resource.name,) if is_topic else tuple(services.image.topic_names)
         await agree_on_min_isr(services.publisher, topics, lambda: services.settings)
+
+
+def _within_bounds(
+    decide: Callable[[Image], Decision], group: ResourceKey, settings: BrokerSettings
+) -> Callable[[Image], Decision]:
+    """The same, refused if it leaves the bounds that a broker sets for its groups."""
+
+    def decide_within(image: Image) -> Decision:
+        records, changed = decide(image)
+        after = dict(image.configs(*group))
+        for record in records:
+            if isinstance(record, Config):
+                if record.value is None:
+                    after.pop(record.key, None)
+                else:
+                    after[record.key] = record.value
+        check_group_configs(GroupConfigs(after, settings), settings)
+        known = sum(each.kind is ResourceKind.GROUP for each in image.configured)
+        if after and group not in image.configured and known >= settings[GROUPS_MAX]:
+            raise PeerError(
+                ErrorCode.POLICY_VIOLATION,
+                f"There is no room for settings of more groups than {known}.",
+            )
+        return records, changed
+
+    return decide_within

@@ -8,7 +8,8 @@ sends without end, or never reads its answers, fills its own buffers and nobody 
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable
-from typing import Protocol, cast
+from functools import partial
+from typing import Any, NamedTuple, Protocol, cast
 
 from ottla.broker.receiving import FrameReceiver
 from ottla.broker.sending import SendQueue
@@ -26,11 +27,34 @@ CROWDED_BYTES_MAX = 16 << 10
 Reply = list[Part] | None
 
 
+class Later(NamedTuple):
+    """A reply that comes with a future, and what makes it of the future once that is done.
+
+    It takes a fraction of the time of an awaitable, which needs a task.
+    """
+
+    future: "asyncio.Future[Any]"
+    finish: Callable[["asyncio.Future[Any]"], Reply]
+
+
 class Requests(Protocol):
     """What is done with a frame: no reply (None), a reply, or one that will come."""
 
-    def handle(self, frame: memoryview, connection: "Connection") -> Reply | Awaitable[Reply]:
+    def handle(
+        self, frame: memoryview, connection: "Connection"
+    ) -> Reply | Later | Awaitable[Reply]:
         """PeerError ends the connection. `frame` is good until this returns."""
+        ...
+
+    def gather(self, frame: memoryview, connection: "Connection") -> bool:
+        """Whether the frame is kept, to be handled together with those of other connections.
+
+        The connection hears of it by `settle`, before the next turn of the loop is over.
+        """
+        ...
+
+    def settle_gathered(self) -> None:
+        """Handles what was gathered now."""
         ...
 
     def failed(self, error: Exception) -> None:
@@ -88,11 +112,14 @@ class Connection(asyncio.BufferedProtocol):
         self._now_ns = watch.now_ns
         self.last_active_ns = self._now_ns()
         self._requests = requests
+        self._gather = requests.gather
         self._watch = watch
         self._threads = threads
         self._receiver = FrameReceiver(scratch, frame_bytes_max)
+        self._scratch = scratch
         self._backlog: deque[bytearray] = deque()
-        self._pending: asyncio.Task[None] | None = None
+        self._pending: asyncio.Future[Any] | None = None
+        self._is_gathered = False
         self._held_bytes = 0
         self._turn_bytes = 0
         self._had_its_turn = False
@@ -118,18 +145,24 @@ class Connection(asyncio.BufferedProtocol):
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - asyncio's signature
         if self._watch.is_full:
             return self._receiver.room()[:CROWDED_BYTES_MAX]
-        return self._receiver.room()
+        return self._receiver.room() if self._receiver.held_bytes else self._scratch
 
     def buffer_updated(self, nbytes: int) -> None:
         self.last_active_ns = self._now_ns()
         self._turn_bytes += nbytes
         try:
-            for frame in self._receiver.frames(nbytes):
-                if self._backlog or self._is_busy:
-                    # Not as bytes: a produce may have to be stamped where it lies.
-                    self._backlog.append(bytearray(frame))
-                else:
-                    self._take(self._requests.handle(frame, self))
+            if self._is_gathered:
+                # Replies keep their order.
+                self._requests.settle_gathered()
+            whole = self._receiver.whole(nbytes)
+            if whole is None:
+                for frame in self._receiver.frames(nbytes):
+                    self._handle(frame)
+            elif self._backlog or self._pending is not None or not self._gather(whole, self):
+                self._handle(whole)
+            else:
+                self._is_gathered = True
+                return
         except PeerError as error:
             self.end("bad request", error)
             return
@@ -186,6 +219,18 @@ class Connection(asyncio.BufferedProtocol):
             self._watch.ended(self, reason, str(error))
             self._transport.abort()
 
+    def settle(self, outcome: bytearray | Reply | Later | Awaitable[Reply]) -> None:
+        """What became of the frame that was gathered."""
+        self._is_gathered = False
+        if isinstance(outcome, bytearray) and self._send is not None and self._send.is_idle:
+            # What nearly all of them are: one small reply, and nothing before it.
+            self._send.write(outcome)
+            if self._turn_bytes > TURN_BYTES_MAX:
+                self._steer()
+            return
+        self._take([outcome] if isinstance(outcome, bytearray) else outcome)
+        self._flush()
+
     def go_on(self) -> None:
         """There is room again for what this connection wanted to hold."""
         self._may_hold_more = True
@@ -201,12 +246,23 @@ class Connection(asyncio.BufferedProtocol):
             send is not None and send.queued_bytes > UNSENT_BYTES_MAX
         )
 
-    def _take(self, outcome: Reply | Awaitable[Reply]) -> None:
+    def _handle(self, frame: memoryview) -> None:
+        if self._backlog or self._is_busy:
+            # Not as bytes: a produce may have to be stamped where it lies.
+            self._backlog.append(bytearray(frame))
+        else:
+            self._take(self._requests.handle(frame, self))
+
+    def _take(self, outcome: Reply | Later | Awaitable[Reply]) -> None:
         if outcome is None:
             return
         if isinstance(outcome, list):
             if self._send:
                 self._send.put(outcome)
+            return
+        if isinstance(outcome, Later):
+            self._pending = outcome.future
+            outcome.future.add_done_callback(partial(self._take_done, outcome.finish))
             return
         self._pending = asyncio.get_running_loop().create_task(
             self._take_later(outcome), name="request"
@@ -225,6 +281,23 @@ class Connection(asyncio.BufferedProtocol):
             return
         finally:
             self._pending = None
+        self._go_on_with(reply)
+
+    def _take_done(
+        self, finish: Callable[["asyncio.Future[Any]"], Reply], future: "asyncio.Future[Any]"
+    ) -> None:
+        self._pending = None
+        if future.cancelled():
+            return  # the client has gone
+        try:
+            reply = finish(future)
+        except Exception as error:  # noqa: BLE001 - the loop would only log it
+            self._requests.failed(error)
+            return
+        self._go_on_with(reply)
+
+    def _go_on_with(self, reply: Reply) -> None:
+        """Sends what was waited for; then the next request has its turn."""
         if self._transport is not None and not self._transport.is_closing():
             if reply is not None and self._send:
                 self._send.put(reply)

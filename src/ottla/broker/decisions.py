@@ -1,14 +1,17 @@
 """Handlers' way to the controller: what is decided, committed, and applied on this broker."""
 
-from collections.abc import Callable, Sequence
-from typing import TypeVar
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from itertools import islice
+from typing import NamedTuple, TypeVar
 
 from ottla.broker.services import Services
 from ottla.errors import ErrorCode, PeerError
 from ottla.metadata import controller
 from ottla.metadata.controller import CreatedTopic, NewTopic
 from ottla.metadata.image import Image
-from ottla.metadata.records import Record
+from ottla.metadata.records import Partition, Record
+from ottla.metadata.restart import RECORDS_AN_ENTRY_MAX
 from ottla.protocol.primitives import ZERO_UUID, Uuid
 from ottla.seams.entropy import Entropy
 
@@ -41,6 +44,42 @@ async def create_topic(
     if validate_only:
         return decide(services.image)[1]
     return await commit(services, decide)
+
+
+class Outcome(NamedTuple):
+    """What became of one partition that was to be changed."""
+
+    partition_index: int
+    code: ErrorCode = ErrorCode.NONE
+    message: str | None = None
+
+
+async def change_partitions(
+    services: Services, indexes: Iterable[int], change: Callable[[Image, int], Partition | None]
+) -> list[Outcome]:
+    """Changes partitions of one topic, each by itself; no index may be given twice."""
+    outcomes: list[Outcome] = []
+    left = iter(indexes)
+    while portion := list(islice(left, RECORDS_AN_ENTRY_MAX)):
+        outcomes += await commit(services, partial(_changes, portion, change))
+    return outcomes
+
+
+def _changes(
+    indexes: Sequence[int], change: Callable[[Image, int], Partition | None], image: Image
+) -> tuple[list[Record], list[Outcome]]:
+    records: list[Record] = []
+    outcomes: list[Outcome] = []
+    for index in indexes:
+        try:
+            changed = change(image, index)
+        except PeerError as error:
+            outcomes.append(Outcome(index, error.code, str(error)))
+            continue
+        outcomes.append(Outcome(index))
+        if changed is not None:
+            records.append(changed)
+    return records, outcomes
 
 
 def placement_start(entropy: Entropy) -> int:

@@ -1,18 +1,23 @@
 """From a frame to a handler and back: decoded, handled, encoded, timed.
 
 A handler is a module of `broker.handlers` with `handle(request, call)`: it returns the response, or
-None where none is due, or an awaitable of either. It is imported when its API is first called.
+None where none is due, or an awaitable of either; a future does without a task. It is imported when
+its API is first called.
 
 The peer's fault (PeerError) becomes the error that the API's message declares. Bytes that are no
 request end the connection. Anything else is our own fault, and ends the broker.
 """
 
+import asyncio
 import importlib
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ottla.broker.call import Call
-from ottla.broker.connection import Connection, Reply
+from ottla.broker.commits import OFFSET_COMMIT, OrdinaryCommits
+from ottla.broker.connection import Connection, Later, Reply
+from ottla.broker.produces import PRODUCE, OrdinaryProduces
 from ottla.errors import ErrorCode, PeerError
 from ottla.native import produce as native_produce
 from ottla.protocol.exchange import UnsupportedVersion, decode_request, encode_response
@@ -23,10 +28,8 @@ from ottla.settings.table.network import REQUEST_BESIDES_PRODUCE_MAX_BYTES
 if TYPE_CHECKING:
     from ottla.broker.services import Services
 
-PRODUCE = 0
 API_VERSIONS = 18
 Handle = Callable[[Any, Call], Any]
-HandleOrdinary = Callable[[native_produce.Request, memoryview, "Services"], Any]
 
 
 class Dispatch:
@@ -38,21 +41,21 @@ class Dispatch:
         self._services = services
         self._served = served
         self._handles: dict[int, Handle] = {}
-        self._handle_ordinary: HandleOrdinary = self._first_ordinary
-        self._produces = services.metrics.request(APIS[PRODUCE].name).seconds
+        self._produces = OrdinaryProduces(services, on_fault)
+        # The APIs whose ordinary requests are gathered, by key.
+        self._gathering: dict[int, OrdinaryProduces | OrdinaryCommits] = {
+            PRODUCE: self._produces,
+            OFFSET_COMMIT: OrdinaryCommits(services, on_fault),
+        }
         self._steady_ns = services.clock.steady_ns
         self._on_fault = on_fault
 
-    def handle(self, frame: memoryview, connection: Connection) -> Reply | Awaitable[Reply]:
-        started_ns = self._steady_ns()
-        # Small produces are what a broker does most often: they do not go through the codec.
+    def handle(self, frame: memoryview, connection: Connection) -> Reply | Later | Awaitable[Reply]:
+        # Produces are what a broker does most often: most of them do not go through the codec.
         produce = native_produce.read(frame)
         if produce is not None:
-            response = self._handle_ordinary(produce, frame, self._services)
-            if isinstance(response, bytearray):
-                self._produces.observe((self._steady_ns() - started_ns) / 1e9)
-                return [response]
-            return self._produced(response, produce, started_ns)
+            return self._produces.handle(produce, frame)
+        started_ns = self._steady_ns()
         self._check_size(frame)
         try:
             header, api, request = decode_request(frame)
@@ -65,9 +68,20 @@ class Dispatch:
             response = self._handle_of(api)(request, call)
         except PeerError as error:
             response = self._refuse(request, call, error)
+        if isinstance(response, asyncio.Future):
+            finish = partial(self._finish, request, call, header.correlation_id, started_ns)
+            return finish(response) if response.done() else Later(response, finish)
         if isinstance(response, Awaitable):
             return self._later(response, request, call, header.correlation_id, started_ns)
         return self._reply(response, call, header.correlation_id, started_ns)
+
+    def gather(self, frame: memoryview, connection: Connection) -> bool:
+        gathering = self._gathering.get(int.from_bytes(frame[:2], "big"))
+        return gathering is not None and gathering.gather(frame, connection)
+
+    def settle_gathered(self) -> None:
+        for gathering in self._gathering.values():
+            gathering.settle()
 
     def _check_size(self, frame: memoryview) -> None:
         """What is small takes no long time, whatever it asks: nobody holds up all others."""
@@ -77,35 +91,6 @@ class Dispatch:
                 ErrorCode.INVALID_REQUEST,
                 f"a request of {len(frame)} bytes; {size_max} are taken unless it is a produce",
             )
-
-    def _first_ordinary(
-        self, request: native_produce.Request, frame: memoryview, services: "Services"
-    ) -> Any:
-        """Imports the handler, as with every other one when it is first called."""
-        from ottla.broker.handlers.produce import handle_ordinary
-
-        self._handle_ordinary = handle_ordinary
-        return handle_ordinary(request, frame, services)
-
-    def _produced(
-        self, response: object, request: native_produce.Request, started_ns: int
-    ) -> Reply | Awaitable[Reply]:
-        """Something was out of the ordinary after all, or has to be waited for."""
-        if isinstance(response, Awaitable):
-            return self._produced_later(response, request, started_ns)
-        return self._encoded(response, request, started_ns)
-
-    async def _produced_later(
-        self, coming: Awaitable[object], request: native_produce.Request, started_ns: int
-    ) -> Reply:
-        return self._encoded(await coming, request, started_ns)
-
-    def _encoded(self, response: object, request: native_produce.Request, started_ns: int) -> Reply:
-        self._produces.observe((self._steady_ns() - started_ns) / 1e9)
-        if response is None:
-            return None
-        version, correlation_id = request[:2]
-        return encode_response(correlation_id, APIS[PRODUCE], version, response)
 
     def failed(self, error: Exception) -> None:
         self._on_fault(error)
@@ -120,6 +105,21 @@ class Dispatch:
     ) -> Reply:
         try:
             response = await coming
+        except PeerError as error:
+            response = self._refuse(request, call, error)
+        return self._reply(response, call, correlation_id, started_ns)
+
+    def _finish(
+        self,
+        request: object,
+        call: Call,
+        correlation_id: int,
+        started_ns: int,
+        come: "asyncio.Future[Any]",
+    ) -> Reply:
+        """As `_later`, of what is there."""
+        try:
+            response = come.result()
         except PeerError as error:
             response = self._refuse(request, call, error)
         return self._reply(response, call, correlation_id, started_ns)

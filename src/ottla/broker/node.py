@@ -12,7 +12,8 @@ from typing import NamedTuple
 
 from ottla.broker.dispatch import Dispatch
 from ottla.broker.gauges import Gauges
-from ottla.broker.groups import group_shards
+from ottla.broker.group_gauges import watch_groups
+from ottla.broker.groups import GroupWorld, group_shards
 from ottla.broker.health import Health, HealthServer
 from ottla.broker.listener import ConnectionLimits, Connections
 from ottla.broker.logs import Logger
@@ -255,7 +256,7 @@ class Node:
         appender = Appender(replicas.create_log)
         flusher = Flusher(seams.threads, seams.clock)
         shards = group_shards(
-            self._in_force.now,
+            GroupWorld(lambda: self._in_force.now, lambda: publisher.image, self.metrics.groups),
             replicas,
             appender,
             flusher,
@@ -306,6 +307,7 @@ class Node:
         self._tasks.spawn(self._watch_connections(self._connections), "connections")
         self._tasks.spawn(self._watch_loop(), "loop")
         self._tasks.spawn(Gauges(self.metrics, replicas, publisher).run(), "gauges")
+        self._tasks.spawn(watch_groups(shards, self.metrics.groups, seams.clock), "group gauges")
         return await self._listen(Dispatch(services, SERVED, self._on_fault), self._connections)
 
     def _cleaner(self, replicas: Replicas, tick: Tick, flusher: Flusher) -> LogCleaner:

@@ -5,7 +5,7 @@ an idle connection holds no memory. Only a frame that is cut gets a buffer, into
 then received. A length is only a claim: the buffer is never much larger than what came of a frame.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from struct import Struct
 
 from ottla.protocol.framing import BadFrameSize
@@ -18,7 +18,7 @@ AHEAD_BYTES_MIN = 4 << 10
 
 
 class FrameReceiver:
-    """Ask for `room`, have it filled, take the `frames`.
+    """Ask for `room`, have it filled, take what is `whole` or, if it is not, the `frames`.
 
     A frame is a view that is good until the next one is asked for, unless it was cut: then it is a
     buffer of its own.
@@ -51,16 +51,16 @@ class FrameReceiver:
         self._scratch[: len(self._rest)] = self._rest
         return self._scratch[len(self._rest) :]
 
-    def frames(self, received: int) -> Iterable[memoryview]:
-        """The frames that `received` bytes in the room complete. BadFrameSize ends a connection."""
+    def whole(self, received: int) -> memoryview | None:
+        """What nearly every read brings: one frame, and nothing else. If not, ask for `frames`."""
         if not self.held_bytes and received >= _LENGTH.size:
             size = received - _LENGTH.size
-            # What nearly every read brings: one request, and nothing else.
             if _LENGTH.unpack_from(self._scratch)[0] == size <= self.size_max:
-                return (self._scratch[_LENGTH.size : received],)
-        return self._cut_out(received)
+                return self._scratch[_LENGTH.size : received]
+        return None
 
-    def _cut_out(self, received: int) -> Iterator[memoryview]:
+    def frames(self, received: int) -> Iterator[memoryview]:
+        """The frames that `received` bytes in the room complete. BadFrameSize ends a connection."""
         if self._frame is not None:
             self._filled += received
             if self._filled == self._size:

@@ -17,8 +17,11 @@ from ottla.storage.file_slice import FileSlice
 
 # Below this a slice is read and sent together with what surrounds it.
 COPIED_BYTES_MAX = 32 << 10
-# What goes out before others have their turn: a quarter of a MiB takes a fraction of a ms.
+# What goes out before others have their turn: each takes a fraction of a ms.
 TURN_BYTES_MAX = 256 << 10
+SLICE_TURN_BYTES_MAX = 512 << 10
+# Of so much at a time it is asked whether it is in memory, by its first and last page.
+ASKED_BYTES = 1 << 20
 # What is read ahead from a disk at once.
 WARMED_BYTES = 1 << 20
 CHUNK_BYTES = 64 << 10
@@ -52,7 +55,7 @@ class SendQueue:
         self._parts: deque[Part] = deque()
         self._is_paused = False
         self._is_waiting = False
-        # Up to where the head's file was read for us, wherever its pages are by now.
+        # Up to where the head's file was in memory when we asked, or was read for us.
         self._warm_end = 0
         self.queued_bytes = 0
         self.sent_bytes = 0
@@ -63,6 +66,16 @@ class SendQueue:
             if size:
                 self._parts.append(part)
                 self.queued_bytes += size
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is on its way: what is written now goes at once."""
+        return not (self._parts or self._is_paused or self._is_waiting)
+
+    def write(self, reply: bytearray) -> None:
+        """Sends a small reply past the queue, which is idle."""
+        self.sent_bytes += len(reply)
+        self._transport.write(reply)
 
     def pause(self) -> None:
         self._is_paused = True
@@ -132,10 +145,8 @@ class SendQueue:
         part = self._parts[0]
         if not isinstance(part, FileSlice):
             raise TypeError("the head of the queue is no slice")
-        size = min(part.size, TURN_BYTES_MAX)
-        end = part.position + size
-        is_warm = part.file.is_warm
-        if end > self._warm_end and not (is_warm(part.position) and is_warm(end - 1)):
+        size = min(part.size, SLICE_TURN_BYTES_MAX)
+        if part.position + size > self._warm_end and not self._is_warm(part):
             self._warm(part)
             return
         try:
@@ -151,6 +162,13 @@ class SendQueue:
             raise _cut_off(part)
         self._advance(part, sent)
         self._yield()
+
+    def _is_warm(self, part: FileSlice) -> bool:
+        end = part.position + min(part.size, ASKED_BYTES)
+        if not (part.file.is_warm(part.position) and part.file.is_warm(end - 1)):
+            return False
+        self._warm_end = end
+        return True
 
     def _copy(self, part: FileSlice, bytes_max: int) -> None:
         size = min(part.size, bytes_max)

@@ -45,7 +45,9 @@ class Loader:
         self._latest: dict[bytes, Latest] = {}
         # What producers wrote in transactions that have not ended yet.
         self._open: dict[int, list[batch.Record]] = {}
-        self._slice_ends_ns = clock.steady_ns() + SLICE_NS_MAX
+        # For how long others have waited for their turn, at most.
+        self.longest_slice_ns = 0
+        self._slice_began_ns = clock.steady_ns()
 
     async def load(self) -> bool:
         """Replays all that the log holds; whether the shard is still wanted then.
@@ -60,13 +62,16 @@ class Loader:
             piece = log.read(offset, bytes_max=READ_BYTES, end_offset=end_offset)
             if piece is None:
                 break  # what compaction left ends before the log does
+            self._end_slice()
             content = await self._threads.run(piece.read)
+            self._slice_began_ns = self._clock.steady_ns()
             for position, header in _whole_batches(content, piece):
                 self._take(content, position, header)
                 offset = header.next_offset
-                if self._clock.steady_ns() >= self._slice_ends_ns:
+                if self._is_slice_over:
                     await self._give_way()
         await self._replay()
+        self._end_slice()
         return not self._shard.is_closed
 
     def _take(self, content: bytes, position: int, header: BatchHeader) -> None:
@@ -98,7 +103,7 @@ class Loader:
     async def _replay(self) -> None:
         state = self._shard.state
         for key, latest in self._latest.items():
-            if self._clock.steady_ns() >= self._slice_ends_ns:
+            if self._is_slice_over:
                 await self._give_way()
                 if self._shard.is_closed:
                     return
@@ -112,8 +117,17 @@ class Loader:
 
     async def _give_way(self) -> None:
         """Others have their turn; then the next slice begins."""
+        self._end_slice()
         await asyncio.sleep(0)
-        self._slice_ends_ns = self._clock.steady_ns() + SLICE_NS_MAX
+        self._slice_began_ns = self._clock.steady_ns()
+
+    @property
+    def _is_slice_over(self) -> bool:
+        return self._clock.steady_ns() >= self._slice_began_ns + SLICE_NS_MAX
+
+    def _end_slice(self) -> None:
+        slice_ns = self._clock.steady_ns() - self._slice_began_ns
+        self.longest_slice_ns = max(self.longest_slice_ns, slice_ns)
 
 
 def _whole_batches(content: bytes, piece: FileSlice) -> Iterator[tuple[int, BatchHeader]]:

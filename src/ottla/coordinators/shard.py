@@ -1,15 +1,16 @@
-"""One partition of a coordinator's topic under one leader epoch: decide, append, replay, answer.
+"""One partition of a coordinator's topic under one leader epoch: decide, replay, append, answer.
 
-What a decision changed is in the local log before anybody sees it, and on every replica in sync
-before anybody is told. A shard lives as long as its broker leads the partition; the next leader's
-shard is made from the log.
+What is decided in one turn of the loop is appended as one batch at the beginning of the next. The
+decisions of a turn see each other, and nobody else sees them: what they changed is in the local log
+and on every replica in sync before anybody is told. A shard lives as long as its broker leads the
+partition; the next leader's shard is made from the log.
 """
 
 import asyncio
 import itertools
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from typing import TYPE_CHECKING, Generic, NamedTuple, NoReturn, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
 
 from ottla.coordinators.decision import Answered, Decision
 from ottla.coordinators.timers import Timers
@@ -19,12 +20,20 @@ from ottla.replication.appends import ACKS_ALL, Appender
 from ottla.replication.flushing import Flusher
 from ottla.replication.replica import Replica
 from ottla.seams.clock import Clock
+from ottla.storage.config import UNLIMITED
+from ottla.tuples import maker
 
 if TYPE_CHECKING:
     from ottla.coordinators.group.records import Record
 
 # A timer that cannot be acted on, because nothing can be written, is tried again after this.
 RETRY_MS = 1_000
+# A batch of more than one decision is no larger, about.
+BATCH_BYTES_MAX = 256 << 10
+# What a record needs in a batch besides its key and value, at most.
+ROW_FIELDS_BYTES = 32
+
+_batch_record = maker(batch.Record)
 
 
 class Machine(Protocol):
@@ -61,6 +70,17 @@ class _Unanswered(NamedTuple):
     answers: Sequence[Answered]
 
 
+class _Unwritten:
+    """What was decided since the last batch: the rows of the next one, and whom it answers."""
+
+    __slots__ = ("answers", "rows", "size_bytes")
+
+    def __init__(self) -> None:
+        self.rows: list[tuple[bytes, bytes | None]] = []
+        self.size_bytes = 0
+        self.answers: list[Answered] = []
+
+
 class Shard(Generic[MachineT]):
     """See the module. It watches its partition, to give answers when the high watermark moves.
 
@@ -93,8 +113,9 @@ class Shard(Generic[MachineT]):
         self._commit_timeout_ms = commit_timeout_ms
         self._set_off = set_off
         self._failed = failed
-        # Up to where the state has replayed the log.
+        # Up to where the state has replayed the log, if nothing is unwritten.
         self._end_offset = replica.end_offset
+        self._unwritten = _Unwritten()
         self._tickets = itertools.count(1)
         self._waiting: dict[Hashable, asyncio.Future[object]] = {}
         self._unanswered: deque[_Unanswered] = deque()
@@ -108,26 +129,31 @@ class Shard(Generic[MachineT]):
         `decide` gets a ticket, which the decision that answers names, and the time. PeerError if
         it refuses, or if this broker cannot answer any more.
         """
+        return await self.ask_now(decide)
+
+    def ask_now(self, decide: Callable[[Hashable, int], Decision]) -> "asyncio.Future[object]":
+        """As `ask`, but what is refused by the decision itself is refused before this returns."""
         ticket: Hashable = next(self._tickets)
-        answer = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        answer = loop.create_future()
         self._waiting[ticket] = answer
         try:
             self.act(lambda now_ms: decide(ticket, now_ms))
-            response = await answer
-        except PeerError:
+        except BaseException:
+            self._waiting.pop(ticket, None)
             if answer.done():
                 answer.exception()  # it was refused as well: nobody else asks why
             raise
-        finally:
-            del self._waiting[ticket]
-        await self._flush_if_asked_to()
-        return response
+        log = self.replica.log
+        if log is not None and log.flush_messages != UNLIMITED:
+            return loop.create_task(self._flushed(answer), name="flush")
+        return answer
 
     async def read(self, look: Callable[[int], Seen]) -> Seen:
         """What `look` sees now, once all that it could have seen is committed."""
         self._require_active()
         seen = look(self._clock.wall_ms())
-        if self.replica.high_watermark < self._end_offset:
+        if self._unwritten.rows or self.replica.high_watermark < self._end_offset:
             await self.ask(lambda ticket, _: Decision(answers=(Answered(ticket, None),)))
         return seen
 
@@ -145,32 +171,26 @@ class Shard(Generic[MachineT]):
 
         PeerError if the decision refuses or nothing can be written: then nothing has changed.
         """
+        self.act_on_all(lambda now_ms: (decide(now_ms),))
+
+    def act_on_all(self, decide: Callable[[int], Iterable[Decision]]) -> None:
+        """Acts on decisions, each before the next is asked for. As `act`.
+
+        PeerError if nothing can be written: then those that were asked for may still be.
+        """
         self._require_active()
         self._require_writable()
         now_ms = self._clock.wall_ms()
-        self._carry_out(decide(now_ms), now_ms)
+        steady_ms = self._steady_ms()
+        for decision in decide(now_ms):
+            self._carry_out(decision, now_ms, steady_ms)
+        self._set_off_next()
 
-    def append(self, records: Sequence["Record"]) -> int:
-        """Appends to the local log, as one batch; where the log ends then. PeerError if it cannot.
-
-        Nothing is replayed by it.
-        """
-        now_ms = self._clock.wall_ms()
-        rows = [
-            batch.Record(offset, now_ms, *self.state.encode(record))
-            for offset, record in enumerate(records)
-        ]
-        # Kafka's coordinators number their batches from 0, with no producer.
-        content = memoryview(batch.build(rows, base_sequence=0))
-        appended = self._appender.append(
-            self.replica,
-            content,
-            acks=ACKS_ALL,
-            transactional_id_given=False,
-            now_ms=now_ms,
-            is_own=True,
-        )
-        return appended.committed_offset
+    def settle(self) -> "asyncio.Future[object]":
+        """Writes what was decided, now; comes once that is committed. PeerError as `act`."""
+        answer = self.ask_now(lambda ticket, _: Decision(answers=(Answered(ticket, None),)))
+        self._write_or_fail()
+        return answer
 
     # Living
 
@@ -211,8 +231,8 @@ class Shard(Generic[MachineT]):
         self.is_closed = True
         self.replica.waiting.leave(self)
         self._unanswered.clear()
-        for answer in self._waiting.values():
-            _refuse(answer, _not_coordinator())
+        self._unwritten = _Unwritten()
+        self._refuse_all(_not_coordinator())
 
     def count(self, amount: int) -> None:  # noqa: ARG002 - what moved is not asked for
         """The high watermark has moved."""
@@ -241,32 +261,96 @@ class Shard(Generic[MachineT]):
         except PeerError as error:
             raise PeerError(ErrorCode.COORDINATOR_NOT_AVAILABLE, str(error)) from error
 
-    async def _flush_if_asked_to(self) -> None:
+    async def _flushed(self, answer: "asyncio.Future[object]") -> object:
         """Where the topic's settings say that so many messages must be on the disk."""
+        response = await answer
         log = self.replica.log
         if log is None or log.messages_unflushed < log.flush_messages:
-            return
+            return response
         try:
             await self._flusher.flush(log, log.end_offset)
         except (StorageError, OSError) as error:
             raise PeerError(ErrorCode.COORDINATOR_NOT_AVAILABLE, str(error)) from error
+        return response
 
-    def _carry_out(self, decision: Decision, now_ms: int) -> None:
+    def _carry_out(self, decision: Decision, now_ms: int, steady_ms: int) -> None:
         if decision.records:
-            try:
-                self._end_offset = self.append(decision.records)
-            except PeerError as error:
-                self._give_up(error)
-            for record in decision.records:
-                self.state.replay(record)
-        steady_ms = self._steady_ms()
+            self._replay(decision.records)
         for key, due_ms in decision.timers:
             # A wall clock that jumps must not end everybody's session.
             self.timers.set(key, None if due_ms is None else due_ms - now_ms + steady_ms)
         if decision.answers:
-            overdue_ms = steady_ms + self._commit_timeout_ms
-            self._unanswered.append(_Unanswered(self._end_offset, overdue_ms, decision.answers))
-            self._answer_committed()
+            if self._unwritten.rows:
+                self._unwritten.answers += decision.answers
+            else:
+                self._answer_later(decision.answers, steady_ms)
+
+    def _replay(self, records: Sequence["Record"]) -> None:
+        """All of them go into one batch. PeerError if what is to be written first cannot be."""
+        rows = []
+        size_bytes = 0
+        for record in records:
+            key, value = row = self.state.encode(record)
+            rows.append(row)
+            size_bytes += ROW_FIELDS_BYTES + len(key) + (len(value) if value else 0)
+        unwritten = self._unwritten
+        if unwritten.rows and unwritten.size_bytes + size_bytes > BATCH_BYTES_MAX:
+            if not self._write():
+                raise _not_coordinator()
+            unwritten = self._unwritten
+        if not unwritten.rows:
+            asyncio.get_running_loop().call_soon(self._write_or_fail)
+        unwritten.rows += rows
+        unwritten.size_bytes += size_bytes
+        for record in records:
+            self.state.replay(record)
+
+    def _write_or_fail(self) -> None:
+        try:
+            self._write()
+        except Exception as error:
+            # Our own fault. The loop only logs it: those who wait end the broker.
+            self._refuse_all(error)
+            raise
+
+    def _write(self) -> bool:
+        """Appends what was decided, as one batch; False if that cannot be, and all is over."""
+        unwritten, self._unwritten = self._unwritten, _Unwritten()
+        if not unwritten.rows:
+            return True
+        now_ms = self._clock.wall_ms()
+        rows = [
+            _batch_record((offset, now_ms, key, value, ()))
+            for offset, (key, value) in enumerate(unwritten.rows)
+        ]
+        try:
+            # Kafka's coordinators number their batches from 0, with no producer.
+            appended = self._appender.append(
+                self.replica,
+                memoryview(batch.build(rows, base_sequence=0)),
+                acks=ACKS_ALL,
+                transactional_id_given=False,
+                now_ms=now_ms,
+                is_own=True,
+            )
+        except PeerError as error:
+            # The state is ahead of the log.
+            self.close()
+            self._failed(self, error)
+            return False
+        self._end_offset = appended.committed_offset
+        if unwritten.answers:
+            self._answer_later(unwritten.answers, self._steady_ms())
+            self._set_off_next()
+        return True
+
+    def _answer_later(self, answers: Sequence[Answered], steady_ms: int) -> None:
+        """Once all that they could tell of is committed."""
+        overdue_ms = steady_ms + self._commit_timeout_ms
+        self._unanswered.append(_Unanswered(self._end_offset, overdue_ms, answers))
+        self._answer_committed()
+
+    def _set_off_next(self) -> None:
         next_due_ms = self.next_due_ms
         if next_due_ms is not None:
             self._set_off(next_due_ms)
@@ -275,7 +359,7 @@ class Shard(Generic[MachineT]):
         high_watermark = self.replica.high_watermark
         while self._unanswered and self._unanswered[0].end_offset <= high_watermark:
             for ticket, response in self._unanswered.popleft().answers:
-                answer = self._waiting.get(ticket)
+                answer = self._waiting.pop(ticket, None)
                 if answer is None or answer.done():
                     continue  # whoever asked has gone
                 if isinstance(response, PeerError):
@@ -285,20 +369,20 @@ class Shard(Generic[MachineT]):
 
     def _refuse(self, answers: Iterable[Answered], error: PeerError) -> None:
         for ticket, _ in answers:
-            answer = self._waiting.get(ticket)
+            answer = self._waiting.pop(ticket, None)
             if answer is not None:
                 _refuse(answer, error)
 
-    def _give_up(self, error: PeerError) -> NoReturn:
-        self.close()
-        self._failed(self, error)
-        raise PeerError(ErrorCode.NOT_COORDINATOR, str(error)) from error
+    def _refuse_all(self, error: Exception) -> None:
+        waiting, self._waiting = self._waiting, {}
+        for answer in waiting.values():
+            _refuse(answer, error)
 
     def _steady_ms(self) -> int:
         return self._clock.steady_ns() // 1_000_000
 
 
-def _refuse(answer: "asyncio.Future[object]", error: PeerError) -> None:
+def _refuse(answer: "asyncio.Future[object]", error: Exception) -> None:
     if not answer.done():
         answer.set_exception(error)
 

@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from ottla.coordinators.loading import SLICE_NS_MAX, Loader
@@ -31,11 +32,16 @@ if TYPE_CHECKING:
 
 GroupShard: TypeAlias = "Shard[GroupState]"
 
+# Members of the same groups ask again and again.
+HASHES_KEPT_MAX = 4096
+
 
 class Watch(Protocol):
     """Who is told what happens to shards that nobody asked for."""
 
-    def loaded(self, partition: str, took_ms: int) -> None: ...
+    def loaded(self, partition: str, took_ms: int, longest_stall_ns: int) -> None:
+        """The stall is for how long the load has kept others from their turn at most."""
+        ...
 
     def record_skipped(self, partition: str, offset: int, error: Exception) -> None: ...
 
@@ -66,6 +72,9 @@ class Shards:
         self._partitions = 0
         self._deleted: deque[TopicDeleted] = deque()
         self._something_is_due = asyncio.Event()
+        # One load at a time: those who load all at once take their turns one after another, and
+        # whoever waits for an answer would wait for all of them.
+        self._loading = asyncio.Lock()
         # Until when `run` sleeps; None: until it is woken.
         self._sleeps_until_ms: int | None = None
 
@@ -150,6 +159,7 @@ class Shards:
 
     async def _load(self, shard: GroupShard) -> None:
         name = str(shard.replica.name)
+        # Its turn to load may come later: what is told is how long its coordinator was missing.
         began_ns = self._with.clock.steady_ns()
 
         def skipped(offset: int, error: StorageError) -> None:
@@ -158,8 +168,9 @@ class Shards:
         try:
             if shard.replica.is_unusable:
                 raise StorageError(f"{name} could not be opened")
-            loader = Loader(shard, self._with.clock, self._with.threads, skipped)
-            is_wanted = await loader.load()
+            async with self._loading:
+                loader = Loader(shard, self._with.clock, self._with.threads, skipped)
+                is_wanted = await loader.load()
         except (OSError, StorageError, PeerError) as error:
             # Nobody is its coordinator until the log can be read again.
             self._with.watch.failed(name, error)
@@ -167,7 +178,7 @@ class Shards:
         if is_wanted:
             self._loaded(shard)
             took_ms = (self._with.clock.steady_ns() - began_ns) // 1_000_000
-            self._with.watch.loaded(name, took_ms)
+            self._with.watch.loaded(name, took_ms, loader.longest_slice_ns)
 
     def _loaded(self, shard: GroupShard) -> None:
         try:
@@ -243,6 +254,7 @@ class Shards:
         return self._with.clock.steady_ns() // 1_000_000
 
 
+@lru_cache(HASHES_KEPT_MAX)
 def java_hash(text: str) -> int:
     """What Kafka makes of a group's id: Java's hash of a string, without its sign."""
     number = 0

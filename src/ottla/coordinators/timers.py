@@ -1,4 +1,8 @@
-"""What is due when, by key: one heap, in which a key that got another time is skipped."""
+"""What is due when, by key: one heap, in which a key may stand sooner than it is due.
+
+Members renew their sessions all the time. A key that is put off keeps its place until its turn
+comes, and only then gets its new one.
+"""
 
 import heapq
 
@@ -19,32 +23,42 @@ class Timers:
         """From now on this is the key's time; None takes it away."""
         if due_ms is None:
             self._due_ms.pop(key, None)
-        elif self._due_ms.get(key) != due_ms:
+        else:
+            before_ms = self._due_ms.get(key)
             self._due_ms[key] = due_ms
-            heapq.heappush(self._heap, (due_ms, key))
-            self._tidy()
+            if before_ms is None or due_ms < before_ms:
+                heapq.heappush(self._heap, (due_ms, key))
+                self._tidy()
 
     @property
     def next_due_ms(self) -> int | None:
         """When `take` has the next one."""
-        self._drop_stale()
+        self._settle_first()
         return self._heap[0][0] if self._heap else None
 
     def take(self, now_ms: int) -> str | None:
         """The key that has been due for longest, which then has no time any more; None: none is."""
-        self._drop_stale()
+        self._settle_first()
         if not self._heap or self._heap[0][0] > now_ms:
             return None
         _, key = heapq.heappop(self._heap)
         del self._due_ms[key]
         return key
 
-    def _drop_stale(self) -> None:
-        while self._heap and self._due_ms.get(self._heap[0][1]) != self._heap[0][0]:
-            heapq.heappop(self._heap)
+    def _settle_first(self) -> None:
+        """Until the first of the heap is due when it says."""
+        while self._heap:
+            placed_ms, key = self._heap[0]
+            due_ms = self._due_ms.get(key)
+            if due_ms == placed_ms:
+                return
+            if due_ms is None or due_ms < placed_ms:
+                heapq.heappop(self._heap)
+            else:
+                heapq.heapreplace(self._heap, (due_ms, key))
 
     def _tidy(self) -> None:
-        """Members renew their sessions all the time: the heap must not keep every old time."""
+        """What was taken away or came sooner leaves its old place behind: not for ever."""
         if len(self._heap) > 64 + 4 * len(self._due_ms):
             self._heap = [(due_ms, key) for key, due_ms in self._due_ms.items()]
             heapq.heapify(self._heap)

@@ -13,13 +13,22 @@ from ottla.metadata.image import Image, ResourceKey
 from ottla.metadata.records import Config, Record
 from ottla.metadata.values import ResourceKind
 from ottla.settings.kinds import Listing
-from ottla.settings.table import BROKER_SETTINGS, TOPIC_SETTINGS
-from ottla.settings.validation import validate_broker_config, validate_topic_config
+from ottla.settings.table import BROKER_SETTINGS, GROUP_SETTINGS, TOPIC_SETTINGS
+from ottla.settings.validation import (
+    validate_broker_config,
+    validate_group_config,
+    validate_topic_config,
+)
 
-_TABLES = {ResourceKind.TOPIC: TOPIC_SETTINGS, ResourceKind.BROKER: BROKER_SETTINGS}
+_TABLES = {
+    ResourceKind.TOPIC: TOPIC_SETTINGS,
+    ResourceKind.BROKER: BROKER_SETTINGS,
+    ResourceKind.GROUP: GROUP_SETTINGS,
+}
 _VALIDATORS = {
     ResourceKind.TOPIC: validate_topic_config,
     ResourceKind.BROKER: validate_broker_config,
+    ResourceKind.GROUP: validate_group_config,
 }
 
 # The records of a change, and the names of the settings that it changes.

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from ottla.metadata.image import Image
 from ottla.metadata.values import ResourceKind
 from ottla.settings.broker import BrokerSettings
+from ottla.settings.group import GroupConfigs
 from ottla.settings.topic import TopicConfigs
 from ottla.settings.validation import validate_topic_config
 
@@ -15,6 +16,11 @@ ALL_BROKERS = ""
 def topic_configs(image: Image, topic: str, settings: BrokerSettings) -> TopicConfigs:
     """A topic's settings, where `settings` are its broker's."""
     return TopicConfigs(image.configs(ResourceKind.TOPIC, topic), settings)
+
+
+def group_configs(image: Image, group: str, settings: BrokerSettings) -> GroupConfigs:
+    """A group's settings, where `settings` are its coordinator's."""
+    return GroupConfigs(image.configs(ResourceKind.GROUP, group), settings)
 
 
 def broker_settings(image: Image, broker_id: int, settings: BrokerSettings) -> BrokerSettings:

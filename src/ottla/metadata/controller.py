@@ -227,12 +227,13 @@ def _check_assignments(
     image: Image, assignments: Sequence[Replicas], replication_factor: int
 ) -> None:
     for replicas in assignments:
-        fault = _assignment_fault(image, replicas, replication_factor)
+        fault = assignment_fault(image, replicas, replication_factor)
         if fault:
             raise PeerError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, fault)
 
 
-def _assignment_fault(image: Image, replicas: Replicas, replication_factor: int) -> str | None:
+def assignment_fault(image: Image, replicas: Replicas, replication_factor: int) -> str | None:
+    """Why a partition cannot be on these brokers; None if it can."""
     if not replicas:
         return "A partition is assigned to no broker."
     if len(replicas) != replication_factor:

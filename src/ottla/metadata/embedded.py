@@ -59,6 +59,8 @@ class EmbeddedStore:
         self._fence: Fence | None = None
         self._controller_epoch = 0
         self._is_open = True
+        # What was appended last: whoever follows need not read it back.
+        self._latest: Entry | None = None
         # Set, and replaced, whenever something happens that an iterator may wait for.
         self._changed = asyncio.Event()
 
@@ -98,6 +100,7 @@ class EmbeddedStore:
         self._require_open()
         self._require_newest(fence)
         n = self._log.append(records)
+        self._latest = Entry(n, tuple(records))
         self._note_controllers(records)
         self._wake()
         return n
@@ -120,7 +123,11 @@ class EmbeddedStore:
             if from_n <= self._snapshot.n:
                 raise EntriesGone(from_n, self._snapshot.n + 1)
             changed = self._changed
-            entries = self._log.read(from_n)
+            latest = self._latest
+            if latest is not None and latest.n == from_n:
+                entries = [latest]
+            else:
+                entries = self._log.read(from_n)
             for entry in entries:
                 yield entry
             from_n += len(entries)

@@ -34,6 +34,10 @@ class Histogram:
         self.counts[bisect_left(self.bounds, value)] += 1
         self.total += value
 
+    def observe_many(self, value: float, times: int) -> None:
+        self.counts[bisect_left(self.bounds, value)] += times
+        self.total += value * times
+
     @property
     def count(self) -> int:
         return sum(self.counts)
@@ -213,6 +217,53 @@ class CleanerMeter:
         # Dirty parts are read twice, so this is of what was read, as Kafka counts it.
         self.recopy_percent = 100 * report["written_bytes"] / max(1, report["read_bytes"])
         self.buffer_utilization_percent = 100 * report["map_utilization"]
+
+
+class GroupMeter:
+    """What the groups of this coordinator are, and what was done for them."""
+
+    __slots__ = (
+        "classic_rebalances",
+        "consumer_rebalances",
+        "failures",
+        "groups",
+        "load_ms_max",
+        "load_ms_total",
+        "loads",
+        "longest_load_stall_seconds",
+        "members",
+        "offset_commits",
+        "offset_expirations",
+        "partitions",
+    )
+
+    def __init__(self) -> None:
+        self.offset_commits = 0
+        self.offset_expirations = 0
+        self.classic_rebalances = 0
+        self.consumer_rebalances = 0
+        self.loads = 0
+        self.load_ms_total = 0
+        self.load_ms_max = 0
+        self.longest_load_stall_seconds = 0.0
+        self.failures = 0
+        # By protocol and state.
+        self.groups: dict[tuple[str, str], int] = {}
+        # By protocol.
+        self.members: dict[str, int] = {}
+        # Of the coordinator's topic, by whether they are loaded.
+        self.partitions: dict[str, int] = {}
+
+    @property
+    def load_ms_avg(self) -> float:
+        return self.load_ms_total / self.loads if self.loads else 0.0
+
+    def note_load(self, took_ms: int, longest_stall_ns: int) -> None:
+        self.loads += 1
+        self.load_ms_total += took_ms
+        self.load_ms_max = max(self.load_ms_max, took_ms)
+        stall_seconds = longest_stall_ns / 1e9
+        self.longest_load_stall_seconds = max(self.longest_load_stall_seconds, stall_seconds)
 
 
 class ControllerMeter:

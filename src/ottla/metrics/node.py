@@ -16,10 +16,12 @@ from ottla.metrics.families import (
     Scalars,
     Topics,
 )
+from ottla.metrics.groups import group_collectors
 from ottla.metrics.meters import (
     BrokerMeter,
     CleanerMeter,
     ControllerMeter,
+    GroupMeter,
     ListenerMeter,
     LoopMeter,
     RequestMeter,
@@ -196,6 +198,7 @@ class NodeMetrics:
         self.controller = ControllerMeter()
         self.loop = LoopMeter()
         self.cleaner = CleanerMeter()
+        self.groups = GroupMeter()
         # By log directory.
         self.disk_free_bytes: dict[str, int] = {}
         self._requests: dict[str, RequestMeter] = {}
@@ -250,6 +253,7 @@ class NodeMetrics:
                 UNCLEANABLE_PARTITIONS, lambda: _by_log_dir(self.cleaner.uncleanable_partitions)
             ),
             Labelled(UNCLEANABLE_BYTES, lambda: _by_log_dir(self.cleaner.uncleanable_bytes)),
+            *group_collectors(self.groups),
             Requests(self._requests),
             Listeners(self._listeners),
             LoopStalls(self.loop),

@@ -152,25 +152,29 @@ class Copied(NamedTuple):
     max_timestamp_delta: int
 
 
-def copy_records(body: Buffer, columns: Any, stays: bytearray, timestamp_shift: int) -> Copied:
-    """Copy the records of `body` whose byte in `stays` is not 0.
+def copy_records(
+    content: Buffer, columns: Any, stays: bytearray, first: int, last: int, timestamp_shift: int
+) -> Copied:
+    """Copy the records of one batch, `first` to before `last`, whose byte in `stays` is not 0.
 
     `columns` are those of `scan.key_columns`. The shift is added to each timestamp delta;
     ValueError where the format has no room for that.
     """
     copied = bytearray()
-    if not stays:
+    if first == last:
         return Copied(copied, 0, -1)
-    source = memoryview(body)
+    source = memoryview(content)
     marks: cython.const[cython.uchar][::1] = stays
     starts: cython.longlong[::1] = columns.record_starts
+    ends: cython.longlong[::1] = columns.record_ends
     deltas: cython.longlong[::1] = columns.timestamp_deltas
     largest: cython.longlong = -1
     count: cython.Py_ssize_t = 0
     run_start: cython.Py_ssize_t = -1
-    total: cython.Py_ssize_t = len(stays)
+    begin: cython.Py_ssize_t = first
+    end: cython.Py_ssize_t = last
     index: cython.Py_ssize_t
-    for index in range(total):
+    for index in range(begin, end):
         if marks[index] == 0:
             if run_start >= 0:
                 copied += source[starts[run_start] : starts[index]]
@@ -184,7 +188,7 @@ def copy_records(body: Buffer, columns: Any, stays: bytearray, timestamp_shift: 
         elif run_start < 0:
             run_start = index
     if run_start >= 0:
-        copied += source[starts[run_start] : starts[total]]
+        copied += source[starts[run_start] : ends[end - 1]]
     return Copied(copied, count, largest)
 
 
@@ -197,7 +201,7 @@ def _put_shifted(
     delta = columns.timestamp_deltas[index] + shift
     if not _INT64_MIN <= delta <= _INT64_MAX:
         raise ValueError(f"row {index}: timestamp delta {delta}")
-    rest = source[columns.offset_starts[index] : columns.record_starts[index + 1]]
+    rest = source[columns.offset_starts[index] : columns.record_ends[index]]
     length: cython.longlong = 1 + _varint_size(delta) + len(rest)
     _put_varint(copied, length)
     copied.append(source[columns.timestamp_starts[index] - 1])

@@ -7,6 +7,7 @@ happen, and on purpose nobody can make it happen who does not know the secret.
 
 from __future__ import annotations
 
+from array import array
 from typing import Any
 
 import cython
@@ -14,10 +15,18 @@ import cython
 Buffer = bytes | bytearray | memoryview
 
 SLOT_BYTES = 24
+# What becomes of the records of a batch, a byte for each batch.
+BY_KEY = 0
+# The time of its tombstones is over.
+BY_KEY_WITHOUT_TOMBSTONES = 1
+ALL_STAY = 2
+ALL_STAY_A_WHILE = 3
+ALL_GO = 4
 # What becomes of a record, in the answer of `KeyMap.judge`.
 GOES = 0
 STAYS = 1
-STAYS_AS_TOMBSTONE = 2
+# A tombstone, or what is kept for as long as one.
+STAYS_A_WHILE = 2
 
 # Both halves of the hash, then the offset plus one: 0 is a slot that is free.
 _SLOT_WORDS = cython.declare(cython.Py_ssize_t, 3)
@@ -29,7 +38,10 @@ _SIP_2 = cython.declare(cython.ulonglong, 0x6C7967656E657261)
 _SIP_3 = cython.declare(cython.ulonglong, 0x7465646279746573)
 _GOES = cython.declare(cython.uchar, GOES)
 _STAYS = cython.declare(cython.uchar, STAYS)
-_STAYS_AS_TOMBSTONE = cython.declare(cython.uchar, STAYS_AS_TOMBSTONE)
+_STAYS_A_WHILE = cython.declare(cython.uchar, STAYS_A_WHILE)
+_BY_KEY_WITHOUT_TOMBSTONES = cython.declare(cython.uchar, BY_KEY_WITHOUT_TOMBSTONES)
+_ALL_STAY = cython.declare(cython.uchar, ALL_STAY)
+_ALL_STAY_A_WHILE = cython.declare(cython.uchar, ALL_STAY_A_WHILE)
 
 
 @cython.final
@@ -49,12 +61,8 @@ class KeyMap:
     latest: cython.longlong
     secret_0: cython.ulonglong
     secret_1: cython.ulonglong
-    # The state of the hash, and the bytes that are hashed.
+    # The bytes that are hashed, and the last hash.
     view: cython.const[cython.uchar][::1]
-    v0: cython.ulonglong
-    v1: cython.ulonglong
-    v2: cython.ulonglong
-    v3: cython.ulonglong
     hash_0: cython.ulonglong
     hash_1: cython.ulonglong
 
@@ -65,6 +73,8 @@ class KeyMap:
             raise ValueError(f"a secret of {len(secret)} bytes, 16 are needed")
         if bytes_max < SLOT_BYTES * 2:
             raise ValueError(f"{bytes_max} bytes are too few for a table")
+        # A slot is found by 32 bits of a hash.
+        bytes_max = min(bytes_max, SLOT_BYTES << 32)
         self.secret_0 = int.from_bytes(secret[:8], "little")
         self.secret_1 = int.from_bytes(secret[8:], "little")
         self.bytes_max = bytes_max
@@ -91,73 +101,102 @@ class KeyMap:
         """Up to this offset there is nothing more to put."""
         self.latest = max(self.latest, offset)
 
-    def put(self, body: Buffer, columns: Any, base_offset: int, start_offset: int) -> bool:
-        """Puts the keys of a batch's records from `start_offset` on; False once it is full.
+    def put(self, content: Buffer, columns: Any, start_offset: int) -> bool:
+        """Puts the keys of records from `start_offset` on; False once it is full.
 
         `columns` are those of `scan.key_columns`. What was put before it was full stays, and
         `latest_offset` says how far that goes.
         """
-        if not len(columns.key_lengths):
+        total: cython.Py_ssize_t = len(columns.offsets)
+        if total == 0:
             return True
-        self.view = body
-        offset_deltas: cython.longlong[::1] = columns.offset_deltas
-        key_starts: cython.longlong[::1] = columns.key_starts
+        hashes: cython.ulonglong[::1] = self._hashes(content, columns)
+        offsets: cython.longlong[::1] = columns.offsets
         key_lengths: cython.longlong[::1] = columns.key_lengths
-        base: cython.longlong = base_offset
         start: cython.longlong = start_offset
-        total: cython.Py_ssize_t = len(columns.key_lengths)
-        index: cython.Py_ssize_t
+        row: cython.Py_ssize_t
         at: cython.Py_ssize_t
-        for index in range(total):
-            offset: cython.longlong = base + offset_deltas[index]
-            if offset < start or key_lengths[index] < 0:
+        for row in range(total):
+            if offsets[row] < start or key_lengths[row] < 0:
                 continue
-            self._hash(key_starts[index], key_lengths[index])
-            at = self._find()
+            at = self._find(hashes[2 * row], hashes[2 * row + 1])
             if self.slots[at + 2] == 0:
                 if self.count >= self.count_max:
                     if not self._grow():
+                        self.cover(offsets[row] - 1)
                         return False
-                    at = self._find()
+                    at = self._find(hashes[2 * row], hashes[2 * row + 1])
                 self.count += 1
-                self.slots[at] = self.hash_0
-                self.slots[at + 1] = self.hash_1
-            self.slots[at + 2] = offset + 1
-            self.latest = offset
+                self.slots[at] = hashes[2 * row]
+                self.slots[at + 1] = hashes[2 * row + 1]
+            self.slots[at + 2] = offsets[row] + 1
+        self.cover(offsets[total - 1])
         return True
 
-    def judge(
-        self, body: Buffer, columns: Any, base_offset: int, drops_tombstones: bool
-    ) -> bytearray:
-        """For each record of a batch whether it stays, and whether it says that a key is gone.
+    def judge(self, content: Buffer, columns: Any, verdicts: bytearray) -> bytearray:
+        """For each record whether it stays, and if it does, whether only for a while.
 
-        A record goes if a later one has its key, if it has no key, or if it is a tombstone whose
-        time is over. Of what lies beyond `latest_offset` nothing is known: that stays.
+        By its key a record goes if a later one has it, if it has none, or if it is a tombstone
+        whose time is over. Of what lies beyond `latest_offset` nothing is known: that stays.
         """
-        total: cython.Py_ssize_t = len(columns.key_lengths)
+        total: cython.Py_ssize_t = len(columns.offsets)
         judged = bytearray(total)
         if total == 0:
             return judged
-        self.view = body
-        marks: cython.uchar[::1] = judged
-        offset_deltas: cython.longlong[::1] = columns.offset_deltas
-        key_starts: cython.longlong[::1] = columns.key_starts
+        hashes: cython.ulonglong[::1] = self._hashes(content, columns)
+        first_rows: cython.longlong[::1] = columns.first_rows
+        offsets: cython.longlong[::1] = columns.offsets
         key_lengths: cython.longlong[::1] = columns.key_lengths
         value_lengths: cython.longlong[::1] = columns.value_lengths
-        base: cython.longlong = base_offset
-        drops: cython.bint = drops_tombstones
-        index: cython.Py_ssize_t
-        for index in range(total):
-            offset: cython.longlong = base + offset_deltas[index]
-            if offset <= self.latest:
-                if key_lengths[index] < 0 or (drops and value_lengths[index] < 0):
-                    continue
-                self._hash(key_starts[index], key_lengths[index])
-                found: cython.longlong = self.slots[self._find() + 2]
-                if offset + 1 < found:
-                    continue
-            marks[index] = _STAYS_AS_TOMBSTONE if value_lengths[index] < 0 else _STAYS
+        marks: cython.uchar[::1] = judged
+        batch: cython.Py_ssize_t
+        row: cython.Py_ssize_t
+        batch_count: cython.Py_ssize_t = len(verdicts)
+        for batch in range(batch_count):
+            verdict: cython.uchar = verdicts[batch]
+            for row in range(first_rows[batch], first_rows[batch + 1]):
+                if verdict == _ALL_STAY:
+                    marks[row] = _STAYS
+                elif verdict == _ALL_STAY_A_WHILE:
+                    marks[row] = _STAYS_A_WHILE
+                elif offsets[row] <= self.latest and (
+                    key_lengths[row] < 0
+                    or (verdict == _BY_KEY_WITHOUT_TOMBSTONES and value_lengths[row] < 0)
+                    or self._is_replaced(offsets[row], hashes[2 * row], hashes[2 * row + 1])
+                ):
+                    marks[row] = _GOES
+                else:
+                    marks[row] = _STAYS_A_WHILE if value_lengths[row] < 0 else _STAYS
         return judged
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=True)
+    def _is_replaced(
+        self, offset: cython.longlong, hash_0: cython.ulonglong, hash_1: cython.ulonglong
+    ) -> cython.longlong:
+        """Whether a later record has this key."""
+        found: cython.longlong = self.slots[self._find(hash_0, hash_1) + 2]
+        return offset + 1 < found
+
+    @cython.cfunc
+    def _hashes(self, content: Buffer, columns: Any) -> Any:
+        """Both halves of the hash of each key, one after another.
+
+        All before the first is looked for: the processor then waits for many slots at a time.
+        """
+        self.view = content
+        key_starts: cython.longlong[::1] = columns.key_starts
+        key_lengths: cython.longlong[::1] = columns.key_lengths
+        total: cython.Py_ssize_t = len(columns.key_starts)
+        hashes = array("Q", bytes(16 * total))
+        halves: cython.ulonglong[::1] = hashes
+        row: cython.Py_ssize_t
+        for row in range(total):
+            if key_lengths[row] >= 0:
+                self._hash(key_starts[row], key_lengths[row])
+                halves[2 * row] = self.hash_0
+                halves[2 * row + 1] = self.hash_1
+        return hashes
 
     def hash(self, key: bytes) -> tuple[int, int]:
         """Both halves of a key's hash, the first first."""
@@ -185,108 +224,94 @@ class KeyMap:
         if slot_count <= cython.cast(cython.longlong, self.slot_count):
             return 0
         self._set_table(slot_count)
-        hash_0: cython.ulonglong = self.hash_0
-        hash_1: cython.ulonglong = self.hash_1
         at: cython.Py_ssize_t
         to: cython.Py_ssize_t
         for at in range(0, old_words, 3):
             if old[at + 2] != 0:
-                self.hash_0 = old[at]
-                self.hash_1 = old[at + 1]
-                to = self._find()
-                self.slots[to] = self.hash_0
-                self.slots[to + 1] = self.hash_1
+                to = self._find(old[at], old[at + 1])
+                self.slots[to] = old[at]
+                self.slots[to + 1] = old[at + 1]
                 self.slots[to + 2] = old[at + 2]
-        self.hash_0 = hash_0
-        self.hash_1 = hash_1
         return 1
 
     @cython.cfunc
     @cython.exceptval(-1)
     @cython.boundscheck(False)
     @cython.wraparound(False)
-    def _find(self) -> cython.Py_ssize_t:
-        """Where the slot of the last hash begins, or the free one in which it would go."""
-        index: cython.ulonglong = self.hash_0 % self.slot_count
+    def _find(self, hash_0: cython.ulonglong, hash_1: cython.ulonglong) -> cython.Py_ssize_t:
+        """Where the slot of this hash begins, or the free one in which it would go."""
+        # By its share of the whole range: as even as a remainder, and without a division.
+        index: cython.ulonglong = (hash_0 >> 32) * self.slot_count >> 32
         at: cython.Py_ssize_t = 0
         while True:
             at = index * _SLOT_WORDS
             if self.slots[at + 2] == 0:
                 return at
-            if self.slots[at] == self.hash_0 and self.slots[at + 1] == self.hash_1:
+            if self.slots[at] == hash_0 and self.slots[at + 1] == hash_1:
                 return at
             index += 1
             if index == self.slot_count:
                 index = 0
 
     @cython.cfunc
-    @cython.exceptval(-1)
+    @cython.exceptval(check=False)
     def _hash(self, start: cython.longlong, length: cython.longlong) -> cython.longlong:
         """SipHash-2-4 with 128 bits, of the bytes in view."""
-        self.v0 = self.secret_0 ^ _SIP_0
-        self.v1 = self.secret_1 ^ _SIP_1 ^ 0xEE
-        self.v2 = self.secret_0 ^ _SIP_2
-        self.v3 = self.secret_1 ^ _SIP_3
-        position: cython.longlong = start
-        whole_end: cython.longlong = start + length - length % 8
+        v0: cython.ulonglong = self.secret_0 ^ _SIP_0
+        v1: cython.ulonglong = self.secret_1 ^ _SIP_1 ^ 0xEE
+        v2: cython.ulonglong = self.secret_0 ^ _SIP_2
+        v3: cython.ulonglong = self.secret_1 ^ _SIP_3
         word: cython.ulonglong = 0
-        while position < whole_end:
-            word = self._word(position, 8)
-            self.v3 ^= word
-            self._rounds(2)
-            self.v0 ^= word
-            position += 8
-        size: cython.ulonglong = length & 0xFF
-        word = self._word(position, length % 8) | size << 56
-        self.v3 ^= word
-        self._rounds(2)
-        self.v0 ^= word
-        self.v2 ^= 0xEE
-        self._rounds(4)
-        self.hash_0 = self.v0 ^ self.v1 ^ self.v2 ^ self.v3
-        self.v1 ^= 0xDD
-        self._rounds(4)
-        self.hash_1 = self.v0 ^ self.v1 ^ self.v2 ^ self.v3
+        words: cython.longlong = length // 8 + 1
+        step: cython.longlong
+        turn: cython.int
+        # Two rounds a step: one for each word, then two for each half of the hash.
+        for step in range(words + 4):
+            if step < words:
+                word = self._word(start, length, step)
+            elif step == words:
+                word = 0
+                v2 ^= 0xEE
+            elif step == words + 2:
+                self.hash_0 = v0 ^ v1 ^ v2 ^ v3
+                v1 ^= 0xDD
+            v3 ^= word
+            for turn in range(2):  # noqa: B007 (a C loop needs its typed name)
+                v0 = (v0 + v1) & _WORD
+                v1 = ((v1 << 13) | (v1 >> 51)) & _WORD
+                v1 ^= v0
+                v0 = ((v0 << 32) | (v0 >> 32)) & _WORD
+                v2 = (v2 + v3) & _WORD
+                v3 = ((v3 << 16) | (v3 >> 48)) & _WORD
+                v3 ^= v2
+                v0 = (v0 + v3) & _WORD
+                v3 = ((v3 << 21) | (v3 >> 43)) & _WORD
+                v3 ^= v0
+                v2 = (v2 + v1) & _WORD
+                v1 = ((v1 << 17) | (v1 >> 47)) & _WORD
+                v1 ^= v2
+                v2 = ((v2 << 32) | (v2 >> 32)) & _WORD
+            v0 ^= word
+        self.hash_1 = v0 ^ v1 ^ v2 ^ v3
         return length
 
     @cython.cfunc
     @cython.exceptval(check=False)
     @cython.boundscheck(False)
     @cython.wraparound(False)
-    def _word(self, start: cython.longlong, size: cython.longlong) -> cython.ulonglong:
+    def _word(
+        self, start: cython.longlong, length: cython.longlong, index: cython.longlong
+    ) -> cython.ulonglong:
+        """Eight bytes, the least significant first; the last word ends with the length."""
         word: cython.ulonglong = 0
         byte: cython.ulonglong = 0
-        index: cython.longlong
-        for index in range(size):
-            byte = self.view[start + index]
-            word |= byte << (8 * index)
+        place: cython.longlong
+        first: cython.longlong = start + 8 * index
+        size: cython.longlong = length - 8 * index
+        if size < 8:
+            word = length & 0xFF
+            word <<= 56
+        for place in range(min(size, 8)):
+            byte = self.view[first + place]
+            word |= byte << (8 * place)
         return word
-
-    @cython.cfunc
-    @cython.exceptval(check=False)
-    def _rounds(self, count: cython.int) -> cython.ulonglong:
-        v0: cython.ulonglong = self.v0
-        v1: cython.ulonglong = self.v1
-        v2: cython.ulonglong = self.v2
-        v3: cython.ulonglong = self.v3
-        index: cython.int
-        for index in range(count):  # noqa: B007 (a C loop needs its typed name)
-            v0 = (v0 + v1) & _WORD
-            v1 = ((v1 << 13) | (v1 >> 51)) & _WORD
-            v1 ^= v0
-            v0 = ((v0 << 32) | (v0 >> 32)) & _WORD
-            v2 = (v2 + v3) & _WORD
-            v3 = ((v3 << 16) | (v3 >> 48)) & _WORD
-            v3 ^= v2
-            v0 = (v0 + v3) & _WORD
-            v3 = ((v3 << 21) | (v3 >> 43)) & _WORD
-            v3 ^= v0
-            v2 = (v2 + v1) & _WORD
-            v1 = ((v1 << 17) | (v1 >> 47)) & _WORD
-            v1 ^= v2
-            v2 = ((v2 << 32) | (v2 >> 32)) & _WORD
-        self.v0 = v0
-        self.v1 = v1
-        self.v2 = v2
-        self.v3 = v3
-        return v0

@@ -7,6 +7,8 @@ not that: the declared codec then reads it, and says what is wrong.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import cython
 
 Buffer = bytes | bytearray | memoryview
@@ -36,6 +38,8 @@ Topic = tuple[str | bytes, list[Batch]]
 Request = tuple[int, int, str | None, int, int, list[Topic]]
 # Of one batch, its first offset and the first that its log still has.
 Outcome = tuple[int, int]
+# What is written, and of each batch its position, first offset, last offset and largest timestamp.
+Joined = tuple[bytearray, list[int], list[int], list[int], list[int]]
 
 
 # `exceptval` is a result that is seldom the right one: only behind it is an error looked for.
@@ -381,3 +385,49 @@ class _Writer:
 @cython.cfunc
 def _encoded(topic: str | bytes) -> bytes:
     return topic.encode("utf-8") if isinstance(topic, str) else topic
+
+
+def join(
+    batches: Sequence[tuple[Buffer, Fields]], position: int, base_offset: int, leader_epoch: int
+) -> Joined:
+    """Ordinary batches as a leader writes them one after another, from a position and offset on."""
+    size: cython.Py_ssize_t = 0
+    for batch, _ in batches:
+        size += len(batch)
+    content = bytearray(size)
+    view: cython.uchar[::1] = content
+    positions: list[int] = []
+    first_offsets: list[int] = []
+    last_offsets: list[int] = []
+    begin: cython.Py_ssize_t = position
+    offset: cython.longlong = base_offset
+    epoch: cython.longlong = leader_epoch
+    timestamps: list[int] = []
+    place: cython.Py_ssize_t = 0
+    for batch, fields in batches:
+        content[place : place + len(batch)] = batch
+        _stamp(view, place, offset, 8)
+        _stamp(view, place + 12, epoch, 4)
+        positions.append(begin + place)
+        first_offsets.append(offset)
+        offset += cython.cast(cython.longlong, fields[6])
+        last_offsets.append(offset)
+        timestamps.append(fields[8])
+        offset += 1
+        place += len(batch)
+    return content, positions, first_offsets, last_offsets, timestamps
+
+
+@cython.cfunc
+@cython.exceptval(-2, check=True)
+def _stamp(
+    view: cython.uchar[::1],
+    position: cython.Py_ssize_t,
+    value: cython.longlong,
+    size: cython.int,
+) -> cython.longlong:
+    place: cython.int
+    for place in range(size):
+        view[position + size - 1 - place] = value & 0xFF
+        value >>= 8
+    return 0

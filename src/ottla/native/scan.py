@@ -10,15 +10,19 @@ could have meant raise ValueError, which names the byte.
 from __future__ import annotations
 
 from array import array
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import cython
+
+from ottla.native.keymap import ALL_GO
 
 Buffer = bytes | bytearray | memoryview
 
 # Attributes, two deltas, two lengths and a count, of one byte each.
 _RECORD_LENGTH_MIN = cython.declare(cython.Py_ssize_t, 6)
 _INT64_MAX = cython.declare(cython.longlong, 0x7FFFFFFFFFFFFFFF)
+_BATCH_HEADER_BYTES = cython.declare(cython.Py_ssize_t, 61)
+_ALL_GO = cython.declare(cython.uchar, ALL_GO)
 
 
 # `exceptval` is a result that is seldom the right one: only behind it is an error looked for.
@@ -32,14 +36,55 @@ class _Reader:
     end: cython.Py_ssize_t
     # No read goes past it: the end of the record that is being read.
     limit: cython.Py_ssize_t
+    # Of the batch that is being read, where that was asked for.
+    base_offset: cython.longlong
 
     def __init__(self, body: Buffer, position: int) -> None:
         self.view = body
         self.position = position
         self.end = len(body)
         self.limit = self.end
+        self.base_offset = 0
 
     @cython.cfunc
+    @cython.exceptval(-2, check=True)
+    def begin_batch(self, start: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.longlong:
+        """Go to the first record of a batch."""
+        self.base_offset = self.integer(start, 8)
+        self.position = start + _BATCH_HEADER_BYTES
+        self.end = end
+        return self.base_offset
+
+    @cython.cfunc
+    @cython.exceptval(-2, check=True)
+    def count_of(self, start: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.longlong:
+        """How many records a batch says it has; ValueError if there is no room for them."""
+        if end - start < _BATCH_HEADER_BYTES:
+            raise ValueError(f"byte {start}: {end - start} bytes are no batch")
+        count: cython.longlong = self.integer(start + 57, 4)
+        body_bytes: cython.longlong = end - start - _BATCH_HEADER_BYTES
+        if count < 0 or count * (_RECORD_LENGTH_MIN + 1) > body_bytes:
+            raise ValueError(f"byte {start}: {count} records in {body_bytes} bytes")
+        if count == 0 and body_bytes:
+            raise ValueError(f"byte {start}: {body_bytes} bytes of no record")
+        return count
+
+    @cython.cfunc
+    @cython.exceptval(-2, check=True)
+    def integer(self, position: cython.Py_ssize_t, size: cython.int) -> cython.longlong:
+        """A signed integer of `size` bytes."""
+        value: cython.longlong = self.view[position]
+        if value >= 0x80:
+            value -= 0x100
+        place: cython.int
+        for place in range(1, size):
+            value = value * 256 + self.view[position + place]
+        return value
+
+    # The limit is never beyond the end of what is in view.
+    @cython.cfunc
+    @cython.boundscheck(False)
+    @cython.wraparound(False)
     @cython.exceptval(-2, check=True)
     def varlong(self) -> cython.longlong:
         start: cython.Py_ssize_t = self.position
@@ -232,61 +277,89 @@ def _read_headers(body: bytes, reader: _Reader) -> tuple[Header, ...]:
 class KeyColumns(NamedTuple):
     """Where the parts of each record lie that a cleaner looks at; a column each, as int64.
 
-    Positions are in the records section. `record_starts` has one more entry, the end of the last.
     A length is -1 for null. Before `timestamp_starts` lies the byte of attributes, and with
     `offset_starts` begins what follows the timestamp.
     """
 
+    # Of each batch the index of its first record; one more entry, how many records there are.
+    first_rows: array[int]
     record_starts: array[int]
+    record_ends: array[int]
     timestamp_starts: array[int]
     offset_starts: array[int]
     timestamp_deltas: array[int]
-    offset_deltas: array[int]
+    offsets: array[int]
     key_starts: array[int]
     key_lengths: array[int]
     value_lengths: array[int]
 
 
-def key_columns(body: Buffer, count: int) -> KeyColumns:
-    """The columns of a records section of exactly `count` records. ValueError if it is not."""
-    if count * (_RECORD_LENGTH_MIN + 1) > len(body):
-        raise ValueError(f"byte 0: {count} records in {len(body)} bytes")
+def key_columns(content: Buffer, starts: array[int], verdicts: bytearray) -> KeyColumns:
+    """The columns of the records of batches that are not compressed, or not any more.
+
+    `starts` says where each begins and the last one ends. Of those whose verdict is `ALL_GO` no
+    record is read. ValueError where the records are not what their batch says.
+    """
+    reader: _Reader = _Reader(content, 0)
+    batch_starts: cython.longlong[::1] = starts
+    batch: cython.Py_ssize_t
+    row_count: cython.Py_ssize_t = 0
+    first_rows = array("q", bytes(8 * len(starts)))
+    firsts: cython.longlong[::1] = first_rows
+    total: cython.Py_ssize_t = len(starts) - 1
+    for batch in range(total):
+        if verdicts[batch] != _ALL_GO:
+            row_count += reader.count_of(batch_starts[batch], batch_starts[batch + 1])
+        firsts[batch + 1] = row_count
     columns = KeyColumns(
-        array("q", bytes(8 * (count + 1))),
-        *(array("q", bytes(8 * count)) for _ in KeyColumns._fields[1:]),
+        first_rows, *(array("q", bytes(8 * row_count)) for _ in KeyColumns._fields[1:])
     )
-    if count == 0:
-        check_end(0, len(body))
-        return columns
+    if row_count:
+        _fill_columns(reader, columns, batch_starts)
+    return columns
+
+
+@cython.cfunc
+@cython.exceptval(-2, check=True)
+def _fill_columns(
+    reader: _Reader, columns: Any, batch_starts: cython.longlong[::1]
+) -> cython.longlong:
+    first_rows: cython.longlong[::1] = columns.first_rows
     record_starts: cython.longlong[::1] = columns.record_starts
+    record_ends: cython.longlong[::1] = columns.record_ends
     timestamp_starts: cython.longlong[::1] = columns.timestamp_starts
     offset_starts: cython.longlong[::1] = columns.offset_starts
     timestamp_deltas: cython.longlong[::1] = columns.timestamp_deltas
-    offset_deltas: cython.longlong[::1] = columns.offset_deltas
+    offsets: cython.longlong[::1] = columns.offsets
     key_starts: cython.longlong[::1] = columns.key_starts
     key_lengths: cython.longlong[::1] = columns.key_lengths
     value_lengths: cython.longlong[::1] = columns.value_lengths
-    reader: _Reader = _Reader(body, 0)
-    total: cython.longlong = count
-    index: cython.longlong
+    batch: cython.Py_ssize_t
+    row: cython.Py_ssize_t
     header: cython.longlong
-    for index in range(total):
-        reader.begin_record()
-        timestamp_starts[index] = reader.position
-        timestamp_deltas[index] = reader.varlong()
-        offset_starts[index] = reader.position
-        delta: cython.longlong = reader.varint()
-        if delta < 0:
-            raise ValueError(f"byte {offset_starts[index]}: offset delta {delta}")
-        offset_deltas[index] = delta
-        length: cython.longlong = reader.field()
-        key_lengths[index] = length
-        key_starts[index] = reader.position - max(length, 0)
-        value_lengths[index] = reader.field()
-        for header in range(reader.header_count()):  # noqa: B007 (a C loop needs its typed name)
-            reader.header_name()
-            reader.field()
-        reader.end_record()
-        record_starts[index + 1] = reader.position
-    check_end(reader.position, reader.end)
-    return columns
+    total: cython.Py_ssize_t = len(batch_starts) - 1
+    for batch in range(total):
+        if first_rows[batch] == first_rows[batch + 1]:
+            continue
+        reader.begin_batch(batch_starts[batch], batch_starts[batch + 1])
+        for row in range(first_rows[batch], first_rows[batch + 1]):
+            record_starts[row] = reader.position
+            reader.begin_record()
+            timestamp_starts[row] = reader.position
+            timestamp_deltas[row] = reader.varlong()
+            offset_starts[row] = reader.position
+            delta: cython.longlong = reader.varint()
+            if delta < 0:
+                raise ValueError(f"byte {offset_starts[row]}: offset delta {delta}")
+            offsets[row] = _moved(reader.base_offset, delta, offset_starts[row])
+            length: cython.longlong = reader.field()
+            key_lengths[row] = length
+            key_starts[row] = reader.position - max(length, 0)
+            value_lengths[row] = reader.field()
+            for header in range(reader.header_count()):  # noqa: B007 (a C loop needs its name)
+                reader.header_name()
+                reader.field()
+            reader.end_record()
+            record_ends[row] = reader.position
+        check_end(reader.position, reader.end)
+    return total

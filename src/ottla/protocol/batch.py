@@ -324,40 +324,16 @@ def build(
     return batch
 
 
-def repack(
-    header: BatchHeader,
-    body: Buffer,
-    *,
-    count: int,
-    max_timestamp: int,
-    delete_horizon_ms: int | None,
-) -> bytearray:
-    """What a cleaner leaves of a batch: these of its records, not compressed yet, or none at all.
-
-    It keeps its range of offsets, its codec, and all that is known of its producer. Timestamp
-    deltas count from the delete horizon if there is one, else from the base timestamp as it was.
-    """
-    attributes = header.attributes & ~_DELETE_HORIZON
-    base_timestamp = header.base_timestamp
-    if delete_horizon_ms is not None:
-        attributes |= _DELETE_HORIZON
-        base_timestamp = delete_horizon_ms
-    if count == 0:
-        attributes &= ~_CODEC_MASK
-        base_timestamp = -1
-    batch = bytearray(HEADER_BYTES)
-    codec = Codec(attributes & _CODEC_MASK)
-    batch += body if codec == Codec.NONE else compress(codec, body)
-    changed = header._replace(
-        length=len(batch) - UNCOUNTED_BYTES,
-        attributes=attributes,
-        base_timestamp=base_timestamp,
-        max_timestamp=max_timestamp,
-        count=count,
-    )
-    _HEADER.pack_into(batch, 0, *changed)
-    _CRC.pack_into(batch, _CRC_AT, crc_of(batch, 0, len(batch)))
-    return batch
+def compress_records(batch: bytearray) -> bytearray:
+    """The batch with its records by the codec that its header names: they are in plain yet."""
+    header = read_header(batch)
+    if header.codec == Codec.NONE:
+        return batch
+    folded = batch[:HEADER_BYTES]
+    folded += compress(Codec(header.codec), memoryview(batch)[HEADER_BYTES:])
+    _HEADER.pack_into(folded, 0, *header._replace(length=len(folded) - UNCOUNTED_BYTES))
+    _CRC.pack_into(folded, _CRC_AT, crc_of(folded, 0, len(folded)))
+    return folded
 
 
 class MarkerKind(IntEnum):

@@ -7,6 +7,8 @@ from ottla.protocol.primitives import Buffer, Part
 
 _LENGTH = struct.Struct(">i")
 _NOTHING = memoryview(b"")
+# A smaller piece of a frame is copied: a view costs more, and keeps its whole chunk.
+_VIEWED_BYTES_MIN = 16 * 1024
 
 
 class BadFrameSize(PeerError):
@@ -22,9 +24,10 @@ class BadFrameSize(PeerError):
 class FrameReader:
     """Cuts the bytes of a connection into frames, however they arrive.
 
-    Feed a chunk, then take frames until there are none. A frame that lies whole in a chunk is a
-    view of it, and so lives as long as the chunk stays unchanged; only what is cut is copied. At
-    most what was received of one frame is held, never what a length merely announces.
+    Feed a chunk, then take frames until there are none. A chunk must not change as long as frames
+    of it are in use: one that lies whole in a chunk is a view of it; one that is cut is joined once
+    all of it is there. At most what was received of one frame is held, never what a length merely
+    announces.
     """
 
     def __init__(self, size_max: int) -> None:
@@ -32,7 +35,10 @@ class FrameReader:
         self.size_max = size_max
         self._chunk = _NOTHING
         self._position = 0
-        self._cut = bytearray()
+        # Of a frame that is cut: its length, and what is there of it.
+        self._length = bytearray()
+        self._pieces: list[memoryview | bytearray] = []
+        self._held_bytes = 0
 
     def feed(self, chunk: Buffer) -> None:
         """Takes what was received next. The frames before it must have been taken out."""
@@ -43,36 +49,44 @@ class FrameReader:
 
     def next_frame(self) -> memoryview | None:
         """The next frame without its length, or None when more has to be fed. BadFrameSize."""
-        if self._cut:
-            return self._complete()
         begin = self._position + _LENGTH.size
-        if begin <= len(self._chunk):
+        if not self._length and begin <= len(self._chunk):
             end = begin + self._size(self._chunk, self._position)
             if end <= len(self._chunk):
                 self._position = end
                 return self._chunk[begin:end]
-        self._take(len(self._chunk))
-        return None
+        return self._complete()
 
     def _complete(self) -> memoryview | None:
-        """Goes on with a frame that an earlier chunk began."""
-        self._take(_LENGTH.size - len(self._cut))
-        if len(self._cut) < _LENGTH.size:
+        """Begins a frame that is cut, or goes on with one that an earlier chunk began."""
+        self._length += self._take(_LENGTH.size - len(self._length))
+        if len(self._length) < _LENGTH.size:
             return None
-        end = _LENGTH.size + self._size(self._cut, 0)
-        self._take(end - len(self._cut))
-        if len(self._cut) < end:
+        size = self._size(self._length, 0)
+        self._hold(self._take(size - self._held_bytes))
+        if self._held_bytes < size:
             return None
-        frame, self._cut = memoryview(self._cut), bytearray()
-        return frame[_LENGTH.size :]
+        frame = memoryview(b"".join(self._pieces))
+        self._length, self._pieces, self._held_bytes = bytearray(), [], 0
+        return frame
 
-    def _take(self, size: int) -> None:
-        """Copies up to `size` bytes of the chunk, and lets go of a chunk that has no more."""
-        if size > 0:
-            self._cut += self._chunk[self._position : self._position + size]
-            self._position += size
-        if self._position >= len(self._chunk):
+    def _take(self, size: int) -> memoryview:
+        """Up to `size` bytes of the chunk; lets go of a chunk that has no more."""
+        piece = self._chunk[self._position : self._position + size]
+        self._position += len(piece)
+        if self._position == len(self._chunk):
             self._chunk, self._position = _NOTHING, 0
+        return piece
+
+    def _hold(self, piece: memoryview) -> None:
+        """Keeps a piece as it is; small ones are copied together, so that many take no more."""
+        self._held_bytes += len(piece)
+        if len(piece) >= _VIEWED_BYTES_MIN:
+            self._pieces.append(piece)
+        elif self._pieces and isinstance(self._pieces[-1], bytearray):
+            self._pieces[-1] += piece
+        else:
+            self._pieces.append(bytearray(piece))
 
     def _size(self, buffer: Buffer, position: int) -> int:
         size: int = _LENGTH.unpack_from(buffer, position)[0]

@@ -6,7 +6,9 @@ from typing import NamedTuple
 from ottla.errors import ErrorCode, PeerError, StorageError
 from ottla.protocol.batch import BatchHeader, read_header, stamp_log_append_time
 from ottla.replication.replica import Replica
-from ottla.storage.admission import Refused, admit, admits_ordinary
+from ottla.storage.admission import Refused, admit, admits_ordinary, all_ordinary
+from ottla.storage.config import UNLIMITED
+from ottla.storage.joint import JointAppend
 from ottla.storage.log import Log
 from ottla.tuples import maker
 
@@ -113,6 +115,33 @@ class Appender:
                 is_settled,
             )
         )
+
+    def append_joint(
+        self, replica: Replica, batches: list[tuple[memoryview, BatchHeader]], *, now_ms: int
+    ) -> JointAppend | None:
+        """Appends ordinary batches of many clients by one write; all of them are settled then.
+
+        None, and nothing was done, if anything stands against it or has to be waited for. Then
+        `append` says of each what it is.
+        """
+        partition, log, rules = replica.partition, replica.log, replica.rules.admission
+        if (
+            log is None
+            or not (partition.is_leader and partition.commits_alone)
+            or self.is_full
+            or replica.is_internal
+            or log.flush_messages != UNLIMITED
+        ):
+            return None
+        if not all_ordinary(batches, rules, now_ms):
+            return None
+        try:
+            appended = log.append_joint(batches, leader_epoch=partition.leader_epoch, now_ms=now_ms)
+        except (OSError, StorageError):
+            return None
+        if appended and partition.appended(log.end_offset) and replica.waiting.watchers:
+            replica.waiting.count(appended.size_bytes)
+        return appended
 
     def _admit(
         self, replica: Replica, batch: memoryview, transactional_id_given: bool, now_ms: int

@@ -2,12 +2,12 @@
 
 from enum import IntEnum
 
-from ottla.errors import ErrorCode, PeerError, StorageError
+from ottla.errors import ErrorCode, OffsetOutOfRange, PeerError, StorageError
 from ottla.metadata.topic_names import is_internal
 from ottla.replication.reads import Isolation
 from ottla.replication.replica import Replica
 from ottla.storage.epochs import UNKNOWN_END, EpochEnd
-from ottla.storage.log import Log, OffsetOutOfRange, TimestampOffset
+from ottla.storage.log import Log, TimestampOffset
 
 NO_TIMESTAMP = -1
 # What DeleteRecords calls the high watermark.

@@ -71,13 +71,15 @@ class Partition:
     def appended(self, end_offset: int) -> bool:
         """The log now ends here; whether that moved the high watermark."""
         self.end_offset = end_offset
-        # All in-sync replicas: as long as there is one, this broker's own log end.
-        if end_offset <= self.high_watermark or not self.is_leader or len(self.isr) != 1:
-            return False
-        if self.min_isr > 1 and self.min_isr_in_force > 1:
+        if end_offset <= self.high_watermark or not self.is_leader or not self.commits_alone:
             return False
         self.high_watermark = end_offset
         return True
+
+    @property
+    def commits_alone(self) -> bool:
+        """Whether its own log end is that of all in-sync replicas, and they are enough."""
+        return len(self.isr) == 1 and (self.min_isr <= 1 or self.min_isr_in_force <= 1)
 
     def resign(self) -> None:
         """The partition is no more: nobody leads it."""

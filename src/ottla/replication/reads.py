@@ -4,12 +4,12 @@ from bisect import bisect_left
 from enum import IntEnum
 from typing import NamedTuple
 
-from ottla.errors import ErrorCode, PeerError, StorageError
+from ottla.errors import ErrorCode, OffsetOutOfRange, PeerError, StorageError
 from ottla.replication.partition import NO_LEADER_EPOCH
 from ottla.replication.replica import Replica
 from ottla.storage.epochs import UNKNOWN_END, EpochEnd
 from ottla.storage.file_slice import FileSlice
-from ottla.storage.log import Log, OffsetOutOfRange
+from ottla.storage.log import Log
 from ottla.storage.producer_state import AbortedTransaction
 
 

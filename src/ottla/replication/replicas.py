@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, ValuesView
 from contextlib import suppress
+from functools import cache
 
 from ottla.errors import LogOffline, StorageError
 from ottla.metadata.image import Image
@@ -71,19 +72,22 @@ class Replicas:
         for topic_name in sorted(image.topic_names):
             topic = image.topic(topic_name)
             if topic is not None:
+                rules = self._rules_of(image, topic_name)
                 for record in image.partitions(topic.topic_id):
-                    self._assign(image, topic_name, record)
+                    self._assign(topic_name, record, rules)
         return [stray.partition for stray in strays]
 
     def follow(self, image: Image, entry: Entry) -> None:
         """Takes what one more entry of the metadata log changed."""
         reset: set[str] = set()
+        # A new topic's partitions come together: a thousand of them have the same rules.
+        rules = cache(lambda topic: self._rules_of(image, topic))
         for record in entry.records:
             match record:
                 case PartitionRecord():
                     topic = image.topic_by_id(record.topic_id)
                     if topic is not None:
-                        self._assign(image, topic.name, record)
+                        self._assign(topic.name, record, rules(topic.name))
                 case TopicDeleted():
                     self._drop_topic(record)
                 case Config(kind=ResourceKind.TOPIC):
@@ -94,14 +98,14 @@ class Replicas:
                 case _:
                     pass
         if reset:
-            self._refresh_rules({topic: self._rules_of(image, topic) for topic in reset})
+            self._refresh_rules({topic: rules(topic) for topic in reset})
 
-    def _assign(self, image: Image, topic: str, record: PartitionRecord) -> None:
+    def _assign(self, topic: str, record: PartitionRecord, rules: TopicRules) -> None:
         if self._me.broker_id not in record.replicas:
             return
         replica = self._by_id.get((record.topic_id, record.index))
         if replica is None:
-            replica = self._add(image, topic, record)
+            replica = self._add(topic, record, rules)
         begins = replica.partition.assign(record, replica.end_offset)
         if begins and replica.log is not None:
             # One that is offline begins nothing: it is opened anew first.
@@ -109,9 +113,8 @@ class Replicas:
                 replica.log.begin_epoch(record.leader_epoch)
         replica.waiting.wake_all()
 
-    def _add(self, image: Image, topic: str, record: PartitionRecord) -> Replica:
+    def _add(self, topic: str, record: PartitionRecord, rules: TopicRules) -> Replica:
         name = TopicPartition(topic, record.index)
-        rules = self._rules_of(image, topic)
         log = self.directories.get(name)
         if log is not None:
             log.config = rules.log

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from ottla.settings.setting import ConfigSource, Scope, Setting, StandIn, stored_values
-from ottla.settings.table import BROKER_SETTINGS, TOPIC_SETTINGS
+from ottla.settings.table import BROKER_SETTINGS, GROUP_SETTINGS, TOPIC_SETTINGS
 
 T = TypeVar("T")
 
@@ -27,8 +27,8 @@ class Synonym(NamedTuple):
 class BrokerSettings:
     """A broker's settings, read by definition: `settings[NUM_PARTITIONS]`.
 
-    Of a topic's setting this is the value for topics that do not set it. Nothing here changes: a
-    change at run time is a new object, by `with_dynamic`.
+    Of a topic's or a group's setting this is the value for those that do not set it. Nothing here
+    changes: a change at run time is a new object, by `with_dynamic`.
     """
 
     __slots__ = ("_layers", "_static", "_values")
@@ -40,7 +40,7 @@ class BrokerSettings:
         self._layers = (*dynamic, *static)
         self._values = {
             setting: self._in_force(setting)
-            for table in (BROKER_SETTINGS, TOPIC_SETTINGS)
+            for table in (BROKER_SETTINGS, TOPIC_SETTINGS, GROUP_SETTINGS)
             for setting in table.values()
         }
 

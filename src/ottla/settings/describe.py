@@ -5,9 +5,11 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from ottla.settings.broker import BrokerSettings, Synonym
+from ottla.settings.group import GroupConfigs
 from ottla.settings.kinds import ConfigType
+from ottla.settings.own import OwnConfigs
 from ottla.settings.setting import ConfigSource, Setting, stored_values
-from ottla.settings.table import BROKER_SETTINGS, TOPIC_SETTINGS
+from ottla.settings.table import BROKER_SETTINGS, GROUP_SETTINGS, TOPIC_SETTINGS
 from ottla.settings.topic import TopicConfigs
 
 T = TypeVar("T")
@@ -15,7 +17,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigRow:
-    """One setting of a topic or a broker."""
+    """One setting of a topic, a group or a broker."""
 
     name: str
     # None if it is not set, or not to be seen.
@@ -38,6 +40,13 @@ def describe_topic(
 ) -> tuple[ConfigRow, ...]:
     """Every setting of a topic in the order of names; with `names` only those that exist."""
     return _rows(TOPIC_SETTINGS, configs, names)
+
+
+def describe_group(
+    configs: GroupConfigs, names: Collection[str] | None = None
+) -> tuple[ConfigRow, ...]:
+    """Every setting of a group in the order of names; with `names` only those that exist."""
+    return _rows(GROUP_SETTINGS, configs, names)
 
 
 def describe_broker(
@@ -63,7 +72,7 @@ def describe_cluster(
 
 def _rows(
     table: Mapping[str, Setting[Any]],
-    values: BrokerSettings | TopicConfigs,
+    values: BrokerSettings | OwnConfigs,
     names: Collection[str] | None,
 ) -> tuple[ConfigRow, ...]:
     rows = []

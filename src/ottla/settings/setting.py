@@ -21,6 +21,7 @@ class Scope(StrEnum):
 
     TOPIC = "topic"
     BROKER = "broker"
+    GROUP = "group"
 
 
 class ConfigSource(IntEnum):
@@ -31,6 +32,7 @@ class ConfigSource(IntEnum):
     DYNAMIC_DEFAULT_BROKER = 3
     STATIC_BROKER = 4
     DEFAULT = 5
+    DYNAMIC_GROUP = 8
 
 
 class BadSetting(OttlaError):
@@ -176,6 +178,19 @@ def topic_setting(
         is_dynamic=True,
         stand_ins=tuple(stand_ins),
         only_default=only_default,
+    )
+
+
+def group_setting(name: str, broker: Setting[K], purpose: str) -> Setting[K]:
+    """A setting of a group; `broker` is what counts for groups that do not set it."""
+    return Setting(
+        name=name,
+        kind=broker.kind,
+        default=broker.default,
+        scope=Scope.GROUP,
+        purpose=purpose,
+        is_dynamic=True,
+        stand_ins=(StandIn(broker),),
     )
 
 

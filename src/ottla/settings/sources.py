@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ottla.settings.broker import BrokerSettings, Layer
+from ottla.settings.group import check_broker_bounds
 from ottla.settings.setting import BadSetting, ConfigSource
 from ottla.settings.table import BROKER_SETTINGS, TOPIC_SETTINGS
 from ottla.settings.table.network import QUEUED_MAX_REQUEST_BYTES, SOCKET_REQUEST_MAX_BYTES
@@ -129,3 +130,4 @@ def _check_together(settings: BrokerSettings) -> None:
             f"Invalid value {queued} for configuration {QUEUED_MAX_REQUEST_BYTES.name}: "
             f"allowed is at least {SOCKET_REQUEST_MAX_BYTES.name}, which is {request}"
         )
+    check_broker_bounds(settings)

@@ -6,12 +6,17 @@ from typing import Any
 from ottla.errors import ErrorCode, PeerError
 from ottla.settings.setting import BadSetting, Setting
 from ottla.settings.sources import nearest
-from ottla.settings.table import BROKER_SETTINGS, TOPIC_SETTINGS
+from ottla.settings.table import BROKER_SETTINGS, GROUP_SETTINGS, TOPIC_SETTINGS
 
 
 def validate_topic_config(name: str, value: str | None) -> str:
     """A topic's setting as it is to be stored; PeerError if it is none or does not allow this."""
     return _validated("topic", TOPIC_SETTINGS, name, value)
+
+
+def validate_group_config(name: str, value: str | None) -> str:
+    """A group's setting as it is to be stored; PeerError as for topics."""
+    return _validated("group", GROUP_SETTINGS, name, value)
 
 
 def validate_broker_config(name: str, value: str | None) -> str:

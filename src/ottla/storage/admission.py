@@ -4,6 +4,7 @@ A batch is judged by its header and checksum. Records are looked at only where a
 their keys if it is compacted, their times if it refuses old ones.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from struct import Struct
@@ -92,6 +93,20 @@ def admits_ordinary(
         and header.max_timestamp <= now_ms + rules.timestamp_after_max_ms
         and crc32c(batch[CRC_START:]) == header.crc
     )
+
+
+def all_ordinary(
+    batches: Iterable[tuple[memoryview, BatchHeader]], rules: AdmissionRules, now_ms: int
+) -> bool:
+    """As `admits_ordinary`, of each of them."""
+    size_max = rules.message_bytes_max
+    latest_ms = now_ms + rules.timestamp_after_max_ms
+    for batch, header in batches:
+        if len(batch) > size_max or header.max_timestamp > latest_ms:
+            return False
+        if crc32c(batch[CRC_START:]) != header.crc:
+            return False
+    return rules.judges_batches_only
 
 
 def admit(

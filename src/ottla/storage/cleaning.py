@@ -7,36 +7,20 @@ process of its own: it blocks, and it takes as long as it takes.
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
-from ottla.errors import CorruptLog, PeerError
-from ottla.native.build import copy_records
-from ottla.native.keymap import GOES, SLOT_BYTES, STAYS, STAYS_AS_TOMBSTONE, KeyMap
-from ottla.native.scan import KeyColumns, key_columns
-from ottla.protocol.batch import (
-    BatchHeader,
-    MarkerKind,
-    crc_is_valid,
-    plain_records,
-    read_header,
-    read_marker,
-    repack,
-)
-from ottla.seams.files import Buffer, Files
+from ottla.native.batches import Left, copy_batches
+from ottla.native.keymap import ALL_GO, ALL_STAY, ALL_STAY_A_WHILE, SLOT_BYTES, KeyMap
+from ottla.protocol.batch import compress_records
+from ottla.seams.files import Files
+from ottla.storage.cleaned_segment import CleanedSegment
 from ottla.storage.cleaning_job import CleaningJob, CleaningReport, Output
-from ottla.storage.compaction import (
-    BatchJudge,
-    Judgement,
-    LatestBatches,
-    Source,
-    group_segments,
-)
+from ottla.storage.compaction import BatchJudge, LatestBatches, Source, group_segments
 from ottla.storage.config import LogConfig
 from ottla.storage.file_pool import FilePool
 from ottla.storage.index import TransactionIndex
+from ottla.storage.pieces import Piece, pieces
 from ottla.storage.producer_state import AbortedTransaction
-from ottla.storage.scan import BatchWalk
-from ottla.storage.segment import LOG, OFFSETS, TRANSACTIONS, Segment, segment_path
+from ottla.storage.segment import LOG, OFFSETS, TRANSACTIONS, segment_path
 from ottla.storage.swaps import CLEANED, remove_incomplete
 
 # An index entry holds its position in 31 bits for Kafka.
@@ -47,35 +31,6 @@ OPEN_FILES_MAX = 16
 
 # Told of every byte that is read or written; may take its time.
 Spend = Callable[[int], None]
-
-
-class _Batch(NamedTuple):
-    """A batch that was read, and where."""
-
-    path: str
-    position: int
-    header: BatchHeader
-    content: bytes
-
-    def marker(self) -> MarkerKind | None:
-        if not self.header.is_control or self.header.count == 0:
-            return None
-        try:
-            found = read_marker(self.content)
-        except PeerError as error:
-            raise self.corrupt(str(error)) from error
-        return found.kind if found else None
-
-    def records(self, decompressed_bytes_max: int) -> tuple[Buffer, KeyColumns]:
-        """Its records, unfolded, and their columns. CorruptLog where they cannot be read."""
-        try:
-            body = plain_records(self.content, decompressed_bytes_max=decompressed_bytes_max)
-            return body, key_columns(body, self.header.count)
-        except (PeerError, ValueError) as error:
-            raise self.corrupt(str(error)) from error
-
-    def corrupt(self, reason: str) -> CorruptLog:
-        return CorruptLog(self.path, self.position, reason)
 
 
 @dataclass(slots=True)
@@ -150,30 +105,29 @@ class Cleaning:
     ) -> bool:
         """Whether all of its keys were taken in."""
         first_dirty = self.job.first_dirty_offset
-        for batch in self._batches(base_offset, size_bytes):
-            header = batch.header
-            if header.last_offset < first_dirty:
+        for piece in self._pieces(base_offset, size_bytes):
+            batches = piece.batches
+            if batches.next_offset <= first_dirty:
                 continue
-            if not header.is_control and header.count and not judge.is_aborted(header):
-                body, columns = batch.records(self.job.decompressed_bytes_max)
-                if not keys.put(body, columns, header.base_offset, first_dirty):
-                    return False
-            keys.cover(header.last_offset)
+            for index in batches.special:
+                header = piece.header(index)
+                if header.is_control or judge.is_aborted(header):
+                    batches.verdicts[index] = ALL_GO
+            plain = piece.unfolded(self.job.decompressed_bytes_max)
+            if not keys.put(plain.content, plain.columns(), first_dirty):
+                return False
+            keys.cover(batches.next_offset - 1)
         return True
 
-    def _batches(self, base_offset: int, size_bytes: int) -> Iterator[_Batch]:
-        """The batches of a segment, each checked against its CRC."""
-        path = segment_path(self.job.directory, base_offset, LOG)
-        file = self.files.open(path, writable=False)
+    def _pieces(self, base_offset: int, size_bytes: int) -> Iterator[Piece]:
+        """A segment from start to end, as fast as it may be read."""
+        job = self.job
+        file = self.files.open(segment_path(job.directory, base_offset, LOG), writable=False)
         try:
-            walk = BatchWalk(file, 0, size_bytes, self.job.window_bytes)
-            for placed in walk:
-                batch = _Batch(path, placed.position, placed.header, walk.batch(placed))
-                if not crc_is_valid(batch.content, batch.header):
-                    raise batch.corrupt("the batch's checksum is wrong")
-                self.report.read_bytes += batch.header.size
-                self.spend(batch.header.size)
-                yield batch
+            for piece in pieces(file, size_bytes, job.window_bytes, job.now_ms):
+                self.report.read_bytes += piece.size_bytes
+                self.spend(piece.size_bytes)
+                yield piece
         finally:
             file.close()
 
@@ -183,88 +137,68 @@ class Cleaning:
         directory, base_offset = self.job.directory, group[0].base_offset
         config = LogConfig(index_interval_bytes=self.job.index_interval_bytes)
         pool = FilePool(self.files, OPEN_FILES_MAX)
-        output = Segment.create(pool, directory, base_offset, config, ending=CLEANED)
-        batches = (
-            batch for each in group for batch in self._batches(each.base_offset, each.size_bytes)
+        output = CleanedSegment.create(pool, directory, base_offset, config, ending=CLEANED)
+        found = (
+            piece for each in group for piece in self._pieces(each.base_offset, each.size_bytes)
         )
-        for batch, is_last in _with_last(batches):
-            judgement = judge.judge(batch.header, batch.marker(), is_last=is_last)
-            left = self._what_is_left(batch, judgement, keys)
-            if left is not None:
-                self._append(output, batch, left)
-            if judgement.aborted is not None:
-                output.aborted.add(judgement.aborted)
+        for piece, is_last in _with_last(found):
+            for aborted in _judge_special(piece, judge):
+                output.aborted.add(aborted)
+            if is_last:
+                judge.keep(piece.batches.next_offset - 1)
+            self._append(output, piece, self._what_is_left(piece, keys, judge))
         output.make_durable()
         pool.forget_below(directory)
         self.files.sync_dir(directory)
         return Output([source.base_offset for source in group], output.size_bytes)
 
-    def _append(self, output: Segment, batch: _Batch, left: Buffer) -> None:
-        if output.size_bytes + len(left) > OUTPUT_BYTES_MAX:
-            raise batch.corrupt("what is left of this segment is too large for one")
-        output.append((left,), read_header(left))
-        self.report.written_bytes += len(left)
-        self.spend(len(left))
+    def _what_is_left(self, piece: Piece, keys: KeyMap, judge: BatchJudge) -> Left:
+        """Its batches as they are, or with fewer records, or with none if they must stay."""
+        plain = piece.unfolded(self.job.decompressed_bytes_max)
+        columns = plain.columns()
+        starts, verdicts = plain.batches.starts, plain.batches.verdicts
+        stays = keys.judge(plain.content, columns, verdicts)
+        horizon_ms = self.job.now_ms + self.job.delete_retention_ms
+        try:
+            left = copy_batches(plain.content, starts, columns, stays, judge.kept, horizon_ms)
+        except ValueError as error:
+            raise piece.corrupt(str(error)) from error
+        if not left.content or not piece.is_compressed:
+            return left
+        content = compress_records(left.content) if left.changed else bytearray(piece.content)
+        return left._replace(content=content, sizes=[len(content)])
 
-    def _what_is_left(self, batch: _Batch, judgement: Judgement, keys: KeyMap) -> Buffer | None:
-        """The batch as it is, or with fewer records or none; None if it goes."""
-        header = batch.header
-        if header.count == 0 or judgement.drops_records:
-            return self._emptied(header, judgement)
-        body, columns = batch.records(self.job.decompressed_bytes_max)
-        horizon_ms = header.delete_horizon_ms
-        if header.is_control:
-            stays = bytearray([STAYS]) * header.count
-            needs_horizon = judgement.is_idle_marker
-        else:
-            is_over = horizon_ms is not None and horizon_ms <= self.job.now_ms
-            stays = keys.judge(body, columns, header.base_offset, is_over)
-            needs_horizon = STAYS_AS_TOMBSTONE in stays
-        goes = stays.count(GOES)
-        if goes == header.count:
-            return self._emptied(header, judgement)
-        if needs_horizon and horizon_ms is None:
-            horizon_ms = self.job.now_ms + self.job.delete_retention_ms
-        if goes == 0 and horizon_ms == header.delete_horizon_ms:
-            return batch.content
-        self.report.records_dropped += goes
-        return _with_fewer(header, body, columns, stays, horizon_ms)
-
-    def _emptied(self, header: BatchHeader, judgement: Judgement) -> Buffer | None:
-        self.report.records_dropped += header.count
-        if not judgement.stays_when_empty:
-            return None
-        max_timestamp = header.max_timestamp
-        return repack(header, b"", count=0, max_timestamp=max_timestamp, delete_horizon_ms=None)
+    def _append(self, output: CleanedSegment, piece: Piece, left: Left) -> None:
+        self.report.records_dropped += left.records_dropped
+        if not left.content:
+            return
+        if output.size_bytes + len(left.content) > OUTPUT_BYTES_MAX:
+            raise piece.corrupt("what is left of this segment is too large for one")
+        output.append_batches(left)
+        self.report.written_bytes += len(left.content)
+        self.spend(len(left.content))
 
 
-def _with_fewer(
-    header: BatchHeader,
-    body: Buffer,
-    columns: KeyColumns,
-    stays: bytearray,
-    delete_horizon_ms: int | None,
-) -> bytearray:
-    shift = 0 if delete_horizon_ms is None else header.base_timestamp - delete_horizon_ms
-    copied = copy_records(body, columns, stays, shift)
-    max_timestamp = header.max_timestamp
-    if not header.is_log_append_time:
-        max_timestamp = header.base_timestamp + copied.max_timestamp_delta
-    return repack(
-        header,
-        copied.body,
-        count=copied.row_count,
-        max_timestamp=max_timestamp,
-        delete_horizon_ms=delete_horizon_ms,
-    )
+def _judge_special(piece: Piece, judge: BatchJudge) -> Iterator[AbortedTransaction]:
+    """Passes the verdicts that keys alone cannot; what the new segment's index must know of."""
+    verdicts = piece.batches.verdicts
+    for index in piece.batches.special:
+        header = piece.header(index)
+        judgement = judge.judge(header, piece.marker(index))
+        if judgement.drops_records:
+            verdicts[index] = ALL_GO
+        elif header.is_control:
+            verdicts[index] = ALL_STAY_A_WHILE if judgement.is_idle_marker else ALL_STAY
+        if judgement.aborted is not None:
+            yield judgement.aborted
 
 
-def _with_last(batches: Iterable[_Batch]) -> Iterator[tuple[_Batch, bool]]:
-    """Each batch, and whether none follows."""
-    held: _Batch | None = None
-    for batch in batches:
+def _with_last(found: Iterable[Piece]) -> Iterator[tuple[Piece, bool]]:
+    """Each piece, and whether none follows."""
+    held: Piece | None = None
+    for piece in found:
         if held is not None:
             yield held, False
-        held = batch
+        held = piece
     if held is not None:
         yield held, True

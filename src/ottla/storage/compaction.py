@@ -152,19 +152,16 @@ class LatestBatches(NamedTuple):
     def of(cls, entry: ProducerEntry) -> "LatestBatches":
         return cls(entry.epoch, tuple(span.last_offset for span in entry.batches))
 
-    def include(self, header: BatchHeader) -> bool:
-        """Whether this batch is among them: without any, the marker that told its epoch is."""
-        if self.last_offsets:
-            return header.last_offset in self.last_offsets
-        return header.is_control and header.producer_epoch == self.epoch
+    def are_told_by(self, marker: BatchHeader) -> bool:
+        """Without any batch it is the marker with the producer's epoch that tells of it."""
+        return not self.last_offsets and marker.producer_epoch == self.epoch
 
 
 class Judgement(NamedTuple):
-    """What becomes of a batch."""
+    """What becomes of a batch of a transaction, or of a marker."""
 
     # All of its records go; else each is looked at by its key, or if it is a marker, it stays.
     drops_records: bool
-    stays_when_empty: bool
     # A marker that may go once its delete horizon has passed: it gets one if it has none.
     is_idle_marker: bool = False
     # What the new segment's index must know of.
@@ -172,9 +169,12 @@ class Judgement(NamedTuple):
 
 
 class BatchJudge:
-    """Judges the batches of one compaction, which it must be shown in the order of the log."""
+    """Judges the batches of transactions, which it must be shown in the order of the log.
 
-    __slots__ = ("_aborted", "_now_ms", "_producers", "_seen")
+    `kept` are the last offsets of batches that stay even if nothing is left in them.
+    """
+
+    __slots__ = ("_aborted", "_now_ms", "_producers", "_seen", "kept")
 
     def __init__(
         self,
@@ -187,6 +187,13 @@ class BatchJudge:
         self._now_ms = now_ms
         # Producers of whose present transaction a batch is still in the log.
         self._seen: set[int] = set()
+        self.kept: set[int] = set()
+        for latest in producers.values():
+            self.kept.update(latest.last_offsets)
+
+    def keep(self, last_offset: int) -> None:
+        """The batch that ends there stays."""
+        self.kept.add(last_offset)
 
     def is_aborted(self, header: BatchHeader) -> bool:
         """Whether these are records of a transaction that was aborted. Changes nothing."""
@@ -196,29 +203,28 @@ class BatchJudge:
             and self._aborted.find(header.producer_id, header.base_offset) is not None
         )
 
-    def judge(self, header: BatchHeader, marker: MarkerKind | None, *, is_last: bool) -> Judgement:
-        """`is_last` of its output; `marker` is what a control batch says, None if it is empty."""
-        latest = self._producers.get(header.producer_id) if header.has_producer else None
-        stays = is_last or (latest is not None and latest.include(header))
+    def judge(self, header: BatchHeader, marker: MarkerKind | None) -> Judgement:
+        """`marker` is what a control batch says, None if it is empty."""
         if header.is_control:
-            return self._judge_marker(header, marker, stays)
+            return self._judge_marker(header, marker)
         if header.is_transactional:
             self._seen.add(header.producer_id)
-        return Judgement(self.is_aborted(header), stays)
+        return Judgement(self.is_aborted(header))
 
-    def _judge_marker(
-        self, header: BatchHeader, marker: MarkerKind | None, stays: bool
-    ) -> Judgement:
+    def _judge_marker(self, header: BatchHeader, marker: MarkerKind | None) -> Judgement:
         """A marker stays as long as there is something of its transaction, and then a while."""
+        latest = self._producers.get(header.producer_id) if header.has_producer else None
+        if latest is not None and latest.are_told_by(header):
+            self.keep(header.last_offset)
         if header.producer_id in self._seen:
             self._seen.discard(header.producer_id)
             aborted = None
             if marker is MarkerKind.ABORT:
                 aborted = self._aborted.find(header.producer_id, header.base_offset - 1)
-            return Judgement(False, stays, aborted=aborted)
+            return Judgement(False, aborted=aborted)
         horizon_ms = header.delete_horizon_ms
         is_over = horizon_ms is not None and horizon_ms <= self._now_ms
-        return Judgement(is_over, stays, is_idle_marker=True)
+        return Judgement(is_over, is_idle_marker=True)
 
 
 class AbortedTransactions:

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from ottla.storage.retention import RollRules
+
 UNLIMITED = 2**63 - 1
 
 
@@ -19,3 +21,11 @@ class LogConfig:
     tail_batches_max: int = 1024
     # Idempotent producers that a log remembers.
     producers_max: int = 100_000
+
+    @property
+    def roll_rules(self) -> RollRules:
+        return RollRules(
+            segment_bytes=self.segment_bytes,
+            segment_ms=self.segment_ms,
+            index_bytes=self.segment_index_bytes,
+        )

@@ -11,18 +11,14 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple, NoReturn
 
-from ottla.errors import ErrorCode, LogOffline, PeerError, StorageError
+from ottla.errors import ErrorCode, LogOffline, OffsetOutOfRange, PeerError, StorageError
 from ottla.protocol.batch import (
-    MAGIC,
     PREFIX_BYTES,
     UNCOUNTED_BYTES,
     BatchHeader,
-    CorruptBatch,
     Marker,
-    crc_is_valid,
     prefix,
     read_header,
-    read_marker,
 )
 from ottla.seams.files import Buffer, replace_file
 from ottla.storage import epochs as epoch_file
@@ -33,8 +29,10 @@ from ottla.storage.epochs import LeaderEpochs
 from ottla.storage.file_pool import FilePool
 from ottla.storage.file_slice import FileSlice
 from ottla.storage.flush import Flush
+from ottla.storage.joint import JointAppend, join, make_joint_append
 from ottla.storage.log_state import LogState
 from ottla.storage.producer_state import AbortedTransaction
+from ottla.storage.replicated import check_replicated, marker_of
 from ottla.storage.scan import Placed
 from ottla.storage.segment import Segment
 from ottla.storage.segment import TimestampOffset as TimestampOffset
@@ -56,14 +54,6 @@ class Appended(NamedTuple):
 
 
 _appended = maker(Appended)
-
-
-class OffsetOutOfRange(PeerError):
-    def __init__(self, offset: int, start_offset: int, end_offset: int) -> None:
-        super().__init__(
-            ErrorCode.OFFSET_OUT_OF_RANGE,
-            f"offset {offset} lies outside of [{start_offset}, {end_offset}]",
-        )
 
 
 class Log:
@@ -140,6 +130,39 @@ class Log:
                 return Appended(duplicate.first_offset, duplicate.last_offset, duplicate.timestamp)
         return self._append_stamped(batch, header, None, leader_epoch, now_ms)
 
+    def append_joint(
+        self, batches: list[tuple[memoryview, BatchHeader]], *, leader_epoch: int, now_ms: int
+    ) -> JointAppend | None:
+        """Appends admitted batches by one write.
+
+        None, and nothing was done, if there is more to it: a producer that repeats itself, a full
+        segment, an epoch that is not on disk yet. Then each has to be appended by itself.
+        """
+        self._require_online()
+        if leader_epoch > self._epoch_on_disk or not self.producers.continue_all(batches):
+            return None
+        active, offset = self._segments[-1], self.end_offset
+        joint = join(batches, active.size_bytes, offset, leader_epoch)
+        size_bytes, end_offset = len(joint.content), joint.last_offsets[-1] + 1
+        end = active.size_bytes + size_bytes
+        if not self._room.takes(end, end_offset - 1, max(joint.timestamps), now_ms):
+            return None
+        try:
+            active.append_joint(joint)
+        except (OSError, StorageError) as error:
+            self._give_up_unless_full(error)
+        # The batches are in the log: nothing from here on can fail.
+        self.end_offset = end_offset
+        self._tail.add_all(joint.last_offsets, joint.positions, active.size_bytes)
+        for (_, header), first_offset in zip(batches, joint.first_offsets, strict=True):
+            if header.producer_id >= 0:
+                self.producers.replay(header.placed(first_offset, leader_epoch))
+        self.producers.map_end_offset = end_offset
+        self.messages_unflushed += end_offset - offset
+        if active.size_bytes >= self.writeback.due_bytes:
+            self.writeback.offer(active)
+        return make_joint_append((joint.first_offsets, end_offset - offset, size_bytes))
+
     def append_marker(
         self,
         batch: Buffer,
@@ -151,7 +174,7 @@ class Log:
     ) -> Appended:
         """Appends the control batch with which a coordinator ends a transaction."""
         self._require_online()
-        marker = _marker_of(batch, header)
+        marker = marker_of(batch, header)
         if marker is None:
             raise PeerError(ErrorCode.INVALID_RECORD, "a transaction's end needs its marker")
         self.producers.check_marker(header, marker, transaction_version=transaction_version)
@@ -178,25 +201,10 @@ class Log:
         position = 0
         while position < len(view):
             header = read_header(view, position)
-            self._check_replicated(view, header, position)
+            check_replicated(view, position, header, self.end_offset)
             batch = view[position : position + header.size]
-            self._write((batch,), header, _marker_of(batch, header), now_ms)
+            self._write((batch,), header, marker_of(batch, header), now_ms)
             position += header.size
-
-    def _check_replicated(self, batches: memoryview, header: BatchHeader, position: int) -> None:
-        if header.magic != MAGIC or not crc_is_valid(batches, header, position):
-            raise CorruptBatch(position, "not whole, or not what its checksum says")
-        if header.base_offset < self.end_offset or header.last_offset_delta < 0:
-            raise PeerError(
-                ErrorCode.OFFSET_OUT_OF_RANGE,
-                f"offsets {header.base_offset} to {header.last_offset} were sent to a log"
-                f" that ends at {self.end_offset}",
-            )
-        if header.last_offset - self.end_offset > retention.OFFSET_DELTA_MAX:
-            raise PeerError(
-                ErrorCode.OFFSET_OUT_OF_RANGE,
-                f"the hole before offset {header.base_offset} is wider than a segment can index",
-            )
 
     def _write(
         self, parts: Sequence[Buffer], header: BatchHeader, marker: Marker | None, now_ms: int
@@ -251,11 +259,7 @@ class Log:
 
     def _roll_if_due(self, header: BatchHeader, now_ms: int) -> None:
         active = self._segments[-1].roll_state(self._active_since_ms)
-        rules = retention.RollRules(
-            segment_bytes=self._config.segment_bytes,
-            segment_ms=self._config.segment_ms,
-            index_bytes=self._config.segment_index_bytes,
-        )
+        rules = self._config.roll_rules
         if retention.should_roll(
             active,
             rules,
@@ -587,13 +591,3 @@ class Log:
             self._pool.files, f"{self.directory}/{epoch_file.FILE_NAME}", self.epochs.encode()
         )
         self._epoch_on_disk = self.epochs.latest_epoch
-
-
-def _marker_of(batch: Buffer, header: BatchHeader) -> Marker | None:
-    """The end of a transaction that a control batch holds; an emptied one holds none."""
-    if not header.is_control or header.count == 0:
-        return None
-    marker = read_marker(batch)
-    if marker is None:
-        raise PeerError(ErrorCode.INVALID_RECORD, "a control batch of a kind that is not known")
-    return marker

@@ -4,6 +4,7 @@ from typing import NamedTuple, Self
 
 from ottla.errors import ErrorCode, PeerError
 from ottla.protocol.batch import BatchHeader, Marker
+from ottla.tuples import maker
 
 # A client keeps at most five requests under way, so it can repeat at most five.
 BATCHES_KEPT = 5
@@ -130,17 +131,24 @@ class ProducerEntry(NamedTuple):
         # The cleaner leaves an empty batch only of what was decided long ago.
         if transaction_first_offset < 0 and header.is_transactional and header.count > 0:
             transaction_first_offset = header.base_offset
-        span = BatchSpan(
-            header.last_sequence, header.last_offset, header.last_offset_delta, header.max_timestamp
+        span = _span(
+            (
+                header.last_sequence,
+                header.base_offset + header.last_offset_delta,
+                header.last_offset_delta,
+                header.max_timestamp,
+            )
         )
-        # Built in one go: this runs for every batch, and `_replace` takes three times as long.
-        return ProducerEntry(
-            self.producer_id,
-            header.producer_epoch,
-            (*self._batches_of(header.producer_epoch)[1 - BATCHES_KEPT :], span),
-            header.max_timestamp,
-            self.coordinator_epoch,
-            transaction_first_offset,
+        # Built in one go: this runs for every batch, and `_replace` takes many times as long.
+        return _entry(
+            (
+                self.producer_id,
+                header.producer_epoch,
+                (*self._batches_of(header.producer_epoch)[1 - BATCHES_KEPT :], span),
+                header.max_timestamp,
+                self.coordinator_epoch,
+                transaction_first_offset,
+            )
         )
 
     def after_marker(self, header: BatchHeader, marker: Marker) -> Self:
@@ -159,3 +167,7 @@ class ProducerEntry(NamedTuple):
 
     def _batches_of(self, epoch: int) -> tuple[BatchSpan, ...]:
         return self.batches if epoch == self.epoch else ()
+
+
+_span = maker(BatchSpan)
+_entry = maker(ProducerEntry)

@@ -5,7 +5,7 @@ that a live append, recovery and a follower arrive at the same state from the sa
 """
 
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple, Self
 
 from ottla.errors import ErrorCode, PeerError
@@ -113,6 +113,20 @@ class ProducerStates:
             entry.check_sequence(header)
         entry.check_transaction(header)
         return None
+
+    def continue_all(self, batches: Iterable[tuple[memoryview, BatchHeader]]) -> bool:
+        """Whether each batch that has a producer is plainly that one's next.
+
+        Whatever becomes of the others: a producer that is new, or has two batches, does not count.
+        """
+        seen: set[int] = set()
+        for _, header in batches:
+            if header.producer_id >= 0:
+                entry = self._producers.get(header.producer_id)
+                if entry is None or header.producer_id in seen or not entry.continues(header):
+                    return False
+                seen.add(header.producer_id)
+        return True
 
     def check_marker(
         self, header: BatchHeader, marker: Marker, *, transaction_version: int

@@ -86,6 +86,14 @@ class Room(NamedTuple):
     timestamp_ms: int
     now_ms: int
 
+    def takes(self, size_bytes: int, last_offset: int, timestamp_ms: int, now_ms: int) -> bool:
+        return (
+            size_bytes <= self.size_bytes
+            and last_offset <= self.last_offset
+            and timestamp_ms <= self.timestamp_ms
+            and now_ms <= self.now_ms
+        )
+
 
 # To be looked at more closely: `should_roll` decides.
 NO_ROOM = Room(-1, -1, -1, -1)

@@ -2,7 +2,7 @@
 
 import contextlib
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from ottla.errors import CorruptLog, StorageError
 from ottla.protocol.batch import UNCOUNTED_BYTES, BatchHeader
@@ -11,6 +11,7 @@ from ottla.storage.config import LogConfig
 from ottla.storage.file_pool import FilePool
 from ottla.storage.file_slice import FileSlice
 from ottla.storage.index import EntryFile, OffsetIndex, TimeIndex, TransactionIndex
+from ottla.storage.joint import Joint
 from ottla.storage.retention import OFFSET_DELTA_MAX, RollState, SegmentSummary
 from ottla.storage.scan import SCAN_WINDOW_BYTES, BatchWalk, Placed
 from ottla.storage.tail import Found
@@ -94,7 +95,7 @@ class Segment:
         config: LogConfig,
         *,
         ending: str = "",
-    ) -> "Segment":
+    ) -> Self:
         """A new, empty one. What an earlier one of this name left behind is removed."""
         for suffix in SUFFIXES:
             path = segment_path(directory, base_offset, suffix) + ending
@@ -154,10 +155,34 @@ class Segment:
     def append(self, parts: Sequence[Buffer], header: BatchHeader) -> int:
         """Writes one batch and notes it; its position. All or nothing: a part is cut off again."""
         position = self.size_bytes
+        self._write(position, parts, header.length + UNCOUNTED_BYTES)
+        self.note(position, header)
+        return position
+
+    def append_joint(self, joint: Joint) -> None:
+        """As `append`, for batches that were joined for the place where it ends."""
+        begin, size = self.size_bytes, len(joint.content)
+        self._write(begin, (joint.content,), size)
+        if self._bytes_since_entry + size > self._config.index_interval_bytes:
+            ends = (*joint.positions[1:], begin + size)
+            for position, end, last_offset, timestamp in zip(
+                joint.positions, ends, joint.last_offsets, joint.timestamps, strict=True
+            ):
+                self._note(position, end - position, last_offset, timestamp)
+            return
+        # No entry falls due in between.
+        largest = max(joint.timestamps)
+        if largest > self.largest_timestamp[0]:
+            last_offset = joint.last_offsets[joint.timestamps.index(largest)]
+            self.largest_timestamp = (largest, last_offset)
+        self._bytes_since_entry += size
+        self.size_bytes = begin + size
+
+    def _write(self, position: int, parts: Sequence[Buffer], size: int) -> None:
         file = self._pool.get(self._log_path)
         try:
             written = file.write_at(position, parts)
-            if written != header.length + UNCOUNTED_BYTES:
+            if written != size:
                 write_rest(file, position, parts, written)
         except OSError as error:
             try:
@@ -167,18 +192,19 @@ class Segment:
             except OSError as second:
                 raise StorageError(f"{file.path}: {error}, then {second}") from error
             raise
-        self.note(position, header)
-        return position
 
     def note(self, position: int, header: BatchHeader) -> None:
         """Takes a batch that lies at `position` into the indexes. Live and recovery share it."""
-        size, max_timestamp = header.length + UNCOUNTED_BYTES, header.max_timestamp
+        last_offset = header.base_offset + header.last_offset_delta
+        self._note(position, header.length + UNCOUNTED_BYTES, last_offset, header.max_timestamp)
+
+    def _note(self, position: int, size: int, last_offset: int, max_timestamp: int) -> None:
         if position == 0:
             self._first_timestamp_ms = max_timestamp
         if max_timestamp > self.largest_timestamp[0]:
-            self.largest_timestamp = (max_timestamp, header.last_offset)
+            self.largest_timestamp = (max_timestamp, last_offset)
         if self._bytes_since_entry > self._config.index_interval_bytes:
-            self.offsets.add(header.last_offset, position)
+            self.offsets.add(last_offset, position)
             self.times.add(*self.largest_timestamp)
             self._bytes_since_entry = 0
         self._bytes_since_entry += size

@@ -6,6 +6,7 @@ would cost a look-up and a scan.
 
 from array import array
 from bisect import bisect_left
+from collections.abc import Iterable
 from typing import NamedTuple
 
 
@@ -36,9 +37,22 @@ class Tail:
         self._positions.append(position)
         self._end_position = position + size
         if len(self._last_offsets) > self._batches_max:
-            dropped = len(self._last_offsets) // 2
-            self.start_offset = self._last_offsets[dropped - 1] + 1
-            del self._last_offsets[:dropped], self._positions[:dropped]
+            self._forget_old()
+
+    def add_all(
+        self, last_offsets: Iterable[int], positions: Iterable[int], end_position: int
+    ) -> None:
+        """Adds batches that follow each other up to `end_position`."""
+        self._last_offsets.extend(last_offsets)
+        self._positions.extend(positions)
+        self._end_position = end_position
+        if len(self._last_offsets) > self._batches_max:
+            self._forget_old()
+
+    def _forget_old(self) -> None:
+        dropped = len(self._last_offsets) // 2
+        self.start_offset = self._last_offsets[dropped - 1] + 1
+        del self._last_offsets[:dropped], self._positions[:dropped]
 
     def find(self, offset: int) -> Found | None:
         """The first batch that ends at or beyond `offset`; None: not known here."""

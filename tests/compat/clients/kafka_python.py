@@ -10,7 +10,8 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)
     from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
     from kafka.admin import ConfigResource, ConfigResourceType, NewPartitions, NewTopic
-    from kafka.structs import OffsetAndMetadata
+    from kafka.errors import KafkaError
+    from kafka.structs import OffsetAndMetadata, TopicPartitionReplica
 
 # What else of it the tests use comes from here, imported once with its warning quiet.
 __all__ = [
@@ -18,11 +19,13 @@ __all__ = [
     "ConfigResourceType",
     "KafkaAdminClient",
     "KafkaConsumer",
+    "KafkaError",
     "KafkaProducer",
     "NewPartitions",
     "NewTopic",
     "OffsetAndMetadata",
     "TopicPartition",
+    "TopicPartitionReplica",
 ]
 
 

@@ -63,6 +63,7 @@ class Process:
     node: Node
     files: SimFiles
     threads: SimThreads
+    workers: SimWorkers
 
 
 class Machine:
@@ -96,6 +97,11 @@ class Machine:
     def node(self) -> Node | None:
         """The broker, while it lives."""
         return self._process.node if self._process else None
+
+    @property
+    def workers(self) -> SimWorkers | None:
+        """Those of the broker, while it lives."""
+        return self._process.workers if self._process else None
 
     async def start(self) -> None:
         """A broker serves on return. Killed on the way, it is started again."""
@@ -134,6 +140,7 @@ class Machine:
         if process is not None:
             process.files.crash()
             process.threads.crash()
+            process.workers.kill()
             for task in sorted(asyncio.all_tasks(), key=hash):
                 if not task.get_name().startswith(OWN_TASK):
                     # After its first step: else what it is to await would never be awaited.
@@ -178,7 +185,7 @@ class Machine:
         entropy = self._entropy.fork(f"life-{self.lives}")
         files = self.disk.process()
         threads = SimThreads(entropy.fork("threads"))
-        workers = SimWorkers(files, threads, self.clock, entropy.fork("workers"))
+        workers = SimWorkers(self.disk.process, self.clock, entropy.fork("workers"))
         seams = Seams(self.clock, entropy, files, self.net, threads, workers)
         settings = load(given=self._settings, environment={}, file=None)
-        return Process(Node(settings, seams, self._witness), files, threads)
+        return Process(Node(settings, seams, self._witness), files, threads, workers)

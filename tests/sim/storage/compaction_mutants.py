@@ -41,7 +41,7 @@ def tombstones_go_at_once(patch: pytest.MonkeyPatch) -> None:
 
 
 def producers_are_forgotten(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(LatestBatches, "include", lambda _self, _header: False)
+    patch.setattr(LatestBatches, "of", classmethod(lambda cls, entry: cls(entry.epoch + 1, ())))
 
 
 def aborted_records_pass_for_committed(patch: pytest.MonkeyPatch) -> None:
@@ -49,16 +49,11 @@ def aborted_records_pass_for_committed(patch: pytest.MonkeyPatch) -> None:
 
 
 def markers_go_before_their_records(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(BatchJudge, "_judge_marker", lambda *_: Judgement(True, False))
+    patch.setattr(BatchJudge, "_judge_marker", lambda *_: Judgement(True))
 
 
 def an_outputs_last_batch_goes_when_empty(patch: pytest.MonkeyPatch) -> None:
-    judge = BatchJudge.judge
-
-    def judge_no_last(self: BatchJudge, header: Any, marker: Any, *, is_last: bool) -> Judgement:
-        return judge(self, header, marker, is_last=False)
-
-    patch.setattr(BatchJudge, "judge", judge_no_last)
+    patch.setattr(BatchJudge, "keep", lambda _self, _last_offset: None)
 
 
 def old_snapshots_stay(patch: pytest.MonkeyPatch) -> None:

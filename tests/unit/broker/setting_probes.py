@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 
 from ottla.errors import ErrorCode
-from tests.unit.broker import looking, looking_at_compaction
+from tests.unit.broker import looking, looking_at_compaction, looking_at_groups
 from tests.unit.broker.looking import DAY_MS, HOUR_MS, MINUTE_MS, World
 from tests.unit.broker.looking_at_compaction import COMPACTED
 from tests.unit.broker.simulated_broker import HOST, PORT
@@ -168,6 +168,12 @@ TOPIC_PROBES: dict[str, Probe] = {
 
 # Settings that only a broker has.
 BROKER_PROBES: tuple[Probe, ...] = (
+    Probe(
+        values={"group.consumer.assignment.interval.ms": "0"},
+        look=looking_at_groups.are_partitions_shared_out_at_once,
+        by_default=False,
+        changed=True,
+    ),
     Probe(
         values={"log.cleaner.enable": "false"},
         look=looking_at_compaction.records_of_one_key,

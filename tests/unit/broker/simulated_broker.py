@@ -140,7 +140,7 @@ class Machine:
         self.files = self.disk.process()
         threads = SimThreads(self.entropy.fork("threads"))
         entropy = self.entropy.fork("workers")
-        self.workers = SimWorkers(self.files, threads, self.clock, entropy)
+        self.workers = SimWorkers(self.disk.process, self.clock, entropy)
         seams = Seams(self.clock, self.entropy, self.files, self.net, threads, self.workers)
         return Node(load(given=given, environment={}, file=None), seams, self.notes)
 

@@ -15,6 +15,7 @@ from ottla.broker.connection import (
     TURN_BYTES_MAX,
     UNSENT_BYTES_MAX,
     Connection,
+    Later,
     Reply,
 )
 from ottla.broker.listener import STUCK_MS_MAX, ConnectionLimits, Connections
@@ -38,6 +39,8 @@ LIMITS = ConnectionLimits(
     idle_ms_max=600_000,
 )
 BIG_REPLY = bytes(400_000)
+# Only what arrives in one piece is gathered.
+IN_ONE_PIECE = Conditions(split_rate=0.0)
 
 
 def framed(*frames: bytes) -> bytes:
@@ -45,19 +48,41 @@ def framed(*frames: bytes) -> bytes:
 
 
 class Letters:
-    """`e` echoes, `w` does so later, `n` says nothing, `b` says much, `x` is bad, `!` is worse."""
+    """`e` echoes, `w` does so later, `n` says nothing, `b` says much, `x` is bad, `!` is worse.
+
+    `f` is later as well, by a future, and `?` is worse by then.
+    Those with a `g` or `l` are gathered; then a `g` is echoed, and an `l` is later.
+    """
 
     def __init__(self) -> None:
         self.handled: list[bytes] = []
+        self.gathered: list[tuple[Connection, bytes]] = []
         self.faults: list[Exception] = []
 
-    def handle(self, frame: memoryview, connection: Connection) -> Reply | Awaitable[Reply]:
+    def gather(self, frame: memoryview, connection: Connection) -> bool:
+        if chr(frame[0]) not in "gl":
+            return False
+        self.gathered.append((connection, bytes(frame)))
+        return True
+
+    def settle_gathered(self) -> None:
+        gathered, self.gathered = self.gathered, []
+        for connection, frame in gathered:
+            self.handled.append(frame)
+            if frame.startswith(b"g"):
+                connection.settle(bytearray(framed(frame)))
+            else:
+                connection.settle(self._later(frame))
+
+    def handle(self, frame: memoryview, connection: Connection) -> Reply | Later | Awaitable[Reply]:
         self.handled.append(bytes(frame))
         match chr(frame[0]):
-            case "e":
+            case "e" | "g" | "l":
                 return [framed(bytes(frame))]
             case "w":
                 return self._later(bytes(frame))
+            case "f" | "?":
+                return self._with_future(bytes(frame))
             case "n":
                 return None
             case "b":
@@ -69,6 +94,22 @@ class Letters:
 
     def failed(self, error: Exception) -> None:
         self.faults.append(error)
+
+    def _with_future(self, frame: bytes) -> Later:
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[bytes] = loop.create_future()
+
+        def settle() -> None:
+            if not future.done():
+                future.set_result(frame)
+
+        def finish(come: asyncio.Future[bytes]) -> Reply:
+            if come.result().startswith(b"?"):
+                raise RuntimeError("our own fault")
+            return [framed(come.result())]
+
+        loop.call_later(0.05, settle)
+        return Later(future, finish)
 
     async def _later(self, frame: bytes) -> Reply:
         await asyncio.sleep(0.05)
@@ -175,7 +216,7 @@ def test_one_byte_at_a_time_gives_the_same_replies_in_the_same_order(late_read: 
 
 @pytest.mark.parametrize("seed", range(6))
 def test_fifty_pipelined_requests_are_answered_one_after_another(seed: int) -> None:
-    requests = numbered("ewen", 50)
+    requests = numbered("ewefn", 50)
 
     async def story(place: Place) -> None:
         peer = await place.connect()
@@ -187,14 +228,76 @@ def test_fifty_pipelined_requests_are_answered_one_after_another(seed: int) -> N
     simulate(story, seed=seed, conditions=Conditions(late_read=seed % 2 == 1))
 
 
-def test_one_request_is_under_way_at_a_time() -> None:
+def test_what_is_gathered_is_answered_when_it_is_settled() -> None:
+    async def story(place: Place) -> None:
+        peers = [await place.connect() for _ in range(3)]
+        for number, peer in enumerate(peers):
+            peer.send(b"g%d" % number)
+        await asyncio.sleep(1)
+        gathered = sorted(frame for _, frame in place.letters.gathered)
+        assert gathered == [b"g0", b"g1", b"g2"]
+        assert all(not peer.frames for peer in peers)
+        place.letters.settle_gathered()
+        await asyncio.sleep(1)
+        assert [peer.frames for peer in peers] == [[b"g0"], [b"g1"], [b"g2"]]
+
+    simulate(story, conditions=IN_ONE_PIECE)
+
+
+@pytest.mark.parametrize("first", [b"g1", b"l1"])
+def test_what_comes_after_a_gathered_request_is_answered_after_it(first: bytes) -> None:
     async def story(place: Place) -> None:
         peer = await place.connect()
-        peer.send(b"w1", b"w2", b"e3")
-        await asyncio.sleep(0.03)
-        assert place.letters.handled == [b"w1"]
+        peer.send(first)
         await asyncio.sleep(1)
-        assert peer.frames == [b"w1", b"w2", b"e3"]
+        peer.send(b"e2", b"w3")
+        await asyncio.sleep(1)
+        peer.send(b"g4")
+        await asyncio.sleep(1)
+        place.letters.settle_gathered()
+        await asyncio.sleep(1)
+        assert peer.frames == [first, b"e2", b"w3", b"g4"]
+
+    simulate(story, conditions=IN_ONE_PIECE)
+
+
+def test_nothing_is_gathered_of_a_connection_that_waits_for_a_reply() -> None:
+    async def story(place: Place) -> None:
+        peer = await place.connect()
+        peer.send(b"w1")
+        await asyncio.sleep(0.03)
+        peer.send(b"g2")
+        await asyncio.sleep(1)
+        assert place.letters.gathered == []
+        assert peer.frames == [b"w1", b"g2"]
+
+    simulate(story, conditions=IN_ONE_PIECE)
+
+
+def test_whoever_goes_while_gathered_leaves_nothing_behind() -> None:
+    async def story(place: Place) -> None:
+        peer = await place.connect()
+        peer.send(b"g1")
+        await asyncio.sleep(1)
+        peer.transport.abort()
+        await asyncio.sleep(1)
+        place.letters.settle_gathered()
+        await asyncio.sleep(1)
+        assert place.letters.faults == []
+        assert len(place.connections) == 0
+
+    simulate(story, conditions=IN_ONE_PIECE)
+
+
+@pytest.mark.parametrize("first", [b"w1", b"f1"])
+def test_one_request_is_under_way_at_a_time(first: bytes) -> None:
+    async def story(place: Place) -> None:
+        peer = await place.connect()
+        peer.send(first, b"w2", b"e3")
+        await asyncio.sleep(0.03)
+        assert place.letters.handled == [first]
+        await asyncio.sleep(1)
+        assert peer.frames == [first, b"w2", b"e3"]
 
     simulate(story)
 
@@ -236,7 +339,10 @@ def test_our_own_fault_is_told_whether_it_comes_at_once_or_later() -> None:
         await asyncio.sleep(1)
         peer.send(b"w", b"!")
         await asyncio.sleep(1)
-        assert [str(fault) for fault in place.letters.faults] == ["our own fault"] * 2
+        other = await place.connect()
+        other.send(b"?")
+        await asyncio.sleep(1)
+        assert [str(fault) for fault in place.letters.faults] == ["our own fault"] * 3
 
     simulate(story)
 
@@ -371,7 +477,7 @@ def test_resets_at_any_moment_leave_nothing_behind(seed: int) -> None:
     async def story(place: Place) -> None:
         peers = [await place.connect(f"client-{number}") for number in range(6)]
         for peer in peers:
-            peer.send(*numbered("ewb", 30))
+            peer.send(*numbered("ewbf", 30))
         await asyncio.sleep(0.02 * seed)
         for number in range(6):
             place.network.reset(f"client-{number}", "broker")
@@ -381,7 +487,7 @@ def test_resets_at_any_moment_leave_nothing_behind(seed: int) -> None:
         assert not [task for task in asyncio.all_tasks() if task.get_name() == "request"]
         assert place.letters.faults == []
         for peer in peers:
-            expected = numbered("ewb", 30)[: len(peer.frames)]
+            expected = numbered("ewbf", 30)[: len(peer.frames)]
             assert [frame[:3].rstrip(b"\0") for frame in peer.frames] == expected
 
     simulate(story, seed=seed, conditions=Conditions(late_read=seed % 2 == 0))

@@ -214,7 +214,7 @@ async def seen_of_a_group(client: Client) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("name", "value", "what", "by_default", "changed"),
     [
-        ("heartbeat.interval.ms", "700", "interval", 5_000, 700),
+        ("heartbeat.interval.ms", "7000", "interval", 5_000, 7_000),
         ("max.size", "1", "second", ErrorCode.NONE, ErrorCode.GROUP_MAX_SIZE_REACHED),
         ("assignment.interval.ms", "0", "shared out", False, True),
         ("session.timeout.ms", "9000", "after 10 s", "Assigning", "Empty"),
@@ -230,7 +230,8 @@ def test_a_group_goes_by_the_brokers_settings(
         seen.append(await seen_of_a_group(client))
 
     with_broker(story)
-    with_broker(story, **{f"group_consumer_{name.replace('.', '_')}": value})
+    shortest = {"group_consumer_min_session_timeout_ms": "6000"}
+    with_broker(story, **shortest, **{f"group_consumer_{name.replace('.', '_')}": value})
     assert [each.get(what) for each in seen] == [by_default, changed]
 
 
@@ -247,6 +248,23 @@ def test_a_new_partition_reaches_the_member_with_its_next_heartbeat() -> None:
         assert given[orders.topic_id] == (0, 1)
 
     with_broker(story)
+
+
+def test_members_that_come_together_have_their_share_with_the_first_answer() -> None:
+    machine = Machine()
+
+    async def story(client: Client) -> None:
+        await create(client, new_topic("logs", 4))
+        await find(client, "g")
+        clients = [client, *[await machine.client() for _ in range(3)]]
+        joins = [each.ask(join("g", f"m{at}", "logs")) for at, each in enumerate(clients)]
+        answers = await asyncio.gather(*joins)
+        given = [answer.assignment.topic_partitions[0].partitions for answer in answers]
+        assert sorted(given) == [(0,), (1,), (2,), (3,)]
+        assert {answer.member_epoch for answer in answers} == {5}
+        assert (await described(client, "g")).group_state == "Stable"
+
+    with_broker(story, machine=machine)
 
 
 def test_a_join_that_is_refused_leaves_no_group() -> None:

@@ -137,7 +137,7 @@ def test_synonyms_and_documentation_come_only_when_asked_for() -> None:
         (BROKER, "9" * 10_000, ErrorCode.INVALID_REQUEST),
         (LOGGER, "1", ErrorCode.INVALID_REQUEST),
         (METRICS, "x", ErrorCode.INVALID_REQUEST),
-        (GROUP, "x", ErrorCode.INVALID_REQUEST),
+        (GROUP, "", ErrorCode.INVALID_REQUEST),
     ],
 )
 def test_what_has_no_settings_to_tell_is_refused_by_itself(

@@ -208,7 +208,7 @@ def test_many_may_ask_for_the_first_coordinator_at_once() -> None:
 
 
 @pytest.mark.parametrize("version", range(7))
-def test_transactions_have_no_coordinator_yet(version: int) -> None:
+def test_who_looks_for_a_coordinator_of_transactions_is_told_to_give_up(version: int) -> None:
     async def story(client: Client) -> None:
         request = FindCoordinatorRequest(
             key="t" if 1 <= version < 4 else "",
@@ -217,7 +217,7 @@ def test_transactions_have_no_coordinator_yet(version: int) -> None:
         )
         response = await client.ask(request, version)
         (found,) = response.coordinators if version >= 4 else (response,)
-        expected = ErrorCode.COORDINATOR_NOT_AVAILABLE if version else ErrorCode.NONE
+        expected = ErrorCode.UNSUPPORTED_VERSION if version else ErrorCode.NONE
         assert found.error_code == expected
 
     with_broker(story)
@@ -443,6 +443,25 @@ def deleting(group_id: str, *topics: str) -> offset_delete.OffsetDeleteRequest:
             for name in topics
         ),
     )
+
+
+def test_a_group_without_offsets_is_listed_until_the_next_round_of_expiry() -> None:
+    async def groups(client: Client) -> list[str]:
+        listed = (await client.ask(list_groups.ListGroupsRequest())).groups
+        return [each.group_id for each in listed]
+
+    async def story(client: Client) -> None:
+        await find(client, "g")
+        await create(client, new_topic("events"))
+        await client.ask(commit("g", "events", {0: 5}), COMMIT_VERSION)
+        deleted = await client.ask(deleting("g", "events"))
+        assert deleted.topics[0].partitions[0].error_code == ErrorCode.NONE
+        assert await committed(client, "g") == {}
+        assert await groups(client) == ["g"]
+        await asyncio.sleep(2 * MINUTE_S)
+        assert await groups(client) == []
+
+    with_broker(story, **EXPIRING)
 
 
 # Time

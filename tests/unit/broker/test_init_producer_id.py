@@ -64,10 +64,10 @@ def test_a_producer_that_comes_back_gets_another_id() -> None:
     with_broker(story)
 
 
-def test_a_transactional_id_finds_no_coordinator_yet() -> None:
+def test_who_has_a_transactional_id_is_told_to_give_up() -> None:
     async def story(client: Client) -> None:
         refused = await client.ask(ask_for("payments"))
-        assert refused.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+        assert refused.error_code == ErrorCode.UNSUPPORTED_VERSION
         assert (refused.producer_id, refused.producer_epoch) == (-1, -1)
 
     with_broker(story)

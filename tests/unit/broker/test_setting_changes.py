@@ -11,7 +11,7 @@ from ottla.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     Resource,
 )
-from ottla.settings.table import BROKER_SETTINGS, TOPIC_SETTINGS
+from ottla.settings.table import BROKER_SETTINGS, GROUP_SETTINGS, TOPIC_SETTINGS
 from tests.sim.seams.loop import run
 from tests.unit.broker.looking import TOPIC, World
 from tests.unit.broker.setting_probes import BROKER_PROBES, TOPIC_PROBES, Probe
@@ -27,18 +27,36 @@ BY_NAME = {name: probe for probe in PROBES for name in probe.values}
 
 # Seen to be obeyed elsewhere, by tests of these names.
 ELSEWHERE = {
+    **dict.fromkeys(GROUP_SETTINGS, "test_a_group_goes_by_its_own_settings_at_once"),
     "default.replication.factor": "test_numbers_that_are_left_out_are_the_settings",
     "delete.topic.enable": "test_nothing_is_deleted_where_deletion_is_switched_off",
     **{
         f"group.consumer.{name}": "test_a_group_goes_by_the_brokers_settings"
         for name in (
-            "assignment.interval.ms",
             "assignors",
             "heartbeat.interval.ms",
             "max.size",
             "session.timeout.ms",
         )
     },
+    **{
+        f"group.consumer.{bound}.heartbeat.interval.ms": (
+            "test_a_group_stays_within_the_brokers_bounds"
+        )
+        for bound in ("min", "max")
+    },
+    **{
+        f"group.consumer.{name}": "test_what_leaves_the_bounds_is_refused_and_nothing_changes"
+        for name in (
+            "max.assignment.interval.ms",
+            "max.session.timeout.ms",
+            "min.session.timeout.ms",
+        )
+    },
+    "group.consumer.min.assignment.interval.ms": (
+        "test_a_broker_does_not_start_outside_its_own_bounds"
+    ),
+    "group.consumer.migration.policy": "test_the_policy_says_which_way_a_group_may_go",
     "group.initial.rebalance.delay.ms": "test_a_new_group_waits_for_more_members_for_so_long",
     "group.max.session.timeout.ms": "test_a_session_is_neither_too_short_nor_too_long",
     "group.max.size": "test_a_group_has_room_for_so_many_members_and_no_more",
@@ -127,7 +145,7 @@ def test_a_topic_goes_by_what_was_changed_while_the_broker_runs(name: str) -> No
 def test_every_setting_that_can_be_set_is_seen_to_be_obeyed() -> None:
     settable = {
         name
-        for table in (TOPIC_SETTINGS, BROKER_SETTINGS)
+        for table in (TOPIC_SETTINGS, BROKER_SETTINGS, GROUP_SETTINGS)
         for name, setting in table.items()
         if not setting.only_default
     }

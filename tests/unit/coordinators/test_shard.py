@@ -1,7 +1,7 @@
 """The runtime of a coordinator: nobody is told anything that could still be lost."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Hashable
+from collections.abc import Awaitable, Callable, Coroutine, Hashable, Iterator
 from typing import Any
 
 import pytest
@@ -19,6 +19,7 @@ from ottla.coordinators.shard import RETRY_MS, Shard
 from ottla.errors import ErrorCode, PeerError
 from ottla.protocol import batch
 from ottla.protocol.batch import MarkerKind
+from ottla.replication.appends import Appender
 from ottla.replication.flushing import Flusher
 from ottla.replication.replica import Replica
 from tests.sim.seams.entropy import SimEntropy
@@ -108,6 +109,12 @@ def saying(response: object, *records: Record) -> Callable[[Hashable, int], Deci
     return lambda ticket, _: Decision(records, (Answered(ticket, response),))
 
 
+async def written() -> None:
+    """What is decided in one turn of the loop is written in the next."""
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+
+
 async def refusal(coming: Awaitable[Any]) -> ErrorCode:
     with pytest.raises(PeerError) as caught:
         await coming
@@ -123,6 +130,104 @@ def test_what_is_decided_is_in_the_log_and_replayed_before_it_is_answered() -> N
         assert again.state.replayed == [committed(2)]
 
     on_stage(story)
+
+
+def batches(stage: Stage) -> list[int]:
+    """How many records each batch of the log has."""
+    log = stage.replica.log
+    assert log is not None
+    piece = log.read(0, bytes_max=1 << 30)
+    assert piece is not None
+    content, position, counts = piece.read(), 0, []
+    while position < len(content):
+        header = batch.read_header(content, position)
+        counts.append(header.count)
+        position += header.size
+    return counts
+
+
+def test_what_is_decided_in_one_turn_is_written_as_one_batch() -> None:
+    async def story(stage: Stage) -> None:
+        asking = [stage.shard.ask(saying(number, committed(number))) for number in range(3)]
+        assert await asyncio.gather(*asking) == [0, 1, 2]
+        await stage.shard.ask(saying("done", committed(3)))
+        assert batches(stage) == [3, 1]
+        again = await stage.loaded()
+        assert again.state.replayed == [committed(3)]
+
+    on_stage(story)
+
+
+def test_what_is_too_much_for_one_batch_is_written_as_several() -> None:
+    async def story(stage: Stage) -> None:
+        large = [
+            OffsetCommitted("g", "events", number, 1, metadata="m" * 30_000) for number in range(10)
+        ]
+        asking = [stage.shard.ask(saying("done", record)) for record in large]
+        assert await asyncio.gather(*asking) == ["done"] * len(large)
+        assert batches(stage) == [8, 2]
+        # One decision is one batch all the same: it counts as a whole or not at all.
+        await stage.shard.ask(saying("done", *large))
+        assert batches(stage) == [8, 2, 10]
+
+    on_stage(story)
+
+
+def test_a_fault_of_our_own_reaches_those_who_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    fault = ValueError("not ours to answer")
+
+    def refuse(*_: object, **__: object) -> None:
+        raise fault
+
+    async def story(stage: Stage) -> None:
+        faults: list[object] = []
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _, context: faults.append(context.get("exception")))
+        monkeypatch.setattr(Appender, "append", refuse)
+        with pytest.raises(ValueError, match="not ours to answer"):
+            await stage.shard.ask(saying("done", committed(1)))
+        assert faults == [fault]
+
+    on_stage(story)
+
+
+def test_decisions_that_are_settled_are_one_batch_at_once() -> None:
+    async def story(stage: Stage) -> None:
+        decided = [Decision((committed(offset),)) for offset in range(3)]
+        stage.shard.act_on_all(lambda _: decided)
+        assert stage.replica.end_offset == 0
+        assert stage.shard.settle().done()
+        assert batches(stage) == [3]
+        await written()
+        assert batches(stage) == [3]
+
+    on_stage(story)
+
+
+def test_a_decision_sees_those_before_it_that_are_acted_on_together() -> None:
+    async def story(stage: Stage) -> None:
+        def decide(now_ms: int) -> Iterator[Decision]:
+            for _ in range(3):
+                yield Decision((committed(len(stage.shard.state.replayed)),))
+
+        stage.shard.act_on_all(decide)
+        await stage.shard.settle()
+        assert stage.shard.state.replayed == [committed(0), committed(1), committed(2)]
+
+    on_stage(story)
+
+
+def test_what_is_settled_waits_for_the_replicas_in_sync() -> None:
+    async def story(stage: Stage) -> None:
+        stage.shard.act_on_all(lambda _: [Decision((committed(1),))])
+        settled = stage.shard.settle()
+        await written()
+        assert stage.replica.end_offset == 1
+        assert not settled.done()
+        stage.shard.close()
+        assert await refusal(settled) == ErrorCode.NOT_COORDINATOR
+
+    on_stage(story, isr=(ME, OTHER))
 
 
 def test_an_answer_waits_for_the_disk_where_the_settings_say_so() -> None:
@@ -166,7 +271,7 @@ def test_a_reader_does_not_see_what_could_still_be_lost() -> None:
 def test_who_waits_for_too_long_is_told_to_ask_again() -> None:
     async def story(stage: Stage) -> None:
         asking = asyncio.create_task(stage.shard.ask(saying("done", committed(1))))
-        await asyncio.sleep(0)
+        await written()
         assert stage.shard.next_due_ms == stage.steady_ms() + COMMIT_TIMEOUT_MS
         assert not stage.shard.expire(stage.steady_ms())
         assert stage.shard.expire(stage.steady_ms() + COMMIT_TIMEOUT_MS)
@@ -254,7 +359,6 @@ def test_a_state_that_is_ahead_of_its_log_is_not_used_again() -> None:
         assert code == ErrorCode.NOT_COORDINATOR
         assert stage.shard.is_closed
         assert [error.code for error in stage.failures] == [ErrorCode.KAFKA_STORAGE_ERROR]
-        assert stage.shard.state.replayed == [committed(1)]
         assert await refusal(waiting) == ErrorCode.NOT_COORDINATOR
 
     on_stage(story)

@@ -55,6 +55,33 @@ def test_a_frame_that_lies_whole_in_its_chunk_is_not_copied() -> None:
     assert received == b"WHOLE"
 
 
+@pytest.mark.parametrize("sizes", [(40_000,), (40_000, 3), (3, 40_000, 7, 7, 20_000, 1)])
+def test_a_frame_of_large_and_small_pieces_comes_out_the_same(sizes: tuple[int, ...]) -> None:
+    frames = [bytes(range(256)) * 350, b"", b"small", bytes(SIZE_MAX)]
+    sent, chunks = _sent(frames), []
+    for size in itertools.cycle(sizes):
+        if not sent:
+            break
+        chunks.append(sent[:size])
+        sent = sent[size:]
+    assert _received(chunks) == frames
+
+
+def test_a_frame_that_drips_in_takes_no_more_memory_than_its_bytes() -> None:
+    reader, size = FrameReader(SIZE_MAX), 50_000
+    reader.feed(size.to_bytes(4, "big"))
+    assert reader.next_frame() is None
+    tracemalloc.start()
+    try:
+        for _ in range(size - 1):
+            reader.feed(b"x")
+            assert reader.next_frame() is None
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 3 * size
+
+
 def test_a_chunk_is_let_go_once_its_frames_are_taken() -> None:
     reader, chunk = FrameReader(SIZE_MAX), bytearray(_sent([b"whole"]) + b"\0\0")
     reader.feed(chunk)

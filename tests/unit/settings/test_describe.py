@@ -13,7 +13,7 @@ from ottla.settings.sources import load
 from ottla.settings.table import BROKER_SETTINGS, TOPIC_SETTINGS
 from ottla.settings.topic import TopicConfigs
 
-TOPIC, BROKER, CLUSTER, STATIC, DEFAULT = ConfigSource
+TOPIC, BROKER, CLUSTER, STATIC, DEFAULT, GROUP = ConfigSource
 
 
 def broker_row(name: str, settings: BrokerSettings) -> ConfigRow:

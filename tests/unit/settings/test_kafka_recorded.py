@@ -38,7 +38,6 @@ GIVEN_TO_KAFKA = {
 
 # Broker settings that differ, and why; the table gives the reasons for defaults.
 BROKER_DIFFERENCES = {
-    ("group.consumer.assignment.interval.ms", "is_read_only"): "groups obey what was at the start",
     ("log.dir", "value"): "an older name of log.dirs, which has a default of its own here",
     ("listeners", "is_read_only"): "listeners are opened at the start",
     ("max.connections", "value"): "descriptors are left for the logs",

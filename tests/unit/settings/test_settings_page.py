@@ -4,7 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from ottla.settings.table import BROKER_SETTINGS, TOPIC_SETTINGS
+from ottla.settings.table import BROKER_SETTINGS, GROUP_SETTINGS, TOPIC_SETTINGS
 
 ROOT = Path(__file__).parents[3]
 
@@ -20,6 +20,6 @@ def test_the_page_is_what_the_table_would_write() -> None:
 
 def test_the_page_has_a_row_for_every_setting() -> None:
     rows = (ROOT / "docs" / "settings.md").read_text().splitlines()
-    for setting in (*TOPIC_SETTINGS.values(), *BROKER_SETTINGS.values()):
+    for setting in (*TOPIC_SETTINGS.values(), *BROKER_SETTINGS.values(), *GROUP_SETTINGS.values()):
         begin = f"| `{setting.name}` | {setting.scope} |"
         assert sum(row.startswith(begin) for row in rows) == 1, setting.name

@@ -161,50 +161,43 @@ def judge(producers: dict[int, LatestBatches] | None = None) -> BatchJudge:
 
 def test_records_of_an_aborted_transaction_go_and_those_around_it_stay() -> None:
     judged = [
-        judge().judge(header_at(offset, producer_id=7, transactional=True), None, is_last=False)
+        judge().judge(header_at(offset, producer_id=7, transactional=True), None)
         for offset in (9, 10, 19, 21)
     ]
     assert [each.drops_records for each in judged] == [False, True, True, False]
-    other = judge().judge(header_at(15, producer_id=8, transactional=True), None, is_last=False)
+    other = judge().judge(header_at(15, producer_id=8, transactional=True), None)
     assert not other.drops_records
 
 
 def test_a_marker_stays_while_there_is_something_of_its_transaction() -> None:
     at_work = judge()
-    at_work.judge(header_at(10, producer_id=7, transactional=True), None, is_last=False)
-    judged = at_work.judge(marker_at(20, 7, MarkerKind.ABORT), MarkerKind.ABORT, is_last=False)
+    at_work.judge(header_at(10, producer_id=7, transactional=True), None)
+    judged = at_work.judge(marker_at(20, 7, MarkerKind.ABORT), MarkerKind.ABORT)
     assert (judged.drops_records, judged.is_idle_marker) == (False, False)
     assert judged.aborted == ABORTED
 
 
 def test_a_marker_without_a_transaction_gets_its_horizon_and_then_goes() -> None:
-    first = judge().judge(marker_at(20, 7, MarkerKind.COMMIT), MarkerKind.COMMIT, is_last=False)
+    first = judge().judge(marker_at(20, 7, MarkerKind.COMMIT), MarkerKind.COMMIT)
     assert (first.drops_records, first.is_idle_marker) == (False, True)
     early = marker_at(20, 7, MarkerKind.COMMIT, NOW_MS + 1)
-    assert not judge().judge(early, MarkerKind.COMMIT, is_last=False).drops_records
+    assert not judge().judge(early, MarkerKind.COMMIT).drops_records
     late = marker_at(20, 7, MarkerKind.COMMIT, NOW_MS)
-    assert judge().judge(late, MarkerKind.COMMIT, is_last=False).drops_records
+    assert judge().judge(late, MarkerKind.COMMIT).drops_records
 
 
 def test_batches_that_a_producer_could_repeat_stay_when_empty() -> None:
-    producers = {7: LatestBatches(0, (30, 31))}
-    stays = [
-        judge(producers)
-        .judge(header_at(offset, producer_id=producer_id), None, is_last=False)
-        .stays_when_empty
-        for offset, producer_id in ((29, 7), (30, 7), (31, 7), (31, 8), (31, -1))
-    ]
-    assert stays == [False, True, True, False, False]
+    assert judge({7: LatestBatches(0, (30, 31)), 8: LatestBatches(2, (35,))}).kept == {30, 31, 35}
 
 
 def test_of_a_producer_without_batches_the_marker_stays_that_tells_its_epoch() -> None:
     marker = marker_at(20, 7, MarkerKind.COMMIT, NOW_MS)
-    for epoch, stays in ((0, True), (1, False)):
-        judged = judge({7: LatestBatches(epoch, ())}).judge(
-            marker, MarkerKind.COMMIT, is_last=False
-        )
-        assert (judged.drops_records, judged.stays_when_empty) == (True, stays)
-
-
-def test_the_last_batch_of_an_output_stays_when_empty() -> None:
-    assert judge().judge(header_at(5), None, is_last=True).stays_when_empty
+    for producers, stays in (
+        ({7: LatestBatches(0, ())}, True),
+        ({7: LatestBatches(1, ())}, False),
+        ({7: LatestBatches(0, (12,))}, False),
+        ({}, False),
+    ):
+        at_work = judge(producers)
+        assert at_work.judge(marker, MarkerKind.COMMIT).drops_records
+        assert (20 in at_work.kept) == stays

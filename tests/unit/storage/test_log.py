@@ -2,10 +2,9 @@
 
 import pytest
 
-from ottla.errors import ErrorCode, PeerError
+from ottla.errors import ErrorCode, OffsetOutOfRange, PeerError
 from ottla.protocol.batch import PREFIX_BYTES, MarkerKind, build, read_header
 from ottla.storage.config import LogConfig
-from ottla.storage.log import OffsetOutOfRange
 from tests.unit.storage.workbench import (
     NOW_MS,
     Workbench,

@@ -1,5 +1,5 @@
-"""AlterConfigs (33) v0-2. What is not named goes back to its default. Gaps: groups, client metrics
-and the levels of loggers are refused with INVALID_REQUEST.
+"""AlterConfigs (33) v0-2. What is not named goes back to its default. Gaps: client metrics and the
+levels of loggers are refused with INVALID_REQUEST.
 """
 
 from ottla.broker.call import Call

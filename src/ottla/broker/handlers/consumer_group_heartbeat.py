@@ -1,22 +1,30 @@
-"""ConsumerGroupHeartbeat (68) v0-1. v1 adds regular expressions, and members name themselves.
-Gaps: a group of the classic protocol is converted only when it is empty.
+"""ConsumerGroupHeartbeat (68) v0-1. v1 adds regular expressions, and members name themselves. A
+group of classic consumers becomes one of the consumer protocol with the first. Gaps: none.
 """
 
-from collections.abc import Awaitable, Hashable
+import asyncio
+from collections.abc import Awaitable, Callable, Hashable
 from typing import cast
 
 from ottla.broker.call import Call
+from ottla.broker.groups import consumer_rules
 from ottla.coordinators.decision import Decision
-from ottla.coordinators.group.consumer.entry import take_heartbeat
+from ottla.coordinators.group.consumer.entry import take_arrival, take_heartbeat
 from ottla.coordinators.group.consumer.regex import match_topics
-from ottla.coordinators.group.consumer.requests import Heartbeat, check_heartbeat
-from ottla.coordinators.group.consumer.rules import ConsumerRules
+from ottla.coordinators.group.consumer.requests import Heartbeat, SpecialEpoch, check_heartbeat
 from ottla.coordinators.group.consumer.topics import ImageTopics
+from ottla.coordinators.shards import GroupShard
 from ottla.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
 )
 from ottla.protocol.primitives import Uuid
+
+# Members of an application that starts come within milliseconds of each other. Who joins waits
+# until no other has come for so long, but not for ever: one target for all of them spares each the
+# partitions that the next would take away again.
+GATHERING_S = 0.01
+GATHERINGS_MAX = 10
 
 
 def handle(
@@ -24,13 +32,13 @@ def handle(
 ) -> Awaitable[ConsumerGroupHeartbeatResponse]:
     """Where the member stands once its group has taken what it says."""
     services = call.services
-    rules = ConsumerRules.of(services.settings)
+    rules = consumer_rules(request.group_id, services.settings, services.image)
     check_heartbeat(request, call.version, rules.assignors)
     member_id = request.member_id or str(Uuid(services.entropy.token(16)))
     shard = services.shards.of(request.group_id)
 
-    def decide(ticket: Hashable, now_ms: int) -> Decision:
-        beat = Heartbeat(
+    def beat(ticket: Hashable, now_ms: int) -> Heartbeat:
+        return Heartbeat(
             request=request,
             member_id=member_id,
             client_id=call.client_id or "",
@@ -40,6 +48,28 @@ def handle(
             topics=ImageTopics(services.image),
             match_topics=match_topics,
         )
-        return take_heartbeat(shard.state, rules, beat)
 
-    return cast(Awaitable[ConsumerGroupHeartbeatResponse], shard.ask(decide))
+    def decide(ticket: Hashable, now_ms: int) -> Decision:
+        return take_heartbeat(shard.state, rules, beat(ticket, now_ms))
+
+    if request.member_epoch != SpecialEpoch.JOIN:
+        return cast(Awaitable[ConsumerGroupHeartbeatResponse], shard.ask_now(decide))
+    shard.act(lambda now_ms: take_arrival(shard.state, rules, beat(None, now_ms)))
+    return _gathered(shard, request.group_id, decide)
+
+
+async def _gathered(
+    shard: GroupShard, group_id: str, decide: Callable[[Hashable, int], Decision]
+) -> ConsumerGroupHeartbeatResponse:
+    """The answer to one who joins, decided once nobody else seems to be coming."""
+    for _ in range(GATHERINGS_MAX):
+        before = _size(shard, group_id)
+        await asyncio.sleep(GATHERING_S)
+        if _size(shard, group_id) <= before:
+            break
+    return cast(ConsumerGroupHeartbeatResponse, await shard.ask(decide))
+
+
+def _size(shard: GroupShard, group_id: str) -> int:
+    group = shard.state.groups.get(group_id)
+    return 0 if group is None else group.member_count

@@ -1,12 +1,12 @@
-"""DescribeConfigs (32) v1-4. Gaps: groups, client metrics and the levels of loggers are refused
-with INVALID_REQUEST.
+"""DescribeConfigs (32) v1-4. Gaps: client metrics and the levels of loggers are refused with
+INVALID_REQUEST, a group's settings for share and streams groups are not listed.
 """
 
 from ottla.broker.call import Call
 from ottla.broker.config_resources import RESOURCE_TYPES, resource_key
 from ottla.broker.services import Services
 from ottla.errors import ErrorCode, PeerError
-from ottla.metadata.configs import ALL_BROKERS, topic_configs
+from ottla.metadata.configs import ALL_BROKERS, group_configs, topic_configs
 from ottla.metadata.values import ResourceKind
 from ottla.protocol.messages.describe_configs import (
     Config,
@@ -20,6 +20,7 @@ from ottla.settings.describe import (
     ConfigRow,
     describe_broker,
     describe_cluster,
+    describe_group,
     describe_topic,
 )
 
@@ -61,6 +62,8 @@ def _rows(resource: Resource, services: Services) -> tuple[ConfigRow, ...]:
             # Kafka says nothing more.
             raise PeerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "")
         return describe_topic(topic_configs(services.image, name, services.settings), keys)
+    if kind is ResourceKind.GROUP:
+        return describe_group(group_configs(services.image, name, services.settings), keys)
     if name == ALL_BROKERS:
         return describe_cluster(services.image.configs(kind, name), keys)
     return describe_broker(services.settings, keys)

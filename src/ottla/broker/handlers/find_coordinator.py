@@ -1,5 +1,6 @@
 """FindCoordinator (10) v0-6. The first who asks for a group's coordinator waits until the topic of
-committed offsets is made. Gaps: coordinators of transactions and of share groups are not available.
+committed offsets is made. Gaps: transactions and share groups have no coordinators, who asks for
+one of transactions is told UNSUPPORTED_VERSION.
 """
 
 from collections.abc import Awaitable, Sequence
@@ -33,10 +34,8 @@ def handle(
     request: FindCoordinatorRequest, call: Call
 ) -> FindCoordinatorResponse | Awaitable[FindCoordinatorResponse]:
     if request.key_type == KeyType.TRANSACTION:
-        raise PeerError(
-            ErrorCode.COORDINATOR_NOT_AVAILABLE,
-            "" if call.version >= BATCHED_SINCE else "Transactions have no coordinator here yet.",
-        )
+        # Clients give up at once. A coordinator that is not available they would look for for ever.
+        raise PeerError(ErrorCode.UNSUPPORTED_VERSION, "There are no transactions here.")
     if request.key_type != KeyType.GROUP:
         raise PeerError(
             ErrorCode.INVALID_REQUEST, f"There are no coordinators of type {request.key_type} here."

@@ -7,7 +7,7 @@ from typing import cast
 
 from ottla.broker.call import Call
 from ottla.coordinators.decision import Decision
-from ottla.coordinators.group.classic import lookup
+from ottla.coordinators.group import classic_entry
 from ottla.errors import ErrorCode, PeerError
 from ottla.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 
@@ -26,6 +26,6 @@ def handle(
         raise
 
     def decide(ticket: Hashable, now_ms: int) -> Decision:
-        return lookup.require(shard.state, request.group_id).heartbeat(request, ticket, now_ms)
+        return classic_entry.heartbeat(shard.state, request, ticket, now_ms)
 
-    return cast(Awaitable[HeartbeatResponse], shard.ask(decide))
+    return cast(Awaitable[HeartbeatResponse], shard.ask_now(decide))

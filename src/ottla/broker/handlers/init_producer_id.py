@@ -1,5 +1,5 @@
 """InitProducerId (22) v0-5. Ids come from blocks of 1000 that are set aside in the metadata log.
-Gaps: transactional ids are answered with COORDINATOR_NOT_AVAILABLE, there are no transactions yet.
+Gaps: there are no transactions, who has a transactional id is told UNSUPPORTED_VERSION.
 """
 
 from collections.abc import Awaitable
@@ -16,7 +16,7 @@ def handle(
     if request.transactional_id == "":
         raise PeerError(ErrorCode.INVALID_REQUEST, "an empty transactional id")
     if request.transactional_id is not None:
-        raise PeerError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "there are no transactions yet")
+        raise PeerError(ErrorCode.UNSUPPORTED_VERSION, "there are no transactions here")
     # A producer without transactions that comes back just gets another id (KIP-360).
     producer_id = call.services.producer_ids.take()
     if producer_id is None:

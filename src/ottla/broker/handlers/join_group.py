@@ -1,7 +1,7 @@
 """JoinGroup (11) v0-9. The answer comes when the group's next generation begins. v4 asks new
 members to come back with an id (KIP-394), v5 has static members (KIP-345), v9 spares a static
-leader that comes back its assignment (KIP-814). Gaps: members of the classic protocol do not join
-groups with members of the new one, they are refused with INCONSISTENT_GROUP_PROTOCOL.
+leader that comes back its assignment (KIP-814). A group of the consumer protocol takes classic
+members in, and answers at once. Gaps: none.
 """
 
 import uuid
@@ -9,13 +9,19 @@ from collections.abc import Awaitable, Hashable
 from typing import cast
 
 from ottla.broker.call import Call
+from ottla.broker.groups import consumer_rules
 from ottla.broker.offsets_topic import MESSAGE_BYTES_MAX
 from ottla.coordinators.decision import Decision
+from ottla.coordinators.group import classic_entry
 from ottla.coordinators.group.classic import lookup
 from ottla.coordinators.group.classic.answers import join_refused
 from ottla.coordinators.group.classic.join import Joiner, check
 from ottla.coordinators.group.classic.limits import limits_of
+from ottla.coordinators.group.consumer.deciding import Moment
+from ottla.coordinators.group.consumer.regex import match_topics
+from ottla.coordinators.group.consumer.topics import ImageTopics
 from ottla.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from ottla.protocol.primitives import Uuid
 
 # Before, no protocol was an empty name.
 NULL_PROTOCOL_SINCE = 7
@@ -27,12 +33,14 @@ def handle(request: JoinGroupRequest, call: Call) -> Awaitable[JoinGroupResponse
 
 
 async def _join(request: JoinGroupRequest, call: Call) -> JoinGroupResponse:
-    group_id = request.group_id
-    shard = call.services.shards.of(group_id)
+    group_id, services = request.group_id, call.services
+    shard = services.shards.of(group_id)
     joiner = _joiner(call)
 
     def decide(ticket: Hashable, now_ms: int) -> Decision:
-        return lookup.require(shard.state, group_id).join(request, joiner, ticket, now_ms)
+        rules = consumer_rules(group_id, services.settings, services.image)
+        at = Moment(now_ms, ImageTopics(services.image), match_topics)
+        return classic_entry.join(shard.state, rules, request, joiner, ticket, at)
 
     if not request.member_id and lookup.find(shard.state, group_id) is None:
         shard.act(lambda now_ms: lookup.open_to_join(shard.state, group_id, now_ms))
@@ -44,5 +52,11 @@ async def _join(request: JoinGroupRequest, call: Call) -> JoinGroupResponse:
 
 def _joiner(call: Call) -> Joiner:
     fresh = uuid.UUID(bytes=call.services.entropy.token(16), version=4)
-    # Kafka's way to print an address.
-    return Joiner(call.version, call.client_id or "", f"/{call.connection.peer_host}", str(fresh))
+    return Joiner(
+        call.version,
+        call.client_id or "",
+        # Kafka's way to print an address.
+        f"/{call.connection.peer_host}",
+        str(fresh),
+        str(Uuid(fresh.bytes)),
+    )

@@ -6,9 +6,8 @@ from collections.abc import Awaitable, Hashable
 from typing import cast
 
 from ottla.broker.call import Call
-from ottla.coordinators.decision import Answered, Decision
-from ottla.coordinators.group.classic import lookup
-from ottla.coordinators.group.classic.leave import nobody_left
+from ottla.coordinators.decision import Decision
+from ottla.coordinators.group import classic_entry
 from ottla.errors import ErrorCode, PeerError
 from ottla.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, Member
 
@@ -28,10 +27,7 @@ async def _leave(request: LeaveGroupRequest, call: Call) -> LeaveGroupResponse:
         leaving = (Member(member_id=request.member_id),)
 
     def decide(ticket: Hashable, now_ms: int) -> Decision:
-        group = lookup.find(shard.state, request.group_id)
-        if group is None:
-            return Decision(answers=(Answered(ticket, nobody_left(leaving)),))
-        return group.leave(leaving, ticket, now_ms)
+        return classic_entry.leave(shard.state, request.group_id, leaving, ticket, now_ms)
 
     answer = cast(LeaveGroupResponse, await shard.ask(decide))
     if call.version < MANY_SINCE:

@@ -1,5 +1,5 @@
-"""ListConfigResources (74) v0-1. Gaps: of groups, client metrics and loggers there are none, since
-their settings are not served.
+"""ListConfigResources (74) v0-1. Of groups those for which something is set. Gaps: of client
+metrics and loggers there are none, since their settings are not served.
 """
 
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ from ottla.broker.call import Call
 from ottla.broker.config_resources import RESOURCE_TYPES, ResourceType
 from ottla.errors import ErrorCode, PeerError
 from ottla.metadata.image import Image
-from ottla.metadata.values import BrokerState
+from ottla.metadata.values import BrokerState, ResourceKind
 from ottla.protocol.messages.list_config_resources import (
     ConfigResource,
     ListConfigResourcesRequest,
@@ -44,3 +44,6 @@ def _resources(image: Image) -> Iterator[tuple[ResourceType, str]]:
             yield ResourceType.BROKER, str(broker_id)
     for topic in sorted(image.topic_names):
         yield ResourceType.TOPIC, topic
+    for kind, name in sorted(image.configured):
+        if kind is ResourceKind.GROUP:
+            yield ResourceType.GROUP, name

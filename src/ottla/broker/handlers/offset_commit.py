@@ -1,23 +1,36 @@
 """OffsetCommit (8) v2-10. Partitions that do not exist are refused by themselves. Gaps: none."""
 
-from collections.abc import Awaitable, Hashable, Sequence
-from typing import NamedTuple, cast
+import asyncio
+from collections.abc import Awaitable, Hashable, Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from ottla.broker.call import Call
-from ottla.coordinators.decision import Decision
+from ottla.broker.commits import NAME
+from ottla.coordinators.decision import Answered, Decision
 from ottla.coordinators.group.offsets import Commit
-from ottla.coordinators.group.state import CommitWish
+from ottla.coordinators.group.state import CommitWish, GroupState
 from ottla.errors import ErrorCode, PeerError
-from ottla.metadata.records import Topic as TopicRecord
+from ottla.metadata.image import Image
+from ottla.native import commit as native_commit
 from ottla.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitResponse,
-    Partition,
     PartitionResult,
     TopicResult,
 )
+from ottla.protocol.primitives import Uuid
+from ottla.tuples import maker
 
-TOPIC_IDS_SINCE = 10
+if TYPE_CHECKING:
+    from ottla.broker.services import Services
+    from ottla.coordinators.shards import GroupShard
+
+# What an ordinary commit says of how long offsets are kept.
+NO_RETENTION_MS = -1
+
+_commit = maker(Commit)
+_commit_wish = maker(CommitWish)
+_decision = maker(Decision)
 
 
 class _Asked(NamedTuple):
@@ -27,17 +40,30 @@ class _Asked(NamedTuple):
     # In the request's order; NONE for each of the commits.
     codes: list[ErrorCode]
 
+    def with_codes(self, committed: Sequence[ErrorCode]) -> Sequence[ErrorCode]:
+        """For each partition of the request what became of it, given that of the commits."""
+        if len(self.commits) == len(self.codes):
+            return committed
+        coming = iter(committed)
+        return [code or next(coming) for code in self.codes]
+
+    def refused(self, error: PeerError) -> Sequence[ErrorCode]:
+        """The same if none of them is committed."""
+        return self.with_codes([error.code] * len(self.commits))
+
+
+_new_asked = maker(_Asked)
+
+
+# One request by itself
+
 
 def handle(
     request: OffsetCommitRequest, call: Call
 ) -> OffsetCommitResponse | Awaitable[OffsetCommitResponse]:
-    asked = _asked(request, call)
+    asked = _asked(_plain_topics(request, call.version), call.services.image)
     if not asked.commits:
         return _response(request, asked.codes)
-    return _commit(request, call, asked)
-
-
-async def _commit(request: OffsetCommitRequest, call: Call, asked: _Asked) -> OffsetCommitResponse:
     wish = CommitWish(
         request.group_id,
         request.member_id,
@@ -51,44 +77,33 @@ async def _commit(request: OffsetCommitRequest, call: Call, asked: _Asked) -> Of
         shard = call.services.shards.of(request.group_id)
 
         def decide(ticket: Hashable, now_ms: int) -> Decision:
-            return shard.state.commit(wish, ticket, now_ms)
+            records, ((_, codes),), timers = shard.state.commit(wish, ticket, now_ms)
+            response = _response(request, asked.with_codes(codes))
+            return Decision(records, (Answered(ticket, response),), timers)
 
-        committed = cast(Sequence[ErrorCode], await shard.ask(decide))
+        return cast(Awaitable[OffsetCommitResponse], shard.ask_now(decide))
     except PeerError as error:
         call.services.metrics.request_refused(call.api.name, error.code.name)
-        committed = [error.code] * len(asked.commits)
-    coming = iter(committed)
-    return _response(request, [code or next(coming) for code in asked.codes])
+        return _response(request, asked.refused(error))
 
 
-def _asked(request: OffsetCommitRequest, call: Call) -> _Asked:
-    image = call.services.image
-    asked = _Asked([], [])
-    for topic in request.topics:
-        if call.version >= TOPIC_IDS_SINCE:
-            known, unknown = image.topic_by_id(topic.topic_id), ErrorCode.UNKNOWN_TOPIC_ID
-        else:
-            known, unknown = image.topic(topic.name), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        for partition in topic.partitions:
-            if known is None:
-                asked.codes.append(unknown)
-            elif image.partition(known.topic_id, partition.partition_index) is None:
-                asked.codes.append(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-            else:
-                asked.codes.append(ErrorCode.NONE)
-                asked.commits.append(_commit_of(known, partition))
-    return asked
-
-
-def _commit_of(topic: TopicRecord, partition: Partition) -> Commit:
-    return Commit(
-        topic.name,
-        topic.topic_id,
-        partition.partition_index,
-        partition.committed_offset,
-        partition.committed_leader_epoch,
-        partition.committed_metadata,
-    )
+def _plain_topics(request: OffsetCommitRequest, version: int) -> list[native_commit.Topic]:
+    """As they are read natively."""
+    return [
+        (
+            topic.topic_id if version >= native_commit.TOPIC_IDS_SINCE else topic.name,
+            [
+                (
+                    partition.partition_index,
+                    partition.committed_offset,
+                    partition.committed_leader_epoch,
+                    partition.committed_metadata,
+                )
+                for partition in topic.partitions
+            ],
+        )
+        for topic in request.topics
+    ]
 
 
 def _response(request: OffsetCommitRequest, codes: Sequence[ErrorCode]) -> OffsetCommitResponse:
@@ -108,3 +123,106 @@ def _response(request: OffsetCommitRequest, codes: Sequence[ErrorCode]) -> Offse
             for topic in request.topics
         )
     )
+
+
+# Many at once
+
+
+class JointCommit:
+    """One request of many that are handled together, and what became of it."""
+
+    __slots__ = ("asked", "codes", "committed", "request")
+
+    def __init__(self, request: native_commit.Request, image: Image) -> None:
+        self.request = request
+        self.asked = _asked(request[6], image)
+        # For each partition, in the request's order.
+        self.codes: Sequence[ErrorCode] = self.asked.codes
+        # Comes once what was decided is committed, or is refused by a PeerError. None: nothing was.
+        self.committed: asyncio.Future[object] | None = None
+
+    def wish(self) -> CommitWish:
+        version, _, group_id, generation, member_id, instance_id, _ = self.request
+        return _commit_wish(
+            (
+                *(group_id, member_id, instance_id, generation),
+                *(version, NO_RETENTION_MS, self.asked.commits),
+            )
+        )
+
+
+def handle_joint(
+    requests: Sequence[native_commit.Request], services: "Services"
+) -> list[JointCommit]:
+    """Each is decided by itself; what is decided is written at once, and waited for once."""
+    joint = [JointCommit(request, services.image) for request in requests]
+    by_shard: dict[GroupShard, list[JointCommit]] = {}
+    for each in joint:
+        if each.asked.commits:
+            try:
+                shard = services.shards.of(each.request[2])
+            except PeerError as error:
+                _refuse(each, error, services)
+            else:
+                by_shard.setdefault(shard, []).append(each)
+    for shard, together in by_shard.items():
+        _commit_together(shard, together, services)
+    return joint
+
+
+def _commit_together(
+    shard: "GroupShard", together: list[JointCommit], services: "Services"
+) -> None:
+    try:
+        shard.act_on_all(lambda now_ms: _decided(shard.state, together, now_ms, services))
+        committed = shard.settle()
+    except PeerError as error:
+        for each in together:
+            _refuse(each, error, services)
+        return
+    for each in together:
+        each.committed = committed
+
+
+def _decided(
+    state: GroupState, together: list[JointCommit], now_ms: int, services: "Services"
+) -> Iterator[Decision]:
+    for each in together:
+        try:
+            records, ((_, codes),), timers = state.commit(each.wish(), None, now_ms)
+        except PeerError as error:
+            _refuse(each, error, services)
+        else:
+            each.codes = each.asked.with_codes(codes)
+            # Nobody waits for this one alone.
+            yield _decision((records, (), timers))
+
+
+def _refuse(each: JointCommit, error: PeerError, services: "Services") -> None:
+    services.metrics.request_refused(NAME, error.code.name)
+    each.codes = each.asked.refused(error)
+
+
+# Parts of both
+
+
+def _asked(topics: list[native_commit.Topic], image: Image) -> _Asked:
+    commits: list[Commit] = []
+    codes: list[ErrorCode] = []
+    for key, partitions in topics:
+        if isinstance(key, str):
+            known, unknown = image.topic(key), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        else:
+            known, unknown = image.topic_by_id(Uuid(key)), ErrorCode.UNKNOWN_TOPIC_ID
+        partition_count = 0 if known is None else len(image.partitions(known.topic_id))
+        for index, offset, leader_epoch, metadata in partitions:
+            if known is None:
+                codes.append(unknown)
+            elif not 0 <= index < partition_count:
+                codes.append(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            else:
+                codes.append(ErrorCode.NONE)
+                commits.append(
+                    _commit((known.name, known.topic_id, index, offset, leader_epoch, metadata))
+                )
+    return _new_asked((commits, codes))

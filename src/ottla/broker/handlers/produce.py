@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 
 from ottla.broker.call import Call
 from ottla.errors import ErrorCode, PeerError, StorageError
+from ottla.metrics.meters import TopicCounters
 from ottla.native import produce as native_produce
 from ottla.protocol.batch import HEADER_BYTES, BatchHeader, make_header, read_header
 from ottla.protocol.messages.produce import (
@@ -28,12 +29,17 @@ from ottla.replication.replica import Replica
 from ottla.storage.admission import Refused
 
 if TYPE_CHECKING:
+    from ottla.broker.produces import Gathered
     from ottla.broker.services import Services
 
 API_NAME = "Produce"
 ACKS_NONE = 0
 ACKS_LEADER = 1
 TOPIC_IDS_SINCE = 13
+
+
+# A partition of a topic that is named as the request's version does.
+Destination = tuple[TopicKey, int]
 
 
 class Produced:
@@ -111,6 +117,37 @@ def handle_ordinary(
     return _answer(answers, Promise(acks, timeout_ms), services)
 
 
+def handle_joint(
+    destination: Destination, requests: "list[Gathered]", services: "Services"
+) -> list[bytearray | None] | None:
+    """The answers to requests that have one batch each, all to one partition.
+
+    None, and nothing was done, unless all of them can be appended and answered at once.
+    """
+    replica = services.replicas.by_key.get(destination)
+    if replica is None or replica.is_unusable:
+        return None
+    batches = []
+    for _, request, frame in requests:
+        _, begin, end, fields = request[5][0][1][0]
+        batches.append((frame[begin:end], make_header(fields)))
+    now_ms = services.clock.wall_ms()
+    appended = services.appender.append_joint(replica, batches, now_ms=now_ms)
+    if appended is None:
+        return None
+    counters = replica.counters or _counters(replica, services)
+    counters.produce_requests += len(batches)
+    counters.messages_in += appended.record_count
+    counters.bytes_in += appended.size_bytes
+    start_offset = replica.start_offset
+    return [
+        None
+        if request[3] == ACKS_NONE
+        else native_produce.answer(request[0], request[1], request[5], [(offset, start_offset)])
+        for (_, request, _), offset in zip(requests, appended.first_offsets, strict=True)
+    ]
+
+
 # Appending
 
 
@@ -137,9 +174,7 @@ def _append(
     replica = services.replicas.by_key.get((key, index))
     if replica is None or replica.is_unusable:
         return _refused(Produced(index), _why_not_found(services, key, index), services)
-    counters = replica.counters
-    if counters is None:
-        counters = replica.counters = services.metrics.topic(replica.name.topic)
+    counters = replica.counters or _counters(replica, services)
     counters.produce_requests += 1
     try:
         if transactional_id_given:
@@ -160,6 +195,11 @@ def _append(
         counters.messages_in += appended.record_count
         counters.bytes_in += len(records)
     return Produced(index, replica, appended)
+
+
+def _counters(replica: Replica, services: "Services") -> TopicCounters:
+    counters = replica.counters = services.metrics.topic(replica.name.topic)
+    return counters
 
 
 def _why_not_found(services: "Services", key: TopicKey, index: int) -> PeerError:

@@ -1,5 +1,6 @@
 """SyncGroup (14) v0-5. The answer comes when the leader has handed in what it assigned. v3 has
-static members (KIP-345), from v5 on the protocol is told and checked (KIP-559). Gaps: none.
+static members (KIP-345), from v5 on the protocol is told and checked (KIP-559). A group of the
+consumer protocol has assigned already, and answers at once. Gaps: none.
 """
 
 from collections.abc import Awaitable, Hashable
@@ -7,7 +8,8 @@ from typing import cast
 
 from ottla.broker.call import Call
 from ottla.coordinators.decision import Decision
-from ottla.coordinators.group.classic import lookup
+from ottla.coordinators.group import classic_entry
+from ottla.coordinators.group.consumer.topics import ImageTopics
 from ottla.errors import ErrorCode, PeerError
 from ottla.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
@@ -25,8 +27,9 @@ def handle(request: SyncGroupRequest, call: Call) -> Awaitable[SyncGroupResponse
 
 async def _sync(request: SyncGroupRequest, call: Call) -> SyncGroupResponse:
     shard = call.services.shards.of(request.group_id)
+    topics = ImageTopics(call.services.image)
 
     def decide(ticket: Hashable, now_ms: int) -> Decision:
-        return lookup.require(shard.state, request.group_id).sync(request, ticket, now_ms)
+        return classic_entry.sync(shard.state, request, ticket, now_ms, topics)
 
     return cast(SyncGroupResponse, await shard.ask(decide))

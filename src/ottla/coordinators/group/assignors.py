@@ -65,13 +65,16 @@ def assign_uniform(members: Subscribers, counts: PartitionCounts) -> dict[str, P
     """
     if not members:
         return {}
-    subscribers = _subscribers(members, counts)
     kept = _kept(members, counts)
-    if len({member.topics for member in members.values()}) == 1:
-        owned = _fill_alike(kept, _all_partitions(subscribers, counts))
+    wishes = {member.topics for member in members.values()}
+    if len(wishes) == 1:
+        owned = _fill_alike(kept, _all_partitions(wishes.pop(), counts))
     else:
-        owned = _fill_each(kept, subscribers, counts)
-    return {member_id: _by_topic(partitions) for member_id, partitions in owned.items()}
+        owned = _fill_each(kept, _subscribers(members, counts), counts)
+    return {
+        member_id: _by_topic(partitions, members[member_id].before)
+        for member_id, partitions in owned.items()
+    }
 
 
 def _subscribers(members: Subscribers, counts: PartitionCounts) -> dict[Uuid, list[str]]:
@@ -85,7 +88,9 @@ def _subscribers(members: Subscribers, counts: PartitionCounts) -> dict[Uuid, li
 
 
 def _all_partitions(topics: Iterable[Uuid], counts: PartitionCounts) -> list[Partition]:
-    return [(topic_id, index) for topic_id in topics for index in range(counts[topic_id])]
+    return [
+        (topic_id, index) for topic_id in sorted(topics) for index in range(counts.get(topic_id, 0))
+    ]
 
 
 def _kept(members: Subscribers, counts: PartitionCounts) -> dict[str, list[Partition]]:
@@ -200,10 +205,14 @@ class _Loads:
         }
 
 
-def _by_topic(partitions: Iterable[Partition]) -> Partitions:
+def _by_topic(partitions: list[Partition], before: Partitions) -> Partitions:
+    """In order; `before` itself if nothing has changed, as it is with nearly all members."""
+    partitions.sort()
+    if partitions == [(topic, index) for topic, indexes in before.items() for index in indexes]:
+        return before
     return {
-        topic_id: tuple(index for _, index in group)
-        for topic_id, group in groupby(sorted(partitions), key=itemgetter(0))
+        topic_id: tuple([index for _, index in group])
+        for topic_id, group in groupby(partitions, key=itemgetter(0))
     }
 
 

@@ -4,6 +4,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol
 
 from ottla.coordinators.decision import Decision
+from ottla.coordinators.group.offsets import CommitCheck
 
 if TYPE_CHECKING:
     from ottla.coordinators.group.records import Record
@@ -37,10 +38,13 @@ class Group(Protocol):
         """Whether it has no members."""
         ...
 
+    @property
+    def member_count(self) -> int: ...
+
     def check_commit(
         self, member_id: str, instance_id: str | None, generation: int, version: int
-    ) -> None:
-        """Whether this member may commit offsets by this version of OffsetCommit."""
+    ) -> CommitCheck:
+        """What this member may commit by this version of OffsetCommit. PeerError: nothing."""
         ...
 
     def committed(self, member_id: str, now_ms: int) -> Decision:

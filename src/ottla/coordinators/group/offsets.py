@@ -9,8 +9,11 @@ from typing import NamedTuple
 from ottla.coordinators.group.records import OffsetCommitted, OffsetForgotten
 from ottla.errors import ErrorCode
 from ottla.protocol.primitives import ZERO_UUID, Uuid
+from ottla.tuples import maker
 
 NEVER_MS = -1
+
+_offset_committed = maker(OffsetCommitted)
 
 
 class Commit(NamedTuple):
@@ -22,6 +25,15 @@ class Commit(NamedTuple):
     offset: int
     leader_epoch: int
     metadata: str | None
+
+
+# Why one offset is not committed, or NONE.
+CommitCheck = Callable[[Commit], ErrorCode]
+
+
+def anything(commit: Commit) -> ErrorCode:  # noqa: ARG001 - a CommitCheck
+    """Refuses nothing."""
+    return ErrorCode.NONE
 
 
 class Committed(NamedTuple):
@@ -54,7 +66,7 @@ class Offsets:
 
     @property
     def groups(self) -> KeysView[str]:
-        """The groups that have committed something that is still kept."""
+        """The groups that have committed something and were not dropped since."""
         return self._by_group.keys()
 
     def of(self, group: str) -> Iterator[OffsetCommitted]:
@@ -80,28 +92,29 @@ class Offsets:
         metadata_bytes_max: int,
         now_ms: int,
         expire_ms: int,
+        check: CommitCheck = anything,
     ) -> Committed:
         """Each is committed or refused by itself."""
-        committed = Committed([], [])
+        records: list[OffsetCommitted] = []
+        codes: list[ErrorCode] = []
         for commit in commits:
-            if commit.metadata is not None and len(commit.metadata) > metadata_bytes_max:
-                committed.codes.append(ErrorCode.OFFSET_METADATA_TOO_LARGE)
+            topic, topic_id, partition, offset, leader_epoch, metadata = commit
+            if metadata is not None and len(metadata) > metadata_bytes_max:
+                codes.append(ErrorCode.OFFSET_METADATA_TOO_LARGE)
                 continue
-            committed.codes.append(ErrorCode.NONE)
-            committed.records.append(
-                OffsetCommitted(
-                    group=group,
-                    topic=commit.topic,
-                    partition=commit.partition,
-                    offset=commit.offset,
-                    leader_epoch=commit.leader_epoch,
-                    metadata=commit.metadata or "",
-                    commit_ms=now_ms,
-                    expire_ms=expire_ms,
-                    topic_id=commit.topic_id,
+            refusal = check(commit)
+            codes.append(refusal)
+            if refusal:
+                continue
+            records.append(
+                _offset_committed(
+                    (
+                        *(group, topic, partition, offset, leader_epoch),
+                        *(metadata or "", now_ms, expire_ms, topic_id),
+                    )
                 )
             )
-        return committed
+        return Committed(records, codes)
 
     def forget_all(self, group: str) -> list[OffsetForgotten]:
         return [_forgotten(committed) for committed in self.of(group)]
@@ -141,11 +154,17 @@ class Offsets:
     # Replaying
 
     def replay(self, record: OffsetCommitted | OffsetForgotten) -> None:
+        """A group that has nothing committed any more is one until it is dropped."""
         if isinstance(record, OffsetCommitted):
             topics = self._by_group.setdefault(record.group, {})
             topics.setdefault(record.topic, {})[record.partition] = record
         else:
             self._forget(record)
+
+    def drop(self, group: str) -> None:
+        """The group has ended, unless something is committed for it."""
+        if group in self._by_group and not self._by_group[group]:
+            del self._by_group[group]
 
     def _forget(self, record: OffsetForgotten) -> None:
         topics = self._by_group.get(record.group, {})
@@ -153,8 +172,6 @@ class Offsets:
         partitions.pop(record.partition, None)
         if not partitions:
             topics.pop(record.topic, None)
-        if not topics:
-            self._by_group.pop(record.group, None)
 
 
 def _has_expired(

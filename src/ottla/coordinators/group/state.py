@@ -1,7 +1,9 @@
 """All groups of one shard and what they have committed: routed by group id. Decides, does no I/O.
 
-A group exists if it has, or had, members, or if something is committed for it. What was committed
-for a name that nobody ever joined under is a simple consumer's: such a group has no `Group`.
+A group exists if it has, or had, members, or if something is, or was, committed for it: until it is
+deleted, or found to be without both when offsets are looked through for their age. What was
+committed for a name that nobody ever joined under is a simple consumer's: such a group has no
+`Group`.
 """
 
 from collections import deque
@@ -11,7 +13,7 @@ from typing import NamedTuple
 
 from ottla.coordinators.decision import NOTHING, Answered, Decision, TimerSet
 from ottla.coordinators.group.group import Group, GroupType
-from ottla.coordinators.group.offsets import NEVER_MS, Commit, Offsets
+from ottla.coordinators.group.offsets import NEVER_MS, Commit, CommitCheck, Offsets, anything
 from ottla.coordinators.group.records import (
     ClassicGroupForgotten,
     ClassicGroupSaved,
@@ -29,7 +31,9 @@ from ottla.coordinators.group.records import (
     encode,
 )
 from ottla.errors import ErrorCode, PeerError
+from ottla.metrics.meters import GroupMeter
 from ottla.protocol.primitives import Uuid
+from ottla.tuples import maker
 
 EXPIRY_TIMER = "expiry"
 # How many offsets are looked at, and how many are dropped, before others have their turn.
@@ -42,6 +46,8 @@ RECORD_FIELDS_BYTES = 96
 # From this version on OffsetCommit tells a missing group from an old generation.
 _MISSING_GROUPS_SINCE = 9
 _EMPTY = "Empty"
+_COMPLETING = "CompletingRebalance"
+_STABLE = "Stable"
 _CONSUMER_SAVED = (
     ConsumerGroupSaved,
     ConsumerMemberSaved,
@@ -50,6 +56,10 @@ _CONSUMER_SAVED = (
     CurrentAssignmentSaved,
     RegexResolved,
 )
+
+# Made for every commit.
+_answered = maker(Answered)
+_decision = maker(Decision)
 
 
 class GroupRules(NamedTuple):
@@ -98,10 +108,13 @@ class GroupState:
         rules: GroupRules,
         new_classic: Callable[[str], Group],
         new_consumer: Callable[[str], Group],
+        meter: GroupMeter | None = None,
     ) -> None:
         self.offsets = Offsets()
         self.groups: dict[str, Group] = {}
         self._rules = rules
+        self._meter = meter or GroupMeter()
+        self._is_loaded = False
         self._new = {GroupType.CLASSIC: new_classic, GroupType.CONSUMER: new_consumer}
         # The groups whose offsets this round of expiry has still to look at.
         self._to_examine: deque[str] = deque()
@@ -135,10 +148,13 @@ class GroupState:
             raise PeerError(ErrorCode.INVALID_COMMIT_OFFSET_SIZE, "More than fits one batch.")
         group = self.groups.get(wish.group_id)
         alive = NOTHING
+        check: CommitCheck = anything
         if group is None:
             self._check_simple_commit(wish)
         else:
-            group.check_commit(wish.member_id, wish.instance_id, wish.generation, wish.version)
+            check = group.check_commit(
+                wish.member_id, wish.instance_id, wish.generation, wish.version
+            )
             alive = group.committed(wish.member_id, now_ms)
         committed = self.offsets.commit(
             wish.group_id,
@@ -146,12 +162,11 @@ class GroupState:
             self._rules.offset_metadata_bytes_max,
             now_ms,
             NEVER_MS if wish.retention_ms < 0 else now_ms + wish.retention_ms,
+            check,
         )
-        return Decision(
-            records=tuple(committed.records),
-            answers=(Answered(ticket, committed.codes),),
-            timers=alive.timers,
-        )
+        self._meter.offset_commits += len(committed.records)
+        answered = _answered((ticket, committed.codes))
+        return _decision((tuple(committed.records), (answered,), alive.timers))
 
     def check_fetch(self, group_id: str, member_id: str | None, member_epoch: int) -> None:
         """PeerError unless this member may ask for the group's offsets; nobody needs a group."""
@@ -193,12 +208,13 @@ class GroupState:
         records: list[Record] = [*self.offsets.forget_all(group_id)]
         if group is not None:
             group.check_delete()
-            records += group.forgotten()
+        records += self._ended(group_id)
         return Decision(tuple(records))
 
     # Living
 
     def loaded(self, now_ms: int) -> Decision:
+        self._is_loaded = True
         records: list[Record] = []
         timers = [self._next_expiry(now_ms)]
         for group in self.groups.values():
@@ -221,7 +237,7 @@ class GroupState:
             case OffsetCommitted() | OffsetForgotten():
                 self.offsets.replay(record)
             case ClassicGroupSaved():
-                self._replayed(record.group, GroupType.CLASSIC).replay(record)
+                self._replay_classic(record)
             case ClassicGroupForgotten():
                 self._forget(record.group, GroupType.CLASSIC)
             case ConsumerGroupForgotten():
@@ -280,10 +296,18 @@ class GroupState:
             starts_ms, is_in_use = group.offset_expiry_starts_ms, group.is_subscribed_to
         retention_ms = self._rules.offsets_retention_ms
         expiry = self.offsets.expired(group_id, starts_ms, is_in_use, retention_ms, now_ms)
+        self._meter.offset_expirations += len(expiry.records)
         records: list[Record] = [*expiry.records]
-        if group is not None and group.is_empty and expiry.is_all:
-            records += group.forgotten()
+        is_over = expiry.is_all and (group is None or group.is_empty)
+        # It may have been deleted since this round of expiry began.
+        if is_over and group_id in self:
+            records += self._ended(group_id)
         return records
+
+    def _ended(self, group_id: str) -> Sequence[Record]:
+        """What says that a group is no more, offsets apart."""
+        group = self.groups.get(group_id)
+        return (ClassicGroupForgotten(group_id),) if group is None else group.forgotten()
 
     def _timed(self, timer_key: str) -> Iterator[Group]:
         """The groups that may have set a timer: their ids and their members' may have slashes."""
@@ -302,7 +326,16 @@ class GroupState:
             group = self.groups[group_id] = self._new[group_type](group_id)
         return group
 
+    def _replay_classic(self, record: ClassicGroupSaved) -> None:
+        group = self._replayed(record.group, GroupType.CLASSIC)
+        was_completing = group.state_name == _COMPLETING
+        group.replay(record)
+        self._meter.classic_rebalances += was_completing and group.state_name == _STABLE
+
     def _replay_consumer(self, record: Record) -> None:
+        if isinstance(record, ConsumerGroupSaved):
+            # What is loaded is the epoch that there was, no new one.
+            self._meter.consumer_rebalances += self._is_loaded
         if isinstance(record, _CONSUMER_SAVED):
             self._replayed(record.group, GroupType.CONSUMER).replay(record)
             return
@@ -314,12 +347,16 @@ class GroupState:
         group = self.groups.get(group_id)
         if group is not None and group.group_type is group_type:
             del self.groups[group_id]
+        if group_id not in self.groups:
+            self.offsets.drop(group_id)
 
 
 def _bytes_at_most(wish: CommitWish) -> int:
     """What its records could need in the log; a character is at most four bytes."""
     each = RECORD_FIELDS_BYTES + 4 * len(wish.group_id)
-    texts = sum(len(commit.topic) + len(commit.metadata or "") for commit in wish.commits)
+    texts = 0
+    for topic, _, _, _, _, metadata in wish.commits:
+        texts += len(topic) + (len(metadata) if metadata else 0)
     return each * len(wish.commits) + 4 * texts
 
 

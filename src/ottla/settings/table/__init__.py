@@ -51,3 +51,4 @@ def _by_name(scope: Scope) -> Mapping[str, Setting[Any]]:
 
 TOPIC_SETTINGS = _by_name(Scope.TOPIC)
 BROKER_SETTINGS = _by_name(Scope.BROKER)
+GROUP_SETTINGS = _by_name(Scope.GROUP)

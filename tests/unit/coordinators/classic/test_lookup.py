@@ -66,9 +66,8 @@ def test_an_empty_group_of_the_new_protocol_becomes_a_classic_one() -> None:
     assert lookup.require(state, GROUP).generation == 0
 
 
-def test_a_group_with_members_of_the_new_protocol_takes_no_classic_ones() -> None:
+def test_a_group_with_members_of_the_new_protocol_stays_what_it_is() -> None:
     state = _state(Inhabited)
     state.replay(ConsumerGroupSaved(GROUP, 3, 0))
-    with pytest.raises(PeerError) as refused:
-        lookup.open_to_join(state, GROUP, 5)
-    assert refused.value.code is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    assert lookup.open_to_join(state, GROUP, 5) == NOTHING
+    assert isinstance(state.groups[GROUP], ConsumerGroup)

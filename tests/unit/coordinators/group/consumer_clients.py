@@ -100,18 +100,14 @@ class Coordinator:
         self.timers: dict[str, int] = {}
         self.now_ms = 1_000_000
 
+    def arrive(self, request: ConsumerGroupHeartbeatRequest) -> None:
+        """A heartbeat of one who joins has come, and is not decided yet."""
+        decision = self.group.arrive(self._beat(request))
+        assert not decision.answers
+        self._carry_out(decision)
+
     def send(self, request: ConsumerGroupHeartbeatRequest) -> ConsumerGroupHeartbeatResponse:
-        beat = Heartbeat(
-            request,
-            request.member_id,
-            "test",
-            "/127.0.0.1",
-            7,
-            self.now_ms,
-            self.topics,
-            match_by_prefix,
-        )
-        decision = self.group.heartbeat(beat)
+        decision = self.group.heartbeat(self._beat(request))
         self._carry_out(decision)
         ((ticket, response),) = decision.answers
         assert ticket == 7
@@ -140,6 +136,18 @@ class Coordinator:
         assert self.group.saved == before.saved
         self.timers.clear()
         self._carry_out(self.group.loaded(self.now_ms))
+
+    def _beat(self, request: ConsumerGroupHeartbeatRequest) -> Heartbeat:
+        return Heartbeat(
+            request,
+            request.member_id,
+            "test",
+            "/127.0.0.1",
+            7,
+            self.now_ms,
+            self.topics,
+            match_by_prefix,
+        )
 
     def _carry_out(self, decision: Decision) -> None:
         self._append(decision.records)
@@ -195,6 +203,10 @@ class Client:
             server_assignor=self.assignor if says_all else None,
             topic_partitions=partitions if says_all or self.must_say_owned else None,
         )
+
+    def arrive(self) -> None:
+        """Its first heartbeat is on its way: what is decided of it comes with the next `beat`."""
+        self.coordinator.arrive(self.request())
 
     def beat(self, *, is_lost: bool = False) -> ConsumerGroupHeartbeatResponse | None:
         """One heartbeat. One that is lost on its way back the client knows nothing of."""

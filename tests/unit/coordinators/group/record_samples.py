@@ -90,6 +90,7 @@ committed = st.builds(
     int32s,
     names,
     int64s,
+    expire_ms=st.just(-1),
     topic_id=st.just(ZERO_UUID) | uuids,
 )
 committed_with_expiry = st.builds(
@@ -98,9 +99,12 @@ committed_with_expiry = st.builds(
     names,
     int32s,
     int64s,
+    # No version has room for these and an expiry.
+    leader_epoch=st.just(-1),
     metadata=names,
     commit_ms=int64s,
     expire_ms=int64s,
+    topic_id=st.just(ZERO_UUID),
 )
 _BY_KIND: dict[type[Any], st.SearchStrategy[Any]] = {
     OffsetCommitted: committed | committed_with_expiry,

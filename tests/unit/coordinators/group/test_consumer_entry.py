@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from ottla.coordinators.decision import Decision
-from ottla.coordinators.group.consumer.entry import consumer_group, take_heartbeat
+from ottla.coordinators.group.consumer.entry import consumer_group, take_arrival, take_heartbeat
 from ottla.coordinators.group.consumer.group import ConsumerGroup
 from ottla.coordinators.group.consumer.requests import Heartbeat
 from ottla.coordinators.group.consumer.rules import ConsumerRules
@@ -76,6 +76,14 @@ def test_there_is_room_for_so_many_groups_and_no_more() -> None:
         take_heartbeat(state, rules, join("h", "logs"))
     assert refused.value.code is ErrorCode.POLICY_VIOLATION
     assert take_heartbeat(state, rules, join("g", "logs")).answers
+
+
+def test_a_group_is_there_once_its_first_member_has_arrived() -> None:
+    state = shard_state()
+    carry_out(state, take_arrival(state, RULES, join("g", "logs")))
+    assert consumer_group(state, "g").state_name == "Assigning"
+    carry_out(state, take_heartbeat(state, RULES, join("g", "logs")))
+    assert consumer_group(state, "g").state_name == "Stable"
 
 
 def test_a_change_that_the_log_has_no_room_for_is_refused() -> None:

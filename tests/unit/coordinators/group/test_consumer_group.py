@@ -172,6 +172,52 @@ def test_members_that_come_within_one_interval_are_assigned_for_together() -> No
     assert group.group.saved.target_epoch == 4
 
 
+def test_members_that_arrive_before_one_is_answered_share_one_target() -> None:
+    group = coordinator()
+    clients = [Client(group, name, ("logs",)) for name in ("a", "b", "c", "d")]
+    for client in clients:
+        client.arrive()
+    assert group.group.state_name == "Assigning"
+    for client in clients:
+        client.beat()
+        client.reconcile()
+    # Each has its share at once, and nobody had to give up anything for it.
+    assert [indexes(client) for client in clients] == [[0], [1], [2], [3]]
+    assert {client.epoch for client in clients} == {5}
+    saved = [decode(key, value) for key, value in group.log]
+    assert sum(isinstance(record, TargetEpochSaved) for record in saved) == 1
+
+
+def test_an_arrival_after_which_nothing_comes_ends_with_its_session() -> None:
+    group = coordinator()
+    first = joined(group, "first")
+    Client(group, "gone", ("logs",)).arrive()
+    first.beat()
+    first.reconcile()
+    assert len(indexes(first)) == 2
+    group.pass_time(SESSION_MS - 1)
+    first.beat()
+    group.pass_time(1)
+    settle(first)
+    assert indexes(first) == [0, 1, 2, 3]
+
+
+def test_who_is_a_member_arrives_without_a_trace() -> None:
+    group = coordinator()
+    member = joined(group, "m")
+    before = len(group.log)
+    member.give_up()
+    member.arrive()
+    assert len(group.log) == before
+
+
+def test_one_more_than_the_group_may_have_does_not_arrive() -> None:
+    group = coordinator(AT_ONCE._replace(size_max=1))
+    joined(group, "first")
+    one_more = Client(group, "second", ("logs",))
+    assert refusal(one_more.arrive) is ErrorCode.GROUP_MAX_SIZE_REACHED
+
+
 def test_a_clock_that_was_set_back_does_not_keep_a_group_waiting() -> None:
     group = coordinator(ConsumerRules(assignment_interval_ms=1_000))
     joined(group, "a")
@@ -427,7 +473,7 @@ def test_only_a_member_at_its_epoch_commits_and_asks_for_offsets() -> None:
     joined(group, "a")
     check = group.group.check_commit
     check("a", None, 2, 9)
-    assert refusal(lambda: check("a", None, 1, 9)) is ErrorCode.STALE_MEMBER_EPOCH
+    assert refusal(lambda: check("a", None, 3, 9)) is ErrorCode.STALE_MEMBER_EPOCH
     assert refusal(lambda: check("a", None, 2, 8)) is ErrorCode.UNSUPPORTED_VERSION
     assert refusal(lambda: check("b", None, 2, 9)) is ErrorCode.UNKNOWN_MEMBER_ID
     assert refusal(lambda: check("", None, -1, 9)) is ErrorCode.UNKNOWN_MEMBER_ID

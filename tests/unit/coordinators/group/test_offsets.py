@@ -71,6 +71,18 @@ def test_a_deleted_topic_takes_the_offsets_of_all_groups_along() -> None:
     assert {(each.group, each.partition) for each in forgotten} == {("g", 0), ("g", 1), ("h", 0)}
     for record in forgotten:
         offsets.replay(record)
+    assert [*offsets.of("g"), *offsets.of("h")] == []
+
+
+def test_a_group_without_offsets_is_one_until_it_is_dropped() -> None:
+    offsets = with_commits(wish())
+    offsets.drop("g")
+    assert "g" in offsets, "something is committed for it"
+    offsets.replay(OffsetForgotten("g", "events", 0))
+    assert "g" in offsets
+    offsets.drop("g")
+    assert "g" not in offsets
+    offsets.drop("g")
     assert len(offsets) == 0
 
 

@@ -5,6 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
 from ottla.coordinators.group.records import (
     ClassicGroupSaved,
@@ -17,7 +19,9 @@ from ottla.coordinators.group.records import (
     decode,
     encode,
 )
-from ottla.protocol.primitives import Uuid
+from ottla.coordinators.group.records.offsets import store_committed
+from ottla.coordinators.group.records.stored import to_bytes
+from ottla.protocol.primitives import ZERO_UUID, Uuid
 from tests.disk_vectors import expected
 from tests.unit.coordinators.group.record_samples import OFFSETS_TOPIC, written_by_kafka
 
@@ -41,6 +45,35 @@ def test_what_kafka_wrote_is_written_again_to_the_byte(case: str, tmp_path: Path
         assert encode(record) == (written.key, written.value), record
         count += 1
     assert count > 50
+
+
+INT_64 = st.integers(-(2**63), 2**63 - 1)
+INT_32 = st.integers(-(2**31), 2**31 - 1)
+
+
+@settings(derandomize=True, deadline=None)
+@given(
+    st.builds(
+        OffsetCommitted,
+        group=st.text(max_size=40),
+        topic=st.text(max_size=40),
+        partition=INT_32,
+        offset=INT_64,
+        leader_epoch=INT_32,
+        metadata=st.text(max_size=150),
+        commit_ms=INT_64,
+        expire_ms=st.just(-1) | INT_64,
+        topic_id=st.just(ZERO_UUID) | st.binary(min_size=16, max_size=16).map(Uuid),
+    )
+)
+@example(OffsetCommitted("g", "t", 0, 1, metadata="m" * 126))
+@example(OffsetCommitted("g", "t", 0, 1, metadata="m" * 127))
+def test_a_commit_is_written_as_its_declaration_says(committed: OffsetCommitted) -> None:
+    written = encode(committed)
+    assert written == to_bytes(store_committed(committed))
+    read = decode(*written)
+    if committed.expire_ms == -1:
+        assert read == committed
 
 
 def test_what_kafka_says_of_its_records_we_say_too(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from ottla.coordinators.decision import NOTHING, Decision, TimerSet
 from ottla.coordinators.group.group import GroupType
-from ottla.coordinators.group.offsets import Commit
+from ottla.coordinators.group.offsets import Commit, CommitCheck, anything
 from ottla.coordinators.group.records import (
     ClassicGroupForgotten,
     ClassicGroupSaved,
@@ -59,7 +59,11 @@ class FakeGroup:
         if self.refuses is not None:
             raise PeerError(self.refuses, "as the test says")
 
-    check_commit = check_fetch = check_offset_delete = check_delete = _check
+    def check_commit(self, *asked: object) -> CommitCheck:
+        self._check(*asked)
+        return anything
+
+    check_fetch = check_offset_delete = check_delete = _check
 
     def committed(self, member_id: str, now_ms: int) -> Decision:
         return Decision(timers=(TimerSet(f"session/{self.group_id}/{member_id}", now_ms + 1),))
@@ -231,6 +235,44 @@ def test_of_an_empty_group_the_offsets_go_and_then_the_group() -> None:
     decision = state.take(state.expired(EXPIRY_TIMER, NOW_MS + 1_500))
     assert len(decision.records) == 3
     assert "g" not in state
+
+
+def test_a_group_whose_last_offset_was_deleted_is_listed_until_offsets_are_looked_through() -> None:
+    state = Stage()
+    state.commits("g", "t")
+    state.take(state.delete_offsets("g", [("t", 0)], "ticket"))
+    assert list(state.offsets.of("g")) == []
+    assert [(each.group_id, each.state_name) for each in state.listed()] == [("g", "Empty")]
+    decision = state.take(state.expired(EXPIRY_TIMER, NOW_MS))
+    assert decision.records == (ClassicGroupForgotten("g"),)
+    assert "g" not in state
+
+
+def test_a_simple_consumers_group_ends_with_its_last_offset_that_expires() -> None:
+    state = Stage()
+    state.commits("g", "t", "u")
+    decision = state.take(state.expired(EXPIRY_TIMER, NOW_MS + 1_000))
+    assert decision.records[-1] == ClassicGroupForgotten("g")
+    assert "g" not in state
+
+
+def test_a_group_that_was_deleted_during_a_round_of_expiry_is_not_ended_again() -> None:
+    state = Stage(RULES._replace(groups_max=10_000))
+    for number in range(3):
+        state.commits(f"g{number}", "t", partitions=EXAMINED_AT_ONCE)
+    state.take(state.expired(EXPIRY_TIMER, NOW_MS))
+    for number in range(3):
+        state.take(state.delete_group(f"g{number}"))
+    assert [state.expired(EXPIRY_TIMER, NOW_MS).records for _ in range(3)] == [(), (), ()]
+
+
+def test_offsets_outlive_the_members_groups_of_their_name() -> None:
+    state = Stage()
+    state.group("g")
+    state.commits("g", "t")
+    state.replay(ClassicGroupForgotten("g"))
+    assert "g" in state.offsets
+    assert "g" not in state.groups
 
 
 def test_topics_that_are_read_keep_their_offsets_and_the_group() -> None:

@@ -7,7 +7,7 @@ is rebuilt by the members after a load, each of which has a fresh session then.
 
 from collections.abc import Hashable, Mapping, Sequence
 
-from ottla.coordinators.decision import NOTHING, Decision
+from ottla.coordinators.decision import NOTHING, Decision, TimerSet
 from ottla.coordinators.group.classic import join, leave, rebalance, sync
 from ottla.coordinators.group.classic.draft import Draft, joining_key, session_key, syncing_key
 from ottla.coordinators.group.classic.join import Joiner
@@ -23,6 +23,7 @@ from ottla.coordinators.group.classic.rules import (
 from ottla.coordinators.group.classic.subscription import CONSUMER, topics_in
 from ottla.coordinators.group.classic.waiting import Waiting
 from ottla.coordinators.group.group import GroupType
+from ottla.coordinators.group.offsets import CommitCheck, anything
 from ottla.coordinators.group.records import ClassicGroupForgotten, ClassicGroupSaved, Record
 from ottla.errors import ErrorCode, PeerError
 from ottla.protocol.messages import describe_groups, leave_group
@@ -38,6 +39,13 @@ SAVED_MEMBER_BYTES = 32
 def created(group_id: str, now_ms: int) -> ClassicGroupSaved:
     """The record of a group that nobody has joined yet."""
     return ClassicGroupSaved(group_id, "", 0, None, None, now_ms, ())
+
+
+def _state_of(record: ClassicGroupSaved) -> State:
+    """Without a leader it has left the consumer protocol, and its members are to join again."""
+    if not record.members:
+        return State.EMPTY
+    return State.PREPARING_REBALANCE if record.leader is None else State.STABLE
 
 
 class ClassicGroup:
@@ -120,9 +128,9 @@ class ClassicGroup:
         member = self.roster.get(member_id)
         if member is None or member.is_newcomer:
             return NOTHING
-        draft = Draft(self.group_id, now_ms)
-        draft.expect_beat(member_id, member.session_timeout_ms)
-        return draft.decision()
+        # Not by a draft: consumers commit all the time.
+        due_ms = now_ms + member.session_timeout_ms
+        return Decision(timers=(TimerSet(session_key(self.group_id, member_id), due_ms),))
 
     def _session_expired(self, member_id: str, draft: Draft) -> None:
         member = self.roster.get(member_id)
@@ -136,6 +144,10 @@ class ClassicGroup:
             rebalance.try_complete(self, draft)
 
     # Lasting state
+
+    @property
+    def member_count(self) -> int:
+        return len(self.roster)
 
     def replay(self, record: Record) -> None:
         """What the log says holds."""
@@ -162,14 +174,16 @@ class ClassicGroup:
             member.assignment = saved.assignment
             members.append(member)
         self.roster.replace(members, record.leader)
-        self.move(State.STABLE if members else State.EMPTY, record.state_ms)
+        self.move(_state_of(record), record.state_ms)
 
     def loaded(self, now_ms: int) -> Decision:
         """Everybody has a fresh session. Too many (the limit was lowered) have to join again."""
         draft = Draft(self.group_id, now_ms)
         for member in self.roster:
             draft.expect_beat(member.member_id, member.session_timeout_ms)
-        if len(self.roster) > self.limits.members_max:
+        if self.state is State.PREPARING_REBALANCE:
+            draft.end_joining_in(self.roster.rebalance_timeout_ms)
+        elif len(self.roster) > self.limits.members_max:
             rebalance.start(self, draft)
         return draft.decision()
 
@@ -286,18 +300,19 @@ class ClassicGroup:
         version: int = 0,  # noqa: ARG002 - all versions are answered alike
         *,
         is_transactional: bool = False,
-    ) -> None:
-        """Whether offsets may be committed by this member, or by nobody in particular (-1)."""
+    ) -> CommitCheck:
+        """Anything, where this member may commit offsets, or nobody in particular (-1) may."""
         if self.state is State.DEAD:
             raise PeerError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the group is gone")
         if generation < 0 and self.is_empty:
-            return
+            return anything
         if generation >= 0 or member_id or instance_id is not None:
             self.check_member(member_id, instance_id, generation)
         elif not is_transactional and not self.is_empty:
             raise PeerError(ErrorCode.UNKNOWN_MEMBER_ID, "the group has members")
         if not is_transactional and self.state is State.COMPLETING_REBALANCE:
             raise PeerError(ErrorCode.REBALANCE_IN_PROGRESS, "the group rebalances")
+        return anything
 
     def check_fetch(self, member_id: str | None, member_epoch: int) -> None:  # noqa: ARG002
         """Anybody may ask where a classic group stands."""

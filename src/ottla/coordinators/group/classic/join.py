@@ -29,6 +29,8 @@ class Joiner(NamedTuple):
     client_host: str
     # Makes its member id unique if it needs one.
     fresh: str
+    # Its id in a group of the consumer protocol, where people know it by its client id.
+    bare_id: str = ""
 
     def member_id(self, instance_id: str | None) -> str:
         """The id of a new member, by which people know whose it is."""

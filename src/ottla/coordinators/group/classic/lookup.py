@@ -27,13 +27,11 @@ def require(state: "GroupState", group_id: str) -> ClassicGroup:
 
 def open_to_join(state: "GroupState", group_id: str, now_ms: int) -> Decision:
     """A group that somebody wants to join is there afterwards: it is created, or converted if it
-    is of the other protocol and has no members. PeerError if it has, or if there is no room."""
+    is of the other protocol and has no members. PeerError if there is no room."""
     group = state.created(group_id, GroupType.CLASSIC)
     if isinstance(group, ClassicGroup):
         is_saved = group.saved is not None
         return NOTHING if is_saved else Decision(records=(created(group_id, now_ms),))
     if not group.is_empty:
-        raise PeerError(
-            ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"the members of {group_id} are not classic ones"
-        )
+        return NOTHING
     return Decision(records=(*group.forgotten(), created(group_id, now_ms)))

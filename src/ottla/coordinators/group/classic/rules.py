@@ -32,9 +32,15 @@ TRANSITIONS = (
     Transition(State.EMPTY, "a first member joins", State.PREPARING_REBALANCE),
     Transition(State.EMPTY, "a generation with members is loaded", State.STABLE),
     Transition(
+        State.EMPTY,
+        "members of a consumer group go on by themselves, without a leader",
+        State.PREPARING_REBALANCE,
+    ),
+    Transition(
         State.PREPARING_REBALANCE, "all have joined, or time is up", State.COMPLETING_REBALANCE
     ),
     Transition(State.PREPARING_REBALANCE, "nobody is left", State.EMPTY),
+    Transition(State.PREPARING_REBALANCE, "the generation after it is loaded", State.STABLE),
     Transition(State.COMPLETING_REBALANCE, "the leader's assignment is saved", State.STABLE),
     Transition(
         State.COMPLETING_REBALANCE, "a member joins, leaves or fails", State.PREPARING_REBALANCE

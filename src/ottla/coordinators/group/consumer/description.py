@@ -50,7 +50,7 @@ def _members(group: ConsumerGroup, topics: Topics) -> Iterator[Member]:
             subscribed_topic_regex=member.regex or "",
             assignment=_assignment(current.assigned, topics),
             target_assignment=_assignment(group.saved.target(member_id).partitions, topics),
-            member_type=_CONSUMER_MEMBER if member.classic is None else _CLASSIC_MEMBER,
+            member_type=_CLASSIC_MEMBER if member.is_classic else _CONSUMER_MEMBER,
         )
 
 

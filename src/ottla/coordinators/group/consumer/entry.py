@@ -1,42 +1,99 @@
-"""Where a heartbeat comes to its group: found, made for who joins, or made of an empty other one.
+"""Where a heartbeat comes to its group: found, made for who joins, or made of a classic one.
 
 A group that is made here is known to the shard once its first record is replayed, and not before:
 of a join that is refused nothing is left.
 """
 
-from ottla.coordinators.decision import Decision
+from ottla.coordinators.decision import NOTHING, Decision
+from ottla.coordinators.group.classic.group import ClassicGroup
 from ottla.coordinators.group.consumer.group import ConsumerGroup
 from ottla.coordinators.group.consumer.requests import Heartbeat, SpecialEpoch
 from ottla.coordinators.group.consumer.rules import ConsumerRules
-from ottla.coordinators.group.records import Record, encode
+from ottla.coordinators.group.group import Group
+from ottla.coordinators.group.moving import moved_up
+from ottla.coordinators.group.records import ClassicGroupForgotten, ConsumerGroupSaved, encode
 from ottla.coordinators.group.state import GroupState
 from ottla.errors import ErrorCode, PeerError
 
 
 def take_heartbeat(state: GroupState, rules: ConsumerRules, beat: Heartbeat) -> Decision:
     """What the group decides. PeerError if it refuses, or if there is none that could take it."""
+    group = _found(state, rules, beat)
+    if isinstance(group, ConsumerGroup):
+        return checked(group.heartbeat(beat), rules)
+    return checked(_first_heartbeat(group, rules, beat), rules)
+
+
+def take_arrival(state: GroupState, rules: ConsumerRules, beat: Heartbeat) -> Decision:
+    """Takes down who joins; its heartbeat is to be taken soon after, and answers.
+
+    PeerError as `take_heartbeat`. Nothing is decided of a classic group's members: the heartbeat
+    makes the group another.
+    """
+    group = _found(state, rules, beat)
+    if isinstance(group, ConsumerGroup):
+        return checked(group.arrive(beat), rules)
+    if group is not None and not group.is_empty:
+        return NOTHING
+    return checked(
+        _in_place_of(group, ConsumerGroup(beat.request.group_id, rules).arrive(beat)), rules
+    )
+
+
+def _found(state: GroupState, rules: ConsumerRules, beat: Heartbeat) -> Group | None:
+    """The group, of either kind; None if there is none, and room for one."""
     group_id = beat.request.group_id
     group = state.groups.get(group_id)
     if isinstance(group, ConsumerGroup):
         group.rules = rules
-        return _checked(group.heartbeat(beat), rules)
-    before: tuple[Record, ...] = ()
-    if group is not None:
-        # Its members speak the classic protocol. Once all have left it can become another.
-        if not group.is_empty:
-            raise not_a_consumer_group(group_id)
-        before = group.forgotten()
-    if beat.request.member_epoch != SpecialEpoch.JOIN:
+        return group
+    joins = beat.request.member_epoch == SpecialEpoch.JOIN
+    if group is not None and not group.is_empty and not joins:
+        raise not_a_consumer_group(group_id)
+    if not joins:
         raise PeerError(ErrorCode.GROUP_ID_NOT_FOUND, f"Consumer group {group_id} not found.")
     if group_id not in state and len(state) >= rules.groups_max:
         raise PeerError(
             ErrorCode.POLICY_VIOLATION, f"There is no room for more groups than {len(state)}."
         )
-    decision = ConsumerGroup(group_id, rules).heartbeat(beat)
-    return _checked(decision._replace(records=(*before, *decision.records)), rules)
+    return group
 
 
-def _checked(decision: Decision, rules: ConsumerRules) -> Decision:
+def _first_heartbeat(group: Group | None, rules: ConsumerRules, beat: Heartbeat) -> Decision:
+    """The first member by the consumer protocol makes the group, of what there was before."""
+    if isinstance(group, ClassicGroup) and not group.is_empty:
+        return _moved_up(group, rules, beat)
+    return _in_place_of(group, ConsumerGroup(beat.request.group_id, rules).heartbeat(beat))
+
+
+def _in_place_of(group: Group | None, decision: Decision) -> Decision:
+    """The first decision of a group, where an empty one may have been."""
+    before = group.forgotten() if group is not None else ()
+    return decision._replace(records=before + decision.records)
+
+
+def _moved_up(group: ClassicGroup, rules: ConsumerRules, beat: Heartbeat) -> Decision:
+    before = moved_up(group, rules, beat.topics, beat.now_ms)
+    made = ConsumerGroup(group.group_id, rules)
+    for record in before.records:
+        if not isinstance(record, ClassicGroupForgotten):
+            made.replay(record)
+    decision = made.heartbeat(beat)
+    records = before.records
+    if not any(isinstance(record, ConsumerGroupSaved) for record in decision.records):
+        # A static member came back and wants what it wanted. What the classic group has assigned
+        # need not be all there is: it is shared out anew in any case.
+        raised = ConsumerGroupSaved(group.group_id, made.saved.epoch + 1, made.saved.metadata_hash)
+        made.replay(raised)
+        records, decision = (*records, raised), made.heartbeat(beat)
+    return Decision(
+        records + decision.records,
+        before.answers + decision.answers,
+        before.timers + decision.timers,
+    )
+
+
+def checked(decision: Decision, rules: ConsumerRules) -> Decision:
     """A decision that cannot be written is none: the shard could not go on after it."""
     size = sum(len(key) + len(value or b"") for key, value in map(encode, decision.records))
     if size > rules.saved_bytes_max:

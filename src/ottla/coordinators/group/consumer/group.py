@@ -1,55 +1,74 @@
 """A group of the consumer protocol (KIP-848): decides by heartbeats and timers. Pure.
 
-What must last is in `SavedState` and changes by `replay` alone.
+What must last is in `SavedState` and changes by `replay` alone. Some of its members may speak the
+classic protocol; once all that are left do, the group becomes a classic one.
 """
+
+from collections.abc import Collection, Hashable, Iterator, Sequence
 
 from ottla.coordinators.decision import NOTHING as NO_DECISION
 from ottla.coordinators.decision import Answered, Decision, TimerSet
-from ottla.coordinators.group.consumer.heartbeat import (
-    Checked,
-    Outcome,
+from ottla.coordinators.group import moving
+from ottla.coordinators.group.classic.join import Joiner
+from ottla.coordinators.group.consumer import classic_requests, commits
+from ottla.coordinators.group.consumer.deciding import Checked, Moment, Outcome
+from ottla.coordinators.group.consumer.heartbeat import decide_arrival, decide_heartbeat
+from ottla.coordinators.group.consumer.member import (
+    Member,
     check_instance,
-    decide_heartbeat,
+    member_forgotten,
+    stepped_aside,
     unknown_member,
 )
-from ottla.coordinators.group.consumer.member import Member, member_forgotten, stepped_aside
 from ottla.coordinators.group.consumer.reconcile import MemberState
 from ottla.coordinators.group.consumer.requests import Heartbeat, SpecialEpoch
 from ottla.coordinators.group.consumer.rules import ConsumerRules
 from ottla.coordinators.group.consumer.state import SavedState
-from ottla.coordinators.group.consumer.topics import NO_TOPICS_HASH
+from ottla.coordinators.group.consumer.states import STATES, GroupState, Standing
+from ottla.coordinators.group.consumer.timers import Timer, all_off
+from ottla.coordinators.group.consumer.topics import NO_TOPICS_HASH, NoTopics, Topics
 from ottla.coordinators.group.group import GroupType
+from ottla.coordinators.group.offsets import CommitCheck, anything
 from ottla.coordinators.group.records import (
     ConsumerGroupForgotten,
     ConsumerGroupSaved,
+    ConsumerMemberSaved,
+    CurrentAssignmentSaved,
     Partitions,
     Record,
     RegexForgotten,
     TargetEpochForgotten,
 )
 from ottla.errors import ErrorCode, PeerError
+from ottla.protocol.messages import leave_group
 from ottla.protocol.messages.consumer_group_heartbeat import (
     Assignment,
     ConsumerGroupHeartbeatResponse,
     TopicPartitions,
 )
+from ottla.protocol.messages.heartbeat import HeartbeatRequest
+from ottla.protocol.messages.join_group import JoinGroupRequest
+from ottla.protocol.messages.sync_group import SyncGroupRequest
 
-# Before it, OffsetCommit had no room for a member's epoch.
-_EPOCHS_IN_COMMITS_SINCE = 9
 _NO_EPOCH = -1
 
 
 class ConsumerGroup:
-    """See the module. It is a `Group`."""
+    """See the module. It is a `Group`; `classic_requests` shares its attributes."""
 
     group_type = GroupType.CONSUMER
     protocol_type = "consumer"
 
-    def __init__(self, group_id: str, rules: ConsumerRules | None = None) -> None:
+    def __init__(
+        self, group_id: str, rules: ConsumerRules | None = None, topics: Topics | None = None
+    ) -> None:
         self.saved = SavedState(group_id)
-        # Replaced when a setting changes.
+        # Both are replaced when somebody asks who knows them as they are now.
         self.rules = rules or ConsumerRules()
-        self._checked = Checked()
+        self.topics = topics or NoTopics()
+        self.checked = Checked()
+        # Classic members that were told to join again, and have a time to do so.
+        self.summoned: set[str] = set()
 
     # What it is
 
@@ -62,16 +81,20 @@ class ConsumerGroup:
         return not self.saved.members
 
     @property
+    def member_count(self) -> int:
+        return len(self.saved.members)
+
+    @property
     def state_name(self) -> str:
         """As ListGroups and ConsumerGroupDescribe call it."""
         if self.is_empty:
-            return "Empty"
-        if self.saved.epoch > self.saved.target_epoch:
-            return "Assigning"
-        return "Stable" if all(map(self._is_settled, self.saved.members)) else "Reconciling"
+            return GroupState.EMPTY.value
+        is_target_due = self.saved.epoch > self.saved.target_epoch
+        is_settled = all(self.is_settled(self.saved.current(each)) for each in self.saved.members)
+        return STATES[Standing(is_target_due, is_settled)].value
 
-    def _is_settled(self, member_id: str) -> bool:
-        current = self.saved.current(member_id)
+    def is_settled(self, current: CurrentAssignmentSaved) -> bool:
+        """Whether a member that stands there owns all that it is to own."""
         return (current.state, current.epoch) == (MemberState.STABLE, self.saved.target_epoch)
 
     def is_subscribed_to(self, topic: str) -> bool:
@@ -83,17 +106,32 @@ class ConsumerGroup:
 
     def heartbeat(self, beat: Heartbeat) -> Decision:
         """Takes what a member says, answers where it stands. A PeerError, and nothing changed."""
+        self.topics = beat.topics
         epoch = beat.request.member_epoch
         if epoch == SpecialEpoch.LEAVE:
-            return self._answered(beat, epoch, self._left(self._leaving(beat).member_id))
+            member = self._leaving(beat)
+            return self._answered(beat, epoch, self.left((member.member_id,), beat.now_ms))
         if epoch == SpecialEpoch.STEP_ASIDE:
             return self._answered(beat, epoch, self._stepped_aside(beat))
-        outcome = decide_heartbeat(self.saved, self._checked, self.rules, beat)
+        outcome = decide_heartbeat(self.saved, self.checked, self.rules, beat)
         return Decision(
             records=outcome.records,
             answers=(Answered(beat.ticket, self._answer(beat, outcome)),),
-            timers=self._timers(beat.now_ms, outcome),
+            timers=tuple(self.timers_after(outcome, beat.now_ms)),
         )
+
+    def arrive(self, beat: Heartbeat) -> Decision:
+        """Takes down who joins, without an answer: its heartbeat is still to be decided.
+
+        Of many that arrive before that, the first to be decided brings a target for all.
+        """
+        self.topics = beat.topics
+        records = decide_arrival(self.saved, self.checked, self.rules, beat)
+        if not records:
+            return NO_DECISION
+        due_ms = beat.now_ms + self.rules.session_timeout_ms
+        session = Timer.SESSION.at(self.group_id, beat.member_id, due_ms)
+        return Decision(records=records, timers=(session,))
 
     def _answer(self, beat: Heartbeat, outcome: Outcome) -> ConsumerGroupHeartbeatResponse:
         """The assignment is told when it changed, or to one who may not know it."""
@@ -129,8 +167,8 @@ class ConsumerGroup:
             records=(stepped_aside(member.current),),
             # Until its session ends it may come back under another name.
             timers=(
-                self._session_timer(member.member_id, beat.now_ms),
-                self._rebalance_timer(member.member_id, None),
+                self.session_timer(member.saved, beat.now_ms),
+                Timer.REBALANCE.off(self.group_id, member.member_id),
             ),
         )
 
@@ -143,67 +181,118 @@ class ConsumerGroup:
         )
         return decision._replace(answers=(Answered(beat.ticket, response),))
 
-    def _left(self, member_id: str) -> Decision:
-        """Without this member. The others learn of it with their next heartbeats."""
+    # Requests of members that speak the classic protocol
+
+    def join(
+        self, request: JoinGroupRequest, joiner: Joiner, ticket: Hashable, at: Moment
+    ) -> Decision:
+        self.topics = at.topics
+        return classic_requests.join(self, request, joiner, ticket, at)
+
+    def sync(
+        self, request: SyncGroupRequest, ticket: Hashable, now_ms: int, topics: Topics
+    ) -> Decision:
+        self.topics = topics
+        return classic_requests.sync(self, request, ticket, now_ms)
+
+    def classic_heartbeat(
+        self, request: HeartbeatRequest, ticket: Hashable, now_ms: int
+    ) -> Decision:
+        return classic_requests.heartbeat(self, request, ticket, now_ms)
+
+    def leave(
+        self, leaving: Sequence[leave_group.Member], ticket: Hashable, now_ms: int
+    ) -> Decision:
+        return classic_requests.leave(self, leaving, ticket, now_ms)
+
+    # Leaving
+
+    def left(self, member_ids: Collection[str], now_ms: int) -> Decision:
+        """Without these members. The others learn of it with their next heartbeats."""
         saved = self.saved
-        regex = saved.members[member_id].regex
-        records = list(member_forgotten(self.group_id, member_id))
-        if regex and not saved.subscriptions.is_used(regex, besides=(member_id,)):
-            records.append(RegexForgotten(self.group_id, regex))
-        is_last = len(saved.members) == 1
-        topics = NO_TOPICS_HASH if is_last else saved.metadata_hash
+        self.summoned.difference_update(member_ids)
+        rest = [
+            Member(each, saved.current(name))
+            for name, each in saved.members.items()
+            if name not in member_ids
+        ]
+        classic = self.moved_down(rest, now_ms, must_rejoin=True)
+        if classic is not None:
+            return classic
+        records = [each for name in member_ids for each in member_forgotten(self.group_id, name)]
+        for regex in dict.fromkeys(saved.members[name].regex for name in member_ids):
+            if regex and not saved.subscriptions.is_used(regex, besides=member_ids):
+                records.append(RegexForgotten(self.group_id, regex))
+        topics = saved.metadata_hash if rest else NO_TOPICS_HASH
         records.append(ConsumerGroupSaved(self.group_id, saved.epoch + 1, topics))
-        return Decision(records=tuple(records), timers=self._no_timers(member_id))
+        gone = [timer for name in member_ids for timer in all_off(self.group_id, name)]
+        return Decision(records=tuple(records), timers=tuple(gone))
+
+    def moved_down(
+        self, members: Sequence[Member], now_ms: int, *, must_rejoin: bool
+    ) -> Decision | None:
+        """These members as a classic group, if all of them speak its protocol and it may be."""
+        classic = moving.moved_down(
+            self.saved, members, self.rules, self.topics, now_ms, must_rejoin=must_rejoin
+        )
+        if classic is None:
+            return None
+        return Decision(
+            records=(*self.forgotten(), classic),
+            timers=tuple(moving.timers_moved_down(classic, self.saved.members, now_ms)),
+        )
 
     # Timers
 
     def loaded(self, now_ms: int) -> Decision:
         """It was replayed to its end: its members' sessions begin anew, and so do their delays."""
         timers = []
-        for member_id in self.saved.members:
-            timers.append(self._session_timer(member_id, now_ms))
+        for member_id, member in self.saved.members.items():
+            timers.append(self.session_timer(member, now_ms))
             if self.saved.current(member_id).state == MemberState.UNREVOKED_PARTITIONS:
-                timeout_ms = self.saved.members[member_id].rebalance_timeout_ms
-                timers.append(self._rebalance_timer(member_id, now_ms + timeout_ms))
+                due_ms = now_ms + member.rebalance_timeout_ms
+                timers.append(Timer.REBALANCE.at(self.group_id, member_id, due_ms))
         return Decision(timers=tuple(timers))
 
-    def expired(self, timer_key: str, now_ms: int) -> Decision:  # noqa: ARG002 - a Group's face
-        """A member was silent, or kept what it had to give up, for too long: it is out."""
+    def expired(self, timer_key: str, now_ms: int) -> Decision:
+        """A member was silent, or did not do what it was told, for too long: it is out."""
         kind, _, rest = timer_key.partition("/")
         member_id = rest.removeprefix(f"{self.group_id}/")
         if member_id not in self.saved.members:
             return NO_DECISION
-        if kind == "rebalance":
+        if kind == Timer.REBALANCE:
             current = self.saved.current(member_id)
             if current.state != MemberState.UNREVOKED_PARTITIONS:
                 return NO_DECISION
-        return self._left(member_id)
+        return self.left((member_id,), now_ms)
 
-    def _timers(self, now_ms: int, outcome: Outcome) -> tuple[TimerSet, ...]:
-        before, after = outcome.arrival.before.current, outcome.after.current
-        timers = [self._session_timer(after.member_id, now_ms)]
+    def timers_after(self, outcome: Outcome, now_ms: int) -> Iterator[TimerSet]:
+        """What a statement sets and what it ends."""
+        arrival, after = outcome.arrival, outcome.after
+        if arrival.replaces is not None:
+            yield from all_off(self.group_id, arrival.replaces)
+        yield self.session_timer(after.saved, now_ms)
+        before, current, member_id = arrival.before.current, after.current, after.member_id
         waits = MemberState.UNREVOKED_PARTITIONS
-        if after.state == waits and (before.state != waits or before.revoking != after.revoking):
-            timeout_ms = outcome.after.saved.rebalance_timeout_ms
-            timers.append(self._rebalance_timer(after.member_id, now_ms + timeout_ms))
-        elif after.state != waits and before.state == waits:
-            timers.append(self._rebalance_timer(after.member_id, None))
-        if outcome.arrival.replaces is not None:
-            timers += self._no_timers(outcome.arrival.replaces)
-        return tuple(timers)
+        if current.state == waits and (
+            before.state != waits or before.revoking != current.revoking
+        ):
+            due_ms = now_ms + after.saved.rebalance_timeout_ms
+            yield Timer.REBALANCE.at(self.group_id, member_id, due_ms)
+        elif current.state != waits and before.state == waits:
+            yield Timer.REBALANCE.off(self.group_id, member_id)
+        if arrival.before.is_classic:
+            # It has joined again, or needs to do neither any more.
+            self.summoned.discard(member_id)
+            yield Timer.JOIN.off(self.group_id, member_id)
+            yield Timer.SYNC.off(self.group_id, member_id)
 
-    def _session_timer(self, member_id: str, now_ms: int) -> TimerSet:
-        due_ms = now_ms + self.rules.session_timeout_ms
-        return TimerSet(f"session/{self.group_id}/{member_id}", due_ms)
-
-    def _rebalance_timer(self, member_id: str, due_ms: int | None) -> TimerSet:
-        return TimerSet(f"rebalance/{self.group_id}/{member_id}", due_ms)
-
-    def _no_timers(self, member_id: str) -> tuple[TimerSet, ...]:
-        return (
-            TimerSet(f"session/{self.group_id}/{member_id}", None),
-            self._rebalance_timer(member_id, None),
-        )
+    def session_timer(self, member: ConsumerMemberSaved, now_ms: int) -> TimerSet:
+        """Who speaks the classic protocol says itself how long it may be silent."""
+        timeout_ms = self.rules.session_timeout_ms
+        if member.classic is not None and member.is_classic:
+            timeout_ms = member.classic.session_timeout_ms
+        return Timer.SESSION.at(self.group_id, member.member_id, now_ms + timeout_ms)
 
     # Offsets
 
@@ -213,21 +302,15 @@ class ConsumerGroup:
         instance_id: str | None,  # noqa: ARG002 - the epoch tells an instance's names apart
         generation: int,
         version: int,
-    ) -> None:
-        """Whether this member may commit offsets by this version of OffsetCommit."""
+    ) -> CommitCheck:
+        """What this member may commit by this version of OffsetCommit. PeerError: nothing."""
         # Nobody is there to contradict: tools may move the offsets of an empty group.
         if generation < 0 and self.is_empty:
-            return
+            return anything
         member = self.saved.member(member_id)
         if member is None:
             raise unknown_member(self.group_id, member_id)
-        if version < _EPOCHS_IN_COMMITS_SINCE:
-            raise PeerError(
-                ErrorCode.UNSUPPORTED_VERSION,
-                "OffsetCommit version 9 or above must be used by members using the modern"
-                " group protocol",
-            )
-        _check_same_epoch(member, generation)
+        return commits.commit_check(member, generation, version)
 
     def check_fetch(self, member_id: str | None, member_epoch: int) -> None:
         """Whether this member may ask for committed offsets; None and -1 come from anybody."""
@@ -236,7 +319,7 @@ class ConsumerGroup:
         member = self.saved.member(member_id or "")
         if member is None:
             raise unknown_member(self.group_id, member_id or "")
-        _check_same_epoch(member, member_epoch)
+        commits.check_fetch(member, member_epoch)
 
     def committed(self, member_id: str, now_ms: int) -> Decision:  # noqa: ARG002 - a Group's face
         """Heartbeats alone keep a member alive."""
@@ -268,15 +351,6 @@ class ConsumerGroup:
             *(RegexForgotten(group_id, regex) for regex in self.saved.regexes),
             TargetEpochForgotten(group_id),
             ConsumerGroupForgotten(group_id),
-        )
-
-
-def _check_same_epoch(member: Member, epoch: int) -> None:
-    if epoch != member.current.epoch:
-        raise PeerError(
-            ErrorCode.STALE_MEMBER_EPOCH,
-            f"The received member epoch {epoch} does not match the expected member epoch"
-            f" {member.current.epoch}.",
         )
 
 

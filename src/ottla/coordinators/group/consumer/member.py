@@ -3,7 +3,12 @@
 from dataclasses import replace
 from typing import NamedTuple
 
-from ottla.coordinators.group.consumer.reconcile import NOTHING, MemberState, includes
+from ottla.coordinators.group.consumer.reconcile import (
+    NOTHING,
+    MemberState,
+    epochs_alike,
+    includes,
+)
 from ottla.coordinators.group.consumer.requests import Heartbeat, SpecialEpoch
 from ottla.coordinators.group.records import (
     ConsumerMemberForgotten,
@@ -26,6 +31,11 @@ class Member(NamedTuple):
     @property
     def member_id(self) -> str:
         return self.saved.member_id
+
+    @property
+    def is_classic(self) -> bool:
+        """Whether it speaks the classic protocol."""
+        return self.saved.is_classic
 
     @property
     def has_stepped_aside(self) -> bool:
@@ -93,6 +103,8 @@ def successor(member: Member, member_id: str) -> Member:
             epoch=SpecialEpoch.JOIN,
             previous_epoch=SpecialEpoch.JOIN,
             state=MemberState.STABLE,
+            revoking=NOTHING,
+            revoking_epochs=NOTHING,
         ),
     )
 
@@ -105,6 +117,9 @@ def stepped_aside(current: CurrentAssignmentSaved) -> CurrentAssignmentSaved:
         previous_epoch=current.epoch,
         state=MemberState.STABLE,
         revoking=NOTHING,
+        # Its successor commits under epochs of its own, and those are all later.
+        assigned_epochs=epochs_alike(current.assigned, SpecialEpoch.JOIN),
+        revoking_epochs=NOTHING,
     )
 
 
@@ -139,3 +154,21 @@ def member_forgotten(group_id: str, member_id: str) -> tuple[Record, ...]:
         TargetAssignmentForgotten(group_id, member_id),
         ConsumerMemberForgotten(group_id, member_id),
     )
+
+
+def check_instance(member: Member, member_id: str) -> None:
+    """FENCED_INSTANCE_ID if a static member's instance is somebody else now."""
+    if member.member_id != member_id:
+        raise PeerError(
+            ErrorCode.FENCED_INSTANCE_ID,
+            f"Static member {member_id} with instance id {member.saved.instance_id} was fenced by"
+            f" member {member.member_id}.",
+        )
+
+
+def unknown_member(group_id: str, member_id: str, instance_id: str | None = None) -> PeerError:
+    """What is answered to somebody that the group does not have."""
+    message = f"Member {member_id} is not a member of group {group_id}."
+    if instance_id is not None:
+        message = f"Instance id {instance_id} is unknown."
+    return PeerError(ErrorCode.UNKNOWN_MEMBER_ID, message)

@@ -86,9 +86,25 @@ def next_assignment(
     }
     must_revoke = bool(revoking) and still_owns(owned, revoking)
     step = NEXT_STEP[must_revoke, free != missing]
+    since = assigned_since(current)
     if not step.reaches_target_epoch:
-        return replace(current, state=step.state, assigned=assigned, revoking=revoking)
-    after = replace(current, state=step.state, assigned=_union(assigned, free), revoking=NOTHING)
+        return replace(
+            current,
+            state=step.state,
+            assigned=assigned,
+            revoking=revoking,
+            assigned_epochs=_epochs(assigned, since, target.epoch),
+            revoking_epochs=_epochs(revoking, since, target.epoch),
+        )
+    complete = _union(assigned, free)
+    after = replace(
+        current,
+        state=step.state,
+        assigned=complete,
+        revoking=NOTHING,
+        assigned_epochs=_epochs(complete, since, target.epoch),
+        revoking_epochs=NOTHING,
+    )
     return at_epoch(after, target.epoch)
 
 
@@ -97,6 +113,45 @@ def at_epoch(current: CurrentAssignmentSaved, epoch: int) -> CurrentAssignmentSa
     if epoch == current.epoch:
         return current
     return replace(current, epoch=epoch, previous_epoch=current.epoch)
+
+
+def assigned_since(current: CurrentAssignmentSaved) -> dict[tuple[Uuid, int], int]:
+    """At which epoch a member was given each partition that it has: by it a commit is judged."""
+    return _since(current.assigned, current.assigned_epochs, current.epoch)
+
+
+def revoking_since(current: CurrentAssignmentSaved) -> dict[tuple[Uuid, int], int]:
+    """The same of those that it has yet to give up."""
+    return _since(current.revoking, current.revoking_epochs, current.epoch)
+
+
+def epochs_alike(partitions: Partitions, epoch: int) -> Partitions:
+    """Epochs as the log has them, where all partitions were given at one."""
+    return {topic: (epoch,) * len(indexes) for topic, indexes in partitions.items()}
+
+
+def _since(partitions: Partitions, epochs: Partitions, unknown: int) -> dict[tuple[Uuid, int], int]:
+    """What was written before epochs were counts as of the member's own."""
+    return {
+        (topic, index): epoch
+        for topic, indexes in partitions.items()
+        for index, epoch in zip(indexes, epochs.get(topic, (unknown,) * len(indexes)), strict=True)
+    }
+
+
+def _epochs(
+    partitions: Partitions, since: Mapping[tuple[Uuid, int], int], epoch: int
+) -> Partitions:
+    """Those of before, and `epoch` for partitions that are new."""
+    return {
+        topic: tuple(since.get((topic, index), epoch) for index in indexes)
+        for topic, indexes in partitions.items()
+    }
+
+
+def held(current: CurrentAssignmentSaved) -> Partitions:
+    """All that a member may be reading."""
+    return _union(current.assigned, current.revoking)
 
 
 def still_owns(owned: Partitions | None, partitions: Partitions) -> bool:

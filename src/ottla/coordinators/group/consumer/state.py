@@ -3,7 +3,7 @@
 `replay` is the only way in, for a live write as for a restart.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from ottla.coordinators.group.consumer.member import Member, standing_nowhere
@@ -101,6 +101,11 @@ class SavedState:
     def target(self, member_id: str) -> Target:
         """What a member is to own."""
         return Target(self.target_epoch, self._targets.get(member_id, NOTHING))
+
+    def targets(self, member_ids: Iterable[str]) -> dict[str, Partitions]:
+        """What each of these is to own."""
+        targets = self._targets
+        return {member_id: targets.get(member_id, NOTHING) for member_id in member_ids}
 
     def owner(self, topic_id: Uuid, index: int) -> str | None:
         """Who owns a partition, or has yet to say that it gave it up."""

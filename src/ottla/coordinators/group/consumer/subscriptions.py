@@ -35,7 +35,9 @@ class Subscriptions(NamedTuple):
             yield from self.regexes[member.regex].topics
 
     def all_names(self) -> frozenset[str]:
-        return frozenset(name for each in self.members.values() for name in self.names(each))
+        # Most members of a group subscribe alike.
+        unlike = {(each.topics, each.regex): each for each in self.members.values()}
+        return frozenset(name for each in unlike.values() for name in self.names(each))
 
     def topic_ids(self, member: ConsumerMemberSaved, topics: Topics) -> frozenset[Uuid]:
         """What one subscribes to and exists."""

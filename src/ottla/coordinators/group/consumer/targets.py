@@ -7,6 +7,7 @@ from ottla.coordinators.group.assignors import ASSIGNORS, Subscriber
 from ottla.coordinators.group.consumer.subscriptions import Subscriptions
 from ottla.coordinators.group.consumer.topics import Topics, TopicShape, shapes
 from ottla.coordinators.group.records import ConsumerMemberSaved, Partitions
+from ottla.protocol.primitives import Uuid
 
 
 def preferred_assignor(members: Mapping[str, ConsumerMemberSaved], assignors: Sequence[str]) -> str:
@@ -37,7 +38,13 @@ def _subscribers(
     before: Mapping[str, Partitions],
     known: Mapping[str, TopicShape],
 ) -> Iterator[tuple[str, Subscriber]]:
+    # Most members subscribe alike: each subscription is looked up once.
+    wanted: dict[tuple[tuple[str, ...], str | None], frozenset[Uuid]] = {}
     for member_id, member in subscriptions.members.items():
-        names = subscriptions.names(member)
-        wanted = frozenset(known[name].topic_id for name in names if name in known)
-        yield member_id, Subscriber(wanted, before.get(member_id, {}), member.instance_id)
+        said = (member.topics, member.regex)
+        topics = wanted.get(said)
+        if topics is None:
+            names = subscriptions.names(member)
+            topics = frozenset(known[name].topic_id for name in names if name in known)
+            wanted[said] = topics
+        yield member_id, Subscriber(topics, before[member_id], member.instance_id)

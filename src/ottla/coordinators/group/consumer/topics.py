@@ -33,6 +33,19 @@ class Topics(Protocol):
     def name(self, topic_id: Uuid) -> str | None: ...
 
 
+class NoTopics:
+    """None at all."""
+
+    version = 0
+    names: Collection[str] = ()
+
+    def shape(self, name: str) -> TopicShape | None:  # noqa: ARG002 - the face of Topics
+        return None
+
+    def name(self, topic_id: Uuid) -> str | None:  # noqa: ARG002 - the face of Topics
+        return None
+
+
 class ImageTopics:
     """The topics of a metadata image."""
 

@@ -56,6 +56,12 @@ class ConsumerMemberSaved:
     server_assignor: str | None
     classic: ClassicMember | None = None
 
+    @property
+    def is_classic(self) -> bool:
+        """Whether it speaks the classic protocol. A part without protocols is no classic member's:
+        so Kafka reads what it wrote before there was such a part."""
+        return self.classic is not None and bool(self.classic.protocols)
+
 
 @dataclass(frozen=True, slots=True)
 class ConsumerMemberForgotten:

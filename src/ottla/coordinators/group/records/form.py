@@ -27,7 +27,6 @@ Record = (
 
 _READINGS: dict[int, Reading] = offsets.READINGS | classic.READINGS | consumer_form.READINGS
 _STORES: dict[type[Any], Callable[[Any], Stored]] = {
-    offsets.OffsetCommitted: offsets.store_committed,
     offsets.OffsetForgotten: offsets.store_forgotten,
     classic.ClassicGroupSaved: classic.store_saved,
     classic.ClassicGroupForgotten: classic.store_forgotten,
@@ -51,6 +50,8 @@ def encode(record: Record) -> tuple[bytes, bytes | None]:
 
     EncodeError for a value that Kafka's form cannot hold, such as an id of more than 32,767 bytes.
     """
+    if isinstance(record, offsets.OffsetCommitted):
+        return offsets.encode_committed(record)
     return to_bytes(_STORES[type(record)](record))
 
 

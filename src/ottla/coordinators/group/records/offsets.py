@@ -1,8 +1,11 @@
 """Committed offsets: types 0 and 1. Type 0 is Kafka's oldest and is only read."""
 
 from dataclasses import dataclass
+from functools import lru_cache
+from struct import Struct
+from typing import NamedTuple
 
-from ottla.coordinators.group.records.stored import Reading, Stored
+from ottla.coordinators.group.records.stored import Reading, Stored, to_bytes
 from ottla.protocol.codec import header, since, struct, tagged
 from ottla.protocol.primitives import ZERO_UUID, Uuid, i32, i64
 
@@ -12,9 +15,22 @@ OFFSET_COMMIT = 1
 VERSION_WITH_EXPIRY = 1
 VERSION = 4
 
+_TYPE_AND_LENGTH = Struct(">hh")
+_LENGTH = Struct(">h")
+_PARTITION = Struct(">i")
+# The version, the offset, the leader epoch and how long the metadata is, plus one.
+_VALUE_HEAD = Struct(">hqiB")
+_COMMIT_MS = Struct(">q")
+# One tag, of number 0 and 16 bytes.
+_TOPIC_ID_FOLLOWS = bytes((1, 0, 16))
+_NO_TAGS = bytes(1)
+_TEXT_BYTES_MAX = 32_767
+_SHORT_METADATA_BYTES_MAX = 126
+# Groups commit again and again. A name has 32 KiB at most, and hardly ever more than 100 B.
+_KEY_BEGINS_MAX = 512
 
-@dataclass(frozen=True, slots=True)
-class OffsetCommitted:
+
+class OffsetCommitted(NamedTuple):
     """A group has consumed a partition up to `offset`, exclusive.
 
     -1 stands for a leader epoch or an expiry that nobody gave, the zero uuid for a topic id.
@@ -69,6 +85,36 @@ def store_committed(record: OffsetCommitted) -> Stored:
     )
     version = VERSION if record.expire_ms == -1 else VERSION_WITH_EXPIRY
     return Stored(OFFSET_COMMIT, _key(record), value, version)
+
+
+def encode_committed(record: OffsetCommitted) -> tuple[bytes, bytes | None]:
+    """As the declared form says it, which is slower: consumers commit all the time."""
+    group, topic, partition, offset, leader_epoch, text, commit_ms, expire_ms, topic_id = record
+    metadata = text.encode()
+    key_begin = _key_begin(group, topic)
+    if key_begin is None or expire_ms != -1 or len(metadata) > _SHORT_METADATA_BYTES_MAX:
+        return to_bytes(store_committed(record))
+    value = (
+        _VALUE_HEAD.pack(VERSION, offset, leader_epoch, len(metadata) + 1)
+        + metadata
+        + _COMMIT_MS.pack(commit_ms)
+        + (_NO_TAGS if topic_id == ZERO_UUID else _TOPIC_ID_FOLLOWS + topic_id)
+    )
+    return key_begin + _PARTITION.pack(partition), value
+
+
+@lru_cache(_KEY_BEGINS_MAX)
+def _key_begin(group: str, topic: str) -> bytes | None:
+    """What the keys of a group's offsets of a topic have in common; None if a name is too long."""
+    group_name, topic_name = group.encode(), topic.encode()
+    if len(group_name) > _TEXT_BYTES_MAX or len(topic_name) > _TEXT_BYTES_MAX:
+        return None
+    return (
+        _TYPE_AND_LENGTH.pack(OFFSET_COMMIT, len(group_name))
+        + group_name
+        + _LENGTH.pack(len(topic_name))
+        + topic_name
+    )
 
 
 def store_forgotten(record: OffsetForgotten) -> Stored:

@@ -1,0 +1,57 @@
+"""AlterPartitionReassignments (45) v0-1. Each partition has its own answer. Gaps: replicas do not
+move between brokers, a target on others than now is refused with INVALID_REPLICA_ASSIGNMENT; the
+timeout is not looked at: an answer comes when the change is made.
+"""
+
+from ottla.broker import decisions
+from ottla.broker.call import Call
+from ottla.broker.decisions import Outcome
+from ottla.errors import ErrorCode
+from ottla.metadata.image import Image
+from ottla.metadata.partition_changes import reassigned
+from ottla.metadata.records import Partition
+from ottla.protocol.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    PartitionResult,
+    Topic,
+    TopicResult,
+)
+
+
+async def handle(
+    request: AlterPartitionReassignmentsRequest, call: Call
+) -> AlterPartitionReassignmentsResponse:
+    """Of a partition that is named twice, what was said last holds."""
+    may_change_factor = request.allow_replication_factor_change
+    return AlterPartitionReassignmentsResponse(
+        allow_replication_factor_change=may_change_factor,
+        error_code=ErrorCode.NONE,
+        # As Kafka does it: no message, but an empty one where nothing was asked for.
+        error_message=None if request.topics else "",
+        responses=tuple(
+            [await _reassign(topic, may_change_factor, call) for topic in request.topics]
+        ),
+    )
+
+
+async def _reassign(topic: Topic, may_change_factor: bool, call: Call) -> TopicResult:
+    targets = {each.partition_index: each.replicas for each in topic.partitions}
+
+    def change(image: Image, index: int) -> Partition | None:
+        return reassigned(
+            image, topic.name, index, targets[index], may_change_factor=may_change_factor
+        )
+
+    outcomes = await decisions.change_partitions(call.services, targets, change)
+    return TopicResult(name=topic.name, partitions=tuple(map(_result, outcomes)))
+
+
+def _result(outcome: Outcome) -> PartitionResult:
+    # Kafka says nothing more about a move that is not under way.
+    is_idle = outcome.code is ErrorCode.NO_REASSIGNMENT_IN_PROGRESS
+    return PartitionResult(
+        partition_index=outcome.partition_index,
+        error_code=outcome.code,
+        error_message=None if is_idle else outcome.message,
+    )

@@ -1,0 +1,84 @@
+"""ElectLeaders (43) v0-2. Each partition has its own answer; who names none means all of them, and
+is told of those that needed an election. Gaps: the timeout is not looked at: an answer comes when
+the elections are over.
+"""
+
+from collections.abc import Iterator
+
+from ottla.broker import decisions
+from ottla.broker.call import Call
+from ottla.errors import ErrorCode, PeerError
+from ottla.metadata.image import Image
+from ottla.metadata.partition_changes import Election, elected
+from ottla.metadata.records import Partition
+from ottla.protocol.messages.elect_leaders import (
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+    PartitionResult,
+    TopicPartitions,
+    TopicResult,
+)
+from ottla.storage.checkpoints import TopicPartition
+
+
+async def handle(request: ElectLeadersRequest, call: Call) -> ElectLeadersResponse:
+    election = _election(request.election_type)
+    asked = request.topic_partitions
+    if asked is not None:
+        results = [await _elect(topic, election, call) for topic in asked]
+    else:
+        every = list(_every_partition(call.services.image))
+        results = [_needed(await _elect(topic, election, call)) for topic in every]
+    return ElectLeadersResponse(error_code=ErrorCode.NONE, replica_election_results=tuple(results))
+
+
+def _election(number: int) -> Election:
+    try:
+        return Election(number)
+    except ValueError:
+        raise PeerError(
+            ErrorCode.INVALID_REQUEST, f"There are no elections of type {number}."
+        ) from None
+
+
+def _every_partition(image: Image) -> Iterator[TopicPartitions]:
+    for name in sorted(image.topic_names):
+        topic = image.topic(name)
+        if topic is not None:
+            indexes = tuple(partition.index for partition in image.partitions(topic.topic_id))
+            yield TopicPartitions(topic=name, partitions=indexes)
+
+
+async def _elect(topic: TopicPartitions, election: Election, call: Call) -> TopicResult:
+    def change(image: Image, index: int) -> Partition:
+        return elected(image, topic.topic, index, election)
+
+    services = call.services
+    outcomes = await decisions.change_partitions(services, dict.fromkeys(topic.partitions), change)
+    for outcome in outcomes:
+        if election is Election.UNCLEAN and outcome.code is ErrorCode.NONE:
+            name = TopicPartition(topic.topic, outcome.partition_index)
+            services.logger.warning("unclean election", partition=str(name))
+    return TopicResult(
+        topic=topic.topic,
+        partition_result=tuple(
+            PartitionResult(
+                partition_id=outcome.partition_index,
+                error_code=outcome.code,
+                error_message=outcome.message,
+            )
+            for outcome in outcomes
+        ),
+    )
+
+
+def _needed(result: TopicResult) -> TopicResult:
+    """Without the partitions that are led as they should be."""
+    return TopicResult(
+        topic=result.topic,
+        partition_result=tuple(
+            each
+            for each in result.partition_result
+            if each.error_code != ErrorCode.ELECTION_NOT_NEEDED
+        ),
+    )

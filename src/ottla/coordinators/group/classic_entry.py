@@ -1,0 +1,68 @@
+"""Where requests of the classic protocol come to their group, of whichever protocol that is."""
+
+from collections.abc import Hashable, Sequence
+
+from ottla.coordinators.decision import Answered, Decision
+from ottla.coordinators.group.classic import lookup
+from ottla.coordinators.group.classic.join import Joiner
+from ottla.coordinators.group.classic.leave import nobody_left
+from ottla.coordinators.group.consumer.deciding import Moment
+from ottla.coordinators.group.consumer.entry import checked
+from ottla.coordinators.group.consumer.group import ConsumerGroup
+from ottla.coordinators.group.consumer.rules import ConsumerRules
+from ottla.coordinators.group.consumer.topics import Topics
+from ottla.coordinators.group.state import GroupState
+from ottla.protocol.messages.heartbeat import HeartbeatRequest
+from ottla.protocol.messages.join_group import JoinGroupRequest
+from ottla.protocol.messages.leave_group import Member
+from ottla.protocol.messages.sync_group import SyncGroupRequest
+
+
+def join(
+    state: GroupState,
+    rules: ConsumerRules,
+    request: JoinGroupRequest,
+    joiner: Joiner,
+    ticket: Hashable,
+    at: Moment,
+) -> Decision:
+    """`rules` are those of the group if it is of the consumer protocol."""
+    group = _consumer_group(state, request.group_id)
+    if group is None:
+        classic = lookup.require(state, request.group_id)
+        return classic.join(request, joiner, ticket, at.now_ms)
+    group.rules = rules
+    return checked(group.join(request, joiner, ticket, at), rules)
+
+
+def sync(
+    state: GroupState, request: SyncGroupRequest, ticket: Hashable, now_ms: int, topics: Topics
+) -> Decision:
+    group = _consumer_group(state, request.group_id)
+    if group is None:
+        return lookup.require(state, request.group_id).sync(request, ticket, now_ms)
+    return group.sync(request, ticket, now_ms, topics)
+
+
+def heartbeat(
+    state: GroupState, request: HeartbeatRequest, ticket: Hashable, now_ms: int
+) -> Decision:
+    group = _consumer_group(state, request.group_id)
+    if group is None:
+        return lookup.require(state, request.group_id).heartbeat(request, ticket, now_ms)
+    return group.classic_heartbeat(request, ticket, now_ms)
+
+
+def leave(
+    state: GroupState, group_id: str, leaving: Sequence[Member], ticket: Hashable, now_ms: int
+) -> Decision:
+    group = _consumer_group(state, group_id) or lookup.find(state, group_id)
+    if group is None:
+        return Decision(answers=(Answered(ticket, nobody_left(leaving)),))
+    return group.leave(leaving, ticket, now_ms)
+
+
+def _consumer_group(state: GroupState, group_id: str) -> ConsumerGroup | None:
+    """The group, if it is of the consumer protocol and has members that could ask."""
+    group = state.groups.get(group_id)
+    return group if isinstance(group, ConsumerGroup) and not group.is_empty else None

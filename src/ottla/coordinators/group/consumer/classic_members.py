@@ -1,0 +1,271 @@
+"""Members of a consumer group that speak the classic protocol: what their requests come to. Pure.
+
+Nobody leads and nobody waits for others. The broker assigns, so that a join and a sync are answered
+at once; a member that has to give something up, or may take something on, is told by a heartbeat to
+join again, and says then what it owns.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from ottla.coordinators.group.classic.join import ID_REQUIRED_SINCE, Joiner
+from ottla.coordinators.group.classic.member import rebalance_timeout_ms
+from ottla.coordinators.group.classic.subscription import CONSUMER
+from ottla.coordinators.group.consumer.deciding import (
+    Arrival,
+    Checked,
+    Deciding,
+    Moment,
+    Outcome,
+    Statement,
+    is_assignment_due,
+)
+from ottla.coordinators.group.consumer.heartbeat import check_room
+from ottla.coordinators.group.consumer.member import (
+    Member,
+    check_instance,
+    new_member,
+    successor,
+    unknown_member,
+)
+from ottla.coordinators.group.consumer.reconcile import MemberState
+from ottla.coordinators.group.consumer.requests import SUBSCRIPTION_CHARACTERS_MAX
+from ottla.coordinators.group.consumer.rules import ConsumerRules
+from ottla.coordinators.group.consumer.state import SavedState
+from ottla.coordinators.group.consumer.topics import Topics
+from ottla.coordinators.group.embedded import (
+    NotEmbedded,
+    Subscription,
+    by_topic_id,
+    read_subscription,
+    write_assignment,
+)
+from ottla.coordinators.group.records import ClassicMember, ConsumerMemberSaved
+from ottla.errors import ErrorCode, PeerError
+from ottla.protocol.messages import leave_group
+from ottla.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from ottla.protocol.messages.sync_group import SyncGroupRequest
+from ottla.settings.table.consumer_groups import MigrationPolicy
+
+
+def check_join(state: SavedState, rules: ConsumerRules, request: JoinGroupRequest) -> None:
+    """INCONSISTENT_GROUP_PROTOCOL if classic members like this one cannot be in the group."""
+    if rules.migration is MigrationPolicy.DISABLED:
+        raise _inconsistent(
+            f"Cannot join the consumer group {state.group_id} with the classic protocol because"
+            " the group migration is disabled."
+        )
+    offered = {protocol.name for protocol in request.protocols}
+    if request.protocol_type != CONSUMER or not _is_common(offered, state):
+        raise _inconsistent(f"Member {request.member_id}'s protocols are not supported.")
+
+
+def _is_common(names: set[str], state: SavedState) -> bool:
+    """Whether all classic members can do one of these; where there is none, anything is common."""
+    common = names
+    for member in state.members.values():
+        if member.classic is not None and member.is_classic:
+            common = common & {name for name, _ in member.classic.protocols}
+    return bool(common)
+
+
+def needs_id(request: JoinGroupRequest, version: int) -> bool:
+    """Whether a newcomer is to come back with the id that it is given."""
+    is_unknown = not request.member_id and request.group_instance_id is None
+    return is_unknown and version >= ID_REQUIRED_SINCE
+
+
+def decide_join(
+    state: SavedState,
+    checked: Checked,
+    rules: ConsumerRules,
+    request: JoinGroupRequest,
+    joiner: Joiner,
+    at: Moment,
+) -> Outcome:
+    """A member that joins, or joins again. A PeerError, and nothing is to change."""
+    subscription = _subscription(request)
+    arrival = _find_joiner(state, rules, request, request.member_id or joiner.bare_id)
+    said = Statement(
+        _as_it_joins(arrival.before.saved, request, joiner, subscription),
+        by_topic_id(subscription.owned_partitions, at.topics),
+        at,
+    )
+    return Deciding(state, checked, rules, arrival, said).outcome()
+
+
+def _subscription(request: JoinGroupRequest) -> Subscription:
+    """All protocols of a member say the same about it: the first is read."""
+    try:
+        found = read_subscription(request.protocols[0].metadata)
+    except NotEmbedded as error:
+        raise _inconsistent(f"Member {request.member_id} is no consumer: {error}") from None
+    if sum(map(len, found.topics)) > SUBSCRIPTION_CHARACTERS_MAX:
+        raise PeerError(ErrorCode.INVALID_REQUEST, "The names of topics are too long.")
+    return found
+
+
+def _find_joiner(
+    state: SavedState, rules: ConsumerRules, request: JoinGroupRequest, member_id: str
+) -> Arrival:
+    instance_id = request.group_instance_id
+    if instance_id is None:
+        known = state.member(member_id)
+    else:
+        known = state.static_member(instance_id)
+        if request.member_id:
+            if known is None:
+                raise unknown_member(state.group_id, member_id, instance_id)
+            check_instance(known, member_id)
+    if known is None:
+        check_room(state, rules)
+        return Arrival(new_member(state.group_id, member_id), is_new=True)
+    if known.member_id == member_id:
+        return Arrival(known)
+    # A static member that comes back need not have said goodbye, whatever it spoke before.
+    return Arrival(successor(known, member_id), replaces=known.member_id)
+
+
+def _as_it_joins(
+    saved: ConsumerMemberSaved,
+    request: JoinGroupRequest,
+    joiner: Joiner,
+    subscription: Subscription,
+) -> ConsumerMemberSaved:
+    return replace(
+        saved,
+        instance_id=request.group_instance_id or saved.instance_id,
+        rack=subscription.rack_id or saved.rack,
+        client_id=joiner.client_id,
+        client_host=joiner.client_host,
+        topics=tuple(sorted(set(subscription.topics))),
+        regex="",
+        rebalance_timeout_ms=rebalance_timeout_ms(request),
+        classic=ClassicMember(
+            request.session_timeout_ms,
+            tuple((protocol.name, protocol.metadata) for protocol in request.protocols),
+        ),
+    )
+
+
+def joined(member: Member) -> JoinGroupResponse:
+    """A generation that nobody leads: the member's epoch."""
+    return JoinGroupResponse(
+        error_code=ErrorCode.NONE,
+        generation_id=member.current.epoch,
+        protocol_type=CONSUMER,
+        protocol_name=classic_part(member).protocols[0][0],
+        leader="",
+        member_id=member.member_id,
+        members=(),
+    )
+
+
+def find_member(
+    state: SavedState, member_id: str, instance_id: str | None, generation: int
+) -> Member:
+    """The classic member that asks; a PeerError if it is none, or not of this generation."""
+    member = _named(state, member_id, instance_id)
+    if instance_id is not None:
+        check_instance(member, member_id)
+    if not member.is_classic:
+        raise PeerError(
+            ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} does not use the classic protocol."
+        )
+    if member.current.epoch != generation:
+        raise PeerError(
+            ErrorCode.ILLEGAL_GENERATION,
+            f"The request generation id {generation} is not equal to the member epoch"
+            f" {member.current.epoch} of member {member_id}.",
+        )
+    return member
+
+
+def _named(state: SavedState, member_id: str, instance_id: str | None) -> Member:
+    if instance_id is None:
+        member = state.member(member_id)
+    else:
+        member = state.static_member(instance_id)
+    if member is None:
+        raise unknown_member(state.group_id, member_id, instance_id)
+    return member
+
+
+def check_protocol(member: Member, request: SyncGroupRequest) -> None:
+    """INCONSISTENT_GROUP_PROTOCOL unless the member means what it was told when it joined."""
+    name = classic_part(member).protocols[0][0]
+    for told, expected in ((request.protocol_type, CONSUMER), (request.protocol_name, name)):
+        # Older versions do not tell.
+        if told is not None and told != expected:
+            raise _inconsistent(f"Member {member.member_id} has {expected}, not {told}.")
+
+
+def is_overtaken(state: SavedState, member: Member) -> bool:
+    """Whether a sync comes too late, as partitions were shared out since the member joined. Who has
+    yet to give up something finishes that first."""
+    is_busy = member.current.state == MemberState.UNREVOKED_PARTITIONS
+    return member.current.epoch < state.target_epoch and not is_busy
+
+
+def is_to_rejoin(state: SavedState, rules: ConsumerRules, member: Member, now_ms: int) -> bool:
+    """Whether a member that beats is to join again: to give up something, to take on something that
+    is free now, to reach the target's epoch, or so that a target that is due is decided."""
+    current = member.current
+    if current.epoch < state.target_epoch or current.state == MemberState.UNREVOKED_PARTITIONS:
+        return True
+    if state.epoch > state.target_epoch:
+        return is_assignment_due(state.assigned_ms, rules, now_ms)
+    is_waiting = current.state == MemberState.UNRELEASED_PARTITIONS
+    return is_waiting and not _waits_for_others(state, member)
+
+
+def _waits_for_others(state: SavedState, member: Member) -> bool:
+    assigned = member.current.assigned
+    return any(
+        state.owner(topic_id, index) is not None
+        for topic_id, indexes in state.target(member.member_id).partitions.items()
+        for index in indexes
+        if index not in assigned.get(topic_id, ())
+    )
+
+
+def assignment(member: Member, topics: Topics) -> bytes:
+    """What a member owns, as its own protocol says it."""
+    return write_assignment(member.current.assigned, topics, classic_part(member).protocols[0][1])
+
+
+class Leaving(NamedTuple):
+    """Who of those that are to leave are members, and a code for each of them all."""
+
+    member_ids: tuple[str, ...]
+    codes: tuple[ErrorCode, ...]
+
+
+def find_leaving(state: SavedState, leaving: Sequence[leave_group.Member]) -> Leaving:
+    """By member id, or by instance id for an operator: whatever they speak."""
+    members: dict[str, None] = {}
+    codes = []
+    for each in leaving:
+        try:
+            member = _named(state, each.member_id, each.group_instance_id)
+            # An operator knows instance ids only.
+            if each.group_instance_id is not None and each.member_id:
+                check_instance(member, each.member_id)
+        except PeerError as error:
+            codes.append(error.code)
+        else:
+            members[member.member_id] = None
+            codes.append(ErrorCode.NONE)
+    return Leaving(tuple(members), tuple(codes))
+
+
+def classic_part(member: Member) -> ClassicMember:
+    """What a member that speaks the classic protocol brought."""
+    if member.saved.classic is None:
+        raise TypeError(f"{member.member_id} does not speak the classic protocol")
+    return member.saved.classic
+
+
+def _inconsistent(message: str) -> PeerError:
+    return PeerError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, message)

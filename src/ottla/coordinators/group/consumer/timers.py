@@ -1,0 +1,48 @@
+"""The timers of a member of a consumer group, each with what it means when it is due."""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from types import MappingProxyType
+from typing import NamedTuple
+
+from ottla.coordinators.decision import TimerSet
+
+
+class Timer(StrEnum):
+    """What a member has to do in time; if it does not, it is out."""
+
+    SESSION = "session"
+    REBALANCE = "rebalance"
+    JOIN = "join"
+    SYNC = "sync"
+
+    def key(self, group_id: str, member_id: str) -> str:
+        return f"{self.value}/{group_id}/{member_id}"
+
+    def at(self, group_id: str, member_id: str, due_ms: int) -> TimerSet:
+        return TimerSet(self.key(group_id, member_id), due_ms)
+
+    def off(self, group_id: str, member_id: str) -> TimerSet:
+        return TimerSet(self.key(group_id, member_id), None)
+
+
+class Duty(NamedTuple):
+    """What a timer waits for, and how long."""
+
+    what: str
+    time: str
+
+
+DUTIES: Mapping[Timer, Duty] = MappingProxyType(
+    {
+        Timer.SESSION: Duty("to be heard of", "the group's session timeout, or a classic member's"),
+        Timer.REBALANCE: Duty("to give up what it was told to", "its rebalance timeout"),
+        Timer.JOIN: Duty("a classic one: to join again when told to", "its rebalance timeout"),
+        Timer.SYNC: Duty("a classic one: to fetch what it joined for", "its rebalance timeout"),
+    }
+)
+
+
+def all_off(group_id: str, member_id: str) -> tuple[TimerSet, ...]:
+    """Nothing is expected of this member any more."""
+    return tuple(timer.off(group_id, member_id) for timer in Timer)

@@ -1,0 +1,59 @@
+"""Bugs to plant in a broker that compacts: each breaks a promise to readers or writers of keys."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from ottla.replication import cleaning
+from ottla.storage import swaps
+from ottla.storage.compaction import LatestBatches
+from tests.sim.seams.files import SimFiles
+from tests.sim.storage.mutants import Mutant
+
+
+def tombstones_go_at_once(patch: pytest.MonkeyPatch) -> None:
+    job_for = cleaning.job_for
+
+    def job_from_the_future(*args: Any) -> Any:
+        job = job_for(*args)
+        return replace(job, delete_retention_ms=0, now_ms=job.now_ms + 10**6)
+
+    patch.setattr(cleaning, "job_for", job_from_the_future)
+
+
+def what_a_producer_may_repeat_is_forgotten(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(LatestBatches, "of", classmethod(lambda cls, entry: cls(entry.epoch, ())))
+
+
+def sources_go_before_the_output_is_durable(patch: pytest.MonkeyPatch) -> None:
+    swap_in = swaps.swap_in
+
+    def swap_without_sync(*args: Any) -> list[str]:
+        with pytest.MonkeyPatch.context() as inner:
+            inner.setattr(SimFiles, "sync_dir", lambda *_: None)
+            return swap_in(*args)
+
+    patch.setattr(swaps, "swap_in", swap_without_sync)
+
+
+def an_unfinished_output_passes_for_a_finished_one(patch: pytest.MonkeyPatch) -> None:
+    """A start takes what a killed worker left for what it was to be."""
+    segment_files = swaps._segment_files
+    settle = swaps.settle_compaction
+
+    def settle_all(files: Any, directory: str) -> int:
+        for each in segment_files(files.list(directory), swaps.CLEANED):
+            path = f"{directory}/{each.name}"
+            files.rename(path + swaps.CLEANED, path + swaps.SWAP)
+        return settle(files, directory)
+
+    patch.setattr("ottla.storage.recovery.settle_compaction", settle_all)
+
+
+MUTANTS = (
+    Mutant(tombstones_go_at_once, 20),
+    Mutant(what_a_producer_may_repeat_is_forgotten, 20),
+    Mutant(sources_go_before_the_output_is_durable, 30),
+    Mutant(an_unfinished_output_passes_for_a_finished_one, 20),
+)
