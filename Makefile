@@ -4,10 +4,15 @@ BIN := .venv/bin
 KAFKA_VERSION := 4.3.1
 KILLS ?= 200
 KAFKA_JARS := .cache/kafka-$(KAFKA_VERSION)
+# Spark's own connector, which ours is compared with; the newest that is built for our Spark.
+CONNECTOR_VERSION := 4.2.0
+SPARK_CONNECTOR_JARS := .cache/spark-kafka-$(CONNECTOR_VERSION)
 # A compiled and an uncompiled set-up are told apart by the compiler that made them.
 READY := .venv/.ready-$(subst /,_,$(CC))
-export KAFKA_JARS
+export KAFKA_JARS SPARK_CONNECTOR_JARS
 export PYTHONHASHSEED := 0
+# Without bytecode on disk every process would compile all of its modules anew.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: setup up test check unit slow interpreted bench bench-full soak docs clean format
 
@@ -28,15 +33,20 @@ check: setup
 	$(BIN)/python tools/gaps.py --check
 	$(BIN)/python tools/settings_page.py --check
 	$(BIN)/python tools/cli_page.py --check
+	$(BIN)/python tools/spark_options_page.py --check
 	$(BIN)/pytest -n 2 tests/unit tests/property
 
-test: check $(KAFKA_JARS)/.done
+test: check $(KAFKA_JARS)/.done $(SPARK_CONNECTOR_JARS)/.done
 	@tools/kcat
 	$(BIN)/pytest -n 2 tests/sim tests/compat
+	$(BIN)/pytest tests/spark
 	@tools/interpreted tests/unit tests/property
 
 $(KAFKA_JARS)/.done: tools/kafka-jars
 	@tools/kafka-jars $(KAFKA_VERSION) $(KAFKA_JARS)
+
+$(SPARK_CONNECTOR_JARS)/.done: tools/spark-jars
+	@tools/spark-jars $(CONNECTOR_VERSION) $(SPARK_CONNECTOR_JARS)
 
 # Beside Apache Kafka: a short set of rows in under 15 minutes, or every row, whole.
 bench: setup
@@ -46,14 +56,17 @@ bench-full: setup
 	$(BIN)/python -m benchmarks --full
 
 # What gains by running longer: more seeds of the simulations, more fuzz.
-soak: setup $(KAFKA_JARS)/.done
+soak: setup $(KAFKA_JARS)/.done $(SPARK_CONNECTOR_JARS)/.done
 	OTTLA_SEEDS=20000 HYPOTHESIS_PROFILE=soak $(BIN)/pytest -n 2 tests/property tests/sim --timeout 7200
 	KILLS=$(KILLS) $(BIN)/pytest tests/compat/test_broker_kill.py --timeout 7200
+	KILLS=30 $(BIN)/pytest tests/spark/test_pipeline_kill.py --timeout 7200
 
 docs: setup
 	$(BIN)/python tools/gaps.py
 	$(BIN)/python tools/settings_page.py
 	$(BIN)/python tools/cli_page.py
+	$(BIN)/python tools/spark_options_page.py
+	$(BIN)/python tools/groups_page.py
 
 format: setup
 	$(BIN)/ruff format .

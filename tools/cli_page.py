@@ -27,6 +27,7 @@ $ ottla up --detach                              # a broker, with its data in ./
 $ ottla topic create orders --partitions 3
 $ echo 'anna:{"order":1}' | ottla produce orders --key-separator :
 $ ottla consume orders -o jsonl                  # to the end; -f goes on as records arrive
+$ ottla sql "select key, count(*) from orders group by key"
 $ ottla topic trim orders --before 7d            # shows what would go; --yes deletes it
 $ ottla group describe billing                   # who owns what, and how far behind
 $ ottla group reset billing --to 2h --yes        # goes on with what is two hours old
@@ -48,6 +49,7 @@ $ ottla down                                     # stops it; --wipe --yes remove
   no records of open or aborted transactions, unless `--isolation uncommitted` asks for them.
 - `ottla produce` sends what is typed line by line, and what is piped in as batches. A batch whose
   answer was lost is sent again, and may then be in the topic twice.
+- `ottla sql` asks topics [a question in SQL](sql.md), by Spark.
 - `ottla log …` works on stopped directories: see [the log's tools](log-tools.md).
 
 | exit code | meaning |

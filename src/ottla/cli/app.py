@@ -16,6 +16,8 @@ from ottla.cli import broker_commands, doctor_commands, records_commands
 from ottla.cli.failure import failure_of
 from ottla.cli.group import commands as group_commands
 from ottla.cli.log import commands as log_commands
+from ottla.cli.pipeline import commands as pipeline_commands
+from ottla.cli.sql import commands as sql_commands
 from ottla.cli.topic import commands as topic_commands
 
 
@@ -53,10 +55,12 @@ app.command()(broker_commands.down)
 app.command()(broker_commands.serve)
 app.command()(records_commands.produce)
 app.command()(records_commands.consume)
+app.command()(sql_commands.sql)
 app.command()(doctor_commands.doctor)
 app.add_typer(topic_commands.app, name="topic")
 app.add_typer(group_commands.app, name="group")
 app.add_typer(log_commands.app, name="log")
+app.add_typer(pipeline_commands.app, name="pipeline")
 
 
 def _show_version(wanted: bool) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Protocol, TextIO
 
-Cell = str | int | bool | None | Mapping[str, str] | list[list["Cell"]]
+Cell = str | int | float | bool | None | Mapping[str, str] | list[list["Cell"]]
 # Every row has a `kind`, and those of one kind have the same cells.
 Row = Mapping[str, Cell]
 
@@ -115,7 +115,7 @@ class Table:
             if row["kind"] in measured:
                 measured.remove(row["kind"])
                 self._line(row["kind"], [name.upper() for name in _cells(row)])
-            self._line(row["kind"], [_text(cell) for cell in _cells(row).values()])
+            self._line(row["kind"], [cell_text(cell) for cell in _cells(row).values()])
         self._waiting.clear()
 
     def _line(self, kind: Cell, texts: list[str]) -> None:
@@ -132,12 +132,12 @@ def _cells(row: Row) -> Row:
 
 def _width(name: str, rows: list[Row]) -> int:
     """Of a column: as wide as its name and its widest cell."""
-    width = max(len(name), *(len(_text(row[name])) for row in rows))
+    width = max(len(name), *(len(cell_text(row[name])) for row in rows))
     is_number = all(isinstance(row[name], int | None) for row in rows)
     return width if is_number else -width
 
 
-def _text(cell: Cell) -> str:
+def cell_text(cell: Cell) -> str:
     """One line of readable characters, shortened."""
     match cell:
         case None:

@@ -15,9 +15,9 @@ from ottla.protocol.messages.find_coordinator import (
 )
 
 # Later versions ask for many keys at once, in another form.
-_ONE_KEY_MAX = 3
+ONE_KEY_MAX = 3
 # Codes by which a broker says that it is not, or not yet, the one to ask.
-_ELSEWHERE = frozenset(
+ELSEWHERE = frozenset(
     {
         ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
         ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -37,7 +37,7 @@ async def coordinator_of(router: Router, key: str, kept: Kept = Kept.GROUP) -> C
     """A connection to the broker that keeps it now. Refused, Unreachable."""
     request = FindCoordinatorRequest(key=key, key_type=kept)
     asked = await router.any_broker()
-    answer: FindCoordinatorResponse = await asked.ask(request, version_max=_ONE_KEY_MAX)
+    answer: FindCoordinatorResponse = await asked.ask(request, version_max=ONE_KEY_MAX)
     what = f"coordinator of {kept.name.lower()} {key}"
     raise_if_refused(answer.error_code, what, answer.error_message)
     return await router.connection_to(Address(answer.host, answer.port))
@@ -60,7 +60,7 @@ async def ask_coordinator(
         connection = await coordinator_of(router, key)
         answer = await connection.ask(request, version_max=version_max)
         for code in codes_of(answer):
-            if error_code(code) in _ELSEWHERE and (refused := refusal(code, f"group {key}")):
+            if error_code(code) in ELSEWHERE and (refused := refusal(code, f"group {key}")):
                 raise refused
         return answer
 

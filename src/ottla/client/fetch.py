@@ -46,38 +46,49 @@ async def fetch(
     """What each partition has at its position, or nothing if after `max_wait_ms` none has any."""
 
     async def ask(leader: Connection, partitions: Sequence[TopicPartition]) -> Outcomes[Fetched]:
-        grouped = by_topic(partitions)
-        ids = {topic: router.topic_id(topic) for topic in grouped}
-        request = messages.FetchRequest(
-            max_wait_ms=limits.max_wait_ms,
-            min_bytes=1,
-            max_bytes=limits.max_bytes,
-            isolation_level=limits.isolation,
-            topics=tuple(
-                messages.Topic(
-                    topic=topic,
-                    topic_id=ids[topic],
-                    partitions=tuple(
-                        messages.Partition(
-                            partition=each.partition,
-                            fetch_offset=positions[each],
-                            partition_max_bytes=limits.partition_max_bytes,
-                        )
-                        for each in group
-                    ),
-                )
-                for topic, group in grouped.items()
-            ),
-        )
-        version_max = _NAMED_BY_NAME_MAX if ZERO_UUID in ids.values() else None
+        ids = {each.topic: router.topic_id(each.topic) for each in partitions}
+        asked = {each: positions[each] for each in partitions}
+        request, version_max = fetch_request(asked, ids, limits)
         answer: messages.FetchResponse = await leader.ask(request, version_max=version_max)
-        raise_if_refused(answer.error_code, f"fetch from {leader.address}")
-        return _fetched(answer, {topic_id: topic for topic, topic_id in ids.items()})
+        return fetched(answer, ids, str(leader.address))
 
     return await router.ask_leaders(positions, ask)
 
 
-def _fetched(answer: messages.FetchResponse, names: Mapping[Uuid, str]) -> Outcomes[Fetched]:
+def fetch_request(
+    positions: Mapping[TopicPartition, int], ids: Mapping[str, Uuid], limits: FetchLimits
+) -> tuple[messages.FetchRequest, int | None]:
+    """What to ask a leader, and in which version at most; an id that is not known is zero."""
+    request = messages.FetchRequest(
+        max_wait_ms=limits.max_wait_ms,
+        min_bytes=1,
+        max_bytes=limits.max_bytes,
+        isolation_level=limits.isolation,
+        topics=tuple(
+            messages.Topic(
+                topic=topic,
+                topic_id=ids[topic],
+                partitions=tuple(
+                    messages.Partition(
+                        partition=each.partition,
+                        fetch_offset=positions[each],
+                        partition_max_bytes=limits.partition_max_bytes,
+                    )
+                    for each in group
+                ),
+            )
+            for topic, group in by_topic(positions).items()
+        ),
+    )
+    return request, _NAMED_BY_NAME_MAX if ZERO_UUID in ids.values() else None
+
+
+def fetched(
+    answer: messages.FetchResponse, ids: Mapping[str, Uuid], leader: str
+) -> Outcomes[Fetched]:
+    """What a leader answered for each partition. Refused if it refused the whole."""
+    raise_if_refused(answer.error_code, f"fetch from {leader}")
+    names = {topic_id: topic for topic, topic_id in ids.items()}
     outcomes: Outcomes[Fetched] = {}
     for topic in answer.responses:
         for each in topic.partitions:

@@ -10,9 +10,9 @@ from ottla.client.topology import TopicPartition, by_topic
 from ottla.protocol.messages import offset_commit, offset_delete, offset_fetch
 
 # From the next version on many groups are asked about at once, in another form.
-_ONE_GROUP_MAX = 7
+ONE_GROUP_MAX = 7
 # From the next version on topics are named by their ids, which a topic that is gone has not.
-_NAMED_BY_NAME_MAX = 9
+NAMED_BY_NAME_MAX = 9
 NO_EPOCH = -1
 
 
@@ -39,8 +39,15 @@ async def committed_offsets(router: Router, group_id: str) -> dict[TopicPartitio
     """All offsets of a group; a group that does not exist has none. Refused."""
     request = offset_fetch.OffsetFetchRequest(group_id=group_id, topics=None)
     answer: offset_fetch.OffsetFetchResponse = await ask_coordinator(
-        router, group_id, request, lambda answer: [answer.error_code], version_max=_ONE_GROUP_MAX
+        router, group_id, request, lambda answer: [answer.error_code], version_max=ONE_GROUP_MAX
     )
+    return committed(answer, group_id)
+
+
+def committed(
+    answer: offset_fetch.OffsetFetchResponse, group_id: str
+) -> dict[TopicPartition, Committed]:
+    """What a coordinator answered about all offsets of a group. Refused."""
     raise_if_refused(answer.error_code, f"offsets of group {group_id}")
     found = {}
     for topic in answer.topics:
@@ -61,7 +68,24 @@ async def set_offsets(
     seat: Seat = NOBODY,
 ) -> Outcomes[Committed]:
     """Sets offsets, as a member or, where a group has none, as nobody; it need not exist."""
-    request = offset_commit.OffsetCommitRequest(
+    answer: offset_commit.OffsetCommitResponse = await ask_coordinator(
+        router,
+        group_id,
+        commit_request(group_id, offsets, seat),
+        commit_codes,
+        version_max=NAMED_BY_NAME_MAX,
+    )
+    return {
+        partition: refusal(code, f"offset of group {group_id} in {partition}") or offsets[partition]
+        for partition, code in _results(answer)
+    }
+
+
+def commit_request(
+    group_id: str, offsets: Mapping[TopicPartition, Committed], seat: Seat = NOBODY
+) -> offset_commit.OffsetCommitRequest:
+    """What to ask a coordinator that it may set offsets."""
+    return offset_commit.OffsetCommitRequest(
         group_id=group_id,
         generation_id_or_member_epoch=seat.generation,
         member_id=seat.member_id,
@@ -81,13 +105,6 @@ async def set_offsets(
             for topic, own in by_topic(offsets).items()
         ),
     )
-    answer: offset_commit.OffsetCommitResponse = await ask_coordinator(
-        router, group_id, request, _codes, version_max=_NAMED_BY_NAME_MAX
-    )
-    return {
-        partition: refusal(code, f"offset of group {group_id} in {partition}") or offsets[partition]
-        for partition, code in _results(answer)
-    }
 
 
 async def delete_offsets(
@@ -107,7 +124,7 @@ async def delete_offsets(
         ),
     )
     answer: offset_delete.OffsetDeleteResponse = await ask_coordinator(
-        router, group_id, request, lambda answer: [answer.error_code, *_codes(answer)]
+        router, group_id, request, lambda answer: [answer.error_code, *commit_codes(answer)]
     )
     raise_if_refused(answer.error_code, f"offsets of group {group_id}")
     return {
@@ -126,7 +143,8 @@ def _results(
     ]
 
 
-def _codes(
+def commit_codes(
     answer: offset_commit.OffsetCommitResponse | offset_delete.OffsetDeleteResponse,
 ) -> list[int]:
+    """The error code of each partition."""
     return [code for _, code in _results(answer)]

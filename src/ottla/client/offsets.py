@@ -54,27 +54,36 @@ async def list_offsets(
     async def ask(
         leader: Connection, partitions: Sequence[TopicPartition]
     ) -> Outcomes[ListedOffset]:
-        request = ListOffsetsRequest(
-            replica_id=NO_REPLICA,
-            isolation_level=isolation,
-            timeout_ms=router.options.request_timeout_ms,
-            topics=tuple(
-                Topic(
-                    name=topic,
-                    partitions=tuple(
-                        Partition(partition_index=each.partition, timestamp=places[each])
-                        for each in group
-                    ),
-                )
-                for topic, group in by_topic(partitions).items()
-            ),
-        )
-        return _outcomes(await leader.ask(request))
+        asked = {each: places[each] for each in partitions}
+        request = offsets_request(asked, isolation, router.options.request_timeout_ms)
+        return listed(await leader.ask(request))
 
     return await router.ask_leaders(places, ask)
 
 
-def _outcomes(answer: ListOffsetsResponse) -> Outcomes[ListedOffset]:
+def offsets_request(
+    places: Mapping[TopicPartition, int], isolation: Isolation, timeout_ms: int
+) -> ListOffsetsRequest:
+    """What to ask a leader about places in partitions that it leads."""
+    return ListOffsetsRequest(
+        replica_id=NO_REPLICA,
+        isolation_level=isolation,
+        timeout_ms=timeout_ms,
+        topics=tuple(
+            Topic(
+                name=topic,
+                partitions=tuple(
+                    Partition(partition_index=each.partition, timestamp=places[each])
+                    for each in group
+                ),
+            )
+            for topic, group in by_topic(places).items()
+        ),
+    )
+
+
+def listed(answer: ListOffsetsResponse) -> Outcomes[ListedOffset]:
+    """What a leader answered for each partition."""
     outcomes: Outcomes[ListedOffset] = {}
     for topic in answer.topics:
         for each in topic.partitions:

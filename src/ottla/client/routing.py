@@ -244,7 +244,7 @@ class Router:
         for partition in partitions:
             leader = self.topology.leader_of(partition)
             if leader is None:
-                outcomes[partition] = self._why_not_led(partition)
+                outcomes[partition] = self.topology.why_not_led(partition)
             else:
                 led.setdefault(leader, []).append(partition)
 
@@ -254,21 +254,14 @@ class Router:
             except ClientError as error:
                 outcomes.update(dict.fromkeys(asked, error))
             else:
-                outcomes.update({each: answers.get(each, _lacking(each)) for each in asked})
+                outcomes.update({each: answers.get(each, lacking(each)) for each in asked})
 
         async with asyncio.TaskGroup() as questions:
             for leader, asked in led.items():
                 questions.create_task(ask_one(leader, asked), name=f"ask-{leader.node_id}")
         return outcomes
 
-    def _why_not_led(self, partition: TopicPartition) -> Refused:
-        topic = self.topology.topics.get(partition.topic)
-        if topic is None:
-            return self.topology.why_missing(partition.topic)
-        if not 0 <= partition.partition < len(topic.partitions):
-            return Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"partition {partition}")
-        return Refused(ErrorCode.LEADER_NOT_AVAILABLE, f"partition {partition}")
 
-
-def _lacking(partition: TopicPartition) -> Refused:
+def lacking(partition: TopicPartition) -> Refused:
+    """The error for a partition that was asked about and that the answer does not have."""
     return Refused(ErrorCode.UNKNOWN_SERVER_ERROR, f"{partition}", "the answer lacks it")

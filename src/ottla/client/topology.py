@@ -88,6 +88,15 @@ class Topology:
         code = self.missing.get(topic, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         return Refused(code, f"topic {topic}")
 
+    def why_not_led(self, partition: TopicPartition) -> Refused:
+        """The error for a partition of which no leader is known."""
+        topic = self.topics.get(partition.topic)
+        if topic is None:
+            return self.why_missing(partition.topic)
+        if not 0 <= partition.partition < len(topic.partitions):
+            return Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"partition {partition}")
+        return Refused(ErrorCode.LEADER_NOT_AVAILABLE, f"partition {partition}")
+
     def without(self, topics: Collection[str]) -> "Topology":
         """What is known when what was known of these topics is not believed any more."""
         return replace(

@@ -1,6 +1,6 @@
 """Which of the fetched records a reader sees. Does no I/O."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from ottla.client.fetch import Aborted
@@ -27,6 +27,10 @@ class BatchTooLarge(PeerError):
         )
 
 
+# Where in what was fetched, and the header that is there.
+PlacedBatch = tuple[int, BatchHeader]
+
+
 class Seen(NamedTuple):
     """The records of some batches from an offset on, and the offset behind the last batch."""
 
@@ -39,22 +43,29 @@ def visible(fetched: memoryview, aborted: Sequence[Aborted], offset: int) -> See
 
     CorruptBatch if bytes were changed on their way; BatchTooLarge.
     """
-    void = _VoidProducers(aborted)
     seen: list[Record] = []
-    next_offset = offset
-    for position, header in _whole_batches(fetched):
+    batches = list(whole_batches(fetched))
+    for position, _ in visible_batches(fetched, batches, aborted, offset):
+        seen += [each for each in records(fetched, position) if each.offset >= offset]
+    return Seen(seen, max([offset, *(header.next_offset for _, header in batches)]))
+
+
+def visible_batches(
+    fetched: memoryview, batches: Iterable[PlacedBatch], aborted: Sequence[Aborted], offset: int
+) -> Iterator[PlacedBatch]:
+    """Those of the batches that have records for a reader at `offset`. CorruptBatch."""
+    void = _VoidProducers(aborted)
+    for position, header in batches:
         if header.next_offset <= offset:
             continue
         if not crc_is_valid(fetched, header, position):
             raise CorruptBatch(position, "the checksum is wrong")
-        next_offset = header.next_offset
         if void.shows(fetched, position, header):
-            seen += [each for each in records(fetched, position) if each.offset >= offset]
-    return Seen(seen, next_offset)
+            yield position, header
 
 
-def _whole_batches(fetched: memoryview) -> Iterator[tuple[int, BatchHeader]]:
-    """Every batch but a cut one at the end."""
+def whole_batches(fetched: memoryview) -> Iterator[PlacedBatch]:
+    """Every batch but a cut one at the end. CorruptBatch, BatchTooLarge."""
     position = 0
     while len(fetched) - position >= HEADER_BYTES:
         header = read_header(fetched, position)

@@ -1,6 +1,7 @@
 """From runs to lines of table, page and plots."""
 
 import io
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
@@ -10,7 +11,7 @@ from benchmarks.page import plots, render, slug, write
 from benchmarks.parts.part import Part
 from benchmarks.plots import Bar, ratio_bars
 from benchmarks.results import Result, all_lines
-from benchmarks.table import COLUMNS, cells, table
+from benchmarks.table import COLUMNS, base_names, cells, table
 from rich.console import Console
 
 from tests.unit.benchmarks.measured import result, row
@@ -30,6 +31,7 @@ MACHINE = Machine(
     kernel="6.1",
     python="3.11.7",
     java="openjdk 17",
+    spark="no pyspark",
     is_native_compiled=True,
     load_before=0.04,
 )
@@ -52,10 +54,10 @@ def page() -> str:
 def test_a_line_compares_medians_and_cpu_and_judges_both() -> None:
     line = all_lines(RESULTS)[0]
     found = dict(zip(COLUMNS, cells(line), strict=True))
-    assert found["Kafka"] == "100 (90-110)"
+    assert found["base"] == "100 (90-110)"
     assert found["ours"] == "150 (140-160)"
     assert found["ratio"] == "1.50 (1.27-1.78)"
-    assert (found["CPU Kafka"], found["CPU ours"]) == ("2", "0.5")
+    assert (found["CPU base"], found["CPU ours"]) == ("2", "0.5")
     assert found["CPU ratio"] == "0.25 (0.25-0.25)"
     assert found["hold"] == "at least 1, goal 1.3; CPU at most 0.5"
     assert found["verdict"] == "held, and the goal; CPU held"
@@ -82,6 +84,15 @@ def test_the_page_names_the_machine_the_misses_and_the_estimates() -> None:
     assert "| 1.25 | a reason |" in text
     assert "skipped: no figure. ToolMissing: cargo is not installed" in text
     assert "| decode | 2 messages/s |" in text
+
+
+def test_the_page_names_what_ours_is_compared_with() -> None:
+    assert "| row | unit | Kafka | ours | ratio | CPU Kafka |" in page()
+    beside_another = replace(FAST, group="spark", base_name="connector")
+    results = [*RESULTS, result(beside_another, [1], [2], (1.0, 1.0))]
+    head = base_names(each.row for each in results[3:])
+    assert head == "connector"
+    assert "Ours to connector, medians" in plots(results)["spark.svg"]
 
 
 def test_every_plot_that_the_page_shows_is_written_and_is_xml(tmp_path: Path) -> None:

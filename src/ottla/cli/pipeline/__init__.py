@@ -1,0 +1,1 @@
+"""`ottla pipeline …`: what streams of records become, by Spark."""

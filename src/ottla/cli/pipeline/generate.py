@@ -1,0 +1,96 @@
+"""`ottla pipeline generate`: records that were made up, to a real topic."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+from ottla.cli.output import say
+from ottla.client.admin import Admin, NewTopic
+from ottla.client.partitioner import partition_of
+from ottla.client.produce import Acks, produce
+from ottla.client.routing import Router, answered
+from ottla.client.topology import TopicPartition
+from ottla.errors import ErrorCode
+from ottla.protocol.batch import Record, build
+from ottla.protocol.compression import Codec
+from ottla.seams.clock import Clock, RealClock
+from ottla.spark.pipelines.catalogue import Made, Pipeline, generate_of
+
+CHUNK_RECORDS = 2_000
+# With `--rate` a chunk is what comes in so long.
+CHUNK_MS = 200
+# How many things happen in a second where nobody waits for them.
+RATE_DEFAULT = 50.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Generated:
+    """What the user wants to have made."""
+
+    pipeline: Pipeline
+    topic: str
+    partitions: int
+    records: int
+    seed: int
+    # None: all at once, as if it had just happened.
+    rate: float | None
+
+
+async def send_generated(router: Router, wanted: Generated, clock: Clock | None = None) -> None:
+    """Returns once every record is acknowledged by all in sync. ClientError."""
+    clock = clock or RealClock()
+    partitions = await _make_topic(router, wanted)
+    sent = 0
+    try:
+        async for chunk in _chunks(wanted, clock):
+            await _send(router, wanted.topic, partitions, chunk)
+            sent += len(chunk)
+    finally:
+        say(f"sent {sent} records to {wanted.topic}")
+
+
+async def _make_topic(router: Router, wanted: Generated) -> int:
+    """How many partitions it has, which is not for us to say if it is there already."""
+    made = await Admin(router).create_topics([NewTopic(wanted.topic, wanted.partitions)])
+    refusal = made[wanted.topic]
+    if refusal is not None and refusal.code != ErrorCode.TOPIC_ALREADY_EXISTS:
+        raise refusal
+    return len((await router.topic(wanted.topic)).partitions)
+
+
+async def _chunks(wanted: Generated, clock: Clock) -> AsyncIterator[list[Made]]:
+    """Records to be sent together, each chunk when its last record comes in."""
+    rate = wanted.rate or RATE_DEFAULT
+    start_ms = clock.wall_ms()
+    if wanted.rate is None:
+        start_ms -= int(wanted.records / rate * 1000)
+    generate = generate_of(wanted.pipeline)
+    chunk: list[Made] = []
+    for record in islice(generate(wanted.seed, start_ms, rate), wanted.records):
+        is_full = len(chunk) == CHUNK_RECORDS
+        if wanted.rate is not None and chunk:
+            is_full |= record.timestamp_ms >= chunk[0].timestamp_ms + CHUNK_MS
+        if is_full:
+            yield chunk
+            chunk = []
+            if wanted.rate is not None:
+                await _until(record.timestamp_ms, clock)
+        chunk.append(record)
+    if chunk:
+        yield chunk
+
+
+async def _until(moment_ms: int, clock: Clock) -> None:
+    await asyncio.sleep(max(0, moment_ms - clock.wall_ms()) / 1000)
+
+
+async def _send(router: Router, topic: str, partitions: int, made: Sequence[Made]) -> None:
+    grouped: dict[TopicPartition, list[Record]] = {}
+    for key, value, timestamp_ms in made:
+        partition = TopicPartition(topic, partition_of(key, partitions))
+        records = grouped.setdefault(partition, [])
+        records.append(Record(len(records), timestamp_ms, key, value, ()))
+    batches = {partition: build(records, codec=Codec.LZ4) for partition, records in grouped.items()}
+    for outcome in (await produce(router, batches, Acks.ALL)).values():
+        answered(outcome)

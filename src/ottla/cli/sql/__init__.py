@@ -1,0 +1,1 @@
+"""`ottla sql`: topics as tables of Spark, in one line."""

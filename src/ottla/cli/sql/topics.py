@@ -1,0 +1,78 @@
+"""The topics that a query names: whether they exist, and what of them it reads."""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from difflib import get_close_matches
+from typing import NamedTuple
+
+from ottla.cli.failure import ExitCode, Failure
+from ottla.cli.moments import Place
+from ottla.cli.places import chosen_partitions, offsets_at
+from ottla.client.admin import Admin
+from ottla.client.offsets import At, Isolation
+from ottla.client.routing import Router
+from ottla.client.topology import Topic
+from ottla.spark.offsets import to_form
+
+
+class Extent(NamedTuple):
+    """What of each topic is read."""
+
+    start: Place
+    end: Place
+    isolation: Isolation
+
+
+class Part(NamedTuple):
+    """A part of a topic: how a source reads it, and how many offsets that are."""
+
+    options: dict[str, str]
+    offsets: int
+
+
+async def parts_of(router: Router, names: Sequence[str], extent: Extent) -> dict[str, Part]:
+    """What is read of each topic: up to an end that is fixed now. Failure if one is missing.
+
+    So a topic that stands in a query twice is the same records both times.
+    """
+    existing = {topic.name: topic for topic in await Admin(router).list_topics()}
+    for name in names:
+        if name not in existing:
+            raise no_such_topic(name, existing)
+    return {name: await _part(router, existing[name], extent) for name in names}
+
+
+async def _part(router: Router, topic: Topic, extent: Extent) -> Part:
+    partitions = chosen_partitions(topic, None)
+    isolation = extent.isolation
+    firsts = await offsets_at(router, partitions, At.BEGINNING, isolation)
+    lasts = await offsets_at(router, partitions, At.END, isolation)
+    starts = await offsets_at(router, partitions, extent.start, isolation)
+    ends = await offsets_at(router, partitions, extent.end, isolation)
+    # Places that a partition does not have are at its edges; an end before its start is there.
+    ends = {each: min(max(ends[each], firsts[each]), lasts[each]) for each in partitions}
+    starts = {each: min(max(starts[each], firsts[each]), ends[each]) for each in partitions}
+    # Where nothing else is asked for, what is deleted before Spark looks is no loss.
+    is_from_first = extent.start is At.BEGINNING
+    options = {
+        "startingOffsets": "earliest" if is_from_first else json.dumps(to_form(starts)),
+        "endingOffsets": json.dumps(to_form(ends)),
+        "kafka.isolation.level": isolation.name.lower(),
+    }
+    return Part(options, sum(ends.values()) - sum(starts.values()))
+
+
+def no_such_topic(name: str, existing: Mapping[str, object]) -> Failure:
+    near = nearest(name, existing)
+    return Failure(
+        f"topic {name} does not exist",
+        advice=f"did you mean {near}?" if near else "`ottla topic list` shows what there is",
+        exit_code=ExitCode.NOT_FOUND,
+    )
+
+
+def nearest(name: str, existing: Iterable[str]) -> str | None:
+    """The name that was probably meant."""
+    by_folded = {each.casefold(): each for each in existing}
+    close = get_close_matches(name.casefold(), by_folded, n=1)
+    return by_folded[close[0]] if close else None

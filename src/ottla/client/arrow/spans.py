@@ -1,0 +1,183 @@
+"""Reads spans of offsets as record batches, the next fetch on its way while one is decoded."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from ottla.client.arrow.columns import ColumnLimits, fetched_columns
+from ottla.client.arrow.record_batches import RecordBatchMaker
+from ottla.client.arrow.schema import checked_columns, wanted
+from ottla.client.blocking_client import BlockingClient
+from ottla.client.blocking_connection import BlockingConnection
+from ottla.client.errors import ClientError, Refused, TimedOut
+from ottla.client.fetch import Fetched, FetchLimits, fetch_request, fetched
+from ottla.client.offsets import At, Isolation
+from ottla.client.reading import Gone
+from ottla.client.retries import is_passing
+from ottla.client.routing import answered, lacking
+from ottla.client.topology import TopicPartition
+from ottla.client.visible import PlacedBatch, whole_batches
+from ottla.errors import ErrorCode
+from ottla.protocol.batch import CorruptBatch
+from ottla.protocol.primitives import Uuid
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+FETCH_BYTES = 4 << 20
+ROWS_MAX = ColumnLimits().rows_max
+BATCH_BYTES_MAX = ColumnLimits().bytes_max
+
+
+class Span(NamedTuple):
+    """Offsets of a partition from `start` to before `end`, which need not all have records."""
+
+    partition: TopicPartition
+    start: int
+    end: int
+
+
+class OffsetsGone(Refused):
+    """Offsets that were to be read, and that the partition has no longer, or not any more."""
+
+    def __init__(self, gone: Gone) -> None:
+        super().__init__(
+            ErrorCode.OFFSET_OUT_OF_RANGE,
+            f"{gone.partition}",
+            f"offsets {gone.first_offset} to {gone.next_offset - 1} are not there any more",
+        )
+        self.gone = gone
+
+
+class _InFlight(NamedTuple):
+    """A fetch that was sent."""
+
+    leader: BlockingConnection
+    number: int
+    ids: dict[str, Uuid]
+
+
+class SpanReader:
+    """Reads spans of any partitions with one client, one at a time or in turn.
+
+    Where offsets of a span were deleted, or the log ends before them, OffsetsGone is raised; if
+    there is `on_gone` it is told instead, and reading goes on behind them.
+    """
+
+    def __init__(
+        self,
+        client: BlockingClient,
+        *,
+        columns: Sequence[str] | None = None,
+        isolation: Isolation = Isolation.READ_UNCOMMITTED,
+        fetch_bytes: int = FETCH_BYTES,
+        rows_max: int = ROWS_MAX,
+        batch_bytes_max: int = BATCH_BYTES_MAX,
+        on_gone: Callable[[Gone], None] | None = None,
+    ) -> None:
+        names = checked_columns(columns)
+        self._client = client
+        self._wanted = wanted(names)
+        self._maker = RecordBatchMaker(names)
+        self._column_limits = ColumnLimits(rows_max, batch_bytes_max)
+        self._fetch_limits = FetchLimits(
+            isolation=isolation, max_bytes=fetch_bytes, partition_max_bytes=fetch_bytes
+        )
+        self._on_gone = on_gone
+
+    @property
+    def schema(self) -> "pa.Schema":
+        """What every batch has, exactly."""
+        return self._maker.schema
+
+    def read(self, span: Span) -> Iterator["pa.RecordBatch"]:
+        """The span's records in the order of their offsets; no batch is empty.
+
+        ClientError, or PeerError for bytes that are no records.
+        """
+        position, end = span.start, span.end
+        in_flight: _InFlight | None = None
+        try:
+            while position < end:
+                try:
+                    found = self._fetch(span.partition, position, in_flight)
+                except Refused as refused:
+                    position = self._skip(span, position, refused)
+                    continue
+                finally:
+                    in_flight = None
+                batches = list(whole_batches(found.records))
+                following = _following(batches, position)
+                if following < end:
+                    in_flight = self._send_ahead(span.partition, following)
+                for columns in fetched_columns(
+                    found, batches, position, end, self._wanted, self._column_limits
+                ):
+                    yield self._maker.make(columns, span.partition)
+                position = following
+        finally:
+            if in_flight is not None:
+                in_flight.leader.forget(in_flight.number)
+
+    def _fetch(
+        self, partition: TopicPartition, position: int, in_flight: _InFlight | None
+    ) -> Fetched:
+        """What comes at the position: of a fetch that was sent already, or of one that is now."""
+        sent = in_flight
+
+        def attempt() -> Fetched:
+            nonlocal sent
+            try:
+                asked, sent = sent or self._send(partition, position), None
+                return self._answer(asked, partition, position)
+            except ClientError as error:
+                if is_passing(error):
+                    self._client.router.distrust([partition.topic])
+                raise
+
+        return self._client.router.retrying(attempt)
+
+    def _send(self, partition: TopicPartition, position: int) -> _InFlight:
+        router = self._client.router
+        leader = router.leader(partition)
+        ids = {partition.topic: router.topic_id(partition.topic)}
+        request, version_max = fetch_request({partition: position}, ids, self._fetch_limits)
+        return _InFlight(leader, leader.send(request, version_max=version_max), ids)
+
+    def _send_ahead(self, partition: TopicPartition, position: int) -> _InFlight | None:
+        try:
+            return self._send(partition, position)
+        except ClientError:
+            # Whatever it is, it is met again by the fetch that has to be answered.
+            return None
+
+    def _answer(self, asked: _InFlight, partition: TopicPartition, position: int) -> Fetched:
+        """What a leader has. TimedOut if it has nothing, though the span goes on."""
+        response = asked.leader.answer(asked.number)
+        outcomes = fetched(response, asked.ids, str(asked.leader.address))
+        found = answered(outcomes.get(partition, lacking(partition)))
+        if not found.records:
+            raise TimedOut(f"{partition} has nothing at offset {position}, where more was expected")
+        return found
+
+    def _skip(self, span: Span, position: int, refused: Refused) -> int:
+        """Where to go on if the offset is gone; any other refusal stays one."""
+        if refused.code != ErrorCode.OFFSET_OUT_OF_RANGE:
+            raise refused
+        begin = self._client.offsets({span.partition: At.BEGINNING})[span.partition]
+        end = self._client.offsets({span.partition: At.END})[span.partition]
+        if begin <= position <= end:
+            raise refused
+        following = min(begin, span.end) if begin > position else span.end
+        gone = Gone(span.partition, position, following)
+        if self._on_gone is None:
+            raise OffsetsGone(gone)
+        self._on_gone(gone)
+        return following
+
+
+def _following(batches: Sequence[PlacedBatch], position: int) -> int:
+    """The offset behind the last batch. CorruptBatch if that leads nowhere."""
+    following = max(header.next_offset for _, header in batches)
+    if following <= position:
+        raise CorruptBatch(0, f"nothing behind offset {position}, which was asked for")
+    return following

@@ -1,0 +1,104 @@
+"""A whole topic, or a part of it, as an Arrow table or as record batches."""
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Literal, overload
+
+from ottla.client.arrow.places import Place, check_place, resolve
+from ottla.client.arrow.schema import import_pyarrow
+from ottla.client.arrow.spans import Span, SpanReader
+from ottla.client.blocking_client import BlockingClient
+from ottla.client.offsets import At, Isolation
+from ottla.client.options import ClientOptions
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+BOOTSTRAP_SERVERS = "localhost:9092"
+IsolationLevel = Literal["read_uncommitted", "read_committed"]
+_ISOLATIONS = {
+    "read_uncommitted": Isolation.READ_UNCOMMITTED,
+    "read_committed": Isolation.READ_COMMITTED,
+}
+
+
+@overload
+def read_topic(
+    topic: str,
+    start: Place = ...,
+    end: Place = ...,
+    *,
+    bootstrap_servers: str = ...,
+    columns: Sequence[str] | None = ...,
+    isolation: IsolationLevel = ...,
+    batches: Literal[False] = ...,
+    options: ClientOptions | None = ...,
+) -> "pa.Table": ...
+
+
+@overload
+def read_topic(
+    topic: str,
+    start: Place = ...,
+    end: Place = ...,
+    *,
+    bootstrap_servers: str = ...,
+    columns: Sequence[str] | None = ...,
+    isolation: IsolationLevel = ...,
+    batches: Literal[True],
+    options: ClientOptions | None = ...,
+) -> Iterator["pa.RecordBatch"]: ...
+
+
+def read_topic(
+    topic: str,
+    start: Place = "earliest",
+    end: Place = "latest",
+    *,
+    bootstrap_servers: str = BOOTSTRAP_SERVERS,
+    columns: Sequence[str] | None = None,
+    isolation: IsolationLevel = "read_uncommitted",
+    batches: bool = False,
+    options: ClientOptions | None = None,
+) -> "pa.Table | Iterator[pa.RecordBatch]":
+    """The records of a topic as a pyarrow.Table, or one by one as record batches.
+
+    Reads what is there now: from `start` to before `end`, partition by partition, each in the order
+    of its offsets. A place is "earliest", "latest", an offset, a datetime with a time zone (the
+    first record that is not before it) or a mapping of partitions to offsets; partitions that it
+    does not name are read from their beginning, and to their end. What lies behind the end is not
+    waited for. `columns` are the names of those wanted, in their order; what is left out is not
+    even built. With "read_committed", records of transactions that were aborted are left out, and
+    the end is before the first transaction that is not over. With `batches`, memory holds a few
+    fetches of some megabytes, however large the topic.
+
+    ClientError if it cannot be read (OffsetsGone if `start` was deleted already), PeerError if what
+    a broker sent cannot be decoded, ValueError for places and columns that do not exist, and
+    ImportError without pyarrow.
+    """
+    if isolation not in _ISOLATIONS:
+        raise ValueError(f"{isolation!r} is no isolation: there are {', '.join(_ISOLATIONS)}")
+    for place in (start, end):
+        check_place(place)
+    client = BlockingClient(bootstrap_servers, options)
+    reader = SpanReader(client, columns=columns, isolation=_ISOLATIONS[isolation])
+    reading = _read(client, reader, topic, start, end, _ISOLATIONS[isolation])
+    if batches:
+        return reading
+    return import_pyarrow().Table.from_batches(reading, schema=reader.schema)
+
+
+def _read(
+    client: BlockingClient,
+    reader: SpanReader,
+    topic: str,
+    start: Place,
+    end: Place,
+    isolation: Isolation,
+) -> Iterator["pa.RecordBatch"]:
+    with client:
+        partitions = client.partitions(topic)
+        starts = resolve(client, partitions, start, isolation, At.BEGINNING)
+        ends = resolve(client, partitions, end, isolation, At.END)
+        last = client.offsets(dict.fromkeys(partitions, At.END), isolation)
+        for each in partitions:
+            yield from reader.read(Span(each, starts[each], min(ends[each], last[each])))

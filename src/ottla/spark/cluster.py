@@ -1,0 +1,225 @@
+"""The partitions that a source reads, and where they begin and end: asked of the brokers."""
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from ottla.client.blocking_client import BlockingClient
+from ottla.client.errors import Refused
+from ottla.client.offsets import At
+from ottla.client.topology import Topic, TopicPartition
+from ottla.errors import ErrorCode
+from ottla.protocol.primitives import Uuid
+from ottla.spark.failures import SourceFailed, explained, report_loss
+from ottla.spark.offsets import AtOffsets, AtTime, AtTimes, Edge, Offsets
+from ottla.spark.option_table import LaterThanAll
+from ottla.spark.options import Assigned, Matching, Named, SourceOptions
+
+# How many partitions an error names.
+SHOWN_PARTITIONS_MAX = 10
+# How often topics may change while they are looked at.
+LOOKS_MAX = 10
+
+_GONE = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
+
+
+class Subscribed(NamedTuple):
+    """The partitions there are now, and the ids of their topics."""
+
+    partitions: tuple[TopicPartition, ...]
+    topic_ids: Mapping[str, Uuid]
+
+
+class Standing(NamedTuple):
+    """Where partitions end, and the ids of the topics of which that is true."""
+
+    ends: Offsets
+    topic_ids: Mapping[str, Uuid]
+
+
+class Cluster:
+    """Answers what planning asks; dials when it is first asked, and must be closed."""
+
+    def __init__(self, options: SourceOptions, client: BlockingClient | None = None) -> None:
+        self._options = options
+        self._client = client or BlockingClient(options.bootstrap_servers, options.client)
+
+    def close(self) -> None:
+        self._client.close()
+
+    def subscribed(self, *, may_lack: bool = False) -> Subscribed:
+        """What is there of what was asked for. With `may_lack` a topic that is gone is left out."""
+        wanted = self._options.subscription
+        with explained(self._options):
+            match wanted:
+                case Named():
+                    topics = self._existing(wanted.topics, may_lack)
+                case Matching():
+                    topics = self._matching(wanted.pattern)
+                case Assigned():
+                    names = dict.fromkeys(each.topic for each in wanted.partitions)
+                    topics = self._existing(names, may_lack)
+        partitions = [
+            TopicPartition(topic.name, each.number) for topic in topics for each in topic.partitions
+        ]
+        if isinstance(wanted, Assigned):
+            lacking = sorted(set(wanted.partitions) - set(partitions))
+            if lacking and not may_lack:
+                raise SourceFailed(
+                    f"there is no {_listed(lacking)} at {self._options.bootstrap_servers}: "
+                    "correct the option assign"
+                )
+            partitions = [each for each in wanted.partitions if each not in lacking]
+        return Subscribed(
+            tuple(sorted(partitions)), {topic.name: topic.topic_id for topic in topics}
+        )
+
+    def standing(self, *, may_lack: bool) -> Standing:
+        """Ends and ids that belong together, though a topic may be made anew at any moment."""
+        before = self.subscribed(may_lack=may_lack)
+        for _ in range(LOOKS_MAX):
+            ends = self._ends_unless_gone(before.partitions)
+            after = self.subscribed(may_lack=may_lack)
+            if ends is not None and after.topic_ids == before.topic_ids:
+                return Standing(ends, before.topic_ids)
+            before = after
+        raise SourceFailed("topics are deleted and made faster than they can be looked at")
+
+    def beginnings(self, partitions: Iterable[TopicPartition]) -> Offsets:
+        """Where each partition begins."""
+        return self._at(partitions, At.BEGINNING)
+
+    def ends(self, partitions: Iterable[TopicPartition]) -> Offsets:
+        """Where each partition ends, for a reader of this isolation."""
+        return self._at(partitions, At.END)
+
+    def starting(self) -> Offsets:
+        """Where the options say that reading begins."""
+        partitions = self.subscribed().partitions
+        options = self._options
+        match options.starting:
+            case AtTime() | AtTimes() as by_time:
+                found = self._by_time(partitions, by_time, "startingOffsetsByTimestamp")
+                late = [each for each, offset in found.items() if offset is None]
+                if late and options.later_than_all is LaterThanAll.ERROR:
+                    raise SourceFailed(
+                        f"{_listed(late)} has no record as late as the starting timestamp: give an "
+                        "earlier one, or set startingOffsetsByTimestampStrategy to latest"
+                    )
+                return self._or_end(found)
+            case place:
+                return self._by_place(partitions, place, "startingOffsets")
+
+    def ending(self) -> Offsets:
+        """Where the options say that a batch ends."""
+        partitions = self.subscribed().partitions
+        match self._options.ending:
+            case AtTime() | AtTimes() as by_time:
+                return self._or_end(self._by_time(partitions, by_time, "endingOffsetsByTimestamp"))
+            case place:
+                return self._by_place(partitions, place, "endingOffsets")
+
+    def first_since(
+        self, partitions: Iterable[TopicPartition], timestamp_ms: int
+    ) -> dict[TopicPartition, int | None]:
+        """The first record of each partition that is not before a time, None if there is none."""
+        times = dict.fromkeys(partitions, timestamp_ms)
+        with explained(self._options):
+            return self._client.offsets_for_times(times, self._options.isolation)
+
+    def commit(self, group_id: str, offsets: Offsets) -> None:
+        """Tells a group how far its offsets have come. ClientError as it is."""
+        self._client.commit_group_offsets(group_id, offsets)
+
+    def _ends_unless_gone(self, partitions: Iterable[TopicPartition]) -> Offsets | None:
+        try:
+            return self.ends(partitions)
+        except SourceFailed as error:
+            refused = error.__cause__
+            if isinstance(refused, Refused) and refused.code in _GONE:
+                return None
+            raise
+
+    def _existing(self, names: Iterable[str], may_lack: bool) -> list[Topic]:
+        topics = []
+        for name in names:
+            try:
+                topics.append(self._client.topic(name))
+            except Refused as error:
+                if not may_lack or error.code not in _GONE:
+                    raise
+        return topics
+
+    def _matching(self, pattern: str) -> list[Topic]:
+        return [
+            topic
+            for topic in self._client.topics()
+            if not topic.is_internal and re.fullmatch(pattern, topic.name)
+        ]
+
+    def _at(self, partitions: Iterable[TopicPartition], at: At) -> Offsets:
+        places = dict.fromkeys(partitions, int(at))
+        if not places:
+            return {}
+        with explained(self._options):
+            return self._client.offsets(places, self._options.isolation)
+
+    def _by_time(
+        self, partitions: tuple[TopicPartition, ...], place: AtTime | AtTimes, option: str
+    ) -> dict[TopicPartition, int | None]:
+        if isinstance(place, AtTime):
+            return self.first_since(partitions, place.timestamp_ms)
+        _require_all(partitions, place.timestamps_ms, option)
+        with explained(self._options):
+            return self._client.offsets_for_times(place.timestamps_ms, self._options.isolation)
+
+    def _or_end(self, found: Mapping[TopicPartition, int | None]) -> Offsets:
+        ends = self.ends(each for each, offset in found.items() if offset is None)
+        return ends | {each: offset for each, offset in found.items() if offset is not None}
+
+    def _by_place(
+        self, partitions: tuple[TopicPartition, ...], place: Edge | AtOffsets, option: str
+    ) -> Offsets:
+        if place is Edge.EARLIEST:
+            return self.beginnings(partitions)
+        if place is Edge.LATEST:
+            return self.ends(partitions)
+        _require_all(partitions, place.offsets, option)
+        beginnings, ends = self.beginnings(partitions), self.ends(partitions)
+        found: Offsets = {}
+        for each, offset in place.offsets.items():
+            first, end = beginnings[each], ends[each]
+            if offset in (At.BEGINNING, At.END):
+                found[each] = first if offset == At.BEGINNING else end
+            else:
+                found[each] = min(max(offset, first), end)
+                if found[each] != offset:
+                    report_loss(
+                        self._options,
+                        f"the option {option} is {offset} for {each}, which has {first} to {end}",
+                        f"{found[each]} is taken",
+                    )
+        return found
+
+
+def _require_all(
+    partitions: tuple[TopicPartition, ...], named: Mapping[TopicPartition, int], option: str
+) -> None:
+    """An offset for each partition that there is, and for no other: as in Spark's own connector."""
+    lacking, besides = set(partitions) - named.keys(), named.keys() - set(partitions)
+    if lacking:
+        raise SourceFailed(
+            f"the option {option} lacks {_listed(lacking)}: name every partition, "
+            "with -2 for earliest and -1 for latest offsets"
+        )
+    if besides:
+        raise SourceFailed(
+            f"the option {option} names {_listed(besides)}, which is not read: leave it out"
+        )
+
+
+def _listed(partitions: Iterable[TopicPartition]) -> str:
+    names = [str(each) for each in sorted(partitions)]
+    more = len(names) - SHOWN_PARTITIONS_MAX
+    shown = ", ".join(names[:SHOWN_PARTITIONS_MAX])
+    return f"{shown} and {more} more" if more > 0 else shown

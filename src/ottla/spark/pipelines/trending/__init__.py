@@ -1,0 +1,1 @@
+"""Social media: likes and comments of each post, and which posts trend."""

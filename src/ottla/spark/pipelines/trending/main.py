@@ -1,0 +1,15 @@
+"""From the topic of events to the folders `activity` and `trending`."""
+
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from ottla.spark.pipelines.streams import Streams
+from ottla.spark.pipelines.trending.transform import activity, trending
+
+
+def main(spark: SparkSession, streams: Streams) -> list[StreamingQuery]:
+    """Starts both queries."""
+    return [
+        streams.start(spark, "activity", activity),
+        streams.start(spark, "trending", trending),
+    ]

@@ -1,0 +1,42 @@
+"""A Spark session that finds its Python and says what it lacks."""
+
+import os
+import sys
+from collections.abc import Mapping
+
+from pyspark.errors import PySparkRuntimeError
+from pyspark.sql import SparkSession
+
+from ottla.errors import OttlaError
+
+JAVA_MIN = 17
+
+
+class NoJava(OttlaError):
+    """Spark cannot start Java. The message says what to install."""
+
+
+def session(
+    name: str = "ottla",
+    *,
+    master: str = "local[*]",
+    conf: Mapping[str, str] | None = None,
+) -> SparkSession:
+    """The session of this process, made if there is none. NoJava.
+
+    Workers run the Python that runs this: without being told, Spark takes whichever `python3` is
+    on the PATH, which may know nothing of Ottla.
+    """
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder = SparkSession.builder.appName(name).master(master)
+    for key, value in (conf or {}).items():
+        builder = builder.config(key, value)
+    try:
+        return builder.getOrCreate()
+    except PySparkRuntimeError as error:
+        if error.getCondition() != "JAVA_GATEWAY_EXITED":
+            raise
+        raise NoJava(
+            f"Spark needs Java {JAVA_MIN} or later, and none could be started: install it (Debian: "
+            "apt install default-jre-headless), or set JAVA_HOME to where it is"
+        ) from error

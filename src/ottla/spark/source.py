@@ -1,0 +1,47 @@
+"""The format `ottla`: every topic is a table, and a stream."""
+
+from pyspark.sql.datasource import DataSource
+from pyspark.sql.types import StructType
+
+from ottla.spark.failures import warn
+from ottla.spark.option_table import Mode
+from ottla.spark.options import BadOption, SourceOptions, read_options
+from ottla.spark.reader import BatchReader, NarrowingBatchReader
+from ottla.spark.schema import topic_schema
+from ottla.spark.stream_reader import StreamReader
+
+
+class OttlaSource(DataSource):
+    """Found by Spark without being registered: see the package `pyspark_ottla`."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "ottla"
+
+    def schema(self) -> StructType:
+        """Asked for at `load`, where it is not known yet whether it is for a batch or a stream.
+
+        What is wrong for both is refused here already.
+        """
+        failures = []
+        for mode in Mode:
+            try:
+                options = read_options(self.options, mode)
+            except BadOption as error:
+                failures.append(error)
+        if len(failures) == len(Mode):
+            raise failures[0]
+        return topic_schema(include_headers=options.include_headers)
+
+    def reader(self, schema: StructType) -> BatchReader:
+        options = self._read_options(Mode.BATCH)
+        return (NarrowingBatchReader if options.push_filters else BatchReader)(options, schema)
+
+    def streamReader(self, schema: StructType) -> StreamReader:  # noqa: N802 - Spark's name
+        return StreamReader(self._read_options(Mode.STREAM), schema)
+
+    def _read_options(self, mode: Mode) -> SourceOptions:
+        options = read_options(self.options, mode)
+        for warning in options.warnings:
+            warn(warning)
+        return options

@@ -1,0 +1,73 @@
+"""What a run has written, beside what the model says of the same records in the same batches."""
+
+import json
+from pathlib import Path
+
+from confluent_kafka import Consumer, Producer, TopicPartition
+from pyspark.sql import SparkSession
+
+from ottla.spark.pipelines.catalogue import Made
+from ottla.spark.pipelines.trending.transform import RULES
+from tests.spark.pipelines import trending_model as model
+from tests.spark.pipelines.frames import activity_rows, trend_rows
+from tests.spark.topics import WAIT_S
+
+# By partition, in the order of offsets.
+Contents = dict[int, list[Made]]
+
+
+def send(servers: str, topic: str, records: list[Made]) -> None:
+    """By their keys, as any producer does."""
+    producer = Producer({"bootstrap.servers": servers, "partitioner": "murmur2_random"})
+    for record in records:
+        producer.produce(topic, record.value, key=record.key, timestamp=record.timestamp_ms)
+        producer.poll(0)
+    assert producer.flush(WAIT_S) == 0
+
+
+def contents(servers: str, topic: str, partitions: int) -> Contents:
+    """What the topic has, as another client reads it."""
+    consumer = Consumer({"bootstrap.servers": servers, "group.id": f"reads-{topic}"})
+    found: Contents = {number: [] for number in range(partitions)}
+    try:
+        ends = [
+            consumer.get_watermark_offsets(TopicPartition(topic, number), WAIT_S)[1]
+            for number in range(partitions)
+        ]
+        consumer.assign([TopicPartition(topic, number, 0) for number in range(partitions)])
+        while sum(map(len, found.values())) < sum(ends):
+            message = consumer.poll(WAIT_S)
+            assert message is not None
+            assert message.error() is None
+            made = Made(message.key(), message.value(), message.timestamp()[1])
+            found[message.partition()].append(made)
+    finally:
+        consumer.close()
+    return found
+
+
+def batches_of(checkpoint: Path, topic: str, records: Contents) -> list[list[Made]]:
+    """The batches that a query planned, from its checkpoint; some are empty."""
+    batches = []
+    done = dict.fromkeys(records, 0)
+    for number in sorted(int(path.name) for path in (checkpoint / "offsets").glob("[0-9]*")):
+        lines = (checkpoint / "offsets" / str(number)).read_text().splitlines()
+        ends = {int(each): end for each, end in json.loads(lines[2])[topic].items()}
+        batches.append(
+            [made for each in records for made in records[each][done[each] : ends[each]]]
+        )
+        done = ends
+    assert all(done[each] == len(records[each]) for each in records)
+    return batches
+
+
+def assert_exact(spark: SparkSession, folder: Path, topic: str, records: Contents) -> None:
+    """Both folders have the rows of the model, each once, and not few of them."""
+    for query, rows_of, expected_of in (
+        ("activity", activity_rows, model.activity),
+        ("trending", trend_rows, model.trending),
+    ):
+        batches = batches_of(folder / "checkpoints" / query, topic, records)
+        expected = expected_of(model.counted(batches, RULES), RULES)
+        assert len(expected) > 50
+        assert rows_of(spark.read.parquet(str(folder / query))) == expected

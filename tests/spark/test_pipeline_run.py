@@ -1,0 +1,115 @@
+"""A pipeline as a user runs it: it stops when told, goes on where it ended, and says what fails."""
+
+from collections.abc import Callable, Iterator
+from itertools import islice
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from ottla.spark.pipelines.catalogue import PIPELINES, main_of
+from ottla.spark.pipelines.streams import Console, Folder, Streams
+from ottla.spark.pipelines.trending.generate import generate
+from ottla.spark.progress import ProgressWatch
+from tests.spark.pipelines.exactness import assert_exact, contents, send
+from tests.spark.pipelines.process import PipelineRun
+from tests.spark.streams import QUERY_WAIT_S
+from tests.spark.topics import Topics
+
+NOON_MS = 1_767_268_800_000
+PARTITIONS = 3
+
+Start = Callable[..., PipelineRun]
+
+
+@pytest.fixture
+def start(servers: str, topic: str, tmp_path: Path) -> Iterator[Start]:
+    """Starts runs of one pipeline, one after the other."""
+    started: list[PipelineRun] = []
+
+    def begin(*arguments: str) -> PipelineRun:
+        run = PipelineRun(servers, topic, tmp_path, "--master", "local[2]", *arguments)
+        started.append(run)
+        return run
+
+    yield begin
+    for run in started:
+        run.close()
+
+
+@pytest.mark.timeout(1200)
+def test_a_run_stops_when_told_and_the_next_one_goes_on(
+    spark: SparkSession, topics: Topics, topic: str, start: Start, tmp_path: Path
+) -> None:
+    topics.make(topic, PARTITIONS)
+    send(topics.servers, topic, list(islice(generate(5, NOON_MS, 1.2), 2_000)))
+    limit = ("--option", "maxOffsetsPerTrigger=400")
+    for stop in (PipelineRun.interrupt, PipelineRun.terminate):
+        run = start(*limit)
+        run.wait_for_batches(2)
+        stop(run)
+        assert run.wait() == 0, run.said
+        assert "Traceback" not in run.said
+        assert " ERROR " not in run.said
+    last = start(*limit, "--until-end")
+    assert last.wait() == 0, last.said
+    # What the runs before it have done is not done again.
+    assert 0 < last.batches < 12
+    assert "lag 0" in last.said
+    assert_exact(spark, tmp_path, topic, contents(topics.servers, topic, PARTITIONS))
+
+
+def test_a_topic_that_is_not_there_is_named_without_a_trace(start: Start, topic: str) -> None:
+    run = start("--until-end")
+    assert run.wait() == 1
+    assert "error: the pipeline has failed" in run.said
+    assert f"why: topic {topic}: UNKNOWN_TOPIC_OR_PARTITION" in run.said
+    assert "Traceback" not in run.said
+
+
+def test_a_pipeline_moves_to_sparks_own_connector_and_back(
+    spark: SparkSession, connector: str, topics: Topics, topic: str, tmp_path: Path
+) -> None:
+    topics.make(topic, PARTITIONS)
+    records = generate(6, NOON_MS, 1.2)
+    for source in ("ottla", connector, "ottla"):
+        send(topics.servers, topic, list(islice(records, 600)))
+        streams = Streams(
+            pipeline="trending",
+            bootstrap_servers=topics.servers,
+            topic=topic,
+            target=Folder(str(tmp_path)),
+            source=source,
+            is_until_end=True,
+        )
+        queries = main_of(PIPELINES["trending"])(spark, streams)
+        assert [query.name for query in queries] == ["activity", "trending"]
+        assert all(query.awaitTermination(int(QUERY_WAIT_S)) for query in queries)
+        told = list(ProgressWatch(queries).new())
+        assert sum(each.rows for each in told) == 2 * 600
+        assert {each.lag for each in told if each.rows} == {0}
+    assert_exact(spark, tmp_path, topic, contents(topics.servers, topic, PARTITIONS))
+
+
+def test_a_run_to_the_console_keeps_nothing(
+    spark: SparkSession,
+    topics: Topics,
+    topic: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    topics.make(topic)
+    send(topics.servers, topic, list(islice(generate(7, NOON_MS, 1.2), 300)))
+    streams = Streams(
+        pipeline="trending",
+        bootstrap_servers=topics.servers,
+        topic=topic,
+        target=Console(),
+        is_until_end=True,
+    )
+    for _ in range(2):
+        queries = main_of(PIPELINES["trending"])(spark, streams)
+        assert all(query.awaitTermination(int(QUERY_WAIT_S)) for query in queries)
+        assert sum(each.rows for each in ProgressWatch(queries).new()) == 2 * 300
+    assert list(tmp_path.iterdir()) == []

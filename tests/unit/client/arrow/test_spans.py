@@ -1,0 +1,211 @@
+"""Spans of offsets: what is fetched, in which order, and what happens when a leader does not."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from ottla.client.arrow.spans import OffsetsGone, Span, SpanReader
+from ottla.client.blocking_client import BlockingClient
+from ottla.client.errors import Refused, TimedOut
+from ottla.client.offsets import Isolation
+from ottla.client.reading import Gone
+from ottla.client.topology import TopicPartition
+from ottla.errors import ErrorCode
+from ottla.protocol.batch import CorruptBatch, Record, build
+from ottla.protocol.messages import fetch, list_offsets
+from tests.unit.client.fake_blocking import FakeBlocking
+from tests.unit.client.fake_cluster import FakeBroker, FakeCluster
+
+ORDERS = TopicPartition("orders", 0)
+BATCH_RECORDS = 10
+
+
+def batch_at(offset: int) -> bytes:
+    records = [Record(offset + n, 1, None, b"%d" % (offset + n)) for n in range(BATCH_RECORDS)]
+    return bytes(build(records, base_offset=offset))
+
+
+class Orders:
+    """A cluster whose partition `orders-0` has batches of ten, one of which is sent a fetch."""
+
+    def __init__(self, brokers: int = 1, *, begin: int = 0, end: int = 100) -> None:
+        self.begin, self.end = begin, end
+        self.cluster = FakeCluster(brokers=brokers)
+        self.cluster.leaders = {"orders": [1]}
+        # What is answered instead, in turn, each to one fetch.
+        self.instead: list[Callable[[int], fetch.PartitionResult | None]] = []
+        self.cluster.answer_everywhere("Fetch", self._fetching)
+        self.cluster.answer_everywhere("ListOffsets", lambda _: self._list_offsets)
+        self.blocking = FakeBlocking(self.cluster)
+
+    def client(self, **options: int) -> BlockingClient:
+        return self.blocking.client(**options)
+
+    def fetched_offsets(self, broker: int = 1) -> list[int]:
+        asked = self.cluster.brokers[broker].asked_for("Fetch")
+        return [request.topics[0].partitions[0].fetch_offset for _, request in asked]
+
+    def _fetching(self, broker: FakeBroker) -> Callable[[Any, int], Any]:
+        def answer(request: Any, version: int) -> fetch.FetchResponse | None:
+            offset = request.topics[0].partitions[0].fetch_offset
+            if self.cluster.leaders["orders"][0] != broker.node_id:
+                result: fetch.PartitionResult | None = refused(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            elif self.instead:
+                result = self.instead.pop(0)(offset)
+            elif not self.begin <= offset <= self.end:
+                result = refused(ErrorCode.OFFSET_OUT_OF_RANGE)
+            else:
+                result = sent(batch_at(offset - offset % BATCH_RECORDS))
+            if result is None:
+                return None
+            [topic] = request.topics
+            named = fetch.TopicResult(
+                topic=topic.topic, topic_id=topic.topic_id, partitions=(result,)
+            )
+            return fetch.FetchResponse(responses=(named,))
+
+        return answer
+
+    def _list_offsets(self, request: Any, version: int) -> list_offsets.ListOffsetsResponse:
+        place = request.topics[0].partitions[0].timestamp
+        found = list_offsets.PartitionResult(
+            partition_index=0, error_code=0, offset=self.begin if place == -2 else self.end
+        )
+        topic = list_offsets.TopicResult(name="orders", partitions=(found,))
+        return list_offsets.ListOffsetsResponse(topics=(topic,))
+
+
+def sent(records: bytes) -> fetch.PartitionResult:
+    return fetch.PartitionResult(
+        partition_index=0, error_code=0, high_watermark=0, aborted_transactions=(), records=records
+    )
+
+
+def refused(code: ErrorCode) -> fetch.PartitionResult:
+    return fetch.refused_partition(0, code)
+
+
+def values(reader: SpanReader, start: int, end: int) -> list[int]:
+    return [
+        int(value.as_py())
+        for batch in reader.read(Span(ORDERS, start, end))
+        for value in batch.column("value")
+    ]
+
+
+def test_a_span_is_read_from_the_middle_of_a_batch_to_the_middle_of_another() -> None:
+    orders = Orders()
+    assert values(SpanReader(orders.client()), 7, 33) == list(range(7, 33))
+    assert orders.fetched_offsets() == [7, 10, 20, 30]
+
+
+def test_the_next_fetch_is_on_its_way_while_a_batch_is_looked_at() -> None:
+    orders = Orders()
+    reading = SpanReader(orders.client()).read(Span(ORDERS, 0, 30))
+    assert next(reading).num_rows == 10
+    assert orders.fetched_offsets() == [0, 10]
+    assert next(reading).num_rows == 10
+    assert orders.fetched_offsets() == [0, 10, 20]
+
+
+def test_who_stops_early_leaves_a_connection_that_still_works() -> None:
+    orders = Orders()
+    client = orders.client()
+    reader = SpanReader(client)
+    for _ in range(8):
+        reading = reader.read(Span(ORDERS, 0, 30))
+        next(reading)
+        reading.close()  # type: ignore[attr-defined]
+    assert values(reader, 90, 100) == list(range(90, 100))
+    assert len(orders.blocking.streams) == 1
+
+
+def test_an_empty_span_asks_nobody() -> None:
+    orders = Orders()
+    assert values(SpanReader(orders.client()), 5, 5) == []
+    assert orders.blocking.streams == []
+
+
+def test_the_isolation_is_asked_for() -> None:
+    orders = Orders()
+    values(SpanReader(orders.client(), isolation=Isolation.READ_COMMITTED), 0, 10)
+    [(_, request)] = orders.cluster.brokers[1].asked_for("Fetch")
+    assert request.isolation_level == Isolation.READ_COMMITTED
+
+
+def test_batches_without_rows_move_on_by_their_headers() -> None:
+    orders = Orders()
+    cleaned = bytes(build([], base_offset=0, last_offset_delta=49))
+    orders.instead = [lambda _: sent(cleaned)]
+    assert values(SpanReader(orders.client()), 0, 60) == list(range(50, 60))
+
+
+def test_a_leader_that_moves_between_fetches_is_followed() -> None:
+    orders = Orders(brokers=2)
+    reading = SpanReader(orders.client()).read(Span(ORDERS, 0, 40))
+    next(reading)
+    orders.cluster.leaders = {"orders": [2]}
+    rest = [value.as_py() for batch in reading for value in batch.column("offset")]
+    assert rest == list(range(10, 40))
+    assert orders.fetched_offsets(2) == [20, 30]
+
+
+def test_a_connection_that_breaks_is_dialled_again() -> None:
+    orders = Orders()
+    reading = SpanReader(orders.client()).read(Span(ORDERS, 0, 30))
+    next(reading)
+    orders.blocking.streams[0].is_broken = True
+    assert sum(batch.num_rows for batch in reading) == 20
+    assert len(orders.blocking.streams) == 2
+
+
+def test_nothing_where_more_was_expected_is_waited_for_but_not_for_ever() -> None:
+    orders = Orders()
+    orders.instead = [lambda _: sent(b"")] * 3
+    assert values(SpanReader(orders.client()), 0, 10) == list(range(10))
+    assert len(orders.blocking.pauses_ms) == 3
+    orders.instead = [lambda _: sent(b"")] * 1000
+    with pytest.raises(TimedOut, match="orders-0 has nothing at offset 20"):
+        values(SpanReader(orders.client(default_api_timeout_ms=5000)), 20, 30)
+
+
+def test_a_broker_that_answers_with_what_was_before_is_no_endless_loop() -> None:
+    orders = Orders()
+    orders.instead = [lambda _: sent(batch_at(0))]
+    with pytest.raises(CorruptBatch, match="nothing behind offset 50"):
+        values(SpanReader(orders.client()), 50, 60)
+
+
+def test_changed_bytes_are_found_after_what_came_before_them() -> None:
+    orders = Orders()
+    damaged = bytearray(batch_at(10))
+    damaged[-3] ^= 0x10
+    orders.instead = [lambda _: sent(batch_at(0)), lambda _: sent(bytes(damaged))]
+    reading = SpanReader(orders.client()).read(Span(ORDERS, 0, 30))
+    assert next(reading).num_rows == 10
+    with pytest.raises(CorruptBatch, match="checksum"):
+        next(reading)
+
+
+def test_offsets_that_were_deleted_are_said_to_be_gone() -> None:
+    orders = Orders(begin=40)
+    with pytest.raises(OffsetsGone, match="offsets 5 to 39 are not there any more") as caught:
+        values(SpanReader(orders.client()), 5, 60)
+    assert caught.value.gone == Gone(ORDERS, 5, 40)
+
+
+def test_whoever_wants_goes_on_behind_what_was_deleted() -> None:
+    orders = Orders(begin=40)
+    told: list[Gone] = []
+    reader = SpanReader(orders.client(), on_gone=told.append)
+    assert values(reader, 5, 60) == list(range(40, 60))
+    assert values(reader, 5, 30) == []
+    assert told == [Gone(ORDERS, 5, 40), Gone(ORDERS, 5, 30)]
+
+
+def test_a_refusal_of_another_kind_is_not_taken_for_a_gap() -> None:
+    orders = Orders()
+    orders.instead = [lambda _: refused(ErrorCode.TOPIC_AUTHORIZATION_FAILED)]
+    with pytest.raises(Refused, match="TOPIC_AUTHORIZATION_FAILED"):
+        values(SpanReader(orders.client(), on_gone=lambda _: None), 0, 10)

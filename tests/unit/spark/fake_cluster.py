@@ -1,0 +1,94 @@
+"""A cluster of a few topics in memory, behind what the source asks of a client."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from ottla.client.blocking_client import BlockingClient
+from ottla.client.errors import Refused
+from ottla.client.offsets import At, Isolation
+from ottla.client.topology import Partition, Topic, TopicPartition
+from ottla.errors import ErrorCode
+from ottla.protocol.primitives import Uuid
+
+
+@dataclass
+class FakeTopic:
+    """Where each partition begins and ends; each making of a topic has a number of its own."""
+
+    number: int
+    ends: list[int]
+    beginnings: dict[int, int] = field(default_factory=dict)
+    # The ms of each record, the same in all partitions.
+    times: list[int] = field(default_factory=list)
+
+
+class FakeClient(BlockingClient):
+    """Answers from memory; `before_offsets` runs whenever offsets are asked for."""
+
+    def __init__(self) -> None:
+        self.held: dict[str, FakeTopic] = {}
+        self.groups: dict[str, dict[TopicPartition, int]] = {}
+        self.group_error: Refused | None = None
+        self.before_offsets: Callable[[], None] = lambda: None
+        self.commits = 0
+        self.is_closed = False
+        self._made = 0
+
+    def make(self, name: str, *ends: int) -> FakeTopic:
+        self._made += 1
+        self.held[name] = FakeTopic(self._made, list(ends))
+        return self.held[name]
+
+    def close(self) -> None:
+        self.is_closed = True
+
+    def topics(self) -> list[Topic]:
+        return [self.topic(name) for name in sorted(self.held)]
+
+    def topic(self, name: str) -> Topic:
+        if name not in self.held:
+            raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {name}")
+        topic = self.held[name]
+        partitions = tuple(
+            Partition(number, 1, 0, (1,), (1,), ()) for number in range(len(topic.ends))
+        )
+        topic_id = Uuid(topic.number.to_bytes(16, "big"))
+        return Topic(name, topic_id, name.startswith("__"), partitions)
+
+    def offsets(
+        self,
+        places: Mapping[TopicPartition, int],
+        isolation: Isolation = Isolation.READ_UNCOMMITTED,
+    ) -> dict[TopicPartition, int]:
+        self.before_offsets()
+        found = {}
+        for each, place in places.items():
+            topic = self.held.get(each.topic)
+            if topic is None or each.partition >= len(topic.ends):
+                raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{each}")
+            beginning = topic.beginnings.get(each.partition, 0)
+            found[each] = beginning if place == At.BEGINNING else topic.ends[each.partition]
+        return found
+
+    def offsets_for_times(
+        self,
+        times_ms: Mapping[TopicPartition, int],
+        isolation: Isolation = Isolation.READ_UNCOMMITTED,
+    ) -> dict[TopicPartition, int | None]:
+        return {
+            each: next(
+                (
+                    offset
+                    for offset, time in enumerate(self.held[each.topic].times)
+                    if time >= time_ms
+                ),
+                None,
+            )
+            for each, time_ms in times_ms.items()
+        }
+
+    def commit_group_offsets(self, group_id: str, offsets: Mapping[TopicPartition, int]) -> None:
+        self.commits += 1
+        if self.group_error:
+            raise self.group_error
+        self.groups[group_id] = dict(offsets)

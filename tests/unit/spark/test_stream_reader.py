@@ -1,0 +1,175 @@
+"""A stream as Spark drives it, over a cluster in memory."""
+
+from typing import Any
+
+import pytest
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, ReadMinRows
+
+from ottla.client.arrow.spans import Span
+from ottla.client.errors import Refused
+from ottla.client.topology import TopicPartition
+from ottla.errors import ErrorCode
+from ottla.spark.cluster import Cluster
+from ottla.spark.failures import DataLost
+from ottla.spark.offsets import BadOffsets
+from ottla.spark.option_table import Mode
+from ottla.spark.options import read_options
+from ottla.spark.reader import SpanPartition
+from ottla.spark.schema import topic_schema
+from ottla.spark.stream_reader import StreamReader
+from tests.sim.seams.clock import SimClock
+from tests.unit.spark.fake_cluster import FakeClient
+
+A0, A1 = TopicPartition("a", 0), TopicPartition("a", 1)
+ALL = ReadAllAvailable()
+
+
+@pytest.fixture
+def client() -> FakeClient:
+    client = FakeClient()
+    client.make("a", 10)
+    return client
+
+
+def reader(client: FakeClient, clock: SimClock | None = None, **given: str) -> StreamReader:
+    least = {"kafka.bootstrap.servers": "x:1", "subscribe": "a"}
+    options = read_options(least | given, Mode.STREAM)
+    schema = topic_schema(include_headers=False)
+    return StreamReader(options, schema, cluster=Cluster(options, client), clock=clock)
+
+
+def spans(stream: StreamReader, start: dict[str, Any], end: dict[str, Any]) -> list[Span]:
+    found = stream.partitions(start, end)
+    return [each.span for each in found if isinstance(each, SpanPartition)]
+
+
+def test_a_batch_lies_between_two_looks(client: FakeClient) -> None:
+    stream = reader(client)
+    start = stream.initialOffset()
+    client.held["a"].ends[0] = 25
+    end = stream.latestOffset(start, ALL)
+    assert spans(stream, start, end) == [Span(A0, 10, 25)]
+    assert stream.reportLatestOffset() == {"a": {"0": 25}}
+    assert stream.latestOffset(end, ALL) == end
+
+
+@pytest.mark.parametrize(
+    ("given", "limit"),
+    [
+        ({}, ReadAllAvailable()),
+        ({"maxOffsetsPerTrigger": "7"}, ReadMaxRows(7)),
+        ({"minOffsetsPerTrigger": "7"}, ReadMinRows(7)),
+        ({"maxOffsetsPerTrigger": "9", "minOffsetsPerTrigger": "7"}, ReadMaxRows(9)),
+    ],
+)
+def test_spark_is_told_the_limit(client: FakeClient, given: dict[str, str], limit: object) -> None:
+    assert reader(client, **given).getDefaultReadLimit() == limit
+
+
+def test_a_limit_counts_unless_spark_wants_all(client: FakeClient) -> None:
+    stream = reader(client, maxOffsetsPerTrigger="7")
+    assert stream.latestOffset({"a": {"0": 0}}, ReadMaxRows(7)) == {"a": {"0": 7}}
+    assert stream.latestOffset({"a": {"0": 0}}, ALL) == {"a": {"0": 10}}
+
+
+def test_a_small_batch_waits_unless_spark_wants_all(client: FakeClient) -> None:
+    clock = SimClock()
+    stream = reader(client, clock, minOffsetsPerTrigger="5", maxTriggerDelay="1s")
+    limit = stream.getDefaultReadLimit()
+    start = stream.latestOffset({"a": {"0": 0}}, limit)
+    client.held["a"].ends[0] = 14
+    assert stream.latestOffset(start, limit) == start
+    assert stream.latestOffset(start, ALL) == {"a": {"0": 14}}
+    clock.advance(ms=1_000)
+    assert stream.latestOffset(start, limit) == {"a": {"0": 14}}
+
+
+def test_what_is_available_now_is_what_was_there_at_the_start(client: FakeClient) -> None:
+    stream = reader(client, minOffsetsPerTrigger="100", maxOffsetsPerTrigger="100")
+    stream.prepareForTriggerAvailableNow()
+    client.held["a"].ends[:] = [99, 99]
+    end = stream.latestOffset({"a": {"0": 4}}, ReadMaxRows(100))
+    assert end == {"a": {"0": 10}}
+    assert stream.latestOffset(end, ReadMaxRows(100)) == end
+
+
+def test_an_added_partition_is_read_from_the_first(client: FakeClient) -> None:
+    stream = reader(client)
+    start = stream.initialOffset()
+    client.held["a"].ends.append(3)
+    assert spans(stream, start, stream.latestOffset(start, ALL)) == [Span(A1, 0, 3)]
+
+
+def test_a_topic_made_anew_is_a_loss_even_if_it_is_longer(client: FakeClient) -> None:
+    stream, lenient = reader(client), reader(client, failOnDataLoss="false")
+    start = {"a": {"0": 10}}
+    assert stream.latestOffset(start, ALL) == lenient.latestOffset(start, ALL) == start
+    client.make("a", 30)
+    with pytest.raises(DataLost, match="the topic of a-0 was deleted and made anew"):
+        stream.latestOffset(start, ALL)
+    back = lenient.latestOffset(start, ALL)
+    assert back == {"a": {"0": 0}}
+    assert spans(lenient, start, back) == []
+    assert lenient.latestOffset(back, ALL) == {"a": {"0": 30}}
+
+
+def test_a_topic_that_is_gone_is_a_loss_and_then_new(client: FakeClient) -> None:
+    stream, lenient = reader(client), reader(client, failOnDataLoss="false")
+    start = {"a": {"0": 10}}
+    for each in (stream, lenient):
+        each.latestOffset(start, ALL)
+    del client.held["a"]
+    with pytest.raises(DataLost, match="a-0 is gone"):
+        stream.latestOffset(start, ALL)
+    assert lenient.latestOffset(start, ALL) == {}
+    client.make("a", 2)
+    assert spans(lenient, {}, lenient.latestOffset({}, ALL)) == [Span(A0, 0, 2)]
+
+
+def test_a_batch_is_cut_the_same_whenever_it_is_planned(client: FakeClient) -> None:
+    start, end = {"a": {"0": 10}}, {"a": {"0": 110, "1": 10}}
+    planned = [spans(reader(client, minPartitions="4"), start, end) for _ in range(2)]
+    client.make("a", 500, 500)
+    planned.append(spans(reader(client, minPartitions="4"), start, end))
+    assert planned[0] == planned[1] == planned[2]
+    assert len(planned[0]) >= 4
+
+
+def test_a_task_knows_which_topic_was_meant(client: FakeClient) -> None:
+    stream = reader(client)
+    end = stream.latestOffset({"a": {"0": 0}}, ALL)
+    (partition,) = stream.partitions({"a": {"0": 0}}, end)
+    assert isinstance(partition, SpanPartition)
+    assert partition.topic_id == client.topic("a").topic_id
+
+
+def test_a_group_is_told_what_was_processed_once(client: FakeClient) -> None:
+    stream = reader(client, groupId="g")
+    start = stream.initialOffset()
+    client.held["a"].ends[0] = 25
+    end = stream.latestOffset(start, ALL)
+    assert client.groups["g"] == {A0: 10}
+    stream.latestOffset(end, ALL)
+    stream.commit(end)
+    stream.latestOffset(end, ALL)
+    assert client.groups["g"] == {A0: 25}
+    assert client.commits == 2
+
+
+def test_a_group_that_refuses_does_not_stop_the_query(
+    client: FakeClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    client.group_error = Refused(ErrorCode.UNKNOWN_MEMBER_ID, "offsets of group g")
+    stream = reader(client, groupId="g")
+    assert stream.latestOffset({"a": {"0": 4}}, ALL) == {"a": {"0": 10}}
+    assert "offsets are not committed to the group g" in caplog.text
+
+
+def test_a_checkpoint_of_another_source_is_refused(client: FakeClient) -> None:
+    with pytest.raises(BadOffsets, match="the checkpoint is not of this source"):
+        reader(client).latestOffset({"logOffset": 3}, ALL)
+
+
+def test_the_client_is_closed_with_the_query(client: FakeClient) -> None:
+    reader(client).stop()
+    assert client.is_closed
