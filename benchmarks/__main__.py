@@ -14,6 +14,7 @@ from rich.console import Console
 
 from benchmarks import machine, page
 from benchmarks.cache import CACHE, ROOT, ToolMissing
+from benchmarks.loads.spark.process import ended_afterwards
 from benchmarks.parts import measure_parts
 from benchmarks.peers.kafka import VERSION, Kafka
 from benchmarks.peers.ours import Ours
@@ -42,7 +43,9 @@ def arguments(given: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--runs", type=int, default=3, help="how often each row is run on each")
     parser.add_argument("--scale", type=float, default=1.0, help="of counts and seconds")
     parser.add_argument("--warm-up", type=float, default=20.0, metavar="SECONDS")
-    parser.add_argument("--no-parts", action="store_true", help="without the codec and the log")
+    parser.add_argument(
+        "--no-parts", action="store_true", help="with --full: not the codec and the log"
+    )
     parser.add_argument("--list", action="store_true", help="name the rows and run none")
     parser.add_argument(
         "--page",
@@ -73,8 +76,8 @@ def extent_of(options: argparse.Namespace) -> str:
 
 def page_of(options: argparse.Namespace) -> Path | None:
     """A run of some rows, or of a smaller scale, does not replace the figures of a whole one."""
-    is_whole = not options.rows and not options.no_parts
-    is_whole = is_whole and options.scale >= 1 and options.runs >= 3
+    is_whole = not options.rows and options.scale >= 1 and options.runs >= 3
+    is_whole = is_whole and not (options.full and options.no_parts)
     return options.page or (PAGE if is_whole else None)
 
 
@@ -92,7 +95,7 @@ def workplace() -> Iterator[Path]:
 def compare(rows: Sequence[Row], options: argparse.Namespace) -> list[Result]:
     if not rows:
         return []
-    with workplace() as directory:
+    with workplace() as directory, ended_afterwards():
         say("starting Apache Kafka and ours")
         with Kafka(directory / "kafka") as kafka, Ours(directory / "ours") as ours:
             for peer in (kafka, ours):
@@ -118,7 +121,7 @@ def main() -> None:
         results = compare(rows, options)
     except (ToolMissing, BrokerFailed, LoadFailed) as error:
         sys.exit(f"bench: {error}")
-    parts = [] if options.no_parts else measure_parts(say, is_short=not options.full)
+    parts = measure_parts(say) if options.full and not options.no_parts else []
     output = Console()
     output.width = max(output.width, TABLE_WIDTH_MIN)
     output.print(table(results, options.runs))

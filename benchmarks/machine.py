@@ -1,5 +1,6 @@
 """What the figures were measured on."""
 
+import importlib.metadata
 import os
 import platform
 import shutil
@@ -17,6 +18,7 @@ class Machine:
     kernel: str
     python: str
     java: str
+    spark: str
     is_native_compiled: bool
     load_before: float
 
@@ -24,7 +26,7 @@ class Machine:
         native = "compiled" if self.is_native_compiled else "interpreted"
         return (
             f"{self.cores} x {self.processor}, {self.memory_gib:.0f} GiB, Linux {self.kernel}, "
-            f"Python {self.python}, {self.java}, native package {native}; "
+            f"Python {self.python}, {self.java}, {self.spark}, native package {native}; "
             f"load average before the run {self.load_before:.2f}"
         )
 
@@ -40,6 +42,7 @@ def look() -> Machine:
         kernel=platform.release(),
         python=platform.python_version(),
         java=_java(),
+        spark=_spark(),
         is_native_compiled=not scan.__file__.endswith(".py"),
         load_before=os.getloadavg()[0],
     )
@@ -50,3 +53,10 @@ def _java() -> str:
         return "no Java"
     said = subprocess.run(["java", "-version"], capture_output=True, text=True).stderr
     return said.splitlines()[0].replace('"', "") if said else "Java of an unknown version"
+
+
+def _spark() -> str:
+    try:
+        return f"pyspark {importlib.metadata.version('pyspark')}"
+    except importlib.metadata.PackageNotFoundError:
+        return "no pyspark"

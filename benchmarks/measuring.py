@@ -7,17 +7,18 @@ from pathlib import Path
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
-def _family(pid: int) -> Iterator[int]:
+def family(pid: int) -> Iterator[int]:
+    """A process and all that descend from it."""
     yield pid
     for task in Path(f"/proc/{pid}/task").iterdir():
         for child in (task / "children").read_text().split():
-            yield from _family(int(child))
+            yield from family(int(child))
 
 
 def cpu_s(pid: int) -> float:
     """User and system time, of children that ended too."""
     ticks = 0
-    for member in _family(pid):
+    for member in family(pid):
         fields = Path(f"/proc/{member}/stat").read_text().rpartition(")")[2].split()
         own, ended_children = fields[11:13], fields[13:15]
         ticks += sum(map(int, own)) + (sum(map(int, ended_children)) if member == pid else 0)
@@ -26,12 +27,17 @@ def cpu_s(pid: int) -> float:
 
 def memory_mb(pid: int) -> float:
     """What is resident, in MB."""
-    return sum(_field(f"/proc/{member}/status", "VmRSS:") for member in _family(pid)) * 1024 / 1e6
+    return sum(_field(f"/proc/{member}/status", "VmRSS:") for member in family(pid)) * 1024 / 1e6
+
+
+def peak_memory_mb(pid: int) -> float:
+    """The most that was ever resident, of this process alone."""
+    return _field(f"/proc/{pid}/status", "VmHWM:") * 1024 / 1e6
 
 
 def read_bytes(pid: int) -> float:
     """What was read through system calls, sendfile included, from the page cache or not."""
-    return sum(_field(f"/proc/{member}/io", "rchar:") for member in _family(pid))
+    return sum(_field(f"/proc/{member}/io", "rchar:") for member in family(pid))
 
 
 def _field(path: str, name: str) -> float:

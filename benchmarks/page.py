@@ -8,10 +8,10 @@ from benchmarks.machine import Machine
 from benchmarks.parts.part import Part, markdown
 from benchmarks.plots import Bar, ratio_bars
 from benchmarks.results import Line, Result, all_lines
-from benchmarks.table import COLUMNS, cells
+from benchmarks.table import COLUMNS, base_names, cells
 
 ROW_COLUMNS = (*COLUMNS, "estimated ratio", "because")
-NOTE = "Ours to Kafka's, medians; whiskers: the least and the most that the spreads allow"
+NOTE = "Ours to {}, medians; whiskers: the least and the most that the spreads allow"
 NOTE += "; dashed: the hold."
 TEXT = """\
 # How fast it is
@@ -29,16 +29,20 @@ our broker as `ottla serve` starts it. Both on loopback, logs on the same filesy
 the same cores. Each row is run {runs} times on each, in turn. A ratio is ours to Kafka's; in
 parentheses the least and the most that the spreads of both allow: spreads overlap where 1 is
 within. CPU is the broker's, user and system: seconds a GB of payload for bulk rows, seconds for
-100,000 requests for small ones. Rows of the log's length compare ours with ours: the column
-*Kafka* is the log of 100 MB. {extent}
+100,000 requests for small ones. {extent}
+
+Where the head of a table names another base than Kafka, the ratio is ours to that one's, and both
+sides are on our broker. Those of Spark run in one session (`local[2]`) on topics of 200 B JSON
+records in 4 partitions, with Spark's own Kafka connector as their base.
 
 {summary}
-{groups}
+{groups}{parts}"""
+PARTS = """
 ## The parts
 
 What the broker's speed stands on, ours alone, measured by the functions themselves.
 
-{parts}"""
+{}"""
 
 
 def render(
@@ -61,7 +65,7 @@ def render(
         extent=extent,
         summary=_summary(results),
         groups="".join(_group(name, found, directory) for name, found in grouped(results)),
-        parts=markdown(parts),
+        parts=PARTS.format(markdown(parts)) if parts else "",
     )
 
 
@@ -72,8 +76,9 @@ def plots(results: Sequence[Result]) -> Mapping[str, str]:
         lines = all_lines(found)
         if not lines:
             continue
+        note = NOTE.format(base_names(line.row for line in lines))
         bars = [Bar(_label(line), line.ratio, line.figure.hold, line.verdict) for line in lines]
-        pictures[f"{slug(group)}.svg"] = ratio_bars(group.capitalize(), NOTE, bars)
+        pictures[f"{slug(group)}.svg"] = ratio_bars(group.capitalize(), note, bars)
         cpu_bars = [
             Bar(line.row.name, line.cpu.ratio, line.row.cpu_hold, line.cpu.verdict)
             for line in lines
@@ -81,7 +86,7 @@ def plots(results: Sequence[Result]) -> Mapping[str, str]:
         ]
         if cpu_bars:
             title = f"{group.capitalize()}: CPU of the broker"
-            pictures[f"{slug(group)}-cpu.svg"] = ratio_bars(title, NOTE, cpu_bars)
+            pictures[f"{slug(group)}-cpu.svg"] = ratio_bars(title, note, cpu_bars)
     return pictures
 
 
@@ -137,7 +142,9 @@ def _group(name: str, results: Sequence[Result], directory: str) -> str:
 
 
 def _markdown_table(lines: Sequence[Line]) -> str:
-    rows = ["| " + " | ".join(ROW_COLUMNS) + " |", "|" + "---|" * len(ROW_COLUMNS)]
+    base = base_names(line.row for line in lines)
+    head = [column.replace("base", base) for column in ROW_COLUMNS]
+    rows = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
     for line in lines:
         found = [*cells(line), f"{line.figure.estimate:.2f}", line.figure.because]
         rows.append("| " + " | ".join(found) + " |")

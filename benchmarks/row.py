@@ -75,7 +75,8 @@ class Figure:
 class Row:
     """Declared once: table, page and plots are made of it.
 
-    The base is Kafka under the same load, or, with `base`, ours under another one.
+    The base is Kafka under the same load, or, with `base`, ours under another one: then
+    `base_name` says what that is.
     `short_share` is how much of the load the short set runs; 0: the row is not in it.
     """
 
@@ -87,3 +88,4 @@ class Row:
     cpu_hold: Hold | None = None
     short_share: float = 0
     base: Load | None = None
+    base_name: str = "Kafka"

@@ -12,6 +12,7 @@ from benchmarks import measuring
 from benchmarks.cache import ToolMissing
 from benchmarks.loads import java, rdkafka
 from benchmarks.loads.generators import EndToEnd, RawFetch, SmallProduces
+from benchmarks.loads.groups import ClassicMembers, Commits, ConsumerMembers
 from benchmarks.peers.peer import BrokerFailed, Peer
 from benchmarks.results import Result, Side
 from benchmarks.row import Load, LoadFailed, Row, Scope
@@ -141,4 +142,7 @@ def _warming_loads() -> tuple[Load, ...]:
         SmallProduces(connections=10, seconds=2),
         RawFetch(megabytes=100),
         EndToEnd(rate=1000, seconds=1),
+        ClassicMembers(members=20),
+        ConsumerMembers(members=20),
+        Commits(members=20, seconds=1),
     )

@@ -1,20 +1,21 @@
 """The one table that a run prints."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from rich.table import Table
 from rich.text import Text
 
 from benchmarks.comparing import Outcome, Ratio, Spread, short
 from benchmarks.results import Cpu, Line, Result, all_lines
+from benchmarks.row import Row
 
 COLUMNS = (
     "row",
     "unit",
-    "Kafka",
+    "base",
     "ours",
     "ratio",
-    "CPU Kafka",
+    "CPU base",
     "CPU ours",
     "CPU ratio",
     "hold",
@@ -27,6 +28,11 @@ STYLES = {
     Outcome.UNKNOWN: "dim",
 }
 WORST_FIRST = (Outcome.MISSED, Outcome.UNKNOWN, Outcome.TIE, Outcome.HELD)
+
+
+def base_names(rows: Iterable[Row]) -> str:
+    """What ours is compared with, for the head of a table: `Kafka`."""
+    return " or ".join(dict.fromkeys(row.base_name for row in rows))
 
 
 def ratio_words(ratio: Ratio) -> str:
@@ -72,18 +78,18 @@ def cells(line: Line) -> list[str]:
 def table(results: Sequence[Result], runs: int) -> Table:
     """Rows under the names of their groups; what could not be measured says why."""
     made = Table(
-        title=f"Apache Kafka and ours: medians of {runs}, ratios with spread, CPU of the broker "
+        title=f"Ours beside its base: medians of {runs}, ratios with spread, CPU of the broker "
         "in s/GB (bulk) or s/100,000 requests (small)"
     )
     for column in COLUMNS:
         is_number = column in COLUMNS[2:8]
         made.add_column(column, justify="right" if is_number else "left", overflow="fold")
-    group = ""
+    head: tuple[str, str] | None = None
     for result in results:
-        if result.row.group != group:
-            group = result.row.group
+        if head != (result.row.group, result.row.base_name):
+            head = (result.row.group, result.row.base_name)
             made.add_section()
-            made.add_row(Text(group, style="bold"))
+            made.add_row(*(Text(words, style="bold") for words in (head[0], "", head[1])))
         if result.trouble:
             made.add_row(result.row.name, Text(f"no figure: {result.trouble}", style="red"))
         for line in all_lines([result]):

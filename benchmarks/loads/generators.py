@@ -24,7 +24,8 @@ MIB = 1 << 20
 def generator(name: str) -> str:
     """The path of a generator, compiled anew where its source has changed."""
     need("gcc")
-    text = (SOURCES / f"{name}.c").read_bytes() + (SOURCES / "wire.h").read_bytes()
+    sources = [SOURCES / f"{name}.c", *sorted(SOURCES.glob("*.h"))]
+    text = b"".join(path.read_bytes() for path in sources)
     path = CACHE / f"{name}-{hashlib.sha256(text).hexdigest()[:12]}"
     command = ["gcc", "-O2", "-std=gnu11", f"{name}.c", "-o"]
     return str(cached(path, lambda target: run_step([*command, str(target.resolve())], SOURCES)))

@@ -23,5 +23,6 @@ def output_of(command: Sequence[str], timeout_s: float = TIMEOUT_S) -> str:
     except subprocess.TimeoutExpired as error:
         raise LoadFailed(f"{command[0]} did not end in {timeout_s:.0f} s") from error
     if done.returncode:
-        raise LoadFailed(f"{command[0]} failed: {done.stdout.strip()[-300:]}")
+        said = done.stdout.strip()[-300:]
+        raise LoadFailed(f"{command[0]} ended with {done.returncode}: {said}")
     return done.stdout

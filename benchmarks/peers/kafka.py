@@ -1,7 +1,8 @@
 """Apache Kafka with the settings of its own distribution: one combined KRaft node.
 
 The values of `config/server.properties` and the JVM options of the start scripts are written out
-here, since the jars come from Maven Central without either. Nothing is tuned, for it or against it.
+here, since the jars come from Maven Central without either. Nothing is tuned, for it or against it,
+but what both brokers are given.
 """
 
 import os
@@ -9,7 +10,7 @@ import subprocess
 from pathlib import Path
 
 from benchmarks.cache import CACHE, cached, need, run_step
-from benchmarks.peers.peer import HOST, BrokerFailed, Peer, free_port
+from benchmarks.peers.peer import HOST, SETTINGS, BrokerFailed, Peer, free_port
 
 VERSION = "4.3.1"
 # What the distribution ships beside Kafka's own jars, so that it logs as it would.
@@ -127,6 +128,7 @@ class Kafka(Peer):
         text = SERVER_PROPERTIES.format(
             host=HOST, port=self.port, controller_port=free_port(), logs=self.log_directory
         )
+        text += "".join(f"{name}={value}\n" for name, value in SETTINGS.items())
         properties.write_text(text)
         (self.directory / "log4j2.yaml").write_text(LOG4J)
         tool = ["-cp", jars(), "kafka.tools.StorageTool", "format"]

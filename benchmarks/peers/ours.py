@@ -1,10 +1,10 @@
-"""Our broker, as a user starts it: `ottla serve` with its defaults."""
+"""Our broker, as a user starts it: `ottla serve` with its defaults, but what both are given."""
 
 import subprocess
 import sys
 from pathlib import Path
 
-from benchmarks.peers.peer import HOST, Peer
+from benchmarks.peers.peer import HOST, SETTINGS, Peer
 
 
 class Ours(Peer):
@@ -21,6 +21,8 @@ class Ours(Peer):
         command = [str(Path(sys.executable).with_name("ottla")), "serve"]
         command += ["--data", str(self.log_directory), "--host", HOST]
         command += ["--port", str(self.port), "--metrics-port", "0"]
+        for name, value in SETTINGS.items():
+            command += ["--set", f"{name}={value}"]
         with (self.directory / "server.log").open("ab") as log:
             return subprocess.Popen(
                 command,

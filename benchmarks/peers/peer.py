@@ -15,6 +15,11 @@ STOP_S = 60.0
 PORTS = range(15_000, 30_000)
 LOG_TAIL_BYTES = 600
 ADMIN_S = 60.0
+# Groups wait for nobody: what is measured is the broker, and not for how long it is told to wait.
+SETTINGS = {
+    "group.initial.rebalance.delay.ms": "0",
+    "group.consumer.assignment.interval.ms": "0",
+}
 
 
 class BrokerFailed(Exception):
@@ -124,6 +129,7 @@ class Peer(abc.ABC):
                     self.end_offset(topic, partition)
                     break
                 except KafkaException as error:
+                    self.check_running()
                     if time.monotonic() > deadline:
                         raise BrokerFailed(f"{self.name}: {topic} is not served") from error
                     time.sleep(0.05)

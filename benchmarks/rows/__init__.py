@@ -1,13 +1,29 @@
 """All rows, each declared once, in the order in which they run."""
 
 from benchmarks.row import Row
-from benchmarks.rows import fairness, fetch, paper, process, produce, small
+from benchmarks.rows import (
+    arrow,
+    compaction,
+    fairness,
+    fetch,
+    groups,
+    paper,
+    process,
+    produce,
+    small,
+    spark,
+)
 
 ROWS: tuple[Row, ...] = (
     *produce.ROWS,
     *fetch.ROWS,
     *small.ROWS,
     *process.ROWS,
+    *groups.ROWS,
+    *compaction.ROWS,
     *paper.ROWS,
     *fairness.ROWS,
+    # Last: a session of Spark is kept from row to row, and would disturb others.
+    *spark.ROWS,
+    *arrow.ROWS,
 )

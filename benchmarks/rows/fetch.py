@@ -59,6 +59,7 @@ def _log_row(megabytes: int, name: str, short_share: float) -> Row:
         name=f"fetch from {name}, beside 100 MB (ours alone)",
         load=FetchesAt(megabytes=megabytes, fetches=FETCHES),
         base=FetchesAt(megabytes=SMALL_LOG_MB, fetches=FETCHES),
+        base_name="100 MB",
         figures=_log_figures(),
         short_share=short_share,
     )

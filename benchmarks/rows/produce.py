@@ -91,7 +91,7 @@ class _Case:
             figures=(figure,),
             cpu_per=CpuPer.GB,
             cpu_hold=cpu_hold,
-            short_share=0.25 if self.is_in_short_set else 0,
+            short_share=0.2 if self.is_in_short_set else 0,
         )
 
 

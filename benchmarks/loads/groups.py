@@ -1,0 +1,67 @@
+"""Consumer groups: members that come all at once, and offsets committed as fast as answers come."""
+
+import itertools
+import time
+from collections.abc import Mapping
+
+from benchmarks.loads.coordinator import PAUSE_S, await_coordinator
+from benchmarks.loads.generators import generate
+from benchmarks.loads.topics import OnTopic
+from benchmarks.peers.peer import Peer
+from benchmarks.row import Ran, Scope
+
+
+class _Group(OnTopic):
+    """A load on a topic with a partition for each member; each run has a group of its own."""
+
+    def __init__(self, *, members: int) -> None:
+        super().__init__(partitions=members)
+        self.members = members
+        self._numbers = itertools.count(1)
+
+    def prepare(self, peer: Peer, scope: Scope) -> None:
+        # Nobody reads the topic: its partitions have to be known, and need not be served.
+        peer.create_topic(self.topic, self.partitions)
+        while peer.leaders(self.topic) < self.partitions:
+            time.sleep(PAUSE_S)
+        await_coordinator(peer)
+        self.run(peer, scope)
+
+    def run(self, peer: Peer, scope: Scope) -> Ran:
+        raise NotImplementedError
+
+    def next_group(self) -> str:
+        return f"{self.topic}-{next(self._numbers)}"
+
+
+class ClassicMembers(_Group):
+    """From the first JoinGroup of many members until all have their partitions."""
+
+    def run(self, peer: Peer, scope: Scope) -> Ran:  # noqa: ARG002 - as many, whatever the scope
+        return Ran(figures=_gather(self, peer, seconds=0))
+
+
+class ConsumerMembers(_Group):
+    """The same with the consumer protocol: heartbeats until all have their partitions."""
+
+    def run(self, peer: Peer, scope: Scope) -> Ran:  # noqa: ARG002 - as many, whatever the scope
+        load = (self.next_group(), self.topic, self.partitions, self.members)
+        return Ran(figures=generate("heartbeats", peer, *load))
+
+
+class Commits(_Group):
+    """Members of one group that commit their offset again and again, a connection each."""
+
+    def __init__(self, *, members: int, seconds: float) -> None:
+        super().__init__(members=members)
+        self.seconds = seconds
+
+    def run(self, peer: Peer, scope: Scope) -> Ran:
+        said = _gather(self, peer, seconds=scope.seconds(self.seconds))
+        return Ran(figures=said, requests=said["requests"])
+
+
+def _gather(load: _Group, peer: Peer, *, seconds: float) -> Mapping[str, float]:
+    """Members of the classic protocol come, commit for so long, and go."""
+    arguments = (load.next_group(), load.topic, load.partitions, load.members, seconds)
+    return generate("members", peer, *arguments)
