@@ -32,6 +32,10 @@ BACKOFF = "log.cleaner.backoff.ms", "50"
 SMALL_RATE, SMALL_BYTES, SMALL_CONNECTIONS = 1000, 100, 10
 
 
+# Inode, time of the last change, size.
+FileTag = tuple[int, int, int]
+
+
 class Compaction(OnTopic):
     """Each run fills a topic that keeps everything, and then has it keep the last of each key.
 
@@ -109,25 +113,31 @@ def _alter(peer: Peer, resource: ConfigResource, name: str, value: str | None) -
     admin.incremental_alter_configs([resource])[resource].result(ADMIN_S)
 
 
-def _dirty_segments(peer: Peer, topic: str) -> dict[Path, int]:
-    """The inodes of all segments but the last, which is not compacted."""
+def _dirty_segments(peer: Peer, topic: str) -> dict[Path, FileTag]:
+    """All segments but the last, which is not compacted."""
     paths = sorted((peer.log_directory / f"{topic}-0").glob("*.log"))
     if len(paths) < 2:
         raise LoadFailed("there is too little in the log to compact")
-    return {path: path.stat().st_ino for path in paths[:-1]}
+    return {path: _tag(path) for path in paths[:-1]}
 
 
-def _is_as_it_was(path: Path, inode: int) -> bool:
+def _tag(path: Path) -> FileTag:
+    """What tells a file from another one of its name. An inode alone may be used again."""
+    found = path.stat()
+    return found.st_ino, found.st_mtime_ns, found.st_size
+
+
+def _is_as_it_was(path: Path, tag: FileTag) -> bool:
     try:
-        return path.stat().st_ino == inode
+        return _tag(path) == tag
     except FileNotFoundError:
         return False
 
 
-def _await_compacted(dirty: dict[Path, int]) -> float:
+def _await_compacted(dirty: dict[Path, FileTag]) -> float:
     """How many seconds it takes until every segment is gone or another file."""
     began = time.monotonic()
-    while any(_is_as_it_was(path, inode) for path, inode in dirty.items()):
+    while any(_is_as_it_was(path, tag) for path, tag in dirty.items()):
         if time.monotonic() - began > COMPACTED_S_MAX:
             raise LoadFailed(f"the log is not compacted after {COMPACTED_S_MAX:.0f} s")
         time.sleep(LOOK_EVERY_S)
