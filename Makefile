@@ -48,7 +48,7 @@ $(KAFKA_JARS)/.done: tools/kafka-jars
 $(SPARK_CONNECTOR_JARS)/.done: tools/spark-jars
 	@tools/spark-jars $(CONNECTOR_VERSION) $(SPARK_CONNECTOR_JARS)
 
-# Beside Apache Kafka: a short set of rows in under 15 minutes, or every row, whole.
+# Beside Apache Kafka: a short set of rows, in about 20 minutes, or every row, whole.
 bench: setup
 	$(BIN)/python -m benchmarks
 

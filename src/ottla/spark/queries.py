@@ -80,7 +80,7 @@ def rows_of(frame: DataFrame) -> Iterator[tuple[Any, ...]]:
 
 
 def records_read(spark: SparkSession) -> int:
-    """How many records the queries of this session have read. Spark tells it to its own UI only."""
+    """How many records Spark has read for its queries so far. It tells that to its own UI only."""
     context = spark.sparkContext
     java: Any = context._jsc.sc()
     java.listenerBus().waitUntilEmpty()
