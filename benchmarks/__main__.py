@@ -42,7 +42,7 @@ def arguments(given: Sequence[str]) -> argparse.Namespace:
     )
     parser.add_argument("--runs", type=int, default=3, help="how often each row is run on each")
     parser.add_argument("--scale", type=float, default=1.0, help="of counts and seconds")
-    parser.add_argument("--warm-up", type=float, default=20.0, metavar="SECONDS")
+    parser.add_argument("--warm-up", type=float, default=15.0, metavar="SECONDS")
     parser.add_argument(
         "--no-parts", action="store_true", help="with --full: not the codec and the log"
     )

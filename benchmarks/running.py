@@ -45,11 +45,13 @@ class Progress:
     clock: Callable[[], float] = time.monotonic
     done: int = 0
     began: float = field(init=False)
+    row_began: float = field(init=False)
 
     def __post_init__(self) -> None:
-        self.began = self.clock()
+        self.began = self.row_began = self.clock()
 
     def begin(self, row: Row) -> None:
+        self.row_began = self.clock()
         left = "time left not known yet"
         if self.done:
             seconds = (self.clock() - self.began) / self.done * (self.total - self.done)
@@ -58,6 +60,7 @@ class Progress:
 
     def end(self) -> None:
         self.done += 1
+        self.say(f"  took {self.clock() - self.row_began:.0f} s")
 
 
 def run_rows(rows: Sequence[Row], contest: Contest, say: Callable[[str], None]) -> list[Result]:

@@ -13,7 +13,7 @@ from ottla.protocol.batch import Record, build
 
 TOPIC = "first"
 START_S_MAX = 120.0
-AT_REST_S = 3.0
+AT_REST_S = 2.0
 ERROR_AT = 4 + 4 + 4 + 2 + len(TOPIC) + 4 + 4
 
 

@@ -25,7 +25,7 @@ def _row(
         load=Beside(disturbance, is_filled=is_filled),
         figures=figures,
         cpu_per=CpuPer.REQUESTS,
-        short_share=0.5,
+        short_share=0.3,
     )
 
 

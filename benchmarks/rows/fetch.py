@@ -6,12 +6,14 @@ from benchmarks.loads.generators import RawFetch
 from benchmarks.loads.log_length import WHERE, FetchesAt
 from benchmarks.row import CpuPer, Figure, Load, Row
 
-FETCHES = 20_000
+FETCHES = 5_000
 SMALL_LOG_MB = 100
 PLACES = {"start": "at the start", "end": "at the end", "random": "at random offsets"}
 
 
-def _bulk(name: str, load: Load, figure: tuple[str, str], cpu_bound: float) -> Row:
+def _bulk(
+    name: str, load: Load, figure: tuple[str, str], cpu_bound: float, short_share: float = 0.5
+) -> Row:
     return Row(
         group="bulk fetch",
         name=name,
@@ -27,7 +29,7 @@ def _bulk(name: str, load: Load, figure: tuple[str, str], cpu_bound: float) -> R
         ),
         cpu_per=CpuPer.GB,
         cpu_hold=at_most(cpu_bound),
-        short_share=0.5,
+        short_share=short_share,
     )
 
 
@@ -77,6 +79,7 @@ ROWS = (
         rdkafka.Fetch(count=800_000, size=1024),
         ("rate", "messages/s"),
         1.0,
+        short_share=0,
     ),
     _bulk("raw, 1 MiB a request, 1 partition", RawFetch(megabytes=1000), ("mb_s", "MB/s"), 1.1),
     _log_row(1_000, "1 GB", 1.0),

@@ -85,6 +85,14 @@ START = Row(
             estimate=0.25,
             because="60,000 offsets at 0.7 KB beside 33 MB at rest; a JVM at rest is 385 MB",
         ),
+        Figure(
+            name="stall_ms",
+            unit="ms, the longest until an answer to others meanwhile",
+            hold=at_most(1.0),
+            estimate=0.5,
+            because="a millisecond of loading between two answers, and 20 ms where a handler is "
+            "imported; a JVM that has just started is far slower than a warm one",
+        ),
     ),
     short_share=1.0,
 )
@@ -105,7 +113,6 @@ STALL = Row(
             "which is imported then, is 20 ms with one group too",
         ),
     ),
-    short_share=1.0,
 )
 
 ROWS = (CLASSIC, CONSUMER, COMMITS, START, STALL)

@@ -33,7 +33,7 @@ START = Row(
             because="buffers have the size of requests and are given back; a JVM fills its heap",
         ),
     ),
-    short_share=1.0,
+    short_share=0.5,
 )
 
 PARTITIONS = Row(

@@ -62,7 +62,7 @@ END_TO_END = Row(
         ),
     ),
     cpu_per=CpuPer.REQUESTS,
-    short_share=0.5,
+    short_share=0.3,
 )
 
 ROWS = (*(_one_record(connections) for connections in ESTIMATES), END_TO_END)

@@ -53,6 +53,10 @@ class Requests(Protocol):
         """
         ...
 
+    def gather_silent(self, frame: memoryview, connection: "Connection") -> bool:
+        """As `gather`, but only of what wants no reply: any number of those may wait."""
+        ...
+
     def settle_gathered(self) -> None:
         """Handles what was gathered now."""
         ...
@@ -120,6 +124,8 @@ class Connection(asyncio.BufferedProtocol):
         self._backlog: deque[bytearray] = deque()
         self._pending: asyncio.Future[Any] | None = None
         self._is_gathered = False
+        # The last request wanted no reply: those of whoever sends such ones come in great numbers.
+        self._was_silent = False
         self._held_bytes = 0
         self._turn_bytes = 0
         self._had_its_turn = False
@@ -157,7 +163,8 @@ class Connection(asyncio.BufferedProtocol):
             whole = self._receiver.whole(nbytes)
             if whole is None:
                 for frame in self._receiver.frames(nbytes):
-                    self._handle(frame)
+                    if not (self._was_silent and self._gather_silent(frame)):
+                        self._handle(frame)
             elif self._backlog or self._pending is not None or not self._gather(whole, self):
                 self._handle(whole)
             else:
@@ -222,6 +229,10 @@ class Connection(asyncio.BufferedProtocol):
     def settle(self, outcome: bytearray | Reply | Later | Awaitable[Reply]) -> None:
         """What became of the frame that was gathered."""
         self._is_gathered = False
+        if outcome is None:
+            if self._turn_bytes > TURN_BYTES_MAX:
+                self._steer()
+            return
         if isinstance(outcome, bytearray) and self._send is not None and self._send.is_idle:
             # What nearly all of them are: one small reply, and nothing before it.
             self._send.write(outcome)
@@ -246,12 +257,23 @@ class Connection(asyncio.BufferedProtocol):
             send is not None and send.queued_bytes > UNSENT_BYTES_MAX
         )
 
+    def _gather_silent(self, frame: memoryview) -> bool:
+        if self._backlog or self._is_busy or not self._requests.gather_silent(frame, self):
+            return False
+        self._is_gathered = True
+        return True
+
     def _handle(self, frame: memoryview) -> None:
+        if self._is_gathered:
+            # What came before it on this connection is done before it.
+            self._requests.settle_gathered()
         if self._backlog or self._is_busy:
             # Not as bytes: a produce may have to be stamped where it lies.
             self._backlog.append(bytearray(frame))
         else:
-            self._take(self._requests.handle(frame, self))
+            outcome = self._requests.handle(frame, self)
+            self._was_silent = outcome is None
+            self._take(outcome)
 
     def _take(self, outcome: Reply | Later | Awaitable[Reply]) -> None:
         if outcome is None:

@@ -79,6 +79,9 @@ class Dispatch:
         gathering = self._gathering.get(int.from_bytes(frame[:2], "big"))
         return gathering is not None and gathering.gather(frame, connection)
 
+    def gather_silent(self, frame: memoryview, connection: Connection) -> bool:
+        return self._produces.gather_silent(frame, connection)
+
     def settle_gathered(self) -> None:
         for gathering in self._gathering.values():
             gathering.settle()

@@ -20,9 +20,10 @@ if TYPE_CHECKING:
     from ottla.broker.services import Services
 
 PRODUCE = 0
+ACKS_NONE = 0
 # Of what is larger, writing and waking are a small part.
 GATHERED_BYTES_MAX = 4 << 10
-# As many to one partition are settled at once, whatever else there is: a MiB at most.
+# As many are settled at once, whatever else there is: a MiB at most.
 GATHERED_MAX = 256
 
 
@@ -39,7 +40,10 @@ _gathered = maker(Gathered)
 
 
 class OrdinaryProduces:
-    """Handles them for all connections of a node. A connection has one gathered at most."""
+    """Handles them for all connections of a node.
+
+    A connection has one gathered at most, or any number that want no reply.
+    """
 
     def __init__(self, services: "Services", on_fault: Callable[[Exception], None]) -> None:
         self._services = services
@@ -49,6 +53,7 @@ class OrdinaryProduces:
         self._handler: Any = None
         # By the partition to which they go, and when the first of them came.
         self._waiting: dict[handler.Destination, list[Gathered]] = {}
+        self._waiting_count = 0
         self._since_ns = 0
 
     def handle(
@@ -70,12 +75,26 @@ class OrdinaryProduces:
         if len(frame) > GATHERED_BYTES_MAX:
             return False
         request = native_produce.read(frame)
-        if request is None:
+        return request is not None and self._gather(request, frame, connection)
+
+    def gather_silent(self, frame: memoryview, connection: Connection) -> bool:
+        """As `gather`, of acks=0 alone: no replies have to keep their order."""
+        if len(frame) > GATHERED_BYTES_MAX:
             return False
+        request = native_produce.read(frame)
+        if request is None or request[3] != ACKS_NONE:
+            return False
+        return self._gather(request, frame, connection)
+
+    def _gather(
+        self, request: native_produce.Request, frame: memoryview, connection: Connection
+    ) -> bool:
         topics = request[5]
         key, batches = topics[0]
         if len(topics) > 1 or len(batches) > 1:
             return False
+        if self._waiting_count == GATHERED_MAX:
+            self.settle()
         destination = key, batches[0][0]
         together = self._waiting.get(destination)
         if together is None:
@@ -84,8 +103,7 @@ class OrdinaryProduces:
                 asyncio.get_running_loop().call_soon(self.settle)
             together = self._waiting[destination] = []
         together.append(_gathered((connection, request, memoryview(bytearray(frame)))))
-        if len(together) == GATHERED_MAX:
-            self.settle()
+        self._waiting_count += 1
         return True
 
     def settle(self) -> None:
@@ -95,6 +113,7 @@ class OrdinaryProduces:
         them finds the others before it sleeps again.
         """
         waiting, self._waiting = self._waiting, {}
+        self._waiting_count = 0
         settled: list[tuple[Connection, bytearray | Reply | Awaitable[Reply]]] = []
         try:
             for destination, together in waiting.items():

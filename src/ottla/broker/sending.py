@@ -200,11 +200,11 @@ class SendQueue:
         size = min(part.size, WARMED_BYTES)
         self._is_waiting = True
         task = self._loop.create_task(
-            self._threads.run(lambda: _read_whole(part, size)), name="warm"
+            self._threads.run(lambda: part.file.warm(part.position, size)), name="warm"
         )
         task.add_done_callback(lambda done: self._warmed(part.position + size, done))
 
-    def _warmed(self, end: int, done: asyncio.Task[bytes]) -> None:
+    def _warmed(self, end: int, done: asyncio.Task[None]) -> None:
         self._is_waiting = False
         if done.cancelled() or self._transport.is_closing() or not self._parts:
             return

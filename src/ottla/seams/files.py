@@ -36,6 +36,10 @@ class File(Protocol):
         """Whether reading here waits for no disk, as far as can be told."""
         ...
 
+    def warm(self, position: int, size: int) -> None:
+        """Has so much in memory on return, as long as there is room. For a thread to call."""
+        ...
+
     def write_at(self, position: int, parts: Sequence[Buffer]) -> int:
         """Writes the parts one after another; how many bytes were written, maybe not all."""
         ...
@@ -185,6 +189,10 @@ def _sync_file_range() -> Callable[[int, int, int, int], int] | None:
     return found
 
 
+# What is read only to be in memory goes here; threads may share it, for nobody looks.
+_UNREAD = bytearray(128 << 10)
+
+
 class RealFile:
     __slots__ = ("_descriptor", "path")
 
@@ -219,6 +227,12 @@ class RealFile:
             if error.errno != errno.EOPNOTSUPP:
                 raise
         return True
+
+    def warm(self, position: int, size: int) -> None:
+        os.posix_fadvise(self._descriptor, position, size, os.POSIX_FADV_WILLNEED)
+        end = position + size
+        while position < end and (read := os.preadv(self._descriptor, [_UNREAD], position)):
+            position += read
 
     def write_at(self, position: int, parts: Sequence[Buffer]) -> int:
         return os.pwritev(self._descriptor, parts, position)

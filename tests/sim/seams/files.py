@@ -48,6 +48,9 @@ class SimFile:
         self._open_node()
         return not self._medium.faults.is_cold()
 
+    def warm(self, position: int, size: int) -> None:
+        self.read_at(position, size)
+
     def write_at(self, position: int, parts: Sequence[Buffer]) -> int:
         node = self._open_node()
         if not self._writable:

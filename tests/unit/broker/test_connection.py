@@ -52,6 +52,7 @@ class Letters:
 
     `f` is later as well, by a future, and `?` is worse by then.
     Those with a `g` or `l` are gathered; then a `g` is echoed, and an `l` is later.
+    An `s` says nothing, as `n` does; it is gathered where what wants no reply is.
     """
 
     def __init__(self) -> None:
@@ -65,11 +66,19 @@ class Letters:
         self.gathered.append((connection, bytes(frame)))
         return True
 
+    def gather_silent(self, frame: memoryview, connection: Connection) -> bool:
+        if chr(frame[0]) != "s":
+            return False
+        self.gathered.append((connection, bytes(frame)))
+        return True
+
     def settle_gathered(self) -> None:
         gathered, self.gathered = self.gathered, []
         for connection, frame in gathered:
             self.handled.append(frame)
-            if frame.startswith(b"g"):
+            if frame.startswith(b"s"):
+                connection.settle(None)
+            elif frame.startswith(b"g"):
                 connection.settle(bytearray(framed(frame)))
             else:
                 connection.settle(self._later(frame))
@@ -83,7 +92,7 @@ class Letters:
                 return self._later(bytes(frame))
             case "f" | "?":
                 return self._with_future(bytes(frame))
-            case "n":
+            case "n" | "s":
                 return None
             case "b":
                 return [framed(bytes(frame) + BIG_REPLY)]
@@ -259,6 +268,41 @@ def test_what_comes_after_a_gathered_request_is_answered_after_it(first: bytes) 
         assert peer.frames == [first, b"e2", b"w3", b"g4"]
 
     simulate(story, conditions=IN_ONE_PIECE)
+
+
+def test_requests_that_want_no_reply_are_gathered_once_one_of_them_has_come() -> None:
+    async def story(place: Place) -> None:
+        peer = await place.connect()
+        peer.send(*numbered("s", 20))
+        await asyncio.sleep(1)
+        assert place.letters.handled == [b"s0"]
+        assert [frame for _, frame in place.letters.gathered] == numbered("s", 20)[1:]
+        peer.send(b"e20")
+        await asyncio.sleep(1)
+        assert place.letters.handled == [*numbered("s", 20), b"e20"]
+        assert peer.frames == [b"e20"]
+
+    simulate(story, conditions=IN_ONE_PIECE)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_what_wants_no_reply_keeps_its_place_among_what_does(seed: int) -> None:
+    requests = numbered("ssesswsnssgsfls", 150)
+
+    async def story(place: Place) -> None:
+        peer = await place.connect()
+        for begin in range(0, len(requests), 25):
+            peer.send(*requests[begin : begin + 25])
+            await asyncio.sleep(0.001 * (seed % 3))
+            place.letters.settle_gathered()
+        await asyncio.sleep(30)
+        place.letters.settle_gathered()
+        await asyncio.sleep(1)
+        assert place.letters.handled == requests
+        assert peer.frames == [each for each in requests if each[:1] not in (b"s", b"n")]
+
+    conditions = IN_ONE_PIECE if seed % 2 else Conditions()
+    simulate(story, seed=seed, conditions=conditions)
 
 
 def test_nothing_is_gathered_of_a_connection_that_waits_for_a_reply() -> None:

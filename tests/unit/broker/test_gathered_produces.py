@@ -3,12 +3,15 @@
 import asyncio
 import errno
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
+from ottla.broker.produces import GATHERED_MAX, PRODUCE
 from ottla.errors import ErrorCode
 from ottla.protocol.batch import CRC_START
+from ottla.protocol.exchange import decode_response, encode_request
+from ottla.protocol.messages import APIS
 from ottla.seams.files import Buffer
 from tests.sim.seams.files import SimFile
 from tests.sim.seams.loop import run
@@ -39,6 +42,11 @@ def tell(story: Any, **settings: str) -> None:
     run(begin(), clock=machine.clock)
 
 
+def framed(request: Any, version: int = 9) -> bytes:
+    parts = encode_request(7, APIS[PRODUCE], version, request, "tests")
+    return b"".join(bytes(cast("bytes", part)) for part in parts)
+
+
 async def ask_all(clients: list[Client], *requests: Any, version: int = 9) -> list[Any]:
     return await asyncio.gather(
         *(client.ask(request, version) for client, request in zip(clients, requests, strict=False))
@@ -64,6 +72,35 @@ def test_what_arrives_in_one_turn_is_written_by_one_write(monkeypatch: pytest.Mo
         stored = values(only(await clients[0].ask(fetch("events", wanted()), 12)).records)
         for number, result in enumerate(results):
             assert stored[result.base_offset] == b"%d" % number
+
+    tell(story)
+
+
+def test_what_one_client_sends_without_wanting_answers_is_written_together(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    count = 3 * GATHERED_MAX
+    writes: list[int] = []
+    write_at = SimFile.write_at
+
+    def noted(file: SimFile, position: int, parts: Sequence[Buffer]) -> int:
+        writes.append(position)
+        return write_at(file, position, parts)
+
+    async def story(clients: list[Client], machine: Machine) -> None:
+        monkeypatch.setattr(SimFile, "write_at", noted)
+        silent = [
+            framed(produce("events", batch(b"%d" % number), acks=0)) for number in range(count)
+        ]
+        last = framed(produce("events", batch(b"last")))
+        answer = decode_response(
+            await clients[0].exchange(b"".join([*silent, last])), APIS[PRODUCE], 9
+        )
+        assert only(answer).base_offset == len(FIRST) + count
+        assert len(writes) < count / 50
+        wide = wanted(bytes_max=1 << 24)
+        stored = values(only(await clients[0].ask(fetch("events", wide), 12)).records)
+        assert stored == [*FIRST, *[b"%d" % number for number in range(count)], b"last"]
 
     tell(story)
 

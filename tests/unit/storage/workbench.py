@@ -35,6 +35,9 @@ class CountingFile:
     def is_warm(self, position: int) -> bool:
         return self._file.is_warm(position)
 
+    def warm(self, position: int, size: int) -> None:
+        self._file.warm(position, size)
+
     def write_at(self, position: int, parts: Sequence[Buffer]) -> int:
         return self._file.write_at(position, parts)
 
