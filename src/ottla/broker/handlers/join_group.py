@@ -29,10 +29,11 @@ NULL_PROTOCOL_SINCE = 7
 
 def handle(request: JoinGroupRequest, call: Call) -> Awaitable[JoinGroupResponse]:
     check(request, limits_of(call.services.settings, MESSAGE_BYTES_MAX))
-    return _join(request, call)
+    answer = _ask(request, call)
+    return answer if call.version >= NULL_PROTOCOL_SINCE else _without_nulls(answer)
 
 
-async def _join(request: JoinGroupRequest, call: Call) -> JoinGroupResponse:
+def _ask(request: JoinGroupRequest, call: Call) -> Awaitable[JoinGroupResponse]:
     group_id, services = request.group_id, call.services
     shard = services.shards.of(group_id)
     joiner = _joiner(call)
@@ -44,8 +45,12 @@ async def _join(request: JoinGroupRequest, call: Call) -> JoinGroupResponse:
 
     if not request.member_id and lookup.find(shard.state, group_id) is None:
         shard.act(lambda now_ms: lookup.open_to_join(shard.state, group_id, now_ms))
-    answer = cast(JoinGroupResponse, await shard.ask(decide))
-    if answer.protocol_name is None and call.version < NULL_PROTOCOL_SINCE:
+    return cast(Awaitable[JoinGroupResponse], shard.ask_now(decide))
+
+
+async def _without_nulls(coming: Awaitable[JoinGroupResponse]) -> JoinGroupResponse:
+    answer = await coming
+    if answer.protocol_name is None:
         return join_refused(answer.error_code, answer.member_id, protocol_name="")
     return answer
 

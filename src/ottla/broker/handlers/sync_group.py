@@ -22,14 +22,10 @@ def handle(request: SyncGroupRequest, call: Call) -> Awaitable[SyncGroupResponse
         raise PeerError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "no protocol is given")
     if not request.group_id:
         raise PeerError(ErrorCode.INVALID_GROUP_ID, "the group id is empty")
-    return _sync(request, call)
-
-
-async def _sync(request: SyncGroupRequest, call: Call) -> SyncGroupResponse:
     shard = call.services.shards.of(request.group_id)
     topics = ImageTopics(call.services.image)
 
     def decide(ticket: Hashable, now_ms: int) -> Decision:
         return classic_entry.sync(shard.state, request, ticket, now_ms, topics)
 
-    return cast(SyncGroupResponse, await shard.ask(decide))
+    return cast(Awaitable[SyncGroupResponse], shard.ask_now(decide))
