@@ -53,6 +53,12 @@ A member is one step behind or where it is to be. A step depends on what is in t
 to the target's epoch gives it new partitions, so that nobody ever owns what somebody else does:
 """
 
+ROOM = """
+What all members are to own is one batch of the log. Who joins, or subscribes to more, and would
+make it larger than a batch may be is told GROUP_MAX_SIZE_REACHED, and the others go on. Topics grow
+without asking: then everybody keeps what it has, and the group is Assigning until there is room.
+"""
+
 TIMERS = """
 Who does not do in time what it has to is out of the group:
 """
@@ -68,8 +74,9 @@ MOVING_RULES = """
 *Up*: the first member that joins by ConsumerGroupHeartbeat takes a group of classic consumers with
 it. Each classic member becomes a member of the consumer group: its epoch is the generation, what it
 was assigned is what it has, and what it owned besides when it joined it has yet to give up. Whoever
-waits for an answer is told REBALANCE_IN_PROGRESS. Groups of other protocol types, of assignors with
-data of their own, or too large stay classic, and the joining member is told GROUP_ID_NOT_FOUND.
+waits to join has joined, whoever waits to sync is told REBALANCE_IN_PROGRESS. Groups of other
+protocol types, of assignors with data of their own, or too large stay classic, and the joining
+member is told GROUP_ID_NOT_FOUND.
 
 *Between*: classic members of a consumer group go on with JoinGroup, SyncGroup, Heartbeat and
 LeaveGroup. A join and a sync are answered at once, and nobody leads. A heartbeat is answered
@@ -82,6 +89,22 @@ at an older one counts for partitions that the member has had since then (KIP-12
 group at the generation that the epoch was. It has no leader until they have joined again, which
 they are told to, also by a coordinator that is loaded meanwhile. If that last one was a static
 member that came back as a classic one, and everybody has what it is to have, nobody needs to join.
+"""
+
+DIFFERENCES = """
+## Where it differs from Kafka
+
+Tests play the same requests to both, right and wrong ones, and compare the answers. On purpose some
+are not the same:
+
+- Who waits to join while a group moves up has joined. Kafka refuses it with REBALANCE_IN_PROGRESS,
+  which several clients take for a failure.
+- A static member may join again under its own name, since an answer may have been lost. Kafka tells
+  it UNRELEASED_INSTANCE_ID until its session is over.
+- If a static member is the one that moves its group up, the partitions are shared out anew, also
+  what a classic leader may have left out. The epoch is one higher than Kafka's then.
+- An assignment that cannot be read keeps a group from moving up with GROUP_ID_NOT_FOUND. Kafka has
+  UNKNOWN_SERVER_ERROR for it.
 """
 
 
@@ -136,7 +159,7 @@ def consumer() -> str:
         ("timer", "what a member has to do", "within"),
         ((f"`{timer}`", duty.what, duty.time) for timer, duty in DUTIES.items()),
     )
-    return CONSUMER + states + MEMBER + steps + TIMERS + timers
+    return CONSUMER + states + MEMBER + steps + ROOM + TIMERS + timers
 
 
 def moving() -> str:
@@ -152,7 +175,7 @@ def moving() -> str:
             for policy in MigrationPolicy
         ),
     )
-    return MOVING + policies + MOVING_RULES
+    return MOVING + policies + MOVING_RULES + DIFFERENCES
 
 
 def _yes(is_so: bool) -> str:

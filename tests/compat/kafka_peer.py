@@ -4,7 +4,7 @@ import os
 import shutil
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -41,15 +41,15 @@ log.initial.task.delay.ms=0
 
 
 @contextmanager
-def kafka_peer(directory: Path) -> Iterator[str]:
-    """Runs it for the length of a `with`, and says where it is reached."""
+def kafka_peer(directory: Path, settings: Mapping[str, str] | None = None) -> Iterator[str]:
+    """Runs it for the length of a `with`, and says where it is reached. `settings` come last."""
     if not any(JARS.glob("kafka_2.13-*.jar")) or shutil.which("java") is None:
         pytest.fail(f"Kafka (in {JARS}) and Java are needed: run `make test`", pytrace=False)
     port = free_port()
     properties = directory / "server.properties"
-    properties.write_text(
-        PROPERTIES.format(port=port, controller_port=free_port(), logs=directory / "logs")
-    )
+    given = PROPERTIES.format(port=port, controller_port=free_port(), logs=directory / "logs")
+    given += "".join(f"{name}={value}\n" for name, value in (settings or {}).items())
+    properties.write_text(given)
     _format(properties)
     with (directory / "server.log").open("wb") as log:
         process = subprocess.Popen(

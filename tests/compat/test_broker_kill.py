@@ -36,12 +36,12 @@ REMARKS = ("Non-consecutive offsets in", "  -1 is followed by")
 class BrokerProcess:
     """A broker on one directory and one port, started as often as it was killed."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, *settings: str) -> None:
         port = free_port()
         self.servers = f"127.0.0.1:{port}"
         self._command = [sys.executable, "-m", "ottla.cli", "serve"]
         self._command += ["--data", str(directory), "--port", str(port), "--metrics-port", "0"]
-        for setting in SETTINGS:
+        for setting in (*SETTINGS, *settings):
             self._command += ["--set", setting]
         self._start()
 

@@ -98,10 +98,10 @@ class Group:
         return found[-1]
 
 
-def until(is_so: Callable[[], bool]) -> None:
+def until(is_so: Callable[[], bool], told: Callable[[], object] = lambda: None) -> None:
     deadline = time.monotonic() + WAIT_S
     while not is_so():
-        assert time.monotonic() < deadline
+        assert time.monotonic() < deadline, told()
         time.sleep(0.05)
 
 

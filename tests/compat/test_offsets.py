@@ -137,6 +137,11 @@ def test_a_group_goes_on_where_it_was_after_the_broker_was_killed(tmp_path: Path
         broker.stop()
 
 
+def noted(topic: str, offset: int) -> TopicPartition:
+    """What is committed, with a note that tells it from others."""
+    return TopicPartition(topic, 0, offset, metadata=f"note {offset}")
+
+
 def test_no_acknowledged_commit_is_lost_when_the_broker_is_killed(tmp_path: Path) -> None:
     with BrokerProcess(tmp_path) as broker:
         topic = "committed"
@@ -146,12 +151,13 @@ def test_no_acknowledged_commit_is_lost_when_the_broker_is_killed(tmp_path: Path
             with closing(simple_consumer(broker.servers, "killed")) as consumer:
                 for _ in range(COMMITS_BETWEEN_KILLS):
                     offset += 1
-                    wish = [TopicPartition(topic, 0, offset)]
-                    consumer.commit(offsets=wish, asynchronous=False)
+                    consumer.commit(offsets=[noted(topic, offset)], asynchronous=False)
                 # This one may be acknowledged or not.
-                consumer.commit(offsets=[TopicPartition(topic, 0, offset + 1)])
+                consumer.commit(offsets=[noted(topic, offset + 1)])
                 broker.kill_and_restart()
-            found = seen_by_librdkafka(broker.servers, "killed", topic)
-            assert found in (offset, offset + 1)
-            offset = found
+            with closing(simple_consumer(broker.servers, "killed")) as consumer:
+                (found,) = consumer.committed([TopicPartition(topic, 0)], WAIT_S)
+            assert found.offset in (offset, offset + 1)
+            assert found.metadata == noted(topic, found.offset).metadata
+            offset = found.offset
         broker.stop()

@@ -4,9 +4,6 @@ and the answer that it would have written.
 What is tried derives from recorded frames and from seeds, so a failure comes again.
 """
 
-import os
-import random
-from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
 
@@ -26,16 +23,17 @@ from ottla.protocol.messages.offset_commit import (
     TopicResult,
 )
 from ottla.protocol.primitives import Uuid
+from tests.property.request_frames import (
+    frames_of_others,
+    int32s,
+    joined,
+    mutations,
+    names,
+    recorded_frames,
+)
 from tests.unit.native.modules import KINDS, load
-from tests.unit.protocol.wire_vectors import recorded
 
-# `make soak` looks longer.
-ROUNDS = 400 if os.environ.get("HYPOTHESIS_PROFILE") == "soak" else 20
 OFFSET_COMMIT = APIS[8]
-
-
-def recorded_frames() -> list[bytes]:
-    return [vector.frame for vector in recorded() if vector.message is OffsetCommitRequest]
 
 
 def declared(frame: bytes) -> Any:
@@ -72,29 +70,9 @@ def check(kind: ModuleType, frame: bytes) -> bool:
     return True
 
 
-def mutations(frame: bytes, seed: int) -> Iterator[bytes]:
-    entropy = random.Random(seed)
-    for _ in range(ROUNDS):
-        changed = bytearray(frame)
-        for _ in range(entropy.randint(1, 3)):
-            at = entropy.randrange(len(changed))
-            match entropy.randrange(4):
-                case 0:
-                    changed[at] = entropy.choice((0, 1, 2, 0x7F, 0x80, 0xFF))
-                case 1:
-                    changed[at] ^= 1 << entropy.randrange(8)
-                case 2:
-                    del changed[at:]
-                case _:
-                    changed[at:at] = entropy.randbytes(entropy.randint(1, 4))
-            if not changed:
-                break
-        yield bytes(changed)
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_recorded_commits_are_read_as_the_codec_reads_them(kind: str) -> None:
-    outcomes = [check(load("commit", kind), frame) for frame in recorded_frames()]
+    outcomes = [check(load("commit", kind), frame) for frame in recorded_frames(OFFSET_COMMIT)]
     assert outcomes.count(True) > len(outcomes) / 2
 
 
@@ -103,7 +81,7 @@ def test_damaged_commits_are_left_to_the_codec_or_read_as_it_reads_them(kind: st
     module = load("commit", kind)
     outcomes = [
         check(module, damaged)
-        for number, frame in enumerate(recorded_frames())
+        for number, frame in enumerate(recorded_frames(OFFSET_COMMIT))
         for damaged in mutations(frame, number)
     ]
     assert True in outcomes
@@ -112,18 +90,14 @@ def test_damaged_commits_are_left_to_the_codec_or_read_as_it_reads_them(kind: st
 
 def test_compiled_and_interpreted_say_the_same_of_every_damaged_frame() -> None:
     kinds = [load("commit", kind) for kind in KINDS]
-    for number, frame in enumerate(recorded_frames()):
+    for number, frame in enumerate(recorded_frames(OFFSET_COMMIT)):
         for damaged in mutations(frame, 1_000 + number):
             first, *others = [kind.read(memoryview(damaged)) for kind in kinds]
             assert all(other == first for other in others)
 
 
 def test_nothing_but_an_ordinary_commit_is_read() -> None:
-    others = [
-        vector.frame
-        for vector in recorded()
-        if vector.message is vector.api.request and vector.api is not OFFSET_COMMIT
-    ]
+    others = frames_of_others(OFFSET_COMMIT)
     assert others
     for frame in others:
         assert native_commit.read(memoryview(frame)) is None
@@ -135,10 +109,6 @@ def test_the_versions_are_those_that_are_declared() -> None:
 
 # Requests of any shape, and their answers
 
-names = st.text(
-    alphabet=st.characters(codec="utf-8", exclude_categories=("Cs",)), min_size=1, max_size=200
-)
-int32s = st.integers(-(2**31), 2**31 - 1)
 asked_partitions = st.builds(
     Partition,
     partition_index=int32s,
@@ -188,8 +158,7 @@ def test_any_ordinary_commit_is_read_and_answered(
         group_instance_id=instance_id if version >= native_commit.INSTANCES_SINCE else None,
         topics=topics,
     )
-    parts: Any = encode_request(correlation_id, OFFSET_COMMIT, version, request, client_id)
-    frame = b"".join(map(bytes, parts))[4:]
+    frame = joined(encode_request(correlation_id, OFFSET_COMMIT, version, request, client_id))[4:]
     # Each has its own, the first of them none.
     codes = [code * number % 2**15 for number in range(sum(len(each) for _, each in asked))]
     for kind in KINDS:
@@ -219,5 +188,4 @@ def declared_answer(
             for each in topics
         )
     )
-    encoded: Any = encode_response(correlation_id, OFFSET_COMMIT, version, response)
-    return b"".join(map(bytes, encoded))
+    return joined(encode_response(correlation_id, OFFSET_COMMIT, version, response))

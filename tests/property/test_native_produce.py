@@ -4,9 +4,6 @@ and the answer that it would have written.
 What is tried derives from recorded frames and from seeds, so a failure comes again.
 """
 
-import os
-import random
-from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
 
@@ -29,18 +26,19 @@ from ottla.protocol.messages.produce import (
 )
 from ottla.protocol.primitives import Uuid
 from ottla.storage.admission import UNLIMITED_MS, AdmissionRules, admit
+from tests.property.request_frames import (
+    frames_of_others,
+    int32s,
+    joined,
+    mutations,
+    names,
+    recorded_frames,
+)
 from tests.unit.native.modules import KINDS, load
-from tests.unit.protocol.wire_vectors import recorded
 
-# `make soak` looks longer.
-ROUNDS = 400 if os.environ.get("HYPOTHESIS_PROFILE") == "soak" else 20
 PRODUCE = APIS[0]
 CRC_BYTES = 4
 ANYTHING = AdmissionRules(message_bytes_max=1 << 31, timestamp_after_max_ms=UNLIMITED_MS)
-
-
-def recorded_frames() -> list[bytes]:
-    return [vector.frame for vector in recorded() if vector.message is ProduceRequest]
 
 
 def declared(frame: bytes) -> Any:
@@ -87,30 +85,9 @@ def check_admission(batch: bytes) -> None:
     assert header == read_header(renewed)
 
 
-def mutations(frame: bytes, seed: int) -> Iterator[bytes]:
-    entropy = random.Random(seed)
-    for _ in range(ROUNDS):
-        changed = bytearray(frame)
-        for _ in range(entropy.randint(1, 3)):
-            # Most of what could matter lies at the beginning.
-            at = min(entropy.randrange(len(changed)), entropy.randrange(len(changed)))
-            match entropy.randrange(4):
-                case 0:
-                    changed[at] = entropy.choice((0, 1, 2, 0x7F, 0x80, 0xFF))
-                case 1:
-                    changed[at] ^= 1 << entropy.randrange(8)
-                case 2:
-                    del changed[at:]
-                case _:
-                    changed[at:at] = entropy.randbytes(entropy.randint(1, 4))
-            if not changed:
-                break
-        yield bytes(changed)
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_recorded_produces_are_read_as_the_codec_reads_them(kind: str) -> None:
-    outcomes = [check(load("produce", kind), frame) for frame in recorded_frames()]
+    outcomes = [check(load("produce", kind), frame) for frame in recorded_frames(PRODUCE)]
     assert outcomes.count(True) > len(outcomes) / 2
 
 
@@ -119,7 +96,7 @@ def test_damaged_produces_are_left_to_the_codec_or_read_as_it_reads_them(kind: s
     module = load("produce", kind)
     outcomes = [
         check(module, damaged)
-        for number, frame in enumerate(recorded_frames())
+        for number, frame in enumerate(recorded_frames(PRODUCE))
         if len(frame) < 4096
         for damaged in mutations(frame, number)
     ]
@@ -129,7 +106,7 @@ def test_damaged_produces_are_left_to_the_codec_or_read_as_it_reads_them(kind: s
 
 def test_compiled_and_interpreted_say_the_same_of_every_damaged_frame() -> None:
     kinds = [load("produce", kind) for kind in KINDS]
-    for number, frame in enumerate(recorded_frames()):
+    for number, frame in enumerate(recorded_frames(PRODUCE)):
         if len(frame) < 4096:
             for damaged in mutations(frame, 1_000 + number):
                 first, *others = [kind.read(memoryview(damaged)) for kind in kinds]
@@ -137,11 +114,7 @@ def test_compiled_and_interpreted_say_the_same_of_every_damaged_frame() -> None:
 
 
 def test_nothing_but_an_ordinary_produce_is_read() -> None:
-    others = [
-        vector.frame
-        for vector in recorded()
-        if vector.message is vector.api.request and vector.api is not PRODUCE
-    ]
+    others = frames_of_others(PRODUCE)
     assert others
     for frame in others:
         assert native_produce.read(memoryview(frame)) is None
@@ -153,9 +126,6 @@ def test_the_versions_are_those_that_are_declared() -> None:
 
 # Requests of any shape, and their answers
 
-names = st.text(
-    alphabet=st.characters(codec="utf-8", exclude_categories=("Cs",)), min_size=1, max_size=200
-)
 batches = st.builds(
     lambda values, codec, producer_id: build(
         [Record(offset, 5, None, value) for offset, value in enumerate(values)],
@@ -191,7 +161,7 @@ def topic(version: int, name: str, asked: list[Partition]) -> Topic:
         max_size=3,
     ),
     outcome=st.tuples(offsets, offsets),
-    correlation_id=st.integers(-(2**31), 2**31 - 1),
+    correlation_id=int32s,
 )
 def test_any_ordinary_produce_is_read_and_answered(
     version: int,
@@ -206,8 +176,7 @@ def test_any_ordinary_produce_is_read_and_answered(
         for name, parts in asked
     )
     request = ProduceRequest(transactional_id=None, acks=acks, timeout_ms=77, topic_data=topics)
-    parts: Any = encode_request(correlation_id, PRODUCE, version, request, client_id)
-    frame = b"".join(map(bytes, parts))[4:]
+    frame = joined(encode_request(correlation_id, PRODUCE, version, request, client_id))[4:]
     for kind in KINDS:
         module = load("produce", kind)
         assert check(module, frame)
@@ -238,5 +207,4 @@ def declared_answer(
             for each in topics
         )
     )
-    encoded: Any = encode_response(correlation_id, PRODUCE, version, response)
-    return b"".join(map(bytes, encoded))
+    return joined(encode_response(correlation_id, PRODUCE, version, response))

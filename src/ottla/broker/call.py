@@ -27,3 +27,8 @@ class Call:
     def refuse(self, request: object, code: ErrorCode, message: str | None = None) -> object:
         """The reply that says this error of all that was asked."""
         return self.api.refuse(request, self.version, code, message)
+
+    def count_refusal(self, code: ErrorCode) -> None:
+        """To be called for each part of a reply that says an error. The refusal of the whole, which
+        a handler raises, is counted where it is met."""
+        self.services.metrics.request_refused(self.api.name, code.name)

@@ -1,11 +1,12 @@
 """What has settings, as requests name it, and the way to change them."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Sequence
 from enum import IntEnum
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from ottla.broker import decisions
+from ottla.broker.call import Call
 from ottla.broker.services import Services
 from ottla.errors import ErrorCode, PeerError
 from ottla.metadata.config_changes import Decision
@@ -44,6 +45,10 @@ class Named(Protocol):
     def resource_name(self) -> str: ...
 
 
+Resource = TypeVar("Resource", bound=Named)
+Result = TypeVar("Result")
+
+
 def resource_key(resource: Named, services: Services) -> ResourceKey:
     """What a request means, whether it is there or not. PeerError if its settings are not ours to
     tell or to change."""
@@ -76,15 +81,39 @@ def _check_broker(name: str, node_id: int) -> None:
     raise PeerError(ErrorCode.INVALID_REQUEST, fault)
 
 
-def check_each_once(resources: Iterable[Named]) -> Callable[[Named], None]:
-    """A check that refuses, by a PeerError, what these resources name twice."""
+async def change_each(
+    call: Call,
+    resources: Sequence[Resource],
+    change_one: Callable[[Resource], Awaitable[None]],
+    result: Callable[..., Result],
+) -> tuple[Result, ...]:
+    """Changes resources in their order, each by itself: one result for each.
+
+    `result` is the response's own. What is named twice is refused, each time.
+    """
     count = Counter((each.resource_type, each.resource_name) for each in resources)
-
-    def check(resource: Named) -> None:
-        if count[resource.resource_type, resource.resource_name] > 1:
-            raise PeerError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
-
-    return check
+    results = []
+    for resource in resources:
+        named = resource.resource_type, resource.resource_name
+        code, message = ErrorCode.NONE, None
+        try:
+            if count[named] > 1:
+                raise PeerError(
+                    ErrorCode.INVALID_REQUEST, "Each resource must appear at most once."
+                )
+            await change_one(resource)
+        except PeerError as error:
+            call.count_refusal(error.code)
+            code, message = error.code, str(error)
+        results.append(
+            result(
+                error_code=code,
+                error_message=message,
+                resource_type=resource.resource_type,
+                resource_name=resource.resource_name,
+            )
+        )
+    return tuple(results)
 
 
 async def change(
@@ -101,10 +130,19 @@ async def change(
         decide(services.image)
         return
     changed = await decisions.commit(services, decide)
-    if MIN_INSYNC_REPLICAS.name in changed:
-        is_topic = resource.kind is ResourceKind.TOPIC
-        topics = (resource.name,) if is_topic else tuple(services.image.topic_names)
+    if resource.kind is ResourceKind.TOPIC:
+        # Whatever was changed: an earlier change may have found no room for the second half.
+        await _agree(services, (resource.name,))
+    elif MIN_INSYNC_REPLICAS.name in changed:
+        await _agree(services, tuple(services.image.topic_names))
+
+
+async def _agree(services: Services, topics: Sequence[str]) -> None:
+    """The partitions of these topics follow the setting. PeerError if there is no room for it."""
+    try:
         await agree_on_min_isr(services.publisher, topics, lambda: services.settings)
+    except OSError as error:
+        raise PeerError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
 
 
 def _within_bounds(

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from ottla.coordinators.group.state import GroupState
 
 _MINUTE_MS = 60_000
+# Less than a batch may be: records have overheads.
+DECISION_BYTES_MAX = MESSAGE_BYTES_MAX - (MESSAGE_BYTES_MAX >> 4)
 RULES_KEPT_MAX = 100
 
 
@@ -88,6 +90,7 @@ def group_shards(
             new_state=lambda: group_state(world),
             watch=ShardLog(logger, world.meter),
             commit_timeout_ms=world.settings()[groups.OFFSETS_COMMIT_TIMEOUT_MS],
+            decision_bytes_max=DECISION_BYTES_MAX,
         )
     )
 
@@ -102,7 +105,7 @@ def group_state(world: GroupWorld) -> "GroupState":
     settings = world.settings()
     rules = GroupRules(
         offset_metadata_bytes_max=settings[groups.OFFSET_METADATA_MAX_BYTES],
-        commit_bytes_max=MESSAGE_BYTES_MAX,
+        commit_bytes_max=DECISION_BYTES_MAX,
         offsets_retention_ms=settings[groups.OFFSETS_RETENTION_MINUTES] * _MINUTE_MS,
         retention_check_interval_ms=settings[groups.OFFSETS_RETENTION_CHECK_INTERVAL_MS],
         groups_max=settings[groups.GROUPS_MAX],

@@ -1,15 +1,16 @@
 """`ottla consume`: reads a topic from a place on, to its end or for ever."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from ottla.cli.counted import counted
 from ottla.cli.moments import Place
 from ottla.cli.output import say
 from ottla.cli.places import chosen_partitions, offsets_at
 from ottla.cli.record_forms import Printer
 from ottla.client.fetch import FetchLimits
 from ottla.client.offsets import At, Isolation
-from ottla.client.reading import Reader
+from ottla.client.reading import Gone, Reader
 from ottla.client.routing import Router
 from ottla.client.topology import TopicPartition
 
@@ -40,15 +41,19 @@ async def consume_records(router: Router, wish: Wish, write: Printer) -> None:
         if not reader.positions:
             return
         brought = await reader.read()
-        for gone in brought.gone:
-            count = gone.next_offset - gone.first_offset
-            say(f"{gone.partition}: {count} records were deleted before they could be read")
+        say_gone(brought.gone)
         for partition, records in brought.records.items():
             if not wish.follows:
                 records = [record for record in records if record.offset < ends[partition]]
             write(partition, records[:left])
             if left is not None:
                 left -= len(records[:left])
+
+
+def say_gone(spans: Iterable[Gone]) -> None:
+    for gone in spans:
+        count = counted(gone.next_offset - gone.first_offset, "record")
+        say(f"{gone.partition}: {count} deleted before being read")
 
 
 def _before(

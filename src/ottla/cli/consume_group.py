@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 
-from ottla.cli.consume import Wish
+from ottla.cli.consume import Wish, say_gone
+from ottla.cli.counted import counted
 from ottla.cli.output import say
 from ottla.cli.places import offsets_at
 from ottla.cli.record_forms import Printer
@@ -39,14 +40,12 @@ async def consume_in_group(router: Router, wish: Wish, group: str, write: Printe
             if left is not None:
                 left -= count
             if not await reader.commit() and count:
-                say(f"the group has changed: {count} records may be read again")
+                say(f"the group has changed: {counted(count, 'record')} may be read again")
 
 
 def _print(reader: GroupReader, brought: Round, most: int | None, write: Printer) -> int:
     """Prints at most so many records, and goes back to the first that was not printed."""
-    for gone in brought.gone:
-        count = gone.next_offset - gone.first_offset
-        say(f"{gone.partition}: {count} records were deleted before they could be read")
+    say_gone(brought.gone)
     printed = 0
     for partition, records in brought.records.items():
         shown = records if most is None else records[: most - printed]

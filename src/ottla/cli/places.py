@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from ottla.cli.failure import ExitCode, Failure
 from ottla.cli.moments import Offset, Place, Time
 from ottla.client.offsets import At, Isolation, list_offsets
-from ottla.client.routing import Router, answered
+from ottla.client.outcomes import answered
+from ottla.client.routing import Router
 from ottla.client.topology import Topic, TopicPartition
 
 

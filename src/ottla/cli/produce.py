@@ -12,13 +12,15 @@ from dataclasses import dataclass
 from io import BufferedReader
 from typing import cast
 
+from ottla.cli.counted import counted
 from ottla.cli.failure import Failure
 from ottla.cli.output import say
 from ottla.cli.places import chosen_partitions
 from ottla.cli.reaching import in_words, router_to
+from ottla.client.outcomes import answered
 from ottla.client.partitioner import partition_of
 from ottla.client.produce import Acks, produce
-from ottla.client.routing import Router, answered
+from ottla.client.routing import Router
 from ottla.client.topology import TopicPartition
 from ottla.protocol.batch import Record, build
 from ottla.protocol.compression import Codec
@@ -153,4 +155,4 @@ def produce_lines(lines: Lines, bootstrap: str, timeout_s: float) -> None:
             if rest := cutter.rest():
                 runner.run(sender.send([rest]))
         finally:
-            say(f"sent {sender.sent} records to {lines.topic}")
+            say(f"sent {counted(sender.sent, 'record')} to {lines.topic}")

@@ -13,7 +13,8 @@ from ottla.client.addresses import Address
 from ottla.client.connection import Connection
 from ottla.client.errors import Refused, raise_if_refused, refusal
 from ottla.client.offsets import Isolation, ListedOffset, list_offsets
-from ottla.client.routing import Outcomes, Router
+from ottla.client.outcomes import Outcomes
+from ottla.client.routing import Router
 from ottla.client.topology import Broker, Topic, TopicPartition, by_topic
 from ottla.protocol.messages import (
     create_partitions,

@@ -7,11 +7,16 @@ worker of Spark).
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Self
 
-from ottla.client.addresses import Address, parse_addresses
+from ottla.client.addresses import parse_addresses
 from ottla.client.blocking_connection import BlockingConnection
 from ottla.client.blocking_routing import BlockingRouter
-from ottla.client.coordinators import ELSEWHERE, ONE_KEY_MAX, Kept
-from ottla.client.errors import error_code, raise_if_refused
+from ottla.client.coordinators import (
+    ONE_KEY_MAX,
+    coordinator_address,
+    coordinator_request,
+    raise_if_elsewhere,
+)
+from ottla.client.errors import raise_if_refused
 from ottla.client.group_offsets import (
     NAMED_BY_NAME_MAX,
     ONE_GROUP_MAX,
@@ -22,12 +27,8 @@ from ottla.client.group_offsets import (
 )
 from ottla.client.offsets import Isolation, ListedOffset, listed, offsets_request
 from ottla.client.options import ClientOptions
-from ottla.client.routing import Outcomes, answered
+from ottla.client.outcomes import Outcomes, answered
 from ottla.client.topology import Topic, TopicPartition
-from ottla.protocol.messages.find_coordinator import (
-    FindCoordinatorRequest,
-    FindCoordinatorResponse,
-)
 from ottla.protocol.messages.offset_fetch import OffsetFetchRequest
 from ottla.seams.blocking import Blocking, RealBlocking
 from ottla.seams.clock import Clock, RealClock
@@ -143,18 +144,13 @@ class BlockingClient:
 
         def ask() -> Any:
             answer = self._coordinator(group_id).ask(request, version_max=version_max)
-            for code in codes_of(answer):
-                if error_code(code) in ELSEWHERE:
-                    raise_if_refused(code, f"group {group_id}")
+            raise_if_elsewhere(codes_of(answer), group_id)
             return answer
 
         return self.router.retrying(ask)
 
     def _coordinator(self, group_id: str) -> BlockingConnection:
-        request = FindCoordinatorRequest(key=group_id, key_type=Kept.GROUP)
-        answer: FindCoordinatorResponse = self.router.any_broker().ask(
-            request, version_max=ONE_KEY_MAX
+        answer = self.router.any_broker().ask(
+            coordinator_request(group_id), version_max=ONE_KEY_MAX
         )
-        what = f"coordinator of group {group_id}"
-        raise_if_refused(answer.error_code, what, answer.error_message)
-        return self.router.connection_to(Address(answer.host, answer.port))
+        return self.router.connection_to(coordinator_address(answer, group_id))

@@ -1,20 +1,17 @@
 """A connection to one broker for a thread that may block: the socket shell around `client.wire`."""
 
-import os
 from typing import Any, cast
 
-from ottla import __version__
 from ottla.client.addresses import Address
-from ottla.client.errors import ConnectionLost, TimedOut, Unreachable
+from ottla.client.errors import ConnectionLost, TimedOut, Unreachable, reason_of
 from ottla.client.options import ClientOptions
-from ottla.client.versions import API_VERSIONS, Versions, agree
+from ottla.client.versions import API_VERSIONS, Versions, agree, versions_request
 from ottla.client.wire import Wire
 from ottla.errors import PeerError
-from ottla.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from ottla.protocol.messages.api_versions import ApiVersionsResponse
 from ottla.seams.blocking import Blocking, Stream
 from ottla.seams.clock import Clock
 
-SOFTWARE_NAME = "ottla"
 # What is asked of the kernel at once: a fetched megabyte takes a few calls.
 _RECEIVE_BYTES = 256 * 1024
 
@@ -75,9 +72,7 @@ class BlockingConnection:
     def negotiate(self, timeout_ms: int) -> None:
         """Asks the broker what it speaks: the first thing on a connection."""
         version = API_VERSIONS.versions[1]
-        request = ApiVersionsRequest(
-            client_software_name=SOFTWARE_NAME, client_software_version=__version__
-        )
+        request = versions_request()
         while True:
             number = self._send(request, version, None, timeout_ms)
             response: ApiVersionsResponse = self._answer(number, timeout_ms)
@@ -100,7 +95,7 @@ class BlockingConnection:
             # What a client sends lies in memory; a slice of a file is a broker's alone.
             self._stream.send(cast("list[bytes]", sent.parts), timeout_ms)
         except OSError as error:
-            raise self._finish(ConnectionLost(f"{self.address}: {reason(error)}")) from None
+            raise self._finish(ConnectionLost(f"{self.address}: {reason_of(error)}")) from None
         return sent.correlation_id
 
     def _answer(self, number: int, timeout_ms: int) -> Any:
@@ -129,7 +124,7 @@ class BlockingConnection:
             self._finish(ConnectionLost(f"given up, since {error}"))
             raise error from None
         except OSError as error:
-            raise self._finish(ConnectionLost(f"{self.address}: {reason(error)}")) from None
+            raise self._finish(ConnectionLost(f"{self.address}: {reason_of(error)}")) from None
         except PeerError as error:
             raise self._finish(
                 ConnectionLost(f"{self.address} sent what is no answer: {error}")
@@ -162,7 +157,7 @@ def dial(
     except TimeoutError:
         raise Unreachable(f"{address} did not answer within {timeout_ms} ms") from None
     except OSError as error:
-        raise Unreachable(f"{address}: {reason(error)}") from None
+        raise Unreachable(f"{address}: {reason_of(error)}") from None
     connection = BlockingConnection(stream, address, options, clock)
     try:
         connection.negotiate(timeout_ms)
@@ -174,10 +169,3 @@ def dial(
         connection.close()
         raise
     return connection
-
-
-def reason(error: OSError) -> str:
-    """Why a socket failed, in the system's words alone."""
-    if isinstance(error, ConnectionError) and error.errno is not None:
-        return os.strerror(error.errno)
-    return error.strerror or str(error)

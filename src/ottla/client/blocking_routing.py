@@ -1,18 +1,23 @@
 """Who is to be asked, for a thread that may block: `client.routing` without an event loop."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import TypeVar
 
 from ottla.client.addresses import Address
 from ottla.client.blocking_connection import BlockingConnection, dial
-from ottla.client.errors import ClientError, Refused, Unreachable, raise_if_refused
+from ottla.client.errors import ClientError, Unreachable
 from ottla.client.options import ClientOptions
-from ottla.client.retries import Backoff, is_passing, patience_ms
-from ottla.client.routing import Outcomes, lacking
-from ottla.client.topology import Broker, Topic, TopicPartition, Topology
-from ottla.errors import ErrorCode
-from ottla.protocol.messages.metadata import MetadataRequest, MetadataResponse, RequestedTopic
-from ottla.protocol.primitives import ZERO_UUID, Uuid
+from ottla.client.outcomes import Outcomes, Questions
+from ottla.client.retries import Backoff
+from ottla.client.topology import (
+    Broker,
+    Topic,
+    TopicPartition,
+    Topology,
+    learned,
+    metadata_request,
+)
+from ottla.protocol.primitives import Uuid
 from ottla.seams.blocking import Blocking
 from ottla.seams.clock import Clock
 from ottla.seams.entropy import Entropy
@@ -68,9 +73,8 @@ class BlockingRouter:
         for connection in self._connections.values():
             if connection.is_open:
                 return connection
-        known = [broker.address for broker in self.topology.brokers.values()]
         failures = []
-        for address in dict.fromkeys((*known, *self._bootstrap)):
+        for address in dict.fromkeys((*self.topology.addresses, *self._bootstrap)):
             try:
                 return self.connection_to(address)
             except Unreachable as error:
@@ -89,49 +93,30 @@ class BlockingRouter:
         try:
             return self.connection_to(broker.address)
         except Unreachable as error:
-            raise Unreachable(
-                f"broker {broker.node_id} says that it is at {broker.address}: {error}"
-            ) from None
+            raise broker.why_away(error) from None
 
     # What is known of the cluster
 
     def refresh(self, topics: Collection[str] | None) -> Topology:
         """Asks a broker about the cluster and these topics (None: all of them)."""
-        asked = None if topics is None else tuple(RequestedTopic(name=name) for name in topics)
-        request = MetadataRequest(topics=asked, allow_auto_topic_creation=False)
-        answer: MetadataResponse = self.any_broker().ask(request)
-        raise_if_refused(answer.error_code, "the cluster's metadata")
-        before = Topology() if topics is None else self.topology
-        self.topology = before.updated(answer)
+        answer = self.any_broker().ask(metadata_request(topics))
+        self.topology = learned(self.topology, topics, answer)
         return self.topology
 
     def topic(self, name: str) -> Topic:
         """A topic of which every partition is led. Refused if it does not turn up."""
-
-        def look() -> Topic:
-            topology = self.refresh([name])
-            topic = topology.topics.get(name)
-            if topic is None:
-                raise topology.why_missing(name)
-            for partition in topic.partitions:
-                if partition.leader not in topology.brokers:
-                    raise Refused(ErrorCode.LEADER_NOT_AVAILABLE, f"{name}-{partition.number}")
-            return topic
-
-        return self.retrying(look)
+        return self.retrying(lambda: self.refresh([name]).led_topic(name))
 
     def topic_id(self, name: str) -> Uuid:
         """The id by which later versions name a topic; zero if it is not known."""
-        topic = self.topology.topics.get(name)
-        return ZERO_UUID if topic is None else topic.topic_id
+        return self.topology.topic_id(name)
 
     def distrust(self, topics: Collection[str]) -> None:
         """What is known of these topics is not believed any more: it is asked for again."""
         self.topology = self.topology.without(topics)
 
     def _know(self, topics: Collection[str]) -> None:
-        known = self.topology.topics.keys() | self.topology.missing.keys()
-        if unknown := [topic for topic in topics if topic not in known]:
+        if unknown := self.topology.unknown(topics):
             self.refresh(unknown)
 
     # Asking
@@ -144,67 +129,34 @@ class BlockingRouter:
             try:
                 return attempt()
             except ClientError as error:
+                waited_ms = (self._clock.steady_ns() - started_ns) // 1_000_000
+                pause_ms = backoff.pause_after(error, waited_ms)
                 was_reached = bool(self._connections)
-                pause_ms = backoff.next_pause_ms()
-                waited_ms = (self._clock.steady_ns() - started_ns) // 1_000_000 + pause_ms
-                may_wait = waited_ms <= patience_ms(error, self.options)
-                if not (was_reached and is_passing(error) and may_wait):
+                if pause_ms is None or not was_reached:
                     raise
-            self._blocking.pause(pause_ms)
+                self._blocking.pause(pause_ms)
 
     def ask_leaders(self, partitions: Iterable[TopicPartition], ask: AskLeader[T]) -> Outcomes[T]:
         """Asks the leader of each partition, and again where that has changed.
 
         There is an outcome for each partition; raises only if for some nothing could be asked.
         """
-        left = list(dict.fromkeys(partitions))
-        wanted = len(left)
-        outcomes: Outcomes[T] = {}
+        questions = Questions[T](partitions)
 
         def ask_those_left() -> None:
-            self._know({each.topic for each in left})
-            outcomes.update(self._ask_by_leader(left, ask))
-            passing = _passing(outcomes, left)
-            left[:] = passing
-            if passing:
-                self.distrust({each.topic for each in passing})
-                raise next(iter(passing.values()))
+            self._know(questions.topics)
+            for leader, asked in questions.by_leader(self.topology).items():
+                try:
+                    questions.answer(asked, ask(self._reach(leader), asked))
+                except ClientError as error:
+                    questions.fail(asked, error)
+            if passing := questions.end_round():
+                self.distrust(questions.topics)
+                raise passing
 
         try:
             self.retrying(ask_those_left)
         except ClientError:
-            if len(outcomes) < wanted:
+            if not questions.has_every_outcome:
                 raise
-        return outcomes
-
-    def _ask_by_leader(
-        self, partitions: Iterable[TopicPartition], ask: AskLeader[T]
-    ) -> Outcomes[T]:
-        """One round: each leader about what it leads."""
-        outcomes: Outcomes[T] = {}
-        led: dict[Broker, list[TopicPartition]] = {}
-        for partition in partitions:
-            leader = self.topology.leader_of(partition)
-            if leader is None:
-                outcomes[partition] = self.topology.why_not_led(partition)
-            else:
-                led.setdefault(leader, []).append(partition)
-        for leader, asked in led.items():
-            try:
-                answers = ask(self._reach(leader), asked)
-            except ClientError as error:
-                outcomes.update(dict.fromkeys(asked, error))
-            else:
-                outcomes.update({each: answers.get(each, lacking(each)) for each in asked})
-        return outcomes
-
-
-def _passing(
-    outcomes: Mapping[TopicPartition, object], partitions: Iterable[TopicPartition]
-) -> dict[TopicPartition, ClientError]:
-    """The failures that may pass."""
-    return {
-        each: outcome
-        for each in partitions
-        if isinstance(outcome := outcomes[each], ClientError) and is_passing(outcome)
-    }
+        return questions.outcomes

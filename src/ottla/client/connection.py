@@ -1,21 +1,17 @@
 """A connection to one broker: the asyncio shell around `client.wire`."""
 
 import asyncio
-import os
 from typing import Any, cast
 
-from ottla import __version__
 from ottla.client.addresses import Address
-from ottla.client.errors import ConnectionLost, TimedOut, Unreachable
+from ottla.client.errors import ConnectionLost, TimedOut, Unreachable, reason_of
 from ottla.client.options import ClientOptions
-from ottla.client.versions import API_VERSIONS, Versions, agree
+from ottla.client.versions import API_VERSIONS, Versions, agree, versions_request
 from ottla.client.wire import Sent, Wire
 from ottla.errors import PeerError
 from ottla.protocol.messages import Api
-from ottla.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from ottla.protocol.messages.api_versions import ApiVersionsResponse
 from ottla.seams.net import Net
-
-SOFTWARE_NAME = "ottla"
 
 
 class Connection(asyncio.Protocol):
@@ -70,9 +66,7 @@ class Connection(asyncio.Protocol):
     async def negotiate(self) -> None:
         """Asks the broker what it speaks: the first thing on a connection."""
         version = API_VERSIONS.versions[1]
-        request = ApiVersionsRequest(
-            client_software_name=SOFTWARE_NAME, client_software_version=__version__
-        )
+        request = versions_request()
         while True:
             response: ApiVersionsResponse = await self._ask(request, version=version)
             agreed = agree(response, version)
@@ -179,15 +173,8 @@ async def connect(net: Net, address: Address, options: ClientOptions) -> Connect
     except ConnectionLost as error:
         raise Unreachable(f"no Kafka broker answers there: {error}") from None
     except OSError as error:
-        raise Unreachable(f"{address}: {_reason(error)}") from None
+        raise Unreachable(f"{address}: {reason_of(error)}") from None
     except BaseException:
         connection.close()
         raise
     return connection
-
-
-def _reason(error: OSError) -> str:
-    """Why nobody was reached, without asyncio's own words for a refused connection."""
-    if isinstance(error, ConnectionError) and error.errno is not None:
-        return os.strerror(error.errno)
-    return error.strerror or str(error)

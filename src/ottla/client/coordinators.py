@@ -6,7 +6,7 @@ from typing import Any
 
 from ottla.client.addresses import Address
 from ottla.client.connection import Connection
-from ottla.client.errors import error_code, raise_if_refused, refusal
+from ottla.client.errors import error_code, raise_if_refused
 from ottla.client.routing import Router
 from ottla.errors import ErrorCode
 from ottla.protocol.messages.find_coordinator import (
@@ -17,7 +17,7 @@ from ottla.protocol.messages.find_coordinator import (
 # Later versions ask for many keys at once, in another form.
 ONE_KEY_MAX = 3
 # Codes by which a broker says that it is not, or not yet, the one to ask.
-ELSEWHERE = frozenset(
+_ELSEWHERE = frozenset(
     {
         ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
         ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -33,14 +33,32 @@ class Kept(IntEnum):
     TRANSACTION = 1
 
 
-async def coordinator_of(router: Router, key: str, kept: Kept = Kept.GROUP) -> Connection:
-    """A connection to the broker that keeps it now. Refused, Unreachable."""
-    request = FindCoordinatorRequest(key=key, key_type=kept)
-    asked = await router.any_broker()
-    answer: FindCoordinatorResponse = await asked.ask(request, version_max=ONE_KEY_MAX)
+def coordinator_request(key: str, kept: Kept = Kept.GROUP) -> FindCoordinatorRequest:
+    """What to ask any broker, in ONE_KEY_MAX at most."""
+    return FindCoordinatorRequest(key=key, key_type=kept)
+
+
+def coordinator_address(
+    answer: FindCoordinatorResponse, key: str, kept: Kept = Kept.GROUP
+) -> Address:
+    """Where the one is that keeps it now. Refused."""
     what = f"coordinator of {kept.name.lower()} {key}"
     raise_if_refused(answer.error_code, what, answer.error_message)
-    return await router.connection_to(Address(answer.host, answer.port))
+    return Address(answer.host, answer.port)
+
+
+def raise_if_elsewhere(codes: Iterable[int], group_id: str) -> None:
+    """Refused, to be asked again, if a code says that the group is kept elsewhere or not yet."""
+    for code in codes:
+        if error_code(code) in _ELSEWHERE:
+            raise_if_refused(code, f"group {group_id}")
+
+
+async def coordinator_of(router: Router, key: str, kept: Kept = Kept.GROUP) -> Connection:
+    """A connection to the broker that keeps it now. Refused, Unreachable."""
+    asked = await router.any_broker()
+    answer = await asked.ask(coordinator_request(key, kept), version_max=ONE_KEY_MAX)
+    return await router.connection_to(coordinator_address(answer, key, kept))
 
 
 async def ask_coordinator(
@@ -59,9 +77,7 @@ async def ask_coordinator(
     async def ask() -> Any:
         connection = await coordinator_of(router, key)
         answer = await connection.ask(request, version_max=version_max)
-        for code in codes_of(answer):
-            if error_code(code) in ELSEWHERE and (refused := refusal(code, f"group {key}")):
-                raise refused
+        raise_if_elsewhere(codes_of(answer), key)
         return answer
 
     return await router.retrying(ask)

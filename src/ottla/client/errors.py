@@ -1,5 +1,7 @@
 """How a question to a broker fails: nobody there, no answer in time, an answer that says no."""
 
+import os
+
 from ottla.errors import RETRIABLE, ErrorCode, OttlaError
 
 
@@ -40,6 +42,13 @@ class Refused(ClientError):
     @property
     def is_retriable(self) -> bool:
         return self.code in RETRIABLE
+
+
+def reason_of(error: OSError) -> str:
+    """Why a socket failed, in the system's words alone."""
+    if isinstance(error, ConnectionError) and error.errno is not None:
+        return os.strerror(error.errno)
+    return error.strerror or str(error)
 
 
 def error_code(number: int) -> ErrorCode:

@@ -7,7 +7,8 @@ from typing import NamedTuple, cast
 from ottla.client.connection import Connection
 from ottla.client.errors import raise_if_refused, refusal
 from ottla.client.offsets import Isolation
-from ottla.client.routing import Outcomes, Router
+from ottla.client.outcomes import Outcomes
+from ottla.client.routing import Router
 from ottla.client.topology import TopicPartition, by_topic
 from ottla.protocol.messages import fetch as messages
 from ottla.protocol.primitives import ZERO_UUID, Uuid

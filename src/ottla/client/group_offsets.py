@@ -5,7 +5,8 @@ from typing import NamedTuple
 
 from ottla.client.coordinators import ask_coordinator
 from ottla.client.errors import raise_if_refused, refusal
-from ottla.client.routing import Outcomes, Router
+from ottla.client.outcomes import Outcomes
+from ottla.client.routing import Router
 from ottla.client.topology import TopicPartition, by_topic
 from ottla.protocol.messages import offset_commit, offset_delete, offset_fetch
 

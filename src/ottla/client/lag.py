@@ -11,7 +11,8 @@ from typing import NamedTuple
 from ottla.client.errors import ClientError
 from ottla.client.fetch import FetchLimits, fetch
 from ottla.client.offsets import At, Isolation, list_offsets
-from ottla.client.routing import Outcomes, Router, answered
+from ottla.client.outcomes import Outcomes, answered
+from ottla.client.routing import Router
 from ottla.client.topology import TopicPartition
 from ottla.client.visible import visible
 from ottla.errors import PeerError
@@ -22,6 +23,8 @@ _ONE_BATCH = FetchLimits(
 )
 # Batches in which a reader sees nothing, such as markers of transactions, that are passed over.
 _UNSEEN_BATCHES_MAX = 20
+# A group may have thousands of partitions: those who wait for their turn must not time out.
+_LOOKS_AT_ONCE_MAX = 32
 
 
 class Lag(NamedTuple):
@@ -47,11 +50,13 @@ async def lags(router: Router, positions: Mapping[TopicPartition, int]) -> Outco
     begins = await list_offsets(router, dict.fromkeys(positions, At.BEGINNING))
     ends = await list_offsets(router, dict.fromkeys(positions, At.END))
     outcomes: Outcomes[Lag] = {}
+    turns = asyncio.Semaphore(_LOOKS_AT_ONCE_MAX)
 
     async def look(partition: TopicPartition, position: int) -> None:
         try:
             begin, end = answered(begins[partition]).offset, answered(ends[partition]).offset
-            since = await _first_time(router, partition, max(position, begin), end)
+            async with turns:
+                since = await _first_time(router, partition, max(position, begin), end)
             outcomes[partition] = Lag(end, max(0, end - position), since)
         except ClientError as error:
             outcomes[partition] = error

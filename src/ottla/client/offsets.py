@@ -6,7 +6,8 @@ from typing import NamedTuple
 
 from ottla.client.connection import Connection
 from ottla.client.errors import refusal
-from ottla.client.routing import Outcomes, Router
+from ottla.client.outcomes import Outcomes
+from ottla.client.routing import Router
 from ottla.client.topology import TopicPartition, by_topic
 from ottla.protocol.messages.list_offsets import (
     ListOffsetsRequest,

@@ -5,7 +5,8 @@ from enum import IntEnum
 
 from ottla.client.connection import Connection
 from ottla.client.errors import refusal
-from ottla.client.routing import Outcomes, Router
+from ottla.client.outcomes import Outcomes
+from ottla.client.routing import Router
 from ottla.client.topology import TopicPartition, by_topic
 from ottla.protocol.messages.produce import Partition, ProduceRequest, ProduceResponse, Topic
 from ottla.protocol.primitives import ZERO_UUID, Uuid

@@ -6,7 +6,8 @@ from typing import NamedTuple
 from ottla.client.errors import Refused
 from ottla.client.fetch import FetchLimits, fetch
 from ottla.client.offsets import At, list_offsets
-from ottla.client.routing import Router, answered
+from ottla.client.outcomes import answered
+from ottla.client.routing import Router
 from ottla.client.topology import TopicPartition
 from ottla.client.visible import visible
 from ottla.errors import ErrorCode

@@ -34,7 +34,13 @@ class Backoff:
         self._entropy = entropy
         self._failures = 0
 
-    def next_pause_ms(self) -> int:
+    def pause_after(self, error: ClientError, waited_ms: int) -> int | None:
+        """For how many ms to wait before asking again; None if that is not worth it any more."""
+        pause_ms = self._next_pause_ms()
+        may_wait = waited_ms + pause_ms <= patience_ms(error, self._options)
+        return pause_ms if may_wait and is_passing(error) else None
+
+    def _next_pause_ms(self) -> int:
         most = self._options.retry_backoff_max_ms
         # Beyond this many doublings any pause is the longest one.
         pause_ms = min(most, self._options.retry_backoff_ms << min(self._failures, 16))

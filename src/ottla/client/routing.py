@@ -6,29 +6,27 @@ from typing import Any, TypeVar
 
 from ottla.client.addresses import Address
 from ottla.client.connection import Connection, connect
-from ottla.client.errors import ClientError, Refused, TimedOut, Unreachable, raise_if_refused
+from ottla.client.errors import ClientError, Refused, TimedOut, Unreachable
 from ottla.client.options import ClientOptions
-from ottla.client.retries import Backoff, is_passing, patience_ms
-from ottla.client.topology import Broker, Topic, TopicPartition, Topology
+from ottla.client.outcomes import Outcomes, Questions
+from ottla.client.retries import Backoff
+from ottla.client.topology import (
+    Broker,
+    Topic,
+    TopicPartition,
+    Topology,
+    learned,
+    metadata_request,
+)
 from ottla.errors import ErrorCode
-from ottla.protocol.messages.metadata import MetadataRequest, MetadataResponse, RequestedTopic
-from ottla.protocol.primitives import ZERO_UUID, Uuid
+from ottla.protocol.primitives import Uuid
 from ottla.seams.entropy import Entropy
 from ottla.seams.net import Net
 
 T = TypeVar("T")
 
-# What became of each partition: an answer, or the last error after which it was given up.
-Outcomes = dict[TopicPartition, T | ClientError]
 # Asks one leader about partitions that it leads.
 AskLeader = Callable[[Connection, Sequence[TopicPartition]], Awaitable[Outcomes[T]]]
-
-
-def answered(outcome: T | ClientError) -> T:
-    """The answer, for those who cannot go on without it. ClientError."""
-    if isinstance(outcome, ClientError):
-        raise outcome
-    return outcome
 
 
 class Router:
@@ -81,9 +79,8 @@ class Router:
         for connection in self._connections.values():
             if connection.is_open:
                 return connection
-        known = [broker.address for broker in self.topology.brokers.values()]
         failures = []
-        for address in dict.fromkeys((*known, *self._bootstrap)):
+        for address in dict.fromkeys((*self.topology.addresses, *self._bootstrap)):
             try:
                 return await self.connection_to(address)
             except Unreachable as error:
@@ -103,9 +100,7 @@ class Router:
         try:
             return await self.connection_to(broker.address)
         except Unreachable as error:
-            raise Unreachable(
-                f"broker {broker.node_id} says that it is at {broker.address}: {error}"
-            ) from None
+            raise broker.why_away(error) from None
 
     # What is known of the cluster
 
@@ -114,42 +109,37 @@ class Router:
     ) -> Topology:
         """Asks a broker about the cluster and these topics (None: all of them)."""
         connection = await self.any_broker()
-        asked = None if topics is None else tuple(RequestedTopic(name=name) for name in topics)
-        request = MetadataRequest(topics=asked, allow_auto_topic_creation=may_create)
-        answer: MetadataResponse = await connection.ask(request)
-        raise_if_refused(answer.error_code, "the cluster's metadata")
-        before = Topology() if topics is None else self.topology
-        self.topology = before.updated(answer)
+        answer = await connection.ask(metadata_request(topics, may_create=may_create))
+        self.topology = learned(self.topology, topics, answer)
         return self.topology
 
     async def topic(self, name: str, *, may_create: bool = False) -> Topic:
         """A topic of which every partition is led. Refused if it does not turn up."""
 
         async def look() -> Topic:
-            topology = await self.refresh([name], may_create=may_create)
-            topic = topology.topics.get(name)
-            if topic is None:
-                raise topology.why_missing(name)
-            for partition in topic.partitions:
-                if partition.leader not in topology.brokers:
-                    raise Refused(ErrorCode.LEADER_NOT_AVAILABLE, f"{name}-{partition.number}")
-            return topic
+            return (await self.refresh([name], may_create=may_create)).led_topic(name)
 
         return await self.retrying(look)
 
     def topic_id(self, name: str) -> Uuid:
         """The id by which later versions name a topic; zero if it is not known."""
-        topic = self.topology.topics.get(name)
-        return ZERO_UUID if topic is None else topic.topic_id
+        return self.topology.topic_id(name)
 
     # Asking
 
-    async def retrying(self, attempt: Callable[[], Awaitable[T]]) -> T:
-        """Tries again while the failure is one that may pass; then it is raised."""
+    async def retrying(
+        self, attempt: Callable[[], Awaitable[T]], *, timeout_ms: int | None = None
+    ) -> T:
+        """Tries again while the failure is one that may pass; then it is raised.
+
+        `timeout_ms` is for what may have to wait for others: all attempts together end then, and
+        else after `default_api_timeout_ms`.
+        """
         loop = asyncio.get_running_loop()
         started = loop.time()
         backoff = Backoff(self.options, self._entropy)
-        timeout_ms = self.options.default_api_timeout_ms
+        if timeout_ms is None:
+            timeout_ms = self.options.default_api_timeout_ms
         while True:
             try:
                 async with asyncio.timeout_at(started + timeout_ms / 1e3):
@@ -157,11 +147,9 @@ class Router:
             except TimeoutError:
                 raise TimedOut(f"no answer within {timeout_ms} ms") from None
             except ClientError as error:
+                pause_ms = backoff.pause_after(error, int((loop.time() - started) * 1e3))
                 was_reached = bool(self._connections)
-                pause_ms = backoff.next_pause_ms()
-                waited_ms = (loop.time() - started) * 1e3 + pause_ms
-                may_wait = waited_ms <= patience_ms(error, self.options)
-                if not (was_reached and is_passing(error) and may_wait):
+                if pause_ms is None or not was_reached:
                     raise
                 await asyncio.sleep(pause_ms / 1e3)
 
@@ -205,63 +193,27 @@ class Router:
 
         There is an outcome for each partition; raises only if for some nothing could be asked.
         """
-        left = list(dict.fromkeys(partitions))
-        wanted = len(left)
-        outcomes: Outcomes[T] = {}
+        questions = Questions[T](partitions)
+
+        async def ask_one(leader: Broker, asked: Sequence[TopicPartition]) -> None:
+            try:
+                questions.answer(asked, await ask(await self._reach(leader), asked))
+            except ClientError as error:
+                questions.fail(asked, error)
 
         async def ask_those_left() -> None:
-            await self._know({each.topic for each in left})
-            outcomes.update(await self._ask_by_leader(left, ask))
-            passing = {
-                each: outcome
-                for each in left
-                if isinstance(outcome := outcomes[each], ClientError) and is_passing(outcome)
-            }
-            left[:] = passing
-            if passing:
-                self.topology = self.topology.without({each.topic for each in passing})
-                raise next(iter(passing.values()))
+            if unknown := self.topology.unknown(questions.topics):
+                await self.refresh(unknown)
+            async with asyncio.TaskGroup() as tasks:
+                for leader, asked in questions.by_leader(self.topology).items():
+                    tasks.create_task(ask_one(leader, asked), name=f"ask-{leader.node_id}")
+            if passing := questions.end_round():
+                self.topology = self.topology.without(questions.topics)
+                raise passing
 
         try:
             await self.retrying(ask_those_left)
         except ClientError:
-            if len(outcomes) < wanted:
+            if not questions.has_every_outcome:
                 raise
-        return outcomes
-
-    async def _know(self, topics: Collection[str]) -> None:
-        """Asks about topics of which nothing is known, or nothing any more."""
-        known = self.topology.topics.keys() | self.topology.missing.keys()
-        if unknown := [topic for topic in topics if topic not in known]:
-            await self.refresh(unknown)
-
-    async def _ask_by_leader(
-        self, partitions: Iterable[TopicPartition], ask: AskLeader[T]
-    ) -> Outcomes[T]:
-        """One round: all leaders at once, each about what it leads."""
-        outcomes: Outcomes[T] = {}
-        led: dict[Broker, list[TopicPartition]] = {}
-        for partition in partitions:
-            leader = self.topology.leader_of(partition)
-            if leader is None:
-                outcomes[partition] = self.topology.why_not_led(partition)
-            else:
-                led.setdefault(leader, []).append(partition)
-
-        async def ask_one(leader: Broker, asked: Sequence[TopicPartition]) -> None:
-            try:
-                answers = await ask(await self._reach(leader), asked)
-            except ClientError as error:
-                outcomes.update(dict.fromkeys(asked, error))
-            else:
-                outcomes.update({each: answers.get(each, lacking(each)) for each in asked})
-
-        async with asyncio.TaskGroup() as questions:
-            for leader, asked in led.items():
-                questions.create_task(ask_one(leader, asked), name=f"ask-{leader.node_id}")
-        return outcomes
-
-
-def lacking(partition: TopicPartition) -> Refused:
-    """The error for a partition that was asked about and that the answer does not have."""
-    return Refused(ErrorCode.UNKNOWN_SERVER_ERROR, f"{partition}", "the answer lacks it")
+        return questions.outcomes

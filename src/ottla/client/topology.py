@@ -5,11 +5,11 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from ottla.client.addresses import Address
-from ottla.client.errors import Refused, error_code
+from ottla.client.errors import Refused, Unreachable, error_code, raise_if_refused
 from ottla.errors import ErrorCode
 from ottla.protocol.messages import metadata
-from ottla.protocol.messages.metadata import MetadataResponse
-from ottla.protocol.primitives import Uuid
+from ottla.protocol.messages.metadata import MetadataRequest, MetadataResponse, RequestedTopic
+from ottla.protocol.primitives import ZERO_UUID, Uuid
 
 NOBODY = -1
 
@@ -38,6 +38,10 @@ class Broker(NamedTuple):
     node_id: int
     address: Address
     rack: str | None
+
+    def why_away(self, error: Unreachable) -> Unreachable:
+        """The error for a broker that is not found where the cluster says that it is."""
+        return Unreachable(f"broker {self.node_id} says that it is at {self.address}: {error}")
 
 
 class Partition(NamedTuple):
@@ -75,6 +79,30 @@ class Topology:
     topics: Mapping[str, Topic] = field(default_factory=dict)
     # Topics that were asked for and are not there, or not yet, and why.
     missing: Mapping[str, ErrorCode] = field(default_factory=dict)
+
+    @property
+    def addresses(self) -> list[Address]:
+        """Where all brokers that are known are reached."""
+        return [broker.address for broker in self.brokers.values()]
+
+    def topic_id(self, name: str) -> Uuid:
+        """The id by which later versions name a topic; zero if it is not known."""
+        topic = self.topics.get(name)
+        return ZERO_UUID if topic is None else topic.topic_id
+
+    def unknown(self, topics: Iterable[str]) -> list[str]:
+        """Those of which nothing is known, or nothing any more."""
+        return [name for name in topics if name not in self.topics and name not in self.missing]
+
+    def led_topic(self, name: str) -> Topic:
+        """A topic of which every partition is led. Refused if it is not there, or one is not."""
+        topic = self.topics.get(name)
+        if topic is None:
+            raise self.why_missing(name)
+        for partition in topic.partitions:
+            if partition.leader not in self.brokers:
+                raise Refused(ErrorCode.LEADER_NOT_AVAILABLE, f"{name}-{partition.number}")
+        return topic
 
     def leader_of(self, partition: TopicPartition) -> Broker | None:
         """Who leads it, as far as is known."""
@@ -122,6 +150,21 @@ class Topology:
             known,
             missing,
         )
+
+
+def metadata_request(
+    topics: Collection[str] | None, *, may_create: bool = False
+) -> MetadataRequest:
+    """What to ask a broker about the cluster and these topics (None: all of them)."""
+    asked = None if topics is None else tuple(RequestedTopic(name=name) for name in topics)
+    return MetadataRequest(topics=asked, allow_auto_topic_creation=may_create)
+
+
+def learned(before: Topology, topics: Collection[str] | None, answer: MetadataResponse) -> Topology:
+    """What is known after such a question was answered. Refused."""
+    raise_if_refused(answer.error_code, "the cluster's metadata")
+    # Who has asked about all topics knows that there are no others.
+    return (Topology() if topics is None else before).updated(answer)
 
 
 def _topic(name: str, answered: metadata.Topic) -> Topic:

@@ -1,12 +1,14 @@
 """Which version of each API a broker and we both speak. Does no I/O."""
 
+from ottla import __version__
 from ottla.client.errors import UnsupportedByBroker, error_code
 from ottla.errors import ErrorCode
 from ottla.protocol.headers import API_VERSIONS_KEY
 from ottla.protocol.messages import APIS, Api
-from ottla.protocol.messages.api_versions import ApiVersionsResponse
+from ottla.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 
 API_VERSIONS = APIS[API_VERSIONS_KEY]
+SOFTWARE_NAME = "ottla"
 
 
 class Versions:
@@ -45,6 +47,13 @@ class Versions:
         except UnsupportedByBroker:
             return False
         return True
+
+
+def versions_request() -> ApiVersionsRequest:
+    """The first question on every connection."""
+    return ApiVersionsRequest(
+        client_software_name=SOFTWARE_NAME, client_software_version=__version__
+    )
 
 
 def agree(response: ApiVersionsResponse, asked: int) -> Versions | int:

@@ -1,4 +1,5 @@
-"""Replaying a shard's log, in slices: others have their turn after each millisecond of it.
+"""Replaying a shard's log, in slices: others have their turn after each millisecond of it, however
+long a batch is, and however many groups begin to live by it.
 
 The log is one that compaction may shorten to the last record of each key, so what it means is what
 these say, in their order. Only they are decoded: most of a log is old commits.
@@ -15,9 +16,12 @@ from ottla.protocol.batch import HEADER_BYTES, BatchHeader, MarkerKind
 from ottla.seams.clock import Clock
 from ottla.seams.threads import Threads
 from ottla.storage.file_slice import FileSlice
+from ottla.storage.log import Log
 
 READ_BYTES = 1 << 20
 SLICE_NS_MAX = 1_000_000
+# How many records of a batch are taken before somebody looks at the clock.
+RECORDS_AT_ONCE = 64
 
 
 class Latest(NamedTuple):
@@ -50,13 +54,19 @@ class Loader:
         self._slice_began_ns = clock.steady_ns()
 
     async def load(self) -> bool:
-        """Replays all that the log holds; whether the shard is still wanted then.
+        """Replays all that the log holds, and the shard begins; whether it is still wanted then.
 
-        StorageError or OSError if the log cannot be read.
+        StorageError or OSError if the log cannot be read, PeerError if the shard cannot begin.
         """
-        log = self._shard.replica.log
-        if log is None:
-            return True
+        if self._shard.replica.log is not None:
+            await self._read(self._shard.replica.log)
+            await self._replay()
+        await self._begin()
+        self._end_slice()
+        return self._shard.is_loaded and not self._shard.is_closed
+
+    async def _read(self, log: Log) -> None:
+        """Notes what the log says, to its end."""
         offset, end_offset = log.start_offset, log.end_offset
         while offset < end_offset and not self._shard.is_closed:
             piece = log.read(offset, bytes_max=READ_BYTES, end_offset=end_offset)
@@ -66,24 +76,24 @@ class Loader:
             content = await self._threads.run(piece.read)
             self._slice_began_ns = self._clock.steady_ns()
             for position, header in _whole_batches(content, piece):
-                self._take(content, position, header)
+                for _ in self._taken(content, position, header):
+                    if self._is_slice_over:
+                        await self._give_way()
                 offset = header.next_offset
-                if self._is_slice_over:
-                    await self._give_way()
-        await self._replay()
-        self._end_slice()
-        return not self._shard.is_closed
 
-    def _take(self, content: bytes, position: int, header: BatchHeader) -> None:
-        """Notes the records of a batch, or how a transaction ended."""
+    def _taken(self, content: bytes, position: int, header: BatchHeader) -> Iterator[None]:
+        """Notes the records of a batch, some with each step, or how a transaction ended."""
         if header.is_control:
             self._end_transaction(content, position, header)
             return
-        for record in batch.records(content, position):
+        for count, record in enumerate(batch.records(content, position), 1):
             if header.is_transactional:
                 self._open.setdefault(header.producer_id, []).append(record)
             else:
                 self._note(record)
+            if count % RECORDS_AT_ONCE == 0:
+                yield
+        yield
 
     def _note(self, record: batch.Record) -> None:
         key = record.key or b""
@@ -114,6 +124,14 @@ class Loader:
                 continue
             if record is not None:
                 state.replay(record)
+
+    async def _begin(self) -> None:
+        """Its groups live from now on."""
+        for _ in self._shard.loaded():
+            if self._shard.is_closed:
+                return
+            if self._is_slice_over:
+                await self._give_way()
 
     async def _give_way(self) -> None:
         """Others have their turn; then the next slice begins."""

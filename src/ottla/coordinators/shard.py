@@ -9,10 +9,11 @@ partition; the next leader's shard is made from the log.
 import asyncio
 import itertools
 from collections import deque
-from collections.abc import Callable, Hashable, Iterable, Sequence
-from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from ottla.coordinators.decision import Answered, Decision
+from ottla.coordinators.machine import Machine
 from ottla.coordinators.timers import Timers
 from ottla.errors import ErrorCode, PeerError, StorageError
 from ottla.protocol import batch
@@ -34,28 +35,6 @@ BATCH_BYTES_MAX = 256 << 10
 ROW_FIELDS_BYTES = 32
 
 _batch_record = maker(batch.Record)
-
-
-class Machine(Protocol):
-    """A shard's state: it decides, and changes by `replay`."""
-
-    def encode(self, record: "Record") -> tuple[bytes, bytes | None]:
-        """A record's key and value in the log."""
-        ...
-
-    def decode(self, key: bytes, value: bytes | None) -> "Record | None":
-        """The record, or None if it is of a kind that is not known. StorageError if damaged."""
-        ...
-
-    def replay(self, record: "Record") -> None: ...
-
-    def loaded(self, now_ms: int) -> Decision:
-        """All there is was replayed."""
-        ...
-
-    def expired(self, timer_key: str, now_ms: int) -> Decision:
-        """A timer is due that a decision set."""
-        ...
 
 
 MachineT = TypeVar("MachineT", bound=Machine)
@@ -98,6 +77,7 @@ class Shard(Generic[MachineT]):
         clock: Clock,
         *,
         commit_timeout_ms: int,
+        decision_bytes_max: int,
         set_off: Callable[[int], None] = lambda _due_ms: None,
         failed: Callable[["Shard[MachineT]", PeerError], None] = lambda _shard, _error: None,
     ) -> None:
@@ -111,6 +91,7 @@ class Shard(Generic[MachineT]):
         self._flusher = flusher
         self._clock = clock
         self._commit_timeout_ms = commit_timeout_ms
+        self._decision_bytes_max = decision_bytes_max
         self._set_off = set_off
         self._failed = failed
         # Up to where the state has replayed the log, if nothing is unwritten.
@@ -194,10 +175,17 @@ class Shard(Generic[MachineT]):
 
     # Living
 
-    def loaded(self) -> None:
-        """The log was replayed to its end: from now on it is asked, and decides."""
+    def loaded(self) -> Iterator[None]:
+        """The log was replayed to its end: each step acts on a part of what follows from it.
+
+        After the last one it is asked, and decides.
+        """
+        now_ms, steady_ms = self._clock.wall_ms(), self._steady_ms()
+        for decision in self.state.loaded(now_ms):
+            self._carry_out(decision, now_ms, steady_ms)
+            yield
         self.is_loaded = True
-        self.act(self.state.loaded)
+        self._set_off_next()
 
     @property
     def next_due_ms(self) -> int | None:
@@ -286,13 +274,21 @@ class Shard(Generic[MachineT]):
                 self._answer_later(decision.answers, steady_ms)
 
     def _replay(self, records: Sequence["Record"]) -> None:
-        """All of them go into one batch. PeerError if what is to be written first cannot be."""
+        """All of them go into one batch.
+
+        PeerError, and none is replayed: they do not fit one, or what comes first cannot be written.
+        """
         rows = []
         size_bytes = 0
         for record in records:
             key, value = row = self.state.encode(record)
             rows.append(row)
             size_bytes += ROW_FIELDS_BYTES + len(key) + (len(value) if value else 0)
+        if size_bytes > self._decision_bytes_max:
+            raise PeerError(
+                ErrorCode.UNKNOWN_SERVER_ERROR,
+                f"{size_bytes} bytes would change at once, at most {self._decision_bytes_max} may.",
+            )
         unwritten = self._unwritten
         if unwritten.rows and unwritten.size_bytes + size_bytes > BATCH_BYTES_MAX:
             if not self._write():

@@ -61,6 +61,8 @@ class Surroundings:
     new_state: Callable[[], "GroupState"]
     watch: Watch
     commit_timeout_ms: int
+    # What one decision changes is one batch of the log, and must fit it.
+    decision_bytes_max: int
 
 
 class Shards:
@@ -148,12 +150,14 @@ class Shards:
             self._with.flusher,
             self._with.clock,
             commit_timeout_ms=self._with.commit_timeout_ms,
+            decision_bytes_max=self._with.decision_bytes_max,
             set_off=self._set_off,
             failed=self._failed,
         )
         if replica.log is None and not replica.is_unusable:
             # Nothing was ever written: most partitions of a young broker.
-            self._loaded(shard)
+            for _ in shard.loaded():
+                pass
         else:
             self._with.spawn(self._load(shard), f"load {replica.name}")
 
@@ -176,15 +180,8 @@ class Shards:
             self._with.watch.failed(name, error)
             return
         if is_wanted:
-            self._loaded(shard)
             took_ms = (self._with.clock.steady_ns() - began_ns) // 1_000_000
             self._with.watch.loaded(name, took_ms, loader.longest_slice_ns)
-
-    def _loaded(self, shard: GroupShard) -> None:
-        try:
-            shard.loaded()
-        except PeerError as error:
-            self._with.watch.failed(str(shard.replica.name), error)
 
     def _failed(self, shard: GroupShard, error: PeerError) -> None:
         """What a shard decided could not be written: it is made anew from what was."""

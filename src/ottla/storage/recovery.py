@@ -68,21 +68,12 @@ def open_log(
         # What was flushed is trimmed since: of the rest nothing was promised.
         recovery_point = 0
     scan = _TailScan(recovery_point, start_offset, holes_end)
-    distrusted = is_distrusted(files, directory)
-    if is_clean and not distrusted:
+    if is_clean and not is_distrusted(files, directory):
         recovery = Recovery()
-        for segment in segments:
-            segment.trust()
-        unindexed = _mend_indexes(files, segments, len(segments))
+        unindexed = _trust(files, segments)
         recovery_point = scan.end_offset = segments[-1].find_end()
     else:
-        trusted = _count_trusted(segments, recovery_point)
-        unindexed = _mend_indexes(files, segments, trusted)
-        recovery = _recover(segments, trusted, scan)
-        unindexed += scan.unindexed
-        if distrusted:
-            write_again(segments[trusted:], recovery_point)
-            trust_again(files, directory)
+        recovery, unindexed = _recover_tail(files, directory, segments, recovery_point, scan)
     epochs = _load_epochs(files, directory, segments, scan.epochs)
     is_lost = not segments or scan.end_offset < start_offset
     if is_lost:
@@ -117,6 +108,26 @@ def open_log(
         files.sync_dir(directory)
     log = Log(pool, directory, config, state, now_ms=now_ms, checkpoint=checkpoint)
     return Opened(log, recovery)
+
+
+def _trust(files: Files, segments: list[Segment]) -> list[Segment]:
+    """Takes all of them as they are; those whose indexes had to be made anew."""
+    for segment in segments:
+        segment.trust()
+    return _mend_indexes(files, segments, len(segments))
+
+
+def _recover_tail(
+    files: Files, directory: str, segments: list[Segment], recovery_point: int, scan: "_TailScan"
+) -> tuple[Recovery, list[Segment]]:
+    """Reads what lies beyond the recovery point; what was found, and as `_trust`."""
+    trusted = _count_trusted(segments, recovery_point)
+    unindexed = _mend_indexes(files, segments, trusted)
+    recovery = _recover(segments, trusted, scan)
+    if is_distrusted(files, directory):
+        write_again(segments[trusted:], recovery_point)
+        trust_again(files, directory)
+    return recovery, [*unindexed, *scan.unindexed]
 
 
 def segment_offsets(files: Files, directory: str) -> list[int]:

@@ -20,6 +20,12 @@ POLL_S = 0.05
 SESSION_MS = 6_000
 HEARTBEAT_MS = 300
 COMMIT_MS = 200
+# The other protocol takes none of these: its broker says them.
+CLASSIC = {
+    "partition.assignment.strategy": "range",
+    "session.timeout.ms": SESSION_MS,
+    "heartbeat.interval.ms": HEARTBEAT_MS,
+}
 # A client looks for a coordinator that is not there yet, and finds it later.
 PASSING = {KafkaError._ALL_BROKERS_DOWN, KafkaError._TRANSPORT}
 
@@ -70,12 +76,11 @@ class LibrdkafkaMember(Threaded):
             "bootstrap.servers": servers,
             "group.id": group,
             "auto.offset.reset": "earliest",
-            "partition.assignment.strategy": "range",
-            "session.timeout.ms": SESSION_MS,
-            "heartbeat.interval.ms": HEARTBEAT_MS,
             "auto.commit.interval.ms": COMMIT_MS,
             **{name.replace("_", "."): value for name, value in settings.items()},
         }
+        if "group_protocol" not in settings:
+            self._settings = CLASSIC | self._settings
         super().__init__()
 
     def _read(self) -> None:

@@ -8,7 +8,7 @@ import pytest
 from ottla.replication import cleaning
 from ottla.storage import swaps
 from ottla.storage.compaction import LatestBatches
-from tests.sim.seams.files import SimFiles
+from tests.sim.storage.compaction_mutants import sources_go_before_the_output_is_durable
 from tests.sim.storage.mutants import Mutant
 
 
@@ -24,17 +24,6 @@ def tombstones_go_at_once(patch: pytest.MonkeyPatch) -> None:
 
 def what_a_producer_may_repeat_is_forgotten(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(LatestBatches, "of", classmethod(lambda cls, entry: cls(entry.epoch, ())))
-
-
-def sources_go_before_the_output_is_durable(patch: pytest.MonkeyPatch) -> None:
-    swap_in = swaps.swap_in
-
-    def swap_without_sync(*args: Any) -> list[str]:
-        with pytest.MonkeyPatch.context() as inner:
-            inner.setattr(SimFiles, "sync_dir", lambda *_: None)
-            return swap_in(*args)
-
-    patch.setattr(swaps, "swap_in", swap_without_sync)
 
 
 def an_unfinished_output_passes_for_a_finished_one(patch: pytest.MonkeyPatch) -> None:

@@ -10,10 +10,11 @@ from ottla.errors import ErrorCode
 from ottla.protocol.messages.create_topics import CreateTopicsRequest
 from tests.sim.broker.compacted_clients import Reader, Writer
 from tests.sim.broker.compacted_history import CompactedHistory
+from tests.sim.broker.crowd import work_against
 from tests.sim.broker.line import Line
 from tests.sim.broker.machine import OWN_TASK, Machine
 from tests.sim.broker.nemesis import Nemesis
-from tests.sim.broker.scenario import CREATE_VERSION, LATENESS_NS_MAX, RECOVERY_S_MAX
+from tests.sim.broker.scenario import CREATE_VERSION, LATENESS_NS_MAX
 from tests.sim.broker.witness import Witness
 from tests.sim.broker.world import MAIN_TOPIC, World
 from tests.sim.seams.entropy import SimEntropy
@@ -119,17 +120,7 @@ class CompactedScenario:
         nemesis = CompactionNemesis(
             self._world, [client.name for client in clients], loses_power=self._is_flushed
         )
-        async with asyncio.TaskGroup() as group:
-            tasks = [
-                group.create_task(client.run(), name=f"{OWN_TASK}{client.name}")
-                for client in clients
-            ]
-            await nemesis.run(steps)
-            await asyncio.wait(tasks, timeout=RECOVERY_S_MAX)
-            late = [
-                client.name for client, task in zip(clients, tasks, strict=True) if not task.done()
-            ]
-            assert not late, f"not at their end in {RECOVERY_S_MAX} s: {late}"
+        await work_against(nemesis, clients, steps)
         await asyncio.sleep(A_ROUND_S)
         self.served = len(await readers[0].read())
         self.reads = sum(reader.reads for reader in readers)

@@ -8,6 +8,7 @@ from ottla.protocol.batch import records
 from ottla.protocol.messages.create_topics import CreateTopicsRequest
 from tests.sim.broker.churn import Churner
 from tests.sim.broker.consumers import Consumer, batches_of
+from tests.sim.broker.crowd import work_against
 from tests.sim.broker.line import Line
 from tests.sim.broker.machine import OWN_TASK, Machine
 from tests.sim.broker.nemesis import Nemesis
@@ -21,8 +22,6 @@ from tests.unit.broker.simulated_broker import new_topic
 
 STEPS_PER_SEED = 8
 LATENESS_NS_MAX = 200_000
-# How long it may take, once nothing more goes wrong, until all is as it should be.
-RECOVERY_S_MAX = 120.0
 FETCH_VERSION = 17
 CREATE_VERSION = 7
 
@@ -65,17 +64,7 @@ class Scenario:
         nemesis = Nemesis(
             self.world, [client.name for client in clients], loses_power=self._is_flushed
         )
-        async with asyncio.TaskGroup() as group:
-            tasks = [
-                group.create_task(client.run(), name=f"{OWN_TASK}{client.name}")
-                for client in clients
-            ]
-            await nemesis.run(steps)
-            await asyncio.wait(tasks, timeout=RECOVERY_S_MAX)
-            late = [
-                repr(client) for client, task in zip(clients, tasks, strict=True) if not task.done()
-            ]
-            assert not late, f"not at their end in {RECOVERY_S_MAX} s: {late}"
+        await work_against(nemesis, clients, steps)
         await self._check(churner)
         await self.world.machine.stop()
 

@@ -19,16 +19,8 @@ def with_node(
     machine = machine or Machine()
 
     async def tell() -> None:
-        node = machine.node(**settings)
-        await node.start()
-        client = await machine.client()
-        try:
+        async with machine.running(**settings) as (client, node):
             await story(client, node)
-            if node.fault.done():
-                raise node.fault.result()
-        finally:
-            client.close()
-            await node.stop()
 
     run(tell(), clock=machine.clock)
 

@@ -150,11 +150,17 @@ class Machine:
     @asynccontextmanager
     async def broker(self, **settings: str) -> AsyncIterator[Client]:
         """A client of a broker that runs for the time being, and had no fault in the end."""
+        async with self.running(**settings) as (client, _):
+            yield client
+
+    @asynccontextmanager
+    async def running(self, **settings: str) -> AsyncIterator[tuple[Client, Node]]:
+        """The same with the broker's insides at hand."""
         node = self.node(**settings)
         await node.start()
         client = await self.client()
         try:
-            yield client
+            yield client, node
             if node.fault.done():
                 raise node.fault.result()
         finally:

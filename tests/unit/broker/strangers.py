@@ -104,28 +104,22 @@ def beside_a_bystander(
     machine = machine or Machine()
 
     async def tell() -> None:
-        node = machine.node(**settings)
-        await node.start()
-        client = await machine.client()
-        await create(client, new_topic(TOPIC))
-        bystander = Bystander(client)
-        working = asyncio.create_task(bystander.work(), name="bystander")
-        telling = asyncio.create_task(story(Street(machine, node, bystander)), name="story")
-        try:
-            await asyncio.wait((working, telling), return_when=asyncio.FIRST_COMPLETED)
-            if working.done():
-                telling.cancel()
-                working.result()
-            telling.result()
-            await asyncio.sleep(2 * ROUND_S_MAX)
-            assert bystander.rounds > 0
-            assert bystander.longest_s < ROUND_S_MAX
-            if node.fault.done():
-                raise node.fault.result()
-        finally:
-            working.cancel()
-            await asyncio.gather(working, telling, return_exceptions=True)
-            client.close()
-            await node.stop()
+        async with machine.running(**settings) as (client, node):
+            await create(client, new_topic(TOPIC))
+            bystander = Bystander(client)
+            working = asyncio.create_task(bystander.work(), name="bystander")
+            telling = asyncio.create_task(story(Street(machine, node, bystander)), name="story")
+            try:
+                await asyncio.wait((working, telling), return_when=asyncio.FIRST_COMPLETED)
+                if working.done():
+                    telling.cancel()
+                    working.result()
+                telling.result()
+                await asyncio.sleep(2 * ROUND_S_MAX)
+                assert bystander.rounds > 0
+                assert bystander.longest_s < ROUND_S_MAX
+            finally:
+                working.cancel()
+                await asyncio.gather(working, telling, return_exceptions=True)
 
     run(tell(), clock=machine.clock)

@@ -5,9 +5,11 @@ from typing import Any
 
 import pytest
 
+from ottla.broker import config_resources
 from ottla.errors import ErrorCode
 from ottla.metadata.embedded import EmbeddedStore
 from ottla.metadata.image import Image
+from ottla.metadata.min_isr import agree_on_min_isr
 from ottla.protocol.messages import alter_configs as whole
 from ottla.protocol.messages import incremental_alter_configs as incremental
 from ottla.protocol.messages.describe_configs import DescribeConfigsRequest
@@ -331,29 +333,30 @@ def test_a_setting_goes_back_to_its_default_though_nobody_knows_its_name() -> No
     with_broker(story)
 
 
+async def min_isrs(machine: Machine) -> Counter[int]:
+    """What the metadata of a broker that has stopped says of the partitions of `orders`."""
+    store = EmbeddedStore.open(machine.disk.process(), "/data", machine.clock)
+    image = Image.of(await store.load())
+    await store.close()
+    topic = image.topic("orders")
+    assert topic is not None
+    return Counter(partition.min_isr for partition in image.partitions(topic.topic_id))
+
+
 def test_more_partitions_than_an_entry_holds_follow_min_insync_replicas() -> None:
     machine = Machine()
-
-    async def min_isrs() -> Counter[int]:
-        """What the metadata of a broker that has stopped says."""
-        store = EmbeddedStore.open(machine.disk.process(), "/data", machine.clock)
-        image = Image.of(await store.load())
-        await store.close()
-        topic = image.topic("orders")
-        assert topic is not None
-        return Counter(partition.min_isr for partition in image.partitions(topic.topic_id))
 
     async def tell() -> None:
         async with machine.broker() as client:
             await create(client, new_topic("orders", 700))
             await alter(client, resource(TOPIC, "orders", ("min.insync.replicas", SET, "2")))
-        assert await min_isrs() == Counter({2: 700})
+        assert await min_isrs(machine) == Counter({2: 700})
         async with machine.broker() as client:
             await alter(client, resource(TOPIC, "orders", ("min.insync.replicas", DELETE, None)))
-        assert await min_isrs() == Counter({1: 700})
+        assert await min_isrs(machine) == Counter({1: 700})
         async with machine.broker(min_insync_replicas="3"):
             pass
-        assert await min_isrs() == Counter({3: 700})
+        assert await min_isrs(machine) == Counter({3: 700})
 
     run(tell(), clock=machine.clock)
 
@@ -373,3 +376,28 @@ def test_a_disk_without_room_refuses_a_change_and_takes_it_once_there_is_room() 
         assert (full.error_code, done.error_code) == (ErrorCode.KAFKA_STORAGE_ERROR, NONE)
 
     with_broker(story, machine=machine)
+
+
+def test_a_disk_that_fills_before_the_partitions_follow_is_told_and_made_up_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    machine = Machine()
+    capacity = machine.disk.process().total_bytes("/")
+
+    async def fill_and_agree(*args: Any) -> None:
+        machine.disk.resize(0)
+        await agree_on_min_isr(*args)
+
+    async def tell() -> None:
+        changes = resource(TOPIC, "orders", ("min.insync.replicas", SET, "2"))
+        async with machine.broker() as client:
+            await create(client, new_topic("orders"))
+            with monkeypatch.context() as patched:
+                patched.setattr(config_resources, "agree_on_min_isr", fill_and_agree)
+                (full,) = await alter(client, changes)
+            machine.disk.resize(capacity)
+            (done,) = await alter(client, changes)
+        assert (full.error_code, done.error_code) == (ErrorCode.KAFKA_STORAGE_ERROR, NONE)
+        assert await min_isrs(machine) == Counter({2: 1})
+
+    run(tell(), clock=machine.clock)

@@ -330,3 +330,27 @@ def test_a_subscription_that_is_too_long_is_refused_and_the_shard_goes_on() -> N
         assert (await client.ask(join("h", "m", "logs"))).error_code == 0
 
     with_broker(story, offsets_topic_num_partitions="1")
+
+
+def test_a_group_that_grew_too_large_refuses_the_next_member_and_goes_on() -> None:
+    async def story(client: Client) -> None:
+        await create(client, new_topic("logs", 300))
+        # Its name stands in the target of every member.
+        group_id = "g" * 32_000
+        await find(client, group_id, "h")
+        answers = [await client.ask(join(group_id, f"m{number}", "logs")) for number in range(280)]
+        told = [answer.error_code for answer in answers]
+        first_refused = told.index(ErrorCode.GROUP_MAX_SIZE_REACHED)
+        assert set(told[:first_refused]) == {ErrorCode.NONE}
+        assert set(told[first_refused:]) == {ErrorCode.GROUP_MAX_SIZE_REACHED}
+        assert "at most" in answers[-1].error_message
+        # The next heartbeat shares out among all of them, in one batch.
+        await asyncio.sleep(1)
+        for number in (0, first_refused - 1):
+            epoch = answers[number].member_epoch
+            beaten = await client.ask(heartbeat(group_id, f"m{number}", epoch))
+            assert beaten.error_code == ErrorCode.NONE
+        assert (await described(client, group_id)).group_state == "Reconciling"
+        assert (await client.ask(join("h", "m", "logs"))).error_code == ErrorCode.NONE
+
+    with_broker(story, offsets_topic_num_partitions="1")

@@ -4,9 +4,11 @@ import asyncio
 import errno
 
 from ottla.errors import ErrorCode
+from ottla.protocol.messages.describe_groups import DescribeGroupsRequest
 from ottla.protocol.messages.metadata import MetadataRequest
 from tests.sim.seams.loop import run
 from tests.unit.broker.batches import batch, fetch, only, produce, values, wanted
+from tests.unit.broker.groups import QUICK, find, join
 from tests.unit.broker.simulated_broker import Client, Machine, create, new_topic
 
 RESERVE_BYTES = 1_000_000
@@ -114,5 +116,29 @@ def test_a_disk_that_is_full_in_spite_of_the_reserve_refuses_and_recovers() -> N
             assert await write(client, b"after", 1_000) == 0
             fetched = await client.ask(fetch("events", wanted()), 12)
             assert values(only(fetched).records) == [b"before", b"after"]
+
+    run(story(), clock=machine.clock)
+
+
+def test_members_that_are_loaded_while_there_is_no_room_time_out_once_there_is() -> None:
+    machine = Machine()
+
+    async def members(client: Client) -> int:
+        (group,) = (await client.ask(DescribeGroupsRequest(groups=("g",)))).groups
+        assert group.error_code == ErrorCode.NONE, group
+        return len(group.members)
+
+    async def story() -> None:
+        async with machine.broker(**SETTINGS, **QUICK) as client:
+            await create(client, new_topic("events"))
+            await find(client, "g")
+            await join(client, "g")
+        leave(machine, RESERVE_BYTES - 100_000)
+        async with machine.broker(**SETTINGS, **QUICK) as client:
+            await asyncio.sleep(3)
+            assert await members(client) == 1
+            leave(machine, 2 * RESERVE_BYTES)
+            await asyncio.sleep(30)
+            assert await members(client) == 0
 
     run(story(), clock=machine.clock)

@@ -90,7 +90,7 @@ def test_an_offset_that_was_trimmed_is_passed_over_and_said(
     at_broker("topic", "trim", topic, "--before", "3", "--yes")
     ran = at_broker("consume", topic, "--from", "1")
     assert ran.stdout == "3\n"
-    assert ran.stderr == f"{topic}-0: 2 records were deleted before they could be read\n"
+    assert ran.stderr == f"{topic}-0: 2 records deleted before being read\n"
 
 
 def test_following_shows_what_arrives_and_ends_with_130_when_interrupted(

@@ -131,7 +131,7 @@ def test_what_is_typed_is_sent_while_the_input_is_still_open(
         assert followed.stdout == "typed\n"
         _, stderr = child.communicate("", timeout=60)
     assert child.returncode == 0
-    assert stderr == f"sent 1 records to {topic}\n"
+    assert stderr == f"sent 1 record to {topic}\n"
 
 
 def test_timestamps_are_those_of_the_moment(at_broker: AtBroker, topic: str) -> None:

@@ -1,12 +1,13 @@
 """How far behind a reader is, in records and in time."""
 
+import asyncio
 from collections.abc import Mapping
 from typing import Any
 
 from ottla.client.errors import Refused
 from ottla.client.lag import Lag, lags
 from ottla.client.offsets import At
-from ottla.client.routing import Outcomes
+from ottla.client.outcomes import Outcomes
 from ottla.client.topology import TopicPartition
 from ottla.errors import ErrorCode
 from ottla.protocol.batch import (
@@ -30,9 +31,11 @@ NOW_MS = 1_000_000
 class Logs:
     """Batches of topics of one partition, told by one broker."""
 
-    def __init__(self, cluster: FakeCluster) -> None:
-        self.batches: dict[str, list[bytes]] = {"orders": [], "users": []}
-        self.begins = {"orders": 0, "users": 0}
+    def __init__(self, cluster: FakeCluster, *topics: str) -> None:
+        self.batches: dict[str, list[bytes]] = {
+            topic: [] for topic in topics or ("orders", "users")
+        }
+        self.begins = dict.fromkeys(self.batches, 0)
         cluster.leaders = {topic: [1] for topic in self.batches}
         # Named by name: the cluster gives all its topics one id.
         cluster.brokers[1].versions["Fetch"] = (4, 12)
@@ -118,6 +121,28 @@ def test_lag_is_counted_in_records_and_by_the_first_that_waits() -> None:
     found = lags_with(fill, {ORDERS: 1, USERS: 0})
     assert found == {ORDERS: Lag(4, 3, 2_000), USERS: Lag(1, 1, 5_000)}
     assert Lag(4, 3, 2_000).age_ms(now_ms=10_000) == 8_000
+
+
+def test_of_many_partitions_none_waits_so_long_for_its_turn_that_it_times_out() -> None:
+    topics = [f"topic-{number}" for number in range(300)]
+
+    async def tell() -> Outcomes[Lag]:
+        async with FakeCluster() as cluster, cluster.router(request_timeout_ms=500) as router:
+            logs = Logs(cluster, *topics)
+            told = cluster.brokers[1].answers["Fetch"]
+
+            async def slowly(*asked: Any) -> Any:
+                await asyncio.sleep(0.01)
+                return told(*asked)
+
+            cluster.brokers[1].answers["Fetch"] = slowly
+            for topic in topics:
+                logs.append_at(topic, 1_000)
+            found = await lags(router, {TopicPartition(topic, 0): 0 for topic in topics})
+            assert len(cluster.brokers[1].asked_for("Fetch")) == len(topics), "each asked once"
+            return found
+
+    assert set(run(tell()).values()) == {Lag(1, 1, 1_000)}
 
 
 def test_who_has_read_all_waits_for_nothing() -> None:

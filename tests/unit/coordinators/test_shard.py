@@ -28,6 +28,7 @@ from tests.sim.seams.threads import SimThreads
 from tests.unit.replication.partitions import ME, OTHER, Partitions
 
 COMMIT_TIMEOUT_MS = 5_000
+DECISION_BYTES_MAX = 1 << 20
 
 
 class Remembering:
@@ -43,8 +44,8 @@ class Remembering:
     def replay(self, record: Record) -> None:
         self.replayed.append(record)
 
-    def loaded(self, now_ms: int) -> Decision:
-        return NOTHING
+    def loaded(self, now_ms: int) -> Iterator[Decision]:
+        yield NOTHING
 
     def expired(self, timer_key: str, now_ms: int) -> Decision:
         self.due.append(timer_key)
@@ -68,6 +69,7 @@ class Stage:
             Flusher(SimThreads(SimEntropy()), self.partitions.clock),
             self.partitions.clock,
             commit_timeout_ms=COMMIT_TIMEOUT_MS,
+            decision_bytes_max=DECISION_BYTES_MAX,
             failed=lambda _, error: self.failures.append(error),
         )
 
@@ -81,7 +83,6 @@ class Stage:
         )
         assert await loader.load()
         shard.state.due += [f"skipped {offset}" for offset in skipped]
-        shard.loaded()
         return shard
 
     def steady_ms(self) -> int:
@@ -95,7 +96,8 @@ def on_stage(
 
     async def tell() -> None:
         if is_loaded:
-            stage.shard.loaded()
+            for _ in stage.shard.loaded():
+                pass
         await story(stage)
 
     run(tell(), clock=stage.partitions.clock)
@@ -169,6 +171,20 @@ def test_what_is_too_much_for_one_batch_is_written_as_several() -> None:
         # One decision is one batch all the same: it counts as a whole or not at all.
         await stage.shard.ask(saying("done", *large))
         assert batches(stage) == [8, 2, 10]
+
+    on_stage(story)
+
+
+def test_a_decision_that_no_batch_has_room_for_is_refused_and_changes_nothing() -> None:
+    async def story(stage: Stage) -> None:
+        large = [
+            OffsetCommitted("g", "events", number, 1, metadata="m" * 30_000) for number in range(40)
+        ]
+        code = await refusal(stage.shard.ask(saying("done", *large)))
+        assert code is ErrorCode.UNKNOWN_SERVER_ERROR
+        assert stage.shard.state.replayed == []
+        assert await stage.shard.ask(saying("done", committed(1))) == "done"
+        assert (batches(stage), stage.failures) == ([1], [])
 
     on_stage(story)
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from ottla.coordinators.decision import Decision
+from ottla.coordinators.group.consumer.group import ConsumerGroup
 from ottla.coordinators.group.records import OffsetCommitted
 from ottla.coordinators.group.state import GroupRules, GroupState
 from ottla.coordinators.shards import Shards, Surroundings, java_hash
@@ -50,9 +51,11 @@ class Stage(Partitions):
                 clock=self.clock,
                 threads=threads,
                 spawn=self._spawn,
-                new_state=lambda: GroupState(RULES, no_members, no_members),
+                new_state=lambda: GroupState(RULES, no_members, ConsumerGroup),
                 watch=self,
                 commit_timeout_ms=5_000,
+                # More than the log takes.
+                decision_bytes_max=2 << 20,
             )
         )
 

@@ -3,8 +3,7 @@ levels of loggers are refused with INVALID_REQUEST.
 """
 
 from ottla.broker.call import Call
-from ottla.broker.config_resources import change, check_each_once, resource_key
-from ottla.errors import ErrorCode, PeerError
+from ottla.broker.config_resources import change, change_each, resource_key
 from ottla.metadata.config_changes import replace_configs
 from ottla.protocol.messages.alter_configs import (
     AlterConfigsRequest,
@@ -16,24 +15,13 @@ from ottla.protocol.messages.alter_configs import (
 
 async def handle(request: AlterConfigsRequest, call: Call) -> AlterConfigsResponse:
     """Resources in the order of the request; of one all its settings are replaced, or none."""
-    check_once = check_each_once(request.resources)
-    results = []
-    for resource in request.resources:
-        code, message = ErrorCode.NONE, None
-        try:
-            check_once(resource)
-            await _replace(resource, call, validate_only=request.validate_only)
-        except PeerError as error:
-            code, message = error.code, str(error)
-        results.append(
-            ResourceResult(
-                error_code=code,
-                error_message=message,
-                resource_type=resource.resource_type,
-                resource_name=resource.resource_name,
-            )
-        )
-    return AlterConfigsResponse(responses=tuple(results))
+    results = await change_each(
+        call,
+        request.resources,
+        lambda resource: _replace(resource, call, validate_only=request.validate_only),
+        ResourceResult,
+    )
+    return AlterConfigsResponse(responses=results)
 
 
 async def _replace(resource: Resource, call: Call, *, validate_only: bool) -> None:

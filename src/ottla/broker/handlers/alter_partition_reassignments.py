@@ -44,6 +44,9 @@ async def _reassign(topic: Topic, may_change_factor: bool, call: Call) -> TopicR
         )
 
     outcomes = await decisions.change_partitions(call.services, targets, change)
+    for outcome in outcomes:
+        if outcome.code is not ErrorCode.NONE:
+            call.count_refusal(outcome.code)
     return TopicResult(name=topic.name, partitions=tuple(map(_result, outcomes)))
 
 

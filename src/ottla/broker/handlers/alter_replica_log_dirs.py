@@ -39,7 +39,7 @@ def _code(path: str, name: TopicPartition, call: Call) -> ErrorCode:
     try:
         _require_there(path, name, call)
     except PeerError as error:
-        call.services.metrics.request_refused(call.api.name, error.code.name)
+        call.count_refusal(error.code)
         return error.code
     return ErrorCode.NONE
 

@@ -39,7 +39,7 @@ async def _describe(group_id: str, operations: int, call: Call) -> Group:
             lambda _: describe(consumer_group(shard.state, group_id), topics, operations)
         )
     except PeerError as error:
-        call.services.metrics.request_refused(call.api.name, error.code.name)
+        call.count_refusal(error.code)
         is_missing = error.code is ErrorCode.GROUP_ID_NOT_FOUND
         return _refused(group_id, error.code, str(error) if is_missing else None)
 

@@ -27,23 +27,20 @@ async def handle(request: CreatePartitionsRequest, call: Call) -> CreatePartitio
     return CreatePartitionsResponse(
         results=tuple(
             [
-                await _grow(
-                    call.services, topic, named[name] > 1, validate_only=request.validate_only
-                )
+                await _grow(call, topic, named[name] > 1, validate_only=request.validate_only)
                 for name, topic in topics.items()
             ]
         )
     )
 
 
-async def _grow(
-    services: Services, topic: Topic, is_repeated: bool, *, validate_only: bool
-) -> TopicResult:
+async def _grow(call: Call, topic: Topic, is_repeated: bool, *, validate_only: bool) -> TopicResult:
     try:
         if is_repeated:
             raise PeerError(ErrorCode.INVALID_REQUEST, "This topic is named twice.")
-        await _decide(services, topic, validate_only)
+        await _decide(call.services, topic, validate_only)
     except PeerError as error:
+        call.count_refusal(error.code)
         # Kafka says nothing more about a topic that is not there.
         is_missing = error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         return TopicResult(

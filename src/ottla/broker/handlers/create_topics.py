@@ -43,6 +43,7 @@ async def _create(
             call.services, _wish(topic), validate_only=validate_only
         )
     except PeerError as error:
+        call.count_refusal(error.code)
         return TopicResult(name=topic.name, error_code=error.code, error_message=str(error))
     return _result(topic.name, created, validate_only)
 

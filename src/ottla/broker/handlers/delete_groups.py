@@ -27,6 +27,6 @@ async def _delete(group_id: str, call: Call) -> ErrorCode:
         shard = call.services.shards.of(group_id)
         await shard.write(lambda _: shard.state.delete_group(group_id))
     except PeerError as error:
-        call.services.metrics.request_refused(call.api.name, error.code.name)
+        call.count_refusal(error.code)
         return error.code
     return ErrorCode.NONE

@@ -34,7 +34,7 @@ def _answer(topic: str, asked: Partition, call: Call) -> PartitionResult:
         replica.partition.check_leadership()
         low_watermark = delete_before(replica, asked.offset)
     except PeerError as error:
-        services.metrics.request_refused(call.api.name, error.code.name)
+        call.count_refusal(error.code)
         return PartitionResult(
             partition_index=asked.partition_index, low_watermark=-1, error_code=error.code
         )

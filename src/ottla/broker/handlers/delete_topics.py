@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 from ottla.broker import decisions
 from ottla.broker.call import Call
-from ottla.broker.services import Services
 from ottla.errors import ErrorCode, PeerError
 from ottla.metadata import controller
 from ottla.metadata.image import Image
@@ -33,24 +32,23 @@ async def handle(request: DeleteTopicsRequest, call: Call) -> DeleteTopicsRespon
     return DeleteTopicsResponse(
         responses=tuple(
             [
-                await _delete(call.services, name, topic_id, times > 1)
+                await _delete(call, name, topic_id, times > 1)
                 for (name, topic_id), times in Counter(asked).items()
             ]
         )
     )
 
 
-async def _delete(
-    services: Services, name: str | None, topic_id: Uuid, is_repeated: bool
-) -> TopicResult:
+async def _delete(call: Call, name: str | None, topic_id: Uuid, is_repeated: bool) -> TopicResult:
     def decide(image: Image) -> tuple[Sequence[Record], Topic]:
         return controller.delete_topic(image, _found(image, name, topic_id).topic_id)
 
     try:
         if is_repeated:
             raise PeerError(ErrorCode.INVALID_REQUEST, "This topic is named twice.")
-        deleted = await decisions.commit(services, decide)
+        deleted = await decisions.commit(call.services, decide)
     except PeerError as error:
+        call.count_refusal(error.code)
         return TopicResult(
             name=name, topic_id=topic_id, error_code=error.code, error_message=str(error)
         )

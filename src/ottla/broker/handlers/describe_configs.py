@@ -43,6 +43,7 @@ def _describe(resource: Resource, request: DescribeConfigsRequest, call: Call) -
     try:
         rows = _rows(resource, call.services)
     except PeerError as error:
+        call.count_refusal(error.code)
         code, message = error.code, str(error)
     return ResourceResult(
         error_code=code,

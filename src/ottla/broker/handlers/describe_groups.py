@@ -30,7 +30,7 @@ async def _describe(group_id: str, call: Call) -> Group:
         shard = call.services.shards.of(group_id)
         found = await shard.read(lambda _: _described(shard.state, group_id))
     except PeerError as error:
-        call.services.metrics.request_refused(call.api.name, error.code.name)
+        call.count_refusal(error.code)
         return _group(group_id, "", error.code)
     if found is not None:
         return found

@@ -49,7 +49,7 @@ def _partition(topic: RequestedTopic, index: int, call: Call) -> Partition:
 
 
 def _refused(index: int, code: ErrorCode, call: Call, message: str | None = None) -> Partition:
-    call.services.metrics.request_refused(call.api.name, code.name)
+    call.count_refusal(code)
     return Partition(
         partition_index=index, error_code=code, error_message=message, active_producers=()
     )

@@ -24,11 +24,10 @@ from ottla.storage.checkpoints import TopicPartition
 async def handle(request: ElectLeadersRequest, call: Call) -> ElectLeadersResponse:
     election = _election(request.election_type)
     asked = request.topic_partitions
-    if asked is not None:
-        results = [await _elect(topic, election, call) for topic in asked]
-    else:
-        every = list(_every_partition(call.services.image))
-        results = [_needed(await _elect(topic, election, call)) for topic in every]
+    topics = list(_every_partition(call.services.image)) if asked is None else asked
+    results = [
+        await _elect(topic, election, call, tells_needless=asked is not None) for topic in topics
+    ]
     return ElectLeadersResponse(error_code=ErrorCode.NONE, replica_election_results=tuple(results))
 
 
@@ -49,14 +48,22 @@ def _every_partition(image: Image) -> Iterator[TopicPartitions]:
             yield TopicPartitions(topic=name, partitions=indexes)
 
 
-async def _elect(topic: TopicPartitions, election: Election, call: Call) -> TopicResult:
+async def _elect(
+    topic: TopicPartitions, election: Election, call: Call, *, tells_needless: bool
+) -> TopicResult:
+    """`tells_needless`: partitions that are led as they should be are in the result too."""
+
     def change(image: Image, index: int) -> Partition:
         return elected(image, topic.topic, index, election)
 
     services = call.services
     outcomes = await decisions.change_partitions(services, dict.fromkeys(topic.partitions), change)
+    if not tells_needless:
+        outcomes = [each for each in outcomes if each.code is not ErrorCode.ELECTION_NOT_NEEDED]
     for outcome in outcomes:
-        if election is Election.UNCLEAN and outcome.code is ErrorCode.NONE:
+        if outcome.code is not ErrorCode.NONE:
+            call.count_refusal(outcome.code)
+        elif election is Election.UNCLEAN:
             name = TopicPartition(topic.topic, outcome.partition_index)
             services.logger.warning("unclean election", partition=str(name))
     return TopicResult(
@@ -68,17 +75,5 @@ async def _elect(topic: TopicPartitions, election: Election, call: Call) -> Topi
                 error_message=outcome.message,
             )
             for outcome in outcomes
-        ),
-    )
-
-
-def _needed(result: TopicResult) -> TopicResult:
-    """Without the partitions that are led as they should be."""
-    return TopicResult(
-        topic=result.topic,
-        partition_result=tuple(
-            each
-            for each in result.partition_result
-            if each.error_code != ErrorCode.ELECTION_NOT_NEEDED
         ),
     )

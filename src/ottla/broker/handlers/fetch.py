@@ -35,7 +35,7 @@ def handle(request: FetchRequest, call: Call) -> FetchResponse | Awaitable[Fetch
             request, limits.isolation, uses_ids=call.version >= TOPIC_IDS_SINCE
         )
     except PeerError as error:
-        services.metrics.request_refused(call.api.name, error.code.name)
+        call.count_refusal(error.code)
         return FetchResponse(error_code=error.code, session_id=NO_SESSION, responses=())
     fetch = Fetch(
         context,
@@ -136,7 +136,7 @@ def _count(reads: list[ItemRead], call: Call) -> None:
     metrics = call.services.metrics
     errors = [read.outcome for read in reads if isinstance(read.outcome, PeerError)]
     for error in errors:
-        metrics.request_refused(call.api.name, error.code.name)
+        call.count_refusal(error.code)
     replica = next((read.item.replica for read in reads if read.item.replica is not None), None)
     if replica is None:
         return

@@ -76,7 +76,7 @@ def _find(group_id: str, brokers: Sequence[BrokerAddress], call: Call) -> Coordi
         address = next(broker for broker in brokers if broker.broker_id == leader)
     except (PeerError, StopIteration):
         code = ErrorCode.COORDINATOR_NOT_AVAILABLE
-        call.services.metrics.request_refused(call.api.name, code.name)
+        call.count_refusal(code)
         message = "" if call.version >= BATCHED_SINCE else "The group's coordinator is not there."
         return Coordinator(
             key=group_id, node_id=-1, host="", port=-1, error_code=code, error_message=message

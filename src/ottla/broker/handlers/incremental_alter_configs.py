@@ -3,7 +3,7 @@ metrics and the levels of loggers are refused with INVALID_REQUEST.
 """
 
 from ottla.broker.call import Call
-from ottla.broker.config_resources import change, check_each_once, resource_key
+from ottla.broker.config_resources import change, change_each, resource_key
 from ottla.errors import ErrorCode, PeerError
 from ottla.metadata.config_changes import ConfigChange, Operation, change_configs
 from ottla.protocol.messages.incremental_alter_configs import (
@@ -21,24 +21,13 @@ async def handle(
     request: IncrementalAlterConfigsRequest, call: Call
 ) -> IncrementalAlterConfigsResponse:
     """Resources in the order of the request; of one all its changes are made, or none."""
-    check_once = check_each_once(request.resources)
-    results = []
-    for resource in request.resources:
-        code, message = ErrorCode.NONE, None
-        try:
-            check_once(resource)
-            await _change(resource, call, validate_only=request.validate_only)
-        except PeerError as error:
-            code, message = error.code, str(error)
-        results.append(
-            ResourceResult(
-                error_code=code,
-                error_message=message,
-                resource_type=resource.resource_type,
-                resource_name=resource.resource_name,
-            )
-        )
-    return IncrementalAlterConfigsResponse(responses=tuple(results))
+    results = await change_each(
+        call,
+        request.resources,
+        lambda resource: _change(resource, call, validate_only=request.validate_only),
+        ResourceResult,
+    )
+    return IncrementalAlterConfigsResponse(responses=results)
 
 
 async def _change(resource: Resource, call: Call, *, validate_only: bool) -> None:

@@ -99,5 +99,5 @@ def _require_known_time(timestamp: int, version: int) -> None:
 def _refusal(index: int, code: ErrorCode, call: Call) -> PartitionResult:
     if code is ErrorCode.OFFSET_NOT_AVAILABLE and call.version < OFFSET_NOT_AVAILABLE_SINCE:
         code = ErrorCode.LEADER_NOT_AVAILABLE
-    call.services.metrics.request_refused(call.api.name, code.name)
+    call.count_refusal(code)
     return PartitionResult(partition_index=index, error_code=code)

@@ -83,7 +83,7 @@ def handle(
 
         return cast(Awaitable[OffsetCommitResponse], shard.ask_now(decide))
     except PeerError as error:
-        call.services.metrics.request_refused(call.api.name, error.code.name)
+        call.count_refusal(error.code)
         return _response(request, asked.refused(error))
 
 

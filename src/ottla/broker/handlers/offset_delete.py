@@ -7,7 +7,7 @@ from typing import cast
 
 from ottla.broker.call import Call
 from ottla.coordinators.decision import Decision
-from ottla.errors import ErrorCode
+from ottla.errors import ErrorCode, PeerError
 from ottla.metadata.image import Image
 from ottla.protocol.messages.offset_delete import (
     OffsetDeleteRequest,
@@ -18,6 +18,8 @@ from ottla.protocol.messages.offset_delete import (
 
 
 async def handle(request: OffsetDeleteRequest, call: Call) -> OffsetDeleteResponse:
+    if not request.group_id:
+        raise PeerError(ErrorCode.INVALID_GROUP_ID, "the group id is empty")
     shard = call.services.shards.of(request.group_id)
     asked = [
         (topic.name, partition.partition_index)

@@ -38,7 +38,7 @@ async def _fetch_group(group: Group, call: Call) -> GroupResult:
     try:
         return GroupResult(group_id=group.group_id, topics=await _fetch(group, call))
     except PeerError as error:
-        call.services.metrics.request_refused(call.api.name, error.code.name)
+        call.count_refusal(error.code)
         return GroupResult(group_id=group.group_id, topics=(), error_code=error.code)
 
 

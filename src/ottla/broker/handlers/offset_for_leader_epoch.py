@@ -34,7 +34,7 @@ def _answer(topic: str, asked: Partition, call: Call) -> PartitionResult:
         replica.partition.check_leadership(asked.current_leader_epoch)
         end = epoch_end(replica, asked.leader_epoch)
     except PeerError as error:
-        services.metrics.request_refused(call.api.name, error.code.name)
+        call.count_refusal(error.code)
         return PartitionResult(error_code=error.code, partition=asked.partition)
     return PartitionResult(
         error_code=ErrorCode.NONE,

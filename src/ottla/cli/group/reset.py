@@ -14,7 +14,8 @@ from ottla.client.errors import Refused
 from ottla.client.group_offsets import Committed, committed_offsets, set_offsets
 from ottla.client.groups import Group, describe_group
 from ottla.client.offsets import At
-from ottla.client.routing import Router, answered
+from ottla.client.outcomes import answered
+from ottla.client.routing import Router
 from ottla.client.topology import TopicPartition
 from ottla.errors import ErrorCode
 

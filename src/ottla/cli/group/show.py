@@ -9,7 +9,8 @@ from ottla.client.group_offsets import Committed, committed_offsets
 from ottla.client.groups import Group, describe_group, list_all_groups
 from ottla.client.lag import Lag, lags
 from ottla.client.offsets import At, list_offsets
-from ottla.client.routing import Outcomes, Router
+from ottla.client.outcomes import Outcomes
+from ottla.client.routing import Router
 from ottla.client.topology import TopicPartition
 from ottla.errors import ErrorCode
 

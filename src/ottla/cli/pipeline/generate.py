@@ -5,11 +5,13 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
+from ottla.cli.counted import counted
 from ottla.cli.output import say
 from ottla.client.admin import Admin, NewTopic
+from ottla.client.outcomes import answered
 from ottla.client.partitioner import partition_of
 from ottla.client.produce import Acks, produce
-from ottla.client.routing import Router, answered
+from ottla.client.routing import Router
 from ottla.client.topology import TopicPartition
 from ottla.errors import ErrorCode
 from ottla.protocol.batch import Record, build
@@ -47,7 +49,7 @@ async def send_generated(router: Router, wanted: Generated, clock: Clock | None 
             await _send(router, wanted.topic, partitions, chunk)
             sent += len(chunk)
     finally:
-        say(f"sent {sent} records to {wanted.topic}")
+        say(f"sent {counted(sent, 'record')} to {wanted.topic}")
 
 
 async def _make_topic(router: Router, wanted: Generated) -> int:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from ottla.cli.counted import counted
 from ottla.cli.failure import Failure
 from ottla.cli.moments import Place
 from ottla.cli.output import RowWriter, say
@@ -10,7 +11,8 @@ from ottla.cli.topic.show import existing_topics, partitions_of
 from ottla.client.admin import Admin, NewTopic
 from ottla.client.errors import Refused
 from ottla.client.offsets import At
-from ottla.client.routing import Router, answered
+from ottla.client.outcomes import answered
+from ottla.client.routing import Router
 from ottla.errors import ErrorCode
 
 
@@ -68,7 +70,7 @@ async def delete_topics(
         )
     writer.close()
     if not may_act:
-        say(f"nothing was changed: `--yes` deletes {_count(len(topics), 'topic')}")
+        say(f"nothing was changed: `--yes` deletes {counted(len(topics), 'topic')}")
         return
     outcomes = await admin.delete_topics(names)
     for name, refusal in outcomes.items():
@@ -108,12 +110,12 @@ async def trim_topic(
     if not trimmed:
         say("there is nothing to delete")
     elif not may_act:
-        say(f"nothing was changed: `--yes` deletes at most {_count(total, 'record')}")
+        say(f"nothing was changed: `--yes` deletes at most {counted(total, 'record')}")
     else:
         outcomes = await Admin(router).delete_records(trimmed)
         for outcome in outcomes.values():
             answered(outcome)
-        say(f"deleted at most {_count(total, 'record')} of {_count(len(trimmed), 'partition')}")
+        say(f"deleted at most {counted(total, 'record')} of {counted(len(trimmed), 'partition')}")
 
 
 def _raise_first(refused: Sequence[Refused]) -> None:
@@ -122,7 +124,3 @@ def _raise_first(refused: Sequence[Refused]) -> None:
         say(f"error: {refusal}")
     if refused:
         raise refused[0]
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"

@@ -6,7 +6,8 @@ from ottla.cli.output import Row, RowWriter
 from ottla.client.admin import Admin, ResourceType
 from ottla.client.errors import ClientError, Refused, UnsupportedByBroker
 from ottla.client.offsets import At, ListedOffset
-from ottla.client.routing import Outcomes, Router, answered
+from ottla.client.outcomes import Outcomes, answered
+from ottla.client.routing import Router
 from ottla.client.topology import NOBODY, Topic, TopicPartition
 
 # Where DescribeConfigs says that a topic's setting is its own.

@@ -11,9 +11,9 @@ from ottla.client.blocking_connection import BlockingConnection
 from ottla.client.errors import ClientError, Refused, TimedOut
 from ottla.client.fetch import Fetched, FetchLimits, fetch_request, fetched
 from ottla.client.offsets import At, Isolation
+from ottla.client.outcomes import answered, lacking
 from ottla.client.reading import Gone
 from ottla.client.retries import is_passing
-from ottla.client.routing import answered, lacking
 from ottla.client.topology import TopicPartition
 from ottla.client.visible import PlacedBatch, whole_batches
 from ottla.errors import ErrorCode

@@ -20,7 +20,8 @@ from ottla.client.consumer.assignors import assign_range
 from ottla.client.coordinators import ask_coordinator, coordinator_of
 from ottla.client.errors import ClientError, Refused, error_code, raise_if_refused
 from ottla.client.group_offsets import NOBODY, Committed, Seat, set_offsets
-from ottla.client.routing import Router, answered
+from ottla.client.outcomes import answered
+from ottla.client.routing import Router
 from ottla.client.topology import TopicPartition
 from ottla.errors import ErrorCode
 from ottla.protocol.messages import heartbeat, join_group, leave_group, sync_group
@@ -28,6 +29,8 @@ from ottla.protocol.messages import heartbeat, join_group, leave_group, sync_gro
 RANGE = "range"
 # Later versions let many leave at once, in another form.
 _ONE_LEAVES_MAX = 2
+# What a coordinator needs to answer, besides the time that it gives to others.
+_GRACE_MS = 5_000
 # What a member is told when its generation is over.
 _OVER = frozenset(
     {
@@ -61,7 +64,8 @@ class Membership:
 
     async def join(self) -> list[TopicPartition]:
         """What this member gets in the next generation, once all have joined it. ClientError."""
-        return await self._router.retrying(self._join)
+        timeout_ms = self._router.options.default_api_timeout_ms + self._others_timeout_ms
+        return await self._router.retrying(self._join, timeout_ms=timeout_ms)
 
     async def is_current(self) -> bool:
         """Tells the group that this member is there; whether its generation still is."""
@@ -103,6 +107,12 @@ class Membership:
         except ClientError:
             return
 
+    @property
+    def _others_timeout_ms(self) -> int:
+        """For how long the answer may stay away that comes once all others have come, or did not
+        come in time."""
+        return self.options.rebalance_timeout_ms + _GRACE_MS
+
     async def _join(self) -> list[TopicPartition]:
         coordinator = await coordinator_of(self._router, self.group_id)
         while True:
@@ -124,7 +134,9 @@ class Membership:
             protocol_type=PROTOCOL_TYPE,
             protocols=(join_group.Protocol(name=RANGE, metadata=subscription),),
         )
-        answer: join_group.JoinGroupResponse = await coordinator.ask(request)
+        answer: join_group.JoinGroupResponse = await coordinator.ask(
+            request, timeout_ms=self._others_timeout_ms
+        )
         if answer.error_code == ErrorCode.MEMBER_ID_REQUIRED:
             self._seat = Seat(NOBODY.generation, answer.member_id)
             return None
@@ -146,7 +158,9 @@ class Membership:
             protocol_name=joined.protocol_name,
             assignments=await self._assign(joined.members) if leads else (),
         )
-        answer: sync_group.SyncGroupResponse = await coordinator.ask(request)
+        answer: sync_group.SyncGroupResponse = await coordinator.ask(
+            request, timeout_ms=self._others_timeout_ms
+        )
         if self._is_over(answer.error_code):
             return None
         return decode_assignment(answer.assignment)

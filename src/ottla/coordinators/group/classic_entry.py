@@ -7,7 +7,6 @@ from ottla.coordinators.group.classic import lookup
 from ottla.coordinators.group.classic.join import Joiner
 from ottla.coordinators.group.classic.leave import nobody_left
 from ottla.coordinators.group.consumer.deciding import Moment
-from ottla.coordinators.group.consumer.entry import checked
 from ottla.coordinators.group.consumer.group import ConsumerGroup
 from ottla.coordinators.group.consumer.rules import ConsumerRules
 from ottla.coordinators.group.consumer.topics import Topics
@@ -32,7 +31,7 @@ def join(
         classic = lookup.require(state, request.group_id)
         return classic.join(request, joiner, ticket, at.now_ms)
     group.rules = rules
-    return checked(group.join(request, joiner, ticket, at), rules)
+    return group.join(request, joiner, ticket, at)
 
 
 def sync(

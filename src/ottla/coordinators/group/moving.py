@@ -15,6 +15,7 @@ from ottla.coordinators.group.classic.group import ClassicGroup
 from ottla.coordinators.group.classic.member import Member as JoinedMember
 from ottla.coordinators.group.classic.roster import Roster
 from ottla.coordinators.group.classic.subscription import CONSUMER
+from ottla.coordinators.group.consumer.classic_members import joined
 from ottla.coordinators.group.consumer.member import Member
 from ottla.coordinators.group.consumer.reconcile import MemberState, epochs_alike, held
 from ottla.coordinators.group.consumer.rules import ConsumerRules
@@ -50,7 +51,7 @@ from ottla.protocol.primitives import Uuid
 
 
 def moved_up(group: ClassicGroup, rules: ConsumerRules, topics: Topics, now_ms: int) -> Decision:
-    """The group as one of the consumer protocol; whoever waits is told to join again.
+    """The group as one of the consumer protocol; whoever waits is answered as its member.
 
     GROUP_ID_NOT_FOUND says why it cannot be.
     """
@@ -66,7 +67,7 @@ def moved_up(group: ClassicGroup, rules: ConsumerRules, topics: Topics, now_ms: 
             *group.forgotten(),
             *_consumer_records(group.group_id, members, standing, epoch, topics),
         ),
-        answers=tuple(_sent_back(group)),
+        answers=tuple(_answered(group, map(Member, members, standing))),
         timers=tuple(_timers_moved_up(group, standing, now_ms)),
     )
 
@@ -182,13 +183,17 @@ def _consumer_records(
     yield from standing
 
 
-def _sent_back(group: ClassicGroup) -> Iterator[Answered]:
-    """They join again, and are answered by the consumer group then."""
-    code = ErrorCode.REBALANCE_IN_PROGRESS
-    for member_id, ticket in group.waiting.joins.items():
-        yield Answered(ticket, answers.join_refused(code, member_id))
+def _answered(group: ClassicGroup, members: Iterable[Member]) -> Iterator[Answered]:
+    """Who waits to join has joined, and hears with its sync or its next heartbeat to join again.
+
+    Kafka refuses the join. Java's client joins again then, but others take it for a failure.
+    """
+    joins = group.waiting.joins
+    for member in members:
+        if member.member_id in joins:
+            yield Answered(joins[member.member_id], joined(member))
     for ticket in group.waiting.syncs.values():
-        yield Answered(ticket, answers.sync_refused(code))
+        yield Answered(ticket, answers.sync_refused(ErrorCode.REBALANCE_IN_PROGRESS))
 
 
 def _timers_moved_up(
@@ -226,10 +231,10 @@ def moved_down(
     """
     if not _may_move_down(members, rules):
         return None
-    joined = [_joined_member(each.saved) for each in members]
+    classic = [_joined_member(each.saved) for each in members]
     roster = Roster()
-    roster.replace(joined, None)
-    if not roster.can_all_do(joined[0].protocol_names):
+    roster.replace(classic, None)
+    if not roster.can_all_do(classic[0].protocol_names):
         return None
     protocol = roster.chosen_protocol()
     try:
@@ -237,7 +242,7 @@ def moved_down(
             each.saved(
                 protocol, write_assignment(held(member.current), topics, each.metadata(protocol))
             )
-            for each, member in zip(joined, members, strict=True)
+            for each, member in zip(classic, members, strict=True)
         )
     except NotEmbedded:
         return None

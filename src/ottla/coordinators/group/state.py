@@ -213,15 +213,11 @@ class GroupState:
 
     # Living
 
-    def loaded(self, now_ms: int) -> Decision:
+    def loaded(self, now_ms: int) -> Iterator[Decision]:
         self._is_loaded = True
-        records: list[Record] = []
-        timers = [self._next_expiry(now_ms)]
-        for group in self.groups.values():
-            decision = group.loaded(now_ms)
-            records += decision.records
-            timers += decision.timers
-        return Decision(tuple(records), timers=tuple(timers))
+        yield Decision(timers=(self._next_expiry(now_ms),))
+        for group in list(self.groups.values()):
+            yield group.loaded(now_ms)
 
     def expired(self, timer_key: str, now_ms: int) -> Decision:
         if timer_key == EXPIRY_TIMER:
@@ -296,8 +292,12 @@ class GroupState:
             starts_ms, is_in_use = group.offset_expiry_starts_ms, group.is_subscribed_to
         retention_ms = self._rules.offsets_retention_ms
         expiry = self.offsets.expired(group_id, starts_ms, is_in_use, retention_ms, now_ms)
-        self._meter.offset_expirations += len(expiry.records)
-        records: list[Record] = [*expiry.records]
+        records: list[Record] = [*expiry.records[:FORGOTTEN_AT_ONCE]]
+        self._meter.offset_expirations += len(records)
+        if len(records) < len(expiry.records):
+            # One batch would not have room for all that a group may have: the rest is next.
+            self._to_examine.appendleft(group_id)
+            return records
         is_over = expiry.is_all and (group is None or group.is_empty)
         # It may have been deleted since this round of expiry began.
         if is_over and group_id in self:

@@ -1,5 +1,6 @@
 """A member joins, leads, is told that its generation is over, and commits in its name."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -102,6 +103,28 @@ def test_a_new_member_comes_back_with_the_id_that_it_was_given() -> None:
         assert (sync.generation_id, sync.member_id, sync.assignments) == (4, "me", ())
 
     with_member(story)
+
+
+def test_who_joins_waits_for_the_others_longer_than_for_a_broker() -> None:
+    async def slowly(response: Any) -> Any:
+        await asyncio.sleep(25)
+        return response
+
+    async def story() -> None:
+        async with (
+            FakeCluster() as cluster,
+            cluster.router(request_timeout_ms=1_000, default_api_timeout_ms=2_000) as router,
+        ):
+            broker = cluster.brokers[1]
+            coordinator = Coordinator(broker)
+            join, sync = broker.answers["JoinGroup"], broker.answers["SyncGroup"]
+            broker.answers["JoinGroup"] = lambda *asked: slowly(join(*asked))
+            broker.answers["SyncGroup"] = lambda *asked: slowly(sync(*asked))
+            member = Membership(router, "g", ["orders"], MemberOptions(rebalance_timeout_ms=60_000))
+            assert await member.join() == ORDERS[:1]
+            assert len(coordinator.asked_for("JoinGroup")) == 1
+
+    run(story())
 
 
 def test_the_leader_assigns_the_partitions_of_all() -> None:

@@ -179,7 +179,8 @@ class MixedCoordinator:
         self.state = self.replayed()
         self.timers.clear()
         self._waiting.clear()
-        self._carry_out(self.state.loaded(self.now_ms))
+        for decision in self.state.loaded(self.now_ms):
+            self._carry_out(decision)
 
     def replayed(self) -> GroupState:
         """What the log says, and nothing else."""

@@ -84,12 +84,3 @@ def test_a_group_is_there_once_its_first_member_has_arrived() -> None:
     assert consumer_group(state, "g").state_name == "Assigning"
     carry_out(state, take_heartbeat(state, RULES, join("g", "logs")))
     assert consumer_group(state, "g").state_name == "Stable"
-
-
-def test_a_change_that_the_log_has_no_room_for_is_refused() -> None:
-    state = shard_state()
-    rules = RULES._replace(saved_bytes_max=1_000)
-    with pytest.raises(PeerError) as refused:
-        take_heartbeat(state, rules, join("g", "x" * 1_000))
-    assert refused.value.code is ErrorCode.UNKNOWN_SERVER_ERROR
-    assert take_heartbeat(state, rules, join("g", "logs")).records

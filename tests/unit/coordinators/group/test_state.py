@@ -185,7 +185,7 @@ def test_after_a_load_all_sessions_begin_and_expiry_is_due() -> None:
     state = Stage()
     state.group("a")
     state.group("b")
-    assert set(state.loaded(NOW_MS).timers) == {
+    assert {timer for decision in state.loaded(NOW_MS) for timer in decision.timers} == {
         TimerSet("session/a/m", NOW_MS + 7),
         TimerSet("session/b/m", NOW_MS + 7),
         TimerSet(EXPIRY_TIMER, NOW_MS + 100),
@@ -297,6 +297,16 @@ def test_expiry_looks_at_some_groups_at_a_time_and_gets_round_to_all() -> None:
         due_ms = now_ms if left[-1] else now_ms + RULES.retention_check_interval_ms
         assert decision.timers == (TimerSet(EXPIRY_TIMER, due_ms),)
     assert left == [3, 2, 1, 0]
+
+
+def test_what_a_group_has_too_much_of_for_one_batch_expires_in_parts() -> None:
+    state = Stage()
+    state.commits("g", "t", partitions=2 * FORGOTTEN_AT_ONCE + 10)
+    sizes = []
+    while "g" in state:
+        decision = state.take(state.expired(EXPIRY_TIMER, NOW_MS * 2))
+        sizes.append(len(decision.records))
+    assert sizes == [FORGOTTEN_AT_ONCE, FORGOTTEN_AT_ONCE, 10 + len([ClassicGroupForgotten("g")])]
 
 
 def test_a_deleted_topic_is_forgotten_in_parts() -> None:

@@ -1,5 +1,6 @@
 """What `ottla log verify` does with its report: prints it, shows a plan, acts when told to."""
 
+from ottla.cli.counted import counted
 from ottla.cli.failure import ExitCode, Failure
 from ottla.cli.log.places import Place, PlaceKind, held_for_reading, held_for_writing
 from ottla.cli.log.verify.directory import Report, verify_place
@@ -41,7 +42,7 @@ def _verify_and_repair(files: Files, place: Place, writer: RowWriter, *, may_act
     if steps and may_act:
         repair(files, steps)
         report = verify_place(files, place)
-        say(f"repaired: {_count(len(steps), 'step')} done; checked again:")
+        say(f"repaired: {counted(len(steps), 'step')} done; checked again:")
         _print_damages(report, writer)
     elif steps:
         say(_intention(steps))
@@ -55,21 +56,17 @@ def _print_damages(report: Report, writer: RowWriter) -> None:
     for partition in report.partitions:
         if partition.damages_unlisted:
             say(f"{partition.name}: {partition.damages_unlisted} more are not listed")
-    found = _count(report.damages_count, "damage") if report.damages_count else "no damage"
-    partitions = _count(len(report.partitions), "partition")
-    say(f"{partitions}, {_count(report.batches_count, 'batch', 'batches')}: {found}")
+    found = counted(report.damages_count, "damage") if report.damages_count else "no damage"
+    partitions = counted(len(report.partitions), "partition")
+    say(f"{partitions}, {counted(report.batches_count, 'batch', 'batches')}: {found}")
 
 
 def _intention(steps: list[Step]) -> str:
     return (
-        f"nothing was changed: `--yes` does {_count(len(steps), 'step')} as shown; what is cut is"
+        f"nothing was changed: `--yes` does {counted(len(steps), 'step')} as shown; what is cut is"
         " kept in files that end in .damaged"
     )
 
 
 def _exit_code(report: Report) -> ExitCode:
     return ExitCode.CHECK_FAILED if report.damages_count else ExitCode.OK
-
-
-def _count(number: int, one: str, many: str | None = None) -> str:
-    return f"{number} {one}" if number == 1 else f"{number} {many or one + 's'}"

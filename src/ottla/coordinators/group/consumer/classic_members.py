@@ -50,7 +50,9 @@ from ottla.settings.table.consumer_groups import MigrationPolicy
 
 
 def check_join(state: SavedState, rules: ConsumerRules, request: JoinGroupRequest) -> None:
-    """INCONSISTENT_GROUP_PROTOCOL if classic members like this one cannot be in the group."""
+    """GROUP_MAX_SIZE_REACHED or INCONSISTENT_GROUP_PROTOCOL if this one cannot be in the group."""
+    if not _is_known(state, request):
+        check_room(state, rules)
     if rules.migration is MigrationPolicy.DISABLED:
         raise _inconsistent(
             f"Cannot join the consumer group {state.group_id} with the classic protocol because"
@@ -59,6 +61,12 @@ def check_join(state: SavedState, rules: ConsumerRules, request: JoinGroupReques
     offered = {protocol.name for protocol in request.protocols}
     if request.protocol_type != CONSUMER or not _is_common(offered, state):
         raise _inconsistent(f"Member {request.member_id}'s protocols are not supported.")
+
+
+def _is_known(state: SavedState, request: JoinGroupRequest) -> bool:
+    if request.group_instance_id is not None:
+        return state.static_member(request.group_instance_id) is not None
+    return request.member_id in state.members
 
 
 def _is_common(names: set[str], state: SavedState) -> bool:
@@ -86,7 +94,7 @@ def decide_join(
 ) -> Outcome:
     """A member that joins, or joins again. A PeerError, and nothing is to change."""
     subscription = _subscription(request)
-    arrival = _find_joiner(state, rules, request, request.member_id or joiner.bare_id)
+    arrival = _find_joiner(state, request, request.member_id or joiner.bare_id)
     said = Statement(
         _as_it_joins(arrival.before.saved, request, joiner, subscription),
         by_topic_id(subscription.owned_partitions, at.topics),
@@ -106,9 +114,8 @@ def _subscription(request: JoinGroupRequest) -> Subscription:
     return found
 
 
-def _find_joiner(
-    state: SavedState, rules: ConsumerRules, request: JoinGroupRequest, member_id: str
-) -> Arrival:
+def _find_joiner(state: SavedState, request: JoinGroupRequest, member_id: str) -> Arrival:
+    """Who is not known is new: there is room, as `check_join` found."""
     instance_id = request.group_instance_id
     if instance_id is None:
         known = state.member(member_id)
@@ -119,7 +126,6 @@ def _find_joiner(
                 raise unknown_member(state.group_id, member_id, instance_id)
             check_instance(known, member_id)
     if known is None:
-        check_room(state, rules)
         return Arrival(new_member(state.group_id, member_id), is_new=True)
     if known.member_id == member_id:
         return Arrival(known)

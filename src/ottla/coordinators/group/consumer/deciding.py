@@ -8,6 +8,7 @@ epoch is ahead of its target's decides a new target. And the member takes a step
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from ottla.coordinators.group.consumer.fitting import target_bytes_at_most
 from ottla.coordinators.group.consumer.member import Member, member_forgotten, subscribes_alike
 from ottla.coordinators.group.consumer.reconcile import (
     Target,
@@ -16,6 +17,7 @@ from ottla.coordinators.group.consumer.reconcile import (
     only_topics,
 )
 from ottla.coordinators.group.consumer.regex import TopicMatcher
+from ottla.coordinators.group.consumer.requests import SUBSCRIPTION_CHARACTERS_MAX
 from ottla.coordinators.group.consumer.rules import ConsumerRules
 from ottla.coordinators.group.consumer.state import SavedState
 from ottla.coordinators.group.consumer.subscriptions import RegexCheck, Subscriptions
@@ -32,6 +34,7 @@ from ottla.coordinators.group.records import (
     TargetAssignmentSaved,
     TargetEpochSaved,
 )
+from ottla.errors import ErrorCode, PeerError
 from ottla.protocol.primitives import Uuid
 
 
@@ -125,8 +128,9 @@ class Deciding:
         else:
             self._save_member()
             subscriptions = self._save_regexes(resolved)
+            has_room = self._has_room(subscriptions)
             epoch = self._save_epoch(subscriptions, has_new_topics=bool(resolved))
-            target = self._save_targets(subscriptions, epoch)
+            target = self._save_targets(subscriptions, epoch, has_room=has_room)
         after = Member(self._saved, self._step(subscriptions, target))
         if self._arrival.is_new or after.current != self._arrival.before.current:
             self._records.append(after.current)
@@ -137,6 +141,7 @@ class Deciding:
         resolved = self._resolved_regexes()
         self._save_member()
         subscriptions = self._save_regexes(resolved)
+        self._has_room(subscriptions)
         self._save_epoch(subscriptions, has_new_topics=bool(resolved))
         return tuple(self._records)
 
@@ -170,11 +175,17 @@ class Deciding:
         topics, now_ms = self._at.topics, self._at.now_ms
         asked = {self._saved.regex} if self._saved.regex else set()
         found = {}
+        characters = 0
         for regex in sorted(asked | known.keys()):
             before = known.get(regex)
-            if before is not None and not self._last_check(before).is_due(topics, now_ms):
+            if before is not None and (
+                not self._last_check(before).is_due(topics, now_ms)
+                # One batch takes them all; the rest has its turn with the next heartbeat.
+                or characters > SUBSCRIPTION_CHARACTERS_MAX
+            ):
                 continue
-            names = self._at.match_topics(regex, topics.names)
+            names = self._matched(regex, before)
+            characters += sum(map(len, names))
             if before is not None and before.topics == names:
                 self._checked.regexes[regex] = RegexCheck(topics.version, now_ms)
             else:
@@ -182,6 +193,18 @@ class Deciding:
                     self._state.group_id, regex, names, topics.version, now_ms
                 )
         return found
+
+    def _matched(self, regex: str, before: RegexResolved | None) -> tuple[str, ...]:
+        """The topics of a pattern: as before, if they have become more than one may subscribe to.
+
+        INVALID_REQUEST if a new one has so many.
+        """
+        names = self._at.match_topics(regex, self._at.topics.names)
+        if sum(map(len, names)) <= SUBSCRIPTION_CHARACTERS_MAX:
+            return names
+        if before is None:
+            raise PeerError(ErrorCode.INVALID_REQUEST, "SubscribedTopicRegex has too many topics.")
+        return before.topics
 
     def _last_check(self, resolved: RegexResolved) -> RegexCheck:
         saved = RegexCheck(resolved.version, resolved.resolved_ms)
@@ -221,12 +244,30 @@ class Deciding:
         self._records.append(ConsumerGroupSaved(state.group_id, epoch, found))
         return epoch
 
-    def _save_targets(self, subscriptions: Subscriptions, epoch: int) -> Target:
-        """The member's own target from now on."""
+    def _has_room(self, subscriptions: Subscriptions) -> bool:
+        """Whether a target of all members can be written.
+
+        GROUP_MAX_SIZE_REACHED if it cannot, and this member wants more than before.
+        """
+        state, topics, bytes_max = self._state, self._at.topics, self._rules.target_bytes_max
+        size = target_bytes_at_most(state.group_id, subscriptions, topics)
+        if size <= bytes_max:
+            return True
+        wants_more = self._arrival.is_new or self._subscription_changed
+        if wants_more and size > target_bytes_at_most(state.group_id, state.subscriptions, topics):
+            raise PeerError(
+                ErrorCode.GROUP_MAX_SIZE_REACHED,
+                f"What the members of the consumer group would be assigned takes {size} bytes,"
+                f" at most {bytes_max} are possible.",
+            )
+        return False
+
+    def _save_targets(self, subscriptions: Subscriptions, epoch: int, *, has_room: bool) -> Target:
+        """The member's own target from now on; the old one if there is no room for another."""
         state, member_id = self._state, self._saved.member_id
         own = state.target(self._arrival.replaces or member_id)
         is_due = is_assignment_due(state.assigned_ms, self._rules, self._at.now_ms)
-        if epoch <= state.target_epoch or not is_due:
+        if epoch <= state.target_epoch or not is_due or not has_room:
             return own
         before = state.targets(subscriptions.members)
         before[member_id] = own.partitions

@@ -11,7 +11,7 @@ from ottla.coordinators.group.consumer.requests import Heartbeat, SpecialEpoch
 from ottla.coordinators.group.consumer.rules import ConsumerRules
 from ottla.coordinators.group.group import Group
 from ottla.coordinators.group.moving import moved_up
-from ottla.coordinators.group.records import ClassicGroupForgotten, ConsumerGroupSaved, encode
+from ottla.coordinators.group.records import ClassicGroupForgotten, ConsumerGroupSaved
 from ottla.coordinators.group.state import GroupState
 from ottla.errors import ErrorCode, PeerError
 
@@ -20,8 +20,8 @@ def take_heartbeat(state: GroupState, rules: ConsumerRules, beat: Heartbeat) -> 
     """What the group decides. PeerError if it refuses, or if there is none that could take it."""
     group = _found(state, rules, beat)
     if isinstance(group, ConsumerGroup):
-        return checked(group.heartbeat(beat), rules)
-    return checked(_first_heartbeat(group, rules, beat), rules)
+        return group.heartbeat(beat)
+    return _first_heartbeat(group, rules, beat)
 
 
 def take_arrival(state: GroupState, rules: ConsumerRules, beat: Heartbeat) -> Decision:
@@ -32,12 +32,10 @@ def take_arrival(state: GroupState, rules: ConsumerRules, beat: Heartbeat) -> De
     """
     group = _found(state, rules, beat)
     if isinstance(group, ConsumerGroup):
-        return checked(group.arrive(beat), rules)
+        return group.arrive(beat)
     if group is not None and not group.is_empty:
         return NOTHING
-    return checked(
-        _in_place_of(group, ConsumerGroup(beat.request.group_id, rules).arrive(beat)), rules
-    )
+    return _in_place_of(group, ConsumerGroup(beat.request.group_id, rules).arrive(beat))
 
 
 def _found(state: GroupState, rules: ConsumerRules, beat: Heartbeat) -> Group | None:
@@ -91,16 +89,6 @@ def _moved_up(group: ClassicGroup, rules: ConsumerRules, beat: Heartbeat) -> Dec
         before.answers + decision.answers,
         before.timers + decision.timers,
     )
-
-
-def checked(decision: Decision, rules: ConsumerRules) -> Decision:
-    """A decision that cannot be written is none: the shard could not go on after it."""
-    size = sum(len(key) + len(value or b"") for key, value in map(encode, decision.records))
-    if size > rules.saved_bytes_max:
-        raise PeerError(
-            ErrorCode.UNKNOWN_SERVER_ERROR, f"The group would change by {size} bytes at once."
-        )
-    return decision
 
 
 def consumer_group(state: GroupState, group_id: str) -> ConsumerGroup:

@@ -28,7 +28,9 @@ class ConsumerRules(NamedTuple):
     assignors: tuple[str, ...] = ("uniform", "range")
     # How many groups a shard has room for.
     groups_max: int = 100_000
-    # What one heartbeat changes is one batch of the log, and must fit it.
+    # The target of all members is one batch of the log, together with what a member has said.
+    target_bytes_max: int = 8 << 20
+    # The group is one record if it becomes a classic one.
     saved_bytes_max: int = 15 << 20
     migration: MigrationPolicy = MigrationPolicy.BIDIRECTIONAL
     # How many members the group may have if it becomes a classic one.

@@ -1,0 +1,69 @@
+"""What goes wrong in groups, played to our broker and to Apache Kafka: they answer alike."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from ottla.testing import Broker
+from tests.compat.group_scenes import classic, consumer, moving
+from tests.compat.group_scenes.peer import Answers, Peer
+from tests.compat.kafka_peer import kafka_peer
+
+TOPIC = "scenes"
+PARTITIONS = 2
+WAIT_S = 30.0
+SETTINGS = {
+    "group.initial.rebalance.delay.ms": "0",
+    "group.min.session.timeout.ms": "1000",
+    "group.max.size": "2",
+    "group.consumer.max.size": "2",
+    "group.consumer.assignment.interval.ms": "0",
+    "auto.create.topics.enable": "false",
+}
+# Otherwise an assignment comes with some later heartbeat, and nobody knows which.
+KAFKA_SETTINGS = SETTINGS | {"group.consumer.assignor.offload.enable": "false"}
+Scene = Callable[[Peer], None]
+
+
+@pytest.fixture(scope="module")
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    directory: Path = tmp_path_factory.mktemp("kafka")
+    with kafka_peer(directory, KAFKA_SETTINGS) as servers:
+        create_topic(servers)
+        yield servers
+
+
+@pytest.fixture(scope="module")
+def ours() -> Iterator[str]:
+    with Broker(SETTINGS) as broker:
+        create_topic(broker.bootstrap_servers)
+        yield broker.bootstrap_servers
+
+
+def create_topic(servers: str) -> None:
+    admin = AdminClient({"bootstrap.servers": servers})
+    admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1)])[TOPIC].result(WAIT_S)
+
+
+def played(scene: Scene, servers: str, group: str) -> Answers:
+    with Peer(servers, group, TOPIC) as peer:
+        scene(peer)
+    return peer.answers
+
+
+@pytest.mark.parametrize(
+    "scene",
+    [
+        pytest.param(scene, id=f"{kind.__name__.rpartition('.')[2]}-{scene.__name__}")
+        for kind in (classic, consumer, moving)
+        for scene in kind.SCENES
+    ],
+)
+def test_answers_are_kafkas(scene: Scene, ours: str, kafka: str) -> None:
+    group = f"{scene.__name__}-{uuid4().hex[:8]}"
+    expected = played(scene, kafka, group)
+    assert len(expected) > 1
+    assert played(scene, ours, group) == expected
