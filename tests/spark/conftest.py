@@ -1,4 +1,4 @@
-"""One Spark for all tests, on two cores, beside a broker of our own."""
+"""One Spark for all tests, on two cores, beside a broker of ours and one of Apache Kafka."""
 
 import os
 import re
@@ -10,6 +10,8 @@ from pyspark.sql import SparkSession
 
 from ottla.spark import session
 from ottla.testing import Broker
+from tests.compat.kafka_peer import kafka_peer
+from tests.spark.clusters import Cluster
 from tests.spark.topics import Topics
 
 CONNECTOR_JARS = Path(os.environ.get("SPARK_CONNECTOR_JARS", ".cache/spark-kafka-4.2.0"))
@@ -18,6 +20,8 @@ CONF = {
     "spark.driver.memory": "768m",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
+    # Little is done often enough here to be worth Java's second compiler.
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.streaming.pollingDelay": "10ms",
     # Spark's own connector, for the tests that compare with it.
@@ -38,9 +42,30 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     spark.stop()
 
 
+@pytest.fixture(scope="session")
+def ottla_servers() -> Iterator[str]:
+    # Compaction does not wait.
+    with Broker({"log.cleaner.backoff.ms": "100"}) as broker:
+        yield broker.bootstrap_servers
+
+
+@pytest.fixture(scope="session")
+def kafka_servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with kafka_peer(tmp_path_factory.mktemp("kafka")) as servers:
+        yield servers
+
+
 @pytest.fixture
-def servers(ottla_broker: Broker) -> str:
-    return ottla_broker.bootstrap_servers
+def cluster(request: pytest.FixtureRequest) -> Cluster:
+    """Ours, unless the test says otherwise."""
+    return getattr(request, "param", Cluster.OTTLA)
+
+
+@pytest.fixture
+def servers(request: pytest.FixtureRequest, cluster: Cluster) -> str:
+    """Where the brokers are that the test is about."""
+    address: str = request.getfixturevalue(f"{cluster}_servers")
+    return address
 
 
 @pytest.fixture

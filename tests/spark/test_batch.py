@@ -9,10 +9,12 @@ from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 from pyspark.sql.functions import col
 
 from ottla.spark import read
+from tests.spark.clusters import on_both
 from tests.spark.topics import Topics, numbered
 
 PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 NOON_MS = 1_767_268_800_000
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 
 @pytest.fixture
@@ -29,7 +31,7 @@ def reader(spark: SparkSession, servers: str) -> Callable[..., DataFrameReader]:
 Reader = Callable[..., DataFrameReader]
 
 
-def values(frame: DataFrame) -> list[int]:
+def values_of(frame: DataFrame) -> list[int]:
     return sorted(int(row.value) for row in frame.select("value").collect())
 
 
@@ -44,6 +46,7 @@ def failure(frame: DataFrame) -> str:
     return str(caught.value)
 
 
+@on_both
 def test_every_column_says_what_the_record_says(reader: Reader, topics: Topics, topic: str) -> None:
     topics.make(topic, 2)
     headers = [("trace", b"\x00\xff"), ("empty", None), ("trace", b"")]
@@ -70,11 +73,13 @@ def test_the_schema_is_the_connectors(reader: Reader) -> None:
     )
 
 
-@pytest.mark.parametrize("compression", ["none", "gzip", "snappy", "lz4", "zstd"])
-def test_every_codec_is_read(reader: Reader, topics: Topics, topic: str, compression: str) -> None:
-    topics.make(topic)
-    topics.send(topic, numbered(0, 500), compression=compression)
-    assert values(reader(subscribe=topic).load()) == list(range(500))
+@on_both
+def test_every_codec_is_read(reader: Reader, topics: Topics, topic: str) -> None:
+    topics.make(topic, len(CODECS))
+    for partition, codec in enumerate(CODECS):
+        values = numbered(100 * partition, 100 * partition + 100)
+        topics.send(topic, values, partition=partition, compression=codec)
+    assert values_of(reader(subscribe=topic).load()) == list(range(100 * len(CODECS)))
 
 
 def test_only_the_columns_that_are_asked_for_are_moved(
@@ -94,7 +99,7 @@ def test_a_schema_that_promises_no_nulls_is_read_too(
     topics.make(topic)
     topics.send(topic, numbered(0, 3))
     frame = reader(subscribe=topic).schema("value binary not null").load()
-    assert values(frame) == [0, 1, 2]
+    assert values_of(frame) == [0, 1, 2]
 
 
 @pytest.mark.parametrize(
@@ -108,6 +113,7 @@ def test_a_schema_that_no_topic_has_is_refused(reader: Reader, schema: str, why:
     assert why in failure(reader(subscribe="x").schema(schema).load())
 
 
+@on_both
 def test_offsets_say_where_a_batch_begins_and_ends(
     reader: Reader, topics: Topics, topic: str
 ) -> None:
@@ -122,6 +128,7 @@ def test_offsets_say_where_a_batch_begins_and_ends(
     assert offsets(frame) == [(0, 7), (0, 8), (0, 9), (1, 0), (1, 1)]
 
 
+@on_both
 def test_times_say_where_a_batch_begins_and_ends(
     reader: Reader, topics: Topics, topic: str
 ) -> None:
@@ -129,15 +136,16 @@ def test_times_say_where_a_batch_begins_and_ends(
     for second in range(5):
         topics.send(topic, numbered(second, second + 1), timestamp_ms=NOON_MS + 1000 * second)
     by_time = {"startingTimestamp": str(NOON_MS + 500), "endingTimestamp": str(NOON_MS + 3000)}
-    assert values(reader(subscribe=topic, **by_time).load()) == [1, 2]
+    assert values_of(reader(subscribe=topic, **by_time).load()) == [1, 2]
     by_partition = f'{{"{topic}": {{"0": {NOON_MS + 4000}}}}}'
     frame = reader(subscribe=topic, startingOffsetsByTimestamp=by_partition).load()
-    assert values(frame) == [4]
+    assert values_of(frame) == [4]
     late = reader(subscribe=topic, startingTimestamp=str(NOON_MS + 9000))
     assert "startingOffsetsByTimestampStrategy" in failure(late.load())
-    assert values(late.option("startingOffsetsByTimestampStrategy", "latest").load()) == []
+    assert values_of(late.option("startingOffsetsByTimestampStrategy", "latest").load()) == []
 
 
+@on_both
 def test_topics_are_found_by_a_pattern_and_partitions_by_an_assignment(
     reader: Reader, topics: Topics, topic: str
 ) -> None:
@@ -157,7 +165,7 @@ def test_a_batch_is_cut_into_as_many_tasks_as_are_asked_for(
     topics.send(topic, numbered(0, 100))
     frame = reader(subscribe=topic, minPartitions="3").load()
     assert frame.rdd.getNumPartitions() == 3
-    assert values(frame) == list(range(100))
+    assert values_of(frame) == list(range(100))
     assert reader(subscribe=topic, maxRecordsPerPartition="10").load().rdd.getNumPartitions() == 10
 
 
@@ -216,6 +224,7 @@ def test_malformed_offsets_are_refused_with_an_example(reader: Reader) -> None:
         reader(subscribe="x", startingOffsets='{"x": 0').load()
 
 
+@on_both
 def test_a_topic_that_is_not_there_is_named(reader: Reader, servers: str) -> None:
     said = failure(reader(subscribe="not-there").load())
     assert "topic not-there: UNKNOWN_TOPIC_OR_PARTITION" in said
@@ -241,6 +250,7 @@ def test_a_cluster_that_is_not_there_is_named(reader: Reader) -> None:
     assert "Is a broker running at kafka.bootstrap.servers, 127.0.0.1:1" in failure(frame)
 
 
+@on_both
 def test_offsets_that_are_gone_fail_a_query_unless_loss_is_allowed(
     reader: Reader, topics: Topics, topic: str
 ) -> None:
@@ -253,5 +263,5 @@ def test_offsets_that_are_gone_fail_a_query_unless_loss_is_allowed(
         said = failure(strict.load())
         assert f"startingOffsets is {place} for {topic}-0, which has 4 to 10" in said
         assert "set failOnDataLoss to false" in said
-        assert values(strict.option("failOnDataLoss", "false").load()) == taken
-    assert values(reader(subscribe=topic).load()) == [4, 5, 6, 7, 8, 9]
+        assert values_of(strict.option("failOnDataLoss", "false").load()) == taken
+    assert values_of(reader(subscribe=topic).load()) == [4, 5, 6, 7, 8, 9]

@@ -1,15 +1,34 @@
 """Beside Spark's own Kafka connector: the same rows, and checkpoints that move both ways."""
 
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from pyspark.sql import Row, SparkSession
 
+import ottla
+from tests.spark.clusters import Cluster, on, on_both
 from tests.spark.streams import Stream
-from tests.spark.topics import Topics, numbered
+from tests.spark.topics import WAIT_S, Topics, numbered
+from tests.spark.transactions import COMMITTED, Transactions
 
 NOON_MS = 1_767_268_800_000
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+
+# The rows of a topic, read with options in which TOPIC stands for its name.
+Rows = Callable[[str, str, dict[str, str]], list[Row]]
+
+
+@pytest.fixture
+def rows(spark: SparkSession, servers: str) -> Rows:
+    def read(source: str, topic: str, options: dict[str, str]) -> list[Row]:
+        given = {name: text.replace("TOPIC", topic) for name, text in options.items()}
+        reader = spark.read.format(source).option("kafka.bootstrap.servers", servers)
+        frame = reader.option("subscribe", topic).options(**given).load()
+        return sorted(frame.collect(), key=lambda row: (row.partition, row.offset))
+
+    return read
 
 
 @pytest.fixture
@@ -30,6 +49,7 @@ def varied(topics: Topics, topic: str) -> str:
     return topic
 
 
+@on_both
 @pytest.mark.parametrize(
     "options",
     [
@@ -46,20 +66,84 @@ def varied(topics: Topics, topic: str) -> str:
     ids=lambda options: ",".join(options),
 )
 def test_rows_are_the_connectors_rows(
-    spark: SparkSession, connector: str, servers: str, varied: str, options: dict[str, str]
+    rows: Rows, connector: str, varied: str, options: dict[str, str]
 ) -> None:
-    def rows(source: str) -> list[Row]:
-        given = {name: text.replace("TOPIC", varied) for name, text in options.items()}
-        reader = spark.read.format(source).option("kafka.bootstrap.servers", servers)
-        frame = reader.option("subscribe", varied).options(**given).load()
-        return frame.orderBy("partition", "offset").collect()
-
-    ours = rows("ottla")
+    ours = rows("ottla", varied, options)
     assert ours
-    assert ours == rows(connector)
+    assert ours == rows(connector, varied, options)
 
 
-@pytest.mark.parametrize("first", ["kafka", "ottla"])
+@pytest.fixture
+def compacted(topics: Topics, topic: str) -> str:
+    """A topic of whose first 200 records the last ten are left, and four in between."""
+    configs = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.01"}
+    topics.make(topic, configs=configs | {"segment.ms": "1000"})
+    keys = [b"alone-%d" % n if n % 50 == 25 else b"key-%d" % (n % 10) for n in range(200)]
+    records = [(key, b"%d" % number) for number, key in enumerate(keys)]
+    topics.send_keyed(topic, records, timestamp_ms=NOON_MS)
+    # By its time it begins another segment, which frees the one before it to be compacted.
+    topics.send_keyed(topic, [(b"last", b"200")], timestamp_ms=NOON_MS + 60_000)
+    deadline = time.monotonic() + WAIT_S
+    while len(ottla.read_topic(topic, bootstrap_servers=topics.servers)) > 15:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    return topic
+
+
+@on_both
+def test_what_compaction_has_left_is_read_as_the_connector_reads_it(
+    rows: Rows, connector: str, compacted: str
+) -> None:
+    left = [25, 75, 125, 175, *range(190, 201)]
+    # Some tasks find nothing at all between their offsets, and a batch ends in a gap.
+    in_pieces = {"maxRecordsPerPartition": "7"}
+    cut_short = {"endingOffsets": '{"TOPIC": {"0": 160}}'}
+    for options, expected in (({}, left), (in_pieces, left), (cut_short, left[:3])):
+        ours = rows("ottla", compacted, options)
+        assert [row.offset for row in ours] == expected
+        assert ours == rows(connector, compacted, options)
+
+
+@pytest.fixture
+def transacted(topics: Topics, topic: str) -> str:
+    """A topic with transactions that were committed, aborted, and never ended."""
+    topics.make(topic)
+    first = Transactions(topics.servers, topic, f"{topic}-first")
+    second = Transactions(topics.servers, topic, f"{topic}-second")
+    first.begin(0, 10)
+    second.begin(10, 20)
+    first.more(20, 25)
+    second.abort()
+    topics.send(topic, numbered(25, 30))
+    first.commit()
+    second.begin(30, 40)
+    second.abort()
+    first.begin(40, 50)
+    topics.send(topic, numbered(50, 60))
+    return topic
+
+
+@on(Cluster.KAFKA)
+def test_transactions_are_read_as_the_connector_reads_them(
+    rows: Rows, connector: str, transacted: str
+) -> None:
+    committed = [*range(10), *range(20, 30)]
+    in_pieces = {"maxRecordsPerPartition": "3"}
+    for options, expected in (
+        (COMMITTED, committed),
+        (COMMITTED | in_pieces, committed),
+        ({}, list(range(60))),
+    ):
+        ours = rows("ottla", transacted, options)
+        assert [int(row.value) for row in ours] == expected
+        assert ours == rows(connector, transacted, options)
+
+
+@pytest.mark.parametrize(
+    ("cluster", "first"),
+    [(Cluster.OTTLA, "kafka"), (Cluster.KAFKA, "ottla")],
+    indirect=["cluster"],
+)
 def test_a_checkpoint_moves_to_the_connector_and_back(
     spark: SparkSession,
     connector: str,

@@ -37,13 +37,12 @@ def test_what_a_killed_pipeline_has_written_is_exact_once_it_has_gone_on(
     send(topics.servers, topic, list(islice(generate(SEED, NOON_MS, 1.2), amount)))
     records = contents(topics.servers, topic, PARTITIONS)
 
-    def start() -> PipelineRun:
-        limit = f"maxOffsetsPerTrigger={BATCH_RECORDS}"
-        arguments = ("--master", "local[2]", "--until-end", "--option", limit)
-        return PipelineRun(topics.servers, topic, tmp_path, *arguments)
+    def start(*arguments: str) -> PipelineRun:
+        local = ("--master", "local[2]", "--until-end")
+        return PipelineRun(topics.servers, topic, tmp_path, *local, *arguments)
 
     for _ in range(KILLS):
-        run = start()
+        run = start("--option", f"maxOffsetsPerTrigger={BATCH_RECORDS}")
         try:
             run.wait_for_batches(chance.randrange(BATCHES_BEFORE_KILL_MAX + 1))
             # No moment of a batch is spared.

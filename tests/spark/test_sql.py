@@ -23,28 +23,28 @@ from ottla.spark.queries import (
     rows_of,
     said_by,
 )
-from ottla.spark.schema import topic_schema
 from tests.spark.topics import Topics, numbered
 from tests.unit.cli.sql_queries import QUERIES, Asked
 
 COMMAND = [sys.executable, "-m", "ottla.cli", "sql"]
 TIMEOUT_S = 240
 SMALL = ("--conf", "spark.driver.memory=768m", "--conf", "spark.master=local[2]")
-# Two rows for each of two keys.
-ROWS = [
-    (b"a", b"1", "t", 0, 0, None, 0),
-    (b"a", b"2", "t", 0, 1, None, 0),
-    (b"b", b"3", "t", 1, 0, None, 0),
-    (b"b", None, "t", 1, 1, None, 0),
-]
+# Two rows for each of two keys; Spark needs no task to read them.
+ROWS = """
+    select * from values
+        (X'61', X'31', 't', 0, 0L, cast(null as timestamp), 0),
+        (X'61', X'32', 't', 0, 1L, null, 0),
+        (X'62', X'33', 't', 1, 0L, null, 0),
+        (X'62', null, 't', 1, 1L, null, 0)
+    as t(key, value, topic, partition, offset, timestamp, timestampType)
+"""
 
 
 def asked_with(spark: SparkSession, query: Query, columns: list[str]) -> DataFrame:
     """The query over topics that have these columns."""
     session = spark.newSession()
     for topic in query.topics:
-        rows = session.createDataFrame(ROWS, topic_schema(include_headers=False))
-        rows.select(columns).createOrReplaceTempView(quoted(topic))
+        session.sql(ROWS).select(columns).createOrReplaceTempView(quoted(topic))
     return session.sql(query.text)
 
 

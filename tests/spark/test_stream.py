@@ -1,5 +1,6 @@
 """A topic as a stream: each record once, from batch to batch and from run to run."""
 
+import time
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from pyspark.sql import SparkSession
 
 from ottla.testing import Broker
 from tests.compat.free_port import free_port
+from tests.spark.clusters import Cluster, on_both
 from tests.spark.streams import Stream
 from tests.spark.topics import WAIT_S, Topics, numbered
 
@@ -18,6 +20,7 @@ def stream(spark: SparkSession, servers: str, topic: str, tmp_path: Path) -> Str
     return Stream(spark, servers, topic, tmp_path)
 
 
+@on_both
 def test_each_run_goes_on_where_the_last_one_ended(
     stream: Stream, topics: Topics, topic: str
 ) -> None:
@@ -30,6 +33,7 @@ def test_each_run_goes_on_where_the_last_one_ended(
     assert stream.values() == list(range(200))
 
 
+@on_both
 def test_a_limit_makes_more_batches_and_loses_nothing(
     stream: Stream, topics: Topics, topic: str
 ) -> None:
@@ -54,6 +58,7 @@ def test_a_stream_that_begins_at_the_end_reads_what_comes(
     assert stream.values() == list(range(10, 20))
 
 
+@on_both
 def test_partitions_that_are_added_while_it_runs_are_read_from_their_first_record(
     stream: Stream, topics: Topics, topic: str
 ) -> None:
@@ -84,6 +89,7 @@ def test_topics_that_match_later_are_read_too(
     assert spark.table("later_topics").count() == 3
 
 
+@on_both
 def test_a_topic_that_was_made_anew_fails_the_query(
     stream: Stream, topics: Topics, topic: str
 ) -> None:
@@ -100,7 +106,11 @@ def test_a_topic_that_was_made_anew_fails_the_query(
     assert stream.values() == list(range(10))
 
 
-@pytest.mark.parametrize("amount", [5, 30])
+@pytest.mark.parametrize(
+    ("cluster", "amount"),
+    [(Cluster.OTTLA, 5), (Cluster.OTTLA, 30), (Cluster.KAFKA, 30)],
+    indirect=["cluster"],
+)
 def test_a_topic_that_was_made_anew_is_read_whole_if_loss_is_allowed(
     stream: Stream, topics: Topics, topic: str, amount: int
 ) -> None:
@@ -116,6 +126,7 @@ def test_a_topic_that_was_made_anew_is_read_whole_if_loss_is_allowed(
     assert stream.values() == list(range(10 + amount))
 
 
+@on_both
 def test_records_that_retention_took_fail_the_query_unless_loss_is_allowed(
     stream: Stream, topics: Topics, topic: str
 ) -> None:
@@ -140,13 +151,36 @@ def committed(servers: str, group: str, topic: str, partitions: int) -> list[int
         consumer.close()
 
 
+def wait_for_committed(servers: str, group: str, topic: str, offsets: list[int]) -> None:
+    """Spark tells a source of a batch that is done when it asks for the next one."""
+    deadline = time.monotonic() + WAIT_S
+    while committed(servers, group, topic, len(offsets)) != offsets:
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+@on_both
 def test_a_group_shows_how_far_the_query_has_come(
     stream: Stream, servers: str, topics: Topics, topic: str
 ) -> None:
     topics.make(topic, 2)
     topics.send(topic, numbered(0, 30), partition=0)
     topics.send(topic, numbered(30, 40), partition=1)
-    stream.run(groupId=topic, maxOffsetsPerTrigger="7")
+    with stream.running(groupId=topic) as query:
+        query.processAllAvailable()
+        wait_for_committed(servers, topic, topic, [30, 10])
+        topics.send(topic, numbered(40, 45), partition=1)
+        query.processAllAvailable()
+        wait_for_committed(servers, topic, topic, [30, 15])
+
+
+def test_a_group_has_all_that_a_query_with_an_end_has_read(
+    stream: Stream, servers: str, topics: Topics, topic: str
+) -> None:
+    topics.make(topic, 2)
+    topics.send(topic, numbered(0, 30), partition=0)
+    topics.send(topic, numbered(30, 40), partition=1)
+    stream.run(groupId=topic, maxOffsetsPerTrigger="25")
     assert committed(servers, topic, topic, 2) == [30, 10]
 
 

@@ -1,44 +1,15 @@
 """Transactions of an Apache Kafka: only what is committed is read, and all of it."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 
-from tests.compat.kafka_peer import kafka_peer
+from tests.spark.clusters import Cluster, on
 from tests.spark.streams import Stream
-from tests.spark.topics import WAIT_S, Topics, numbered
+from tests.spark.topics import Topics, numbered
+from tests.spark.transactions import COMMITTED, Transactions
 
-COMMITTED = {"kafka.isolation.level": "read_committed"}
-
-
-@pytest.fixture(scope="module")
-def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with kafka_peer(tmp_path_factory.mktemp("kafka")) as servers:
-        yield servers
-
-
-class Transactions:
-    """A producer whose records count when it says so."""
-
-    def __init__(self, servers: str, topic: str) -> None:
-        self._topic = topic
-        self._producer = Producer({"bootstrap.servers": servers, "transactional.id": topic})
-        self._producer.init_transactions(WAIT_S)
-
-    def begin(self, first: int, end: int) -> None:
-        self._producer.begin_transaction()
-        for value in numbered(first, end):
-            self._producer.produce(self._topic, value, partition=0)
-        assert self._producer.flush(WAIT_S) == 0
-
-    def commit(self) -> None:
-        self._producer.commit_transaction(WAIT_S)
-
-    def abort(self) -> None:
-        self._producer.abort_transaction(WAIT_S)
+pytestmark = on(Cluster.KAFKA)
 
 
 def values(spark: SparkSession, servers: str, topic: str, **options: str) -> list[int]:

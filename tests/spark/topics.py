@@ -58,6 +58,15 @@ class Topics:
             )
         assert producer.flush(WAIT_S) == 0
 
+    def send_keyed(
+        self, name: str, records: Iterable[tuple[bytes, bytes]], *, timestamp_ms: int
+    ) -> None:
+        """Appends values under keys to partition 0, all of one time."""
+        producer = Producer({"bootstrap.servers": self.servers, "linger.ms": 5})
+        for key, value in records:
+            producer.produce(name, value, key=key, partition=0, timestamp=timestamp_ms)
+        assert producer.flush(WAIT_S) == 0
+
 
 def numbered(first: int, end: int) -> list[bytes | None]:
     """Values that tell their own order."""

@@ -1,7 +1,7 @@
 """The columns of a topic: those of Spark's Kafka connector, all of them or the ones asked for."""
 
-import pyarrow
-from pyspark.sql.pandas.types import to_arrow_schema
+from typing import TYPE_CHECKING
+
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -15,6 +15,9 @@ from pyspark.sql.types import (
 )
 
 from ottla.errors import OttlaError
+
+if TYPE_CHECKING:
+    import pyarrow
 
 HEADERS = "headers"
 TYPES: dict[str, DataType] = {
@@ -66,8 +69,10 @@ def projection(schema: StructType) -> tuple[str, ...]:
     return names
 
 
-def arrow_form(schema: StructType) -> pyarrow.Schema:
+def arrow_form(schema: StructType) -> "pyarrow.Schema":
     """What Spark expects of each batch: it checks the first, and crashes on others that differ."""
+    from pyspark.sql.pandas.types import to_arrow_schema
+
     return to_arrow_schema(schema, timezone="UTC")
 
 

@@ -1,4 +1,9 @@
-"""The format `ottla`: every topic is a table, and a stream."""
+"""The format `ottla`: every topic is a table, and a stream.
+
+Spark imports this in several processes before one of them reads: only that one imports Arrow.
+"""
+
+from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
@@ -6,9 +11,11 @@ from pyspark.sql.types import StructType
 from ottla.spark.failures import warn
 from ottla.spark.option_table import Mode
 from ottla.spark.options import BadOption, SourceOptions, read_options
-from ottla.spark.reader import BatchReader, NarrowingBatchReader
 from ottla.spark.schema import topic_schema
-from ottla.spark.stream_reader import StreamReader
+
+if TYPE_CHECKING:
+    from ottla.spark.reader import BatchReader
+    from ottla.spark.stream_reader import StreamReader
 
 
 class OttlaSource(DataSource):
@@ -33,11 +40,15 @@ class OttlaSource(DataSource):
             raise failures[0]
         return topic_schema(include_headers=options.include_headers)
 
-    def reader(self, schema: StructType) -> BatchReader:
+    def reader(self, schema: StructType) -> "BatchReader":
+        from ottla.spark.reader import BatchReader, NarrowingBatchReader
+
         options = self._read_options(Mode.BATCH)
         return (NarrowingBatchReader if options.push_filters else BatchReader)(options, schema)
 
-    def streamReader(self, schema: StructType) -> StreamReader:  # noqa: N802 - Spark's name
+    def streamReader(self, schema: StructType) -> "StreamReader":  # noqa: N802 - Spark's name
+        from ottla.spark.stream_reader import StreamReader
+
         return StreamReader(self._read_options(Mode.STREAM), schema)
 
     def _read_options(self, mode: Mode) -> SourceOptions:

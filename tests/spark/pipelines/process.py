@@ -1,6 +1,7 @@
 """`ottla pipeline run` as a user runs it: a process, with Java and workers, that can be killed."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -11,9 +12,13 @@ from pathlib import Path
 WAIT_S = 240.0
 CONF = {
     "spark.driver.memory": "512m",
+    # No run lasts long enough to be worth Java's second compiler.
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.streaming.pollingDelay": "10ms",
 }
+
+_ROWS = re.compile(r" batch [0-9]+: ([0-9,]+) rows")
 
 
 class PipelineRun:
@@ -53,6 +58,12 @@ class PipelineRun:
     def batches(self) -> int:
         """How many batches it has told of."""
         return sum(" batch " in line for line in self._said)
+
+    @property
+    def rows(self) -> int:
+        """How many rows the batches had that it has told of."""
+        told = _ROWS.findall(self.said)
+        return sum(int(count.replace(",", "")) for count in told)
 
     def wait_for_batches(self, count: int) -> None:
         """Returns when it has told of so many. Fails if it ends before."""

@@ -39,6 +39,16 @@ def test_rows_go_to_one_place_only() -> None:
     assert "--console and --to exclude each other" in ran.stderr
 
 
+@pytest.mark.parametrize("command", [("run", "trending"), ("pack",)])
+def test_without_pyspark_it_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
+) -> None:
+    monkeypatch.setattr("ottla.cli.spark_needed.find_spec", lambda _: None)
+    ran = ottla("pipeline", *command)
+    assert (ran.exit_code, ran.stdout) == (ExitCode.FAILED, "")
+    assert "pip install 'ottla[spark]'" in ran.stderr
+
+
 def test_an_archive_that_is_not_there_is_not_found(tmp_path: Path) -> None:
     missing = tmp_path / "ship.zip"
     ran = ottla("pipeline", "run", "trending", "--archive", missing, "--to", tmp_path)

@@ -100,7 +100,7 @@ def test_nobody_answers_is_told_before_spark_starts() -> None:
 
 
 def test_without_pyspark_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ottla.cli.sql.command.find_spec", lambda _: None)
+    monkeypatch.setattr("ottla.cli.spark_needed.find_spec", lambda _: None)
     ran = ottla("sql", "select 1")
     assert (ran.exit_code, ran.stdout) == (1, "")
     assert "pip install 'ottla[spark]'" in ran.stderr

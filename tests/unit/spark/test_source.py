@@ -25,6 +25,15 @@ def test_spark_finds_the_format_by_its_package() -> None:
     assert OttlaSource.name() == "ottla"
 
 
+def test_spark_finds_the_format_without_waiting_for_arrow() -> None:
+    code = (
+        "import sys; from pyspark_ottla import DefaultSource; "
+        "options = {'kafka.bootstrap.servers': 'x:1', 'subscribe': 'a'}; "
+        "DefaultSource(options).schema(); sys.exit('pyarrow' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], timeout=60).returncode == 0
+
+
 def test_headers_are_part_of_the_schema_if_asked_for() -> None:
     assert "headers" not in source().schema().fieldNames()
     assert source(includeHeaders="true").schema().fieldNames()[-1] == "headers"

@@ -96,12 +96,14 @@ def run(
     from ottla.cli.assignments import parse_assignments
     from ottla.cli.failure import ExitCode, Failure
     from ottla.cli.pipeline.places import folder_path, known_pipeline
+    from ottla.cli.spark_needed import require_spark
 
     if console and to is not None:
         raise Failure("--console and --to exclude each other", exit_code=ExitCode.USAGE)
     pipeline = known_pipeline(name)
     options = parse_assignments(option or (), "--option")
     spark_conf = parse_assignments(conf or (), "--conf")
+    require_spark()
 
     from ottla.cli.pipeline.run import run_pipeline
     from ottla.cli.pipeline.spark import SparkChoice
@@ -174,6 +176,10 @@ def pack(
 ) -> None:
     """Write an archive of what Spark's nodes need, for nodes on which ottla is not installed."""
     from ottla.cli.output import say
+    from ottla.cli.spark_needed import require_spark
+
+    require_spark()
+
     from ottla.spark.packing import is_compiled
     from ottla.spark.packing import pack as write_archive
 

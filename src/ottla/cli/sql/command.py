@@ -6,13 +6,13 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib.util import find_spec
 from itertools import chain
 
 from ottla.cli.counted import counted
 from ottla.cli.failure import ExitCode, Failure
 from ottla.cli.output import say
 from ottla.cli.reaching import reach
+from ottla.cli.spark_needed import require_spark
 from ottla.cli.sql.commands import ResultFormat
 from ottla.cli.sql.order import Column, Columns, Done, Failed, Message, Order, Row, Started
 from ottla.cli.sql.results import result_writer
@@ -80,12 +80,6 @@ def _read(text: str) -> Query:
         return read_query(text)
     except BadQuery as error:
         raise Failure("the query cannot be run", why=str(error), exit_code=ExitCode.USAGE) from None
-
-
-def require_spark() -> None:
-    """Failure if the package is not installed; nothing of it is imported."""
-    if find_spec("pyspark") is None:
-        raise Failure("Spark is not installed", advice="pip install 'ottla[spark]'")
 
 
 def print_answers(

@@ -1,0 +1,40 @@
+"""Records that count when their producer says so."""
+
+from confluent_kafka import Producer
+
+from tests.spark.topics import WAIT_S, numbered
+
+COMMITTED = {"kafka.isolation.level": "read_committed"}
+
+
+class Transactions:
+    """A producer of partition 0 of a topic, one transaction after the other."""
+
+    def __init__(self, servers: str, topic: str, transactional_id: str | None = None) -> None:
+        self._topic = topic
+        self._producer = Producer(
+            {
+                "bootstrap.servers": servers,
+                "transactional.id": transactional_id or topic,
+                # However slow the machine is, no transaction ends by itself.
+                "transaction.timeout.ms": 900_000,
+            }
+        )
+        self._producer.init_transactions(WAIT_S)
+
+    def begin(self, first: int, end: int) -> None:
+        """With these values, which are in the log on return."""
+        self._producer.begin_transaction()
+        self.more(first, end)
+
+    def more(self, first: int, end: int) -> None:
+        """Adds values to the transaction."""
+        for value in numbered(first, end):
+            self._producer.produce(self._topic, value, partition=0)
+        assert self._producer.flush(WAIT_S) == 0
+
+    def commit(self) -> None:
+        self._producer.commit_transaction(WAIT_S)
+
+    def abort(self) -> None:
+        self._producer.abort_transaction(WAIT_S)
