@@ -22,7 +22,9 @@ $(READY): pyproject.toml constraints.txt setup.py $(wildcard src/ottla/native/*.
 	@tools/setup $(PYTHON)
 	@touch $@
 
+# Only what runs on Spark needs Java: all else works without.
 up: setup
+	@tools/need java default-jdk-headless || true
 	@$(BIN)/ottla up
 
 check: setup
@@ -37,7 +39,7 @@ check: setup
 	$(BIN)/pytest -n 2 tests/unit tests/property
 
 test: check $(KAFKA_JARS)/.done $(SPARK_CONNECTOR_JARS)/.done
-	@tools/kcat
+	@tools/need kcat kcat
 	$(BIN)/pytest -n 2 tests/sim tests/compat
 	$(BIN)/pytest tests/spark
 	@tools/interpreted tests/unit tests/property
@@ -48,11 +50,11 @@ $(KAFKA_JARS)/.done: tools/kafka-jars
 $(SPARK_CONNECTOR_JARS)/.done: tools/spark-jars
 	@tools/spark-jars $(CONNECTOR_VERSION) $(SPARK_CONNECTOR_JARS)
 
-# Beside Apache Kafka: a short set of rows, in about 20 minutes, or every row, whole.
-bench: setup
+# Beside Apache Kafka: a short set of rows, in under 15 minutes, or every row, whole.
+bench: setup $(SPARK_CONNECTOR_JARS)/.done
 	$(BIN)/python -m benchmarks
 
-bench-full: setup
+bench-full: setup $(SPARK_CONNECTOR_JARS)/.done
 	$(BIN)/python -m benchmarks --full
 
 # What gains by running longer: more seeds of the simulations, more fuzz.

@@ -50,7 +50,7 @@ class Kcat:
 def kcat(*arguments: str, lines: bytes = b"") -> bytes:
     """What a run prints; a run that fails fails the test."""
     if shutil.which("kcat") is None:
-        pytest.fail("kcat is needed: run `make test`, or tools/kcat", pytrace=False)
+        pytest.fail("kcat is needed: run `make test`, or tools/need kcat kcat", pytrace=False)
     finished = subprocess.run(
         ["kcat", *arguments], input=lines, capture_output=True, timeout=WAIT_S, check=False
     )
