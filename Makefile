@@ -36,12 +36,13 @@ check: setup
 	$(BIN)/python tools/settings_page.py --check
 	$(BIN)/python tools/cli_page.py --check
 	$(BIN)/python tools/spark_options_page.py --check
+	$(BIN)/python tools/groups_page.py --check
 	$(BIN)/pytest -n 2 tests/unit tests/property
 
 test: check $(KAFKA_JARS)/.done $(SPARK_CONNECTOR_JARS)/.done
 	@tools/need kcat kcat
 	$(BIN)/pytest -n 2 tests/sim tests/compat
-	$(BIN)/pytest tests/spark
+	$(BIN)/pytest -n 2 --dist loadfile tests/spark
 	@tools/interpreted tests/unit tests/property
 
 $(KAFKA_JARS)/.done: tools/kafka-jars

@@ -357,6 +357,27 @@ def test_a_simple_consumers_group_is_listed_described_and_deleted() -> None:
     with_broker(story)
 
 
+def test_a_group_with_too_many_offsets_for_one_batch_is_deleted_whole(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("ottla.coordinators.group.state.FORGOTTEN_AT_ONCE", 2)
+
+    async def story(client: Client) -> None:
+        await find(client, "g")
+        await create(client, new_topic("events", 7))
+        for group_id in ("g", "h"):
+            offsets = dict.fromkeys(range(7), 5)
+            await client.ask(commit(group_id, "events", offsets), COMMIT_VERSION)
+        deleted = await client.ask(delete_groups.DeleteGroupsRequest(groups_names=("g",)))
+        assert [each.error_code for each in deleted.results] == [0]
+        assert await committed(client, "g") == {}
+        assert len(await committed(client, "h")) == 7
+        (listed,) = (await client.ask(list_groups.ListGroupsRequest())).groups
+        assert listed.group_id == "h"
+
+    with_broker(story)
+
+
 def test_groups_are_listed_by_state_and_type_in_any_case() -> None:
     async def story(client: Client) -> None:
         await find(client, "g")

@@ -201,14 +201,23 @@ class GroupState:
 
     # Groups
 
+    def deletions(self, group_id: str) -> int:
+        """How many times `delete_group` has to be asked for a group to be gone."""
+        return max(1, -(-sum(1 for _ in self.offsets.of(group_id)) // FORGOTTEN_AT_ONCE))
+
     def delete_group(self, group_id: str) -> Decision:
-        """The group goes, with all that it has committed. PeerError if it may not."""
+        """Some of what a group has committed goes, and with the last of it the group.
+
+        PeerError if it may not go.
+        """
         self._require(group_id)
         group = self.groups.get(group_id)
-        records: list[Record] = [*self.offsets.forget_all(group_id)]
         if group is not None:
             group.check_delete()
-        records += self._ended(group_id)
+        forgotten = self.offsets.forget_all(group_id)
+        records: list[Record] = [*forgotten[:FORGOTTEN_AT_ONCE]]
+        if len(forgotten) <= FORGOTTEN_AT_ONCE:
+            records += self._ended(group_id)
         return Decision(tuple(records))
 
     # Living

@@ -309,6 +309,17 @@ def test_what_a_group_has_too_much_of_for_one_batch_expires_in_parts() -> None:
     assert sizes == [FORGOTTEN_AT_ONCE, FORGOTTEN_AT_ONCE, 10 + len([ClassicGroupForgotten("g")])]
 
 
+@pytest.mark.parametrize("left_over", [0, 10])
+def test_what_a_group_has_too_much_of_for_one_batch_is_deleted_in_parts(left_over: int) -> None:
+    state = Stage()
+    state.commits("g", "t", partitions=2 * FORGOTTEN_AT_ONCE + left_over)
+    for _ in range(state.deletions("g")):
+        assert "g" in state
+        decision = state.take(state.delete_group("g"))
+        assert len(decision.records) <= FORGOTTEN_AT_ONCE + len([ClassicGroupForgotten("g")])
+    assert "g" not in state
+
+
 def test_a_deleted_topic_is_forgotten_in_parts() -> None:
     state = Stage()
     state.commits("g", "t", "u", partitions=FORGOTTEN_AT_ONCE + 10)
