@@ -112,6 +112,16 @@ def test_a_failure_of_ours_is_told_without_what_spark_wraps_it_in() -> None:
     assert failure_of(PySparkException("first\nsecond")).why == "first"
 
 
+def test_a_failure_of_sparks_is_told_with_its_first_cause() -> None:
+    said = (
+        "Task not serializable\n\nJVM stacktrace:\norg.apache.spark.SparkException: Task not "
+        "serializable\n\tat org.apache.spark.util\nCaused by: java.lang.RuntimeException: later"
+        "\n\tat scala.collection\nCaused by: java.io.IOException: the first\n\t... 42 more\n"
+    )
+    failure = failure_of(PySparkException(said))
+    assert failure.why == "Task not serializable: java.io.IOException: the first"
+
+
 def test_a_missing_connector_is_told_with_what_to_do() -> None:
     failure = failure_of(PySparkException("Failed to find data source: kafka. Please deploy"))
     assert failure.what == "Spark's Kafka connector is not there"

@@ -22,6 +22,7 @@ STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 LOOK_MS = 200
 # How an error of ours begins a line in what Spark says about it.
 _OUR_ERROR = re.compile(r"^(?:\w+\.)*ottla\.[\w.]+: (.+)$", re.MULTILINE)
+_CAUSE = re.compile(r"^Caused by: (.+)$", re.MULTILINE)
 
 
 class Stop:
@@ -126,10 +127,17 @@ def failure_of(error: PySparkException) -> Failure:
             advice="--conf spark.jars.packages=org.apache.spark:spark-sql-kafka-0-10_2.13:VERSION,"
             " or --source ottla, which needs no jar",
         )
-    ours = _OUR_ERROR.findall(said)
-    why = ours[-1] if ours else said.strip().partition("\n")[0]
     return Failure(
         "the pipeline has failed",
-        why=why,
+        why=_why(said),
         advice="run it again: it goes on where it ended; `ottla --debug …` shows all of it",
     )
+
+
+def _why(said: str) -> str:
+    """In our own words if there are any, else in Spark's: what failed, and what made it fail."""
+    if ours := _OUR_ERROR.findall(said):
+        return str(ours[-1])
+    what = said.strip().partition("\n")[0]
+    causes = [cause for cause in _CAUSE.findall(said) if cause not in what]
+    return f"{what}: {causes[-1]}" if causes else what

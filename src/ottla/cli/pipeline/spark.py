@@ -22,6 +22,8 @@ CONF = {
     "spark.sql.streaming.stopTimeout": "60s",
     # What fails is told in words; what Spark has to say besides is for who asks for it.
     "spark.log.level": "FATAL",
+    # An error's first line is told, and the first cause; `ottla --debug` prints all of it.
+    "spark.sql.pyspark.jvmStacktrace.enabled": "true",
 }
 LOOPBACK_CONF = {
     "spark.driver.host": "127.0.0.1",

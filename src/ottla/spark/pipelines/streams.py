@@ -8,11 +8,15 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 from pyspark.sql.types import StructField, StructType
 
+from ottla.seams.blocking import Blocking, RealBlocking
 from ottla.spark.schema import TYPES
 
 OTTLA = "ottla"
 # All that pipelines use of a record: what is not named is not moved.
 COLUMNS = ("value", "timestamp")
+# What the status of a query says until it has its source.
+INITIALIZING = "Initializing"
+LOOK_MS = 20
 
 Transform = Callable[[DataFrame], DataFrame]
 
@@ -49,12 +53,17 @@ class Streams:
     is_until_end: bool = False
 
     def start(self, spark: SparkSession, query: str, transform: Transform) -> StreamingQuery:
-        """A query from the topic through `transform`; it goes on where its last run ended."""
+        """A query from the topic through `transform`; it goes on where its last run ended.
+
+        Returns once it has its source, so that another query can be started.
+        """
         writer = transform(self._records(spark, query)).writeStream.queryName(query)
         writer = self._written(writer, query)
         if self.is_until_end:
             writer = writer.trigger(availableNow=True)
-        return writer.start()
+        started = writer.start()
+        await_source(started, RealBlocking())
+        return started
 
     def _records(self, spark: SparkSession, query: str) -> DataFrame:
         given = {
@@ -76,3 +85,14 @@ class Streams:
             case Folder(path):
                 writer = writer.format("parquet").option("path", f"{path}/{query}")
                 return writer.option("checkpointLocation", f"{path}/checkpoints/{query}")
+
+
+def await_source(query: StreamingQuery, blocking: Blocking) -> None:
+    """Returns once a query has its source, or has ended.
+
+    All queries of a session share the map of variables that Spark gives to the workers of a source
+    in Python, and each adds to it, unguarded, when it makes its source. Two that do so at once may
+    leave a map that cannot be sent any more: then every task of theirs is "not serializable".
+    """
+    while query.isActive and query.status["message"].startswith(INITIALIZING):
+        blocking.pause(LOOK_MS)
