@@ -11,7 +11,7 @@ from benchmarks.loads.topics import OnTopic
 from benchmarks.peers.peer import Peer
 from benchmarks.row import Ran, Scope
 
-ROUNDS = 5
+ROUNDS = 3
 
 
 class _Group(OnTopic):

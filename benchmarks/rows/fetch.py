@@ -6,7 +6,7 @@ from benchmarks.loads.generators import RawFetch
 from benchmarks.loads.log_length import WHERE, FetchesAt
 from benchmarks.row import CpuPer, Figure, Load, Row
 
-FETCHES = 5_000
+FETCHES = 3_000
 SMALL_LOG_MB = 100
 PLACES = {"start": "at the start", "end": "at the end", "random": "at random offsets"}
 

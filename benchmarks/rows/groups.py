@@ -60,7 +60,7 @@ COMMITS = Row(
         ),
     ),
     cpu_per=CpuPer.REQUESTS,
-    short_share=0.5,
+    short_share=0.3,
 )
 
 MANY = StartWithGroups(groups=10_000, partitions=6, rounds=5)

@@ -39,7 +39,7 @@ START = Row(
 PARTITIONS = Row(
     group="process",
     name="1,000 partitions",
-    load=ManyPartitions(partitions=1000, seconds=3),
+    load=ManyPartitions(partitions=1000, seconds=2),
     figures=(
         Figure(
             name="led_s",
@@ -62,7 +62,7 @@ PARTITIONS = Row(
 CONNECTIONS = Row(
     group="process",
     name="2,000 idle connections",
-    load=IdleConnections(connections=2000, seconds=3),
+    load=IdleConnections(connections=2000, seconds=2),
     figures=(
         Figure(
             name="idle_percent",

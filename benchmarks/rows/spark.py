@@ -211,7 +211,7 @@ MEMORY = Row(
 ROWS = (
     *(case.row() for case in SCANS),
     STREAM,
-    _latency(4, 0.9, 0.15),
+    _latency(4, 0.9, 0.125),
     _latency(1, 1.4, 0),
     MEMORY,
 )

@@ -187,13 +187,18 @@ class LogCleaner:
 
     async def _run_job(self, chosen: Candidate) -> dict[str, Any]:
         """From the first question to the last answer, each output put in its place at once."""
-        replica, log, found = chosen
+        replica, log, _ = chosen
         worker = self._worker = self._worker or await self._workers.start(WORKER_MODULE)
         truncations = log.truncations
         # The markers by which it was decided what is stable must outlive what they made obsolete.
         await self._flusher.flush(log, log.end_offset)
+        now_ms = self._clock.wall_ms()
+        # Again: what is on the disk only since then can be compacted as well.
+        found = look(log, replica.rules.compaction, replica.last_stable_offset, now_ms)
+        if not found.dirty_bytes:
+            raise _Failed(FailureKind.GONE, "it was trimmed meanwhile")
         by_base = {segment.base_offset: segment for segment in log.segments}
-        job = job_for(log, found, replica.rules, self.rules, self._clock.wall_ms())
+        job = job_for(log, found, replica.rules, self.rules, now_ms)
         question: dict[str, Any] = {"clean": job.as_json()}
         while True:
             answer = json.loads(await worker.ask(json.dumps(question).encode()))

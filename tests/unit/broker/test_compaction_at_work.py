@@ -4,8 +4,11 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+import pytest
+
 from ottla.errors import ErrorCode
 from ottla.protocol.batch import read_header
+from ottla.storage.log import Log
 from tests.sim.seams.loop import run
 from tests.unit.broker.batches import batch, fetch, only, produce, values, wanted
 from tests.unit.broker.looking import World
@@ -64,6 +67,24 @@ def test_the_dirtiest_log_is_compacted_first_and_each_only_once() -> None:
             assert machine.workers.started == 1
 
     assert tell(story).workers.alive == 0
+
+
+def test_what_was_closed_just_before_a_compaction_is_part_of_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def story(machine: Machine) -> None:
+        async with machine.broker(**SETTINGS) as client:
+            await create(client, new_topic("t", configs=COMPACTED))
+            await write(machine, client, "t", *((b"k", b"%d" % n) for n in range(4)))
+            await asyncio.sleep(2)
+            # From now on nothing but the cleaner has the log flushed.
+            monkeypatch.setattr(Log, "has_unflushed_segments", False)
+            await write(machine, client, "t", *((b"k", b"%d" % n) for n in range(4)))
+            await asyncio.sleep(A_ROUND_S)
+            assert left(machine, client, "t") == [(6, b"2"), (7, b"3")]
+            assert len(machine.workers.jobs) == 1
+
+    tell(story)
 
 
 def test_a_consumer_reads_on_over_the_gaps_and_keyless_records_are_refused() -> None:
