@@ -11,6 +11,7 @@ from ottla.metadata.records import (
     Broker,
     Config,
     ControllerStarted,
+    EntryPacker,
     EpochFloor,
     Feature,
     Partition,
@@ -22,7 +23,6 @@ from ottla.metadata.records import (
     User,
     decode,
     encode,
-    encode_in_entries,
 )
 from ottla.metadata.store import Entry, Loaded, Snapshot
 from ottla.metadata.values import (
@@ -225,7 +225,10 @@ def test_entries_and_snapshots_come_back_from_their_bytes(entries: tuple[Entry, 
     for entry in entries:
         assert decode(encode(entry.records)) == entry.records
     records = fold(entries).snapshot().records
-    chunks = encode_in_entries(records)
+    packer = EntryPacker()
+    for record in records:
+        packer.add(record)
+    chunks = packer.entries()
     assert tuple(record for chunk in chunks for record in decode(chunk)) == records
 
 

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 
 from ottla.errors import StorageError
 from ottla.metadata.entry_log import PARTITION, EntryLog
-from ottla.metadata.records import ControllerStarted, Record
+from ottla.metadata.records import ControllerStarted, EntryPacker, Record
 from ottla.metadata.snapshot_file import read_snapshot, write_snapshot
 from ottla.metadata.store import (
     EntriesGone,
@@ -27,6 +27,8 @@ from ottla.seams.clock import Clock
 from ottla.seams.files import Files, Lock
 
 LOCK_NAME = ".lock"
+# About a millisecond's work.
+PACKED_AT_ONCE = 64
 
 _BEFORE_ALL = Snapshot(-1, ())
 _FOR_EVER = Lease(2**63 - 1)
@@ -113,7 +115,16 @@ class EmbeddedStore:
                 f"a snapshot of entry {snapshot.n}, between {self._snapshot.n} and"
                 f" {self._log.next_n - 1} expected"
             )
-        write_snapshot(self._files, self._directory, snapshot)
+        packer = EntryPacker()
+        for number, record in enumerate(snapshot.records, start=1):
+            packer.add(record)
+            if number % PACKED_AT_ONCE == 0:
+                # Of a large image it takes longer than others should wait.
+                await asyncio.sleep(0)
+        # Much may have happened meanwhile.
+        self._require_open()
+        self._require_newest(fence)
+        write_snapshot(self._files, self._directory, snapshot.n, packer.entries())
         self._snapshot, self._found = snapshot, None
         self._log.drop_below(snapshot.n + 1)
 

@@ -257,36 +257,40 @@ def _require_distinct(what: str, items: Sequence[Any]) -> None:
 # --- entries as bytes -------------------------------------------------------------------------
 
 _FORMS = {kind.__name__: object_form(kind) for kind in get_args(Record)}
+_EMPTY_BYTES = len(b'{"format":%d,"records":[]}' % FORMAT)
 
 
 def encode(records: Iterable[Record]) -> bytes:
     """One entry. EntryTooLarge beyond 512 KiB; InvalidRecord for what `decode` would refuse."""
-    entry = _document([_write(record) for record in records])
+    entry = _document_of([dump(_write(record)) for record in records])
     if len(entry) > ENTRY_BYTES_MAX:
         raise EntryTooLarge(len(entry))
     return entry
 
 
-def encode_in_entries(records: Iterable[Record]) -> list[bytes]:
-    """As many entries as it takes, each as full as it may be: how a snapshot is written."""
-    empty_bytes = len(_document([]))
-    entries: list[bytes] = []
-    written: list[dict[str, Any]] = []
-    size_bytes = empty_bytes
-    for record in records:
-        document = _write(record)
+class EntryPacker:
+    """Puts records into as many entries as it takes, each as full as it may be: for a snapshot."""
+
+    def __init__(self) -> None:
+        self._full: list[bytes] = []
+        self._pieces: list[bytes] = []
+        self._size_bytes = _EMPTY_BYTES
+
+    def add(self, record: Record) -> None:
+        """InvalidRecord or EntryTooLarge, and it was not added."""
+        piece = dump(_write(record))
         # With the comma before it.
-        record_bytes = len(dump(document)) + 1
-        if empty_bytes + record_bytes > ENTRY_BYTES_MAX:
-            raise EntryTooLarge(empty_bytes + record_bytes)
-        if size_bytes + record_bytes > ENTRY_BYTES_MAX:
-            entries.append(_document(written))
-            written, size_bytes = [], empty_bytes
-        written.append(document)
-        size_bytes += record_bytes
-    if written:
-        entries.append(_document(written))
-    return entries
+        piece_bytes = len(piece) + 1
+        if _EMPTY_BYTES + piece_bytes > ENTRY_BYTES_MAX:
+            raise EntryTooLarge(_EMPTY_BYTES + piece_bytes)
+        if self._size_bytes + piece_bytes > ENTRY_BYTES_MAX:
+            self._full.append(_document_of(self._pieces))
+            self._pieces, self._size_bytes = [], _EMPTY_BYTES
+        self._pieces.append(piece)
+        self._size_bytes += piece_bytes
+
+    def entries(self) -> list[bytes]:
+        return [*self._full, _document_of(self._pieces)] if self._pieces else list(self._full)
 
 
 def decode(entry: bytes) -> tuple[Record, ...]:
@@ -299,8 +303,8 @@ def decode(entry: bytes) -> tuple[Record, ...]:
         raise CorruptEntry(misfit.where, misfit.reason) from None
 
 
-def _document(written: list[dict[str, Any]]) -> bytes:
-    return dump({"format": FORMAT, "records": written})
+def _document_of(pieces: Iterable[bytes]) -> bytes:
+    return b'{"format":%d,"records":[%b]}' % (FORMAT, b",".join(pieces))
 
 
 def _records_of(document: Any) -> list[Any]:

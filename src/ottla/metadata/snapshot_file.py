@@ -9,13 +9,14 @@ CRC-32C of everything before it:
 """
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from crc32c import crc32c
 
 from ottla.errors import CorruptLog
 from ottla.metadata.json_form import Misfit, dump, object_form, parse
-from ottla.metadata.records import CorruptEntry, Record, decode, encode_in_entries
+from ottla.metadata.records import CorruptEntry, Record, decode
 from ottla.metadata.store import Snapshot
 from ottla.metadata.values import Int16, Int64
 from ottla.seams.files import Files, read_file, replace_file
@@ -38,10 +39,12 @@ class _FirstLine:
 _FIRST_LINE = object_form(_FirstLine)
 
 
-def write_snapshot(files: Files, directory: str, snapshot: Snapshot) -> None:
-    """Durable on return; a crash at any moment leaves the snapshot before it, or this one."""
-    lines = encode_in_entries(snapshot.records)
-    first = _FirstLine(FORMAT, len(lines), snapshot.n)
+def write_snapshot(files: Files, directory: str, n: int, lines: Sequence[bytes]) -> None:
+    """A snapshot as of entry `n`, whose records are in these entries.
+
+    Durable on return; a crash at any moment leaves the snapshot before it, or this one.
+    """
+    first = _FirstLine(FORMAT, len(lines), n)
     content = b"".join(b"%b\n" % line for line in (dump(_FIRST_LINE.write(first)), *lines))
     if len(content) > BYTES_MAX - _LAST_LINE_BYTES:
         raise ValueError(f"a snapshot of {len(content)} bytes where {BYTES_MAX} are allowed")

@@ -1,5 +1,6 @@
 """The embedded store on a disk that fails or fills up, and what it leaves on that disk."""
 
+import asyncio
 import errno
 import gc
 import os
@@ -9,12 +10,12 @@ import pytest
 
 from ottla.errors import LogOffline, StorageError
 from ottla.metadata import entry_log
-from ottla.metadata.embedded import StoreInUse
+from ottla.metadata.embedded import PACKED_AT_ONCE, StoreInUse
 from ottla.metadata.entry_log import READ_BYTES_MAX
 from ottla.metadata.image import Image
 from ottla.metadata.records import ControllerStarted
 from ottla.metadata.snapshot_file import FILE_NAME
-from ottla.metadata.store import Entry
+from ottla.metadata.store import Entry, StoreClosed
 from ottla.storage.config import LogConfig
 from tests.sim.seams.faults import Operation
 from tests.sim.seams.loop import run
@@ -173,6 +174,49 @@ def test_a_snapshot_frees_the_space_of_what_it_replaced() -> None:
         assert not [path for path in after if path.endswith(".deleted")]
         await life.append(store, (setting(1),))
         life.check(await store.load())
+
+    run(steps())
+
+
+def test_others_have_their_turn_while_a_large_snapshot_is_made() -> None:
+    async def steps() -> None:
+        machine, life = SimMachine(), Life()
+        store = machine.open()
+        count = 5 * PACKED_AT_ONCE
+        for number in range(count):
+            await life.append(store, (setting(number),))
+        snapshot, fence = life.image(count).snapshot(), await store.campaign()
+        saving = asyncio.create_task(store.save(snapshot, fence))
+        turns = 0
+        while not saving.done():
+            await asyncio.sleep(0)
+            turns += 1
+            if turns == 2:
+                await store.append((setting(count),), fence)
+        await saving
+        assert turns >= 5
+        await store.close()
+        loaded = await machine.open().load()
+        assert loaded.snapshot == snapshot
+        assert loaded.entries == (Entry(count, (setting(count),)),)
+
+    run(steps())
+
+
+def test_a_store_that_is_closed_while_a_snapshot_is_made_writes_none() -> None:
+    async def steps() -> None:
+        machine, life = SimMachine(), Life()
+        store = machine.open()
+        for number in range(2 * PACKED_AT_ONCE):
+            await life.append(store, (setting(number),))
+        saving = asyncio.create_task(life.save(store, 2 * PACKED_AT_ONCE - 1))
+        await asyncio.sleep(0)
+        await store.close()
+        with pytest.raises(StoreClosed):
+            await saving
+        loaded = await machine.open().load()
+        assert loaded.snapshot.n == -1
+        life.check(loaded)
 
     run(steps())
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+from collections.abc import Sequence
 from typing import Any, get_args
 
 import pytest
@@ -13,6 +14,7 @@ from ottla.metadata.records import (
     Config,
     ControllerStarted,
     CorruptEntry,
+    EntryPacker,
     EntryTooLarge,
     Feature,
     InvalidRecord,
@@ -22,7 +24,6 @@ from ottla.metadata.records import (
     check,
     decode,
     encode,
-    encode_in_entries,
 )
 from ottla.metadata.values import Incarnation, QuotaEntity, QuotaEntityKind, ResourceKind
 from ottla.protocol.primitives import ZERO_UUID
@@ -226,20 +227,27 @@ def test_an_entry_beyond_the_limit_is_refused() -> None:
         decode(b" " * (ENTRY_BYTES_MAX + 1))
 
 
+def packed(records: Sequence[Record]) -> list[bytes]:
+    packer = EntryPacker()
+    for record in records:
+        packer.add(record)
+    return packer.entries()
+
+
 def test_many_records_are_spread_over_entries_that_are_each_within_the_limit() -> None:
     wide = [Config(ResourceKind.TOPIC, "a", f"key-{n}", "x" * (n * 250)) for n in range(100)]
-    entries = encode_in_entries(wide)
+    entries = packed(wide)
     assert len(entries) > 2
     assert all(len(entry) <= ENTRY_BYTES_MAX for entry in entries)
     assert [record for entry in entries for record in decode(entry)] == wide
-    assert encode_in_entries(()) == []
+    assert packed([]) == []
 
 
 def test_a_record_that_fills_an_entry_alone_is_refused_when_spreading_too() -> None:
     # A broker with so many listeners is the only record that can outgrow an entry.
     listeners = tuple(dataclasses.replace(ENDPOINT, listener=f"L{n}" * 4000) for n in range(50))
     with pytest.raises(EntryTooLarge):
-        encode_in_entries([Feature("f", 1), broker(endpoints=listeners)])
+        packed([Feature("f", 1), broker(endpoints=listeners)])
 
 
 @DETERMINISTIC

@@ -36,7 +36,7 @@ def handle(request: JoinGroupRequest, call: Call) -> Awaitable[JoinGroupResponse
 def _ask(request: JoinGroupRequest, call: Call) -> Awaitable[JoinGroupResponse]:
     group_id, services = request.group_id, call.services
     shard = services.shards.of(group_id)
-    joiner = _joiner(call)
+    joiner = _joiner(request, call)
 
     def decide(ticket: Hashable, now_ms: int) -> Decision:
         rules = consumer_rules(group_id, services.settings, services.image)
@@ -55,13 +55,10 @@ async def _without_nulls(coming: Awaitable[JoinGroupResponse]) -> JoinGroupRespo
     return answer
 
 
-def _joiner(call: Call) -> Joiner:
+def _joiner(request: JoinGroupRequest, call: Call) -> Joiner:
+    # Kafka's way to print an address.
+    client_id, host = call.client_id or "", f"/{call.connection.peer_host}"
+    if request.member_id:
+        return Joiner(call.version, client_id, host)
     fresh = uuid.UUID(bytes=call.services.entropy.token(16), version=4)
-    return Joiner(
-        call.version,
-        call.client_id or "",
-        # Kafka's way to print an address.
-        f"/{call.connection.peer_host}",
-        str(fresh),
-        str(Uuid(fresh.bytes)),
-    )
+    return Joiner(call.version, client_id, host, str(fresh), str(Uuid(fresh.bytes)))

@@ -27,8 +27,8 @@ class Joiner(NamedTuple):
     version: int
     client_id: str
     client_host: str
-    # Makes its member id unique if it needs one.
-    fresh: str
+    # Makes its member id unique if it needs one: if its request has none.
+    fresh: str = ""
     # Its id in a group of the consumer protocol, where people know it by its client id.
     bare_id: str = ""
 

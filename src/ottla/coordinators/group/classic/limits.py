@@ -1,5 +1,6 @@
 """The bounds of a classic group."""
 
+from functools import lru_cache
 from typing import NamedTuple
 
 from ottla.settings.broker import BrokerSettings
@@ -8,6 +9,8 @@ from ottla.settings.table import groups
 # A newcomer that waits for its first answer knows no id to beat with: it has this long instead of
 # its session timeout. Kafka's number, and not a setting there either.
 NEWCOMER_TIMEOUT_MS = 300_000
+# Every join asks, and settings seldom change.
+KEPT_MAX = 10
 
 
 class ClassicLimits(NamedTuple):
@@ -23,6 +26,7 @@ class ClassicLimits(NamedTuple):
     promised_ids_max: int = 10_000
 
 
+@lru_cache(KEPT_MAX)
 def limits_of(settings: BrokerSettings, batch_bytes_max: int) -> ClassicLimits:
     """As the settings have them, where the log takes batches of this length."""
     return ClassicLimits(
