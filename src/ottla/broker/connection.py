@@ -229,18 +229,15 @@ class Connection(asyncio.BufferedProtocol):
     def settle(self, outcome: bytearray | Reply | Later | Awaitable[Reply]) -> None:
         """What became of the frame that was gathered."""
         self._is_gathered = False
-        if outcome is None:
-            if self._turn_bytes > TURN_BYTES_MAX:
-                self._steer()
-            return
         if isinstance(outcome, bytearray) and self._send is not None and self._send.is_idle:
             # What nearly all of them are: one small reply, and nothing before it.
             self._send.write(outcome)
-            if self._turn_bytes > TURN_BYTES_MAX:
-                self._steer()
+        elif outcome is not None:
+            self._take([outcome] if isinstance(outcome, bytearray) else outcome)
+            self._flush()
             return
-        self._take([outcome] if isinstance(outcome, bytearray) else outcome)
-        self._flush()
+        if self._turn_bytes > TURN_BYTES_MAX:
+            self._steer()
 
     def go_on(self) -> None:
         """There is room again for what this connection wanted to hold."""

@@ -13,6 +13,7 @@ from ottla.broker.connection import Connection, Reply
 from ottla.native import produce as native_produce
 from ottla.protocol.exchange import encode_response
 from ottla.protocol.messages import APIS
+from ottla.replication.appends import ACKS_NONE
 from ottla.tuples import maker
 
 if TYPE_CHECKING:
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from ottla.broker.services import Services
 
 PRODUCE = 0
-ACKS_NONE = 0
 # Of what is larger, writing and waking are a small part.
 GATHERED_BYTES_MAX = 4 << 10
 # As many are settled at once, whatever else there is: a MiB at most.

@@ -12,7 +12,7 @@ from ottla.storage.joint import JointAppend
 from ottla.storage.log import Log
 from ottla.tuples import maker
 
-ACKS_ALL = -1
+ACKS_NONE, ACKS_LEADER, ACKS_ALL = 0, 1, -1
 NO_TIMESTAMP = -1
 
 

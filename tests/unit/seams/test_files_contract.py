@@ -56,6 +56,20 @@ def test_parts_are_written_one_after_another_and_read_back(place: tuple[Files, s
     file.close()
 
 
+def test_what_was_warmed_is_warm_and_as_it_was(place: tuple[Files, str]) -> None:
+    files, root = place
+    content = bytes(range(256)) * 2_000
+    file = files.create(f"{root}/a")
+    write_all(file, 0, [content])
+    file.sync()
+    file.warm(0, len(content))
+    file.warm(len(content) - 10, 1_000_000)  # as far as there is anything
+    assert file.is_warm(0)
+    assert file.is_warm(len(content) - 1)
+    assert file.read_at(0, len(content)) == content
+    file.close()
+
+
 def test_a_write_beyond_the_end_leaves_a_hole_of_zeros(place: tuple[Files, str]) -> None:
     files, root = place
     file = files.create(f"{root}/a")

@@ -23,7 +23,13 @@ from ottla.protocol.messages.produce import (
 )
 from ottla.protocol.primitives import ZERO_UUID, Uuid
 from ottla.replication.acknowledged import Unacknowledged, is_committed, until_committed
-from ottla.replication.appends import ACKS_ALL, AppendResult, RefusedByLog
+from ottla.replication.appends import (
+    ACKS_ALL,
+    ACKS_LEADER,
+    ACKS_NONE,
+    AppendResult,
+    RefusedByLog,
+)
 from ottla.replication.lookup import TopicKey, find_replica
 from ottla.replication.replica import Replica
 from ottla.storage.admission import Refused
@@ -33,8 +39,6 @@ if TYPE_CHECKING:
     from ottla.broker.services import Services
 
 API_NAME = "Produce"
-ACKS_NONE = 0
-ACKS_LEADER = 1
 TOPIC_IDS_SINCE = 13
 
 
