@@ -189,7 +189,6 @@ def test_new_partitions_reach_members_by_themselves(
 def test_a_pattern_is_resolved_by_the_broker(
     broker: Broker, topic: str, members: ExitStack
 ) -> None:
-    pytest.importorskip("re2")
     servers = broker.bootstrap_servers
     LibrdkafkaAdmin(servers).create(topic, 2, {})
     consumer = member(members, servers, f"^{topic[:-1]}.*")

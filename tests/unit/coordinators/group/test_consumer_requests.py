@@ -121,7 +121,6 @@ def test_the_hash_of_topics_tells_every_change() -> None:
 
 
 def test_a_pattern_matches_whole_names() -> None:
-    pytest.importorskip("re2")
     names = {"logs", "logs-eu", "old-logs"}
     assert regex.match_topics("logs.*", names) == ("logs", "logs-eu")
     assert regex.match_topics("(^logs$)", names) == ("logs",)
@@ -129,7 +128,6 @@ def test_a_pattern_matches_whole_names() -> None:
 
 @pytest.mark.parametrize("pattern", ["(", "a{1000}{1000}", "(?=x)", "x" * 5_000])
 def test_what_is_no_pattern_or_too_large_a_one_is_refused(pattern: str) -> None:
-    pytest.importorskip("re2")
     with pytest.raises(PeerError) as refused:
         regex.match_topics(pattern, ["logs"])
     assert refused.value.code is ErrorCode.INVALID_REGULAR_EXPRESSION
