@@ -1,20 +1,17 @@
 """What a handler is called with besides the request."""
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.errors import ErrorCode
 from ottla.protocol.messages import Api
+from ottla.tuples import maker
 
 if TYPE_CHECKING:
     from ottla.broker.connection import Connection
     from ottla.broker.services import Services
 
-ANONYMOUS = "User:ANONYMOUS"
 
-
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(NamedTuple):
     """One request's circumstances: who asks, in which version, and what can be asked in turn."""
 
     api: Api
@@ -22,7 +19,6 @@ class Call:
     client_id: str | None
     connection: "Connection"
     services: "Services"
-    principal: str = ANONYMOUS
 
     def refuse(self, request: object, code: ErrorCode, message: str | None = None) -> object:
         """The reply that says this error of all that was asked."""
@@ -32,3 +28,6 @@ class Call:
         """To be called for each part of a reply that says an error. The refusal of the whole, which
         a handler raises, is counted where it is met."""
         self.services.metrics.request_refused(self.api.name, code.name)
+
+
+make_call = maker(Call)

@@ -2,7 +2,8 @@
 
 A handler is a module of `broker.handlers` with `handle(request, call)`: it returns the response, or
 None where none is due, or an awaitable of either; a future does without a task. It is imported when
-its API is first called.
+its API is first called. If older versions are told something else it has `in_version(response,
+version)`, too.
 
 The peer's fault (PeerError) becomes the error that the API's message declares. Bytes that are no
 request end the connection. Anything else is our own fault, and ends the broker.
@@ -14,7 +15,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ottla.broker.call import Call
+from ottla.broker.call import Call, make_call
 from ottla.broker.commits import OFFSET_COMMIT, OrdinaryCommits
 from ottla.broker.connection import Connection, Later, Reply
 from ottla.broker.produces import PRODUCE, OrdinaryProduces
@@ -41,6 +42,7 @@ class Dispatch:
         self._services = services
         self._served = served
         self._handles: dict[int, Handle] = {}
+        self._in_version: dict[int, Callable[[Any, int], object]] = {}
         self._produces = OrdinaryProduces(services, on_fault)
         # The APIs whose ordinary requests are gathered, by key.
         self._gathering: dict[int, OrdinaryProduces | OrdinaryCommits] = {
@@ -63,7 +65,9 @@ class Dispatch:
             return self._offer_versions(error)
         if api.key not in self._served:
             raise PeerError(ErrorCode.UNSUPPORTED_VERSION, f"{api.name} is not served")
-        call = Call(api, header.request_api_version, header.client_id, connection, self._services)
+        call = make_call(
+            (api, header.request_api_version, header.client_id, connection, self._services)
+        )
         try:
             response = self._handle_of(api)(request, call)
         except PeerError as error:
@@ -132,6 +136,8 @@ class Dispatch:
         self._services.metrics.request_done(call.api.name, elapsed_ns / 1e9)
         if response is None:
             return None
+        if in_version := self._in_version.get(call.api.key):
+            response = in_version(response, call.version)
         return encode_response(correlation_id, call.api, call.version, response)
 
     def _refuse(self, request: object, call: Call, error: PeerError) -> object:
@@ -156,4 +162,6 @@ class Dispatch:
             name = api.module.rpartition(".")[2]
             module = importlib.import_module(f"ottla.broker.handlers.{name}")
             handle = self._handles[api.key] = module.handle
+            if hasattr(module, "in_version"):
+                self._in_version[api.key] = module.in_version
         return handle

@@ -114,12 +114,14 @@ class Shard(Generic[MachineT]):
 
     def ask_now(self, decide: Callable[[Hashable, int], Decision]) -> "asyncio.Future[object]":
         """As `ask`, but what is refused by the decision itself is refused before this returns."""
+        now_ms, steady_ms = self._begin()
         ticket: Hashable = next(self._tickets)
         loop = asyncio.get_running_loop()
         answer = loop.create_future()
         self._waiting[ticket] = answer
         try:
-            self.act(lambda now_ms: decide(ticket, now_ms))
+            self._carry_out(decide(ticket, now_ms), now_ms, steady_ms)
+            self._set_off_next()
         except BaseException:
             self._waiting.pop(ticket, None)
             if answer.done():
@@ -152,17 +154,16 @@ class Shard(Generic[MachineT]):
 
         PeerError if the decision refuses or nothing can be written: then nothing has changed.
         """
-        self.act_on_all(lambda now_ms: (decide(now_ms),))
+        now_ms, steady_ms = self._begin()
+        self._carry_out(decide(now_ms), now_ms, steady_ms)
+        self._set_off_next()
 
     def act_on_all(self, decide: Callable[[int], Iterable[Decision]]) -> None:
         """Acts on decisions, each before the next is asked for. As `act`.
 
         PeerError if nothing can be written: then those that were asked for may still be.
         """
-        self._require_active()
-        self._require_writable()
-        now_ms = self._clock.wall_ms()
-        steady_ms = self._steady_ms()
+        now_ms, steady_ms = self._begin()
         for decision in decide(now_ms):
             self._carry_out(decision, now_ms, steady_ms)
         self._set_off_next()
@@ -231,6 +232,12 @@ class Shard(Generic[MachineT]):
         self._answer_committed()
 
     # Parts
+
+    def _begin(self) -> tuple[int, int]:
+        """When a decision is made, on both clocks. PeerError if none can be."""
+        self._require_active()
+        self._require_writable()
+        return self._clock.wall_ms(), self._steady_ms()
 
     def _require_active(self) -> None:
         partition = self.replica.partition

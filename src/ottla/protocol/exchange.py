@@ -16,6 +16,8 @@ from ottla.protocol.messages import APIS, Api
 from ottla.protocol.primitives import Buffer, Part
 
 _KEY_AND_VERSION = struct.Struct(">hh")
+_CORRELATION_ID = struct.Struct(">i")
+_NO_TAGS = b"\0"
 
 
 class UnsupportedVersion(PeerError):
@@ -59,12 +61,14 @@ def decode_request(received: Buffer) -> ReceivedRequest:
 
 def encode_response(correlation_id: int, api: Api, version: int, response: object) -> list[Part]:
     """A response as parts to be sent, in the version of its request."""
-    header = ResponseHeader(correlation_id=correlation_id)
-    header_version = response_header_version(api, version)
+    # As the declared header is encoded, without its layers: every reply has one.
+    header = _CORRELATION_ID.pack(correlation_id)
+    if response_header_version(api, version):
+        header += _NO_TAGS
     if isinstance(response, Encoded):
         # A part of its own, so that it is not copied.
-        return frame(encode_bytes(header, header_version), [b"", response.content])
-    return frame(encode_bytes(header, header_version), encode(response, version))
+        return frame(header, [b"", response.content])
+    return frame(header, encode(response, version))
 
 
 def encode_request(

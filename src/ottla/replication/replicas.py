@@ -66,7 +66,13 @@ class Replicas:
 
     def load(self, image: Image) -> list[TopicPartition]:
         """Takes the image at a start; the partitions on disk that nobody knows are set aside."""
-        strays = [each for each in self.directories.holdings() if not _is_known(image, each)]
+        holdings = self.directories.holdings()
+        claimed = {each.partition for each in holdings if each.topic_id is not None}
+        strays = [
+            each
+            for each in holdings
+            if not _is_known(image, each) or (each.topic_id is None and each.partition in claimed)
+        ]
         for stray in strays:
             self.directories.set_aside(stray, self._unique())
         for topic_name in sorted(image.topic_names):
@@ -117,6 +123,7 @@ class Replicas:
         name = TopicPartition(topic, record.index)
         log = self.directories.get(name)
         if log is not None:
+            self.directories.claim(name, record.topic_id)
             log.config = rules.log
             log.writeback.start = self._start_writeback
         replica = Replica(name, Partition(record.topic_id, record.index, self._me), rules, log)

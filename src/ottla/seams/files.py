@@ -157,18 +157,39 @@ def write_rest(file: File, position: int, parts: Sequence[Buffer], written: int)
 
 def replace_file(files: Files, path: str, content: bytes) -> None:
     """Puts `content` at `path` so that a crash at any moment leaves the old or the new, durably."""
-    directory = path.rpartition("/")[0]
+    _put(files, path, content, is_synced=True)
+    files.sync_dir(path.rpartition("/")[0])
+
+
+def put_file(files: Files, path: str, content: bytes) -> None:
+    """As `replace_file` if only the process dies; a power loss may leave anything.
+
+    It is durable once `sync_file` and `sync_dir` have been called.
+    """
+    _put(files, path, content, is_synced=False)
+
+
+def sync_file(files: Files, path: str) -> None:
+    """What was put at `path` survives a power loss, if its name does."""
+    file = files.open(path)
+    try:
+        file.sync()
+    finally:
+        file.close()
+
+
+def _put(files: Files, path: str, content: bytes, *, is_synced: bool) -> None:
     temporary = f"{path}.tmp"
     with contextlib.suppress(FileNotFoundError):
         files.remove(temporary)
     file = files.create(temporary)
     try:
         write_all(file, 0, [content])
-        file.sync()
+        if is_synced:
+            file.sync()
     finally:
         file.close()
     files.rename(temporary, path)
-    files.sync_dir(directory)
 
 
 # Begins to write, waits for nothing, and takes no error away that a later sync should report.

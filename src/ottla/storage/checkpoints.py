@@ -11,7 +11,7 @@ from typing import NamedTuple, Self
 
 from ottla.errors import CorruptLog
 from ottla.protocol.primitives import Uuid
-from ottla.seams.files import Files, read_file, replace_file
+from ottla.seams.files import Files, put_file, read_file, replace_file
 from ottla.storage.checkpoint_text import Line, decode_entries, encode_entries, lines_of
 
 META_PROPERTIES = "meta.properties"
@@ -147,10 +147,10 @@ def read_partition_metadata(files: Files, directory: str) -> Uuid | None:
 
 
 def write_partition_metadata(files: Files, directory: str, topic_id: Uuid) -> None:
-    """Names the topic that a partition's directory belongs to, durably."""
+    """Names the topic that a partition's directory belongs to. A flush makes it durable."""
     # Kafka ends the last line here without a line feed.
     content = f"version: 0\ntopic_id: {topic_id}"
-    replace_file(files, f"{directory}/{PARTITION_METADATA}", content.encode())
+    put_file(files, f"{directory}/{PARTITION_METADATA}", content.encode())
 
 
 def _topic_id(line: Line) -> Uuid:

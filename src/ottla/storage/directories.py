@@ -1,6 +1,7 @@
 """All of a broker's `log.dirs` together: where each log is, and where a new one goes."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
 from ottla.errors import StorageError
@@ -36,6 +37,14 @@ class LogDirectories:
             if log:
                 return log
         return None
+
+    def claim(self, partition: TopicPartition, topic_id: Uuid) -> None:
+        """Has the partition's directory say whose it is, if it does not: it may be an old one, or a
+        power loss came before its first flush."""
+        for directory in self.directories:
+            # On a full disk it is known all the same, and written at a later start.
+            with suppress(OSError):
+                directory.claim(partition, topic_id)
 
     def holdings(self) -> list[Holding]:
         """Every partition that has a directory, whether or not it could be opened.

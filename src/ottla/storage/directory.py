@@ -15,6 +15,7 @@ from ottla.storage.checkpoints import MetaProperties, TopicPartition
 from ottla.storage.config import LogConfig
 from ottla.storage.distrust import mark_distrusted
 from ottla.storage.file_pool import FilePool
+from ottla.storage.flush import Around
 from ottla.storage.log import FULL, Log
 from ottla.storage.recovery import Recovery, open_log
 
@@ -88,7 +89,7 @@ class LogDirectory:
         self.checkpoint()
 
     def create(self, partition: TopicPartition, topic_id: Uuid, now_ms: int) -> Log:
-        """A new partition's empty log; its directory and its topic's id are durable on return."""
+        """A new partition's empty log; its first flush makes its directory durable, too."""
         self._require_online()
         if self._points_are_stale:
             self.checkpoint()
@@ -96,7 +97,6 @@ class LogDirectory:
         self.files.make_dir(path)
         try:
             checkpoints.write_partition_metadata(self.files, path, topic_id)
-            self.files.sync_dir(self.path)
             self._open(partition, is_clean=True, now_ms=now_ms)
             if error := self.unusable.pop(partition, None):
                 raise error
@@ -107,6 +107,15 @@ class LogDirectory:
             self.purge(path)
             raise
         return self.logs[partition]
+
+    def claim(self, partition: TopicPartition, topic_id: Uuid) -> None:
+        """Says whose a log is whose directory does not say it. OSError if the disk refuses."""
+        log = self.logs.get(partition)
+        if log is not None and partition not in self.topic_ids:
+            path = self.partition_path(partition)
+            checkpoints.write_partition_metadata(self.files, path, topic_id)
+            self.topic_ids[partition] = topic_id
+            log.unsynced_around = self._around(partition)
 
     def delete(self, partition: TopicPartition, unique: str, suffix: str = DELETE_SUFFIX) -> str:
         """Takes a partition away, durably; the path of what is left, for `purge`."""
@@ -205,7 +214,7 @@ class LogDirectory:
     def _open(self, partition: TopicPartition, *, is_clean: bool, now_ms: int) -> None:
         path = self.partition_path(partition)
         try:
-            topic_id = checkpoints.read_partition_metadata(self.files, path)
+            topic_id = self._read_topic_id(partition)
             if topic_id is not None:
                 # Known even if its log cannot be opened: it may be a topic's that is gone.
                 self.topic_ids[partition] = topic_id
@@ -226,6 +235,28 @@ class LogDirectory:
                 mark_distrusted(self.files, path)
             return
         self.logs[partition], self.recoveries[partition] = opened
+        if self._was_never_flushed(partition):
+            opened.log.unsynced_around = self._around(partition)
+
+    def _read_topic_id(self, partition: TopicPartition) -> Uuid | None:
+        path = self.partition_path(partition)
+        try:
+            return checkpoints.read_partition_metadata(self.files, path)
+        except CorruptLog:
+            if not self._was_never_flushed(partition):
+                raise
+            # A power loss may leave anything of it. The metadata knows whose it is.
+            self.files.remove(f"{path}/{checkpoints.PARTITION_METADATA}")
+            return None
+
+    def _was_never_flushed(self, partition: TopicPartition) -> bool:
+        return self._recovery_points.get(partition, 0) == 0
+
+    def _around(self, partition: TopicPartition) -> Around:
+        """What its next flush has to sync besides what the log itself wrote."""
+        path = self.partition_path(partition)
+        said = f"{path}/{checkpoints.PARTITION_METADATA}"
+        return Around((said,) if partition in self.topic_ids else (), (path, self.path))
 
     def _forget_points_except(self, found: set[TopicPartition]) -> None:
         for offsets in self._points:

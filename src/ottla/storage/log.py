@@ -20,15 +20,14 @@ from ottla.protocol.batch import (
     prefix,
     read_header,
 )
-from ottla.seams.files import Buffer, replace_file
-from ottla.storage import epochs as epoch_file
+from ottla.seams.files import Buffer
 from ottla.storage import lookups, retention, snapshots, swaps
 from ottla.storage.config import LogConfig
 from ottla.storage.distrust import mark_distrusted
-from ottla.storage.epochs import LeaderEpochs
+from ottla.storage.epoch_file import EpochFile
 from ottla.storage.file_pool import FilePool
 from ottla.storage.file_slice import FileSlice
-from ottla.storage.flush import Flush
+from ottla.storage.flush import Around, Flush
 from ottla.storage.joint import JointAppend, join, make_joint_append
 from ottla.storage.log_state import LogState
 from ottla.storage.producer_state import AbortedTransaction
@@ -85,8 +84,8 @@ class Log:
         # Below it the log is compacted.
         self.cleaned_offset = state.cleaned_offset
         self.truncations = 0
-        # Up to which epoch the file knows them; one that has no batch yet need not be there.
-        self._epoch_on_disk = state.epochs.latest_epoch
+        self._epoch_file = EpochFile(pool.files, directory, state.epochs, state.saved_epoch)
+        self.unsynced_around: Around | None = None
         self.offline: Exception | None = None
         self._pool = pool
         self._segments = state.segments
@@ -136,10 +135,10 @@ class Log:
         """Appends admitted batches by one write.
 
         None, and nothing was done, if there is more to it: a producer that repeats itself, a full
-        segment, an epoch that is not on disk yet. Then each has to be appended by itself.
+        segment, the first batch of an epoch. Then each has to be appended by itself.
         """
         self._require_online()
-        if leader_epoch > self._epoch_on_disk or not self.producers.continue_all(batches):
+        if leader_epoch > self._epoch_file.written or not self.producers.continue_all(batches):
             return None
         active, offset = self._segments[-1], self.end_offset
         joint = join(batches, active.size_bytes, offset, leader_epoch)
@@ -220,12 +219,12 @@ class Log:
             ):
                 self._roll_if_due(header, now_ms)
                 active = self._segments[-1]
-            if header.partition_leader_epoch > self._epoch_on_disk:
-                self._write_epoch(header.partition_leader_epoch)
             position = active.append(parts, header)
         except (OSError, StorageError) as error:
             self._give_up_unless_full(error)
         # The batch is in the log: nothing from here on can fail.
+        if header.partition_leader_epoch > self._epoch_file.written:
+            self._epoch_file.begin(header.partition_leader_epoch, self.end_offset)
         last_offset = header.base_offset + header.last_offset_delta
         size = header.length + UNCOUNTED_BYTES
         self.end_offset = last_offset + 1
@@ -239,23 +238,13 @@ class Log:
             self.writeback.offer(self._segments[-1])
 
     def begin_epoch(self, epoch: int) -> None:
-        """From the end of the log on a new leader writes. Durable before its first batch is.
+        """From the end of the log on a new leader writes. The flush of its first batch saves that.
 
         Not sooner: opening a log drops an epoch without a batch, and whoever leads begins it anew.
         So a start that leads thousands of partitions writes nothing for them.
         """
         self._require_online()
         self.epochs.assign(epoch, self.end_offset)
-
-    def _write_epoch(self, epoch: int) -> None:
-        """The first batch of an epoch comes next."""
-        before = self.epochs.entries
-        self.epochs.assign(epoch, self.end_offset)
-        try:
-            self._write_epochs()
-        except OSError:
-            self.epochs = LeaderEpochs(before)
-            raise
 
     def _roll_if_due(self, header: BatchHeader, now_ms: int) -> None:
         active = self._segments[-1].roll_state(self._active_since_ms)
@@ -279,6 +268,8 @@ class Log:
             return
         files, offset = self._pool.files, self.end_offset
         try:
+            # Else a power loss might leave the new segment alone, as if it were the first.
+            self._make_place_durable()
             self._segments[-1].seal()
             snapshots.write_snapshot(files, self.directory, offset, self.producers)
             self._segments.append(Segment.create(self._pool, self.directory, offset, self.config))
@@ -386,8 +377,8 @@ class Log:
     def begin_flush(self) -> Flush:
         """What a flush must do. Its `run` may be called in a thread, then `end_flush` or `fail`."""
         self._require_online()
-        files, directory = self._pool.files, self.directory
         try:
+            self._epoch_file.save_if_new()
             unsynced = tuple(
                 item
                 for index, segment in enumerate(self._segments)
@@ -396,12 +387,23 @@ class Log:
             )
         except OSError as error:
             self._give_up_unless_full(error)
-        # What was never synced may have a new name.
-        has_new = any(item.owner.synced_bytes <= 0 for item in unsynced)
-        sync_names = (lambda: files.sync_dir(directory)) if has_new else None
         return Flush(
-            self.end_offset, self.truncations, self.messages_unflushed, unsynced, sync_names
+            files=self._pool.files,
+            directory=self.directory,
+            end_offset=self.end_offset,
+            truncations=self.truncations,
+            messages=self.messages_unflushed,
+            unsynced=unsynced,
+            # What was never synced may have a new name.
+            has_new_names=any(item.owner.synced_bytes <= 0 for item in unsynced),
+            around=self.unsynced_around,
         )
+
+    def _make_place_durable(self) -> None:
+        """The directory and the first segment's name: what all that is said of a log stands on."""
+        if self.unsynced_around is not None:
+            self.unsynced_around.sync(self._pool.files)
+            self.unsynced_around = None
 
     def end_flush(self, flush: Flush, now_ms: int) -> None:
         """The flush has run: what it covered is safe, and recovery need not look at it again."""
@@ -409,6 +411,8 @@ class Log:
             return  # what it covered may since have been cut and written anew
         for item in flush.unsynced:
             item.owner.synced_bytes = item.size_bytes
+        if flush.around is self.unsynced_around:
+            self.unsynced_around = None
         self.recovery_point = min(max(self.recovery_point, flush.end_offset), self.end_offset)
         self.messages_unflushed = max(0, self.messages_unflushed - flush.messages)
         self.last_flush_ms = now_ms
@@ -446,8 +450,7 @@ class Log:
             else:
                 self._cut(offset)
             self.recovery_point = min(flushed, self.end_offset)
-            if self.epochs.truncate_end(self.end_offset):
-                self._write_epochs()
+            self._epoch_file.cut(self.end_offset)
             self.producers = snapshots.rebuild_producers(
                 self._pool.files,
                 self.directory,
@@ -504,6 +507,8 @@ class Log:
         if recovery_point is not None:
             self.recovery_point = recovery_point
         try:
+            # Else a power loss might leave less than what is now said of it.
+            self._make_place_durable()
             self._checkpoint()
         except (OSError, StorageError) as error:
             self.start_offset, self.recovery_point = before
@@ -585,9 +590,3 @@ class Log:
             yield
         except (OSError, StorageError) as error:
             self.fail(error)
-
-    def _write_epochs(self) -> None:
-        replace_file(
-            self._pool.files, f"{self.directory}/{epoch_file.FILE_NAME}", self.epochs.encode()
-        )
-        self._epoch_on_disk = self.epochs.latest_epoch

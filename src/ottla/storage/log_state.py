@@ -17,4 +17,6 @@ class LogState:
     start_offset: int
     end_offset: int
     recovery_point: int
+    # The newest that the epochs' file is known to have durably.
+    saved_epoch: int = -1
     cleaned_offset: int = 0

@@ -68,13 +68,14 @@ def open_log(
         # What was flushed is trimmed since: of the rest nothing was promised.
         recovery_point = 0
     scan = _TailScan(recovery_point, start_offset, holes_end)
-    if is_clean and not is_distrusted(files, directory):
+    is_trusted = is_clean and not is_distrusted(files, directory)
+    if is_trusted:
         recovery = Recovery()
         unindexed = _trust(files, segments)
         recovery_point = scan.end_offset = segments[-1].find_end()
     else:
         recovery, unindexed = _recover_tail(files, directory, segments, recovery_point, scan)
-    epochs = _load_epochs(files, directory, segments, scan.epochs)
+    epochs = _load_epochs(files, directory, segments, scan)
     is_lost = not segments or scan.end_offset < start_offset
     if is_lost:
         # What was trimmed is durable; what was to stay was not yet, and is gone.
@@ -82,6 +83,7 @@ def open_log(
         scan.end_offset = start_offset
         unindexed = []
     recovery_point = min(recovery_point, scan.end_offset)
+    is_saved = _save_epochs(files, directory, epochs, start_offset, scan.end_offset)
     state = LogState(
         segments=segments,
         epochs=epochs,
@@ -97,11 +99,12 @@ def open_log(
         start_offset=start_offset,
         end_offset=scan.end_offset,
         recovery_point=recovery_point,
+        # What a dead process wrote may be in the page cache alone.
+        saved_epoch=epochs.latest_epoch if is_trusted or is_saved else -1,
         cleaned_offset=min(cleaned_offset, scan.end_offset),
     )
     for segment in unindexed:
         segment.sync_indexes()
-    _save_epochs(files, directory, epochs, start_offset, scan.end_offset)
     if is_lost or not is_clean:
         # A clean stop left durable names. One that was made since is synced by the first flush, and
         # one that was removed and comes back is removed again.
@@ -218,6 +221,8 @@ class _TailScan:
         self.end_offset = start_offset
         self.scanned_bytes = 0
         self.epochs: list[EpochEntry] = []
+        # Whether no segment was trusted, so that every batch was seen.
+        self.is_of_all = False
         # Segments that were flushed and yet lack an index: others may be missing, too.
         self.unindexed: list[Segment] = []
 
@@ -265,7 +270,8 @@ class _TailScan:
             if header.partition_leader_epoch < latest_epoch:
                 raise CorruptLog(walk.path, placed.position, "an older leader's batch follows")
         if header.partition_leader_epoch > latest_epoch:
-            self.epochs.append(EpochEntry(header.partition_leader_epoch, header.base_offset))
+            # Where the one before it ended, as the log itself counts them.
+            self.epochs.append(EpochEntry(header.partition_leader_epoch, self.end_offset))
 
 
 def _recover(segments: list[Segment], first: int, scan: _TailScan) -> Recovery:
@@ -273,6 +279,7 @@ def _recover(segments: list[Segment], first: int, scan: _TailScan) -> Recovery:
     if segments[0].base_offset > scan.end_offset:
         return _cut(segments, 0, scan.misplaced(segments[0]))
     scan.end_offset = segments[first].base_offset
+    scan.is_of_all = first == 0
     cut = Recovery()
     for index in range(first, len(segments)):
         segment = segments[index]
@@ -309,19 +316,21 @@ def _cut(segments: list[Segment], kept: int, damage: CorruptLog) -> Recovery:
 
 
 def _load_epochs(
-    files: Files, directory: str, segments: list[Segment], seen: list[EpochEntry]
+    files: Files, directory: str, segments: list[Segment], scan: _TailScan
 ) -> LeaderEpochs:
     """The epochs of the checkpoint, or of every header if there is none, and those just seen."""
+    seen = scan.epochs
     path = f"{directory}/{epoch_file.FILE_NAME}"
     try:
         epochs = LeaderEpochs.decode(read_file(files, path), path)
     except (FileNotFoundError, CorruptLog):
         epochs = LeaderEpochs()
-        seen = [
-            EpochEntry(placed.header.partition_leader_epoch, placed.header.base_offset)
-            for segment in segments
-            for placed in segment.walk()
-        ]
+        if not scan.is_of_all:
+            seen = [
+                EpochEntry(placed.header.partition_leader_epoch, placed.header.base_offset)
+                for segment in segments
+                for placed in segment.walk()
+            ]
     for epoch, start_offset in seen:
         latest = epochs.latest
         if epoch > (latest.epoch if latest else -1):
@@ -331,14 +340,16 @@ def _load_epochs(
 
 def _save_epochs(
     files: Files, directory: str, epochs: LeaderEpochs, start_offset: int, end_offset: int
-) -> None:
+) -> bool:
     """Writes the checkpoint unless it says the same: a full disk should not keep a log shut.
 
-    Epochs without a batch are none; an empty log has nothing to write.
+    Epochs without a batch are none; an empty log has nothing to write. Whether it wrote.
     """
     epochs.truncate_end(end_offset)
     epochs.truncate_start(start_offset)
     path = f"{directory}/{epoch_file.FILE_NAME}"
     saved = read_file(files, path) if files.exists(path) else LeaderEpochs().encode()
-    if saved != epochs.encode():
-        replace_file(files, path, epochs.encode())
+    if saved == epochs.encode():
+        return False
+    replace_file(files, path, epochs.encode())
+    return True

@@ -66,11 +66,11 @@ def sessions_do_not_hear_of_what_was_appended(patch: pytest.MonkeyPatch) -> None
 
 
 MUTANTS = (
-    Mutant(reply_comes_before_the_flush, 20),
-    Mutant(producers_are_forgotten_in_a_restart, 20),
-    Mutant(only_the_last_batch_of_a_producer_is_remembered, 20),
-    Mutant(high_watermark_moves_before_the_append, 20),
-    Mutant(replies_overtake_one_another, 20),
-    Mutant(deleted_partitions_stay_where_they_are, 10),
-    Mutant(sessions_do_not_hear_of_what_was_appended, 10),
+    Mutant(reply_comes_before_the_flush, range(20)),
+    Mutant(producers_are_forgotten_in_a_restart, range(20)),
+    Mutant(only_the_last_batch_of_a_producer_is_remembered, range(20)),
+    Mutant(high_watermark_moves_before_the_append, range(20)),
+    Mutant(replies_overtake_one_another, range(20)),
+    Mutant(deleted_partitions_stay_where_they_are, range(10)),
+    Mutant(sessions_do_not_hear_of_what_was_appended, range(10)),
 )

@@ -35,7 +35,7 @@ from tests.sim.seams.clock import SimClock
 from tests.sim.seams.disk import SimDisk
 from tests.sim.seams.entropy import SimEntropy
 from tests.sim.storage.compaction_model import Appended, CompactionModel, Transaction
-from tests.sim.storage.machine import PARTITION, PARTITION_PATH, ROOT, Killed, KillSwitch
+from tests.sim.storage.machine import PARTITION, PARTITION_PATH, ROOT, TOPIC_ID, Killed, KillSwitch
 
 OPERATIONS_PER_SEED = 120
 KEYS = tuple(b"k%d" % number for number in range(6))
@@ -74,7 +74,7 @@ class CompactionScenario:
         files.make_dir(ROOT)
         files.sync_dir("/")
         self._open()
-        self.log = self.directory.create(PARTITION, Uuid(b"\1" * 16), self.now_ms)
+        self.log = self.directory.create(PARTITION, TOPIC_ID, self.now_ms)
         self._begin_worker()
 
     def run(self, operations: int = OPERATIONS_PER_SEED) -> None:
@@ -293,6 +293,11 @@ class CompactionScenario:
             self.disk.power_loss()
         self._open()
         assert self.directory.unusable == {}, self.directory.unusable
+        if PARTITION not in self.directory.logs:
+            assert loses_power
+            assert flushed == 0
+            self.directory.create(PARTITION, TOPIC_ID, self.now_ms)
+        self.directory.claim(PARTITION, TOPIC_ID)
         self.log = self.directory.logs[PARTITION]
         self._begin_worker()
         assert self.log.start_offset in (start_offset, self.model.start_offset) or may_lose

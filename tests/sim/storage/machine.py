@@ -24,6 +24,7 @@ from tests.sim.storage.model import LogModel, ModelBatch
 
 ROOT = "/logs"
 PARTITION = TopicPartition("t", 0)
+TOPIC_ID = Uuid(b"\1" * 16)
 PARTITION_PATH = f"{ROOT}/{PARTITION}"
 CAPACITY_BYTES = 1 << 30
 
@@ -88,7 +89,7 @@ class Machine:
         self.files.make_dir(ROOT)
         self.files.sync_dir("/")
         self.directory: LogDirectory = self._open_directory()
-        self.log: Log = self.directory.create(PARTITION, Uuid(b"\1" * 16), self.now_ms)
+        self.log: Log = self.directory.create(PARTITION, TOPIC_ID, self.now_ms)
 
     def note(self, event: str) -> None:
         self.history.append(event)
@@ -122,10 +123,23 @@ class Machine:
         unusable = self.directory.unusable.get(PARTITION)
         if unusable is not None:
             raise unusable
+        self._claim(lost_power=lost_power)
         self.log = self.directory.logs[PARTITION]
         self._reconcile(lost_power=lost_power, flipped=flipped)
         self.in_progress = InProgress()
         check_everything(self.log, self.model, self.entropy)
+
+    def _claim(self, *, lost_power: bool) -> None:
+        """As a broker does, which knows the topic: a directory has its id, or is made anew."""
+        directory = self.directory
+        assert directory.topic_ids.get(PARTITION, TOPIC_ID) == TOPIC_ID
+        if PARTITION not in directory.logs:
+            assert lost_power, "a process that dies takes no directory with it"
+            assert self.model.flushed == 0, "a flushed log was lost"
+            directory.create(PARTITION, TOPIC_ID, self.now_ms)
+        elif PARTITION not in directory.topic_ids:
+            assert directory.logs[PARTITION].recovery_point == 0, "a flushed log lost its topic"
+            directory.claim(PARTITION, TOPIC_ID)
 
     def _die_while_opening(self) -> bool:
         """Whether the power was lost, too."""

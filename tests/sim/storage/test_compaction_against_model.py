@@ -2,8 +2,9 @@
 
 import pytest
 
-from tests.sim.storage.compaction_mutants import MUTANTS, CompactionMutant
+from tests.sim.storage.compaction_mutants import MUTANTS
 from tests.sim.storage.compaction_scenario import CompactionScenario
+from tests.sim.storage.mutants import Mutant
 
 
 @pytest.mark.seeds(150)
@@ -22,9 +23,7 @@ def test_compaction_keeps_the_last_record_of_each_key_through_crashes(seeds: ran
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=[mutant.name for mutant in MUTANTS])
-def test_a_bug_in_compaction_is_found(
-    mutant: CompactionMutant, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_bug_in_compaction_is_found(mutant: Mutant, monkeypatch: pytest.MonkeyPatch) -> None:
     mutant.plant(monkeypatch)
     assert any(_fails(seed) for seed in mutant.seeds)
 

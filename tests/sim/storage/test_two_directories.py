@@ -19,6 +19,7 @@ from tests.sim.seams.files import SimFiles
 FAILING, SOUND = "/failing", "/sound"
 PARTITIONS = tuple(TopicPartition("t", index) for index in range(6))
 OPERATIONS: tuple[Operation, ...] = ("write", "sync", "create", "truncate", "rename")
+TOPIC_ID = Uuid(b"\1" * 16)
 NOW_MS = 1_700_000_000_000
 CONFIG = LogConfig(segment_bytes=1000, index_interval_bytes=100)
 
@@ -38,13 +39,18 @@ class Broker:
         files.sync_dir("/")
         self.directories = self._open(files)
         for name in PARTITIONS:
-            log = self.directories.create(name, Uuid(b"\1" * 16), NOW_MS)
+            log = self.directories.create(name, TOPIC_ID, NOW_MS)
             self.homes[name] = log.directory.rpartition("/")[0]
 
     def restart_after_power_loss(self) -> None:
         self.disk.faults.clear()
         self.disk.power_loss()
         self.directories = self._open(self.disk.process())
+        for name in PARTITIONS:
+            if self.directories.get(name) is None:
+                assert not self.flushed[name]
+                self.directories.create(name, TOPIC_ID, NOW_MS)
+            self.directories.claim(name, TOPIC_ID)
 
     def write(self, count: int) -> set[TopicPartition]:
         """Appends and flushes here and there; the partitions that were found offline."""

@@ -11,6 +11,7 @@ from ottla.storage import checkpoints
 from ottla.storage.checkpoints import TopicPartition
 from ottla.storage.directory import DirectoryInUse, LogDirectory, WrongCluster, open_directory
 from tests.sim.seams.disk import SimDisk
+from tests.sim.seams.files import SimFiles
 from tests.unit.storage.workbench import NOW_MS, SMALL, Workbench, append, batch_of, fill, offsets
 
 FIRST, SECOND = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -39,12 +40,17 @@ def is_marked_clean(files: Files, path: str) -> bool:
     return files.exists(f"{path}/{checkpoints.CLEAN_SHUTDOWN}")
 
 
-@pytest.fixture
-def files(disk: SimDisk) -> Files:
+def with_directory(disk: SimDisk) -> SimFiles:
+    """A new process's files, `/d` among them."""
     files = disk.process()
     files.make_dir("/d")
     files.sync_dir("/")
     return files
+
+
+@pytest.fixture
+def files(disk: SimDisk) -> Files:
+    return with_directory(disk)
 
 
 def test_a_new_directory_is_stamped_and_its_logs_are_found_again(bench: Workbench) -> None:
@@ -57,6 +63,74 @@ def test_a_new_directory_is_stamped_and_its_logs_are_found_again(bench: Workbenc
     assert {name: log.end_offset for name, log in again.logs.items()} == {FIRST: 5, SECOND: 3}
     assert again.topic_ids == {FIRST: TOPIC_ID, SECOND: TOPIC_ID}
     assert again.unusable == {}
+
+
+def test_a_new_log_is_made_without_waiting_for_the_disk(bench: Workbench) -> None:
+    directory = open_at(bench.files, bench.directory)
+    bench.files.synced.clear()
+    fill(directory.create(FIRST, TOPIC_ID, NOW_MS), 5)
+    assert bench.files.synced == []
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_first_flush_makes_a_new_logs_directory_durable(seed: int) -> None:
+    disk = SimDisk(seed)
+    directory = open_at(with_directory(disk), "/d")
+    log = directory.create(FIRST, TOPIC_ID, NOW_MS)
+    fill(log, 5)
+    log.flush(NOW_MS)
+    directory.checkpoint()
+    disk.power_loss()
+
+    again = open_at(disk.process(), "/d")
+    assert again.unusable == {}
+    assert again.topic_ids == {FIRST: TOPIC_ID}
+    assert offsets(again.logs[FIRST]) == list(range(5))
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_power_loss_before_the_first_flush_leaves_nothing_that_is_in_the_way(seed: int) -> None:
+    disk = SimDisk(seed)
+    directory = open_at(with_directory(disk), "/d")
+    fill(directory.create(FIRST, TOPIC_ID, NOW_MS), 5)
+    disk.power_loss()
+
+    again = open_at(disk.process(), "/d")
+    assert again.unusable == {}
+    assert again.topic_ids.get(FIRST, TOPIC_ID) == TOPIC_ID
+    if FIRST not in again.logs:
+        again.create(FIRST, TOPIC_ID, NOW_MS)
+    again.claim(FIRST, TOPIC_ID)
+    fill(again.logs[FIRST], 1)
+    close(again)
+    disk.power_loss()
+
+    assert open_at(disk.process(), "/d").topic_ids == {FIRST: TOPIC_ID}
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_process_that_dies_before_the_first_flush_leaves_it_to_the_next(seed: int) -> None:
+    disk = SimDisk(seed)
+    files = with_directory(disk)
+    fill(open_at(files, "/d").create(FIRST, TOPIC_ID, NOW_MS), 5)
+    files.crash()
+
+    second = open_at(disk.process(), "/d")
+    second.logs[FIRST].flush(NOW_MS)
+    second.checkpoint()
+    disk.power_loss()
+
+    again = open_at(disk.process(), "/d")
+    assert again.topic_ids == {FIRST: TOPIC_ID}
+    assert offsets(again.logs[FIRST]) == list(range(5))
+
+
+def test_whose_a_flushed_log_is_is_not_guessed(bench: Workbench) -> None:
+    directory = open_at(bench.files, bench.directory)
+    fill(directory.create(FIRST, TOPIC_ID, NOW_MS), 5)
+    close(directory)
+    bench.overwrite(f"{FIRST}/{checkpoints.PARTITION_METADATA}", 0, b"\0\0\0\0")
+    assert isinstance(open_at(bench.files, bench.directory).unusable[FIRST], CorruptLog)
 
 
 def test_a_directory_is_used_by_one_process_at_a_time(bench: Workbench) -> None:
@@ -246,7 +320,7 @@ def test_a_crash_before_the_old_recovery_point_is_forgotten_leaves_nothing_to_in
 
     again = open_at(disk.process(), "/d")
     assert again.unusable == {}
-    assert again.logs[FIRST].end_offset <= 2
+    assert FIRST not in again.logs or again.logs[FIRST].end_offset <= 2
 
 
 def test_a_later_partition_of_the_name_does_not_pass_for_compacted(bench: Workbench) -> None:

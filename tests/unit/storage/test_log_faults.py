@@ -66,9 +66,14 @@ def test_a_flush_syncs_the_log_before_its_indexes_and_only_what_changed(bench: W
     fill(log, 3)
     bench.files.synced.clear()
     log.flush(NOW_MS)
-    suffixes = [path.rpartition(".")[2] for path in bench.files.synced[:-1]]
-    assert suffixes == ["log", "index", "timeindex"]
-    assert bench.files.synced[-1] == bench.directory
+    names = [path.removeprefix(f"{bench.directory}/") for path in bench.files.synced]
+    first = "00000000000000000000"
+    assert names == [
+        "leader-epoch-checkpoint.tmp",
+        bench.directory,
+        *(f"{first}.log", f"{first}.index", f"{first}.timeindex"),
+        bench.directory,
+    ]
     bench.files.synced.clear()
     log.flush(NOW_MS)
     assert bench.files.synced == []
@@ -166,8 +171,8 @@ def log_of(disk: SimDisk, bench: Workbench) -> bytes:
     return content(restarted.open())
 
 
-@pytest.mark.parametrize("pattern", ["*.snapshot", "*.index", "*.log", "*checkpoint.tmp"])
-def test_a_disk_without_room_for_a_new_segment_or_leader_changes_nothing(
+@pytest.mark.parametrize("pattern", ["*.snapshot", "*.index", "*.log"])
+def test_a_disk_without_room_for_a_new_segment_changes_nothing(
     disk: SimDisk, sim_bench: Workbench, pattern: str
 ) -> None:
     log = sim_bench.open()
@@ -183,32 +188,37 @@ def test_a_disk_without_room_for_a_new_segment_or_leader_changes_nothing(
     assert offsets(sim_bench.open()) == list(range(9))
 
 
-def test_an_epoch_is_written_with_its_first_batch_and_not_before(
+def test_an_epoch_is_saved_with_the_flush_of_its_first_batch_and_not_before(
     disk: SimDisk, sim_bench: Workbench
 ) -> None:
     log = sim_bench.open()
     fill(log, 2)
-    written = disk.files()["/t-0/leader-epoch-checkpoint"]
+    log.flush(NOW_MS)
+    saved = disk.files()["/t-0/leader-epoch-checkpoint"]
     sim_bench.files.synced.clear()
     log.begin_epoch(4)
+    log.flush(NOW_MS)
     assert log.epochs.latest == (4, 2)
-    assert disk.files()["/t-0/leader-epoch-checkpoint"] == written
+    assert disk.files()["/t-0/leader-epoch-checkpoint"] == saved
     assert sim_bench.files.synced == []
     append(log, batch_of(1), leader_epoch=4)
+    assert sim_bench.files.synced == []
+    log.flush(NOW_MS)
     assert b"4 2" in disk.files()["/t-0/leader-epoch-checkpoint"]
 
 
-def test_an_epoch_that_finds_no_room_keeps_its_first_batch_out(
+def test_epochs_that_find_no_room_keep_the_flush_from_vouching_for_their_batches(
     disk: SimDisk, sim_bench: Workbench
 ) -> None:
     log = sim_bench.open()
     fill(log, 2)
-    log.begin_epoch(4)
+    append(log, batch_of(1), leader_epoch=4)
     disk.faults.fail_next_write("*leader-epoch-checkpoint.tmp")
     with pytest.raises(OSError, match="No space"):
-        append(log, batch_of(1), leader_epoch=4)
-    assert (log.end_offset, log.epochs.latest) == (2, (4, 2))
-    append(log, batch_of(1), leader_epoch=4)
+        log.flush(NOW_MS)
+    assert (log.offline, log.recovery_point) == (None, 0)
+    log.flush(NOW_MS)
+    assert log.recovery_point == 3
     assert b"4 2" in disk.files()["/t-0/leader-epoch-checkpoint"]
 
 
@@ -232,20 +242,61 @@ def test_a_start_that_cannot_be_written_down_does_not_move(sim_bench: Workbench)
 # --- a broken disk ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("operation", "pattern"),
-    [("write", "*.log"), ("sync", "*checkpoint.tmp"), ("rename", "*"), ("sync_dir", "*")],
-)
-def test_a_fault_while_appending_takes_the_log_offline(
-    disk: SimDisk, sim_bench: Workbench, operation: str, pattern: str
-) -> None:
+def test_a_fault_while_appending_takes_the_log_offline(disk: SimDisk, sim_bench: Workbench) -> None:
     log = sim_bench.open()
-    disk.faults.fail_next(operation, pattern, error=errno.EIO)  # type: ignore[arg-type]
+    disk.faults.fail_next_write("*.log", error=errno.EIO)
     with pytest.raises(LogOffline):
         fill(log, 1)
     disk.faults.clear()
     assert_offline(log)
     assert offsets(sim_bench.open()) == []
+
+
+@pytest.mark.parametrize(
+    ("operation", "pattern"),
+    [
+        ("sync", "*.log"),
+        ("write", "*checkpoint.tmp"),
+        ("sync", "*checkpoint.tmp"),
+        ("rename", "*"),
+        ("sync_dir", "*"),
+    ],
+)
+def test_a_fault_while_flushing_takes_the_log_offline(
+    disk: SimDisk, sim_bench: Workbench, operation: str, pattern: str
+) -> None:
+    log = sim_bench.open()
+    fill(log, 1)
+    disk.faults.fail_next(operation, pattern, error=errno.EIO)  # type: ignore[arg-type]
+    with pytest.raises(LogOffline):
+        log.flush(NOW_MS)
+    assert log.recovery_point == 0
+    assert_offline(log)
+
+
+def test_an_append_waits_for_no_disk_even_if_it_is_an_epochs_first(bench: Workbench) -> None:
+    log = bench.open()
+    bench.files.synced.clear()
+    fill(log, 1)
+    append(log, batch_of(1), leader_epoch=4)
+    assert bench.files.synced == []
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_flush_keeps_the_epochs_of_what_it_flushed(seed: int) -> None:
+    disk = SimDisk(seed)
+    bench = Workbench(disk.process(), "/t-0")
+    bench.files.sync_dir("/")
+    log = bench.open()
+    fill(log, 2)
+    append(log, batch_of(1), leader_epoch=4)
+    log.flush(NOW_MS)
+    bench.checkpoint(log)
+    append(log, batch_of(1), leader_epoch=5)
+    disk.power_loss()
+    bench.restart(disk.process())
+    found = bench.open().epochs.entries
+    assert found in (log.epochs.entries, log.epochs.entries[:2])
 
 
 def test_a_fault_while_rolling_takes_the_log_offline(disk: SimDisk, sim_bench: Workbench) -> None:

@@ -222,6 +222,20 @@ def test_what_a_crash_left_half_done_is_removed(bench: Workbench) -> None:
     assert not bench.names(".deleted") + bench.names(".cleaned") + bench.names(".tmp")
 
 
+def test_the_epochs_of_what_was_never_flushed_are_found_while_it_is_checked(
+    bench: Workbench,
+) -> None:
+    log = bench.open(LogConfig())
+    fill(log, 50, value=b"v" * 1000)
+    append(log, batch_of(1), leader_epoch=6)
+    assert not bench.names("leader-epoch-checkpoint")
+    bench.files.read_bytes = 0
+    again = bench.open(LogConfig())
+    assert again.epochs.entries == log.epochs.entries == ((0, 0), (6, 50))
+    # It is checked, and the producers' state is made of it.
+    assert bench.files.read_bytes < 2.5 * log.size_bytes
+
+
 def test_opening_what_was_left_cleanly_waits_for_no_disk(bench: Workbench) -> None:
     log = bench.open()
     log.begin_epoch(3)

@@ -19,6 +19,7 @@ from ottla.coordinators.group.classic.join import Joiner, check
 from ottla.coordinators.group.classic.limits import limits_of
 from ottla.coordinators.group.consumer.deciding import Moment
 from ottla.coordinators.group.consumer.regex import match_topics
+from ottla.coordinators.group.consumer.rules import ConsumerRules
 from ottla.coordinators.group.consumer.topics import ImageTopics
 from ottla.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from ottla.protocol.primitives import Uuid
@@ -29,30 +30,26 @@ NULL_PROTOCOL_SINCE = 7
 
 def handle(request: JoinGroupRequest, call: Call) -> Awaitable[JoinGroupResponse]:
     check(request, limits_of(call.services.settings, MESSAGE_BYTES_MAX))
-    answer = _ask(request, call)
-    return answer if call.version >= NULL_PROTOCOL_SINCE else _without_nulls(answer)
-
-
-def _ask(request: JoinGroupRequest, call: Call) -> Awaitable[JoinGroupResponse]:
     group_id, services = request.group_id, call.services
     shard = services.shards.of(group_id)
     joiner = _joiner(request, call)
 
-    def decide(ticket: Hashable, now_ms: int) -> Decision:
+    def consumers(now_ms: int) -> tuple[ConsumerRules, Moment]:
         rules = consumer_rules(group_id, services.settings, services.image)
-        at = Moment(now_ms, ImageTopics(services.image), match_topics)
-        return classic_entry.join(shard.state, rules, request, joiner, ticket, at)
+        return rules, Moment(now_ms, ImageTopics(services.image), match_topics)
+
+    def decide(ticket: Hashable, now_ms: int) -> Decision:
+        return classic_entry.join(shard.state, request, joiner, ticket, now_ms, consumers)
 
     if not request.member_id and lookup.find(shard.state, group_id) is None:
         shard.act(lambda now_ms: lookup.open_to_join(shard.state, group_id, now_ms))
     return cast(Awaitable[JoinGroupResponse], shard.ask_now(decide))
 
 
-async def _without_nulls(coming: Awaitable[JoinGroupResponse]) -> JoinGroupResponse:
-    answer = await coming
-    if answer.protocol_name is None:
-        return join_refused(answer.error_code, answer.member_id, protocol_name="")
-    return answer
+def in_version(response: JoinGroupResponse, version: int) -> JoinGroupResponse:
+    if version < NULL_PROTOCOL_SINCE and response.protocol_name is None:
+        return join_refused(response.error_code, response.member_id, protocol_name="")
+    return response
 
 
 def _joiner(request: JoinGroupRequest, call: Call) -> Joiner:

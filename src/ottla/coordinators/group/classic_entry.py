@@ -1,6 +1,6 @@
 """Where requests of the classic protocol come to their group, of whichever protocol that is."""
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 
 from ottla.coordinators.decision import Answered, Decision
 from ottla.coordinators.group.classic import lookup
@@ -19,18 +19,18 @@ from ottla.protocol.messages.sync_group import SyncGroupRequest
 
 def join(
     state: GroupState,
-    rules: ConsumerRules,
     request: JoinGroupRequest,
     joiner: Joiner,
     ticket: Hashable,
-    at: Moment,
+    now_ms: int,
+    consumers: Callable[[int], tuple[ConsumerRules, Moment]],
 ) -> Decision:
-    """`rules` are those of the group if it is of the consumer protocol."""
+    """`consumers` tells what the group goes by if it is of the consumer protocol."""
     group = _consumer_group(state, request.group_id)
     if group is None:
         classic = lookup.require(state, request.group_id)
-        return classic.join(request, joiner, ticket, at.now_ms)
-    group.rules = rules
+        return classic.join(request, joiner, ticket, now_ms)
+    group.rules, at = consumers(now_ms)
     return group.join(request, joiner, ticket, at)
 
 

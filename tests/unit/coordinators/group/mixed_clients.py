@@ -126,9 +126,14 @@ class MixedCoordinator:
         joiner = Joiner(JOIN_VERSION, "test", "/127.0.0.1", fresh, fresh)
         if not request.member_id and lookup.find(self.state, GROUP) is None:
             self._carry_out(lookup.open_to_join(self.state, GROUP, self.now_ms))
-        at = Moment(self.now_ms, self.topics, match_by_prefix)
+
+        def consumers(now_ms: int) -> tuple[ConsumerRules, Moment]:
+            return self.rules, Moment(now_ms, self.topics, match_by_prefix)
+
         self._ask_later(
-            lambda ticket: classic_entry.join(self.state, self.rules, request, joiner, ticket, at),
+            lambda ticket: classic_entry.join(
+                self.state, request, joiner, ticket, self.now_ms, consumers
+            ),
             answer,
         )
 

@@ -5,6 +5,9 @@ from typing import Any
 
 from ottla.coordinators.decision import Answered, Decision, TimerSet
 from ottla.coordinators.group.records import Record
+from ottla.tuples import maker
+
+_answered, _timer_set, _decision = maker(Answered), maker(TimerSet), maker(Decision)
 
 
 class Draft:
@@ -23,7 +26,7 @@ class Draft:
         self._records.append(record)
 
     def answer(self, ticket: Hashable, response: Any) -> None:
-        self._answers.append(Answered(ticket, response))
+        self._answers.append(_answered((ticket, response)))
 
     def expect_beat(self, member_id: str, timeout_ms: int) -> None:
         """A member that is not heard of for this long has failed."""
@@ -45,11 +48,8 @@ class Draft:
         self._timers[syncing_key(self._group_id)] = None
 
     def decision(self) -> Decision:
-        return Decision(
-            tuple(self._records),
-            tuple(self._answers),
-            tuple(TimerSet(key, due_ms) for key, due_ms in self._timers.items()),
-        )
+        timers = tuple(map(_timer_set, self._timers.items()))
+        return _decision((tuple(self._records), tuple(self._answers), timers))
 
 
 def session_key(group_id: str, member_id: str) -> str:

@@ -61,7 +61,7 @@ class Roster:
         self._by_id[member.member_id] = member
         if member.instance_id is not None:
             self._by_instance[member.instance_id] = member.member_id
-        self._supporters.update(member.protocol_names)
+        self._count(member.protocol_names)
         if self.leader is None:
             self.leader = member.member_id
 
@@ -97,7 +97,7 @@ class Roster:
     def recount(self, member: Member, before: Collection[str]) -> None:
         """Its protocols are no longer those `before`."""
         self._forget(before)
-        self._supporters.update(member.protocol_names)
+        self._count(member.protocol_names)
 
     def elect(self, candidates: Collection[str]) -> bool:
         """Whether somebody among the candidates leads: who did, else the first of them."""
@@ -127,6 +127,10 @@ class Roster:
     def rebalance_timeout_ms(self) -> int:
         """As long as its most patient member allows."""
         return max((member.rebalance_timeout_ms for member in self._by_id.values()), default=0)
+
+    def _count(self, names: Iterable[str]) -> None:
+        for name in names:
+            self._supporters[name] += 1
 
     def _forget(self, names: Iterable[str]) -> None:
         for name in names:
