@@ -8,10 +8,12 @@ OTTLA_SEED=123            this one seed alone, to replay a failure
 import os
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
-settings.register_profile("default", derandomize=True, deadline=None, max_examples=100)
-settings.register_profile("soak", deadline=None, max_examples=5_000)
+# How fast examples come is the machine's affair.
+UNHURRIED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("default", UNHURRIED, derandomize=True, max_examples=100)
+settings.register_profile("soak", UNHURRIED, max_examples=5_000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 SEEDS_PER_BLOCK = 100

@@ -27,6 +27,15 @@ CONF = {
     # Spark's own connector, for the tests that compare with it.
     "spark.driver.extraClassPath": f"{CONNECTOR_JARS.resolve()}/*",
 }
+# Java, Spark and Kafka beside each other: a busy machine takes its time.
+TEST_TIMEOUT_S = 1_200
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Whatever test says nothing else has this time."""
+    for item in items:
+        if Path(__file__).parent in item.path.parents and not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(TEST_TIMEOUT_S))
 
 
 @pytest.fixture(scope="session")
@@ -44,8 +53,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
 @pytest.fixture(scope="session")
 def ottla_servers() -> Iterator[str]:
-    # Compaction does not wait.
-    with Broker({"log.cleaner.backoff.ms": "100"}) as broker:
+    # Compaction does not wait; and records of long ago are kept, whenever retention looks.
+    with Broker({"log.cleaner.backoff.ms": "100", "log.retention.ms": "-1"}) as broker:
         yield broker.bootstrap_servers
 
 

@@ -1,6 +1,5 @@
 """Beside Spark's own Kafka connector: the same rows, and checkpoints that move both ways."""
 
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,7 +9,7 @@ from pyspark.sql import Row, SparkSession
 import ottla
 from tests.spark.clusters import Cluster, on, on_both
 from tests.spark.streams import Stream
-from tests.spark.topics import WAIT_S, Topics, numbered
+from tests.spark.topics import Topics, numbered, wait_until
 from tests.spark.transactions import COMMITTED, Transactions
 
 NOON_MS = 1_767_268_800_000
@@ -83,10 +82,7 @@ def compacted(topics: Topics, topic: str) -> str:
     topics.send_keyed(topic, records, timestamp_ms=NOON_MS)
     # By its time it begins another segment, which frees the one before it to be compacted.
     topics.send_keyed(topic, [(b"last", b"200")], timestamp_ms=NOON_MS + 60_000)
-    deadline = time.monotonic() + WAIT_S
-    while len(ottla.read_topic(topic, bootstrap_servers=topics.servers)) > 15:
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    wait_until(lambda: len(ottla.read_topic(topic, bootstrap_servers=topics.servers)) <= 15)
     return topic
 
 

@@ -22,26 +22,31 @@ SEED = 11
 NOON_MS = 1_767_268_800_000
 PARTITIONS = 3
 BATCH_RECORDS = 300
-# Of both queries together. A run must not end before it is killed.
+# What is new for each run, and of how many batches it tells at most before it is killed: each of
+# its two queries makes the new ones, however far the run before has come.
+BATCHES_PER_RUN = 2
 BATCHES_BEFORE_KILL_MAX = 3
 KILL_DELAY_S_MAX = 2.0
 
 
-@pytest.mark.timeout(300 + 240 * KILLS)
+@pytest.mark.timeout(600 + 300 * KILLS)
 def test_what_a_killed_pipeline_has_written_is_exact_once_it_has_gone_on(
     spark: SparkSession, topics: Topics, topic: str, tmp_path: Path
 ) -> None:
     chance = random.Random(SEED)
     topics.make(topic, PARTITIONS)
-    amount = BATCH_RECORDS * (4 + 2 * KILLS)
-    send(topics.servers, topic, list(islice(generate(SEED, NOON_MS, 1.2), amount)))
-    records = contents(topics.servers, topic, PARTITIONS)
+    records = generate(SEED, NOON_MS, 1.2)
+
+    def send_batches(count: int) -> None:
+        send(topics.servers, topic, list(islice(records, count * BATCH_RECORDS)))
 
     def start(*arguments: str) -> PipelineRun:
-        local = ("--master", "local[2]", "--until-end")
-        return PipelineRun(topics.servers, topic, tmp_path, *local, *arguments)
+        return PipelineRun(topics.servers, topic, tmp_path, "--master", "local[2]", *arguments)
 
+    send_batches(4)
     for _ in range(KILLS):
+        send_batches(BATCHES_PER_RUN)
+        # Without an end, so that it is never over before it is killed.
         run = start("--option", f"maxOffsetsPerTrigger={BATCH_RECORDS}")
         try:
             run.wait_for_batches(chance.randrange(BATCHES_BEFORE_KILL_MAX + 1))
@@ -50,9 +55,9 @@ def test_what_a_killed_pipeline_has_written_is_exact_once_it_has_gone_on(
             run.kill()
         finally:
             run.close()
-    last = start()
+    last = start("--until-end")
     try:
         assert last.wait() == 0, last.said
     finally:
         last.close()
-    assert_exact(spark, tmp_path, topic, records)
+    assert_exact(spark, tmp_path, topic, contents(topics.servers, topic, PARTITIONS))

@@ -16,6 +16,7 @@ from ottla.spark.pipelines.trending.generate import generate
 from ottla.spark.pipelines.trending.transform import RULES, Rules
 from tests.spark.pipelines import trending_model as model
 from tests.spark.pipelines.frames import SCHEMA, activity_rows, frame_of, trend_rows
+from tests.spark.streams import QUERY_WAIT_S
 
 NOON_MS = 1_767_268_800_000
 DAY_MS = 86_400_000
@@ -114,7 +115,7 @@ def streamed(spark: SparkSession, folder: Path, name: str) -> int:
     source = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1)
     rows = getattr(transform, name)(source.parquet(f"{folder}/batch-*"))
     query = rows.writeStream.queryName(name).format("memory").trigger(availableNow=True).start()
-    assert query.awaitTermination(240)
+    assert query.awaitTermination(QUERY_WAIT_S)
     return max(progress.batchId for progress in query.recentProgress) + 1
 
 

@@ -1,6 +1,5 @@
 """A topic as a stream: each record once, from batch to batch and from run to run."""
 
-import time
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,7 @@ from ottla.testing import Broker
 from tests.compat.free_port import free_port
 from tests.spark.clusters import Cluster, on_both
 from tests.spark.streams import Stream
-from tests.spark.topics import WAIT_S, Topics, numbered
+from tests.spark.topics import WAIT_S, Topics, numbered, wait_until
 
 
 @pytest.fixture
@@ -153,10 +152,7 @@ def committed(servers: str, group: str, topic: str, partitions: int) -> list[int
 
 def wait_for_committed(servers: str, group: str, topic: str, offsets: list[int]) -> None:
     """Spark tells a source of a batch that is done when it asks for the next one."""
-    deadline = time.monotonic() + WAIT_S
-    while committed(servers, group, topic, len(offsets)) != offsets:
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
+    wait_until(lambda: committed(servers, group, topic, len(offsets)) == offsets)
 
 
 @on_both

@@ -1,8 +1,11 @@
 """Records that count when their producer says so."""
 
-from confluent_kafka import Producer
+from collections.abc import Callable
 
-from tests.spark.topics import WAIT_S, numbered
+from confluent_kafka import IsolationLevel, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec
+
+from tests.spark.topics import WAIT_S, numbered, wait_until
 
 COMMITTED = {"kafka.isolation.level": "read_committed"}
 
@@ -12,6 +15,7 @@ class Transactions:
 
     def __init__(self, servers: str, topic: str, transactional_id: str | None = None) -> None:
         self._topic = topic
+        self._admin = AdminClient({"bootstrap.servers": servers})
         self._producer = Producer(
             {
                 "bootstrap.servers": servers,
@@ -34,7 +38,20 @@ class Transactions:
         assert self._producer.flush(WAIT_S) == 0
 
     def commit(self) -> None:
-        self._producer.commit_transaction(WAIT_S)
+        self._finish(self._producer.commit_transaction)
 
     def abort(self) -> None:
-        self._producer.abort_transaction(WAIT_S)
+        self._finish(self._producer.abort_transaction)
+
+    def _finish(self, finish: Callable[[float], None]) -> None:
+        """Returns when the log has the marker: the producer hears of the end before that."""
+        end = self._end_offset()
+        finish(WAIT_S)
+        wait_until(lambda: self._end_offset() > end)
+
+    def _end_offset(self) -> int:
+        place = TopicPartition(self._topic, 0)
+        found = self._admin.list_offsets(
+            {place: OffsetSpec.latest()}, isolation_level=IsolationLevel.READ_UNCOMMITTED
+        )
+        return int(found[place].result(WAIT_S).offset)

@@ -8,11 +8,13 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from ottla.testing import Broker
 
+WAIT_S = 120.0
+
 
 def produce(broker: Broker, topic: str, value: bytes) -> None:
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "acks": "all"})
     producer.produce(topic, value, partition=0)
-    assert producer.flush(30) == 0
+    assert producer.flush(WAIT_S) == 0
 
 
 def read(broker: Broker, topic: str, count: int) -> list[bytes | None]:
@@ -20,7 +22,7 @@ def read(broker: Broker, topic: str, count: int) -> list[bytes | None]:
     consumer = Consumer(settings | {"enable.auto.commit": "false"})
     try:
         consumer.assign([TopicPartition(topic, 0, 0)])
-        return [message.value() for message in consumer.consume(count, timeout=30)]
+        return [message.value() for message in consumer.consume(count, timeout=WAIT_S)]
     finally:
         consumer.close()
 

@@ -15,6 +15,8 @@ from ottla.spark.schema import HEADERS, TYPES
 # What a view has if a query uses no column at all: `count(*)` counts rows of something.
 CHEAPEST_COLUMN = "partition"
 SAID_CHARACTERS_MAX = 1_000
+# How long Spark may take to count what it has done; left to itself it gives up after ten seconds.
+_LISTENERS_WAIT_MS = 60_000
 # One query of one process: nothing to look at in a browser, nobody to talk to beyond this machine.
 SESSION_CONF: Mapping[str, str] = {
     "spark.driver.bindAddress": "127.0.0.1",
@@ -83,7 +85,7 @@ def records_read(spark: SparkSession) -> int:
     """How many records Spark has read for its queries so far. It tells that to its own UI only."""
     context = spark.sparkContext
     java: Any = context._jsc.sc()
-    java.listenerBus().waitUntilEmpty()
+    java.listenerBus().waitUntilEmpty(_LISTENERS_WAIT_MS)
     gateway: Any = context._gateway
     no_quantiles = gateway.new_array(gateway.jvm.double, 0)
     stages = java.statusStore().stageList(None, False, False, no_quantiles, None)

@@ -3,14 +3,14 @@
 import json
 from pathlib import Path
 
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, TopicPartition
 from pyspark.sql import SparkSession
 
 from ottla.spark.pipelines.catalogue import Made
 from ottla.spark.pipelines.trending.transform import RULES
 from tests.spark.pipelines import trending_model as model
 from tests.spark.pipelines.frames import activity_rows, trend_rows
-from tests.spark.topics import WAIT_S
+from tests.spark.topics import WAIT_S, delivering
 
 # By partition, in the order of offsets.
 Contents = dict[int, list[Made]]
@@ -18,11 +18,10 @@ Contents = dict[int, list[Made]]
 
 def send(servers: str, topic: str, records: list[Made]) -> None:
     """By their keys, as any producer does."""
-    producer = Producer({"bootstrap.servers": servers, "partitioner": "murmur2_random"})
-    for record in records:
-        producer.produce(topic, record.value, key=record.key, timestamp=record.timestamp_ms)
-        producer.poll(0)
-    assert producer.flush(WAIT_S) == 0
+    with delivering(servers, partitioner="murmur2_random") as producer:
+        for record in records:
+            producer.produce(topic, record.value, key=record.key, timestamp=record.timestamp_ms)
+            producer.poll(0)
 
 
 def contents(servers: str, topic: str, partitions: int) -> Contents:

@@ -6,16 +6,17 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
-WAIT_S = 240.0
+WAIT_S = 600.0
 CONF = {
     "spark.driver.memory": "512m",
     # No run lasts long enough to be worth Java's second compiler.
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.streaming.pollingDelay": "10ms",
+    "spark.sql.streaming.stopTimeout": f"{WAIT_S:.0f}s",
 }
 
 _ROWS = re.compile(r" batch [0-9]+: ([0-9,]+) rows")
@@ -67,12 +68,11 @@ class PipelineRun:
 
     def wait_for_batches(self, count: int) -> None:
         """Returns when it has told of so many. Fails if it ends before."""
-        with self._changed:
-            self._changed.wait_for(
-                lambda: self.batches >= count or self._process.poll() is not None, WAIT_S
-            )
-        assert self._process.poll() is None, self.said
-        assert self.batches >= count, self.said
+        self._wait_until(lambda: self.batches >= count)
+
+    def wait_for_rows(self) -> None:
+        """Returns when it has told of some. Fails if it ends before."""
+        self._wait_until(lambda: self.rows > 0)
 
     def kill(self) -> None:
         """At once, Python and Java alike. Fails if it has ended by itself before."""
@@ -103,6 +103,12 @@ class PipelineRun:
         except ProcessLookupError:
             return
         self._process.wait(WAIT_S)
+
+    def _wait_until(self, is_so: Callable[[], bool]) -> None:
+        with self._changed:
+            self._changed.wait_for(lambda: is_so() or self._process.poll() is not None, WAIT_S)
+        assert is_so(), self.said
+        assert self._process.poll() is None, self.said
 
     def _read(self) -> None:
         for line in self._lines():

@@ -11,7 +11,7 @@ from typing import Self
 import pyspark
 
 SPARK_HOME = Path(pyspark.__file__).parent
-START_WAIT_S = 120.0
+START_WAIT_S = 300.0
 
 
 class Daemon:

@@ -339,6 +339,8 @@ def test_a_real_disk_and_real_sockets_give_back_what_they_were_given(
             "listeners": "PLAINTEXT://127.0.0.1:0",
             "ottla.metrics.port": "0",
             "ottla.disk.reserve.bytes": "0",
+            # The records have times of long ago.
+            "log.retention.ms": "-1",
         }
         threads = RealThreads(1)
         seams = Seams(RealClock(), RealEntropy(), RealFiles(), RealNet(), threads, RealWorkers())

@@ -422,7 +422,7 @@ def test_the_standard_librarys_client_understands_it_over_tcp(
     loop_factory: Callable[[], asyncio.AbstractEventLoop],
 ) -> None:
     def ask_twice(port: int) -> tuple[int, bytes, int]:
-        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
         connection.request("GET", "/metrics")
         metrics = connection.getresponse()
         page = metrics.read()

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from ottla.cli.app import app
 from ottla.testing.broker import Broker
-from tests.unit.cli.running import Ran
+from tests.unit.cli.running import Ran, at
 
 _numbers = itertools.count(1)
 
@@ -29,7 +29,7 @@ def broker() -> Iterator[Broker]:
 @pytest.fixture
 def at_broker(broker: Broker) -> AtBroker:
     def run(*arguments: str, text: str | bytes = "") -> Ran:
-        command = [*arguments, "--bootstrap", broker.bootstrap_servers]
+        command = [*arguments, *at(broker.bootstrap_servers)]
         result = CliRunner().invoke(app, command, input=text)
         return Ran(result.exit_code, result.stdout, result.stderr)
 

@@ -49,6 +49,11 @@ def ottla(*arguments: str | Path) -> Ran:
     return Ran(result.exit_code, result.stdout, result.stderr)
 
 
+def at(bootstrap: str) -> tuple[str, ...]:
+    """Whom a command asks; a machine that does other things may let it wait."""
+    return ("--bootstrap", bootstrap, "--timeout", "120")
+
+
 def open_logs(path: Path) -> LogDirectory:
     return open_directory(
         RealFiles(),

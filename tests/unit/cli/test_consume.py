@@ -8,6 +8,7 @@ import pytest
 
 from ottla.testing.broker import Broker
 from tests.unit.cli.conftest import AtBroker
+from tests.unit.cli.running import at
 
 
 def test_it_stops_at_the_end_and_shows_everything_about_a_record_as_json(
@@ -99,7 +100,7 @@ def test_following_shows_what_arrives_and_ends_with_130_when_interrupted(
     at_broker("produce", topic, text="before\n")
     command = [sys.executable, "-m", "ottla.cli", "consume", topic, "--follow", "--from", "0"]
     with subprocess.Popen(
-        [*command, "--bootstrap", broker.bootstrap_servers],
+        [*command, *at(broker.bootstrap_servers)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -118,7 +119,8 @@ def test_a_reader_who_has_seen_enough_causes_no_noise(
     broker: Broker, at_broker: AtBroker, topic: str
 ) -> None:
     at_broker("produce", topic, text="line\n" * 50_000)
-    ottla = f"{sys.executable} -m ottla.cli consume {topic} -b {broker.bootstrap_servers}"
+    where = " ".join(at(broker.bootstrap_servers))
+    ottla = f"{sys.executable} -m ottla.cli consume {topic} {where}"
     finished = subprocess.run(
         f"{ottla} | head -n 1", shell=True, capture_output=True, text=True, check=True
     )

@@ -75,6 +75,7 @@ def test_javas_version_is_read_from_what_it_says(
     java.write_text(f"#!/bin/sh\ncat >&2 <<'END'\n{said}\nEND\n")
     java.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.setattr(machine, "JAVA_TIMEOUT_S", 120.0)
     finding = machine.check_java()
     assert finding.state is state
     assert found in finding.found

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ottla.testing.broker import Broker
-from tests.unit.cli.running import write_directory
+from tests.unit.cli.running import at, write_directory
 
 # No command needs these to list, describe or look something up.
 NEVER = (
@@ -70,13 +70,13 @@ def test_help_needs_no_command(arguments: list[str]) -> None:
 
 @pytest.mark.parametrize("form", ["table", "json", "jsonl", "yaml", "name"])
 def test_a_listing_needs_the_client_and_not_the_broker(broker: Broker, form: str) -> None:
-    modules = imported_by("topic", "list", "-o", form, "-b", broker.bootstrap_servers)
+    modules = imported_by("topic", "list", "-o", form, *at(broker.bootstrap_servers))
     assert "ottla.client.admin" in modules
     assert among(modules, (*NEVER, *BROKERS, "crc32c", "cramjam")) == []
 
 
 def test_a_listing_imports_no_message_that_it_does_not_send(broker: Broker) -> None:
-    modules = imported_by("topic", "list", "-b", broker.bootstrap_servers)
+    modules = imported_by("topic", "list", *at(broker.bootstrap_servers))
     messages = among(modules, ("ottla.protocol.messages",))
     assert "ottla.protocol.messages.metadata" in messages
     assert "ottla.protocol.messages.produce" not in messages
@@ -84,9 +84,9 @@ def test_a_listing_imports_no_message_that_it_does_not_send(broker: Broker) -> N
 
 
 def test_producing_and_consuming_need_not_the_broker(broker: Broker, topic: str) -> None:
-    at = ("-b", broker.bootstrap_servers)
-    modules = imported_by("produce", topic, *at, stdin="hello\n")
-    modules |= imported_by("consume", topic, *at)
+    where = at(broker.bootstrap_servers)
+    modules = imported_by("produce", topic, *where, stdin="hello\n")
+    modules |= imported_by("consume", topic, *where)
     assert among(modules, (*NEVER, *BROKERS)) == []
 
 

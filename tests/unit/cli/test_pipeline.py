@@ -133,7 +133,7 @@ def test_the_first_signal_asks_and_the_second_one_ends() -> None:
     before = signal.getsignal(signal.SIGTERM)
     with stop_by_signals() as stop:
         assert not stop.is_asked
-        os.kill(os.getpid(), signal.SIGTERM)
+        signal.raise_signal(signal.SIGTERM)
         assert stop.is_asked
         assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
     assert signal.getsignal(signal.SIGTERM) is before

@@ -11,6 +11,7 @@ from ottla.cli.produce import LINE_BYTES_MAX, Cutter
 from ottla.client.partitioner import partition_of
 from ottla.testing.broker import Broker
 from tests.unit.cli.conftest import AtBroker
+from tests.unit.cli.running import at
 
 
 @pytest.mark.parametrize(
@@ -118,7 +119,7 @@ def test_what_is_typed_is_sent_while_the_input_is_still_open(
 ) -> None:
     command = [sys.executable, "-m", "ottla.cli", "produce", topic]
     with subprocess.Popen(
-        [*command, "--bootstrap", broker.bootstrap_servers],
+        [*command, *at(broker.bootstrap_servers)],
         stdin=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -19,9 +19,10 @@ from ottla.cli.broker_settings import BrokerFlags, load_settings
 from ottla.cli.failure import Failure
 from ottla.settings.table.node import LISTENERS, LOG_DIRS, METRICS_PORT, NODE_ID
 from ottla.settings.table.replicas import NUM_PARTITIONS
-from tests.unit.cli.running import ottla
+from tests.unit.cli.running import at, ottla
 
 READY = re.compile(r"ready kafka=(127\.0\.0\.1:[0-9]+) metrics=(127\.0\.0\.1:[0-9]+) pid=([0-9]+)")
+WAIT_S = 120
 FREE_PORTS = ("--port", "0", "--metrics-port", "0")
 # A machine that runs tests may have a disk that is nearly full.
 NO_RESERVE = ("--set", "ottla.disk.reserve.bytes=0")
@@ -47,13 +48,13 @@ class Served:
         assert child.stdout is not None
         self.ready_line = child.stdout.readline()
         found = READY.fullmatch(self.ready_line.strip())
-        assert found, f"{self.ready_line!r}: {child.communicate(timeout=30)}"
+        assert found, f"{self.ready_line!r}: {child.communicate(timeout=WAIT_S)}"
         self.kafka, self.metrics, self.pid = found[1], found[2], int(found[3])
 
     def stop(self, number: signal.Signals = signal.SIGTERM) -> tuple[int, str, str]:
         """Exit code, and what it said after it was ready."""
         self.child.send_signal(number)
-        stdout, stderr = self.child.communicate(timeout=60)
+        stdout, stderr = self.child.communicate(timeout=WAIT_S)
         return self.child.returncode, stdout, stderr
 
 
@@ -86,7 +87,7 @@ def in_a_process(*arguments: str, **environment: str) -> "subprocess.CompletedPr
         capture_output=True,
         text=True,
         env=os.environ | environment,
-        timeout=60,
+        timeout=WAIT_S,
         check=False,
     )
 
@@ -100,17 +101,17 @@ def test_a_broker_says_one_line_serves_and_stops_cleanly(
         assert served.pid == served.child.pid
         with urllib.request.urlopen(f"http://{served.metrics}/health/ready") as answer:
             assert answer.status == 200
-        assert ottla("topic", "create", "kept", "-b", served.kafka).exit_code == 0
+        assert ottla("topic", "create", "kept", *at(served.kafka)).exit_code == 0
         exit_code, stdout, stderr = served.stop(number)
     assert (exit_code, stdout) == (0, "")
     assert '"event": "started"' in stderr
     assert (data / ".kafka_cleanshutdown").exists()
     with serving(data) as served:
-        assert ottla("topic", "list", "-o", "name", "-b", served.kafka).stdout == "kept\n"
+        assert ottla("topic", "list", "-o", "name", *at(served.kafka)).stdout == "kept\n"
 
 
 def test_a_brokers_process_holds_nothing_of_the_command_line(served: Served) -> None:
-    assert ottla("topic", "create", "any", "-b", served.kafka).exit_code == 0
+    assert ottla("topic", "create", "any", *at(served.kafka)).exit_code == 0
     maps = Path(f"/proc/{served.pid}/maps").read_text()
     assert "pydantic_core" not in maps
     script = (
@@ -270,7 +271,7 @@ def test_up_beside_the_terminal_serves_until_down(tmp_path: Path) -> None:
         assert "--wipe --yes" in endpoints["Wipe"]
         pid = int((data / "ottla.pid").read_text())
         kafka = endpoints["Kafka"]
-        assert ottla("topic", "create", "t", "-b", kafka).exit_code == 0
+        assert ottla("topic", "create", "t", *at(kafka)).exit_code == 0
         again = in_a_process("up", "--detach", "--data", str(data), *FREE_PORTS)
         assert again.returncode == 1
         assert f"(process {pid})" in again.stderr
@@ -299,7 +300,7 @@ def test_up_in_the_foreground_leaves_its_pid_while_it_runs(tmp_path: Path) -> No
             down = in_a_process("down", "--data", str(data))
             assert down.stderr == f"stopped process {child.pid}\n"
             assert list(shown) == ["stopped\n"]
-            assert child.wait(timeout=60) == 0
+            assert child.wait(timeout=WAIT_S) == 0
         finally:
             child.kill()
     assert not (data / "ottla.pid").exists()
@@ -344,10 +345,25 @@ def test_no_directory_is_wiped_that_holds_no_logs(tmp_path: Path) -> None:
 # Who holds what
 
 
-def test_the_holder_of_a_port_is_found_by_either_protocol() -> None:
-    for family, host in ((socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")):
-        with socket.create_server((host, 0), family=family) as listening:
-            port = listening.getsockname()[1]
+@contextmanager
+def kept_port() -> Iterator[int]:
+    """A port on which nobody else listens meanwhile, by neither protocol."""
+    with socket.socket(socket.AF_INET6) as keeping:
+        keeping.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        # Who says the same may listen there, if the port is named.
+        keeping.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        keeping.bind(("::", 0))
+        yield keeping.getsockname()[1]
+
+
+@pytest.mark.parametrize(
+    ("family", "host"), [(socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")]
+)
+def test_the_holder_of_a_port_is_found_by_either_protocol(
+    family: socket.AddressFamily, host: str
+) -> None:
+    with kept_port() as port:
+        with socket.create_server((host, port), family=family):
             holder = processes.listener_on(port)
             assert holder is not None
             assert holder.pid == os.getpid()

@@ -16,15 +16,17 @@ from ottla.cli.sql.order import Column, Columns, Done, Failed, Order, Started, e
 from ottla.cli.sql.topics import nearest
 from ottla.testing.broker import Broker
 from tests.unit.cli.conftest import AtBroker
-from tests.unit.cli.running import Ran, ottla
+from tests.unit.cli.running import Ran, at, ottla
 
-TIMEOUT_S = 60
+TIMEOUT_S = 120
 # Runs `ottla`, which then starts the stand-in where it would start Python.
 SCRIPT = """
 import sys
-stand_in, *words = sys.argv[1:]
+stand_in, grace_s, *words = sys.argv[1:]
 sys.executable, sys.argv = stand_in, ["ottla", *words]
 from ottla.cli.main import main
+from ottla.cli.sql import spark_process
+spark_process.GRACE_S = float(grace_s)
 main()
 """
 HEARD = "order.json"
@@ -47,9 +49,9 @@ def stand_in(tmp_path: Path) -> Callable[[str], Path]:
 
 @pytest.fixture
 def started(tmp_path: Path) -> Running:
-    def start(stand_in: Path, *words: str) -> "subprocess.Popen[str]":
+    def start(stand_in: Path, *words: str, grace_s: float = TIMEOUT_S) -> "subprocess.Popen[str]":
         return subprocess.Popen(
-            [sys.executable, "-c", SCRIPT, str(stand_in), "sql", *words],
+            [sys.executable, "-c", SCRIPT, str(stand_in), str(grace_s), "sql", *words],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -136,7 +138,7 @@ def test_the_end_of_each_topic_is_fixed_before_spark_starts(
         (("--from", "9"), {"0": 0, "1": 3}, 0),
     ):
         ran = finished(
-            started(spark, f"select * from {topic}", "-b", broker.bootstrap_servers, *words)
+            started(spark, f"select * from {topic}", *at(broker.bootstrap_servers), *words)
         )
         assert ran.exit_code == 0, ran.stderr
         order = Order.decode((tmp_path / HEARD).read_bytes())
@@ -190,13 +192,18 @@ def test_spark_that_just_ends_is_a_failure_and_never_a_short_result(
     assert "Spark has ended before the query" in ran.stderr
 
 
+@pytest.mark.parametrize(("heeds", "grace_s"), [("trap - TERM", TIMEOUT_S), ("trap '' TERM", 0.2)])
 def test_an_interrupt_ends_all_that_was_started(
-    stand_in: Callable[[str], Path], started: Running, tmp_path: Path
+    stand_in: Callable[[str], Path], started: Running, tmp_path: Path, heeds: str, grace_s: float
 ) -> None:
     """Also what a child of a child has started, which outlives both of them."""
     pid_file = tmp_path / "pid"
-    does = f"(sh -c 'echo $$ > {pid_file}.new; mv {pid_file}.new {pid_file}; exec sleep 600' &)\n"
-    child = started(stand_in(f"{does}{saying(COLUMNS, '[1]')}\nsleep 600"), "select 1", "-o", "csv")
+    does = (
+        f"{heeds}\n"
+        f"(sh -c 'echo $$ > {pid_file}.new; mv {pid_file}.new {pid_file}; exec sleep 600' &)\n"
+    )
+    spark = stand_in(f"{does}{saying(COLUMNS, '[1]')}\nsleep 600")
+    child = started(spark, "select 1", "-o", "csv", grace_s=grace_s)
     while not pid_file.exists():
         assert child.poll() is None
         time.sleep(0.01)

@@ -16,6 +16,8 @@ from tests.unit.client.fake_blocking import FakeBlocking
 from tests.unit.client.fake_cluster import PORT, FakeCluster
 
 ASKED = MetadataRequest(topics=())
+# Longer than a machine that does other things keeps a thread waiting.
+LONG_MS = 120_000
 
 
 def connected(cluster: FakeCluster, **options: int) -> tuple[BlockingConnection, FakeBlocking]:
@@ -119,16 +121,16 @@ def test_what_a_broker_does_not_offer_is_said_and_the_connection_stands() -> Non
 
 def test_a_real_socket_times_out_and_tells_a_close_from_silence() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
-        stream = RealBlocking().dial("127.0.0.1", server.getsockname()[1], 5000)
+        stream = RealBlocking().dial("127.0.0.1", server.getsockname()[1], LONG_MS)
         accepted, _ = server.accept()
         with pytest.raises(TimeoutError):
             stream.receive(10, 1)
-        stream.send([b"ask", b"ed"], 5000)
+        stream.send([b"ask", b"ed"], LONG_MS)
         assert accepted.recv(10) == b"asked"
         accepted.sendall(b"answer")
-        assert stream.receive(10, 5000) == b"answer"
+        assert stream.receive(10, LONG_MS) == b"answer"
         accepted.close()
-        assert stream.receive(10, 5000) == b""
+        assert stream.receive(10, LONG_MS) == b""
         stream.close()
         stream.close()
 
@@ -138,6 +140,7 @@ def test_a_server_that_hangs_up_is_no_broker() -> None:
         hanging_up = threading.Thread(target=lambda: server.accept()[0].close())
         hanging_up.start()
         address = Address("127.0.0.1", server.getsockname()[1])
+        options = ClientOptions(socket_connection_setup_timeout_ms=LONG_MS)
         with pytest.raises(Unreachable, match="no Kafka broker answers there"):
-            dial(RealBlocking(), RealClock(), address, ClientOptions())
+            dial(RealBlocking(), RealClock(), address, options)
         hanging_up.join()

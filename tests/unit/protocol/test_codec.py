@@ -1,7 +1,5 @@
 """What a declaration means: versions, nulls, defaults, tags, and errors that name their field."""
 
-import tracemalloc
-
 import pytest
 
 from ottla.errors import ErrorCode
@@ -33,6 +31,7 @@ from ottla.protocol.primitives import (
     u16,
     u32,
 )
+from tests.unit.protocol.traced import takes_less_than
 
 
 @struct
@@ -310,16 +309,14 @@ def test_a_value_that_does_not_fit_is_told_from_its_neighbours() -> None:
 def test_a_count_that_cannot_be_true_allocates_nothing(version: int) -> None:
     count = b"\x7f\xff\xff\xff" if version < 2 else b"\xff\xff\xff\xff\x0f"
     decode(TreeRequest, version, encode_bytes(_tree(), version))
-    tracemalloc.start()
-    try:
+
+    def refuse() -> None:
         with pytest.raises(DecodeError) as refused:
             decode(TreeRequest, version, count + bytes(1000))
-        _, peak = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert refused.value.field == "branches"
-    assert "cannot fit into the 1000 bytes that are left" in refused.value.reason
-    assert peak < 50_000
+        assert refused.value.field == "branches"
+        assert "cannot fit into the 1000 bytes that are left" in refused.value.reason
+
+    assert takes_less_than(50_000, refuse)
 
 
 def test_elements_that_take_no_bytes_are_no_declaration() -> None:
@@ -335,15 +332,9 @@ def test_an_array_of_uuids_is_no_declaration() -> None:
 
 def test_a_header_leaves_in_place_what_follows_it() -> None:
     frame = b"\0\0\0\x0b\0\0\0\x07\0\x01c" + bytes(1_000_000)
-    decode(RequestHeader, 1, frame)
-    tracemalloc.start()
-    try:
-        header, end = decode(RequestHeader, 1, memoryview(frame))
-        _, peak = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
+    header, end = decode(RequestHeader, 1, frame)
     assert (header.client_id, end) == ("c", 11)
-    assert peak < 50_000
+    assert takes_less_than(50_000, lambda: decode(RequestHeader, 1, memoryview(frame)))
 
 
 def test_a_version_that_is_not_declared_has_no_codec() -> None:

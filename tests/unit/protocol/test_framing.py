@@ -1,12 +1,12 @@
 """Frames out of bytes, however they arrive, and the peer's lengths held against a limit."""
 
 import itertools
-import tracemalloc
 
 import pytest
 
 from ottla.errors import ErrorCode
 from ottla.protocol.framing import BadFrameSize, FrameReader, frame
+from tests.unit.protocol.traced import takes_less_than
 from tests.unit.protocol.wire_vectors import recorded
 
 SIZE_MAX = 100_000
@@ -68,18 +68,17 @@ def test_a_frame_of_large_and_small_pieces_comes_out_the_same(sizes: tuple[int, 
 
 
 def test_a_frame_that_drips_in_takes_no_more_memory_than_its_bytes() -> None:
-    reader, size = FrameReader(SIZE_MAX), 50_000
-    reader.feed(size.to_bytes(4, "big"))
-    assert reader.next_frame() is None
-    tracemalloc.start()
-    try:
+    size = 50_000
+
+    def drip() -> None:
+        reader = FrameReader(SIZE_MAX)
+        reader.feed(size.to_bytes(4, "big"))
         for _ in range(size - 1):
-            reader.feed(b"x")
             assert reader.next_frame() is None
-        _, peak = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert peak < 3 * size
+            reader.feed(b"x")
+        assert reader.next_frame() is None
+
+    assert takes_less_than(3 * size, drip)
 
 
 def test_a_chunk_is_let_go_once_its_frames_are_taken() -> None:
@@ -128,15 +127,12 @@ def test_the_largest_frame_is_taken() -> None:
 
 
 def test_an_announced_frame_costs_no_memory_until_it_comes() -> None:
-    reader = FrameReader(2**31 - 1)
-    tracemalloc.start()
-    try:
+    def announce() -> None:
+        reader = FrameReader(2**31 - 1)
         reader.feed(b"\x7f\xff\xff\xff" + bytes(1000))
         assert reader.next_frame() is None
-        _, peak = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert peak < 10_000
+
+    assert takes_less_than(10_000, announce)
 
 
 def test_a_sent_frame_begins_with_its_length_and_keeps_its_parts() -> None:

@@ -59,10 +59,10 @@ class SparkProcess:
         """Java gets the time to remove its files, but not for ever."""
         self._signal(signal.SIGTERM)
         until = time.monotonic() + GRACE_S
-        while not self._is_gone() and time.monotonic() < until:
+        while not self._is_gone():
+            if time.monotonic() >= until:
+                self._signal(signal.SIGKILL)
             time.sleep(_LOOK_S)
-        if not self._is_gone():
-            self._signal(signal.SIGKILL)
         self._child.wait()
         if self._child.stdout is not None:
             self._child.stdout.close()
