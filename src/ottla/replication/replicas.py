@@ -142,10 +142,11 @@ class Replicas:
             del self.by_key[deleted.topic_id, replica.name.partition]
             replica.partition.resign()
             replica.waiting.wake_all()
-            if replica.log is not None or replica.is_unusable:
-                path = self.directories.delete(replica.name, self._unique())
-                if path is not None:
-                    self._leftovers.append((replica.rules, path))
+        kept = [each for each in dropped if each.log is not None or each.is_unusable]
+        if kept:
+            left = self.directories.delete([each.name for each in kept], self._unique())
+            self._leftovers += [(kept[0].rules, path) for path in left]
+        for replica in kept:
             replica.log = None
 
     def _refresh_rules(self, rules: Mapping[str, TopicRules]) -> None:

@@ -1,6 +1,6 @@
 """All of a broker's `log.dirs` together: where each log is, and where a new one goes."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -60,34 +60,34 @@ class LogDirectories:
     def is_unusable(self, partition: TopicPartition) -> bool:
         return any(partition in directory.unusable for directory in self.directories)
 
-    def delete(self, partition: TopicPartition, unique: str) -> str | None:
-        """Takes a partition away; the path of what is left, for `purge`.
+    def delete(self, partitions: Iterable[TopicPartition], unique: str) -> list[str]:
+        """Takes partitions away; the paths of what is left, for `purge`.
 
-        None if its disk failed: what is there will be found at the next start, and set aside.
+        Where a disk failed nothing is: what is there will be found at the next start, and set
+        aside.
         """
-        directory = self._home_of(partition)
-        try:
-            return directory.delete(partition, unique)
-        except (OSError, StorageError) as error:
-            if directory.offline is None:
-                directory.fail(error)
-            return None
+        gone = frozenset(partitions)
+        left: list[str] = []
+        for directory in self.directories:
+            here = gone & (directory.logs.keys() | directory.unusable.keys())
+            if not here:
+                continue
+            try:
+                left += directory.delete(here, unique)
+            except (OSError, StorageError) as error:
+                if directory.offline is None:
+                    directory.fail(error)
+        return left
 
     def set_aside(self, holding: Holding, unique: str) -> str:
         """Takes a partition away that nobody knows, and keeps it for somebody to look at."""
-        return holding.directory.delete(holding.partition, unique, STRAY_SUFFIX)
+        return holding.directory.delete((holding.partition,), unique, STRAY_SUFFIX)[0]
 
     def purge(self, path: str) -> None:
         """Removes what `delete` left of a partition, or `Log.drop_segments` of a segment."""
         for directory in self.directories:
             if path.startswith(f"{directory.path}/"):
                 directory.purge(path)
-
-    def _home_of(self, partition: TopicPartition) -> LogDirectory:
-        for directory in self.directories:
-            if partition in directory.logs or partition in directory.unusable:
-                return directory
-        raise KeyError(partition)
 
     def create(self, partition: TopicPartition, topic_id: Uuid, now_ms: int) -> Log:
         """A new log, in the directory that has the fewest. StorageError if none is online."""

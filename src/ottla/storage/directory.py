@@ -4,7 +4,7 @@ A log that cannot be opened, or whose disk fails it, is offline and harms no oth
 directory itself takes all of its logs offline, and those of no other directory.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from ottla.errors import CorruptLog, StorageError
@@ -117,22 +117,13 @@ class LogDirectory:
             self.topic_ids[partition] = topic_id
             log.unsynced_around = self._around(partition)
 
-    def delete(self, partition: TopicPartition, unique: str, suffix: str = DELETE_SUFFIX) -> str:
-        """Takes a partition away, durably; the path of what is left, for `purge`."""
-        log = self.logs.pop(partition, None)
-        if log:
-            log.abandon()
-        self.unusable.pop(partition, None)
-        self.topic_ids.pop(partition, None)
+    def delete(
+        self, partitions: Iterable[TopicPartition], unique: str, suffix: str = DELETE_SUFFIX
+    ) -> list[str]:
+        """Takes partitions away, durably; the paths of what is left, for `purge`."""
         self._require_online()
-        source = self.partition_path(partition)
-        target = f"{self.path}/{_name_aside(partition, f'.{unique}{suffix}')}"
-        self._pool.forget_below(source)
-        self.files.rename(source, target)
+        left = [self._set_aside(partition, f".{unique}{suffix}") for partition in partitions]
         self.files.sync_dir(self.path)
-        # Else a later partition of this name would be judged by what was known of this one.
-        for offsets in self._points:
-            offsets.pop(partition, None)
         try:
             self.checkpoint()
         except OSError as error:
@@ -140,6 +131,21 @@ class LogDirectory:
                 raise
             # What is deleted makes room: until there is some, nothing new is made here.
             self._points_are_stale = True
+        return left
+
+    def _set_aside(self, partition: TopicPartition, ending: str) -> str:
+        log = self.logs.pop(partition, None)
+        if log:
+            log.abandon()
+        self.unusable.pop(partition, None)
+        self.topic_ids.pop(partition, None)
+        # Else a later partition of this name would be judged by what was known of this one.
+        for offsets in self._points:
+            offsets.pop(partition, None)
+        source = self.partition_path(partition)
+        target = f"{self.path}/{_name_aside(partition, ending)}"
+        self._pool.forget_below(source)
+        self.files.rename(source, target)
         return target
 
     def purge(self, path: str) -> None:

@@ -133,6 +133,19 @@ def test_whose_a_flushed_log_is_is_not_guessed(bench: Workbench) -> None:
     assert isinstance(open_at(bench.files, bench.directory).unusable[FIRST], CorruptLog)
 
 
+def test_many_partitions_are_taken_away_by_as_many_syncs_as_one(bench: Workbench) -> None:
+    directory = open_at(bench.files, bench.directory)
+    for index in range(10):
+        fill(directory.create(TopicPartition("t", index), TOPIC_ID, NOW_MS), 1)
+    bench.files.synced.clear()
+    left = directory.delete([FIRST], "abc")
+    of_one = len(bench.files.synced)
+    left += directory.delete([TopicPartition("t", index) for index in range(1, 10)], "abc")
+    assert len(bench.files.synced) == 2 * of_one
+    assert (len(left), directory.logs) == (10, {})
+    assert all(bench.files.is_dir(path) for path in left)
+
+
 def test_a_directory_is_used_by_one_process_at_a_time(bench: Workbench) -> None:
     directory = open_at(bench.files, bench.directory)
     with pytest.raises(DirectoryInUse):
@@ -264,7 +277,7 @@ def test_a_deleted_partition_leaves_its_name_free_and_nothing_to_inherit(bench: 
     fill(log, 30)
     log.flush(NOW_MS)
     log.advance_start(20)
-    left = directory.delete(FIRST, "abc")
+    (left,) = directory.delete([FIRST], "abc")
     with pytest.raises(LogOffline):
         fill(log, 1)
     fill(directory.create(FIRST, TOPIC_ID, NOW_MS), 2)
@@ -289,7 +302,7 @@ def test_a_name_is_not_used_again_while_the_old_recovery_point_is_written_down(
     directory = open_at(files, "/d")
     flushed(directory, 30)
     disk.faults.fail_next_write(f"/d/{checkpoints.RECOVERY_POINTS}*")
-    directory.delete(FIRST, "abc")
+    directory.delete([FIRST], "abc")
     points = f"/d/{checkpoints.RECOVERY_POINTS}"
     assert checkpoints.read_offsets(files, points) == {FIRST: 30}
 
@@ -311,7 +324,7 @@ def test_a_crash_before_the_old_recovery_point_is_forgotten_leaves_nothing_to_in
     directory = open_at(files, "/d")
     flushed(directory, 30)
     disk.faults.fail_next_write(f"/d/{checkpoints.RECOVERY_POINTS}*")
-    directory.delete(FIRST, "abc")
+    directory.delete([FIRST], "abc")
     disk.power_loss()
 
     second = open_at(disk.process(), "/d")
@@ -332,7 +345,7 @@ def test_a_later_partition_of_the_name_does_not_pass_for_compacted(bench: Workbe
     checkpoints.write_offsets(bench.files, cleaned, {FIRST: 1_000, SECOND: 7})
 
     again = open_at(bench.files, bench.directory)
-    again.delete(FIRST, "abc")
+    again.delete([FIRST], "abc")
 
     assert checkpoints.read_offsets(bench.files, cleaned) == {SECOND: 7}
 
@@ -353,7 +366,7 @@ def test_what_a_crash_left_of_a_deleted_partition_is_removed_at_the_next_start(
 ) -> None:
     directory = open_at(bench.files, bench.directory)
     directory.create(FIRST, TOPIC_ID, NOW_MS)
-    left = directory.delete(FIRST, "abc")
+    (left,) = directory.delete([FIRST], "abc")
     close(directory)
     assert bench.files.exists(left)
     close(open_at(bench.files, bench.directory))
