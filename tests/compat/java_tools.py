@@ -9,7 +9,7 @@ import pytest
 
 JARS = Path(os.environ.get("KAFKA_JARS", ".cache/kafka-4.3.1"))
 TOOLS = "org.apache.kafka.tools"
-WAIT_S = 90.0
+WAIT_S = 240.0
 # Quick to start rather than quick in the long run.
 JVM = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto", "-Xmx256m")
 

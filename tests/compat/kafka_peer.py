@@ -15,10 +15,11 @@ from ottla.client.errors import ClientError
 from tests.compat.free_port import free_port
 from tests.compat.java_tools import JARS, JVM
 
-START_TIMEOUT_S = 90.0
-STOP_TIMEOUT_S = 30.0
+START_TIMEOUT_S = 200.0
+STOP_TIMEOUT_S = 60.0
 CLUSTER_ID = "AAAAAAAAQACAAAAAAAAAAQ"
-# One node is all there is, and a cleaner that does not wait.
+# One node is all there is, which is not given up when it stands still for a while; a cleaner that
+# does not wait; and records of any age are kept.
 PROPERTIES = """\
 process.roles=broker,controller
 node.id=1
@@ -37,6 +38,8 @@ transaction.state.log.num.partitions=1
 group.initial.rebalance.delay.ms=0
 log.cleaner.backoff.ms=200
 log.initial.task.delay.ms=0
+log.retention.ms=-1
+broker.session.timeout.ms=60000
 """
 
 

@@ -9,8 +9,9 @@ from contextlib import ExitStack
 from pathlib import Path
 
 ATTEMPTS = 12
-# A connection on this machine stands at once, or is asked for again after a second.
-PATIENCE_S = 0.3
+# What finds no place is never taken, however often it asks; what finds one may have to wait for the
+# processor.
+PATIENCE_S = 5.0
 
 
 def waiting_connections(data: Path, backlog: int) -> int:
@@ -25,6 +26,8 @@ def waiting_connections(data: Path, backlog: int) -> int:
             assert broker.stdout is not None
             host, port = broker.stdout.readline().split()[1].removeprefix("kafka=").split(":")
             os.kill(broker.pid, signal.SIGSTOP)
+            # Not before it stands still.
+            os.waitid(os.P_PID, broker.pid, os.WSTOPPED | os.WNOWAIT)
             taken = 0
             for _ in range(ATTEMPTS):
                 attempt = connected.enter_context(socket.socket())

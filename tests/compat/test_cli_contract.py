@@ -18,7 +18,7 @@ OTTLA = [sys.executable, "-m", "ottla.cli"]
 READY = re.compile(r"ready kafka=(\S+):([0-9]+) metrics=\S+:[0-9]+ pid=([0-9]+)\n")
 # A machine that runs tests may have a disk that is nearly full.
 QUIET = ("--metrics-port", "0", "--set", "ottla.disk.reserve.bytes=0")
-TIMEOUT_S = 60
+TIMEOUT_S = 240
 
 
 def run(*arguments: str, text: str = "", **environment: str) -> "subprocess.CompletedProcess[str]":
@@ -31,6 +31,11 @@ def run(*arguments: str, text: str = "", **environment: str) -> "subprocess.Comp
         env=os.environ | environment,
         check=False,
     )
+
+
+def at(address: str) -> tuple[str, ...]:
+    """Where a command finds its broker, for which it waits as long as it takes."""
+    return ("-b", address, "--timeout", str(TIMEOUT_S // 2))
 
 
 @contextmanager
@@ -91,7 +96,7 @@ def test_an_empty_name_of_a_directory_is_a_usage_error(command: str) -> None:
 def test_the_logs_tools_refuse_a_directory_that_a_broker_works_on(tmp_path: Path) -> None:
     data = tmp_path / "data"
     with served(data) as (child, address):
-        assert run("produce", "kept", "-b", address, text="a\n").returncode == 0
+        assert run("produce", "kept", *at(address), text="a\n").returncode == 0
         for command in (["verify", str(data)], ["dump", str(data / "kept-0")]):
             ran = run("log", *command)
             assert (ran.returncode, ran.stdout) == (1, "")
@@ -105,7 +110,7 @@ def test_the_logs_tools_refuse_a_directory_that_a_broker_works_on(tmp_path: Path
 def test_the_logs_tools_list_in_every_form(tmp_path: Path, form: str) -> None:
     data = tmp_path / "data"
     with served(data) as (child, address):
-        assert run("produce", "kept", "-b", address, text="a\nb\n").returncode == 0
+        assert run("produce", "kept", *at(address), text="a\nb\n").returncode == 0
         child.send_signal(signal.SIGTERM)
         assert child.wait(TIMEOUT_S) == 0
     log = data / "kept-0" / f"{0:020}.log"
@@ -124,8 +129,8 @@ def test_the_logs_tools_list_in_every_form(tmp_path: Path, form: str) -> None:
 
 
 def test_an_interrupted_consumer_ends_with_130_and_without_a_traceback(servers: str) -> None:
-    assert run("produce", "followed", "-b", servers, text="first\n").returncode == 0
-    follow = ("consume", "followed", "-f", "--from", "beginning", "-b", servers)
+    assert run("produce", "followed", *at(servers), text="first\n").returncode == 0
+    follow = ("consume", "followed", "-f", "--from", "beginning", *at(servers))
     with started(*follow) as child:
         assert child.stdout is not None
         assert child.stdout.readline() == "first\n"
@@ -136,11 +141,11 @@ def test_an_interrupted_consumer_ends_with_130_and_without_a_traceback(servers: 
 
 
 def test_an_interrupted_producer_keeps_what_it_sent_and_ends_with_130(servers: str) -> None:
-    with started("produce", "typed", "-b", servers) as child:
+    with started("produce", "typed", *at(servers)) as child:
         assert child.stdin is not None
         child.stdin.write("kept\n")
         child.stdin.flush()
-        follow = ("consume", "typed", "-f", "--from", "beginning", "-n", "1", "-b", servers)
+        follow = ("consume", "typed", "-f", "--from", "beginning", "-n", "1", *at(servers))
         while (seen := run(*follow)).returncode == 4:
             assert child.poll() is None
         assert seen.stdout == "kept\n"
@@ -171,11 +176,10 @@ def test_how_a_command_ended_is_told_by_its_exit_code(
 
 
 def test_what_a_deletion_would_do_is_data_and_that_it_did_nothing_is_not(servers: str) -> None:
-    at = ("-b", servers)
-    assert run("topic", "create", "doomed", *at).returncode == 0
-    plan = run("topic", "delete", "doomed", "-o", "name", *at)
+    assert run("topic", "create", "doomed", *at(servers)).returncode == 0
+    plan = run("topic", "delete", "doomed", "-o", "name", *at(servers))
     assert (plan.returncode, plan.stdout) == (0, "doomed\n")
     assert plan.stderr == "nothing was changed: `--yes` deletes 1 topic\n"
-    assert "doomed" in run("topic", "list", "-o", "name", *at).stdout.splitlines()
-    assert run("topic", "delete", "doomed", "--yes", *at).returncode == 0
-    assert "doomed" not in run("topic", "list", "-o", "name", *at).stdout.splitlines()
+    assert "doomed" in run("topic", "list", "-o", "name", *at(servers)).stdout.splitlines()
+    assert run("topic", "delete", "doomed", "--yes", *at(servers)).returncode == 0
+    assert "doomed" not in run("topic", "list", "-o", "name", *at(servers)).stdout.splitlines()

@@ -14,7 +14,7 @@ from tests.compat.kafka_peer import kafka_peer
 
 TOPIC = "scenes"
 PARTITIONS = 2
-WAIT_S = 30.0
+WAIT_S = 120.0
 SETTINGS = {
     "group.initial.rebalance.delay.ms": "0",
     "group.min.session.timeout.ms": "1000",

@@ -28,8 +28,6 @@ def broker() -> Iterator[Broker]:
         "listeners": f"PLAINTEXT://127.0.0.1:{free_port()}",
         "group.consumer.min.heartbeat.interval.ms": "200",
         "group.consumer.heartbeat.interval.ms": "200",
-        "group.consumer.min.session.timeout.ms": "6000",
-        "group.consumer.session.timeout.ms": "6000",
         "group.consumer.assignment.interval.ms": "0",
     }
     with Broker(settings) as running:
@@ -227,7 +225,7 @@ def test_java_reads_commits_and_goes_on_later_by_another_client(
         "consumer.ConsoleConsumer",
         *("--bootstrap-server", servers, "--topic", topic, "--group", GROUP, "--from-beginning"),
         *("--command-property", "group.protocol=consumer"),
-        *("--max-messages", "20", "--timeout-ms", "30000"),
+        *("--max-messages", "20", "--timeout-ms", "120000"),
     )
     assert printed.splitlines() == [each.value for each in sent[:20]]
     rest = member(members, servers, topic)

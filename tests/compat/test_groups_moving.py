@@ -29,8 +29,6 @@ def broker() -> Iterator[Broker]:
         "group.initial.rebalance.delay.ms": "200",
         "group.consumer.min.heartbeat.interval.ms": "300",
         "group.consumer.heartbeat.interval.ms": "300",
-        "group.consumer.min.session.timeout.ms": "6000",
-        "group.consumer.session.timeout.ms": "6000",
         "group.consumer.assignment.interval.ms": "0",
     }
     with Broker(settings) as running:
@@ -80,6 +78,7 @@ def check_nobody_shared(spells: list[Spell]) -> None:
             assert before.until_ms <= after.since_ms, (before, after)
 
 
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("assignor", ["RangeAssignor", "CooperativeStickyAssignor"])
 def test_consumers_roll_to_the_new_protocol_and_back(
     broker: Broker, topic: str, tmp_path: Path, assignor: str

@@ -12,11 +12,13 @@ from pathlib import Path
 import pytest
 
 from tests.compat.clients.member_process import MemberProcess, member_process
-from tests.compat.clients.members import COMMIT_MS, HEARTBEAT_MS, SESSION_MS
+from tests.compat.clients.members import COMMIT_MS, HEARTBEAT_MS
 from tests.compat.java_tools import JARS, JVM, TOOLS
 from tests.compat.test_broker_kill import BrokerProcess
 from tests.compat.test_groups_classic import Group, until
 
+# Whoever is silent for so long is given up: the stopped and the killed, and nobody who is slow.
+SESSION_MS = 15_000
 SETTINGS = (
     "group.initial.rebalance.delay.ms=200",
     "group.consumer.min.heartbeat.interval.ms=300",
@@ -64,7 +66,7 @@ def new_java(group: Group, assignor: str) -> MemberProcess:
 
 
 def classic_librdkafka(group: Group, assignor: str) -> MemberProcess:
-    said = {"partition_assignment_strategy": assignor}
+    said = {"partition_assignment_strategy": assignor, "session_timeout_ms": str(SESSION_MS)}
     return member_process("librdkafka", group.servers, group.name, group.topic, **said)
 
 
@@ -75,11 +77,13 @@ def new_librdkafka(group: Group, assignor: str) -> MemberProcess:
 
 
 def kafka_python(group: Group, assignor: str) -> MemberProcess:
-    return member_process("kafka-python", group.servers, group.name, group.topic)
+    said = {"session_timeout_ms": str(SESSION_MS)}
+    return member_process("kafka-python", group.servers, group.name, group.topic, **said)
 
 
 def aiokafka(group: Group, assignor: str) -> MemberProcess:
-    return member_process("aiokafka", group.servers, group.name, group.topic)
+    said = {"session_timeout_ms": str(SESSION_MS)}
+    return member_process("aiokafka", group.servers, group.name, group.topic, **said)
 
 
 # By what the classic ones among them assign by.
@@ -132,6 +136,7 @@ def members() -> Iterator[ExitStack]:
         yield stack
 
 
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("assignor", ["range", "cooperative-sticky"])
 def test_every_record_is_read_whatever_becomes_of_members_and_broker(
     tmp_path: Path, topic: str, members: ExitStack, assignor: str

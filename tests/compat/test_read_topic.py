@@ -3,7 +3,8 @@
 import ast
 import subprocess
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,7 @@ from ottla.errors import ErrorCode
 from tests.compat.kafka_peer import kafka_peer
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
-FLUSH_S = 60
+WAIT_S = 120
 
 
 @pytest.fixture(scope="module")
@@ -49,8 +50,17 @@ def create(servers: str, partitions: int = 1, **config: str) -> str:
         name, partitions, 1, config={key.replace("_", "."): config[key] for key in config}
     )
     admin = AdminClient({"bootstrap.servers": servers})
-    admin.create_topics([new])[name].result(30)
+    admin.create_topics([new])[name].result(WAIT_S)
+    # Kafka's controller is ahead of its broker.
+    until(lambda: name in admin.list_topics(timeout=WAIT_S).topics)
     return name
+
+
+def until(is_so: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + WAIT_S
+    while not is_so():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
 
 
 def producer(servers: str, **config: object) -> Producer:
@@ -61,7 +71,7 @@ def produce(servers: str, topic: str, values: list[bytes], **config: object) -> 
     sender = producer(servers, **{key.replace("_", "."): value for key, value in config.items()})
     for value in values:
         sender.produce(topic, value, partition=0)
-    assert sender.flush(FLUSH_S) == 0
+    assert sender.flush(WAIT_S) == 0
 
 
 def values_of(table: pa.Table) -> list[bytes]:
@@ -82,7 +92,7 @@ def test_records_of_every_codec_come_back_as_they_were_sent(either: str, codec: 
         sender.produce(topic, value, key, partition=0, timestamp=time_ms, headers=headers)
         named = None if headers is None else [{"key": k, "value": v} for k, v in headers]
         sent.append({"key": key, "value": value, "time": time_ms, "headers": named})
-    assert sender.flush(FLUSH_S) == 0
+    assert sender.flush(WAIT_S) == 0
 
     table = ottla.read_topic(topic, bootstrap_servers=either)
     table.validate(full=True)
@@ -101,7 +111,7 @@ def test_every_partition_is_read_and_only_the_columns_that_are_wanted(either: st
     sender = producer(either)
     for number in range(300):
         sender.produce(topic, b"%d" % number, partition=number % 3)
-    assert sender.flush(FLUSH_S) == 0
+    assert sender.flush(WAIT_S) == 0
     table = ottla.read_topic(topic, bootstrap_servers=either, columns=["partition", "value"])
     assert table.column_names == ["partition", "value"]
     found = zip(table["partition"].to_pylist(), values_of(table), strict=True)
@@ -132,7 +142,7 @@ def test_places_are_offsets_times_and_mappings(either: str) -> None:
             sender.produce(
                 topic, b"%d" % number, partition=partition, timestamp=1000 * (number + 1)
             )
-    assert sender.flush(FLUSH_S) == 0
+    assert sender.flush(WAIT_S) == 0
 
     def offsets(start: Any, end: Any) -> list[tuple[int, int]]:
         table = ottla.read_topic(
@@ -186,35 +196,50 @@ def test_aborted_transactions_are_left_out_and_the_end_is_the_last_stable_offset
     kafka: str,
 ) -> None:
     topic = create(kafka)
-    writers = [producer(kafka, **{"transactional.id": f"{topic}-{number}"}) for number in range(3)]
+    partition = TopicPartition(topic, 0)
+    writers = [
+        # None is aborted for its age while this test waits for something.
+        producer(
+            kafka, **{"transactional.id": f"{topic}-{each}", "transaction.timeout.ms": 600_000}
+        )
+        for each in range(3)
+    ]
     for writer in writers:
-        writer.init_transactions(30)
+        writer.init_transactions(WAIT_S)
     kept, void, late = writers
     for writer, name in ((kept, b"kept"), (void, b"void")):
         writer.begin_transaction()
         for number in range(20):
             writer.produce(topic, name + b"-%d" % number, partition=0)
-            writer.flush(FLUSH_S)
-    kept.commit_transaction(30)
-    void.abort_transaction(30)
+            writer.flush(WAIT_S)
+    kept.commit_transaction(WAIT_S)
+    void.abort_transaction(WAIT_S)
     void.begin_transaction()
     void.produce(topic, b"after", partition=0)
-    void.commit_transaction(30)
+    void.commit_transaction(WAIT_S)
+    with BlockingClient(kafka) as client:
+        # That a transaction has ended is known before its partitions are told.
+        until(lambda: ends(client, partition, Isolation.READ_COMMITTED) == ends(client, partition))
     late.begin_transaction()
     late.produce(topic, b"open", partition=0)
-    assert late.flush(FLUSH_S) == 0
+    assert late.flush(WAIT_S) == 0
 
     committed = ottla.read_topic(topic, bootstrap_servers=kafka, isolation="read_committed")
     assert values_of(committed) == [*(b"kept-%d" % n for n in range(20)), b"after"]
     everything = ottla.read_topic(topic, bootstrap_servers=kafka)
     assert len(values_of(everything)) == 42
     with BlockingClient(kafka) as client:
-        place = {TopicPartition(topic, 0): At.END}
-        stable = client.offsets(place, Isolation.READ_COMMITTED)
-        assert (
-            stable[TopicPartition(topic, 0)] == client.offsets(place)[TopicPartition(topic, 0)] - 1
-        )
-    late.abort_transaction(30)
+        stable = ends(client, partition, Isolation.READ_COMMITTED)
+        assert stable == ends(client, partition) - 1
+    late.abort_transaction(WAIT_S)
+
+
+def ends(
+    client: BlockingClient,
+    partition: TopicPartition,
+    isolation: Isolation = Isolation.READ_UNCOMMITTED,
+) -> int:
+    return client.offsets({partition: At.END}, isolation)[partition]
 
 
 def test_what_compaction_took_is_a_gap_and_the_rest_is_read(kafka: str) -> None:
@@ -228,16 +253,16 @@ def test_what_compaction_took_is_a_gap_and_the_rest_is_read(kafka: str) -> None:
     sender = producer(kafka)
     for number in range(200):
         sender.produce(topic, b"%d" % number, b"key-%d" % (number % 10), partition=0)
-        sender.flush(FLUSH_S)
-    table: pa.Table | None = None
-    for round_number in range(200):
+        sender.flush(WAIT_S)
+
+    def is_compacted() -> bool:
         # A new segment frees the one before it to be cleaned.
-        sender.produce(topic, b"%d" % round_number, b"last", partition=0)
-        sender.flush(FLUSH_S)
-        table = ottla.read_topic(topic, bootstrap_servers=kafka, end=200)
-        if table.num_rows == 10:
-            break
-    assert table is not None
+        sender.produce(topic, b"value", b"last", partition=0)
+        assert sender.flush(WAIT_S) == 0
+        return ottla.read_topic(topic, bootstrap_servers=kafka, end=200).num_rows == 10
+
+    until(is_compacted)
+    table = ottla.read_topic(topic, bootstrap_servers=kafka, end=200)
     assert table["offset"].to_pylist() == list(range(190, 200))
     assert values_of(table) == [b"%d" % number for number in range(190, 200)]
 
@@ -247,7 +272,7 @@ ROOT = Path(__file__).parents[2]
 
 def run(*arguments: str | Path) -> str:
     """What a Python of its own prints: what such libraries leave behind at exit is theirs."""
-    done = subprocess.run([sys.executable, *arguments], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, *arguments], capture_output=True, text=True, timeout=240)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -259,7 +284,7 @@ def twenty(servers: str) -> str:
     sender = producer(servers)
     for number in range(20):
         sender.produce(topic, b"%02d" % number, partition=number % 2)
-    assert sender.flush(FLUSH_S) == 0
+    assert sender.flush(WAIT_S) == 0
     return topic
 
 

@@ -40,7 +40,7 @@ class Java:
         printed = run_tool(
             "consumer.ConsoleConsumer",
             *("--bootstrap-server", servers, "--topic", topic, "--partition", "0"),
-            *("--offset", str(first), "--max-messages", str(amount), "--timeout-ms", "30000"),
+            *("--offset", str(first), "--max-messages", str(amount), "--timeout-ms", "120000"),
             *_properties(
                 "--formatter-property",
                 {

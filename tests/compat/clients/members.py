@@ -17,7 +17,8 @@ from tests.compat.clients.kafka_python import KafkaConsumer
 from tests.compat.java_tools import JARS, JVM, TOOLS
 
 POLL_S = 0.05
-SESSION_MS = 6_000
+# Long, so that nobody is given up because the machine is slow.
+SESSION_MS = 45_000
 HEARTBEAT_MS = 300
 COMMIT_MS = 200
 # The other protocol takes none of these: its broker says them.
@@ -27,7 +28,7 @@ CLASSIC = {
     "heartbeat.interval.ms": HEARTBEAT_MS,
 }
 # A client looks for a coordinator that is not there yet, and finds it later.
-PASSING = {KafkaError._ALL_BROKERS_DOWN, KafkaError._TRANSPORT}
+PASSING = {KafkaError._ALL_BROKERS_DOWN, KafkaError._TRANSPORT, KafkaError._TIMED_OUT}
 
 
 class GroupMember(Protocol):
@@ -77,6 +78,8 @@ class LibrdkafkaMember(Threaded):
             "group.id": group,
             "auto.offset.reset": "earliest",
             "auto.commit.interval.ms": COMMIT_MS,
+            # Else what is being handed over could be committed already.
+            "enable.auto.offset.store": False,
             **{name.replace("_", "."): value for name, value in settings.items()},
         }
         if "group_protocol" not in settings:
@@ -97,6 +100,7 @@ class LibrdkafkaMember(Threaded):
                     assert message.error().code() in PASSING, message.error()
                     continue
                 self.values.append(message.value() or b"")
+                consumer.store_offsets(message)
         finally:
             consumer.close()
 
@@ -108,8 +112,11 @@ class LibrdkafkaMember(Threaded):
 
 
 class KafkaPythonMember(Threaded):
-    def __init__(self, servers: str, group: str, topic: str) -> None:
+    def __init__(
+        self, servers: str, group: str, topic: str, session_timeout_ms: str = str(SESSION_MS)
+    ) -> None:
         self._servers, self._group, self._topic = servers, group, topic
+        self._session_ms = int(session_timeout_ms)
         super().__init__()
 
     def _read(self) -> None:
@@ -118,7 +125,7 @@ class KafkaPythonMember(Threaded):
             bootstrap_servers=self._servers,
             group_id=self._group,
             auto_offset_reset="earliest",
-            session_timeout_ms=SESSION_MS,
+            session_timeout_ms=self._session_ms,
             heartbeat_interval_ms=HEARTBEAT_MS,
             auto_commit_interval_ms=COMMIT_MS,
         )
@@ -131,8 +138,11 @@ class KafkaPythonMember(Threaded):
 
 
 class AioKafkaMember(Threaded):
-    def __init__(self, servers: str, group: str, topic: str) -> None:
+    def __init__(
+        self, servers: str, group: str, topic: str, session_timeout_ms: str = str(SESSION_MS)
+    ) -> None:
         self._servers, self._group, self._topic = servers, group, topic
+        self._session_ms = int(session_timeout_ms)
         super().__init__()
 
     def _read(self) -> None:
@@ -145,7 +155,7 @@ class AioKafkaMember(Threaded):
             group_id=self._group,
             auto_offset_reset="earliest",
             partition_assignment_strategy=[RangePartitionAssignor],
-            session_timeout_ms=SESSION_MS,
+            session_timeout_ms=self._session_ms,
             heartbeat_interval_ms=HEARTBEAT_MS,
             auto_commit_interval_ms=COMMIT_MS,
         )

@@ -41,7 +41,7 @@ class VerifiableMember:
         ]
         if protocol == "classic":
             given += ["--assignment-strategy", f"{CLIENTS}.{assignor}"]
-            given += ["--session-timeout", "6000"]
+            given += ["--session-timeout", "45000"]
         self._process = subprocess.Popen(
             ["java", *JVM, "-cp", f"{JARS}/*", f"{TOOLS}.VerifiableConsumer", *given],
             stdout=subprocess.PIPE,

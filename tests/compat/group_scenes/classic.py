@@ -3,6 +3,8 @@
 from tests.compat.group_scenes.peer import SESSION_MS, Peer, assigned
 
 NOBODY = "nobody-1"
+# Where a scene waits for its end; what happens before takes no time to speak of.
+REBALANCE_MS = 10_000
 
 
 def nobody_knows_the_group(peer: Peer) -> None:
@@ -115,11 +117,12 @@ def sessions_are_out_of_bounds(peer: Peer) -> None:
 
 
 def the_group_is_full(peer: Peer) -> None:
-    """The brokers have room for two members."""
-    first = peer.settle()
-    joining = peer.send(peer.join(), 3)
+    """The brokers have room for two members: a third takes the place of who does not come again."""
+    soon = {"rebalance_timeout_ms": REBALANCE_MS}
+    first = peer.settle(**soon)
+    joining = peer.send(peer.join(**soon), 3)
     peer.until(lambda: peer.standing() == ("classic", "PreparingRebalance"))
-    peer.try_out("a third without an id", peer.join(), 3)
+    peer.try_out("a third without an id", peer.join(**soon), 3)
     given = peer.try_out("a third that asks for an id", peer.join())
     if given.member_id:
         peer.try_out("a third with its id", peer.join(given.member_id))
@@ -154,9 +157,14 @@ def a_rebalance_is_going_on(peer: Peer) -> None:
 
 
 def a_member_was_silent_for_too_long(peer: Peer) -> None:
-    member = peer.settle(session_timeout_ms=1_000)
-    at = (member.member_id, member.generation_id)
-    peer.try_out("commit in time", peer.commit(*at), 9)
+    member = peer.settle()
+    before = (member.member_id, member.generation_id)
+    peer.try_out("commit in time", peer.commit(*before), 9)
+    # From here on there is no hurry: it may be out before it has what it was given.
+    again = peer.ask(peer.join(member.member_id, session_timeout_ms=1_000))
+    peer.note("a short session", again.error_code, again.generation_id)
+    at = (member.member_id, again.generation_id)
+    peer.ask(peer.sync(*at, {member.member_id: assigned(peer.topic, (0, 1))}))
     peer.until(lambda: peer.standing() == ("classic", "Empty"))
     peer.try_out("heartbeat", peer.beat(*at))
     peer.try_out("sync", peer.sync(*at))

@@ -31,8 +31,9 @@ from ottla.protocol.primitives import Uuid
 from ottla.seams.blocking import RealBlocking
 from ottla.seams.clock import RealClock
 
-WAIT_S = 30.0
-SESSION_MS = 10_000
+WAIT_S = 120.0
+# Longer than a scene takes, on whatever machine.
+SESSION_MS = 120_000
 Answers = list[tuple[str, object]]
 
 
@@ -101,9 +102,10 @@ class Peer:
         return self._open.enter_context(closing(connection))
 
     def _topic_id(self) -> Uuid:
+        """Once the broker has heard that there is the topic: its controller is ahead of it."""
         asked = metadata.MetadataRequest(topics=(metadata.RequestedTopic(name=self.topic),))
+        self.until(lambda: self.ask(asked).topics[0].error_code == ErrorCode.NONE)
         (topic,) = self.ask(asked).topics
-        assert topic.error_code == ErrorCode.NONE
         topic_id: Uuid = topic.topic_id
         return topic_id
 
