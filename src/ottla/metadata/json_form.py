@@ -81,13 +81,16 @@ def object_form(kind: type) -> Form:
     hints = get_type_hints(kind, include_extras=True)
     forms = {field.name: form_of(hints[field.name]) for field in fields(kind)}
 
+    writes = [(name, form.write) for name, form in forms.items()]
+
     def write(value: Any) -> dict[str, Any]:
         written = {}
-        for name, form in forms.items():
-            try:
-                written[name] = form.write(getattr(value, name))
-            except Misfit as misfit:
-                raise misfit.inside(name) from None
+        name = ""
+        try:
+            for name, write_field in writes:
+                written[name] = write_field(getattr(value, name))
+        except Misfit as misfit:
+            raise misfit.inside(name) from None
         return written
 
     def read(found: Any) -> Any:
@@ -105,12 +108,14 @@ def object_form(kind: type) -> Form:
     return Form(write, read)
 
 
+_ENCODER = json.JSONEncoder(
+    sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
+)
+
+
 def dump(document: Any) -> bytes:
     """Compact, keys sorted, UTF-8: equal documents are equal bytes."""
-    text = json.dumps(
-        document, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
-    )
-    return text.encode()
+    return _ENCODER.encode(document).encode()
 
 
 def parse(content: bytes) -> Any:
@@ -256,12 +261,12 @@ def _optional_form(form: Form) -> Form:
 
 def _list_form(form: Form) -> Form:
     def convert(items: Any, item_of: Callable[[Any], Any]) -> list[Any]:
-        converted = []
-        for index, item in enumerate(items):
-            try:
+        converted: list[Any] = []
+        try:
+            for item in items:
                 converted.append(item_of(item))
-            except Misfit as misfit:
-                raise misfit.inside(f"[{index}]") from None
+        except Misfit as misfit:
+            raise misfit.inside(f"[{len(converted)}]") from None
         return converted
 
     def write(value: Any) -> list[Any]:

@@ -250,7 +250,7 @@ def _check_quota(quota: Quota) -> None:
 
 
 def _require_distinct(what: str, items: Sequence[Any]) -> None:
-    if len(set(items)) != len(items):
+    if len(items) > 1 and len(set(items)) != len(items):
         raise InvalidRecord(f"{what} name one twice")
 
 
