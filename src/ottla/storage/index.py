@@ -1,13 +1,15 @@
 """The sparse indexes beside a segment: offset to position, time to offset, aborted transactions.
 
-Entries are appended in order and have one size, so a look-up is a binary search by position and
-reads a few entries, however long the file is. New entries wait in memory until there are enough to
-write, or until the segment is flushed; look-ups see them at once.
+Entries are appended in order and have one size, so a look-up is a binary search: among the first
+entries of blocks, which are remembered, and in one block. It reads little, however long the file.
+New entries wait in memory until there are enough to write, or until the segment is flushed;
+look-ups see them at once.
 """
 
 import contextlib
 import errno
-from bisect import bisect_left, bisect_right
+from array import array
+from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from struct import Struct
 
@@ -17,17 +19,22 @@ from ottla.storage.producer_state import AbortedTransaction
 
 PENDING_BYTES_MAX = 4096
 CHUNK_BYTES = 64 << 10
+# What is remembered of the index of a GiB is 16 KB at most.
+BLOCK_ENTRIES = 128
+_NOT_READ = -1
 
 
 class EntryFile:
     """Entries of one size, the last of them maybe still in memory. Made when first written."""
 
-    __slots__ = ("_entry", "_pending", "_pool", "path", "synced_bytes", "written_bytes")
+    __slots__ = ("_entry", "_firsts", "_pending", "_pool", "path", "synced_bytes", "written_bytes")
 
     def __init__(self, pool: FilePool, path: str, entry: Struct) -> None:
         self._pool = pool
         self._entry = entry
         self._pending = bytearray()
+        # The first field of each block's first entry, if somebody has come by.
+        self._firsts = array("q")
         self.path = path
         # Known to be durable: of a file that is there nothing, for whoever opens it cannot know.
         try:
@@ -51,6 +58,50 @@ class EntryFile:
         if len(found) < self._entry.size:
             raise OSError(errno.EIO, f"the file ends before entry {index}", self.path)
         return self._entry.unpack(found)
+
+    def count_below(self, value: int) -> int:
+        """How many entries have a first field below `value`. The first fields must rise."""
+        return self._search(value)[0]
+
+    def last_below(self, value: int) -> tuple[int, ...] | None:
+        """The last entry whose first field is below `value`."""
+        return self._search(value)[1]
+
+    def _search(self, value: int) -> tuple[int, tuple[int, ...] | None]:
+        blocks = -(-len(self) // BLOCK_ENTRIES)
+        if blocks > len(self._firsts):
+            self._firsts.extend([_NOT_READ] * (blocks - len(self._firsts)))
+        begin = (bisect_left(range(blocks), value, key=self._first_of) - 1) * BLOCK_ENTRIES
+        if begin < 0:
+            return 0, None
+        unpack_from, size = self._entry.unpack_from, self._entry.size
+        block = self._bytes_of(begin, min(begin + BLOCK_ENTRIES, len(self)))
+        # The block's first entry is below.
+        count = bisect_left(
+            range(len(block) // size),
+            value,
+            1,
+            key=lambda index: unpack_from(block, index * size)[0],
+        )
+        return begin + count, unpack_from(block, (count - 1) * size)
+
+    def _first_of(self, block: int) -> int:
+        first = self._firsts[block]
+        if first == _NOT_READ:
+            first = self._firsts[block] = self[block * BLOCK_ENTRIES][0]
+        return first
+
+    def _bytes_of(self, begin: int, end: int) -> bytes:
+        """The entries from one up to another."""
+        first, last = begin * self._entry.size, end * self._entry.size
+        in_file = min(last, self.written_bytes) - first
+        found = self.file.read_at(first, in_file) if in_file > 0 else b""
+        if len(found) < in_file:
+            raise OSError(errno.EIO, f"the file ends before entry {end - 1}", self.path)
+        if last <= self.written_bytes:
+            return found
+        pending = self._pending[max(first - self.written_bytes, 0) : last - self.written_bytes]
+        return found + pending
 
     def __iter__(self) -> Iterator[tuple[int, ...]]:
         position = 0
@@ -86,6 +137,7 @@ class EntryFile:
     def truncate(self, count: int) -> None:
         """Keeps the first `count` entries."""
         size = count * self._entry.size
+        del self._firsts[-(-count // BLOCK_ENTRIES) :]
         if size >= self.written_bytes:
             del self._pending[size - self.written_bytes :]
             return
@@ -133,14 +185,12 @@ class OffsetIndex(EntryFile):
 
     def position_before(self, offset: int) -> int:
         """Where to start looking for `offset`: the batch there does not lie beyond it."""
-        relative = offset - self._base_offset
-        found = bisect_right(range(len(self)), relative, key=lambda index: self[index][0])
-        return self[found - 1][1] if found else 0
+        found = self.last_below(offset - self._base_offset + 1)
+        return found[1] if found else 0
 
     def truncate_to(self, offset: int) -> None:
         """Drops every entry at or beyond `offset`."""
-        relative = offset - self._base_offset
-        self.truncate(bisect_left(range(len(self)), relative, key=lambda index: self[index][0]))
+        self.truncate(self.count_below(offset - self._base_offset))
 
     def keep_valid(self, offset: int, size_bytes: int) -> None:
         """Keeps the entries from the front that can be true of a log that ends there."""
@@ -181,8 +231,8 @@ class TimeIndex(EntryFile):
 
     def offset_before(self, timestamp_ms: int) -> int:
         """Where to start looking for `timestamp_ms`: no batch before this offset reaches it."""
-        found = bisect_left(range(len(self)), timestamp_ms, key=lambda index: self[index][0])
-        return self._base_offset + self[found - 1][1] if found else self._base_offset
+        found = self.last_below(timestamp_ms)
+        return self._base_offset + (found[1] if found else 0)
 
     def truncate_to(self, offset: int) -> None:
         """Drops every entry at or beyond `offset`."""

@@ -3,8 +3,16 @@
 import errno
 from struct import Struct
 
+import pytest
+
 from ottla.storage.file_pool import FilePool
-from ottla.storage.index import PENDING_BYTES_MAX, OffsetIndex, TimeIndex, TransactionIndex
+from ottla.storage.index import (
+    BLOCK_ENTRIES,
+    PENDING_BYTES_MAX,
+    OffsetIndex,
+    TimeIndex,
+    TransactionIndex,
+)
 from ottla.storage.producer_state import AbortedTransaction
 from tests.sim.seams.disk import SimDisk
 from tests.unit.storage.workbench import Workbench
@@ -49,8 +57,41 @@ def test_a_look_up_reads_as_much_in_an_index_a_hundred_times_longer(bench: Workb
         index.position_before(BASE + 5 * count)
         read.append(bench.files.read_bytes)
         bench.remove_all(".index")
-    assert read[1] <= 2.5 * read[0]
-    assert read[1] < 200
+    assert read[1] <= 1.1 * read[0] + 8 * BLOCK_ENTRIES
+    assert read[1] < 8 * (BLOCK_ENTRIES + 20)
+
+
+def test_another_look_up_reads_one_block(bench: Workbench) -> None:
+    index = offset_index(bench, 10_000)
+    index.write()
+    found = index.position_before(BASE + 70_000)
+    bench.files.read_bytes = 0
+    assert index.position_before(BASE + 70_000) == found
+    assert bench.files.read_bytes == 8 * BLOCK_ENTRIES
+
+
+@pytest.mark.parametrize("count", [0, 1, 127, 128, 129, 256, 700])
+def test_every_entry_is_found_and_what_lies_between(bench: Workbench, count: int) -> None:
+    index = offset_index(bench, count)
+    for _ in range(2):
+        for number in range(count + 1):
+            expected = 100 * number if number else 0
+            assert index.position_before(BASE + 10 * number) == expected
+            assert index.position_before(BASE + 10 * number + 9) == expected
+            assert index.count_below(10 * number) == max(number - 1, 0)
+        index.write()
+
+
+def test_what_was_cut_and_grown_again_is_found_as_it_is_now(bench: Workbench) -> None:
+    index = offset_index(bench, 700)
+    assert index.position_before(BASE + 6_999) == 69_900
+    index.truncate(300)
+    for number in range(301, 701):
+        index.add(BASE + 20 * number, number)
+    assert index.position_before(BASE + 3_009) == 30_000
+    assert [index.position_before(BASE + 20 * number) for number in range(301, 701)] == list(
+        range(301, 701)
+    )
 
 
 def test_truncation_drops_what_lies_at_or_beyond_in_memory_and_on_disk(bench: Workbench) -> None:
