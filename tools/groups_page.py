@@ -103,6 +103,8 @@ are not the same:
   it UNRELEASED_INSTANCE_ID until its session is over.
 - If a static member is the one that moves its group up, the partitions are shared out anew, also
   what a classic leader may have left out. The epoch is one higher than Kafka's then.
+- A first generation that could begin waits up to 10 ms longer for members that were given an id and
+  are not back yet. Kafka begins without them, and all join again.
 - An assignment that cannot be read keeps a group from moving up with GROUP_ID_NOT_FOUND. Kafka has
   UNKNOWN_SERVER_ERROR for it.
 """

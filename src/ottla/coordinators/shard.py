@@ -349,6 +349,9 @@ class Shard(Generic[MachineT]):
 
     def _answer_later(self, answers: Sequence[Answered], steady_ms: int) -> None:
         """Once all that they could tell of is committed."""
+        if not self._unanswered and self._end_offset <= self.replica.high_watermark:
+            self._give(answers)
+            return
         overdue_ms = steady_ms + self._commit_timeout_ms
         self._unanswered.append(_Unanswered(self._end_offset, overdue_ms, answers))
         self._answer_committed()
@@ -361,14 +364,17 @@ class Shard(Generic[MachineT]):
     def _answer_committed(self) -> None:
         high_watermark = self.replica.high_watermark
         while self._unanswered and self._unanswered[0].end_offset <= high_watermark:
-            for ticket, response in self._unanswered.popleft().answers:
-                answer = self._waiting.pop(ticket, None)
-                if answer is None or answer.done():
-                    continue  # whoever asked has gone
-                if isinstance(response, PeerError):
-                    answer.set_exception(response)
-                else:
-                    answer.set_result(response)
+            self._give(self._unanswered.popleft().answers)
+
+    def _give(self, answers: Iterable[Answered]) -> None:
+        for ticket, response in answers:
+            answer = self._waiting.pop(ticket, None)
+            if answer is None or answer.done():
+                continue  # whoever asked has gone
+            if isinstance(response, PeerError):
+                answer.set_exception(response)
+            else:
+                answer.set_result(response)
 
     def _refuse(self, answers: Iterable[Answered], error: PeerError) -> None:
         for ticket, _ in answers:

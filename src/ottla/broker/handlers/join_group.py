@@ -4,7 +4,6 @@ leader that comes back its assignment (KIP-814). A group of the consumer protoco
 members in, and answers at once. Gaps: none.
 """
 
-import uuid
 from collections.abc import Awaitable, Hashable
 from typing import cast
 
@@ -32,7 +31,8 @@ def handle(request: JoinGroupRequest, call: Call) -> Awaitable[JoinGroupResponse
     check(request, limits_of(call.services.settings, MESSAGE_BYTES_MAX))
     group_id, services = request.group_id, call.services
     shard = services.shards.of(group_id)
-    joiner = _joiner(request, call)
+    group = lookup.find(shard.state, group_id)
+    joiner = _joiner(request, call, is_classic=group is not None)
 
     def consumers(now_ms: int) -> tuple[ConsumerRules, Moment]:
         rules = consumer_rules(group_id, services.settings, services.image)
@@ -41,7 +41,7 @@ def handle(request: JoinGroupRequest, call: Call) -> Awaitable[JoinGroupResponse
     def decide(ticket: Hashable, now_ms: int) -> Decision:
         return classic_entry.join(shard.state, request, joiner, ticket, now_ms, consumers)
 
-    if not request.member_id and lookup.find(shard.state, group_id) is None:
+    if not request.member_id and group is None:
         shard.act(lambda now_ms: lookup.open_to_join(shard.state, group_id, now_ms))
     return cast(Awaitable[JoinGroupResponse], shard.ask_now(decide))
 
@@ -52,10 +52,17 @@ def in_version(response: JoinGroupResponse, version: int) -> JoinGroupResponse:
     return response
 
 
-def _joiner(request: JoinGroupRequest, call: Call) -> Joiner:
+def _joiner(request: JoinGroupRequest, call: Call, *, is_classic: bool) -> Joiner:
     # Kafka's way to print an address.
     client_id, host = call.client_id or "", f"/{call.connection.peer_host}"
     if request.member_id:
         return Joiner(call.version, client_id, host)
-    fresh = uuid.UUID(bytes=call.services.entropy.token(16), version=4)
-    return Joiner(call.version, client_id, host, str(fresh), str(Uuid(fresh.bytes)))
+    token = call.services.entropy.token(16)
+    bare_id = "" if is_classic else str(Uuid(token))
+    return Joiner(call.version, client_id, host, _uuid4(token.hex()), bare_id)
+
+
+def _uuid4(digits: str) -> str:
+    """As `uuid.UUID` prints one of version 4, in a fraction of the time."""
+    variant = "89ab"[int(digits[16], 16) & 3]
+    return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-{variant}{digits[17:20]}-{digits[20:]}"

@@ -3,7 +3,7 @@
 import pytest
 
 from ottla.coordinators.group.classic import join
-from ottla.coordinators.group.classic.limits import NEWCOMER_TIMEOUT_MS
+from ottla.coordinators.group.classic.limits import NEWCOMER_TIMEOUT_MS, PROMISED_WAIT_MS
 from ottla.coordinators.group.classic.rules import State
 from ottla.errors import ErrorCode, PeerError
 from ottla.protocol.messages.join_group import JoinGroupRequest, Protocol
@@ -55,6 +55,31 @@ def test_a_newcomer_is_asked_to_come_back_with_the_id_it_is_given() -> None:
     ticket = bench.join(asked.member_id, version=4)
     bench.pass_ms(DELAY_MS)
     assert bench.joined(ticket).member_id == asked.member_id
+
+
+def test_a_first_generation_begins_with_the_last_of_those_who_were_just_given_an_id() -> None:
+    bench = Bench(LIMITS._replace(initial_rebalance_delay_ms=0))
+    ids = [bench.joined(bench.join(version=4)).member_id for _ in range(3)]
+    tickets = [bench.join(member_id, version=4) for member_id in ids[:2]]
+    bench.pass_ms(0)
+    assert all(map(bench.is_parked, tickets))
+    tickets.append(bench.join(ids[2], version=4))
+    answers = [bench.joined(ticket) for ticket in tickets]
+    assert [answer.generation_id for answer in answers] == [1, 1, 1]
+    assert [len(answer.members) for answer in answers] == [3, 0, 0]
+
+
+def test_a_first_generation_does_not_wait_long_for_an_id_that_nobody_brings() -> None:
+    bench = Bench(LIMITS._replace(initial_rebalance_delay_ms=0))
+    first, _ = (bench.joined(bench.join(version=4)).member_id for _ in range(2))
+    ticket = bench.join(first, version=4)
+    bench.pass_ms(PROMISED_WAIT_MS - 1)
+    assert bench.is_parked(ticket)
+    # Who comes meanwhile does not make it wait on.
+    bench.join(version=4)
+    bench.pass_ms(1)
+    assert bench.joined(ticket).generation_id == 1
+    assert [member.member_id for member in bench.joined(ticket).members] == [first]
 
 
 def test_an_id_that_nobody_comes_back_with_is_forgotten() -> None:

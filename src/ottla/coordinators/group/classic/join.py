@@ -50,9 +50,10 @@ def check(request: JoinGroupRequest, limits: "ClassicLimits") -> None:
         )
     if not request.protocol_type or not request.protocols:
         raise PeerError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "no protocol is given")
-    if any(len(protocol.metadata) > limits.saved_bytes_max for protocol in request.protocols):
-        # It could join, and no generation with it could ever be saved.
-        raise PeerError(ErrorCode.UNKNOWN_SERVER_ERROR, "the member's metadata is too long")
+    for protocol in request.protocols:
+        if len(protocol.metadata) > limits.saved_bytes_max:
+            # It could join, and no generation with it could ever be saved.
+            raise PeerError(ErrorCode.UNKNOWN_SERVER_ERROR, "the member's metadata is too long")
 
 
 def join(

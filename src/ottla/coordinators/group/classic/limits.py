@@ -9,6 +9,9 @@ from ottla.settings.table import groups
 # A newcomer that waits for its first answer knows no id to beat with: it has this long instead of
 # its session timeout. Kafka's number, and not a setting there either.
 NEWCOMER_TIMEOUT_MS = 300_000
+# A first generation that could begin waits so much longer for those who were given an id and are on
+# their way.
+PROMISED_WAIT_MS = 10
 # Every join asks, and settings seldom change.
 KEPT_MAX = 10
 

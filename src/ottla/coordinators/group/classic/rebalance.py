@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from ottla.coordinators.group.classic import answers
 from ottla.coordinators.group.classic.draft import Draft
+from ottla.coordinators.group.classic.limits import PROMISED_WAIT_MS
 from ottla.coordinators.group.classic.rules import State
 from ottla.errors import ErrorCode
 
@@ -58,6 +59,10 @@ def time_is_up(group: "ClassicGroup", draft: Draft) -> None:
         delay_ms = min(group.limits.initial_rebalance_delay_ms, left_ms)
         group.first_delay_left_ms = left_ms - delay_ms
         draft.end_joining_in(delay_ms)
+    elif left_ms is not None and group.promised_ids:
+        # They were given their ids and are on their way: without them all would join twice.
+        group.first_delay_left_ms = None
+        draft.end_joining_in(PROMISED_WAIT_MS)
     else:
         complete(group, draft)
 
