@@ -100,8 +100,8 @@ def compare(rows: Sequence[Row], options: argparse.Namespace) -> list[Result]:
         with Kafka(directory / "kafka") as kafka, Ours(directory / "ours") as ours:
             for peer in (kafka, ours):
                 say(f"warming up {peer.name} for {options.warm_up:.0f} s")
-                for missing in sorted(warm_up(peer, options.warm_up)):
-                    say(f"  some rows will be skipped: {missing}")
+                for wrong in sorted(warm_up(peer, options.warm_up)):
+                    say(f"  {wrong}")
             contest = Contest(kafka, ours, options.runs, options.scale, not options.full)
             return run_rows(rows, contest, say)
 

@@ -113,24 +113,27 @@ def _finish(load: Load, peer: Peer) -> None:
 def warm_up(peer: Peer, seconds: float) -> set[str]:
     """The kinds of load that follow, in small, again and again: cold, a JVM is 2 to 5 times slower.
 
-    Gives what could not be run for want of a tool.
+    Gives what went wrong: a tool that is missing, or a load that failed. Nothing depends on it.
     """
-    scope, missing, deadline = Scope(1.0), set(), time.monotonic() + seconds
+    scope, wrong, deadline = Scope(1.0), set(), time.monotonic() + seconds
     with contextlib.ExitStack() as cleaning:
         usable = []
         for load in _warming_loads():
             cleaning.callback(_finish, load, peer)
             try:
                 load.prepare(peer, scope)
-                load.run(peer, scope)
                 usable.append(load)
-            except ToolMissing as error:
-                missing.add(str(error))
-        for load in itertools.cycle(usable):
-            if time.monotonic() > deadline:
+            except (ToolMissing, LoadFailed) as error:
+                wrong.add(str(error))
+        for turn, load in enumerate(itertools.cycle(usable)):
+            # Each at least once.
+            if time.monotonic() > deadline and turn >= len(usable):
                 break
-            load.run(peer, scope)
-    return missing
+            try:
+                load.run(peer, scope)
+            except (ToolMissing, LoadFailed) as error:
+                wrong.add(str(error))
+    return wrong
 
 
 def _warming_loads() -> tuple[Load, ...]:
