@@ -1,6 +1,6 @@
 """All of a broker's `log.dirs` together: where each log is, and where a new one goes."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -60,16 +60,15 @@ class LogDirectories:
     def is_unusable(self, partition: TopicPartition) -> bool:
         return any(partition in directory.unusable for directory in self.directories)
 
-    def delete(self, partitions: Iterable[TopicPartition], unique: str) -> list[str]:
+    def delete(self, partitions: Sequence[TopicPartition], unique: str) -> list[str]:
         """Takes partitions away; the paths of what is left, for `purge`.
 
         Where a disk failed nothing is: what is there will be found at the next start, and set
         aside.
         """
-        gone = frozenset(partitions)
         left: list[str] = []
         for directory in self.directories:
-            here = gone & (directory.logs.keys() | directory.unusable.keys())
+            here = [each for each in partitions if directory.holds(each)]
             if not here:
                 continue
             try:

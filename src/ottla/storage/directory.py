@@ -108,6 +108,10 @@ class LogDirectory:
             raise
         return self.logs[partition]
 
+    def holds(self, partition: TopicPartition) -> bool:
+        """Whether its directory is here, usable or not."""
+        return partition in self.logs or partition in self.unusable
+
     def claim(self, partition: TopicPartition, topic_id: Uuid) -> None:
         """Says whose a log is whose directory does not say it. OSError if the disk refuses."""
         log = self.logs.get(partition)
