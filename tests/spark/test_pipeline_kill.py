@@ -60,4 +60,5 @@ def test_what_a_killed_pipeline_has_written_is_exact_once_it_has_gone_on(
         assert last.wait() == 0, last.said
     finally:
         last.close()
-    assert_exact(spark, tmp_path, topic, contents(topics.servers, topic, PARTITIONS))
+    found = contents(topics.servers, topic, PARTITIONS)
+    assert_exact(spark, tmp_path, topic, found, stops=KILLS)

@@ -8,10 +8,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from ottla.spark.pipelines.catalogue import PIPELINES, main_of
-from ottla.spark.pipelines.streams import Console, Folder, Streams
+from ottla.spark.pipelines.streams import OTTLA, Console, Folder, Streams
 from ottla.spark.pipelines.trending.generate import generate
-from ottla.spark.progress import ProgressWatch
-from tests.spark.pipelines.exactness import assert_exact, contents, send
+from ottla.spark.progress import BatchProgress, ProgressWatch
+from tests.spark.pipelines.exactness import assert_exact, contents, send, uncommit, unseen_of
 from tests.spark.pipelines.process import PipelineRun
 from tests.spark.streams import QUERY_WAIT_S
 from tests.spark.topics import Topics
@@ -19,6 +19,7 @@ from tests.spark.topics import Topics
 NOON_MS = 1_767_268_800_000
 PARTITIONS = 3
 RUN_RECORDS = 800
+EMPTY_BATCHES = "spark.sql.streaming.noDataMicroBatches.enabled"
 
 Start = Callable[..., PipelineRun]
 
@@ -36,6 +37,24 @@ def start(servers: str, topic: str, tmp_path: Path) -> Iterator[Start]:
     yield begin
     for run in started:
         run.close()
+
+
+def run_to_end(
+    spark: SparkSession, topics: Topics, topic: str, target: Folder | Console, source: str = OTTLA
+) -> list[BatchProgress]:
+    """In the session of the tests; what it tells of its batches."""
+    streams = Streams(
+        pipeline="trending",
+        bootstrap_servers=topics.servers,
+        topic=topic,
+        target=target,
+        source=source,
+        is_until_end=True,
+    )
+    queries = main_of(PIPELINES["trending"])(spark, streams)
+    assert [query.name for query in queries] == ["activity", "trending"]
+    assert all(query.awaitTermination(QUERY_WAIT_S) for query in queries)
+    return list(ProgressWatch(queries).new())
 
 
 def test_a_run_stops_when_told_and_the_next_one_goes_on(
@@ -61,7 +80,7 @@ def test_a_run_stops_when_told_and_the_next_one_goes_on(
     # Each of the two queries reads every record, and what was done before is not done again.
     assert 2 * RUN_RECORDS <= last.rows <= 2 * 3 * RUN_RECORDS - told
     assert "lag 0" in last.said
-    assert_exact(spark, tmp_path, topic, contents(topics.servers, topic, PARTITIONS))
+    assert_exact(spark, tmp_path, topic, contents(topics.servers, topic, PARTITIONS), stops=2)
 
 
 def test_a_topic_that_is_not_there_is_named_without_a_trace(start: Start, topic: str) -> None:
@@ -79,21 +98,34 @@ def test_a_pipeline_moves_to_sparks_own_connector_and_back(
     records = generate(6, NOON_MS, 1.2)
     for source in ("ottla", connector, "ottla"):
         send(topics.servers, topic, list(islice(records, 600)))
-        streams = Streams(
-            pipeline="trending",
-            bootstrap_servers=topics.servers,
-            topic=topic,
-            target=Folder(str(tmp_path)),
-            source=source,
-            is_until_end=True,
-        )
-        queries = main_of(PIPELINES["trending"])(spark, streams)
-        assert [query.name for query in queries] == ["activity", "trending"]
-        assert all(query.awaitTermination(QUERY_WAIT_S) for query in queries)
-        told = list(ProgressWatch(queries).new())
+        told = run_to_end(spark, topics, topic, Folder(str(tmp_path)), source)
         assert sum(each.rows for each in told) == 2 * 600
         assert {each.lag for each in told if each.rows} == {0}
     assert_exact(spark, tmp_path, topic, contents(topics.servers, topic, PARTITIONS))
+
+
+def test_a_batch_of_which_only_the_rows_were_written_counts_once(
+    spark: SparkSession, topics: Topics, topic: str, tmp_path: Path
+) -> None:
+    topics.make(topic, PARTITIONS)
+    records = generate(9, NOON_MS, 1.2)
+    # So that the last batch of each run has records.
+    spark.conf.set(EMPTY_BATCHES, "false")
+    try:
+        for _ in range(3):
+            send(topics.servers, topic, list(islice(records, 600)))
+            run_to_end(spark, topics, topic, Folder(str(tmp_path)))
+            uncommit(tmp_path, "activity")
+            uncommit(tmp_path, "trending")
+    finally:
+        spark.conf.unset(EMPTY_BATCHES)
+    told = run_to_end(spark, topics, topic, Folder(str(tmp_path)))
+    assert sum(each.rows for each in told) == 0
+    for query in ("activity", "trending"):
+        assert {0, 1, 2} <= unseen_of(tmp_path / "checkpoints" / query)
+    send(topics.servers, topic, list(islice(records, 600)))
+    run_to_end(spark, topics, topic, Folder(str(tmp_path)))
+    assert_exact(spark, tmp_path, topic, contents(topics.servers, topic, PARTITIONS), stops=3)
 
 
 def test_a_run_to_the_console_keeps_nothing(
@@ -106,15 +138,7 @@ def test_a_run_to_the_console_keeps_nothing(
     monkeypatch.chdir(tmp_path)
     topics.make(topic)
     send(topics.servers, topic, list(islice(generate(7, NOON_MS, 1.2), 300)))
-    streams = Streams(
-        pipeline="trending",
-        bootstrap_servers=topics.servers,
-        topic=topic,
-        target=Console(),
-        is_until_end=True,
-    )
     for _ in range(2):
-        queries = main_of(PIPELINES["trending"])(spark, streams)
-        assert all(query.awaitTermination(QUERY_WAIT_S) for query in queries)
-        assert sum(each.rows for each in ProgressWatch(queries).new()) == 2 * 300
+        told = run_to_end(spark, topics, topic, Console())
+        assert sum(each.rows for each in told) == 2 * 300
     assert list(tmp_path.iterdir()) == []

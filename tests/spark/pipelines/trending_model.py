@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from ottla.spark.pipelines.catalogue import Made
@@ -53,19 +53,23 @@ def usable(records: Iterable[Made]) -> Iterator[Event]:
             yield Event(event["event_id"], event["kind"], event["post_id"], event["at_ms"])
 
 
-def counted(batches: Sequence[Sequence[Made]], rules: Rules) -> Counted:
+def counted(
+    batches: Sequence[Sequence[Made]], rules: Rules, unseen: Collection[int] = ()
+) -> Counted:
     """What a stream counts that gets records in these batches, of which some may be empty.
 
     A batch is held against the watermark that the one before it had, and writes up to its own.
+    The events of the batches `unseen` count, but do not move the watermark.
     """
     found: dict[str, Event] = {}
     newest_ms = 0
     # Of the batch before, and of this one.
     late_ms = watermark_ms = 0
-    for batch in batches:
+    for number, batch in enumerate(batches):
         late_ms, watermark_ms = watermark_ms, max(0, newest_ms - rules.lateness_s * 1000)
         for event in usable(batch):
-            newest_ms = max(newest_ms, event.at_ms)
+            if number not in unseen:
+                newest_ms = max(newest_ms, event.at_ms)
             if event.at_ms > late_ms:
                 found.setdefault(event.event_id, event)
     return Counted(list(found.values()), watermark_ms)
