@@ -9,12 +9,22 @@ import os
 
 import pytest
 from hypothesis import HealthCheck, settings
+from hypothesis.internal.conjecture import providers
+from hypothesis.internal.constants_ast import Constants
 
 # How fast examples come is the machine's affair.
 UNHURRIED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("default", UNHURRIED, derandomize=True, max_examples=100)
 settings.register_profile("soak", UNHURRIED, max_examples=5_000)
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "default")
+settings.load_profile(PROFILE)
+if PROFILE == "default":
+    # Hypothesis also tries constants of the modules that are loaded so far, and these are others in
+    # every order and distribution of tests: an example that is to come again cannot be one of them.
+    providers._get_local_constants = Constants
+
+# Whatever a test asks by HTTP is on this machine, where no proxy would find it.
+os.environ["no_proxy"] = "127.0.0.1,localhost"
 
 SEEDS_PER_BLOCK = 100
 

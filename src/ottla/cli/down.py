@@ -4,12 +4,13 @@ import os
 import shutil
 import signal
 import time
+from contextlib import suppress
 
 from ottla.cli.broker_settings import check_named
 from ottla.cli.failure import ExitCode, Failure
 from ottla.cli.output import RowWriter, say
 from ottla.cli.pid_file import read_pid, remove_pid
-from ottla.cli.processes import Process, user_of
+from ottla.cli.processes import Process, is_running, user_of
 
 # What every log directory has, Kafka's or ours.
 NAME_TAG = "meta.properties"
@@ -45,9 +46,12 @@ def _stop(data: str, holder: Process) -> None:
             why="`ottla up` did not start it",
             advice=f"stop it where it was started, or `kill {holder.pid}`",
         )
-    os.kill(holder.pid, signal.SIGTERM)
+    # It may just have ended by itself.
+    with suppress(ProcessLookupError):
+        os.kill(holder.pid, signal.SIGTERM)
     deadline = time.monotonic() + STOP_TIMEOUT_S
-    while user_of(data) == holder:
+    # Not only until it lets go of the lock: a few files are written behind that.
+    while is_running(holder.pid):
         if time.monotonic() > deadline:
             raise Failure(f"{holder} has not stopped after {STOP_TIMEOUT_S:.0f} s")
         time.sleep(_LOOK_EVERY_S)
@@ -76,7 +80,14 @@ def _show_plan(data: str, holder: Process | None, writer: RowWriter) -> None:
 
 def _size_of(directory: str) -> int:
     return sum(
-        os.path.getsize(os.path.join(path, name))
+        _file_size(os.path.join(path, name))
         for path, _, names in os.walk(directory)
         for name in names
     )
+
+
+def _file_size(path: str) -> int:
+    """Nothing if it is gone: whoever works in the directory goes on meanwhile."""
+    with suppress(FileNotFoundError):
+        return os.path.getsize(path)
+    return 0

@@ -9,6 +9,8 @@ _LISTENING = "0A"
 # Columns of those tables.
 _LOCAL_ADDRESS, _STATE, _INODE = 1, 3, 9
 COMMAND_CHARACTERS_MAX = 60
+# The states of a process that has ended, whether or not somebody has waited for it.
+_ENDED = frozenset("ZX")
 # What everyone who works on a log directory holds, Kafka's brokers as well.
 LOCK_FILE = ".lock"
 
@@ -48,6 +50,17 @@ def holder_of(path: str) -> Process | None:
 def user_of(log_directory: str) -> Process | None:
     """Who works on a log directory."""
     return holder_of(os.path.join(log_directory, LOCK_FILE))
+
+
+def is_running(pid: int) -> bool:
+    """Whether this process has not ended yet."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
+            after_name = file.read().rpartition(")")[2]
+    # The second, if it ends between the opening and the reading.
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return after_name.split()[0] not in _ENDED
 
 
 def _listening_inodes(port: int) -> set[str]:

@@ -266,6 +266,9 @@ def test_real_sockets_take_real_slices(
             await asyncio.sleep(0.001)
         assert bytes(taker.received) == expected
         taker.transport.close()
+        # A loop that stops before this end has heard of it would forget an open socket.
+        while not senders[0].lost:
+            await asyncio.sleep(0.001)
         await listener.close()
         threads.close()
 

@@ -257,9 +257,21 @@ def test_an_order_survives_the_way_to_its_process(order: Order) -> None:
 # up and down
 
 
-def test_up_beside_the_terminal_serves_until_down(tmp_path: Path) -> None:
+@pytest.fixture
+def port() -> Iterator[int]:
+    """A port on which nobody else listens meanwhile, by neither protocol."""
+    with socket.socket(socket.AF_INET6) as keeping:
+        keeping.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        # Who says the same may listen there, if the port is named.
+        keeping.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        keeping.bind(("::", 0))
+        yield keeping.getsockname()[1]
+
+
+def test_up_beside_the_terminal_serves_until_down(tmp_path: Path, port: int) -> None:
     data = tmp_path / "data"
-    up = in_a_process("up", "--detach", "--data", str(data), *FREE_PORTS, *NO_RESERVE)
+    ports = ("--port", str(port), "--metrics-port", "0")
+    up = in_a_process("up", "--detach", "--data", str(data), *ports, *NO_RESERVE)
     try:
         assert up.returncode == 0, up.stderr
         lines = up.stdout.splitlines()
@@ -322,6 +334,42 @@ def test_wiping_shows_what_would_go_and_acts_with_yes(tmp_path: Path) -> None:
     assert not data.exists()
 
 
+# Lets go of the lock, and then writes on, as a broker does with the record of its clean end.
+LINGERING = """
+import os, signal, sys, time
+os.chdir(sys.argv[1])
+lock = open(".lock", "w")
+def stop(*_):
+    lock.close()
+    time.sleep(0.5)
+    open("last words", "w").close()
+    os._exit(0)
+signal.signal(signal.SIGTERM, stop)
+print("held", flush=True)
+signal.pause()
+"""
+
+
+def test_nothing_is_wiped_while_what_was_stopped_still_writes(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    data.mkdir()
+    (data / "meta.properties").touch()
+    with subprocess.Popen(
+        [sys.executable, "-c", LINGERING, str(data)], stdout=subprocess.PIPE, text=True
+    ) as child:
+        try:
+            assert child.stdout is not None
+            assert child.stdout.readline() == "held\n"
+            (data / "ottla.pid").write_text(f"{child.pid}\n")
+            done = ottla("down", "--wipe", "--yes", "--data", data)
+            assert child.wait(timeout=WAIT_S) == 0
+        finally:
+            child.kill()
+    assert done.exit_code == 0, done.stderr
+    assert f"stopped process {child.pid}\n" in done.stderr
+    assert not data.exists()
+
+
 def test_down_leaves_alone_what_up_did_not_start(served: Served) -> None:
     ran = ottla("down", "--data", served.data)
     assert ran.exit_code == 1
@@ -345,30 +393,18 @@ def test_no_directory_is_wiped_that_holds_no_logs(tmp_path: Path) -> None:
 # Who holds what
 
 
-@contextmanager
-def kept_port() -> Iterator[int]:
-    """A port on which nobody else listens meanwhile, by neither protocol."""
-    with socket.socket(socket.AF_INET6) as keeping:
-        keeping.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
-        # Who says the same may listen there, if the port is named.
-        keeping.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        keeping.bind(("::", 0))
-        yield keeping.getsockname()[1]
-
-
 @pytest.mark.parametrize(
     ("family", "host"), [(socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")]
 )
 def test_the_holder_of_a_port_is_found_by_either_protocol(
-    family: socket.AddressFamily, host: str
+    port: int, family: socket.AddressFamily, host: str
 ) -> None:
-    with kept_port() as port:
-        with socket.create_server((host, port), family=family):
-            holder = processes.listener_on(port)
-            assert holder is not None
-            assert holder.pid == os.getpid()
-            assert processes.is_listened_on(port)
-        assert processes.listener_on(port) is None
+    with socket.create_server((host, port), family=family):
+        holder = processes.listener_on(port)
+        assert holder is not None
+        assert holder.pid == os.getpid()
+        assert processes.is_listened_on(port)
+    assert processes.listener_on(port) is None
 
 
 def test_the_holder_of_a_file_is_found(tmp_path: Path) -> None:
