@@ -269,16 +269,17 @@ class Shard(Generic[MachineT]):
         return response
 
     def _carry_out(self, decision: Decision, now_ms: int, steady_ms: int) -> None:
-        if decision.records:
-            self._replay(decision.records)
-        for key, due_ms in decision.timers:
+        records, answers, timers = decision
+        if records:
+            self._replay(records)
+        for key, due_ms in timers:
             # A wall clock that jumps must not end everybody's session.
             self.timers.set(key, None if due_ms is None else due_ms - now_ms + steady_ms)
-        if decision.answers:
+        if answers:
             if self._unwritten.rows:
-                self._unwritten.answers += decision.answers
+                self._unwritten.answers += answers
             else:
-                self._answer_later(decision.answers, steady_ms)
+                self._answer_later(answers, steady_ms)
 
     def _replay(self, records: Sequence["Record"]) -> None:
         """All of them go into one batch.
@@ -287,8 +288,9 @@ class Shard(Generic[MachineT]):
         """
         rows = []
         size_bytes = 0
+        encode = self.state.encode
         for record in records:
-            key, value = row = self.state.encode(record)
+            key, value = row = encode(record)
             rows.append(row)
             size_bytes += ROW_FIELDS_BYTES + len(key) + (len(value) if value else 0)
         if size_bytes > self._decision_bytes_max:

@@ -32,8 +32,11 @@ class Timers:
 
     @property
     def next_due_ms(self) -> int | None:
-        """When `take` has the next one."""
-        self._settle_first()
+        """When to `take` next: not later than the next one is due, if there is one.
+
+        It may be sooner: who asks all the time should not pay for keys that are put off all the
+        time. After a `take` that had none it is exact.
+        """
         return self._heap[0][0] if self._heap else None
 
     def take(self, now_ms: int) -> str | None:

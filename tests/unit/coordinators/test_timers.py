@@ -27,8 +27,8 @@ def test_a_new_time_takes_the_place_of_the_old_one() -> None:
     timers = Timers()
     timers.set("a", 10)
     timers.set("a", 50)
-    assert timers.next_due_ms == 50
     assert drained(timers, 49) == []
+    assert timers.next_due_ms == 50
     timers.set("a", 5)
     assert drained(timers, 60) == ["a"]
 
@@ -38,7 +38,7 @@ def test_a_timer_that_was_cancelled_is_never_due() -> None:
     timers.set("a", 10)
     timers.set("a", None)
     timers.set("never set", None)
-    assert (timers.next_due_ms, timers.take(100), len(timers)) == (None, None, 0)
+    assert (timers.take(100), timers.next_due_ms, len(timers)) == (None, None, 0)
 
 
 def test_a_session_that_is_renewed_for_ever_does_not_fill_the_memory() -> None:
@@ -60,5 +60,9 @@ def test_each_key_has_the_last_time_that_it_was_given(
     for key, due_ms in changes:
         timers.set(key, due_ms)
         expected[key] = due_ms
-    due = [(at, key) for key, at in expected.items() if at is not None and at <= now_ms]
-    assert drained(timers, now_ms) == [key for _, key in sorted(due)]
+    times = sorted((at, key) for key, at in expected.items() if at is not None)
+    if times:
+        assert timers.next_due_ms is not None
+        assert timers.next_due_ms <= times[0][0]
+    assert drained(timers, now_ms) == [key for at, key in times if at <= now_ms]
+    assert timers.next_due_ms == next((at for at, _ in times if at > now_ms), None)

@@ -28,6 +28,11 @@ if TYPE_CHECKING:
 # What an ordinary commit says of how long offsets are kept.
 NO_RETENTION_MS = -1
 
+# A member of an enum is found in ten times the time of a module's name: not for every commit.
+_NONE = ErrorCode.NONE
+_UNKNOWN_TOPIC_OR_PARTITION = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+_UNKNOWN_TOPIC_ID = ErrorCode.UNKNOWN_TOPIC_ID
+
 _commit = maker(Commit)
 _commit_wish = maker(CommitWish)
 _decision = maker(Decision)
@@ -77,9 +82,9 @@ def handle(
         shard = call.services.shards.of(request.group_id)
 
         def decide(ticket: Hashable, now_ms: int) -> Decision:
-            records, ((_, codes),), timers = shard.state.commit(wish, ticket, now_ms)
+            records, codes, timers = shard.state.commit(wish, now_ms)
             response = _response(request, asked.with_codes(codes))
-            return Decision(records, (Answered(ticket, response),), timers)
+            return Decision(tuple(records), (Answered(ticket, response),), timers)
 
         return cast(Awaitable[OffsetCommitResponse], shard.ask_now(decide))
     except PeerError as error:
@@ -189,13 +194,13 @@ def _decided(
 ) -> Iterator[Decision]:
     for each in together:
         try:
-            records, ((_, codes),), timers = state.commit(each.wish(), None, now_ms)
+            records, codes, timers = state.commit(each.wish(), now_ms)
         except PeerError as error:
             _refuse(each, error, services)
         else:
             each.codes = each.asked.with_codes(codes)
             # Nobody waits for this one alone.
-            yield _decision((records, (), timers))
+            yield _decision((tuple(records), (), timers))
 
 
 def _refuse(each: JointCommit, error: PeerError, services: "Services") -> None:
@@ -211,17 +216,17 @@ def _asked(topics: list[native_commit.Topic], image: Image) -> _Asked:
     codes: list[ErrorCode] = []
     for key, partitions in topics:
         if isinstance(key, str):
-            known, unknown = image.topic(key), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            known, unknown = image.topic(key), _UNKNOWN_TOPIC_OR_PARTITION
         else:
-            known, unknown = image.topic_by_id(Uuid(key)), ErrorCode.UNKNOWN_TOPIC_ID
+            known, unknown = image.topic_by_id(Uuid(key)), _UNKNOWN_TOPIC_ID
         partition_count = 0 if known is None else len(image.partitions(known.topic_id))
         for index, offset, leader_epoch, metadata in partitions:
             if known is None:
                 codes.append(unknown)
             elif not 0 <= index < partition_count:
-                codes.append(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+                codes.append(_UNKNOWN_TOPIC_OR_PARTITION)
             else:
-                codes.append(ErrorCode.NONE)
+                codes.append(_NONE)
                 commits.append(
                     _commit((known.name, known.topic_id, index, offset, leader_epoch, metadata))
                 )

@@ -3,7 +3,7 @@
 from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol
 
-from ottla.coordinators.decision import Decision
+from ottla.coordinators.decision import Decision, TimerSet
 from ottla.coordinators.group.offsets import CommitCheck
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class Group(Protocol):
         """What this member may commit by this version of OffsetCommit. PeerError: nothing."""
         ...
 
-    def committed(self, member_id: str, now_ms: int) -> Decision:
+    def committed(self, member_id: str, now_ms: int) -> tuple[TimerSet, ...]:
         """A member has committed, and so is alive: its session begins anew where Kafka says so."""
         ...
 

@@ -57,10 +57,6 @@ _CONSUMER_SAVED = (
     RegexResolved,
 )
 
-# Made for every commit.
-_answered = maker(Answered)
-_decision = maker(Decision)
-
 
 class GroupRules(NamedTuple):
     """The settings that all groups obey."""
@@ -83,6 +79,17 @@ class CommitWish(NamedTuple):
     version: int
     retention_ms: int
     commits: Sequence[Commit]
+
+
+class Committing(NamedTuple):
+    """What a commit would change, and a code for each thing that was to be committed."""
+
+    records: Sequence[OffsetCommitted]
+    codes: Sequence[ErrorCode]
+    timers: tuple[TimerSet, ...]
+
+
+_committing = maker(Committing)
 
 
 class Listed(NamedTuple):
@@ -142,31 +149,29 @@ class GroupState:
 
     # Offsets
 
-    def commit(self, wish: CommitWish, ticket: Hashable, now_ms: int) -> Decision:
-        """Answers with a code for each commit. PeerError if the member may not commit at all."""
-        if _bytes_at_most(wish) > self._rules.commit_bytes_max:
+    def commit(self, wish: CommitWish, now_ms: int) -> Committing:
+        """PeerError if the member may not commit at all."""
+        group_id, member_id, instance_id, generation, version, retention_ms, commits = wish
+        if not self._fits(wish):
             raise PeerError(ErrorCode.INVALID_COMMIT_OFFSET_SIZE, "More than fits one batch.")
-        group = self.groups.get(wish.group_id)
-        alive = NOTHING
+        group = self.groups.get(group_id)
+        timers: tuple[TimerSet, ...] = ()
         check: CommitCheck = anything
         if group is None:
             self._check_simple_commit(wish)
         else:
-            check = group.check_commit(
-                wish.member_id, wish.instance_id, wish.generation, wish.version
-            )
-            alive = group.committed(wish.member_id, now_ms)
-        committed = self.offsets.commit(
-            wish.group_id,
-            wish.commits,
+            check = group.check_commit(member_id, instance_id, generation, version)
+            timers = group.committed(member_id, now_ms)
+        records, codes = self.offsets.commit(
+            group_id,
+            commits,
             self._rules.offset_metadata_bytes_max,
             now_ms,
-            NEVER_MS if wish.retention_ms < 0 else now_ms + wish.retention_ms,
+            NEVER_MS if retention_ms < 0 else now_ms + retention_ms,
             check,
         )
-        self._meter.offset_commits += len(committed.records)
-        answered = _answered((ticket, committed.codes))
-        return _decision((tuple(committed.records), (answered,), alive.timers))
+        self._meter.offset_commits += len(records)
+        return _committing((records, codes, timers))
 
     def check_fetch(self, group_id: str, member_id: str | None, member_epoch: int) -> None:
         """PeerError unless this member may ask for the group's offsets; nobody needs a group."""
@@ -264,6 +269,10 @@ class GroupState:
 
     def __len__(self) -> int:
         return len(self.groups.keys() | self.offsets.groups)
+
+    def _fits(self, wish: CommitWish) -> bool:
+        """Whether there is room for all its records in one batch. For one record there is."""
+        return len(wish.commits) == 1 or _bytes_at_most(wish) <= self._rules.commit_bytes_max
 
     def _check_simple_commit(self, wish: CommitWish) -> None:
         """A group without members: only who claims no membership may commit for it."""

@@ -2,6 +2,7 @@
 
 import pytest
 
+from ottla.coordinators.decision import Decision
 from ottla.coordinators.group.classic.group import ClassicGroup
 from ottla.coordinators.group.classic.rules import State
 from ottla.coordinators.group.records import ClassicGroupSaved
@@ -148,7 +149,7 @@ def test_commits_keep_a_member_alive() -> None:
     (member,) = bench.stable(None)
     for _ in range(4):
         bench.pass_ms(SESSION_MS - 1)
-        bench.ask(lambda _: bench.group.committed(member, bench.now_ms))
+        bench.ask(lambda _: Decision(timers=bench.group.committed(member, bench.now_ms)))
     assert bench.beat(member) is ErrorCode.NONE
 
 

@@ -65,8 +65,8 @@ class FakeGroup:
 
     check_fetch = check_offset_delete = check_delete = _check
 
-    def committed(self, member_id: str, now_ms: int) -> Decision:
-        return Decision(timers=(TimerSet(f"session/{self.group_id}/{member_id}", now_ms + 1),))
+    def committed(self, member_id: str, now_ms: int) -> tuple[TimerSet, ...]:
+        return (TimerSet(f"session/{self.group_id}/{member_id}", now_ms + 1),)
 
     def is_subscribed_to(self, topic: str) -> bool:
         return topic in self.reads
@@ -114,14 +114,15 @@ class Stage(GroupState):
 
     def commits(
         self, group_id: str, *topics: str, now_ms: int = NOW_MS, partitions: int = 1
-    ) -> Any:
+    ) -> None:
         commits = [
             Commit(topic, ZERO_UUID, partition, 5, -1, None)
             for topic in topics
             for partition in range(partitions)
         ]
         wish = CommitWish(group_id, "", None, -1, 9, -1, commits)
-        return self.take(self.commit(wish, "ticket", now_ms))
+        for record in self.commit(wish, now_ms).records:
+            self.replay(record)
 
 
 def refusal(ask: Callable[[], object]) -> ErrorCode:
@@ -134,9 +135,9 @@ def test_a_members_commit_renews_its_session() -> None:
     state = Stage()
     state.group("g")
     wish = CommitWish("g", "m", None, 1, 9, -1, [Commit("t", ZERO_UUID, 0, 5, -1, None)])
-    decision = state.commit(wish, "ticket", NOW_MS)
-    assert decision.timers == (TimerSet("session/g/m", NOW_MS + 1),)
-    assert decision.answers == (("ticket", [ErrorCode.NONE]),)
+    committing = state.commit(wish, NOW_MS)
+    assert committing.timers == (TimerSet("session/g/m", NOW_MS + 1),)
+    assert committing.codes == [ErrorCode.NONE]
 
 
 def test_a_group_that_refuses_commits_nothing() -> None:

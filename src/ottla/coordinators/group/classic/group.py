@@ -7,7 +7,7 @@ is rebuilt by the members after a load, each of which has a fresh session then.
 
 from collections.abc import Hashable, Mapping, Sequence
 
-from ottla.coordinators.decision import NOTHING, Decision, TimerSet
+from ottla.coordinators.decision import Decision, TimerSet
 from ottla.coordinators.group.classic import join, leave, rebalance, sync
 from ottla.coordinators.group.classic.draft import Draft, joining_key, session_key, syncing_key
 from ottla.coordinators.group.classic.join import Joiner
@@ -30,10 +30,15 @@ from ottla.protocol.messages import describe_groups, leave_group
 from ottla.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from ottla.protocol.messages.join_group import JoinGroupRequest
 from ottla.protocol.messages.sync_group import SyncGroupRequest
+from ottla.tuples import maker
 
 # What a record needs at most besides its texts and bytes, for itself and for each member.
 SAVED_BYTES = 256
 SAVED_MEMBER_BYTES = 32
+
+_timer_set = maker(TimerSet)
+# A member of an enum is found in ten times the time of a module's name: not for every commit.
+_DEAD, _COMPLETING_REBALANCE = State.DEAD, State.COMPLETING_REBALANCE
 
 
 def created(group_id: str, now_ms: int) -> ClassicGroupSaved:
@@ -123,14 +128,14 @@ class ClassicGroup:
             self._session_expired(timer_key.removeprefix(session_key(self.group_id, "")), draft)
         return draft.decision()
 
-    def committed(self, member_id: str, now_ms: int) -> Decision:
+    def committed(self, member_id: str, now_ms: int) -> tuple[TimerSet, ...]:
         """A member has committed offsets, which says as much as a heartbeat."""
         member = self.roster.get(member_id)
         if member is None or member.is_newcomer:
-            return NOTHING
+            return ()
         # Not by a draft: consumers commit all the time.
         due_ms = now_ms + member.session_timeout_ms
-        return Decision(timers=(TimerSet(session_key(self.group_id, member_id), due_ms),))
+        return (_timer_set((session_key(self.group_id, member_id), due_ms)),)
 
     def _session_expired(self, member_id: str, draft: Draft) -> None:
         member = self.roster.get(member_id)
@@ -236,7 +241,7 @@ class ClassicGroup:
 
     def check_member(self, member_id: str, instance_id: str | None, generation: int) -> Member:
         """The member of this generation that asks; a PeerError says why it is not."""
-        if self.state is State.DEAD:
+        if self.state is _DEAD:
             raise PeerError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the group is gone")
         member = self.roster.check(member_id, instance_id)
         if generation != self.generation:
@@ -302,7 +307,8 @@ class ClassicGroup:
         is_transactional: bool = False,
     ) -> CommitCheck:
         """Anything, where this member may commit offsets, or nobody in particular (-1) may."""
-        if self.state is State.DEAD:
+        state = self.state
+        if state is _DEAD:
             raise PeerError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the group is gone")
         if generation < 0 and self.is_empty:
             return anything
@@ -310,7 +316,7 @@ class ClassicGroup:
             self.check_member(member_id, instance_id, generation)
         elif not is_transactional and not self.is_empty:
             raise PeerError(ErrorCode.UNKNOWN_MEMBER_ID, "the group has members")
-        if not is_transactional and self.state is State.COMPLETING_REBALANCE:
+        if state is _COMPLETING_REBALANCE and not is_transactional:
             raise PeerError(ErrorCode.REBALANCE_IN_PROGRESS, "the group rebalances")
         return anything
 

@@ -321,9 +321,9 @@ class ConsumerGroup:
             raise unknown_member(self.group_id, member_id or "")
         commits.check_fetch(member, member_epoch)
 
-    def committed(self, member_id: str, now_ms: int) -> Decision:  # noqa: ARG002 - a Group's face
+    def committed(self, member_id: str, now_ms: int) -> tuple[TimerSet, ...]:  # noqa: ARG002 - see Group
         """Heartbeats alone keep a member alive."""
-        return NO_DECISION
+        return ()
 
     def check_offset_delete(self) -> None:
         """Always: only topics that somebody is subscribed to are spared."""

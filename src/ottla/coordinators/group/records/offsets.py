@@ -21,6 +21,8 @@ _PARTITION = Struct(">i")
 # The version, the offset, the leader epoch and how long the metadata is, plus one.
 _VALUE_HEAD = Struct(">hqiB")
 _COMMIT_MS = Struct(">q")
+# All of a value without metadata, up to the topic id.
+_PLAIN_VALUE = Struct(">hqiBq3s16s")
 # One tag, of number 0 and 16 bytes.
 _TOPIC_ID_FOLLOWS = bytes((1, 0, 16))
 _NO_TAGS = bytes(1)
@@ -90,8 +92,13 @@ def store_committed(record: OffsetCommitted) -> Stored:
 def encode_committed(record: OffsetCommitted) -> tuple[bytes, bytes | None]:
     """As the declared form says it, which is slower: consumers commit all the time."""
     group, topic, partition, offset, leader_epoch, text, commit_ms, expire_ms, topic_id = record
-    metadata = text.encode()
     key_begin = _key_begin(group, topic)
+    if not text and key_begin is not None and expire_ms == -1 and topic_id != ZERO_UUID:
+        # What nearly all of them are.
+        return key_begin + _PARTITION.pack(partition), _PLAIN_VALUE.pack(
+            VERSION, offset, leader_epoch, 1, commit_ms, _TOPIC_ID_FOLLOWS, topic_id
+        )
+    metadata = text.encode()
     if key_begin is None or expire_ms != -1 or len(metadata) > _SHORT_METADATA_BYTES_MAX:
         return to_bytes(store_committed(record))
     value = (
