@@ -23,7 +23,11 @@ class LosingProxy:
         self._lose_every = lose_every
         self._produced = 0
         self._listener = socket.create_server(("127.0.0.1", 0))
-        self._sockets: list[socket.socket] = [self._listener]
+        # Closed when no thread is left: one that is about to read would else read from whatever
+        # was given the same descriptor meanwhile.
+        self._sockets: list[socket.socket] = []
+        self._accepting: threading.Thread | None = None
+        self._pumps: list[threading.Thread] = []
 
     @property
     def address(self) -> str:
@@ -33,7 +37,8 @@ class LosingProxy:
         """Clients are taken from now on."""
         host, _, port = servers.rpartition(":")
         target = (host, int(port))
-        threading.Thread(target=self._accept, args=(target,), daemon=True).start()
+        self._accepting = threading.Thread(target=self._accept, args=(target,), daemon=True)
+        self._accepting.start()
 
     def __enter__(self) -> Self:
         return self
@@ -44,8 +49,15 @@ class LosingProxy:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        _end(self._listener)
+        if self._accepting is not None:
+            self._accepting.join()
         for each in self._sockets:
             _end(each)
+        for pump in self._pumps:
+            pump.join()
+        for each in (self._listener, *self._sockets):
+            each.close()
 
     def _accept(self, target: tuple[str, int]) -> None:
         while True:
@@ -53,17 +65,20 @@ class LosingProxy:
                 client, _ = self._listener.accept()
             except OSError:
                 return
+            self._sockets.append(client)
             try:
                 broker = socket.create_connection(target)
             except OSError:
                 # The broker has stopped; whoever still comes is turned away, as it would do.
                 _end(client)
                 continue
-            self._sockets += [client, broker]
+            self._sockets.append(broker)
             # The API of each request that has no answer yet: answers keep the order of requests.
             asked: deque[int] = deque()
-            for pump in (self._forward_requests, self._forward_answers):
-                threading.Thread(target=pump, args=(client, broker, asked), daemon=True).start()
+            for forward in (self._forward_requests, self._forward_answers):
+                ends = (client, broker, asked)
+                self._pumps.append(threading.Thread(target=forward, args=ends, daemon=True))
+                self._pumps[-1].start()
 
     def _forward_requests(
         self, client: socket.socket, broker: socket.socket, asked: deque[int]
@@ -125,7 +140,6 @@ def _send(target: socket.socket, frame: bytes) -> bool:
 
 
 def _end(connection: socket.socket) -> None:
+    """Both sides learn of it, and so does a thread that reads from it."""
     with suppress(OSError):
-        # Wakes a thread that reads from it, which closing alone would not.
         connection.shutdown(socket.SHUT_RDWR)
-    connection.close()

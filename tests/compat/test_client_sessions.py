@@ -1,6 +1,7 @@
 """Clients that stay: woken at once, and not confused by restarts or a topic's next life."""
 
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import closing
 
@@ -14,6 +15,9 @@ from tests.compat.clients.librdkafka import Librdkafka
 from tests.compat.clients.sessions import SESSIONS, OpenSession
 from tests.compat.free_port import free_port
 from tests.compat.losing_proxy import LosingProxy
+
+# Several attempts to connect, of each of them.
+AWAY_S = 1.5
 
 each_session = pytest.mark.parametrize("open_session", SESSIONS.values(), ids=SESSIONS)
 
@@ -75,6 +79,22 @@ def test_clients_go_on_after_restarts_though_a_new_topic_begins_at_an_earlier_ep
         create(servers, topic)
         session.send(b"another topic")
         assert session.receive() == b"another topic"
+
+
+@each_session
+def test_clients_wait_for_a_broker_that_is_away(
+    open_session: OpenSession, lasting_broker: Broker, topic: str
+) -> None:
+    servers = lasting_broker.bootstrap_servers
+    create(servers, topic)
+    with closing(open_session(servers, topic)) as session:
+        session.send(b"before")
+        assert session.receive() == b"before"
+        lasting_broker.stop()
+        time.sleep(AWAY_S)
+        lasting_broker.start()
+        session.send(b"after")
+        assert session.receive() == b"after"
 
 
 @each_session

@@ -30,7 +30,7 @@ from tests.compat.free_port import free_port
 from tests.compat.test_broker_kill import BrokerProcess
 
 PARTITIONS = 10
-# kafka-python is not among them: it never closes the sockets of connections that were refused.
+# kafka-python is not among them: how it waits for a broker is in `test_client_sessions`.
 SURVIVORS = (LibrdkafkaMember, AioKafkaMember, LibrdkafkaMember)
 # A group that changes its protocol is, between two questions, of neither.
 NOT_NOW = {

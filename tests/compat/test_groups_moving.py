@@ -1,5 +1,6 @@
 """Java's consumers roll from the classic protocol to the new one and back, in one group."""
 
+import math
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -40,7 +41,9 @@ class Writer:
 
     def __init__(self, servers: str, topic: str) -> None:
         self.ends = dict.fromkeys(range(PARTITIONS), 0)
-        self._producer = Producer({"bootstrap.servers": servers, "linger.ms": 5})
+        # Each is there once, however often it is sent: the offsets are counted.
+        settings = {"bootstrap.servers": servers, "linger.ms": 5, "enable.idempotence": True}
+        self._producer = Producer(settings)
         self._topic = topic
         self._is_closing = threading.Event()
         self._thread = threading.Thread(target=self._write, daemon=True)
@@ -71,7 +74,8 @@ def check_nobody_shared(spells: list[Spell]) -> None:
     for partition in range(PARTITIONS):
         own = sorted(
             (each for each in spells if each.partition == partition),
-            key=lambda spell: spell.since_ms,
+            # Also of two that began in the same millisecond the one that is over came first.
+            key=lambda spell: (spell.since_ms, spell.until_ms or math.inf),
         )
         for before, after in pairwise(own):
             assert before.until_ms is not None, (before, after)

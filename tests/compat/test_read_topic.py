@@ -64,7 +64,10 @@ def until(is_so: Callable[[], bool]) -> None:
 
 
 def producer(servers: str, **config: object) -> Producer:
-    return Producer({"bootstrap.servers": servers, "linger.ms": 20, **config})
+    """It keeps the order also where Kafka, whose broker tells of a partition a moment before it
+    takes records for it, refuses the first batch of several."""
+    settings = {"bootstrap.servers": servers, "linger.ms": 20, "enable.idempotence": True}
+    return Producer({**settings, **config})
 
 
 def produce(servers: str, topic: str, values: list[bytes], **config: object) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import closing
 from typing import Any, Protocol
 
 from aiokafka.admin import AIOKafkaAdminClient, RecordsToDelete
@@ -96,45 +97,54 @@ class LibrdkafkaAdmin:
 
 
 class KafkaPythonAdmin:
+    """A client for each question: one that is not closed keeps a thread that never ends."""
+
     def __init__(self, servers: str) -> None:
-        self._admin = kafka_python.KafkaAdminClient(bootstrap_servers=servers)
+        self._servers = servers
 
     def create(self, topic: str, partitions: int, configs: Mapping[str, str]) -> int:
         asked = kafka_python.NewTopic(topic, partitions, 1, topic_configs=dict(configs))
-        answer = self._admin.create_topics([asked], raise_errors=False)
+        answer = self._ask(lambda admin: admin.create_topics([asked], raise_errors=False))
         return int(answer["topics"][0]["error_code"])
 
     def delete(self, topic: str) -> int:
-        answer = self._admin.delete_topics([topic], raise_errors=False)
+        answer = self._ask(lambda admin: admin.delete_topics([topic], raise_errors=False))
         return int(answer["topics"][0]["error_code"])
 
     def grow(self, topic: str, partitions: int) -> int:
         asked = {topic: kafka_python.NewPartitions(partitions)}
-        answer = self._admin.create_partitions(asked, raise_errors=False)
+        answer = self._ask(lambda admin: admin.create_partitions(asked, raise_errors=False))
         return int(answer.results[0].error_code)
 
     def topics(self) -> dict[str, int]:
-        return {topic["name"]: len(topic["partitions"]) for topic in self._admin.describe_topics()}
+        described = self._ask(lambda admin: admin.describe_topics())
+        return {topic["name"]: len(topic["partitions"]) for topic in described}
 
     def configs(self, topic: str) -> dict[str, str | None]:
         asked = kafka_python.ConfigResource(kafka_python.ConfigResourceType.TOPIC, topic)
-        found = self._admin.describe_configs([asked], config_filter="all")["topic"][topic]
-        return {name: entry["value"] for name, entry in found.items()}
+        told = self._ask(lambda admin: admin.describe_configs([asked], config_filter="all"))
+        return {name: entry["value"] for name, entry in told["topic"][topic].items()}
 
     def alter(self, topic: str, configs: Mapping[str, str]) -> int:
         kind = kafka_python.ConfigResourceType.TOPIC
         asked = kafka_python.ConfigResource(kind, topic, dict(configs))
-        answer = self._admin.alter_configs([asked], raise_on_unknown=False)["topic"][topic]
+        told = self._ask(lambda admin: admin.alter_configs([asked], raise_on_unknown=False))
+        answer = told["topic"][topic]
         return DONE if answer == "OK" else int(answer.removeprefix("[Error ").partition("]")[0])
 
     def configured(self) -> dict[str, list[str]]:
         """The names of all that has settings, by kind."""
-        listed: dict[str, list[str]] = self._admin.list_config_resources()
+        listed: dict[str, list[str]] = self._ask(lambda admin: admin.list_config_resources())
         return listed
 
     def delete_records(self, topic: str, before: int) -> int:
         partition = kafka_python.TopicPartition(topic, 0)
-        return int(self._admin.delete_records({partition: before})[partition]["low_watermark"])
+        answer = self._ask(lambda admin: admin.delete_records({partition: before}))
+        return int(answer[partition]["low_watermark"])
+
+    def _ask(self, ask: Callable[[kafka_python.KafkaAdminClient], Any]) -> Any:
+        with closing(kafka_python.KafkaAdminClient(bootstrap_servers=self._servers)) as admin:
+            return ask(admin)
 
 
 class AioKafkaAdmin:

@@ -1,7 +1,9 @@
 """kafka-python."""
 
+import socket
 import warnings
 from collections.abc import Sequence
+from typing import Any
 
 from tests.compat.clients.client import WAIT_S, Sent, Stored, Unsayable, take
 
@@ -11,6 +13,7 @@ with warnings.catch_warnings():
     from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
     from kafka.admin import ConfigResource, ConfigResourceType, NewPartitions, NewTopic
     from kafka.errors import KafkaError
+    from kafka.net.inet import KafkaNetSocket
     from kafka.structs import OffsetAndMetadata, TopicPartitionReplica
 
 # What else of it the tests use comes from here, imported once with its warning quiet.
@@ -27,6 +30,24 @@ __all__ = [
     "TopicPartition",
     "TopicPartitionReplica",
 ]
+
+connect_as_it_does = KafkaNetSocket.sock_connect
+
+
+async def connect_or_close(
+    self: KafkaNetSocket, net: Any, opened: socket.socket, *where: Any, **until: Any
+) -> socket.socket:
+    """It leaves the socket of a connection that fails, as all do while a broker is away, to whoever
+    collects garbage; and a socket that is found like that fails the test that runs just then.
+    """
+    try:
+        return await connect_as_it_does(self, net, opened, *where, **until)
+    except BaseException:
+        opened.close()
+        raise
+
+
+KafkaNetSocket.sock_connect = connect_or_close
 
 
 class KafkaPython:
