@@ -20,6 +20,11 @@ SETTINGS = {
     "group.min.session.timeout.ms": "1000",
     "group.max.size": "2",
     "group.consumer.max.size": "2",
+    # Longer than a scene takes, on whatever machine.
+    "group.consumer.session.timeout.ms": "120000",
+    "group.consumer.max.session.timeout.ms": "120000",
+    # Nobody looks for groups that have neither members nor offsets while a scene is about one.
+    "offsets.retention.check.interval.ms": "86400000",
     "group.consumer.assignment.interval.ms": "0",
     "auto.create.topics.enable": "false",
 }

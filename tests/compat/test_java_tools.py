@@ -57,12 +57,12 @@ def test_configs_are_changed_for_a_topic_and_for_all_brokers(servers: str, topic
     # A broker's setting would count in the other tests as well: this is the one it has.
     configs("--alter", "--topic", topic, "--add-config", "retention.ms=7,flush.ms=8")
     every = ("--entity-type", "brokers", "--entity-default")
-    configs("--alter", *every, "--add-config", "log.retention.ms=604800000")
+    configs("--alter", *every, "--add-config", "log.retention.ms=-1")
     configs("--alter", "--topic", topic, "--delete-config", "flush.ms")
     described = configs("--describe", "--topic", topic)
     assert (
         "retention.ms=7 sensitive=false synonyms={DYNAMIC_TOPIC_CONFIG:retention.ms=7, "
-        "DYNAMIC_DEFAULT_BROKER_CONFIG:log.retention.ms=604800000"
+        "DYNAMIC_DEFAULT_BROKER_CONFIG:log.retention.ms=-1"
     ) in described
     assert "flush.ms" not in described
     configs("--alter", *every, "--delete-config", "log.retention.ms")

@@ -2,6 +2,7 @@
 
 import os
 import re
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -24,6 +25,10 @@ CONF = {
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.streaming.pollingDelay": "10ms",
+    # It reports a look that found nothing at once, not only on a machine that stood still before.
+    "spark.sql.streaming.noDataProgressEventInterval": "0",
+    # What was read is counted by stages: none is forgotten, however many tests there were.
+    "spark.ui.retainedStages": "1000000",
     # Spark's own connector, for the tests that compare with it.
     "spark.driver.extraClassPath": f"{CONNECTOR_JARS.resolve()}/*",
 }
@@ -36,6 +41,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if Path(__file__).parent in item.path.parents and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(TEST_TIMEOUT_S))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def interrupts() -> None:
+    """Processes that tests start can be interrupted, also where these run in the background.
+
+    A shell lets what it runs there ignore interrupts, and so would all that is started from there.
+    """
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

@@ -11,7 +11,14 @@ from ottla.spark.pipelines.catalogue import PIPELINES, main_of
 from ottla.spark.pipelines.streams import OTTLA, Console, Folder, Streams
 from ottla.spark.pipelines.trending.generate import generate
 from ottla.spark.progress import BatchProgress, ProgressWatch
-from tests.spark.pipelines.exactness import assert_exact, contents, send, uncommit, unseen_of
+from tests.spark.pipelines.exactness import (
+    assert_exact,
+    batches_of,
+    contents,
+    send,
+    uncommit,
+    unseen_of,
+)
 from tests.spark.pipelines.process import PipelineRun
 from tests.spark.streams import QUERY_WAIT_S
 from tests.spark.topics import Topics
@@ -121,11 +128,25 @@ def test_a_batch_of_which_only_the_rows_were_written_counts_once(
         spark.conf.unset(EMPTY_BATCHES)
     told = run_to_end(spark, topics, topic, Folder(str(tmp_path)))
     assert sum(each.rows for each in told) == 0
+    found = contents(topics.servers, topic, PARTITIONS)
     for query in ("activity", "trending"):
-        assert {0, 1, 2} <= unseen_of(tmp_path / "checkpoints" / query)
+        checkpoint = tmp_path / "checkpoints" / query
+        assert unseen_of(checkpoint, batches_of(checkpoint, topic, found)) == {0, 1, 2}
     send(topics.servers, topic, list(islice(records, 600)))
     run_to_end(spark, topics, topic, Folder(str(tmp_path)))
     assert_exact(spark, tmp_path, topic, contents(topics.servers, topic, PARTITIONS), stops=3)
+
+
+def test_a_batch_in_which_nothing_is_new_leaves_the_watermark_where_it_was(
+    spark: SparkSession, topics: Topics, topic: str, tmp_path: Path
+) -> None:
+    topics.make(topic, PARTITIONS)
+    records = list(islice(generate(10, NOON_MS, 1.2), 900))
+    for sent in (records[:600], records[500:600], records[600:]):
+        send(topics.servers, topic, sent)
+        told = run_to_end(spark, topics, topic, Folder(str(tmp_path)))
+        assert sum(each.rows for each in told) == 2 * len(sent)
+    assert_exact(spark, tmp_path, topic, contents(topics.servers, topic, PARTITIONS))
 
 
 def test_a_run_to_the_console_keeps_nothing(
