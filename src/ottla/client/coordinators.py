@@ -2,17 +2,20 @@
 
 from collections.abc import Callable, Iterable
 from enum import IntEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ottla.client.addresses import Address
-from ottla.client.connection import Connection
 from ottla.client.errors import error_code, raise_if_refused
-from ottla.client.routing import Router
 from ottla.errors import ErrorCode
 from ottla.protocol.messages.find_coordinator import (
     FindCoordinatorRequest,
     FindCoordinatorResponse,
 )
+
+# Named and not used: who asks by other means does without asyncio.
+if TYPE_CHECKING:
+    from ottla.client.connection import Connection
+    from ottla.client.routing import Router
 
 # Later versions ask for many keys at once, in another form.
 ONE_KEY_MAX = 3
@@ -54,7 +57,7 @@ def raise_if_elsewhere(codes: Iterable[int], group_id: str) -> None:
             raise_if_refused(code, f"group {group_id}")
 
 
-async def coordinator_of(router: Router, key: str, kept: Kept = Kept.GROUP) -> Connection:
+async def coordinator_of(router: "Router", key: str, kept: Kept = Kept.GROUP) -> "Connection":
     """A connection to the broker that keeps it now. Refused, Unreachable."""
     asked = await router.any_broker()
     answer = await asked.ask(coordinator_request(key, kept), version_max=ONE_KEY_MAX)
@@ -62,7 +65,7 @@ async def coordinator_of(router: Router, key: str, kept: Kept = Kept.GROUP) -> C
 
 
 async def ask_coordinator(
-    router: Router,
+    router: "Router",
     key: str,
     request: object,
     codes_of: Callable[[Any], Iterable[int]],

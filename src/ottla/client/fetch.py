@@ -2,16 +2,19 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
-from ottla.client.connection import Connection
 from ottla.client.errors import raise_if_refused, refusal
 from ottla.client.offsets import Isolation
 from ottla.client.outcomes import Outcomes
-from ottla.client.routing import Router
 from ottla.client.topology import TopicPartition, by_topic
 from ottla.protocol.messages import fetch as messages
 from ottla.protocol.primitives import ZERO_UUID, Uuid
+
+# Named and not used: who asks by other means does without asyncio.
+if TYPE_CHECKING:
+    from ottla.client.connection import Connection
+    from ottla.client.routing import Router
 
 # From the next version on topics are named by their ids, which not every broker tells.
 _NAMED_BY_NAME_MAX = 12
@@ -42,11 +45,11 @@ class Fetched(NamedTuple):
 
 
 async def fetch(
-    router: Router, positions: Mapping[TopicPartition, int], limits: FetchLimits
+    router: "Router", positions: Mapping[TopicPartition, int], limits: FetchLimits
 ) -> Outcomes[Fetched]:
     """What each partition has at its position, or nothing if after `max_wait_ms` none has any."""
 
-    async def ask(leader: Connection, partitions: Sequence[TopicPartition]) -> Outcomes[Fetched]:
+    async def ask(leader: "Connection", partitions: Sequence[TopicPartition]) -> Outcomes[Fetched]:
         ids = {each.topic: router.topic_id(each.topic) for each in partitions}
         asked = {each: positions[each] for each in partitions}
         request, version_max = fetch_request(asked, ids, limits)

@@ -1,14 +1,17 @@
 """How far a group has come: its committed offsets, read, set and deleted from outside."""
 
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.client.coordinators import ask_coordinator
 from ottla.client.errors import raise_if_refused, refusal
 from ottla.client.outcomes import Outcomes
-from ottla.client.routing import Router
 from ottla.client.topology import TopicPartition, by_topic
 from ottla.protocol.messages import offset_commit, offset_delete, offset_fetch
+
+# Named and not used: who asks by other means does without asyncio.
+if TYPE_CHECKING:
+    from ottla.client.routing import Router
 
 # From the next version on many groups are asked about at once, in another form.
 ONE_GROUP_MAX = 7
@@ -36,7 +39,7 @@ class Committed(NamedTuple):
     metadata: str = ""
 
 
-async def committed_offsets(router: Router, group_id: str) -> dict[TopicPartition, Committed]:
+async def committed_offsets(router: "Router", group_id: str) -> dict[TopicPartition, Committed]:
     """All offsets of a group; a group that does not exist has none. Refused."""
     request = offset_fetch.OffsetFetchRequest(group_id=group_id, topics=None)
     answer: offset_fetch.OffsetFetchResponse = await ask_coordinator(
@@ -63,7 +66,7 @@ def committed(
 
 
 async def set_offsets(
-    router: Router,
+    router: "Router",
     group_id: str,
     offsets: Mapping[TopicPartition, Committed],
     seat: Seat = NOBODY,
@@ -109,7 +112,7 @@ def commit_request(
 
 
 async def delete_offsets(
-    router: Router, group_id: str, partitions: Iterable[TopicPartition]
+    router: "Router", group_id: str, partitions: Iterable[TopicPartition]
 ) -> Outcomes[None]:
     """Forgets offsets of topics that no member of the group is subscribed to. Refused."""
     request = offset_delete.OffsetDeleteRequest(

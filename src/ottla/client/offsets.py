@@ -2,12 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 from enum import IntEnum
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from ottla.client.connection import Connection
 from ottla.client.errors import refusal
 from ottla.client.outcomes import Outcomes
-from ottla.client.routing import Router
 from ottla.client.topology import TopicPartition, by_topic
 from ottla.protocol.messages.list_offsets import (
     ListOffsetsRequest,
@@ -15,6 +13,11 @@ from ottla.protocol.messages.list_offsets import (
     Partition,
     Topic,
 )
+
+# Named and not used: who asks by other means does without asyncio.
+if TYPE_CHECKING:
+    from ottla.client.connection import Connection
+    from ottla.client.routing import Router
 
 # What a client that is no broker says of itself.
 NO_REPLICA = -1
@@ -43,7 +46,7 @@ class ListedOffset(NamedTuple):
 
 
 async def list_offsets(
-    router: Router,
+    router: "Router",
     places: Mapping[TopicPartition, int],
     isolation: Isolation = Isolation.READ_UNCOMMITTED,
 ) -> Outcomes[ListedOffset]:
@@ -53,7 +56,7 @@ async def list_offsets(
     """
 
     async def ask(
-        leader: Connection, partitions: Sequence[TopicPartition]
+        leader: "Connection", partitions: Sequence[TopicPartition]
     ) -> Outcomes[ListedOffset]:
         asked = {each: places[each] for each in partitions}
         request = offsets_request(asked, isolation, router.options.request_timeout_ms)

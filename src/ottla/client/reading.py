@@ -1,17 +1,20 @@
 """Reads partitions from given offsets on, round by round, without a group."""
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.client.errors import Refused
 from ottla.client.fetch import FetchLimits, fetch
 from ottla.client.offsets import At, list_offsets
 from ottla.client.outcomes import answered
-from ottla.client.routing import Router
 from ottla.client.topology import TopicPartition
 from ottla.client.visible import visible
 from ottla.errors import ErrorCode
 from ottla.protocol.batch import Record
+
+# Named and not used: who asks by other means does without asyncio.
+if TYPE_CHECKING:
+    from ottla.client.routing import Router
 
 
 class Gone(NamedTuple):
@@ -33,7 +36,7 @@ class Reader:
     """Goes on from `positions`, which are those of the next records and may be changed."""
 
     def __init__(
-        self, router: Router, positions: Mapping[TopicPartition, int], limits: FetchLimits
+        self, router: "Router", positions: Mapping[TopicPartition, int], limits: FetchLimits
     ) -> None:
         self.positions = dict(positions)
         self._router = router
