@@ -286,13 +286,10 @@ class Shard(Generic[MachineT]):
 
         PeerError, and none is replayed: they do not fit one, or what comes first cannot be written.
         """
-        rows = []
-        size_bytes = 0
-        encode = self.state.encode
-        for record in records:
-            key, value = row = encode(record)
-            rows.append(row)
-            size_bytes += ROW_FIELDS_BYTES + len(key) + (len(value) if value else 0)
+        rows = list(map(self.state.encode, records))
+        size_bytes = ROW_FIELDS_BYTES * len(rows)
+        for key, value in rows:
+            size_bytes += len(key) + (len(value) if value else 0)
         if size_bytes > self._decision_bytes_max:
             raise PeerError(
                 ErrorCode.UNKNOWN_SERVER_ERROR,

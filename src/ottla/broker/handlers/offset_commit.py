@@ -18,7 +18,7 @@ from ottla.protocol.messages.offset_commit import (
     PartitionResult,
     TopicResult,
 )
-from ottla.protocol.primitives import Uuid
+from ottla.protocol.primitives import ZERO_UUID, Uuid
 from ottla.tuples import maker
 
 if TYPE_CHECKING:
@@ -31,7 +31,6 @@ NO_RETENTION_MS = -1
 # A member of an enum is found in ten times the time of a module's name: not for every commit.
 _NONE = ErrorCode.NONE
 _UNKNOWN_TOPIC_OR_PARTITION = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-_UNKNOWN_TOPIC_ID = ErrorCode.UNKNOWN_TOPIC_ID
 
 _commit = maker(Commit)
 _commit_wish = maker(CommitWish)
@@ -66,7 +65,7 @@ _new_asked = maker(_Asked)
 def handle(
     request: OffsetCommitRequest, call: Call
 ) -> OffsetCommitResponse | Awaitable[OffsetCommitResponse]:
-    asked = _asked(_plain_topics(request, call.version), call.services.image)
+    asked = _asked(_plain_topics(request, call.version), _Places(call.services.image))
     if not asked.commits:
         return _response(request, asked.codes)
     wish = CommitWish(
@@ -138,9 +137,9 @@ class JointCommit:
 
     __slots__ = ("asked", "codes", "committed", "request")
 
-    def __init__(self, request: native_commit.Request, image: Image) -> None:
+    def __init__(self, request: native_commit.Request, places: "_Places") -> None:
         self.request = request
-        self.asked = _asked(request[6], image)
+        self.asked = _asked(request[6], places)
         # For each partition, in the request's order.
         self.codes: Sequence[ErrorCode] = self.asked.codes
         # Comes once what was decided is committed, or is refused by a PeerError. None: nothing was.
@@ -160,7 +159,8 @@ def handle_joint(
     requests: Sequence[native_commit.Request], services: "Services"
 ) -> list[JointCommit]:
     """Each is decided by itself; what is decided is written at once, and waited for once."""
-    joint = [JointCommit(request, services.image) for request in requests]
+    places = _Places(services.image)
+    joint = [JointCommit(request, places) for request in requests]
     by_shard: dict[GroupShard, list[JointCommit]] = {}
     for each in joint:
         if each.asked.commits:
@@ -211,23 +211,45 @@ def _refuse(each: JointCommit, error: PeerError, services: "Services") -> None:
 # Parts of both
 
 
-def _asked(topics: list[native_commit.Topic], image: Image) -> _Asked:
+class _Place(NamedTuple):
+    """A topic as far as commits go, and what is said of a partition that it does not have."""
+
+    name: str
+    topic_id: Uuid
+    partition_count: int
+    unknown: ErrorCode
+
+
+class _Places(dict[str | bytes, _Place]):
+    """By name or id: each is looked up once, since many commits are of the same few topics."""
+
+    def __init__(self, image: Image) -> None:
+        super().__init__()
+        self._image = image
+
+    def __missing__(self, key: str | bytes) -> _Place:
+        if isinstance(key, str):
+            topic, unknown = self._image.topic(key), _UNKNOWN_TOPIC_OR_PARTITION
+        else:
+            topic, unknown = self._image.topic_by_id(Uuid(key)), ErrorCode.UNKNOWN_TOPIC_ID
+        if topic is None:
+            place = _Place("", ZERO_UUID, 0, unknown)
+        else:
+            count = len(self._image.partitions(topic.topic_id))
+            place = _Place(topic.name, topic.topic_id, count, _UNKNOWN_TOPIC_OR_PARTITION)
+        self[key] = place
+        return place
+
+
+def _asked(topics: list[native_commit.Topic], places: _Places) -> _Asked:
     commits: list[Commit] = []
     codes: list[ErrorCode] = []
     for key, partitions in topics:
-        if isinstance(key, str):
-            known, unknown = image.topic(key), _UNKNOWN_TOPIC_OR_PARTITION
-        else:
-            known, unknown = image.topic_by_id(Uuid(key)), _UNKNOWN_TOPIC_ID
-        partition_count = 0 if known is None else len(image.partitions(known.topic_id))
+        name, topic_id, partition_count, unknown = places[key]
         for index, offset, leader_epoch, metadata in partitions:
-            if known is None:
-                codes.append(unknown)
-            elif not 0 <= index < partition_count:
-                codes.append(_UNKNOWN_TOPIC_OR_PARTITION)
-            else:
+            if 0 <= index < partition_count:
                 codes.append(_NONE)
-                commits.append(
-                    _commit((known.name, known.topic_id, index, offset, leader_epoch, metadata))
-                )
+                commits.append(_commit((name, topic_id, index, offset, leader_epoch, metadata)))
+            else:
+                codes.append(unknown)
     return _new_asked((commits, codes))
