@@ -25,6 +25,9 @@ ASKED_BYTES = 1 << 20
 # What is read ahead from a disk at once.
 WARMED_BYTES = 1 << 20
 CHUNK_BYTES = 64 << 10
+# Who has a slice asks for what follows it, and the log looks there, on the loop, for where that
+# ends: so much behind a slice is read ahead with it.
+LOOKED_AT_BYTES = 64 << 10
 
 
 class SendQueue:
@@ -165,7 +168,8 @@ class SendQueue:
 
     def _is_warm(self, part: FileSlice) -> bool:
         end = part.position + min(part.size, ASKED_BYTES)
-        if not (part.file.is_warm(part.position) and part.file.is_warm(end - 1)):
+        is_warm = part.file.is_warm
+        if not (is_warm(part.position) and is_warm(end - 1) and is_warm(end - 1 + LOOKED_AT_BYTES)):
             return False
         self._warm_end = end
         return True
@@ -200,7 +204,8 @@ class SendQueue:
         size = min(part.size, WARMED_BYTES)
         self._is_waiting = True
         task = self._loop.create_task(
-            self._threads.run(lambda: part.file.warm(part.position, size)), name="warm"
+            self._threads.run(lambda: part.file.warm(part.position, size + LOOKED_AT_BYTES)),
+            name="warm",
         )
         task.add_done_callback(lambda done: self._warmed(part.position + size, done))
 

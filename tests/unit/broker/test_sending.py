@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 import uvloop
 
-from ottla.broker.sending import COPIED_BYTES_MAX, TURN_BYTES_MAX, SendQueue
+from ottla.broker.sending import COPIED_BYTES_MAX, LOOKED_AT_BYTES, TURN_BYTES_MAX, SendQueue
 from ottla.seams.files import File, Files, RealFiles
 from ottla.seams.net import RealNet
 from ottla.seams.threads import RealThreads, Threads
@@ -203,6 +203,25 @@ def test_a_slice_that_cannot_be_read_ends_the_connection(size: int, cold_rate: f
         await asyncio.sleep(10)
         assert sender.lost
         assert bytes(taker.received) == b""
+
+    simulate(story)
+
+
+@pytest.mark.parametrize("cold_from", [50_000, 100_000, 100_000 + LOOKED_AT_BYTES])
+def test_what_follows_a_slice_is_read_ahead_with_it(
+    cold_from: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story(simulated: Simulated) -> None:
+        file = simulated.file()
+        warmed: list[tuple[int, int]] = []
+        monkeypatch.setattr(type(file), "is_warm", lambda _, position: position < cold_from)
+        monkeypatch.setattr(type(file), "warm", lambda _, *place: warmed.append(place))
+        sender, taker = await simulated.connect()
+        sender.send(FileSlice(file, 0, 100_000))
+        await asyncio.sleep(10)
+        assert bytes(taker.received) == CONTENT[:100_000]
+        is_read_ahead = cold_from < 100_000 + LOOKED_AT_BYTES
+        assert warmed == [(0, 100_000 + LOOKED_AT_BYTES)] * is_read_ahead
 
     simulate(story)
 
