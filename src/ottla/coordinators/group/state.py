@@ -271,7 +271,10 @@ class GroupState:
         return len(self.groups.keys() | self.offsets.groups)
 
     def _fits(self, wish: CommitWish) -> bool:
-        """Whether there is room for all its records in one batch. For one record there is."""
+        """Whether there is room for all its records in one batch.
+
+        For one record there is: no text of it is longer than 32 KiB.
+        """
         return len(wish.commits) == 1 or _bytes_at_most(wish) <= self._rules.commit_bytes_max
 
     def _check_simple_commit(self, wish: CommitWish) -> None:
