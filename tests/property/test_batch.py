@@ -13,13 +13,14 @@ from ottla.protocol.batch import (
     Record,
     build,
     crc_is_valid,
-    first_keyless,
+    plain_records,
     read_header,
     read_marker,
     records,
     stamp_log_append_time,
 )
 from ottla.protocol.compression import Codec, compress, decompress
+from ottla.protocol.record_survey import survey
 from tests.unit.native.modules import KINDS, load
 
 repeatable = settings(derandomize=True, deadline=None)
@@ -141,8 +142,28 @@ def test_damaged_batches_are_the_peers_fault(
     damaged = data.draw(damage(bytes(batch)))
     bound = DECOMPRESSED_BYTES_MAX
     assert answer(lambda: list(records(damaged, decompressed_bytes_max=bound))) in ANSWERS
-    assert answer(lambda: first_keyless(damaged, decompressed_bytes_max=bound)) in ANSWERS
+    assert answer(lambda: surveyed(damaged, bound)) in ANSWERS
     assert answer(lambda: read_marker(damaged)) in ANSWERS
+
+
+def surveyed(batch: bytes, decompressed_bytes_max: int) -> object:
+    body = plain_records(batch, decompressed_bytes_max=decompressed_bytes_max)
+    return survey(body, read_header(batch))
+
+
+def check_surveys(
+    scan: ModuleType, interpreted: ModuleType, body: bytes, count: int, base: int
+) -> None:
+    """What reads records without making them gives the same, compiled or not."""
+    for name, arguments in (
+        ("survey", (body, 0, 0, count, base)),
+        ("flawed", (body, 0, 0, count, base, True, max(base, -5) - 5, min(base, 5) + 5)),
+        ("first_at", (body, 0, count, abs(base) // 2, base, False, min(base, 5) + 1, 0)),
+        ("latest_from", (body, 0, count, abs(base) // 2, base, False, 1)),
+    ):
+        assert outcome(getattr(scan, name), *arguments) == outcome(
+            getattr(interpreted, name), *arguments
+        )
 
 
 def outcome(function: Any, *arguments: object) -> object:
@@ -170,9 +191,7 @@ def test_reading_is_the_same_compiled_and_interpreted(
     stamped = data.draw(st.booleans())
     arguments = (body, 0, count, taken[0].offset, base_timestamp, stamped)
     assert outcome(scan.read_rows, *arguments) == outcome(interpreted.read_rows, *arguments)
-    assert outcome(scan.first_keyless, body, count) == outcome(
-        interpreted.first_keyless, body, count
-    )
+    check_surveys(scan, interpreted, body, count, base_timestamp)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -184,9 +203,7 @@ def test_garbage_is_refused_the_same_compiled_and_interpreted(
     scan, interpreted = both("scan", kind)
     arguments = (body, 0, count, base, base, False)
     assert outcome(scan.read_rows, *arguments) == outcome(interpreted.read_rows, *arguments)
-    assert outcome(scan.first_keyless, body, count) == outcome(
-        interpreted.first_keyless, body, count
-    )
+    check_surveys(scan, interpreted, body, count, base)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from ottla.client.arrow.columns import ColumnLimits, fetched_columns
 from ottla.client.fetch import Aborted, Fetched
-from ottla.client.visible import visible, whole_batches
+from ottla.client.visible import Unreadable, visible, whole_batches
 from ottla.errors import PeerError
-from ottla.protocol.batch import Marker, MarkerKind, Record, build, build_marker
+from ottla.protocol.batch import CorruptBatch, Marker, MarkerKind, Record, build, build_marker
 from ottla.protocol.compression import Codec
 from tests.property.test_batch import damage, rising_records
 from tests.unit.native.modules import KINDS, load
@@ -33,7 +33,11 @@ def read(
 ) -> list[Any]:
     found = Fetched(memoryview(fetched), aborted)
     batches = list(whole_batches(found.records))
-    return list(fetched_columns(found, batches, first, end, ALL, limits))
+    return list(fetched_columns(found, batches, first, end, ALL, limits, refuse))
+
+
+def refuse(batch: Unreadable) -> None:
+    raise CorruptBatch(0, batch.reason)
 
 
 @st.composite

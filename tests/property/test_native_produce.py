@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ottla.errors import ErrorCode
 from ottla.native import produce as native_produce
 from ottla.protocol.batch import CRC_START, BatchHeader, Record, build, crc_of, read_header
 from ottla.protocol.compression import Codec
@@ -25,7 +26,7 @@ from ottla.protocol.messages.produce import (
     TopicResult,
 )
 from ottla.protocol.primitives import Uuid
-from ottla.storage.admission import UNLIMITED_MS, AdmissionRules, admit
+from ottla.storage.admission import UNLIMITED_MS, AdmissionRules, Refused, admit
 from tests.property.request_frames import (
     frames_of_others,
     int32s,
@@ -77,12 +78,19 @@ def check(kind: ModuleType, frame: bytes) -> bool:
 
 
 def check_admission(batch: bytes) -> None:
-    """Of an ordinary batch only the checksum and a topic's own rules are left to judge."""
+    """Of an ordinary batch the checksum, the records and a topic's own rules are left to judge."""
     renewed = bytearray(batch)
     crc_at = CRC_START - CRC_BYTES
     renewed[crc_at:CRC_START] = crc_of(batch, 0, len(batch)).to_bytes(CRC_BYTES, "big")
-    header = admit(memoryview(renewed), ANYTHING, transactional_id_given=False, now_ms=0)
-    assert header == read_header(renewed)
+    sent = read_header(renewed)
+    try:
+        taken = admit(memoryview(renewed), ANYTHING, transactional_id_given=False, now_ms=0)
+    except Refused as refused:
+        # Records are not looked at before.
+        judged = refused.code, sent.codec
+    else:
+        judged = taken.header._replace(crc=sent.crc, max_timestamp=sent.max_timestamp)
+    assert judged in (sent, (ErrorCode.INVALID_RECORD, Codec.NONE))
 
 
 @pytest.mark.parametrize("kind", KINDS)

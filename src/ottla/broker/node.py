@@ -18,6 +18,7 @@ from ottla.broker.health import Health, HealthServer
 from ottla.broker.listener import ConnectionLimits, Connections
 from ottla.broker.logs import Logger
 from ottla.broker.producer_ids import ProducerIdBlocks
+from ottla.broker.record_work import RecordWork, TurnBudget
 from ottla.broker.served import SERVED
 from ottla.broker.services import Services
 from ottla.broker.settings_in_force import Obey, SettingsInForce
@@ -253,7 +254,8 @@ class Node:
 
     async def _serve(self, publisher: Publisher, replicas: Replicas) -> Endpoints:
         seams, settings = self._seams, self.settings
-        appender = Appender(replicas.create_log)
+        turn_budget = TurnBudget()
+        appender = Appender(replicas.create_log, turn_budget)
         flusher = Flusher(seams.threads, seams.clock)
         shards = group_shards(
             GroupWorld(lambda: self._in_force.now, lambda: publisher.image, self.metrics.groups),
@@ -287,6 +289,12 @@ class Node:
             shards=shards,
             metrics=self.metrics,
             logger=self._logger,
+            turn_budget=turn_budget,
+            record_work=RecordWork(
+                seams.threads,
+                self._tasks.spawn,
+                lambda: self._in_force.now[network.QUEUED_MAX_REQUEST_BYTES],
+            ),
             tasks=self._tasks,
             served=SERVED,
             advertised=self._advertised(),

@@ -93,9 +93,11 @@ class OrdinaryProduces:
         key, batches = topics[0]
         if len(topics) > 1 or len(batches) > 1:
             return False
+        destination = key, batches[0][0]
+        if self._may_unfold(destination, batches[0][3]):
+            return False
         if self._waiting_count == GATHERED_MAX:
             self.settle()
-        destination = key, batches[0][0]
         together = self._waiting.get(destination)
         if together is None:
             if not self._waiting:
@@ -105,6 +107,19 @@ class OrdinaryProduces:
         together.append(_gathered((connection, request, memoryview(bytearray(frame)))))
         self._waiting_count += 1
         return True
+
+    def _may_unfold(
+        self, destination: "handler.Destination", fields: native_produce.Fields
+    ) -> bool:
+        """Whether a batch may have to wait for a thread: then it is handled by itself."""
+        replica = self._services.replicas.by_key.get(destination)
+        if replica is None:
+            return False
+        rules, codec = replica.rules.admission, fields[5]
+        # Nearly all batches of clients that are gathered are too small to be compressed.
+        if not codec and rules.codec is None:
+            return False
+        return rules.may_unfold(codec, fields[8], self._services.now_ms)
 
     def settle(self) -> None:
         """Handles all that was gathered.

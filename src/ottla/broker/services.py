@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ottla.broker.answers import EncodedAnswers
+from ottla.broker.record_work import RecordWork, TurnBudget
 from ottla.broker.tasks import Tasks
 from ottla.metadata.image import Image
 from ottla.metadata.publisher import Publisher
@@ -43,6 +44,9 @@ class Services:
     shards: "Shards"
     metrics: "NodeMetrics"
     logger: "Logger"
+    # What may be done with the records of clients in one turn of the loop, and where the rest is.
+    turn_budget: TurnBudget
+    record_work: RecordWork
     # Work that no request waits for.
     tasks: Tasks
     # The API keys that ApiVersions offers, and what it says of features.

@@ -1,6 +1,6 @@
 """`ottla consume`: reads a topic from a place on, to its end or for ever."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ottla.cli.counted import counted
@@ -10,7 +10,7 @@ from ottla.cli.places import chosen_partitions, offsets_at
 from ottla.cli.record_forms import Printer
 from ottla.client.fetch import FetchLimits
 from ottla.client.offsets import At, Isolation
-from ottla.client.reading import Gone, Reader
+from ottla.client.reading import Reader, Round
 from ottla.client.routing import Router
 from ottla.client.topology import TopicPartition
 
@@ -41,7 +41,7 @@ async def consume_records(router: Router, wish: Wish, write: Printer) -> None:
         if not reader.positions:
             return
         brought = await reader.read()
-        say_gone(brought.gone)
+        say_missing(brought)
         for partition, records in brought.records.items():
             if not wish.follows:
                 records = [record for record in records if record.offset < ends[partition]]
@@ -50,10 +50,13 @@ async def consume_records(router: Router, wish: Wish, write: Printer) -> None:
                 left -= len(records[:left])
 
 
-def say_gone(spans: Iterable[Gone]) -> None:
-    for gone in spans:
+def say_missing(brought: Round) -> None:
+    """What a reader might expect to see, and does not."""
+    for gone in brought.gone:
         count = counted(gone.next_offset - gone.first_offset, "record")
         say(f"{gone.partition}: {count} deleted before being read")
+    for span in brought.unreadable:
+        say(str(span))
 
 
 def _before(

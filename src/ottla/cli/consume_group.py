@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from ottla.cli.consume import Wish, say_gone
+from ottla.cli.consume import Wish, say_missing
 from ottla.cli.counted import counted
 from ottla.cli.output import say
 from ottla.cli.places import offsets_at
@@ -45,7 +45,7 @@ async def consume_in_group(router: Router, wish: Wish, group: str, write: Printe
 
 def _print(reader: GroupReader, brought: Round, most: int | None, write: Printer) -> int:
     """Prints at most so many records, and goes back to the first that was not printed."""
-    say_gone(brought.gone)
+    say_missing(brought)
     printed = 0
     for partition, records in brought.records.items():
         shown = records if most is None else records[: most - printed]

@@ -25,11 +25,29 @@ class Gone(NamedTuple):
     next_offset: int
 
 
+class UnreadableSpan(NamedTuple):
+    """A batch whose records cannot be read, though it is as its producer sent it."""
+
+    partition: TopicPartition
+    first_offset: int
+    next_offset: int
+    reason: str
+
+    def __str__(self) -> str:
+        last_offset = self.next_offset - 1
+        offsets = f"offset {last_offset}"
+        if self.first_offset < last_offset:
+            offsets = f"offsets {self.first_offset} to {last_offset}"
+        return f"{self.partition}: the batch of {offsets} cannot be read ({self.reason})"
+
+
 class Round(NamedTuple):
     """What one round brought: records in the order of their offsets, partition by partition."""
 
     records: dict[TopicPartition, list[Record]]
     gone: list[Gone]
+    # They were stepped over.
+    unreadable: list[UnreadableSpan]
 
 
 class Reader:
@@ -44,7 +62,7 @@ class Reader:
 
     async def read(self) -> Round:
         """The next records, if some come within `max_wait_ms`. ClientError, CorruptBatch."""
-        found = Round({}, [])
+        found = Round({}, [], [])
         outcomes = await fetch(self._router, self.positions, self._limits)
         for partition, outcome in outcomes.items():
             if isinstance(outcome, Refused) and outcome.code == ErrorCode.OFFSET_OUT_OF_RANGE:
@@ -53,6 +71,7 @@ class Reader:
             fetched = answered(outcome)
             seen = visible(fetched.records, fetched.aborted, self.positions[partition])
             self.positions[partition] = seen.next_offset
+            found.unreadable.extend(UnreadableSpan(partition, *each) for each in seen.unreadable)
             if seen.records:
                 found.records[partition] = seen.records
         return found

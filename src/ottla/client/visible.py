@@ -27,6 +27,18 @@ class BatchTooLarge(PeerError):
         )
 
 
+class Unreadable(NamedTuple):
+    """A batch with a good checksum whose records cannot be read: its producer sent it like that."""
+
+    first_offset: int
+    next_offset: int
+    reason: str
+
+
+def unreadable(header: BatchHeader, reason: str) -> Unreadable:
+    return Unreadable(header.base_offset, header.next_offset, reason)
+
+
 # Where in what was fetched, and the header that is there.
 PlacedBatch = tuple[int, BatchHeader]
 
@@ -36,18 +48,27 @@ class Seen(NamedTuple):
 
     records: list[Record]
     next_offset: int
+    unreadable: list[Unreadable]
 
 
 def visible(fetched: memoryview, aborted: Sequence[Aborted], offset: int) -> Seen:
     """What a reader at `offset` sees: no control records, none of aborted transactions.
 
+    Of a batch that cannot be read, some records before the fault may be seen; the rest is told.
     CorruptBatch if bytes were changed on their way; BatchTooLarge.
     """
     seen: list[Record] = []
+    skipped: list[Unreadable] = []
     batches = list(whole_batches(fetched))
-    for position, _ in visible_batches(fetched, batches, aborted, offset):
-        seen += [each for each in records(fetched, position) if each.offset >= offset]
-    return Seen(seen, max([offset, *(header.next_offset for _, header in batches)]))
+    for position, header in visible_batches(fetched, batches, aborted, offset):
+        try:
+            for each in records(fetched, position):
+                if each.offset >= offset:
+                    seen.append(each)
+        except PeerError as error:
+            reason = error.reason if isinstance(error, CorruptBatch) else str(error)
+            skipped.append(unreadable(header, reason))
+    return Seen(seen, max([offset, *(header.next_offset for _, header in batches)]), skipped)
 
 
 def visible_batches(

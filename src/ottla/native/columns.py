@@ -154,12 +154,18 @@ class _Reader:
     @cython.wraparound(False)
     @cython.exceptval(check=False)
     def varint(self, bits: cython.int) -> cython.longlong:
-        # Nearly all are of one byte.
-        if self.position >= self.limit or self.view[self.position] >= 0x80:
+        # Nearly all are of one byte or two.
+        if self.limit - self.position < 2:
             return self.long_varint(bits)
         value: cython.longlong = self.view[self.position]
-        self.position += 1
-        return ~(value >> 1) if value & 1 else value >> 1
+        if value < 0x80:
+            self.position += 1
+        elif self.view[self.position + 1] < 0x80:
+            value = value & 0x7F | cython.cast(cython.longlong, self.view[self.position + 1]) << 7
+            self.position += 2
+        else:
+            return self.long_varint(bits)
+        return (value >> 1) ^ -(value & 1)
 
     @cython.cfunc
     @cython.inline
@@ -398,7 +404,7 @@ class Rows:
         """Takes from `count` records between `position` and `end` as many as there is room for.
 
         Where the rest begins, and how many records it has. Where the batch is `stamped`, all its
-        records have the base timestamp.
+        records have the base timestamp. ValueError at a bad record; those before it are taken.
         """
         if not 0 <= position <= end <= len(body) or count < 0:
             raise ValueError(f"byte {position}: {count} records up to byte {end} of {len(body)}")
@@ -408,9 +414,13 @@ class Rows:
             self.pieces.append((body, self.count, self.count))
         self.reader.position = position
         self.reader.end = end
-        left = self._take(count, base_offset, base_timestamp, stamped)
-        _, first, _ = self.pieces.pop()
-        self.pieces.append((body, first, self.count))
+        self.reader.fault = 0
+        try:
+            left = self._take(count, base_offset, base_timestamp, stamped)
+        finally:
+            # The records before a bad one are rows like all others.
+            _, first, _ = self.pieces.pop()
+            self.pieces.append((body, first, self.count))
         if left == 0 and self.reader.position != end:
             behind = end - self.reader.position
             raise ValueError(f"byte {self.reader.position}: {behind} bytes behind the last record")

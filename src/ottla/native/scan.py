@@ -25,17 +25,43 @@ _BATCH_HEADER_BYTES = cython.declare(cython.Py_ssize_t, 61)
 _ALL_GO = cython.declare(cython.uchar, ALL_GO)
 
 
-# `exceptval` is a result that is seldom the right one: only behind it is an error looked for.
+# What can be wrong with a record.
+_CUT_VARINT = cython.declare(cython.int, 1)
+_LONG_VARINT = cython.declare(cython.int, 2)
+_BAD_LENGTH = cython.declare(cython.int, 3)
+_BAD_FIELD = cython.declare(cython.int, 4)
+_BAD_HEADERS = cython.declare(cython.int, 5)
+_BAD_OFFSET = cython.declare(cython.int, 6)
+_PAST_64_BITS = cython.declare(cython.int, 7)
+_BYTES_LEFT = cython.declare(cython.int, 8)
+_FAULTS = (
+    "",
+    "a varint runs past the end",
+    "a varint of too many bits",
+    "a record that is too short, or runs past the end",
+    "a field that is no field, or runs past the end",
+    "headers of a number or a name that cannot be",
+    "an offset delta that cannot be",
+    "a delta that leads past 64 bits",
+    "bytes left in a record",
+)
+
+
+# Raising takes room, and a function with room for it is not inlined: what is wrong is noted, and
+# found once a record. Until then every read ends at the limit, and what it gives does not count.
 @cython.final
 @cython.cclass
 class _Reader:
-    """A position that moves over the records of one batch."""
+    """A position that moves over records."""
 
     view: cython.const[cython.uchar][::1]
     position: cython.Py_ssize_t
     end: cython.Py_ssize_t
     # No read goes past it: the end of the record that is being read.
     limit: cython.Py_ssize_t
+    # The first thing that was wrong, and where; 0 if nothing was.
+    fault: cython.int
+    fault_position: cython.Py_ssize_t
     # Of the batch that is being read, where that was asked for.
     base_offset: cython.longlong
 
@@ -44,7 +70,123 @@ class _Reader:
         self.position = position
         self.end = len(body)
         self.limit = self.end
+        self.fault = 0
+        self.fault_position = 0
         self.base_offset = 0
+
+    @cython.cfunc
+    @cython.inline
+    @cython.exceptval(check=False)
+    def note(self, fault: cython.int, position: cython.Py_ssize_t) -> cython.longlong:
+        if self.fault == 0:
+            self.fault = fault
+            self.fault_position = position
+        return 0
+
+    @cython.cfunc
+    @cython.initializedcheck(False)
+    @cython.boundscheck(False)
+    @cython.wraparound(False)
+    @cython.exceptval(check=False)
+    def long_varint(self, bits: cython.int) -> cython.longlong:
+        """One of several bytes, and of so many bits at most."""
+        position: cython.Py_ssize_t = self.position
+        shift: cython.int = 0
+        raw: cython.ulonglong = 0
+        byte: cython.ulonglong = 0x80
+        while byte >= 0x80:
+            if position >= self.limit:
+                return self.note(_CUT_VARINT, self.position)
+            byte = self.view[position]
+            position += 1
+            if shift + 7 > bits and byte >> (bits - shift):
+                return self.note(_LONG_VARINT, self.position)
+            raw |= (byte & 0x7F) << shift
+            shift += 7
+        self.position = position
+        value: cython.longlong = raw >> 1
+        return ~value if raw & 1 else value
+
+    @cython.cfunc
+    @cython.inline
+    @cython.initializedcheck(False)
+    @cython.boundscheck(False)
+    @cython.wraparound(False)
+    @cython.exceptval(check=False)
+    def varint(self, bits: cython.int) -> cython.longlong:
+        # Nearly all are of one byte or two.
+        if self.limit - self.position < 2:
+            return self.long_varint(bits)
+        value: cython.longlong = self.view[self.position]
+        if value < 0x80:
+            self.position += 1
+        elif self.view[self.position + 1] < 0x80:
+            value = value & 0x7F | cython.cast(cython.longlong, self.view[self.position + 1]) << 7
+            self.position += 2
+        else:
+            return self.long_varint(bits)
+        return (value >> 1) ^ -(value & 1)
+
+    @cython.cfunc
+    @cython.inline
+    @cython.exceptval(check=False)
+    def begin_record(self) -> cython.longlong:
+        """Step over a record's length and attributes."""
+        start: cython.Py_ssize_t = self.position
+        self.limit = self.end
+        length: cython.longlong = self.varint(32)
+        if length < _RECORD_LENGTH_MIN or length > self.end - self.position:
+            return self.note(_BAD_LENGTH, start)
+        self.limit = self.position + length
+        self.position += 1
+        return length
+
+    @cython.cfunc
+    @cython.inline
+    @cython.exceptval(check=False)
+    def field(self) -> cython.longlong:
+        """Step over a key or a value; its length, which is -1 for null."""
+        start: cython.Py_ssize_t = self.position
+        length: cython.longlong = self.varint(32)
+        if length < -1 or length > self.limit - self.position:
+            return self.note(_BAD_FIELD, start)
+        if length > 0:
+            self.position += length
+        return length
+
+    @cython.cfunc
+    @cython.inline
+    @cython.exceptval(check=False)
+    def header_count(self) -> cython.longlong:
+        start: cython.Py_ssize_t = self.position
+        count: cython.longlong = self.varint(32)
+        if count < 0:
+            return self.note(_BAD_HEADERS, start)
+        return count
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def skip_headers(self, count: cython.longlong) -> cython.longlong:
+        index: cython.longlong
+        for index in range(count):
+            start: cython.Py_ssize_t = self.position
+            if self.field() < 0:
+                self.note(_BAD_HEADERS, start)
+            self.field()
+            if self.fault:
+                return index
+        return count
+
+    @cython.cfunc
+    @cython.inline
+    @cython.exceptval(check=False)
+    def moved(
+        self, base: cython.longlong, delta: cython.longlong, position: cython.Py_ssize_t
+    ) -> cython.longlong:
+        """The sum, if 64 bits have room for it."""
+        if (delta > 0 and base > _INT64_MAX - delta) or (delta < 0 and base < ~_INT64_MAX - delta):
+            return self.note(_PAST_64_BITS, position)
+        return base + delta
 
     @cython.cfunc
     @cython.exceptval(-2, check=True)
@@ -81,121 +223,171 @@ class _Reader:
             value = value * 256 + self.view[position + place]
         return value
 
-    # The limit is never beyond the end of what is in view.
     @cython.cfunc
-    @cython.boundscheck(False)
-    @cython.wraparound(False)
-    @cython.exceptval(-2, check=True)
-    def varlong(self) -> cython.longlong:
-        start: cython.Py_ssize_t = self.position
-        position: cython.Py_ssize_t = start
-        shift: cython.int = 0
-        raw: cython.ulonglong = 0
-        byte: cython.ulonglong = 0
-        while True:
-            if position >= self.limit:
-                raise ValueError(f"byte {start}: a varint runs past the end")
-            byte = self.view[position]
-            position += 1
-            if shift == 63 and byte > 1:
-                raise ValueError(f"byte {start}: a varint of more than 64 bits")
-            raw |= (byte & 0x7F) << shift
-            if byte < 0x80:
-                break
-            shift += 7
-        self.position = position
-        value: cython.longlong = raw >> 1
-        return ~value if raw & 1 else value
-
-    @cython.cfunc
-    @cython.exceptval(-2, check=True)
-    def varint(self) -> cython.longlong:
-        start: cython.Py_ssize_t = self.position
-        value: cython.longlong = self.varlong()
-        if self.position - start > 5 or value < -0x80000000 or value > 0x7FFFFFFF:
-            raise ValueError(f"byte {start}: a varint of more than 32 bits")
-        return value
-
-    @cython.cfunc
-    @cython.exceptval(-2, check=True)
-    def begin_record(self) -> cython.longlong:
-        """Step over a record's length and attributes."""
-        start: cython.Py_ssize_t = self.position
-        self.limit = self.end
-        length: cython.longlong = self.varint()
-        if length < _RECORD_LENGTH_MIN or length > self.end - self.position:
-            raise ValueError(f"byte {start}: a record of {length} bytes")
-        self.limit = self.position + length
-        self.position += 1
-        return length
-
-    @cython.cfunc
-    @cython.exceptval(-2, check=True)
-    def field(self) -> cython.longlong:
-        """Step over a key or a value; its length, which is -1 for null."""
-        start: cython.Py_ssize_t = self.position
-        length: cython.longlong = self.varint()
-        if length < -1 or length > self.limit - self.position:
-            raise ValueError(f"byte {start}: a field of {length} bytes")
-        if length > 0:
-            self.position += length
-        return length
-
-    @cython.cfunc
-    @cython.exceptval(-2, check=True)
-    def header_name(self) -> cython.longlong:
-        """Step over a header's name, which is never null; its length."""
-        start: cython.Py_ssize_t = self.position
-        length: cython.longlong = self.field()
-        if length < 0:
-            raise ValueError(f"byte {start}: a header without a name")
-        return length
-
-    @cython.cfunc
-    @cython.exceptval(-2, check=True)
-    def header_count(self) -> cython.longlong:
-        start: cython.Py_ssize_t = self.position
-        count: cython.longlong = self.varint()
-        if count < 0:
-            raise ValueError(f"byte {start}: {count} headers")
-        return count
-
-    @cython.cfunc
+    @cython.inline
     @cython.exceptval(-2, check=True)
     def end_record(self) -> cython.longlong:
-        left: cython.longlong = self.limit - self.position
-        if left != 0:
-            raise ValueError(f"byte {self.position}: {left} bytes left in a record")
-        return left
+        """ValueError if anything was wrong with the record."""
+        if self.position != self.limit:
+            self.note(_BYTES_LEFT, self.position)
+        if self.fault:
+            self.refuse()
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-2, check=True)
+    def refuse(self) -> cython.longlong:
+        raise ValueError(f"byte {self.fault_position}: {_FAULTS[self.fault]}")
 
 
-def first_keyless(body: Buffer, count: int) -> int:
-    """The index of the first record without a key, -1 if all have one.
+# What `survey` found: where the records end, their latest and earliest time, how many have no key.
+Surveyed = tuple[int, int, int, int]
 
-    Raises ValueError unless `body` is exactly `count` whole records, numbered from 0 as a producer
-    numbers them.
+
+def survey(body: Buffer, position: int, first: int, last: int, base_timestamp: int) -> Surveyed:
+    """Reads the records from index `first` to before `last`, the first of them at `position`.
+
+    The latest time is -1 where no record has a later one, the earliest 2^63 - 1 where none has a
+    time. Raises ValueError unless these are whole records, numbered as a producer numbers them.
     """
-    reader: _Reader = _Reader(body, 0)
-    total: cython.longlong = count
+    reader: _Reader = _Reader(body, position)
+    begin: cython.longlong = first
+    end: cython.longlong = last
+    base: cython.longlong = base_timestamp
+    latest: cython.longlong = -1
+    earliest: cython.longlong = _INT64_MAX
+    keyless: cython.longlong = 0
     index: cython.longlong
-    header: cython.longlong
-    found: cython.longlong = -1
-    for index in range(total):
+    for index in range(begin, end):
         reader.begin_record()
-        reader.varlong()
         start: cython.Py_ssize_t = reader.position
-        delta: cython.longlong = reader.varint()
+        timestamp: cython.longlong = reader.moved(base, reader.varint(64), start)
+        if timestamp > latest:
+            latest = timestamp
+        if timestamp < earliest and timestamp != -1:
+            earliest = timestamp
+        start = reader.position
+        delta: cython.longlong = reader.varint(32)
         if delta != index:
-            raise ValueError(f"byte {start}: offset delta {delta} in record {index}")
-        if reader.field() < 0 and found < 0:
-            found = index
+            reader.note(_BAD_OFFSET, start)
+        if reader.field() < 0:
+            keyless += 1
         reader.field()
-        for header in range(reader.header_count()):  # noqa: B007 (a C loop needs its typed name)
-            reader.header_name()
-            reader.field()
+        header_count: cython.longlong = reader.header_count()
+        if header_count:
+            reader.skip_headers(header_count)
         reader.end_record()
-    check_end(reader.position, reader.end)
-    return found
+    return reader.position, latest, earliest, keyless
+
+
+# The index of a record in its batch, whether it has a key, and its time.
+Flawed = tuple[int, bool, int]
+
+
+def flawed(
+    body: Buffer,
+    position: int,
+    first: int,
+    last: int,
+    base_timestamp: int,
+    wants_keys: bool,
+    earliest: int,
+    latest: int,
+) -> tuple[int, list[Flawed]]:
+    """Those of surveyed records that lack a wanted key, or whose time is out of range.
+
+    Also where they end. A record without a time is never out of range.
+    """
+    reader: _Reader = _Reader(body, position)
+    begin: cython.longlong = first
+    end: cython.longlong = last
+    base: cython.longlong = base_timestamp
+    first_time: cython.longlong = earliest
+    last_time: cython.longlong = latest
+    index: cython.longlong
+    found: list[Flawed] = []
+    for index in range(begin, end):
+        reader.begin_record()
+        start: cython.Py_ssize_t = reader.position
+        timestamp: cython.longlong = reader.moved(base, reader.varint(64), start)
+        reader.varint(32)
+        has_key: cython.bint = reader.field() >= 0
+        is_late: cython.bint = timestamp != -1 and (timestamp < first_time or timestamp > last_time)
+        if is_late or (wants_keys and not has_key):
+            found.append((index, bool(has_key), timestamp))
+        reader.position = reader.limit
+        reader.end_record()
+    return reader.position, found
+
+
+# Where the next record begins; then offset and time of the record that was found, -1 if none was.
+Timed = tuple[int, int, int]
+
+
+def first_at(
+    body: Buffer,
+    position: int,
+    count: int,
+    base_offset: int,
+    base_timestamp: int,
+    stamped: bool,
+    timestamp_min: int,
+    offset_min: int,
+) -> Timed:
+    """The first of `count` records from `position` on with at least this time and this offset."""
+    reader: _Reader = _Reader(body, position)
+    total: cython.longlong = count
+    first_offset: cython.longlong = base_offset
+    base: cython.longlong = base_timestamp
+    time_min: cython.longlong = timestamp_min
+    wanted_offset: cython.longlong = offset_min
+    index: cython.longlong
+    for index in range(total):  # noqa: B007 (a C loop needs its typed name)
+        reader.begin_record()
+        start: cython.Py_ssize_t = reader.position
+        delta: cython.longlong = reader.varint(64)
+        timestamp: cython.longlong = base if stamped else reader.moved(base, delta, start)
+        start = reader.position
+        delta = reader.varint(32)
+        if delta < 0:
+            reader.note(_BAD_OFFSET, start)
+        offset: cython.longlong = reader.moved(first_offset, delta, start)
+        reader.position = reader.limit
+        reader.end_record()
+        if timestamp >= time_min and offset >= wanted_offset:
+            return reader.position, offset, timestamp
+    return reader.position, -1, -1
+
+
+def latest_from(
+    body: Buffer,
+    position: int,
+    count: int,
+    base_offset: int,
+    base_timestamp: int,
+    stamped: bool,
+    offset_min: int,
+) -> tuple[int, int]:
+    """Where `count` records end, and the latest time of those with at least this offset, or -1."""
+    reader: _Reader = _Reader(body, position)
+    total: cython.longlong = count
+    first_offset: cython.longlong = base_offset
+    base: cython.longlong = base_timestamp
+    wanted_offset: cython.longlong = offset_min
+    latest: cython.longlong = -1
+    index: cython.longlong
+    for index in range(total):  # noqa: B007 (a C loop needs its typed name)
+        reader.begin_record()
+        start: cython.Py_ssize_t = reader.position
+        delta: cython.longlong = reader.varint(64)
+        timestamp: cython.longlong = base if stamped else reader.moved(base, delta, start)
+        start = reader.position
+        offset: cython.longlong = reader.moved(first_offset, reader.varint(32), start)
+        reader.position = reader.limit
+        reader.end_record()
+        if offset >= wanted_offset and timestamp > latest:
+            latest = timestamp
+    return reader.position, latest
 
 
 def check_end(position: int, end: int) -> None:
@@ -225,31 +417,21 @@ def read_rows(
     for index in range(total):  # noqa: B007 (a C loop needs its typed name)
         reader.begin_record()
         start: cython.Py_ssize_t = reader.position
-        delta: cython.longlong = reader.varlong()
+        delta: cython.longlong = reader.varint(64)
         timestamp: cython.longlong = first_timestamp
         if not stamped:
-            timestamp = _moved(first_timestamp, delta, start)
+            timestamp = reader.moved(first_timestamp, delta, start)
         start = reader.position
-        delta = reader.varint()
+        delta = reader.varint(32)
         if delta < 0:
-            raise ValueError(f"byte {start}: offset delta {delta}")
-        offset: cython.longlong = _moved(first_offset, delta, start)
+            reader.note(_BAD_OFFSET, start)
+        offset: cython.longlong = reader.moved(first_offset, delta, start)
         key = _slice(body, reader)
         value = _slice(body, reader)
         headers = _read_headers(body, reader)
         reader.end_record()
         rows.append((offset, timestamp, key, value, headers))
     return rows, reader.position
-
-
-@cython.cfunc
-@cython.exceptval(-2, check=True)
-def _moved(
-    base: cython.longlong, delta: cython.longlong, position: cython.Py_ssize_t
-) -> cython.longlong:
-    if (delta > 0 and base > _INT64_MAX - delta) or (delta < 0 and base < ~_INT64_MAX - delta):
-        raise ValueError(f"byte {position}: {base} and a delta of {delta} pass 64 bits")
-    return base + delta
 
 
 @cython.cfunc
@@ -268,9 +450,14 @@ def _read_headers(body: bytes, reader: _Reader) -> tuple[Header, ...]:
     index: cython.longlong
     headers = []
     for index in range(count):  # noqa: B007 (a C loop needs its typed name)
-        length: cython.longlong = reader.header_name()
-        name: bytes = body[reader.position - length : reader.position]
-        headers.append((name.decode("utf-8", "surrogateescape"), _slice(body, reader)))
+        start: cython.Py_ssize_t = reader.position
+        name = _slice(body, reader)
+        if name is None:
+            reader.note(_BAD_HEADERS, start)
+        value = _slice(body, reader)
+        if reader.fault:
+            break
+        headers.append((name.decode("utf-8", "surrogateescape"), value))
     return tuple(headers)
 
 
@@ -336,7 +523,6 @@ def _fill_columns(
     value_lengths: cython.longlong[::1] = columns.value_lengths
     batch: cython.Py_ssize_t
     row: cython.Py_ssize_t
-    header: cython.longlong
     total: cython.Py_ssize_t = len(batch_starts) - 1
     for batch in range(total):
         if first_rows[batch] == first_rows[batch + 1]:
@@ -346,19 +532,17 @@ def _fill_columns(
             record_starts[row] = reader.position
             reader.begin_record()
             timestamp_starts[row] = reader.position
-            timestamp_deltas[row] = reader.varlong()
+            timestamp_deltas[row] = reader.varint(64)
             offset_starts[row] = reader.position
-            delta: cython.longlong = reader.varint()
+            delta: cython.longlong = reader.varint(32)
             if delta < 0:
-                raise ValueError(f"byte {offset_starts[row]}: offset delta {delta}")
-            offsets[row] = _moved(reader.base_offset, delta, offset_starts[row])
+                reader.note(_BAD_OFFSET, offset_starts[row])
+            offsets[row] = reader.moved(reader.base_offset, delta, offset_starts[row])
             length: cython.longlong = reader.field()
             key_lengths[row] = length
             key_starts[row] = reader.position - max(length, 0)
             value_lengths[row] = reader.field()
-            for header in range(reader.header_count()):  # noqa: B007 (a C loop needs its name)
-                reader.header_name()
-                reader.field()
+            reader.skip_headers(reader.header_count())
             reader.end_record()
             record_ends[row] = reader.position
         check_end(reader.position, reader.end)

@@ -182,6 +182,12 @@ def stamp_log_append_time(
     _CRC.pack_into(batch, position + _CRC_AT, crc_of(batch, position, header.size))
 
 
+def stamp_max_timestamp(batch: bytearray | memoryview, timestamp_ms: int) -> None:
+    """Write the largest time of the batch's records into its header, with a new CRC."""
+    _TIMESTAMP.pack_into(batch, _MAX_TIMESTAMP_AT, timestamp_ms)
+    _CRC.pack_into(batch, _CRC_AT, crc_of(batch, 0, len(batch)))
+
+
 def crc_of(buffer: Buffer, position: int, size: int) -> int:
     """The CRC-32C of the batch of `size` bytes at `position`: attributes to end."""
     with memoryview(buffer) as view:
@@ -252,20 +258,6 @@ def records(
         raise CorruptBatch(position, f"records section, {error}") from None
 
 
-def first_keyless(
-    buffer: Buffer, position: int = 0, *, decompressed_bytes_max: int = DECOMPRESSED_BYTES_MAX
-) -> int:
-    """The index of the first record without a key, -1 if all have one: what compaction must know.
-
-    Raises `CorruptBatch` unless the records are whole and numbered as a producer numbers them.
-    """
-    body = plain_records(buffer, position, decompressed_bytes_max=decompressed_bytes_max)
-    try:
-        return native_scan.first_keyless(body, read_header(buffer, position).count)
-    except ValueError as error:
-        raise CorruptBatch(position, f"records section, {error}") from None
-
-
 def build(
     records: Sequence[Record],
     *,
@@ -324,16 +316,25 @@ def build(
     return batch
 
 
+def recompressed(
+    header: BatchHeader, body: Buffer, codec: Codec, level: int | None = None
+) -> bytearray:
+    """The batch of this header and these plain records, compressed by another codec."""
+    batch = bytearray(HEADER_BYTES)
+    batch += body if codec == Codec.NONE else compress(codec, body, level)
+    attributes = header.attributes & ~_CODEC_MASK | codec
+    renewed = header._replace(length=len(batch) - UNCOUNTED_BYTES, attributes=attributes)
+    _HEADER.pack_into(batch, 0, *renewed)
+    _CRC.pack_into(batch, _CRC_AT, crc_of(batch, 0, len(batch)))
+    return batch
+
+
 def compress_records(batch: bytearray) -> bytearray:
     """The batch with its records by the codec that its header names: they are in plain yet."""
     header = read_header(batch)
     if header.codec == Codec.NONE:
         return batch
-    folded = batch[:HEADER_BYTES]
-    folded += compress(Codec(header.codec), memoryview(batch)[HEADER_BYTES:])
-    _HEADER.pack_into(folded, 0, *header._replace(length=len(folded) - UNCOUNTED_BYTES))
-    _CRC.pack_into(folded, _CRC_AT, crc_of(folded, 0, len(folded)))
-    return folded
+    return recompressed(header, memoryview(batch)[HEADER_BYTES:], Codec(header.codec))
 
 
 class MarkerKind(IntEnum):

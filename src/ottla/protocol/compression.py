@@ -45,19 +45,26 @@ class DecompressedTooLarge(PeerError):
         self.size_max = size_max
 
 
-def compress(codec: Codec, plain: Buffer) -> bytes:
-    """Compress at the level that Kafka's own producer has as its default."""
+# The levels that Kafka's own producer has as its defaults.
+_LEVELS = {Codec.GZIP: 6, Codec.LZ4: 1, Codec.ZSTD: 3}
+# The best that lz4's format knows; Kafka's Java library goes on to 17.
+_LZ4_LEVEL_MAX = 12
+
+
+def compress(codec: Codec, plain: Buffer, level: int | None = None) -> bytes:
+    """Compress at a level, which snappy does not have; by default as Kafka's producer does."""
+    chosen = _LEVELS.get(codec, 0) if level is None else level
     match codec:
         case Codec.NONE:
             return bytes(plain)
         case Codec.GZIP:
-            return bytes(cramjam.gzip.compress(plain, level=6))
+            return bytes(cramjam.gzip.compress(plain, level=chosen))
         case Codec.SNAPPY:
             return _compress_snappy(memoryview(plain))
         case Codec.LZ4:
-            return _compress_lz4(plain)
+            return _compress_lz4(plain, min(chosen, _LZ4_LEVEL_MAX))
         case Codec.ZSTD:
-            return bytes(cramjam.zstd.compress(plain, level=3))
+            return bytes(cramjam.zstd.compress(plain, level=chosen))
 
 
 def decompress(codec: Codec, compressed: Buffer, size_max: int) -> bytes | bytearray:
@@ -112,9 +119,9 @@ def _decompress_growing(
             return plain
 
 
-def _compress_lz4(plain: Buffer) -> bytes:
+def _compress_lz4(plain: Buffer, level: int) -> bytes:
     """One frame of independent blocks: Kafka's Java reader refuses linked ones."""
-    frame = cramjam.lz4.Compressor(level=1, content_checksum=False, block_linked=False)
+    frame = cramjam.lz4.Compressor(level=level, content_checksum=False, block_linked=False)
     frame.compress(bytes(plain))
     return bytes(frame.finish())
 

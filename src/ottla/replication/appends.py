@@ -4,12 +4,26 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from ottla.errors import ErrorCode, PeerError, StorageError
-from ottla.protocol.batch import BatchHeader, read_header, stamp_log_append_time
-from ottla.replication.replica import Replica
-from ottla.storage.admission import Refused, admit, admits_ordinary, all_ordinary
+from ottla.protocol.batch import BatchHeader
+from ottla.protocol.compression import Buffer
+from ottla.replication.replica import Replica, TopicRules
+from ottla.storage.admission import (
+    Admitted,
+    RecordFault,
+    Refused,
+    admit,
+    admits_ordinary,
+    all_ordinary,
+)
 from ottla.storage.config import UNLIMITED
 from ottla.storage.joint import JointAppend
 from ottla.storage.log import Log
+from ottla.storage.work_budget import (
+    UNBOUNDED,
+    UNCOUNTED_RECORDS_MAX,
+    BudgetSpent,
+    WorkBudget,
+)
 from ottla.tuples import maker
 
 ACKS_NONE, ACKS_LEADER, ACKS_ALL = 0, 1, -1
@@ -36,19 +50,27 @@ _result = maker(AppendResult)
 class RefusedByLog(PeerError):
     """The log was asked and refused: the answer carries its start."""
 
-    def __init__(self, cause: PeerError, start_offset: int, record_index: int | None) -> None:
+    def __init__(
+        self, cause: PeerError, start_offset: int, record_faults: tuple[RecordFault, ...] = ()
+    ) -> None:
         super().__init__(cause.code, str(cause))
         self.start_offset = start_offset
-        self.record_index = record_index
+        self.record_faults = record_faults
 
 
 class Appender:
-    """Appends to any replica of this broker. `create_log` makes a partition's log when needed."""
+    """Appends to any replica of this broker. `create_log` makes a partition's log when needed.
 
-    __slots__ = ("_create_log", "is_full")
+    What is done with the records of clients is bounded by `budget`.
+    """
 
-    def __init__(self, create_log: Callable[[Replica], Log]) -> None:
+    __slots__ = ("_budget", "_create_log", "is_full")
+
+    def __init__(
+        self, create_log: Callable[[Replica], Log], budget: WorkBudget = UNBOUNDED
+    ) -> None:
         self._create_log = create_log
+        self._budget = budget
         # Set while the disk is below its reserve: reads and retention go on.
         self.is_full: str | None = None
 
@@ -61,12 +83,14 @@ class Appender:
         transactional_id_given: bool,
         now_ms: int,
         ordinary: BatchHeader | None = None,
+        admitted: Admitted | None = None,
         is_own: bool = False,
     ) -> AppendResult:
         """Appends a client's batch. PeerError if it is refused; then nothing was written.
 
-        `ordinary` is the batch's header if it is known to have nothing out of the ordinary. What
-        `is_own` comes from the broker itself, which alone writes to its own topics.
+        `ordinary` is the batch's header if it is known to have nothing out of the ordinary, and
+        `admitted` what `admit` made of the batch before. BudgetSpent if that has to be done first.
+        A batch that `is_own` comes from the broker, which alone writes to its internal topics.
         """
         partition = replica.partition
         if not partition.is_leader:
@@ -77,27 +101,29 @@ class Appender:
             raise PeerError(ErrorCode.KAFKA_STORAGE_ERROR, self.is_full)
         if replica.is_internal and not is_own:
             raise PeerError(ErrorCode.INVALID_TOPIC_EXCEPTION, "it is the broker's own topic")
-        rules = replica.rules.admission
+        stored: Buffer = batch
         append_time_ms = NO_TIMESTAMP
-        if ordinary is not None and admits_ordinary(batch, ordinary, rules, now_ms):
+        if ordinary is not None and self._is_ordinary(batch, ordinary, replica.rules, now_ms):
             header = ordinary
         else:
-            header = self._admit(replica, batch, transactional_id_given, now_ms)
-            if rules.log_append_time:
-                stamp_log_append_time(batch, now_ms)
-                header, append_time_ms = read_header(batch), now_ms
+            if admitted is None:
+                budget = UNBOUNDED if is_own else self._budget
+                admitted = self.admit(replica, batch, transactional_id_given, now_ms, budget)
+            stored, header, append_time_ms = admitted
         try:
             log = replica.log or self._create_log(replica)
-            appended = log.append(batch, header, leader_epoch=partition.leader_epoch, now_ms=now_ms)
+            appended = log.append(
+                stored, header, leader_epoch=partition.leader_epoch, now_ms=now_ms
+            )
         except PeerError as refused:
-            raise RefusedByLog(refused, replica.start_offset, None) from None
+            raise RefusedByLog(refused, replica.start_offset) from None
         except (OSError, StorageError) as error:
             raise PeerError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
         record_count = header.count
         if appended.duplicate_timestamp_ms is not None:
             append_time_ms, record_count = appended.duplicate_timestamp_ms, 0
         elif partition.appended(log.end_offset) and replica.waiting.watchers:
-            replica.waiting.count(len(batch))
+            replica.waiting.count(len(stored))
         committed_offset = appended.last_offset + 1
         is_settled = (
             append_time_ms == NO_TIMESTAMP
@@ -143,17 +169,34 @@ class Appender:
             replica.waiting.count(appended.size_bytes)
         return appended
 
-    def _admit(
-        self, replica: Replica, batch: memoryview, transactional_id_given: bool, now_ms: int
-    ) -> BatchHeader:
+    def _is_ordinary(
+        self, batch: memoryview, header: BatchHeader, rules: TopicRules, now_ms: int
+    ) -> bool:
+        if header.count > UNCOUNTED_RECORDS_MAX:
+            try:
+                self._budget.spend_on_reading(header.count)
+            except BudgetSpent:
+                return False
+        return admits_ordinary(batch, header, rules.admission, now_ms)
+
+    def admit(
+        self,
+        replica: Replica,
+        batch: memoryview,
+        transactional_id_given: bool,
+        now_ms: int,
+        budget: WorkBudget = UNBOUNDED,
+    ) -> Admitted:
+        """As `admission.admit`, by the rules of the replica's topic. May be called in a thread."""
         try:
             return admit(
                 batch,
                 replica.rules.admission,
                 transactional_id_given=transactional_id_given,
                 now_ms=now_ms,
+                budget=budget,
             )
         except Refused as refused:
-            if refused.record_index is None:
+            if not refused.record_faults:
                 raise
-            raise RefusedByLog(refused, replica.start_offset, refused.record_index) from None
+            raise RefusedByLog(refused, replica.start_offset, refused.record_faults) from None

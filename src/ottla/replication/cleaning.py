@@ -182,7 +182,11 @@ class LogCleaner:
         self._meter.note(seconds, report)
         name = str(replica.name)
         seconds = round(seconds, 3)
+        where = report.pop("unreadable")
         self._told.info("log compacted", repeats_of=name, partition=name, seconds=seconds, **report)
+        if count := report["unreadable_batches"]:
+            # A client wrote them so: they are kept, and everything else was compacted.
+            self._told.warning("unreadable batches", partition=name, count=count, last=where)
         return True
 
     async def _run_job(self, chosen: Candidate) -> dict[str, Any]:

@@ -6,8 +6,10 @@ from ottla.errors import ErrorCode, OffsetOutOfRange, PeerError, StorageError
 from ottla.metadata.topic_names import is_internal
 from ottla.replication.reads import Isolation
 from ottla.replication.replica import Replica
+from ottla.storage import time_search
 from ottla.storage.epochs import UNKNOWN_END, EpochEnd
-from ottla.storage.log import Log, TimestampOffset
+from ottla.storage.log import Log
+from ottla.storage.time_search import Search, TimestampOffset
 
 NO_TIMESTAMP = -1
 # What DeleteRecords calls the high watermark.
@@ -26,25 +28,47 @@ class SpecialTime(IntEnum):
     EARLIEST_PENDING_UPLOAD = -6
 
 
-def offset_at(replica: Replica, timestamp_ms: int, isolation: Isolation | None) -> TimestampOffset:
-    """The first offset at or behind a time, or a special one; NOT_FOUND if there is none.
+def is_special(timestamp_ms: int) -> bool:
+    """Whether no record has to be read for the answer."""
+    return timestamp_ms < 0 and timestamp_ms != SpecialTime.LARGEST_TIMESTAMP
+
+
+def special_offset(
+    replica: Replica, timestamp_ms: int, isolation: Isolation | None
+) -> TimestampOffset:
+    """What a special time stands for; NOT_FOUND if there is nothing.
 
     As far as such a reader may read; None reads all that is in the log. PeerError
     OFFSET_NOT_AVAILABLE while a new leader cannot tell what of its predecessor is committed.
     """
-    partition = replica.partition
     match timestamp_ms:
         case SpecialTime.LATEST:
             if isolation is not None:
                 _require_known_end(replica)
             end_offset = readable_end(replica, isolation)
-            return TimestampOffset(NO_TIMESTAMP, end_offset, partition.leader_epoch)
+            return TimestampOffset(NO_TIMESTAMP, end_offset, replica.partition.leader_epoch)
         case SpecialTime.EARLIEST | SpecialTime.EARLIEST_LOCAL:
             return _earliest(replica)
-        case SpecialTime.LATEST_TIERED | SpecialTime.EARLIEST_PENDING_UPLOAD:
-            return NOT_FOUND
         case _:
-            return _by_time(replica, timestamp_ms, isolation)
+            return NOT_FOUND
+
+
+def search_by_time(log: Log, timestamp_ms: int) -> Search:
+    """The search for the first record at or behind a time, or for that with the largest one."""
+    if timestamp_ms == SpecialTime.LARGEST_TIMESTAMP:
+        return time_search.latest(log)
+    return time_search.first_since(log, timestamp_ms)
+
+
+def offset_found(
+    replica: Replica, found: TimestampOffset | None, isolation: Isolation | None
+) -> TimestampOffset:
+    """What a reader is told of the record that a search found. PeerError as `special_offset`."""
+    if found is not None and found.offset < readable_end(replica, isolation):
+        return found
+    if isolation is not None:
+        _require_known_end(replica)
+    return NOT_FOUND
 
 
 def readable_end(replica: Replica, isolation: Isolation | None) -> int:
@@ -94,24 +118,6 @@ def _earliest(replica: Replica) -> TimestampOffset:
         return TimestampOffset(NO_TIMESTAMP, 0, replica.partition.leader_epoch)
     epoch = log.epochs.epoch_at(log.start_offset)
     return TimestampOffset(NO_TIMESTAMP, log.start_offset, -1 if epoch is None else epoch)
-
-
-def _by_time(replica: Replica, timestamp_ms: int, isolation: Isolation | None) -> TimestampOffset:
-    found = _find(replica.log, timestamp_ms) if replica.log is not None else None
-    if found is not None and found.offset < readable_end(replica, isolation):
-        return found
-    if isolation is not None:
-        _require_known_end(replica)
-    return NOT_FOUND
-
-
-def _find(log: Log, timestamp_ms: int) -> TimestampOffset | None:
-    try:
-        if timestamp_ms == SpecialTime.LARGEST_TIMESTAMP:
-            return log.largest_timestamp()
-        return log.offset_for_time(timestamp_ms)
-    except (StorageError, OSError) as error:
-        raise PeerError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
 
 
 def _require_known_end(replica: Replica) -> None:

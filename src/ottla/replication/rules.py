@@ -1,5 +1,6 @@
 """A topic's settings, in the form in which each part obeys them."""
 
+from ottla.protocol.compression import Codec
 from ottla.replication.replica import RetentionRules, TopicRules
 from ottla.settings.table import records, retention, segments
 from ottla.settings.topic import TopicConfigs
@@ -20,6 +21,7 @@ def topic_rules(configs: TopicConfigs) -> TopicRules:
 
 def _admission_rules(configs: TopicConfigs) -> AdmissionRules:
     timestamp_type = configs[records.MESSAGE_TIMESTAMP_TYPE]
+    codec, level = _compression(configs)
     return AdmissionRules(
         message_bytes_max=configs[records.MAX_MESSAGE_BYTES],
         timestamp_before_max_ms=configs[records.MESSAGE_TIMESTAMP_BEFORE_MAX_MS],
@@ -27,7 +29,27 @@ def _admission_rules(configs: TopicConfigs) -> AdmissionRules:
         compacted="compact" in configs[retention.CLEANUP_POLICY],
         log_append_time=timestamp_type is records.TimestampType.LOG_APPEND_TIME,
         decompressed_bytes_max=configs[records.BATCH_DECOMPRESSED_MAX_BYTES],
+        codec=codec,
+        compression_level=level,
     )
+
+
+def _compression(configs: TopicConfigs) -> tuple[Codec | None, int | None]:
+    """The codec that a topic's batches have on disk, and its level; None where it does not say."""
+    match configs[records.COMPRESSION_TYPE]:
+        case records.CompressionType.PRODUCER:
+            return None, None
+        case records.CompressionType.UNCOMPRESSED:
+            return Codec.NONE, None
+        case records.CompressionType.SNAPPY:
+            return Codec.SNAPPY, None
+        case records.CompressionType.GZIP:
+            level = configs[records.COMPRESSION_GZIP_LEVEL]
+            return Codec.GZIP, None if level < 0 else level
+        case records.CompressionType.LZ4:
+            return Codec.LZ4, configs[records.COMPRESSION_LZ4_LEVEL]
+        case records.CompressionType.ZSTD:
+            return Codec.ZSTD, configs[records.COMPRESSION_ZSTD_LEVEL]
 
 
 def _log_config(configs: TopicConfigs) -> LogConfig:

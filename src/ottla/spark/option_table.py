@@ -239,8 +239,9 @@ INCLUDE_HEADERS = ROWS.used(
 FAIL_ON_DATA_LOSS = ROWS.used(
     "failOnDataLoss",
     form(Boolean()),
-    "Whether the query fails when records are gone before they were read: deleted by retention, "
-    "or with their topic. Otherwise it warns and goes on behind them.",
+    "Whether the query fails when records are gone before they were read (deleted by retention, "
+    "or with their topic), or when a producer stored a batch that nobody can read. Otherwise it "
+    "warns and goes on behind them.",
     default="true",
 )
 ISOLATION_LEVEL = ROWS.used(

@@ -10,7 +10,7 @@ from pyspark.sql.types import StructType
 from ottla.client.arrow.spans import Span, SpanReader
 from ottla.client.blocking_client import BlockingClient
 from ottla.client.errors import Unreachable
-from ottla.client.reading import Gone
+from ottla.client.reading import Gone, UnreadableSpan
 from ottla.client.topology import Topic
 from ottla.protocol.primitives import ZERO_UUID, Uuid
 from ottla.seams.blocking import RealBlocking
@@ -66,6 +66,7 @@ class Rows:
                 isolation=options.isolation,
                 fetch_bytes=options.fetch_bytes,
                 on_gone=self._report_gone,
+                on_unreadable=self._report_unreadable,
             )
             for batch in spans.read(partition.span):
                 yield pyarrow.RecordBatch.from_arrays(batch.columns, schema=form)
@@ -85,6 +86,9 @@ class Rows:
             "by retention or with their topic, before they were read",
             f"reading goes on at {gone.next_offset}",
         )
+
+    def _report_unreadable(self, span: UnreadableSpan) -> None:
+        report_loss(self._options, str(span), f"reading goes on at {span.next_offset}")
 
 
 def _reach(client: BlockingClient, topic: str, options: SourceOptions) -> Topic:

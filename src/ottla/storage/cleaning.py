@@ -18,7 +18,7 @@ from ottla.storage.compaction import BatchJudge, LatestBatches, Source, group_se
 from ottla.storage.config import LogConfig
 from ottla.storage.file_pool import FilePool
 from ottla.storage.index import TransactionIndex
-from ottla.storage.pieces import Piece, pieces
+from ottla.storage.pieces import Piece, UnreadableRecords, pieces
 from ottla.storage.producer_state import AbortedTransaction
 from ottla.storage.segment import LOG, OFFSETS, TRANSACTIONS, segment_path
 from ottla.storage.swaps import CLEANED, remove_incomplete
@@ -47,7 +47,7 @@ class Cleaning:
     def outputs(self) -> Iterator[Output]:
         """Makes one output after another; between two of them the first may be put in place.
 
-        CorruptLog if the log cannot be read, OSError if the disk does not do as asked.
+        CorruptLog if the disk has not what was written, OSError if it does not do as asked.
         """
         job = self.job
         remove_incomplete(self.files, job.directory)
@@ -113,10 +113,22 @@ class Cleaning:
                 header = piece.header(index)
                 if header.is_control or judge.is_aborted(header):
                     batches.verdicts[index] = ALL_GO
-            plain = piece.unfolded(self.job.decompressed_bytes_max)
-            if not keys.put(plain.content, plain.columns(), first_dirty):
+            if not self._put_keys(piece, keys):
                 return False
-            keys.cover(batches.next_offset - 1)
+        return True
+
+    def _put_keys(self, piece: Piece, keys: KeyMap) -> bool:
+        """Whether there was room for all. Records that cannot be read have no keys."""
+        try:
+            plain = piece.unfolded(self.job.decompressed_bytes_max)
+            columns = plain.columns()
+        except UnreadableRecords:
+            if len(piece.batches.verdicts) > 1:
+                return all(self._put_keys(each, keys) for each in piece.split())
+        else:
+            if not keys.put(plain.content, columns, self.job.first_dirty_offset):
+                return False
+        keys.cover(piece.batches.next_offset - 1)
         return True
 
     def _pieces(self, base_offset: int, size_bytes: int) -> Iterator[Piece]:
@@ -146,14 +158,31 @@ class Cleaning:
                 output.aborted.add(aborted)
             if is_last:
                 judge.keep(piece.batches.next_offset - 1)
-            self._append(output, piece, self._what_is_left(piece, keys, judge))
+            for each, left in self._what_is_left(piece, keys, judge):
+                self._append(output, each, left)
         output.make_durable()
         pool.forget_below(directory)
         self.files.sync_dir(directory)
         return Output([source.base_offset for source in group], output.size_bytes)
 
-    def _what_is_left(self, piece: Piece, keys: KeyMap, judge: BatchJudge) -> Left:
-        """Its batches as they are, or with fewer records, or with none if they must stay."""
+    def _what_is_left(
+        self, piece: Piece, keys: KeyMap, judge: BatchJudge
+    ) -> Iterator[tuple[Piece, Left]]:
+        """By pieces their batches as they are, or with fewer records, or with none if they must
+        stay. A batch whose records cannot be read is kept: nobody knows what it holds.
+        """
+        try:
+            yield piece, self._left_of(piece, keys, judge)
+        except UnreadableRecords as error:
+            if len(piece.batches.verdicts) > 1:
+                for each in piece.split():
+                    yield from self._what_is_left(each, keys, judge)
+                return
+            self.report.unreadable_batches += 1
+            self.report.unreadable = f"{piece.path}, byte {piece.position}: {error}"
+            yield piece, piece.as_it_is()
+
+    def _left_of(self, piece: Piece, keys: KeyMap, judge: BatchJudge) -> Left:
         plain = piece.unfolded(self.job.decompressed_bytes_max)
         columns = plain.columns()
         starts, verdicts = plain.batches.starts, plain.batches.verdicts
@@ -162,7 +191,7 @@ class Cleaning:
         try:
             left = copy_batches(plain.content, starts, columns, stays, judge.kept, horizon_ms)
         except ValueError as error:
-            raise piece.corrupt(str(error)) from error
+            raise UnreadableRecords(str(error)) from error
         if not left.content or not piece.is_compressed:
             return left
         content = compress_records(left.content) if left.changed else bytearray(piece.content)

@@ -79,3 +79,6 @@ class CleaningReport:
     map_utilization: float = 0.0
     records_dropped: int = 0
     keys: int = 0
+    # Batches with a good checksum whose records cannot be read, and where the last of them is.
+    unreadable_batches: int = 0
+    unreadable: str = ""

@@ -21,7 +21,7 @@ from ottla.protocol.batch import (
     read_header,
 )
 from ottla.seams.files import Buffer
-from ottla.storage import lookups, retention, snapshots, swaps
+from ottla.storage import lookups, retention, snapshots, swaps, time_search
 from ottla.storage.config import LogConfig
 from ottla.storage.distrust import mark_distrusted
 from ottla.storage.epoch_file import EpochFile
@@ -34,8 +34,8 @@ from ottla.storage.producer_state import AbortedTransaction
 from ottla.storage.replicated import check_replicated, marker_of
 from ottla.storage.scan import Placed
 from ottla.storage.segment import Segment
-from ottla.storage.segment import TimestampOffset as TimestampOffset
 from ottla.storage.tail import Found, Tail
+from ottla.storage.time_search import LatestClaim, StoredBatch, TimestampOffset, Unfinished
 from ottla.storage.writeback import WritebackDue
 from ottla.tuples import maker
 
@@ -314,16 +314,47 @@ class Log:
         return None
 
     def offset_for_time(self, timestamp_ms: int) -> TimestampOffset | None:
-        """The first record, by offset, whose time is at least `timestamp_ms`."""
-        self._require_online()
-        with self._disk_faults():
-            return lookups.offset_for_time(self._segments, timestamp_ms, self.start_offset)
+        """The first record, by offset, whose time is at least `timestamp_ms`; all steps at once."""
+        return time_search.run(time_search.first_since(self, timestamp_ms))
 
     def largest_timestamp(self) -> TimestampOffset | None:
         """The record with the largest time; the first of them if there are several."""
+        return time_search.run(time_search.latest(self))
+
+    @property
+    def largest_claim_ms(self) -> int:
+        """No batch claims a larger time; -1 if there is none."""
+        return max(segment.largest_timestamp[0] for segment in self._segments)
+
+    def batch_by_time(self, timestamp_ms: int, offset: int) -> StoredBatch | Unfinished | None:
+        """The first batch that ends at or beyond `offset` and claims at least this time."""
         self._require_online()
         with self._disk_faults():
-            return lookups.largest_timestamp(self._segments, self.start_offset)
+            for segment in self._segments[self._segment_index(offset) :]:
+                found = segment.batch_by_time(timestamp_ms, offset)
+                if found is not None:
+                    return found
+        return None
+
+    def batch_at(self, offset: int) -> StoredBatch | None:
+        """The batch that holds an offset, or the next one."""
+        self._require_online()
+        with self._disk_faults():
+            for segment in self._segments[self._segment_index(offset) :]:
+                found = segment.batch_at(offset)
+                if found is not None:
+                    return found
+        return None
+
+    def latest_claim(self, offset: int) -> tuple[LatestClaim | None, Unfinished | None]:
+        """What the headers of the next batches claim that begin at or beyond `offset`."""
+        self._require_online()
+        with self._disk_faults():
+            index = self._segment_index(offset)
+            claim, unfinished = self._segments[index].latest_claim(offset)
+            if unfinished is None and index + 1 < len(self._segments):
+                unfinished = Unfinished(self._segments[index + 1].base_offset)
+            return claim, unfinished
 
     def aborted_transactions(self, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
         """The aborted transactions with a record in [start, end), by their first offsets."""

@@ -1,11 +1,12 @@
 """Reading a segment piece by piece: some whole batches at a time, for whoever reads all records."""
 
+import itertools
 from array import array
 from collections.abc import Iterator
 from typing import NamedTuple
 
 from ottla.errors import CorruptLog, PeerError
-from ottla.native.batches import Batches, find_batches
+from ottla.native.batches import Batches, Left, find_batches
 from ottla.native.keymap import ALL_GO
 from ottla.native.scan import KeyColumns, key_columns
 from ottla.protocol.batch import (
@@ -18,6 +19,13 @@ from ottla.protocol.batch import (
 )
 from ottla.protocol.compression import Codec
 from ottla.seams.files import Buffer, File
+
+
+class UnreadableRecords(Exception):
+    """Records that cannot be read though the checksum of their batch is right.
+
+    So a client wrote them as they are: the disk is not at fault.
+    """
 
 
 class Piece(NamedTuple):
@@ -51,24 +59,45 @@ class Piece(NamedTuple):
         return found.kind if found else None
 
     def unfolded(self, decompressed_bytes_max: int) -> "Piece":
-        """The same with its records in plain, unless all of them go; a header stays as it is."""
+        """The same with its records in plain, unless all of them go; a header stays as it is.
+
+        UnreadableRecords.
+        """
         header = self.header(0)
         if header.codec == Codec.NONE or header.count == 0 or self.batches.verdicts[0] == ALL_GO:
             return self
         try:
             body = plain_records(self.content, decompressed_bytes_max=decompressed_bytes_max)
         except PeerError as error:
-            raise self.corrupt(str(error)) from error
+            raise UnreadableRecords(str(error)) from error
         content = b"".join((self.content[:HEADER_BYTES], body))
         batches = self.batches._replace(starts=array("q", (0, len(content))))
         return self._replace(content=content, batches=batches)
 
     def columns(self) -> KeyColumns:
-        """Those of its records, which are in plain. CorruptLog where they cannot be read."""
+        """Those of its records, which are in plain. UnreadableRecords."""
         try:
             return key_columns(self.content, self.batches.starts, self.batches.verdicts)
         except ValueError as error:
-            raise self.corrupt(str(error)) from error
+            raise UnreadableRecords(str(error)) from error
+
+    def split(self) -> Iterator["Piece"]:
+        """A piece for each of its batches."""
+        starts, verdicts, special, _ = self.batches
+        for index, (start, end) in enumerate(itertools.pairwise(starts)):
+            batches = Batches(
+                array("q", (0, end - start)),
+                verdicts[index : index + 1],
+                [0] if index in special else [],
+                self.header(index).next_offset,
+            )
+            yield Piece(self.path, self.position + start, self.content[start:end], batches)
+
+    def as_it_is(self) -> Left:
+        """Its only batch, of which every record stays."""
+        header = self.header(0)
+        content = bytearray(self.content)
+        return Left(content, [len(content)], [header.last_offset], [header.max_timestamp], 0, 0)
 
     def corrupt(self, reason: str) -> CorruptLog:
         return CorruptLog(self.path, self.position, reason)

@@ -12,10 +12,8 @@ from ottla.protocol.batch import (
     MAGIC,
     BatchHeader,
     Marker,
-    Record,
     read_header,
     read_marker,
-    records,
 )
 from ottla.seams.files import File
 
@@ -93,13 +91,6 @@ class BatchWalk:
             checksum = crc32c(self._bytes(position, size), checksum)
             position += size
         return checksum == placed.header.crc
-
-    def records(self, placed: Placed) -> Iterator[Record]:
-        """The records of the batch at hand. CorruptLog where they cannot be read."""
-        try:
-            yield from records(self.batch(placed))
-        except PeerError as error:
-            raise CorruptLog(self.path, placed.position, str(error)) from error
 
     def marker(self, placed: Placed) -> Marker | None:
         """How the batch at hand ends a transaction, if it does. CorruptLog if nobody can tell."""

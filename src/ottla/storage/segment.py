@@ -15,6 +15,13 @@ from ottla.storage.joint import Joint
 from ottla.storage.retention import OFFSET_DELTA_MAX, RollState, SegmentSummary
 from ottla.storage.scan import SCAN_WINDOW_BYTES, BatchWalk, Placed
 from ottla.storage.tail import Found
+from ottla.storage.time_search import (
+    STEP_BYTES,
+    LatestClaim,
+    StoredBatch,
+    Unfinished,
+    stored_batch,
+)
 
 LOG, OFFSETS, TIMES, TRANSACTIONS = ".log", ".index", ".timeindex", ".txnindex"
 SUFFIXES = (LOG, OFFSETS, TIMES, TRANSACTIONS)
@@ -22,14 +29,6 @@ SUFFIXES = (LOG, OFFSETS, TIMES, TRANSACTIONS)
 
 def segment_path(directory: str, base_offset: int, suffix: str) -> str:
     return f"{directory}/{base_offset:020d}{suffix}"
-
-
-class TimestampOffset(NamedTuple):
-    """A record by its time, and the leader epoch of its batch."""
-
-    timestamp_ms: int
-    offset: int
-    leader_epoch: int
 
 
 class Unsynced(NamedTuple):
@@ -283,49 +282,43 @@ class Segment:
             return self.find(offset)
         return None
 
-    def find_time(self, timestamp_ms: int, start_offset: int) -> TimestampOffset | None:
-        """The first record at or beyond `start_offset` with a time of at least `timestamp_ms`."""
-        offset = max(start_offset, self.base_offset)
-        while placed := self._find_batch_by_time(timestamp_ms, offset):
-            for record in self.walk().records(placed):
-                if record.timestamp >= timestamp_ms and record.offset >= start_offset:
-                    epoch = placed.header.partition_leader_epoch
-                    return TimestampOffset(record.timestamp, record.offset, epoch)
-            offset = placed.header.next_offset
-        return None
-
-    def find_largest_time(self, start_offset: int) -> TimestampOffset | None:
-        """The first record at or beyond `start_offset` with the largest time."""
-        found = self.find_time(self.largest_timestamp[0], start_offset)
-        if found:
-            return found
-        # That one lies before `start_offset`, or is gone: what is left has to be looked through.
-        largest = max(self._times_from(start_offset), default=-1)
-        return self.find_time(largest, start_offset) if largest >= 0 else None
-
-    def _times_from(self, start_offset: int) -> Iterator[int]:
-        """The largest time of each batch, and of one that is cut in two, each that is left."""
-        first = self.find(start_offset)
-        walk = self.walk(first.position if first else self.size_bytes)
-        for placed in walk:
-            if placed.header.count == 0:
-                continue  # compaction left it: its time is that of records which are gone
-            if placed.header.base_offset >= start_offset:
-                yield placed.header.max_timestamp
-            else:
-                for record in walk.records(placed):
-                    if record.offset >= start_offset:
-                        yield record.timestamp
-
-    def _find_batch_by_time(self, timestamp_ms: int, start_offset: int) -> Placed | None:
-        first = max(start_offset, self.times.offset_before(timestamp_ms))
-        found = self.find(first)
+    def batch_by_time(self, timestamp_ms: int, offset: int) -> StoredBatch | Unfinished | None:
+        """The first batch that ends at or beyond `offset` and claims at least this time."""
+        if self.largest_timestamp[0] < timestamp_ms:
+            return None
+        found = self.find(max(offset, self.base_offset, self.times.offset_before(timestamp_ms)))
         if found is None:
             return None
-        for placed in self._look(found.position):
+        walk = self._look(found.position)
+        for placed in walk:
             if placed.header.max_timestamp >= timestamp_ms:
-                return placed
+                return _stored(walk, placed)
+            if placed.position - found.position > STEP_BYTES:
+                return Unfinished(placed.header.next_offset)
         return None
+
+    def batch_at(self, offset: int) -> StoredBatch | None:
+        """The first batch that ends at or beyond `offset`."""
+        found = self.find(offset)
+        return _stored(self._look(found.position), found) if found else None
+
+    def latest_claim(self, offset: int) -> tuple[LatestClaim | None, Unfinished | None]:
+        """The largest time that headers claim, of batches that begin at or beyond `offset`."""
+        claim: LatestClaim | None = None
+        found = self.find(offset)
+        if found is None:
+            return None, None
+        for position, header in self.walk(found.position):
+            # What compaction emptied has the time of records that are gone.
+            if header.count and header.base_offset >= offset:
+                each = LatestClaim(
+                    header.max_timestamp, header.base_offset, header.partition_leader_epoch
+                )
+                if claim is None or each.timestamp_ms > claim.timestamp_ms:
+                    claim = each
+            if position - found.position > STEP_BYTES:
+                return claim, Unfinished(header.next_offset)
+        return claim, None
 
     def slice(self, found: Found, end_position: int, bytes_max: int) -> FileSlice:
         """From a batch on: at least that batch, and at most `bytes_max` if it is smaller."""
@@ -401,3 +394,11 @@ class Segment:
 
     def _count_bytes_since_entry(self) -> None:
         self._bytes_since_entry = self.size_bytes - self.offsets.last_position
+
+
+def _stored(walk: BatchWalk, placed: Placed) -> StoredBatch:
+    """The batch at hand. CorruptLog if it is not what was written: whatever else may be wrong with
+    its records is the fault of the client that sent them."""
+    if not walk.crc_is_valid(placed):
+        raise CorruptLog(walk.path, placed.position, "the batch's checksum is wrong")
+    return stored_batch(walk.batch(placed))

@@ -364,7 +364,7 @@ def largest_time(log: Log) -> int:
         record.timestamp
         for segment in log.segments
         for placed in segment.walk()
-        for record in segment.walk().records(placed)
+        for record in records(segment.walk().batch(placed))
         if record.offset >= log.start_offset
     ]
     return max(times, default=-1)

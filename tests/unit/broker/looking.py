@@ -11,7 +11,7 @@ from fnmatch import fnmatch
 from typing import Any, cast
 
 from ottla.errors import ErrorCode
-from ottla.protocol.batch import Record, build
+from ottla.protocol.batch import Record, build, plain_records, read_header, recompressed
 from ottla.protocol.compression import Codec
 from ottla.protocol.messages.delete_topics import DeleteTopicsRequest
 from ottla.protocol.messages.delete_topics import Topic as DeletedTopic
@@ -270,6 +270,35 @@ async def record_for_a_log_that_cannot_be_opened(world: World) -> ErrorCode:
 async def batch_that_unpacks_to_much(world: World) -> ErrorCode:
     records = [Record(0, world.now_ms, None, bytes(100_000))]
     return ErrorCode((await world.send(build(records, codec=Codec.GZIP))).error_code)
+
+
+async def codec_on_disk(world: World) -> Codec:
+    """That of a batch which came in plain."""
+    await world.send_value(bytes(500))
+    return Codec(read_header(await _last_batch(world)).codec)
+
+
+NUMBERS = b" ".join(b"%d" % (n * n % 977) for n in range(4000))
+
+
+def bytes_of_numbers(codec: Codec, level: int) -> int:
+    """The size of a batch of them, compressed."""
+    plain = build([Record(0, 0, None, NUMBERS)])
+    return len(recompressed(read_header(plain), plain_records(plain), codec, level))
+
+
+async def compressed_bytes(world: World) -> int:
+    """The size of a batch of numbers, as it is on disk."""
+    await world.send_value(NUMBERS)
+    return len(await _last_batch(world))
+
+
+async def _last_batch(world: World) -> bytes:
+    (content,) = world.files(f"/data/{TOPIC}-0/*.log").values()
+    position = 0
+    while (header := read_header(content, position)).size < len(content) - position:
+        position += header.size
+    return content[position:]
 
 
 async def warning_of_a_short_stall(world: World) -> bool:

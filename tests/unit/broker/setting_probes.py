@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 
 from ottla.errors import ErrorCode
+from ottla.protocol.compression import Codec
 from tests.unit.broker import looking, looking_at_compaction, looking_at_groups
 from tests.unit.broker.looking import DAY_MS, HOUR_MS, MINUTE_MS, World
 from tests.unit.broker.looking_at_compaction import COMPACTED
@@ -40,6 +41,33 @@ TOPIC_PROBES: dict[str, Probe] = {
         look=looking.large_batch,
         by_default=NONE,
         changed=ErrorCode.MESSAGE_TOO_LARGE,
+    ),
+    "compression.type": Probe(
+        values={"compression.type": "zstd"},
+        look=looking.codec_on_disk,
+        by_default=Codec.NONE,
+        changed=Codec.ZSTD,
+    ),
+    "compression.gzip.level": Probe(
+        values={"compression.gzip.level": "1"},
+        look=looking.compressed_bytes,
+        by_default=looking.bytes_of_numbers(Codec.GZIP, 6),
+        changed=looking.bytes_of_numbers(Codec.GZIP, 1),
+        beside={"compression.type": "gzip"},
+    ),
+    "compression.lz4.level": Probe(
+        values={"compression.lz4.level": "1"},
+        look=looking.compressed_bytes,
+        by_default=looking.bytes_of_numbers(Codec.LZ4, 9),
+        changed=looking.bytes_of_numbers(Codec.LZ4, 1),
+        beside={"compression.type": "lz4"},
+    ),
+    "compression.zstd.level": Probe(
+        values={"compression.zstd.level": "19"},
+        look=looking.compressed_bytes,
+        by_default=looking.bytes_of_numbers(Codec.ZSTD, 3),
+        changed=looking.bytes_of_numbers(Codec.ZSTD, 19),
+        beside={"compression.type": "zstd"},
     ),
     "message.timestamp.type": Probe(
         values={"log.message.timestamp.type": "LogAppendTime"},

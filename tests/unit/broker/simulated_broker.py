@@ -100,6 +100,13 @@ class Client(asyncio.Protocol):
         frame = await self.exchange(b"".join(bytes(cast("bytes", part)) for part in parts))
         return decode_response(frame, api, version)
 
+    async def send(self, request: Any, version: int) -> None:
+        """A request of which no answer is waited for."""
+        parts = encode_request(7, _api_of(request), version, request, "tests")
+        if self._transport is None:
+            raise ConnectionError("not connected")
+        self._transport.write(b"".join(bytes(cast("bytes", part)) for part in parts))
+
     async def exchange(self, framed: bytes) -> bytes:
         """The frame that answers these bytes. ConnectionError if the broker hangs up instead."""
         if self._transport is None:

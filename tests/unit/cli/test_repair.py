@@ -4,11 +4,16 @@ from pathlib import Path
 
 import pytest
 
+from ottla.cli.log.verify.damage import Remedy
+from ottla.protocol.batch import build
+from ottla.protocol.compression import Codec
 from ottla.storage import checkpoints
 from tests.disk_vectors import consume, expected, open_unpacked, unpack
+from tests.forged_batches import NOW_MS, Record, forged
 from tests.unit.cli.running import (
     ORDERS,
     Ran,
+    append,
     batch_positions,
     contents,
     flip,
@@ -127,3 +132,22 @@ def test_kafkas_torn_directory_is_repaired_to_what_kafka_makes_of_it(tmp_path: P
         name: found["endOffset"]
         for name, found in expected("torn")["consumer"]["read_uncommitted"].items()
     }
+
+
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.ZSTD])
+def test_a_batch_that_its_client_sent_unreadable_is_named_and_nothing_is_cut(
+    directory: Path, codec: Codec
+) -> None:
+    logs = open_logs(directory)
+    log = logs.logs[ORDERS]
+    offset = log.end_offset
+    append(log, forged(b"garbage", codec, count=2), leader_epoch=2)
+    append(log, build([Record(0, NOW_MS, b"k", b"behind it")]), leader_epoch=2)
+    logs.close(broker_epoch=2, now_ms=NOW_MS)
+    before = contents(directory)
+    ran = repair(directory, yes=True)
+    (damage,) = ran.rows_of("damage")
+    assert (damage["offset"], damage["repair"]) == (offset, Remedy.KEEP)
+    assert ran.rows_of("cut") == []
+    assert contents(directory) == before
+    assert ottla("log", "verify", directory).exit_code == 6

@@ -216,7 +216,7 @@ def test_a_reader_at_the_end_waits_no_longer_than_it_is_told() -> None:
         async with logs.cluster.router() as router:
             reader = Reader(router, {A0: 0, A1: 0}, FetchLimits(max_wait_ms=700))
             started = asyncio.get_running_loop().time()
-            assert await reader.read() == ({}, [])
+            assert await reader.read() == ({}, [], [])
             assert asyncio.get_running_loop().time() - started == pytest.approx(0.7, abs=0.1)
 
     with_logs(story)

@@ -5,6 +5,8 @@ import pytest
 from ottla.client.fetch import Aborted
 from ottla.client.visible import BatchTooLarge, visible
 from ottla.protocol.batch import CorruptBatch, Marker, MarkerKind, Record, build, build_marker
+from ottla.protocol.compression import Codec
+from tests.forged_batches import NOW_MS, forged
 
 HEADER_BYTES = 61
 
@@ -119,3 +121,23 @@ def test_a_transaction_that_began_before_what_was_fetched_is_void_as_well() -> N
 def test_records_outside_of_transactions_are_seen_whoever_sent_them() -> None:
     plain = build([Record(0, 1, None, b"a")], producer_id=7, producer_epoch=0, base_sequence=0)
     assert seen(bytes(plain), 0, Aborted(7, 0)) == ([b"a"], 1)
+
+
+@pytest.mark.parametrize("codec", Codec)
+def test_a_batch_that_cannot_be_read_is_told_and_stepped_over(codec: Codec) -> None:
+    batches = [build([Record(0, 0, b"k", b"a")]), forged(b"garbage", codec, base_offset=1)]
+    batches.append(build([Record(3, 0, b"k", b"b")], base_offset=3))
+    seen = visible(memoryview(b"".join(batches)), (), 0)
+    assert [record.value for record in seen.records] == [b"a", b"b"]
+    assert seen.next_offset == 4
+    ((first_offset, next_offset, reason),) = seen.unreadable
+    assert (first_offset, next_offset) == (1, 3)
+    assert reason
+
+
+def test_records_before_a_bad_one_are_seen() -> None:
+    sound = build([Record(0, NOW_MS, b"k", b"a"), Record(1, NOW_MS, b"k", b"b")])
+    batch = forged(bytes(sound[61:-3]) + b"\xff" * 3)
+    seen = visible(memoryview(bytes(batch)), (), 0)
+    assert [record.value for record in seen.records] in ([b"a"], [])
+    assert [each.next_offset for each in seen.unreadable] == [2]

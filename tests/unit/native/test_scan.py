@@ -19,6 +19,13 @@ def rows(scan: ModuleType, body: bytes, count: int = 1) -> list[tuple[object, ..
     return list(found)
 
 
+def survey(scan: ModuleType, body: bytes | memoryview, count: int) -> tuple[int, int, int]:
+    """The latest time, the earliest, and how many have no key."""
+    end, latest, earliest, keyless = scan.survey(body, 0, 0, count, 0)
+    scan.check_end(end, len(body))
+    return latest, earliest, keyless
+
+
 EMPTY = record(0, 0, 0, 1, 1, 0)
 
 MALFORMED = {
@@ -51,7 +58,7 @@ def test_malformed_records_are_refused_and_the_byte_is_named(scan: ModuleType, b
     with pytest.raises(ValueError, match=r"^byte \d+: "):
         rows(scan, body)
     with pytest.raises(ValueError, match=r"^byte \d+: "):
-        scan.first_keyless(body, 1)
+        survey(scan, body, 1)
 
 
 @pytest.mark.parametrize("case", VARINTS, ids=lambda case: str(case["value"]))
@@ -95,35 +102,83 @@ def test_a_header_name_that_is_no_utf8_survives(scan: ModuleType) -> None:
 def test_sums_of_more_than_64_bits_are_refused(
     scan: ModuleType, base_offset: int, base_timestamp: int
 ) -> None:
-    with pytest.raises(ValueError, match="pass 64 bits"):
+    with pytest.raises(ValueError, match="past 64 bits"):
         scan.read_rows(record(0, 2, 2, 1, 1, 0), 0, 1, base_offset, base_timestamp, False)
 
 
 def test_a_time_before_the_first_that_64_bits_hold_is_refused(scan: ModuleType) -> None:
-    with pytest.raises(ValueError, match="pass 64 bits"):
+    with pytest.raises(ValueError, match="past 64 bits"):
         scan.read_rows(record(0, 1, 0, 1, 1, 0), 0, 1, 0, -(2**63), False)
 
 
-def test_the_first_record_without_a_key_is_found(scan: ModuleType) -> None:
+def test_records_without_keys_are_counted_and_named(scan: ModuleType) -> None:
     keyed = [record(0, 0, 2 * index, 0, 1, 0) for index in range(3)]
     keyless = [record(0, 0, 2 * index, 1, 1, 0) for index in range(3)]
-    assert scan.first_keyless(b"".join(keyed), 3) == -1
-    assert scan.first_keyless(keyed[0] + keyless[1] + keyless[2], 3) == 1
-    assert scan.first_keyless(memoryview(b"".join(keyless)), 3) == 0
+    assert survey(scan, b"".join(keyed), 3)[2] == 0
+    assert survey(scan, memoryview(b"".join(keyless)), 3)[2] == 3
+    body = keyed[0] + keyless[1] + keyless[2]
+    assert survey(scan, body, 3)[2] == 2
+    end, flawed = scan.flawed(body, 0, 0, 3, 0, True, 0, 0)
+    assert (end, flawed) == (len(body), [(1, False, 0), (2, False, 0)])
+    assert scan.flawed(body, 0, 0, 3, 0, False, 0, 0) == (len(body), [])
 
 
-def test_records_behind_the_first_keyless_one_are_checked_too(scan: ModuleType) -> None:
-    with pytest.raises(ValueError, match="byte 7"):
-        scan.first_keyless(EMPTY + b"\x01", 2)
+def test_times_are_surveyed_and_those_out_of_range_named(scan: ModuleType) -> None:
+    # Zigzag: 0, 5, -3 behind a base of 10.
+    body = b"".join(record(0, delta, 2 * n, 0, 1, 0) for n, delta in enumerate((0, 10, 5)))
+    assert scan.survey(body, 0, 0, 3, 10) == (len(body), 15, 7, 0)
+    assert scan.flawed(body, 0, 0, 3, 10, False, 8, 14)[1] == [(1, True, 15), (2, True, 7)]
+    assert scan.survey(body, 0, 0, 3, -20) == (len(body), -1, -23, 0)
+
+
+def test_a_record_without_a_time_is_neither_early_nor_late(scan: ModuleType) -> None:
+    assert scan.survey(EMPTY, 0, 0, 1, -1) == (len(EMPTY), -1, INT64_MAX, 1)
+    assert scan.flawed(EMPTY, 0, 0, 1, -1, False, 5, 6)[1] == []
+
+
+def test_a_survey_goes_on_where_another_one_ended(scan: ModuleType) -> None:
+    body = b"".join(record(0, 2 * n, 2 * n, 0, 1, 0) for n in range(4))
+    end, latest, *_ = scan.survey(body, 0, 0, 2, 0)
+    assert latest == 1
+    assert scan.survey(body, end, 2, 4, 0) == (len(body), 3, 2, 0)
+
+
+def test_the_first_record_at_a_time_and_an_offset_is_found(scan: ModuleType) -> None:
+    body = b"".join(record(0, 2 * delta, 2 * n, 0, 1, 0) for n, delta in enumerate((0, 9, 4, 9)))
+
+    def first(time: int, offset: int, stamped: bool = False) -> tuple[int, int]:
+        return tuple(scan.first_at(body, 0, 4, 100, 50, stamped, time, offset)[1:])
+
+    assert first(0, 0) == (100, 50)
+    assert first(51, 0) == (101, 59)
+    assert first(51, 102) == (102, 54)
+    assert first(55, 102) == (103, 59)
+    assert first(60, 0) == (-1, -1)
+    assert first(50, 103, stamped=True) == (103, 50)
+    assert scan.latest_from(body, 0, 4, 100, 50, False, 102) == (len(body), 59)
+    assert scan.latest_from(body, 0, 4, 100, 50, False, 104) == (len(body), -1)
+
+
+def test_records_are_checked_up_to_the_last(scan: ModuleType) -> None:
+    for function in (
+        lambda body: survey(scan, body, 2),
+        lambda body: scan.first_at(body, 0, 2, 0, 0, False, 9, 0),
+        lambda body: scan.latest_from(body, 0, 2, 0, 0, False, 0),
+    ):
+        with pytest.raises(ValueError, match="byte 7"):
+            function(EMPTY + b"\x01")
 
 
 def test_a_producer_numbers_its_records_from_zero(scan: ModuleType) -> None:
-    with pytest.raises(ValueError, match="offset delta 2 in record 1"):
-        scan.first_keyless(EMPTY + record(0, 0, 4, 1, 1, 0), 2)
+    with pytest.raises(ValueError, match="byte 10: an offset delta that cannot be"):
+        survey(scan, EMPTY + record(0, 0, 4, 1, 1, 0), 2)
 
 
 def test_a_count_beyond_the_bytes_costs_nothing(scan: ModuleType) -> None:
     with pytest.raises(ValueError, match="byte 7"):
-        scan.first_keyless(EMPTY, 2**31 - 1)
+        survey(scan, EMPTY, 2**31 - 1)
     with pytest.raises(ValueError, match="byte 7"):
         scan.read_rows(EMPTY, 0, 2**31 - 1, 0, 0, False)
+    with pytest.raises(ValueError, match="byte 11"):
+        # Two thousand million headers are announced, and none is there.
+        survey(scan, record(0, 0, 0, 1, 1, 0xFE, 0xFF, 0xFF, 0xFF, 0x0F), 1)

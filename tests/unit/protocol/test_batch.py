@@ -13,7 +13,6 @@ from ottla.protocol.batch import (
     build_marker,
     crc_is_valid,
     crc_of,
-    first_keyless,
     plain_records,
     prefix,
     read_header,
@@ -23,6 +22,7 @@ from ottla.protocol.batch import (
     stamp_log_append_time,
 )
 from ottla.protocol.compression import Codec, DecompressedTooLarge
+from ottla.protocol.record_survey import survey
 
 THREE = [
     Record(0, 1000, b"a", b"first", (("h", b"x"), ("h", None))),
@@ -213,7 +213,7 @@ def test_headers_that_lie_are_corrupt(position: int, patch: bytes, complaint: st
     with pytest.raises(CorruptBatch, match=complaint):
         list(records(batch))
     with pytest.raises(CorruptBatch, match=complaint):
-        first_keyless(batch)
+        survey(plain_records(batch), read_header(batch))
 
 
 def test_the_readers_bound_holds_for_a_compressed_batch() -> None:
@@ -221,8 +221,8 @@ def test_the_readers_bound_holds_for_a_compressed_batch() -> None:
     with pytest.raises(DecompressedTooLarge):
         next(records(batch, decompressed_bytes_max=1 << 20))
     with pytest.raises(DecompressedTooLarge):
-        first_keyless(batch, decompressed_bytes_max=1 << 20)
-    assert first_keyless(batch, decompressed_bytes_max=2 << 20) == -1
+        plain_records(batch, decompressed_bytes_max=1 << 20)
+    assert len(plain_records(batch, decompressed_bytes_max=2 << 20)) > 1 << 20
 
 
 def test_plain_records_are_viewed_and_not_copied() -> None:
@@ -230,11 +230,6 @@ def test_plain_records_are_viewed_and_not_copied() -> None:
     view = plain_records(batch)
     assert isinstance(view, memoryview)
     assert view.obj is batch
-
-
-def test_the_first_keyless_record_is_found_at_any_position() -> None:
-    assert first_keyless(b"junk" + bytes(build(THREE, codec=Codec.GZIP)), 4) == 1
-    assert first_keyless(build(THREE[:1])) == -1
 
 
 @pytest.mark.parametrize("kind", MarkerKind)

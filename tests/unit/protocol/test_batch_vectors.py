@@ -14,12 +14,13 @@ from ottla.protocol.batch import (
     build_marker,
     crc_is_valid,
     crc_of,
-    first_keyless,
+    plain_records,
     read_header,
     read_marker,
     records,
 )
 from ottla.protocol.compression import Codec
+from ottla.protocol.record_survey import survey
 from tests.unit.protocol.batch_vectors import (
     DISK_CASES,
     VECTORS,
@@ -182,13 +183,18 @@ def test_control_records_of_other_kinds_are_no_markers() -> None:
     assert others > 0
 
 
-def test_a_keyless_record_is_found_in_every_codec() -> None:
+def test_recorded_batches_of_every_codec_are_surveyed() -> None:
     codecs = set()
     for batch, _, _ in batches("wire"):
         taken = list(records(batch))
-        codecs.add(read_header(batch).codec)
-        keyless = [index for index, record in enumerate(taken) if record.key is None]
-        assert first_keyless(batch) == (keyless[0] if keyless else -1)
+        header, body = read_header(batch), plain_records(batch)
+        if header.is_log_append_time:
+            continue
+        codecs.add(header.codec)
+        found = survey(body, header)
+        assert found.max_timestamp == header.max_timestamp
+        assert found.min_timestamp == min(each.timestamp for each in taken)
+        assert found.keyless_count == sum(each.key is None for each in taken)
     assert codecs == set(Codec)
 
 

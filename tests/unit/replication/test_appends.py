@@ -54,7 +54,8 @@ def test_a_keyless_record_in_a_compacted_topic_is_named_with_the_start_of_the_lo
     replica = partitions.create()
     error = refusal(partitions, replica, batch(b"a", b"b"))
     assert isinstance(error, RefusedByLog)
-    assert (error.code, error.record_index) == (ErrorCode.INVALID_RECORD, 0)
+    assert error.code is ErrorCode.INVALID_RECORD
+    assert [fault.number for fault in error.record_faults] == [0, 1]
     assert error.start_offset == 0
     assert partitions.append(replica, b"a", key=b"k").first_offset == 0
 

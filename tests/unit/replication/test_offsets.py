@@ -10,14 +10,27 @@ from ottla.replication.offsets import (
     SpecialTime,
     delete_before,
     epoch_end,
-    offset_at,
+    is_special,
+    offset_found,
+    search_by_time,
+    special_offset,
 )
 from ottla.replication.reads import Isolation
 from ottla.replication.replica import Replica
+from ottla.storage import time_search
 from ottla.storage.epochs import UNKNOWN_END, EpochEnd
 from ottla.storage.log import TimestampOffset
 from tests.unit.broker.batches import NOW_MS
 from tests.unit.replication.partitions import ME, OTHER, RULES, Partitions
+
+
+# What ListOffsets answers, with all steps of a search at once.
+def offset_at(replica: Replica, timestamp_ms: int, isolation: Isolation | None) -> TimestampOffset:
+    if is_special(timestamp_ms):
+        return special_offset(replica, timestamp_ms, isolation)
+    found = time_search.run(search_by_time(replica.log, timestamp_ms)) if replica.log else None
+    return offset_found(replica, found, isolation)
+
 
 UNCOMMITTED, COMMITTED = Isolation.READ_UNCOMMITTED, Isolation.READ_COMMITTED
 

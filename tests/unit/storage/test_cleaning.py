@@ -18,6 +18,7 @@ from ottla.storage.config import LogConfig
 from ottla.storage.log import Log
 from ottla.storage.scan import Placed
 from ottla.storage.swaps import CLEANED, OutputIsUseless
+from tests.forged_batches import forged
 from tests.sim.seams.clock import SimClock
 from tests.sim.seams.entropy import SimEntropy
 from tests.unit.storage.workbench import (
@@ -93,7 +94,7 @@ def left(log: Log) -> list[tuple[int, bytes | None, bytes | None]]:
         for segment in log.segments
         for placed in segment.walk()
         if not placed.header.is_control
-        for record in segment.walk().records(placed)
+        for record in records(segment.walk().batch(placed))
     ]
 
 
@@ -298,3 +299,38 @@ def test_a_log_that_is_gone_is_nobodys_fault(bench: Workbench) -> None:
     bench.remove_all(".log")
     assert under_way.step()["failed"]["kind"] == "gone"
     assert under_way.step()["failed"]["kind"] == "gone"
+
+
+@pytest.mark.parametrize("codec", Codec)
+def test_a_batch_that_cannot_be_read_stays_and_everything_else_is_compacted(
+    bench: Workbench, codec: Codec
+) -> None:
+    """Those in plain are of an earlier version, which took them as they came."""
+    rows = [keyed((b"k%d" % (n % 2), b"%d" % n)) for n in range(6)]
+    garbage = forged(b"garbage", codec, count=3)
+    log = closed(bench, rows[0], rows[1], garbage, rows[2], garbage, *rows[3:])
+    report = Compaction(bench, log).run()
+    assert report["unreadable_batches"] == 2
+    assert "records section" in report["unreadable"] or codec.name.lower() in report["unreadable"]
+    assert log.offline is None
+    found = batches(log)
+    assert [each.header.count for each in found].count(3) == 2
+    sound = [
+        record.value
+        for segment in log.segments
+        for placed in segment.walk()
+        if placed.header.count == 1
+        for record in records(segment.walk().batch(placed))
+    ]
+    assert sound[-2:] == [b"4", b"5"]
+    assert {b"0", b"1", b"2", b"3"}.isdisjoint(sound)
+
+
+def test_a_batch_that_unfolds_to_more_than_the_limit_stays_as_it_is(bench: Workbench) -> None:
+    bomb = keyed((b"k", bytes(200_000)), codec=Codec.ZSTD)
+    log = closed(bench, keyed((b"k", b"old")), bomb, keyed((b"k", b"new")))
+    job = Compaction(bench, log)
+    job.job = replace(job.job, decompressed_bytes_max=100_000)
+    job._question = {"clean": job.job.as_json()}
+    assert job.run()["unreadable_batches"] == 1
+    assert [value for _, _, value in left(log)] == [bytes(200_000), b"new"]

@@ -3,9 +3,10 @@
 import pytest
 
 from ottla.errors import CorruptLog
+from ottla.native.keymap import ALL_GO
 from ottla.protocol.batch import HEADER_BYTES, Record, build
 from ottla.protocol.compression import Codec
-from ottla.storage.pieces import Piece, pieces
+from ottla.storage.pieces import Piece, UnreadableRecords, pieces
 from tests.sim.seams.disk import SimDisk
 
 NOW_MS = 1_700_000_000_000
@@ -73,5 +74,18 @@ def test_a_file_that_is_shorter_than_its_segment_is_told() -> None:
 
 def test_records_that_do_not_unfold_are_told() -> None:
     (piece,) = read(batch(0, 3, Codec.LZ4), 1 << 20)
-    with pytest.raises(CorruptLog, match="lz4"):
+    with pytest.raises(UnreadableRecords, match="lz4"):
         piece.unfolded(10)
+
+
+def test_a_piece_is_split_into_its_batches() -> None:
+    content = batch(0, 3) + batch(3, 2) + batch(5, 1)
+    (piece,) = read(content, 1 << 20)
+    piece.batches.special.append(1)
+    piece.batches.verdicts[2] = ALL_GO
+    split = list(piece.split())
+    assert b"".join(bytes(each.content) for each in split) == content
+    assert [each.position for each in split] == list(piece.batches.starts)[:3]
+    assert [each.batches.next_offset for each in split] == [3, 5, 6]
+    assert [each.batches.special for each in split] == [[], [0], []]
+    assert [each.batches.verdicts[0] for each in split] == [*piece.batches.verdicts]

@@ -4,6 +4,7 @@ from struct import Struct
 
 import pytest
 
+from ottla.protocol.batch import records
 from ottla.storage.config import LogConfig
 from ottla.storage.file_pool import FilePool
 from ottla.storage.log import Log, TimestampOffset
@@ -115,7 +116,7 @@ def expected_for_time(log: Log, timestamp_ms: int) -> TimestampOffset | None:
     for segment in log.segments:
         walk = segment.walk()
         for placed in walk:
-            for record in walk.records(placed):
+            for record in records(walk.batch(placed)):
                 if record.timestamp >= timestamp_ms and record.offset >= log.start_offset:
                     epoch = placed.header.partition_leader_epoch
                     return TimestampOffset(record.timestamp, record.offset, epoch)

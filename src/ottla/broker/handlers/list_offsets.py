@@ -2,21 +2,33 @@
 and -6 find nothing, as nothing is tiered. Gaps: none.
 """
 
+import asyncio
 from collections import Counter
+from collections.abc import Awaitable
+from typing import NamedTuple
 
 from ottla.broker.call import Call
-from ottla.errors import ErrorCode, PeerError
+from ottla.broker.record_work import TooMuchWaits
+from ottla.errors import ErrorCode, PeerError, StorageError
 from ottla.protocol.messages.list_offsets import (
     ListOffsetsRequest,
     ListOffsetsResponse,
     Partition,
     PartitionResult,
-    Topic,
     TopicResult,
 )
 from ottla.replication.lookup import find_replica
-from ottla.replication.offsets import SpecialTime, offset_at
+from ottla.replication.offsets import (
+    SpecialTime,
+    is_special,
+    offset_found,
+    search_by_time,
+    special_offset,
+)
 from ottla.replication.reads import Isolation
+from ottla.replication.replica import Replica
+from ottla.storage.time_search import Answer, Reading, TimestampOffset, Unreadable
+from ottla.storage.work_budget import BudgetSpent
 
 CONSUMER = -1
 FIRST_VERSION_OF: dict[int, int] = {
@@ -31,18 +43,54 @@ FIRST_VERSION_OF: dict[int, int] = {
 OFFSET_NOT_AVAILABLE_SINCE = 5
 
 
-def handle(request: ListOffsetsRequest, call: Call) -> ListOffsetsResponse:
+# By topic, in the order of the request.
+Answers = list[tuple[str, list[PartitionResult]]]
+
+
+class Searching(NamedTuple):
+    """A partition in which a record is searched for by its time, and where its answer goes."""
+
+    replica: Replica
+    asked: Partition
+    results: list[PartitionResult]
+    place: int
+
+
+# Searches among so many partitions, then others have their turn.
+PARTITIONS_PER_TURN = 16
+
+
+def handle(
+    request: ListOffsetsRequest, call: Call
+) -> ListOffsetsResponse | Awaitable[ListOffsetsResponse]:
     isolation = _isolation_of(request)
     times_asked = Counter(
         (topic.name, asked.partition_index)
         for topic in request.topics
         for asked in topic.partitions
     )
+    answers: Answers = []
+    searches: list[Searching] = []
+    for topic in request.topics:
+        results: list[PartitionResult] = []
+        # A partition that was asked for twice is answered once.
+        for asked in {each.partition_index: each for each in topic.partitions}.values():
+            index = asked.partition_index
+            if times_asked[topic.name, index] > 1:
+                results.append(_refusal(index, ErrorCode.INVALID_REQUEST, call))
+                continue
+            found = _answer(topic.name, asked, isolation, call)
+            if isinstance(found, Replica):
+                searches.append(Searching(found, asked, results, len(results)))
+                found = PartitionResult(partition_index=index, error_code=ErrorCode.NONE)
+            results.append(found)
+        answers.append((topic.name, results))
+    return _search_all(answers, searches, isolation, call) if searches else _response(answers)
+
+
+def _response(answers: Answers) -> ListOffsetsResponse:
     return ListOffsetsResponse(
-        topics=tuple(
-            TopicResult(name=topic.name, partitions=_answers(topic, times_asked, isolation, call))
-            for topic in request.topics
-        )
+        topics=tuple(TopicResult(name=name, partitions=tuple(results)) for name, results in answers)
     )
 
 
@@ -57,37 +105,93 @@ def _isolation_of(request: ListOffsetsRequest) -> Isolation | None:
     return isolation if request.replica_id == CONSUMER else None
 
 
-def _answers(
-    topic: Topic, times_asked: Counter[tuple[str, int]], isolation: Isolation | None, call: Call
-) -> tuple[PartitionResult, ...]:
-    # A partition that was asked for twice is answered once.
-    distinct = {asked.partition_index: asked for asked in topic.partitions}
-    return tuple(
-        _refusal(index, ErrorCode.INVALID_REQUEST, call)
-        if times_asked[topic.name, index] > 1
-        else _answer(topic.name, asked, isolation, call)
-        for index, asked in distinct.items()
-    )
-
-
 def _answer(
     topic: str, asked: Partition, isolation: Isolation | None, call: Call
-) -> PartitionResult:
+) -> PartitionResult | Replica:
+    """The answer, or the replica in which a record has to be searched for first."""
     services = call.services
     try:
         _require_known_time(asked.timestamp, call.version)
         replica = find_replica(services.replicas, services.image, topic, asked.partition_index)
         replica.partition.check_leadership(asked.current_leader_epoch)
-        found = offset_at(replica, asked.timestamp, isolation)
+        if not is_special(asked.timestamp):
+            return replica
+        found = special_offset(replica, asked.timestamp, isolation)
     except PeerError as error:
         return _refusal(asked.partition_index, error.code, call)
+    return _result(asked.partition_index, found, call)
+
+
+def _result(index: int, found: TimestampOffset, call: Call) -> PartitionResult:
     return PartitionResult(
-        partition_index=asked.partition_index,
+        partition_index=index,
         error_code=ErrorCode.NONE,
         timestamp=found.timestamp_ms,
         offset=found.offset,
         leader_epoch=found.leader_epoch if call.version >= 4 else -1,
     )
+
+
+# Searching
+
+
+async def _search_all(
+    answers: Answers, searches: list[Searching], isolation: Isolation | None, call: Call
+) -> ListOffsetsResponse:
+    for number, (replica, asked, results, place) in enumerate(searches, 1):
+        index = asked.partition_index
+        try:
+            found = await _search(replica, asked.timestamp, call)
+            replica.partition.check_leadership(asked.current_leader_epoch)
+            results[place] = _result(index, offset_found(replica, found, isolation), call)
+        except PeerError as error:
+            results[place] = _refusal(index, error.code, call)
+        if number % PARTITIONS_PER_TURN == 0:
+            await asyncio.sleep(0)
+    return _response(answers)
+
+
+async def _search(replica: Replica, timestamp_ms: int, call: Call) -> TimestampOffset | None:
+    """Takes the steps of a search. PeerError if the disk fails."""
+    if replica.log is None:
+        return None
+    search = search_by_time(replica.log, timestamp_ms)
+    answer: Answer = None
+    try:
+        while True:
+            reading = search.send(answer)
+            if reading is None:
+                await asyncio.sleep(0)
+            answer = None if reading is None else await _read(reading, replica, call)
+    except StopIteration as over:
+        found: TimestampOffset | None = over.value
+        return found
+    except (StorageError, OSError) as error:
+        raise PeerError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
+
+
+async def _read(reading: Reading, replica: Replica, call: Call) -> Answer:
+    """Reads a batch's records: here if that takes no time, else in a thread."""
+    services = call.services
+    size_max = replica.rules.admission.decompressed_bytes_max
+    try:
+        try:
+            return reading.answer(size_max, services.turn_budget)
+        except BudgetSpent:
+            size_bytes = len(reading.batch.content)
+            return await services.record_work.run(lambda: reading.answer(size_max), size_bytes)
+    except TooMuchWaits:
+        raise
+    except PeerError as error:
+        header = reading.batch.header
+        services.logger.warning(
+            "unreadable batch",
+            repeats_of=str(replica.name),
+            partition=str(replica.name),
+            offset=header.base_offset,
+            error=str(error),
+        )
+        return Unreadable(str(error))
 
 
 def _require_known_time(timestamp: int, version: int) -> None:

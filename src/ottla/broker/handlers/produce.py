@@ -32,7 +32,8 @@ from ottla.replication.appends import (
 )
 from ottla.replication.lookup import TopicKey, find_replica
 from ottla.replication.replica import Replica
-from ottla.storage.admission import Refused
+from ottla.storage.admission import Admitted, Refused
+from ottla.storage.work_budget import BudgetSpent
 
 if TYPE_CHECKING:
     from ottla.broker.produces import Gathered
@@ -46,10 +47,19 @@ TOPIC_IDS_SINCE = 13
 Destination = tuple[TopicKey, int]
 
 
+class Unadmitted(NamedTuple):
+    """A batch whose records take too long to read on the loop. The bytes are its own."""
+
+    replica: Replica
+    records: memoryview
+    acks: int
+    transactional_id_given: bool
+
+
 class Produced:
     """What became of one partition's batch, up to the answer."""
 
-    __slots__ = ("appended", "error", "index", "replica")
+    __slots__ = ("appended", "error", "index", "replica", "unadmitted")
 
     def __init__(
         self, index: int, replica: Replica | None = None, appended: AppendResult | None = None
@@ -59,6 +69,8 @@ class Produced:
         self.appended = appended
         # Perhaps of a batch that was appended, and then not flushed or not replicated.
         self.error: PeerError | None = None
+        # None once it is appended or refused.
+        self.unadmitted: Unadmitted | None = None
 
     @property
     def unacknowledged(self) -> Unacknowledged | None:
@@ -80,7 +92,7 @@ class Promise(NamedTuple):
 
 def handle(
     request: ProduceRequest, call: Call
-) -> ProduceResponse | Awaitable[ProduceResponse] | None:
+) -> ProduceResponse | Awaitable[ProduceResponse | None] | None:
     if request.acks not in (ACKS_NONE, ACKS_LEADER, ACKS_ALL):
         code = ErrorCode.INVALID_REQUIRED_ACKS
         call.services.metrics.request_refused(API_NAME, code.name)
@@ -97,7 +109,7 @@ def handle(
 
 def handle_ordinary(
     request: native_produce.Request, frame: memoryview, services: "Services"
-) -> bytearray | ProduceResponse | Awaitable[ProduceResponse] | None:
+) -> bytearray | ProduceResponse | Awaitable[ProduceResponse | None] | None:
     """A request that was read natively; its answer too is native where all went well at once."""
     version, correlation_id, _, acks, timeout_ms, topics = request
     now_ms = services.clock.wall_ms()
@@ -180,10 +192,11 @@ def _append(
         return _refused(Produced(index), _why_not_found(services, key, index), services)
     counters = replica.counters or _counters(replica, services)
     counters.produce_requests += 1
+    produced = Produced(index, replica)
     try:
         if transactional_id_given:
             _refuse_transactional(records)
-        appended = services.appender.append(
+        produced.appended = services.appender.append(
             replica,
             records,
             acks=acks,
@@ -191,14 +204,59 @@ def _append(
             now_ms=now_ms,
             ordinary=ordinary,
         )
+    except BudgetSpent:
+        own = memoryview(bytearray(records))
+        produced.unadmitted = Unadmitted(replica, own, acks, transactional_id_given)
+        return produced
     except PeerError as error:
-        counters.failed_produce_requests += 1
-        counters.bytes_rejected += len(records)
-        return _refused(Produced(index), error, services)
+        return _refused_batch(produced, replica, error, len(records), services)
+    _count_in(replica, produced.appended, len(records), services)
+    return produced
+
+
+async def _append_later(produced: Produced, services: "Services") -> None:
+    """Appends a batch once a thread has read its records."""
+    if produced.unadmitted is None:
+        return
+    replica, records, acks, transactional_id_given = produced.unadmitted
+    now_ms = services.now_ms
+
+    def admit() -> Admitted:
+        return services.appender.admit(replica, records, transactional_id_given, now_ms)
+
+    produced.unadmitted = None
+    try:
+        admitted = await services.record_work.run(admit, len(records))
+        produced.appended = services.appender.append(
+            replica,
+            records,
+            acks=acks,
+            transactional_id_given=transactional_id_given,
+            now_ms=services.now_ms,
+            admitted=admitted,
+        )
+    except PeerError as error:
+        _refused_batch(produced, replica, error, len(records), services)
+        return
+    _count_in(replica, produced.appended, len(records), services)
+
+
+def _refused_batch(
+    produced: Produced, replica: Replica, error: PeerError, size_bytes: int, services: "Services"
+) -> Produced:
+    counters = replica.counters or _counters(replica, services)
+    counters.failed_produce_requests += 1
+    counters.bytes_rejected += size_bytes
+    return _refused(produced, error, services)
+
+
+def _count_in(
+    replica: Replica, appended: AppendResult, size_bytes: int, services: "Services"
+) -> None:
     if appended.record_count:
+        counters = replica.counters or _counters(replica, services)
         counters.messages_in += appended.record_count
-        counters.bytes_in += len(records)
-    return Produced(index, replica, appended)
+        counters.bytes_in += size_bytes
 
 
 def _counters(replica: Replica, services: "Services") -> TopicCounters:
@@ -229,7 +287,9 @@ def _refused(produced: Produced, error: PeerError, services: "Services") -> Prod
 
 
 def _must_wait(produced: Produced, acks: int) -> bool:
-    """Whether the answer depends on a disk, or on other brokers."""
+    """Whether the answer depends on a thread, on a disk, or on other brokers."""
+    if produced.unadmitted is not None:
+        return True
     append = produced.unacknowledged
     if append is None:
         return False
@@ -243,7 +303,11 @@ def _must_flush(replica: Replica) -> bool:
 
 async def _answer_later(
     answers: Answers, promise: Promise, services: "Services"
-) -> ProduceResponse:
+) -> ProduceResponse | None:
+    for produced in _all(answers):
+        await _append_later(produced, services)
+    if promise.acks == ACKS_NONE:
+        return None
     await asyncio.gather(*(_flush(produced, services) for produced in _all(answers)))
     if promise.acks == ACKS_ALL:
         await _acknowledge(answers, promise.timeout_ms, services)
@@ -277,8 +341,8 @@ async def _acknowledge(answers: Answers, timeout_ms: int, services: "Services") 
 
 def _answer(
     answers: Answers, promise: Promise, services: "Services"
-) -> ProduceResponse | Awaitable[ProduceResponse] | None:
-    if promise.acks == ACKS_NONE:
+) -> ProduceResponse | Awaitable[ProduceResponse | None] | None:
+    if promise.acks == ACKS_NONE and not any(each.unadmitted for each in _all(answers)):
         return None
     if any(_must_wait(produced, promise.acks) for produced in _all(answers)):
         return _answer_later(answers, promise, services)
@@ -320,11 +384,10 @@ def _result(produced: Produced) -> PartitionResult:
         return PartitionResult(
             index=produced.index, error_code=code, base_offset=-1, error_message=message
         )
-    record_errors: tuple[RecordError, ...] = ()
-    if error.record_index is not None:
-        record_errors = (
-            RecordError(batch_index=error.record_index, batch_index_error_message=str(error)),
-        )
+    record_errors = tuple(
+        RecordError(batch_index=fault.number, batch_index_error_message=fault.reason)
+        for fault in error.record_faults
+    )
     return PartitionResult(
         index=produced.index,
         error_code=code,

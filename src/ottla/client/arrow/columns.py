@@ -1,16 +1,16 @@
 """What was fetched as columns, before Arrow has a name for them. Does no I/O."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from ottla.client.fetch import Fetched
-from ottla.client.visible import PlacedBatch, visible_batches
+from ottla.client.visible import PlacedBatch, Unreadable, unreadable, visible_batches
+from ottla.errors import PeerError
 from ottla.native.columns import Columns, Rows
 from ottla.protocol.batch import (
     HEADER_BYTES,
     MAGIC,
     BatchHeader,
-    CorruptBatch,
     plain_records,
 )
 from ottla.protocol.compression import Buffer, Codec
@@ -30,11 +30,12 @@ def fetched_columns(
     end_offset: int,
     wanted: int,
     limits: ColumnLimits,
+    on_unreadable: Callable[[Unreadable], None],
 ) -> Iterator[Columns]:
     """The rows that a reader sees from `first_offset` to before `end_offset`; never none at all.
 
-    `batches` are those in what was fetched. CorruptBatch or the errors of `compression.decompress`
-    once iteration meets the fault.
+    `batches` are those in what was fetched. CorruptBatch if bytes were changed on their way. If the
+    records of a batch cannot be read, `on_unreadable` is told once those before the fault are out.
     """
     # A header may claim any number of records, so that this is a bound and no promise.
     to_come = sum(header.count for _, header in batches if header.count > 0)
@@ -49,20 +50,29 @@ def fetched_columns(
     ):
         if header.base_offset >= end_offset:
             break
-        body, at, end = _records_section(fetched.records, position, header)
         stamped = header.is_log_append_time
         time_ms = header.max_timestamp if stamped else header.base_timestamp
         left = header.count
-        while True:
+        fault = ""
+        try:
+            body, at, end = _records_section(fetched.records, position, header)
+        except PeerError as error:
+            left, fault = 0, str(error)
+        while left > 0 or not fault:
             try:
                 at, left = rows.take(body, at, end, left, header.base_offset, time_ms, stamped)
             except ValueError as error:
-                raise CorruptBatch(position, f"records section, {error}") from None
+                left, fault = 0, f"records section, {error}"
             if left == 0:
                 break
             to_come -= rows.row_count()
             yield rows.columns()
             rows = empty_rows()
+        if fault:
+            if rows.row_count():
+                yield rows.columns()
+                rows = empty_rows()
+            on_unreadable(unreadable(header, fault))
     if rows.row_count():
         yield rows.columns()
 

@@ -1,6 +1,7 @@
 """Reads spans of offsets as record batches, the next fetch on its way while one is decoded."""
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.client.arrow.columns import ColumnLimits, fetched_columns
@@ -12,10 +13,10 @@ from ottla.client.errors import ClientError, Refused, TimedOut
 from ottla.client.fetch import Fetched, FetchLimits, fetch_request, fetched
 from ottla.client.offsets import At, Isolation
 from ottla.client.outcomes import answered, lacking
-from ottla.client.reading import Gone
+from ottla.client.reading import Gone, UnreadableSpan
 from ottla.client.retries import is_passing
 from ottla.client.topology import TopicPartition
-from ottla.client.visible import PlacedBatch, whole_batches
+from ottla.client.visible import PlacedBatch, Unreadable, whole_batches
 from ottla.errors import ErrorCode
 from ottla.protocol.batch import CorruptBatch
 from ottla.protocol.primitives import Uuid
@@ -48,6 +49,18 @@ class OffsetsGone(Refused):
         self.gone = gone
 
 
+class RecordsUnreadable(Refused):
+    """A batch whose records cannot be read, though it is as its producer sent it."""
+
+    def __init__(self, span: UnreadableSpan) -> None:
+        super().__init__(
+            ErrorCode.CORRUPT_MESSAGE,
+            f"{span.partition}",
+            f"{span}; to step over it, read on from offset {span.next_offset}",
+        )
+        self.span = span
+
+
 class _InFlight(NamedTuple):
     """A fetch that was sent."""
 
@@ -60,7 +73,8 @@ class SpanReader:
     """Reads spans of any partitions with one client, one at a time or in turn.
 
     Where offsets of a span were deleted, or the log ends before them, OffsetsGone is raised; if
-    there is `on_gone` it is told instead, and reading goes on behind them.
+    there is `on_gone` it is told instead, and reading goes on behind them. In the same way a batch
+    that nobody can read raises RecordsUnreadable, or is told to `on_unreadable` and stepped over.
     """
 
     def __init__(
@@ -73,6 +87,7 @@ class SpanReader:
         rows_max: int = ROWS_MAX,
         batch_bytes_max: int = BATCH_BYTES_MAX,
         on_gone: Callable[[Gone], None] | None = None,
+        on_unreadable: Callable[[UnreadableSpan], None] | None = None,
     ) -> None:
         names = checked_columns(columns)
         self._client = client
@@ -83,6 +98,7 @@ class SpanReader:
             isolation=isolation, max_bytes=fetch_bytes, partition_max_bytes=fetch_bytes
         )
         self._on_gone = on_gone
+        self._on_unreadable = on_unreadable
 
     @property
     def schema(self) -> "pa.Schema":
@@ -92,9 +108,10 @@ class SpanReader:
     def read(self, span: Span) -> Iterator["pa.RecordBatch"]:
         """The span's records in the order of their offsets; no batch is empty.
 
-        ClientError, or PeerError for bytes that are no records.
+        ClientError, or PeerError for bytes that were changed on their way.
         """
         position, end = span.start, span.end
+        on_unreadable = partial(self._step_over, span.partition)
         in_flight: _InFlight | None = None
         try:
             while position < end:
@@ -110,7 +127,7 @@ class SpanReader:
                 if following < end:
                     in_flight = self._send_ahead(span.partition, following)
                 for columns in fetched_columns(
-                    found, batches, position, end, self._wanted, self._column_limits
+                    found, batches, position, end, self._wanted, self._column_limits, on_unreadable
                 ):
                     yield self._maker.make(columns, span.partition)
                 position = following
@@ -158,6 +175,12 @@ class SpanReader:
         if not found.records:
             raise TimedOut(f"{partition} has nothing at offset {position}, where more was expected")
         return found
+
+    def _step_over(self, partition: TopicPartition, batch: Unreadable) -> None:
+        span = UnreadableSpan(partition, *batch)
+        if self._on_unreadable is None:
+            raise RecordsUnreadable(span)
+        self._on_unreadable(span)
 
     def _skip(self, span: Span, position: int, refused: Refused) -> int:
         """Where to go on if the offset is gone; any other refusal stays one."""

@@ -1,5 +1,6 @@
 """A whole topic, or a part of it, as an Arrow table or as record batches."""
 
+import logging
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Literal, overload
 
@@ -9,6 +10,7 @@ from ottla.client.arrow.spans import Span, SpanReader
 from ottla.client.blocking_client import BlockingClient
 from ottla.client.offsets import At, Isolation
 from ottla.client.options import ClientOptions
+from ottla.client.reading import UnreadableSpan
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -31,6 +33,7 @@ def read_topic(
     columns: Sequence[str] | None = ...,
     isolation: IsolationLevel = ...,
     batches: Literal[False] = ...,
+    skip_unreadable: bool = ...,
     options: ClientOptions | None = ...,
 ) -> "pa.Table": ...
 
@@ -45,6 +48,7 @@ def read_topic(
     columns: Sequence[str] | None = ...,
     isolation: IsolationLevel = ...,
     batches: Literal[True],
+    skip_unreadable: bool = ...,
     options: ClientOptions | None = ...,
 ) -> Iterator["pa.RecordBatch"]: ...
 
@@ -58,6 +62,7 @@ def read_topic(
     columns: Sequence[str] | None = None,
     isolation: IsolationLevel = "read_uncommitted",
     batches: bool = False,
+    skip_unreadable: bool = False,
     options: ClientOptions | None = None,
 ) -> "pa.Table | Iterator[pa.RecordBatch]":
     """The records of a topic as a pyarrow.Table, or one by one as record batches.
@@ -71,6 +76,9 @@ def read_topic(
     the end is before the first transaction that is not over. With `batches`, memory holds a few
     fetches of some megabytes, however large the topic.
 
+    A producer can store a batch that nobody can read: RecordsUnreadable then names its offsets,
+    unless `skip_unreadable` is set: then a warning does, and reading goes on behind it.
+
     ClientError if it cannot be read (OffsetsGone if `start` was deleted already), PeerError if what
     a broker sent cannot be decoded, ValueError for places and columns that do not exist, and
     ImportError without pyarrow.
@@ -80,11 +88,20 @@ def read_topic(
     for place in (start, end):
         check_place(place)
     client = BlockingClient(bootstrap_servers, options)
-    reader = SpanReader(client, columns=columns, isolation=_ISOLATIONS[isolation])
+    reader = SpanReader(
+        client,
+        columns=columns,
+        isolation=_ISOLATIONS[isolation],
+        on_unreadable=_warn if skip_unreadable else None,
+    )
     reading = _read(client, reader, topic, start, end, _ISOLATIONS[isolation])
     if batches:
         return reading
     return import_pyarrow().Table.from_batches(reading, schema=reader.schema)
+
+
+def _warn(span: UnreadableSpan) -> None:
+    logging.getLogger("ottla").warning("%s", span)
 
 
 def _read(

@@ -62,7 +62,7 @@ class GroupReader:
         await self._stay()
         if not self.positions:
             await asyncio.sleep(self._idle_s)
-            return Round({}, [])
+            return Round({}, [], [])
         return await self._reader.read()
 
     async def commit(self) -> bool:

@@ -5,8 +5,6 @@ from enum import StrEnum
 from ottla.settings.kinds import LONG_MAX, OneOf, Unit, integer, long
 from ottla.settings.setting import broker_setting, topic_setting
 
-_AS_THEY_CAME = "batches are stored as the producer compressed them"
-
 
 class TimestampType(StrEnum):
     """Whose time a record carries: its producer's, or that of its append."""
@@ -66,7 +64,6 @@ COMPRESSION_TYPE = topic_setting(
     CompressionType.PRODUCER,
     "How batches are compressed on disk; `producer` leaves them as they came.",
     broker="compression.type",
-    only_default=_AS_THEY_CAME,
 )
 COMPRESSION_GZIP_LEVEL = topic_setting(
     "compression.gzip.level",
@@ -74,7 +71,6 @@ COMPRESSION_GZIP_LEVEL = topic_setting(
     -1,
     "How hard gzip tries, where `compression.type` asks for it.",
     broker="compression.gzip.level",
-    only_default=_AS_THEY_CAME,
 )
 COMPRESSION_LZ4_LEVEL = topic_setting(
     "compression.lz4.level",
@@ -82,7 +78,6 @@ COMPRESSION_LZ4_LEVEL = topic_setting(
     9,
     "How hard lz4 tries, where `compression.type` asks for it.",
     broker="compression.lz4.level",
-    only_default=_AS_THEY_CAME,
 )
 COMPRESSION_ZSTD_LEVEL = topic_setting(
     "compression.zstd.level",
@@ -90,7 +85,6 @@ COMPRESSION_ZSTD_LEVEL = topic_setting(
     3,
     "How hard zstd tries, where `compression.type` asks for it.",
     broker="compression.zstd.level",
-    only_default=_AS_THEY_CAME,
 )
 PRODUCER_ID_EXPIRATION_MS = broker_setting(
     "producer.id.expiration.ms",

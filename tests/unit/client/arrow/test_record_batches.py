@@ -21,7 +21,8 @@ ORDERS = TopicPartition("orders", 3)
 def batch_of(records: list[Record], names: tuple[str, ...] = COLUMNS) -> pa.RecordBatch:
     fetched = Fetched(memoryview(bytes(build(records))), ())
     batches = list(whole_batches(fetched.records))
-    [columns] = fetched_columns(fetched, batches, 0, 2**40, wanted(names), ColumnLimits())
+    names_wanted, limits = wanted(names), ColumnLimits()
+    [columns] = fetched_columns(fetched, batches, 0, 2**40, names_wanted, limits, pytest.fail)
     return RecordBatchMaker(names).make(columns, ORDERS)
 
 

@@ -38,7 +38,15 @@ def test_columns_are_what_kafka_wrote(case: str, committed: bool, tmp_path: Path
         expected = list(consume(log, committed=committed))
         batches = list(whole_batches(fetched.records))
         found = list(
-            fetched_columns(fetched, batches, log.start_offset, end, ALL, ColumnLimits(rows_max=97))
+            fetched_columns(
+                fetched,
+                batches,
+                log.start_offset,
+                end,
+                ALL,
+                ColumnLimits(rows_max=97),
+                pytest.fail,
+            )
         )
         assert [row for columns in found for row in rows_of(columns)] == [
             tuple(record) for _, record in expected

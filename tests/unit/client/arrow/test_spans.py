@@ -5,15 +5,17 @@ from typing import Any
 
 import pytest
 
-from ottla.client.arrow.spans import OffsetsGone, Span, SpanReader
+from ottla.client.arrow.spans import OffsetsGone, RecordsUnreadable, Span, SpanReader
 from ottla.client.blocking_client import BlockingClient
 from ottla.client.errors import Refused, TimedOut
 from ottla.client.offsets import Isolation
-from ottla.client.reading import Gone
+from ottla.client.reading import Gone, UnreadableSpan
 from ottla.client.topology import TopicPartition
 from ottla.errors import ErrorCode
 from ottla.protocol.batch import CorruptBatch, Record, build
+from ottla.protocol.compression import Codec
 from ottla.protocol.messages import fetch, list_offsets
+from tests.forged_batches import forged
 from tests.unit.client.fake_blocking import FakeBlocking
 from tests.unit.client.fake_cluster import FakeBroker, FakeCluster
 
@@ -202,6 +204,31 @@ def test_whoever_wants_goes_on_behind_what_was_deleted() -> None:
     assert values(reader, 5, 60) == list(range(40, 60))
     assert values(reader, 5, 30) == []
     assert told == [Gone(ORDERS, 5, 40), Gone(ORDERS, 5, 30)]
+
+
+def forged_at(offset: int) -> bytes:
+    """A batch of ten offsets that cannot be read, between two that can."""
+    garbage = forged(b"garbage", Codec.ZSTD, count=10, base_offset=offset)
+    return batch_at(offset - 10) + bytes(garbage) + batch_at(offset + 10)
+
+
+def test_a_batch_that_nobody_can_read_is_named_after_what_came_before_it() -> None:
+    orders = Orders()
+    orders.instead = [lambda _: sent(forged_at(10))]
+    reading = SpanReader(orders.client()).read(Span(ORDERS, 0, 30))
+    assert next(reading).num_rows == 10
+    with pytest.raises(RecordsUnreadable, match=r"offsets 10 to 19 .*from offset 20") as caught:
+        next(reading)
+    assert (caught.value.span.partition, caught.value.span.next_offset) == (ORDERS, 20)
+
+
+def test_whoever_wants_goes_on_behind_what_nobody_can_read() -> None:
+    orders = Orders()
+    orders.instead = [lambda _: sent(forged_at(10))]
+    told: list[UnreadableSpan] = []
+    reader = SpanReader(orders.client(), on_unreadable=told.append)
+    assert values(reader, 0, 30) == [*range(10), *range(20, 30)]
+    assert [(each.first_offset, each.next_offset) for each in told] == [(10, 20)]
 
 
 def test_a_refusal_of_another_kind_is_not_taken_for_a_gap() -> None:

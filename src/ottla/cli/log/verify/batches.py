@@ -1,7 +1,7 @@
 """One segment's batches, read one after another: header, checksum, records."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from ottla.cli.log.verify.damage import Damage, Effect, LeftAs, Remedy
@@ -33,6 +33,8 @@ class SegmentScan:
     is_last: bool
     advance: Advance
     damages: list[Damage] = field(default_factory=list)
+    # Batches that are as their clients sent them, with records that cannot be read.
+    unreadable: list[Damage] = field(default_factory=list)
     size_bytes: int = 0
     batches: int = 0
     last_offset: int = -1
@@ -79,20 +81,22 @@ class SegmentScan:
             return read_marker(batch) if header.is_control and header.count else None
         except PeerError as error:
             what = error.reason if isinstance(error, CorruptBatch) else str(error)
-            self._report(placed.position, what, header.base_offset, Effect.OVERLOOKS)
+            found = self._damage(placed.position, what, header.base_offset, Effect.STUMBLES)
+            self.unreadable.append(replace(found, remedy=Remedy.KEEP))
             return None
 
     def _report(self, position: int, what: str, offset: int, effect: Effect) -> None:
-        self.damages.append(
-            Damage(
-                path=self.file.path,
-                position=position,
-                what=what,
-                offset=offset,
-                below_recovery_point=self.left.is_flushed(offset),
-                effect=effect,
-                remedy=Remedy.CUT,
-            )
+        self.damages.append(self._damage(position, what, offset, effect))
+
+    def _damage(self, position: int, what: str, offset: int, effect: Effect) -> Damage:
+        return Damage(
+            path=self.file.path,
+            position=position,
+            what=what,
+            offset=offset,
+            below_recovery_point=self.left.is_flushed(offset),
+            effect=effect,
+            remedy=Remedy.CUT,
         )
 
 

@@ -18,6 +18,7 @@ class Remedy(StrEnum):
     SET_ASIDE = "set this file aside"
     LOWER_RECOVERY_POINT = "lower the recovery point to the end of the log"
     NONE = "none: this cannot be made good here"
+    KEEP = "none: the batch is as its client sent it, and what lies behind it can be read"
 
 
 class Effect(StrEnum):
@@ -28,6 +29,7 @@ class Effect(StrEnum):
     REFUSES_DIRECTORY = "it refuses the whole directory"
     REFUSES_PARTITION = "it takes this partition offline"
     OVERLOOKS = "it does not look: whoever reads here meets the damage"
+    STUMBLES = "it serves the batch as it is: whoever reads its records has to step over it"
     REBUILDS = "it makes the file anew"
     FALLS_BACK = "it removes the file and reads the log instead"
     MISLED = "it does not notice, and look-ups may go wrong"

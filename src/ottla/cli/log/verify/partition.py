@@ -116,7 +116,7 @@ class _PartitionCheck:
                 for _ in scan.sound():
                     pass
         self._report.segments.append(scan)
-        for damage in scan.damages:
+        for damage in (*scan.unreadable, *scan.damages):
             self._report.add(damage)
         self._is_sound &= not scan.damages
         self._end_offset = max(scan.last_offset + 1, scan.sound_end_offset)

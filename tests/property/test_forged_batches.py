@@ -1,0 +1,190 @@
+"""Whatever a client forges, a leader refuses it, or every reader gets past it.
+
+A minute of it in `make test`, and an hour in `make soak` (`OTTLA_FORGERIES` says how many logs).
+"""
+
+import json
+import os
+from typing import Any
+
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+
+from ottla.cli.log.verify.damage import LeftAs, Remedy
+from ottla.cli.log.verify.partition import check_partition
+from ottla.client.arrow.columns import ColumnLimits, fetched_columns
+from ottla.client.fetch import Fetched
+from ottla.client.visible import Unreadable, visible, whole_batches
+from ottla.errors import PeerError
+from ottla.protocol.batch import Record, read_header
+from ottla.protocol.compression import Codec
+from ottla.replication.cleaning import CleanerRules, job_for, look
+from ottla.storage.admission import AdmissionRules, admit, admits_ordinary, all_ordinary
+from ottla.storage.cleaner_worker import CleanerWorker
+from ottla.storage.config import LogConfig
+from ottla.storage.log import Log
+from tests.forged_batches import NOW_MS, forged_batches, readable
+from tests.sim.seams.clock import SimClock
+from tests.sim.seams.disk import SimDisk
+from tests.sim.seams.entropy import SimEntropy
+from tests.unit.native.test_columns import ALL, END, rows_of
+from tests.unit.storage.test_cleaning import TOPIC
+from tests.unit.storage.workbench import Workbench
+
+FORGERIES = int(os.environ.get("OTTLA_FORGERIES", "300"))
+# Not explained: tracing every line would take longer than all the rest.
+many = settings(deadline=None, max_examples=FORGERIES, phases=(Phase.generate, Phase.shrink))
+CONFIG = LogConfig(segment_bytes=600, index_interval_bytes=100)
+RULES = st.sampled_from(
+    (
+        AdmissionRules(),
+        AdmissionRules(compacted=True),
+        AdmissionRules(timestamp_before_max_ms=1000),
+        AdmissionRules(log_append_time=True),
+        AdmissionRules(codec=Codec.ZSTD),
+        AdmissionRules(codec=Codec.NONE, compacted=True),
+    )
+)
+
+
+class Stored:
+    """A log of what a leader took of forged batches, and what of it can be read."""
+
+    def __init__(self, sent: list[bytearray], rules: AdmissionRules) -> None:
+        self.disk = SimDisk(0)
+        self.bench = Workbench(self.disk.process(), "/topic-0")
+        self.log = self.bench.open(CONFIG)
+        self.records: list[Record] = []
+        self.unreadable: list[int] = []
+        self._offsets: list[int] = []
+        for batch in sent:
+            self._send(batch, rules)
+
+    def _send(self, batch: bytearray, rules: AdmissionRules) -> None:
+        before = bytes(batch)
+        try:
+            taken = admit(memoryview(batch), rules, transactional_id_given=False, now_ms=NOW_MS)
+            appended = self.log.append(taken.batch, taken.header, leader_epoch=0, now_ms=NOW_MS)
+        except PeerError:
+            check_ways_agree(before, rules, is_taken=False)
+            return
+        check_ways_agree(before, rules, is_taken=True)
+        if appended.duplicate_timestamp_ms is not None:
+            return
+        stored = readable(taken.batch)
+        if stored is None:
+            assert taken.header.codec != Codec.NONE, "what is not compressed is read by the leader"
+            self.unreadable.append(appended.first_offset)
+        for record in stored or ():
+            moved = record._replace(offset=record.offset + appended.first_offset)
+            self.records.append(moved)
+
+    def reopened(self) -> Log:
+        """As after a crash: nothing but the files is left."""
+        self.bench.recovery_point = 0
+        return self.bench.open(CONFIG)
+
+    def content(self) -> bytes:
+        files = self.disk.files()
+        return b"".join(files[path] for path in sorted(files) if path.endswith(".log"))
+
+
+def check_ways_agree(batch: bytes, rules: AdmissionRules, *, is_taken: bool) -> None:
+    """The quick way takes nothing that the other one refuses."""
+    if len(batch) < 61:
+        return
+    header, view = read_header(batch), memoryview(batch)
+    is_plain = header.attributes <= max(Codec) and header.count - 1 == header.last_offset_delta
+    if not is_plain or header.count < 1:
+        return
+    quick = admits_ordinary(view, header, rules, NOW_MS)
+    assert quick == all_ordinary([(view, header)], rules, NOW_MS)
+    if header.producer_id < 0:
+        assert not quick or is_taken
+
+
+def fetched(stored: Stored) -> tuple[list[Record], list[int]]:
+    """What our consumer sees, and the batches that it steps over."""
+    seen = visible(memoryview(stored.content()), (), 0)
+    return seen.records, [each.first_offset for each in seen.unreadable]
+
+
+def as_columns(stored: Stored) -> tuple[list[tuple[Any, ...]], list[int]]:
+    """The same for Arrow and Spark."""
+    found = Fetched(memoryview(stored.content()), ())
+    batches = list(whole_batches(found.records))
+    told: list[Unreadable] = []
+    columns = list(fetched_columns(found, batches, 0, END, ALL, ColumnLimits(7), told.append))
+    return [row for each in columns for row in rows_of(each)], [each.first_offset for each in told]
+
+
+def check_by_time(log: Log, stored: Stored) -> None:
+    """Every search ends, at a record with such a time or at a batch that cannot be read."""
+    times = {record.offset: record.timestamp for record in stored.records}
+    for asked in (0, NOW_MS - 10, NOW_MS, NOW_MS + 10, 2**62):
+        found = log.offset_for_time(asked)
+        later = [offset for offset, time in times.items() if time >= asked]
+        if found is None:
+            assert not later
+        elif found.offset in times:
+            assert found.timestamp_ms == times[found.offset] >= asked
+            assert found.offset == min(later)
+        else:
+            assert all(found.offset < offset for offset in later)
+    log.largest_timestamp()
+
+
+def compacted(log: Log, stored: Stored) -> dict[str, Any]:
+    log.roll(NOW_MS)
+    log.flush(NOW_MS)
+    found = look(log, TOPIC.compaction, log.end_offset, NOW_MS)
+    worker = CleanerWorker(stored.bench.files, SimEntropy(1), SimClock(), sleeps=False)
+    job = job_for(log, found, TOPIC, CleanerRules(), NOW_MS)
+    sources = {segment.base_offset: segment for segment in log.segments}
+    question: dict[str, Any] = {"clean": job.as_json()}
+    while "output" in (answer := json.loads(worker.answer(json.dumps(question).encode()))):
+        used = [sources[base] for base in answer["output"]["sources"]]
+        for path in log.replace_segments(used, log.truncations):
+            stored.bench.files.remove(path)
+        question = {"go_on": True}
+    return answer
+
+
+@many
+@given(st.lists(forged_batches(), min_size=1, max_size=6), RULES)
+def test_every_reader_gets_past_what_a_client_forges(
+    sent: list[bytearray], rules: AdmissionRules
+) -> None:
+    stored = Stored(sent, rules)
+    log = stored.log
+    sound = [record.offset for record in stored.records]
+    seen, stepped_over = fetched(stored)
+    # Of those that cannot be read whole, some records before the fault may be seen, too.
+    assert [record for record in seen if record.offset in sound] == stored.records
+    assert stepped_over == stored.unreadable
+    rows, told = as_columns(stored)
+    assert [row[0] for row in rows if row[0] in sound] == sound
+    assert told == stored.unreadable
+    check_by_time(log, stored)
+
+    log = stored.reopened()
+    assert stored.bench.recovery.cut_because is None
+    check_by_time(log, stored)
+
+    log.flush(NOW_MS)
+    report = check_partition(stored.bench.files, "/topic-0", LeftAs(), lambda _: None)
+    damaged = [each for each in report.damages if each.remedy is not Remedy.REBUILD_INDEXES]
+    assert {each.remedy for each in damaged} <= {Remedy.KEEP}
+    assert [each.offset for each in damaged] == stored.unreadable
+
+    if log.end_offset == 0:
+        return
+    answer = compacted(log, stored)
+    assert "done" in answer, answer
+    assert log.offline is None
+    after, still_unreadable = fetched(stored)
+    assert still_unreadable == stored.unreadable
+    latest = {record.key: record.offset for record in stored.records if record.key is not None}
+    kept = {record.offset for record in after}
+    tombstones = {record.offset for record in stored.records if record.value is None}
+    assert {offset for offset in latest.values() if offset not in tombstones} <= kept
