@@ -27,6 +27,9 @@ HEADERS = 32
 # Arrow's offsets have 32 bits: no column of a batch may hold more.
 BYTES_MAX = 0x7FFFFFFF
 
+# No offset delta is larger.
+DELTA_MAX = 0x7FFFFFFF
+
 # Attributes, two deltas, two lengths and a count, of one byte each.
 _RECORD_LENGTH_MIN = cython.declare(cython.Py_ssize_t, 6)
 _INT64_MAX = cython.declare(cython.longlong, 0x7FFFFFFFFFFFFFFF)
@@ -84,7 +87,7 @@ _FAULTS = (
     "a record that is too short, or runs past the end",
     "a field that is no field, or runs past the end",
     "headers of a number or a name that cannot be",
-    "an offset before its batch",
+    "an offset delta that cannot be",
     "a delta that leads past 64 bits",
     "bytes left in a record",
 )
@@ -351,6 +354,9 @@ class Rows:
     # A row's headers, as one field of so many headers.
     headers: _Fields
     reader: _Reader
+    # What the next record's offset delta may be.
+    delta_min: cython.longlong
+    delta_max: cython.longlong
     body: Any
     # Sources, and of which rows: the first, and the one behind the last.
     pieces: list[tuple[Any, int, int]]
@@ -384,12 +390,18 @@ class Rows:
         self.values = _Fields(capacity if self.wants_value else 0)
         self.headers = _Fields(capacity if self.wants_headers else 0)
         self.body = None
+        self.delta_min = 0
+        self.delta_max = DELTA_MAX
         self.reader = _Reader(b"")
         self.pieces = []
 
     def row_count(self) -> int:
         """How many rows there are so far."""
         return self.count
+
+    def next_delta(self) -> int:
+        """The least offset delta that the record behind those taken last may have."""
+        return self.delta_min
 
     def take(
         self,
@@ -400,11 +412,15 @@ class Rows:
         base_offset: int,
         base_timestamp: int,
         stamped: bool,
+        first_delta: int = 0,
+        last_delta: int = DELTA_MAX,
     ) -> tuple[int, int]:
         """Takes from `count` records between `position` and `end` as many as there is room for.
 
         Where the rest begins, and how many records it has. Where the batch is `stamped`, all its
-        records have the base timestamp. ValueError at a bad record; those before it are taken.
+        records have the base timestamp. Offsets rise, from `first_delta` behind the base to
+        `last_delta`; `next_delta` is the least that the rest may have. ValueError at a bad record;
+        those before it are taken.
         """
         if not 0 <= position <= end <= len(body) or count < 0:
             raise ValueError(f"byte {position}: {count} records up to byte {end} of {len(body)}")
@@ -415,6 +431,8 @@ class Rows:
         self.reader.position = position
         self.reader.end = end
         self.reader.fault = 0
+        self.delta_min = first_delta
+        self.delta_max = last_delta
         try:
             left = self._take(count, base_offset, base_timestamp, stamped)
         finally:
@@ -453,8 +471,9 @@ class Rows:
                 timestamp = reader.moved(base_timestamp, delta, start)
             start = reader.position
             delta = reader.varint(32)
-            if delta < 0:
+            if delta < self.delta_min or delta > self.delta_max:
                 reader.note(_BAD_OFFSET, start)
+            self.delta_min = delta + 1
             offset: cython.longlong = reader.moved(base_offset, delta, start)
             key_length: cython.longlong = reader.field()
             key_end: cython.Py_ssize_t = reader.position

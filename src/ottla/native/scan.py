@@ -22,6 +22,8 @@ Buffer = bytes | bytearray | memoryview
 _RECORD_LENGTH_MIN = cython.declare(cython.Py_ssize_t, 6)
 _INT64_MAX = cython.declare(cython.longlong, 0x7FFFFFFFFFFFFFFF)
 _BATCH_HEADER_BYTES = cython.declare(cython.Py_ssize_t, 61)
+# No offset delta is larger.
+DELTA_MAX = 0x7FFFFFFF
 _ALL_GO = cython.declare(cython.uchar, ALL_GO)
 
 
@@ -333,6 +335,7 @@ def first_at(
     stamped: bool,
     timestamp_min: int,
     offset_min: int,
+    last_delta: int = DELTA_MAX,
 ) -> Timed:
     """The first of `count` records from `position` on with at least this time and this offset."""
     reader: _Reader = _Reader(body, position)
@@ -341,6 +344,7 @@ def first_at(
     base: cython.longlong = base_timestamp
     time_min: cython.longlong = timestamp_min
     wanted_offset: cython.longlong = offset_min
+    delta_max: cython.longlong = last_delta
     index: cython.longlong
     for index in range(total):  # noqa: B007 (a C loop needs its typed name)
         reader.begin_record()
@@ -349,7 +353,7 @@ def first_at(
         timestamp: cython.longlong = base if stamped else reader.moved(base, delta, start)
         start = reader.position
         delta = reader.varint(32)
-        if delta < 0:
+        if delta < 0 or delta > delta_max:
             reader.note(_BAD_OFFSET, start)
         offset: cython.longlong = reader.moved(first_offset, delta, start)
         reader.position = reader.limit
@@ -367,6 +371,7 @@ def latest_from(
     base_timestamp: int,
     stamped: bool,
     offset_min: int,
+    last_delta: int = DELTA_MAX,
 ) -> tuple[int, int]:
     """Where `count` records end, and the latest time of those with at least this offset, or -1."""
     reader: _Reader = _Reader(body, position)
@@ -374,6 +379,7 @@ def latest_from(
     first_offset: cython.longlong = base_offset
     base: cython.longlong = base_timestamp
     wanted_offset: cython.longlong = offset_min
+    delta_max: cython.longlong = last_delta
     latest: cython.longlong = -1
     index: cython.longlong
     for index in range(total):  # noqa: B007 (a C loop needs its typed name)
@@ -382,7 +388,10 @@ def latest_from(
         delta: cython.longlong = reader.varint(64)
         timestamp: cython.longlong = base if stamped else reader.moved(base, delta, start)
         start = reader.position
-        offset: cython.longlong = reader.moved(first_offset, reader.varint(32), start)
+        delta = reader.varint(32)
+        if delta < 0 or delta > delta_max:
+            reader.note(_BAD_OFFSET, start)
+        offset: cython.longlong = reader.moved(first_offset, delta, start)
         reader.position = reader.limit
         reader.end_record()
         if offset >= wanted_offset and timestamp > latest:
@@ -401,17 +410,27 @@ Row = tuple[int, int, bytes | None, bytes | None, tuple[Header, ...]]
 
 
 def read_rows(
-    body: bytes, position: int, count: int, base_offset: int, base_timestamp: int, stamped: bool
+    body: bytes,
+    position: int,
+    count: int,
+    base_offset: int,
+    base_timestamp: int,
+    stamped: bool,
+    first_delta: int = 0,
+    last_delta: int = DELTA_MAX,
 ) -> tuple[list[Row], int]:
     """The `count` records from `position` on, and where they end.
 
     A row is offset, timestamp, key, value, headers. Where the batch is `stamped`, all its records
-    have the base timestamp. A header's name that is not UTF-8 survives as surrogate escapes.
+    have the base timestamp. Offsets rise, from `first_delta` behind the base to `last_delta`. A
+    header's name that is not UTF-8 survives as surrogate escapes.
     """
     reader: _Reader = _Reader(body, position)
     total: cython.longlong = count
     first_offset: cython.longlong = base_offset
     first_timestamp: cython.longlong = base_timestamp
+    delta_min: cython.longlong = first_delta
+    delta_max: cython.longlong = last_delta
     index: cython.longlong
     rows = []
     for index in range(total):  # noqa: B007 (a C loop needs its typed name)
@@ -423,8 +442,9 @@ def read_rows(
             timestamp = reader.moved(first_timestamp, delta, start)
         start = reader.position
         delta = reader.varint(32)
-        if delta < 0:
+        if delta < delta_min or delta > delta_max:
             reader.note(_BAD_OFFSET, start)
+        delta_min = delta + 1
         offset: cython.longlong = reader.moved(first_offset, delta, start)
         key = _slice(body, reader)
         value = _slice(body, reader)
@@ -528,6 +548,8 @@ def _fill_columns(
         if first_rows[batch] == first_rows[batch + 1]:
             continue
         reader.begin_batch(batch_starts[batch], batch_starts[batch + 1])
+        delta_min: cython.longlong = 0
+        delta_max: cython.longlong = reader.integer(batch_starts[batch] + 23, 4)
         for row in range(first_rows[batch], first_rows[batch + 1]):
             record_starts[row] = reader.position
             reader.begin_record()
@@ -535,8 +557,9 @@ def _fill_columns(
             timestamp_deltas[row] = reader.varint(64)
             offset_starts[row] = reader.position
             delta: cython.longlong = reader.varint(32)
-            if delta < 0:
+            if delta < delta_min or delta > delta_max:
                 reader.note(_BAD_OFFSET, offset_starts[row])
+            delta_min = delta + 1
             offsets[row] = reader.moved(reader.base_offset, delta, offset_starts[row])
             length: cython.longlong = reader.field()
             key_lengths[row] = length

@@ -245,13 +245,21 @@ def records(
     stamped = header.is_log_append_time
     base_timestamp = header.max_timestamp if stamped else header.base_timestamp
     left = header.count
-    at = 0
+    at = delta = 0
     try:
         while left > 0:
             rows, at = native_scan.read_rows(
-                body, at, min(left, _ROWS_A_STEP), header.base_offset, base_timestamp, stamped
+                body,
+                at,
+                min(left, _ROWS_A_STEP),
+                header.base_offset,
+                base_timestamp,
+                stamped,
+                delta,
+                header.last_offset_delta,
             )
             left -= len(rows)
+            delta = rows[-1][0] - header.base_offset + 1
             yield from map(Record._make, rows)
         native_scan.check_end(at, len(body))
     except ValueError as error:

@@ -97,6 +97,7 @@ def first_record_at(
                 stamped,
                 timestamp_ms,
                 offset_min,
+                header.last_offset_delta,
             )
             if offset >= 0:
                 return TimedRecord(timestamp, offset)
@@ -119,6 +120,7 @@ def latest_time_from(body: Buffer, header: BatchHeader, offset_min: int) -> int:
                 base_timestamp,
                 stamped,
                 offset_min,
+                header.last_offset_delta,
             )
             latest_ms = max(latest_ms, timestamp)
     except ValueError as error:

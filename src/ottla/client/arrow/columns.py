@@ -52,7 +52,7 @@ def fetched_columns(
             break
         stamped = header.is_log_append_time
         time_ms = header.max_timestamp if stamped else header.base_timestamp
-        left = header.count
+        left, delta = header.count, 0
         fault = ""
         try:
             body, at, end = _records_section(fetched.records, position, header)
@@ -60,11 +60,22 @@ def fetched_columns(
             left, fault = 0, str(error)
         while left > 0 or not fault:
             try:
-                at, left = rows.take(body, at, end, left, header.base_offset, time_ms, stamped)
+                at, left = rows.take(
+                    body,
+                    at,
+                    end,
+                    left,
+                    header.base_offset,
+                    time_ms,
+                    stamped,
+                    delta,
+                    header.last_offset_delta,
+                )
             except ValueError as error:
                 left, fault = 0, f"records section, {error}"
             if left == 0:
                 break
+            delta = rows.next_delta()
             to_come -= rows.row_count()
             yield rows.columns()
             rows = empty_rows()
