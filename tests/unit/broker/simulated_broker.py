@@ -96,16 +96,14 @@ class Client(asyncio.Protocol):
         """The answer to a request, by default in the newest version."""
         api = _api_of(request)
         version = api.versions[1] if version is None else version
-        parts = encode_request(7, api, version, request, "tests")
-        frame = await self.exchange(b"".join(bytes(cast("bytes", part)) for part in parts))
+        frame = await self.exchange(encoded(request, version))
         return decode_response(frame, api, version)
 
     async def send(self, request: Any, version: int) -> None:
         """A request of which no answer is waited for."""
-        parts = encode_request(7, _api_of(request), version, request, "tests")
         if self._transport is None:
             raise ConnectionError("not connected")
-        self._transport.write(b"".join(bytes(cast("bytes", part)) for part in parts))
+        self._transport.write(encoded(request, version))
 
     async def exchange(self, framed: bytes) -> bytes:
         """The frame that answers these bytes. ConnectionError if the broker hangs up instead."""
@@ -218,6 +216,12 @@ async def create(client: Client, *topics: Topic) -> Any:
     if failed:
         raise AssertionError(failed)
     return response.topics
+
+
+def encoded(request: Any, version: int) -> bytes:
+    """A request with its frame."""
+    parts = encode_request(7, _api_of(request), version, request, "tests")
+    return b"".join(bytes(cast("bytes", part)) for part in parts)
 
 
 def _api_of(request: object) -> Api:

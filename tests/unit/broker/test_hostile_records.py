@@ -20,7 +20,14 @@ from tests.forged_batches import bomb, forged
 from tests.sim.seams.loop import run
 from tests.sim.seams.threads import SimThreads
 from tests.unit.broker.batches import NOW_MS, batch, fetch, only, produce, values, wanted
-from tests.unit.broker.simulated_broker import Client, Machine, create, new_topic, with_broker
+from tests.unit.broker.simulated_broker import (
+    Client,
+    Machine,
+    create,
+    encoded,
+    new_topic,
+    with_broker,
+)
 
 TOPIC = "events"
 LARGEST = -3
@@ -214,6 +221,44 @@ def test_what_wants_no_reply_keeps_its_order_though_some_of_it_waits_for_a_threa
         assert sizes == [20 << 20, 1, 20 << 20, 1, 1]
 
     with_broker(story)
+
+
+def test_small_batches_that_want_no_reply_keep_their_order_though_they_wait_for_a_thread() -> None:
+    """Each is small enough to be gathered with others, and unfolds beyond the budget."""
+
+    async def story(client: Client) -> None:
+        await create(client, new_topic(TOPIC, configs=COMPACTED))
+        sizes = [size << 20 for size in (20, 1, 21, 2, 22)]
+        sent = [batch(bytes(size), key=b"k", codec=Codec.ZSTD) for size in sizes]
+        assert max(map(len, sent)) < 4 << 10
+        # The first tells the broker that this client wants no replies; the rest comes at once.
+        silent = [produce(TOPIC, batch(b"a", key=b"k"), acks=0)]
+        silent += [produce(TOPIC, each, acks=0) for each in sent]
+        last = produce(TOPIC, batch(b"e", key=b"k"))
+        await client.exchange(b"".join(encoded(each, 9) for each in (*silent, last)))
+        answer = only(await client.ask(fetch(TOPIC, wanted(0, 0, bytes_max=1 << 30)), 11))
+        assert [len(value or b"") for value in values(answer.records)] == [1, *sizes, 1]
+
+    with_broker(story)
+
+
+def test_what_another_client_sends_meanwhile_does_not_change_a_batch_that_waits() -> None:
+    """Frames of all clients are received in the same place."""
+    machine = Machine()
+
+    async def story(client: Client) -> None:
+        await create(client, new_topic(TOPIC, 2, configs=COMPACTED))
+        other = await machine.client()
+        waiting = asyncio.create_task(send(client, bomb(Codec.ZSTD, 20 << 20)))
+        await asyncio.sleep(0)
+        for _ in range(20):
+            await other.ask(produce(TOPIC, batch(bytes(3000), key=b"x"), partition=1), 9)
+        assert await waiting == [ErrorCode.NONE]
+        answer = only(await client.ask(fetch(TOPIC, wanted(0, 0, bytes_max=1 << 30)), 11))
+        assert [len(value or b"") for value in values(answer.records)] == [20 << 20]
+        other.close()
+
+    with_broker(story, machine=machine)
 
 
 def test_a_client_that_leaves_while_its_batch_waits_harms_nobody() -> None:

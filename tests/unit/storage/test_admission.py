@@ -244,7 +244,10 @@ def test_a_record_without_a_time_is_neither_early_nor_late() -> None:
 @pytest.mark.parametrize("claimed_ms", [0, -1, NOW_MS + 1, NOW_MS + HOUR_MS + 1, 2**63 - 1])
 def test_a_max_timestamp_that_no_record_has_is_put_right(claimed_ms: int) -> None:
     batch = batch_of(NOW_MS, NOW_MS - 5)
-    assert stored(altered(batch, max_timestamp=claimed_ms), RULES) == batch
+    lie = altered(batch, max_timestamp=claimed_ms)
+    assert stored(lie, RULES) == batch
+    assert not admits_ordinary(memoryview(lie), read_header(lie), RULES, NOW_MS)
+    assert not all_ordinary([(memoryview(lie), read_header(lie))], RULES, NOW_MS)
 
 
 def test_a_compressed_batch_that_claims_the_future_is_unfolded_and_put_right() -> None:

@@ -311,7 +311,7 @@ def test_a_batch_that_cannot_be_read_stays_and_everything_else_is_compacted(
     log = closed(bench, rows[0], rows[1], garbage, rows[2], garbage, *rows[3:])
     report = Compaction(bench, log).run()
     assert report["unreadable_batches"] == 2
-    assert "records section" in report["unreadable"] or codec.name.lower() in report["unreadable"]
+    assert ".log, byte " in report["unreadable"]
     assert log.offline is None
     found = batches(log)
     assert [each.header.count for each in found].count(3) == 2
