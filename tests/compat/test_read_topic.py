@@ -17,14 +17,17 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 import ottla
 from ottla.client.arrow.schema import arrow_schema
-from ottla.client.arrow.spans import OffsetsGone, Span, SpanReader
+from ottla.client.arrow.spans import OffsetsGone, RecordsUnreadable, Span, SpanReader
 from ottla.client.blocking_client import BlockingClient
 from ottla.client.errors import Refused
 from ottla.client.offsets import At, Isolation
 from ottla.client.reading import Gone
 from ottla.client.topology import TopicPartition
 from ottla.errors import ErrorCode
+from ottla.protocol.compression import Codec
 from tests.compat.kafka_peer import kafka_peer
+from tests.forged_batches import forged
+from tests.sending import store_batch
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 WAIT_S = 120
@@ -278,6 +281,20 @@ def run(*arguments: str | Path) -> str:
     done = subprocess.run([sys.executable, *arguments], capture_output=True, text=True, timeout=240)
     assert done.returncode == 0, done.stderr
     return done.stdout
+
+
+def test_a_batch_that_nobody_can_read_is_named_or_stepped_over(
+    servers: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    topic = create(servers)
+    produce(servers, topic, [b"before"])
+    store_batch(servers, topic, forged(b"garbage", Codec.LZ4, count=2))
+    produce(servers, topic, [b"behind"])
+    with pytest.raises(RecordsUnreadable, match=f"{topic}-0: the batch of offsets 1 to 2"):
+        ottla.read_topic(topic, bootstrap_servers=servers)
+    table = ottla.read_topic(topic, bootstrap_servers=servers, skip_unreadable=True)
+    assert table["value"].to_pylist() == [b"before", b"behind"]
+    assert f"{topic}-0: the batch of offsets 1 to 2 cannot be read" in caplog.text
 
 
 @pytest.fixture

@@ -8,7 +8,10 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 from pyspark.sql.functions import col
 
+from ottla.protocol.compression import Codec
 from ottla.spark import read
+from tests.forged_batches import forged
+from tests.sending import store_batch
 from tests.spark.clusters import on_both
 from tests.spark.topics import Topics, numbered
 
@@ -265,3 +268,17 @@ def test_offsets_that_are_gone_fail_a_query_unless_loss_is_allowed(
         assert "set failOnDataLoss to false" in said
         assert values_of(strict.option("failOnDataLoss", "false").load()) == taken
     assert values_of(reader(subscribe=topic).load()) == [4, 5, 6, 7, 8, 9]
+
+
+def test_a_batch_that_nobody_can_read_fails_a_query_unless_loss_is_allowed(
+    reader: Reader, topics: Topics, topic: str
+) -> None:
+    topics.make(topic)
+    topics.send(topic, numbered(0, 3))
+    store_batch(topics.servers, topic, forged(b"garbage", Codec.ZSTD, count=2))
+    topics.send(topic, numbered(3, 6))
+    strict = reader(subscribe=topic)
+    said = failure(strict.load())
+    assert f"{topic}-0: the batch of offsets 3 to 4 cannot be read" in said
+    assert "set failOnDataLoss to false" in said
+    assert values_of(strict.option("failOnDataLoss", "false").load()) == [0, 1, 2, 3, 4, 5]

@@ -6,7 +6,10 @@ import sys
 
 import pytest
 
+from ottla.protocol.compression import Codec
 from ottla.testing.broker import Broker
+from tests.forged_batches import forged
+from tests.sending import store_batch
 from tests.unit.cli.conftest import AtBroker
 from tests.unit.cli.running import at
 
@@ -92,6 +95,18 @@ def test_an_offset_that_was_trimmed_is_passed_over_and_said(
     ran = at_broker("consume", topic, "--from", "1")
     assert ran.stdout == "3\n"
     assert ran.stderr == f"{topic}-0: 2 records deleted before being read\n"
+
+
+@pytest.mark.parametrize("group", [(), ("--group", "g")])
+def test_a_batch_that_cannot_be_read_is_passed_over_and_said(
+    at_broker: AtBroker, broker: Broker, topic: str, group: tuple[str, ...]
+) -> None:
+    at_broker("produce", topic, text="before\n")
+    store_batch(broker.bootstrap_servers, topic, forged(b"garbage", Codec.ZSTD, count=2))
+    at_broker("produce", topic, text="behind\n")
+    ran = at_broker("consume", topic, *group)
+    assert (ran.exit_code, ran.stdout) == (0, "before\nbehind\n")
+    assert f"{topic}-0: the batch of offsets 1 to 2 cannot be read (zstd: " in ran.stderr
 
 
 def test_following_shows_what_arrives_and_ends_with_130_when_interrupted(
