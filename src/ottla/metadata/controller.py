@@ -13,7 +13,15 @@ from ottla.metadata.configs import topic_configs, validated_topic_configs
 from ottla.metadata.image import Image
 from ottla.metadata.placement import Site, place
 from ottla.metadata.publisher import Publisher
-from ottla.metadata.records import Config, EpochFloor, Partition, Record, Topic, TopicDeleted
+from ottla.metadata.records import (
+    Config,
+    DeletedName,
+    EpochFloor,
+    Partition,
+    Record,
+    Topic,
+    TopicDeleted,
+)
 from ottla.metadata.restart import broker_started, in_entries
 from ottla.metadata.store import Member
 from ottla.metadata.topic_names import check_topic_name, colliding_name
@@ -33,6 +41,9 @@ PARTITIONS_AT_ONCE_MAX = 1_000
 PARTITIONS_A_TOPIC_MAX = 10_000
 PARTITIONS_MAX = 100_000
 REPLICATION_FACTOR_MAX = 6
+# Of how many deleted topics the names are remembered, so that topics of other names begin at leader
+# epoch 0.
+DELETED_NAMES_MAX = 10_000
 
 # Where a number stands, this leaves it to the broker's settings.
 DEFAULT = -1
@@ -90,8 +101,9 @@ def create_topic(
         replicas = _assigned(image, wish)
     else:
         replicas = _placed(image, wish, settings, start)
-    records: list[Record] = [Topic(wish.name, topic_id)]
-    records += _new_partitions(image, topic_id, 0, replicas, configs[MIN_INSYNC_REPLICAS])
+    topic = Topic(wish.name, topic_id)
+    records: list[Record] = [topic]
+    records += _new_partitions(image, topic, 0, replicas, configs[MIN_INSYNC_REPLICAS])
     records += [
         Config(ResourceKind.TOPIC, wish.name, key, value) for key, value in overrides.items()
     ]
@@ -103,14 +115,7 @@ def delete_topic(image: Image, topic_id: Uuid) -> tuple[list[Record], Topic]:
     topic = image.topic_by_id(topic_id)
     if topic is None:
         raise PeerError(ErrorCode.UNKNOWN_TOPIC_ID, f"There is no topic with id {topic_id}.")
-    records: list[Record] = []
-    floor = 1 + max(
-        (partition.leader_epoch for partition in image.partitions(topic_id)), default=-1
-    )
-    if floor > image.epoch_floor:
-        records.append(EpochFloor(floor))
-    records.append(TopicDeleted(topic_id, topic.name))
-    return records, topic
+    return [*_retire_epochs(image, topic), TopicDeleted(topic_id, topic.name)], topic
 
 
 def create_partitions(
@@ -136,10 +141,29 @@ def create_partitions(
     else:
         replicas = _more_assigned(image, assignments, more, replication_factor)
     min_isr = topic_configs(image, name, settings)[MIN_INSYNC_REPLICAS]
-    return _new_partitions(image, topic.topic_id, len(present), replicas, min_isr), None
+    return _new_partitions(image, topic, len(present), replicas, min_isr), None
 
 
 # --- parts of decisions -----------------------------------------------------------------------
+
+
+def _retire_epochs(image: Image, topic: Topic) -> list[Record]:
+    """Raises the first epoch of the topic's name above every leader epoch of its partitions.
+
+    If that is one name too many to remember, the floor rises to the lowest remembered epoch
+    instead: every new topic then begins there, whether its name was forgotten or not.
+    """
+    epochs = [partition.leader_epoch for partition in image.partitions(topic.topic_id)]
+    first_epoch = 1 + max(epochs, default=-1)
+    if first_epoch <= image.first_epoch(topic.name):
+        return []
+    names = image.deleted_names
+    if topic.name in names or len(names) < DELETED_NAMES_MAX:
+        return [DeletedName(topic.name, first_epoch)]
+    floor = min(first_epoch, *names.values())
+    if floor == first_epoch:
+        return [EpochFloor(floor)]
+    return [EpochFloor(floor), DeletedName(topic.name, first_epoch)]
 
 
 def _check_new_name(image: Image, name: str) -> None:
@@ -253,9 +277,10 @@ def assignment_fault(image: Image, replicas: Replicas, replication_factor: int) 
 
 
 def _new_partitions(
-    image: Image, topic_id: Uuid, first: int, assignments: Sequence[Replicas], min_isr: int
+    image: Image, topic: Topic, first: int, assignments: Sequence[Replicas], min_isr: int
 ) -> list[Record]:
     """Partitions whose replicas are all up and have nothing: every one is in sync."""
+    first_epoch = image.first_epoch(topic.name)
     records: list[Record] = []
     for index, replicas in enumerate(assignments, first):
         isr: tuple[Incarnation, ...] = tuple(
@@ -263,11 +288,11 @@ def _new_partitions(
         )
         records.append(
             Partition(
-                topic_id=topic_id,
+                topic_id=topic.topic_id,
                 index=index,
                 replicas=replicas,
                 leader=isr[0],
-                leader_epoch=image.epoch_floor,
+                leader_epoch=first_epoch,
                 isr=isr,
                 min_isr=min_isr,
                 partition_epoch=0,

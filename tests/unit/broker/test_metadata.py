@@ -212,6 +212,28 @@ def test_a_topic_made_again_has_a_later_leader_epoch() -> None:
     with_broker(story)
 
 
+def test_a_topic_of_a_new_name_begins_at_leader_epoch_0_after_a_deletion() -> None:
+    """Consumers that seek with leader epoch 0 would else be sent back to the beginning."""
+    machine = Machine()
+
+    async def leader_epoch(client: Client, name: str) -> int:
+        await create(client, new_topic(name))
+        (topic,) = (await client.ask(asking(name))).topics
+        epoch: int = topic.partitions[0].leader_epoch
+        await client.ask(DeleteTopicsRequest(topic_names=(name,), timeout_ms=0), 5)
+        return epoch
+
+    async def story() -> None:
+        async with machine.broker() as client:
+            assert await leader_epoch(client, "orders") == 0
+            assert await leader_epoch(client, "payments") == 0
+        async with machine.broker() as client:
+            assert await leader_epoch(client, "invoices") == 0
+            assert await leader_epoch(client, "orders") == 1
+
+    run(story(), clock=machine.clock)
+
+
 def test_after_a_restart_topics_are_led_again_with_a_later_epoch() -> None:
     machine = Machine()
 

@@ -69,7 +69,7 @@ def story(steps: Callable[[SimEnsemble], Coroutine[Any, Any, None]]) -> None:
         ((partition(topic=9),), "unknown id"),
         ((Topic("new", topic_id(2)), Topic("new", topic_id(3))), "already"),
         ((partition(partition_epoch=5),), "cannot follow"),
-        ((setting(1), TopicDeleted(topic_id(1), "orders")), "epoch floor"),
+        ((setting(1), TopicDeleted(topic_id(1), "orders")), "first epoch of its name"),
         ((Config(ResourceKind.TOPIC, "nobody", "retention.ms", "1"),), "not there"),
     ],
 )
