@@ -49,7 +49,7 @@ DETERMINISTIC = settings(derandomize=True, deadline=None)
 # Few of each, so that histories come back to the same ones.
 TEXT = st.text(st.characters(codec="utf-8"), min_size=1, max_size=6)
 BROKER_IDS = st.integers(0, 4)
-NAMES = st.sampled_from(["a", "b", "a.b", "__consumer_offsets"])
+NAMES = st.sampled_from(["a", "b", "a.b", "a_b", "__consumer_offsets"])
 STEPS = st.integers(0, 3)
 ENDPOINTS = st.builds(
     Endpoint, TEXT, TEXT, st.integers(1, 65535), st.sampled_from(SecurityProtocol)
@@ -264,9 +264,15 @@ def test_an_image_never_holds_what_belongs_to_no_topic(entries: tuple[Entry, ...
     for key in image.configured:
         assert key.kind is not ResourceKind.TOPIC or key.name in image.topic_names
         assert image.configs(*key)
+    alike = [name.replace(".", "_") for name in image.topic_names]
+    partitions = 0
     for name in image.topic_names:
+        collides = alike.count(name.replace(".", "_")) > 1
+        assert (image.colliding_topic(name) is not None) is collides
         topic = image.topic(name)
         assert topic is not None
         assert image.topic_by_id(topic.topic_id) == topic
         indexes = [partition.index for partition in image.partitions(topic.topic_id)]
         assert indexes == list(range(len(indexes)))
+        partitions += len(indexes)
+    assert image.partition_count == partitions

@@ -43,6 +43,7 @@ from ottla.metadata.records import (
     check,
 )
 from ottla.metadata.store import Entry, Loaded, Snapshot
+from ottla.metadata.topic_names import metric_name
 from ottla.metadata.values import (
     AclBinding,
     BrokerState,
@@ -94,6 +95,7 @@ class Image:
         "_configs",
         "_deleted_names",
         "_features",
+        "_metric_names",
         "_quotas",
         "_topic_ids",
         "_topics",
@@ -102,6 +104,7 @@ class Image:
         "epoch_floor",
         "n",
         "next_producer_id",
+        "partition_count",
     )
 
     def __init__(self) -> None:
@@ -112,6 +115,9 @@ class Image:
         self._brokers: dict[int, Broker] = {}
         self._topics: dict[Uuid, _TopicState] = {}
         self._topic_ids: dict[str, Uuid] = {}
+        # Of all topics: so that nobody who makes one has to look at every other.
+        self.partition_count = 0
+        self._metric_names: dict[str, tuple[str, ...]] = {}
         # Only those that begin above the floor.
         self._deleted_names: dict[str, int] = {}
         self._configs: dict[ResourceKey, dict[str, str]] = {}
@@ -154,6 +160,11 @@ class Image:
     def topic(self, name: str) -> Topic | None:
         topic_id = self._topic_ids.get(name)
         return None if topic_id is None else self._topics[topic_id].topic
+
+    def colliding_topic(self, name: str) -> str | None:
+        """A topic of another name whose metrics could not be told from this one's."""
+        alike = self._metric_names.get(metric_name(name), ())
+        return next((other for other in alike if other != name), None)
 
     def topic_by_id(self, topic_id: Uuid) -> Topic | None:
         state = self._topics.get(topic_id)
@@ -284,6 +295,7 @@ class Image:
                 f" name, {first_epoch}"
             )
         state.partitions.append(partition)
+        self.partition_count += 1
 
     def _apply_topic(self, topic: Topic) -> None:
         if topic.name in self._topic_ids:
@@ -292,6 +304,9 @@ class Image:
             raise RuleBroken(f"there is a topic with id {topic.topic_id} already")
         self._topics[topic.topic_id] = _TopicState(topic, [])
         self._topic_ids[topic.name] = topic.topic_id
+        spelled = metric_name(topic.name)
+        alike = (*self._metric_names.get(spelled, ()), topic.name)
+        self._metric_names[spelled] = tuple(sorted(alike))
 
     def _apply_topic_deleted(self, deleted: TopicDeleted) -> None:
         state = self._topics.get(deleted.topic_id)
@@ -307,6 +322,10 @@ class Image:
                 )
         del self._topics[deleted.topic_id]
         del self._topic_ids[deleted.name]
+        self.partition_count -= len(state.partitions)
+        spelled = metric_name(deleted.name)
+        alike = tuple(name for name in self._metric_names[spelled] if name != deleted.name)
+        _put(self._metric_names, spelled, alike or None)
         self._configs.pop(ResourceKey(ResourceKind.TOPIC, deleted.name), None)
 
     def _apply_epoch_floor(self, epoch: int) -> None:

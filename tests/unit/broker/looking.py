@@ -308,6 +308,16 @@ async def partitions_of_a_new_topic(world: World) -> int:
     return len(topic.partitions)
 
 
+async def topics_made_for_one_request(world: World) -> int:
+    """Of five that it asks for."""
+    names = [RequestedTopic(name=f"new-{number}") for number in range(5)]
+    asked = MetadataRequest(topics=tuple(names), allow_auto_topic_creation=True)
+    await world.client.ask(asked)
+    await asyncio.sleep(1)
+    topics = (await world.client.ask(asked)).topics
+    return sum(topic.error_code == ErrorCode.NONE for topic in topics)
+
+
 async def topic_that_was_only_asked_for(world: World) -> bool:
     asked = MetadataRequest(topics=(RequestedTopic(name="new"),), allow_auto_topic_creation=True)
     await world.client.ask(asked)

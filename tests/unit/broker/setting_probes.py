@@ -342,6 +342,12 @@ BROKER_PROBES: tuple[Probe, ...] = (
         changed=3,
     ),
     Probe(
+        values={"ottla.auto.create.request.topics.max": "2"},
+        look=looking.topics_made_for_one_request,
+        by_default=5,
+        changed=2,
+    ),
+    Probe(
         values={"auto.create.topics.enable": "false"},
         look=looking.topic_that_was_only_asked_for,
         by_default=True,

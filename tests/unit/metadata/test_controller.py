@@ -10,7 +10,6 @@ import pytest
 from ottla.errors import ErrorCode, PeerError
 from ottla.metadata import controller
 from ottla.metadata.controller import (
-    DELETED_NAMES_MAX,
     PARTITIONS_AT_ONCE_MAX,
     REPLICATION_FACTOR_MAX,
     CreatedTopic,
@@ -19,6 +18,7 @@ from ottla.metadata.controller import (
     create_topic,
     delete_topic,
 )
+from ottla.metadata.draft import DELETED_NAMES_MAX, Draft
 from ottla.metadata.image import Image
 from ottla.metadata.records import (
     Config,
@@ -59,14 +59,14 @@ def create(
     image: Image, name: str, number: int = 1, settings: BrokerSettings = SETTINGS, **wish: Any
 ) -> CreatedTopic:
     records, created = create_topic(
-        image, NewTopic(name=name, **wish), settings, topic_id(number), 0
+        Draft(image), NewTopic(name=name, **wish), settings, topic_id(number), 0
     )
     apply(image, records)
     return created
 
 
 def delete(image: Image, topic: Uuid) -> None:
-    records, _ = delete_topic(image, topic)
+    records, _ = delete_topic(Draft(image), topic)
     apply(image, records)
 
 
@@ -87,13 +87,13 @@ def move_leader(image: Image, number: int) -> None:
 def grow(
     image: Image, name: str, count: int, assignments: Sequence[tuple[int, ...]] | None = None
 ) -> None:
-    records, _ = create_partitions(image, name, count, assignments, SETTINGS, 0)
+    records, _ = create_partitions(Draft(image), name, count, assignments, SETTINGS, 0)
     apply(image, records)
 
 
 def refusal(image: Image, **wish: Any) -> ErrorCode:
     with pytest.raises(PeerError) as refused:
-        create_topic(image, NewTopic(**{"name": "new", **wish}), SETTINGS, topic_id(99), 0)
+        create_topic(Draft(image), NewTopic(**{"name": "new", **wish}), SETTINGS, topic_id(99), 0)
     assert str(refused.value)
     return refused.value.code
 
@@ -102,7 +102,7 @@ def growth_refusal(
     image: Image, name: str, count: int, assignments: Sequence[tuple[int, ...]] | None = None
 ) -> ErrorCode:
     with pytest.raises(PeerError) as refused:
-        create_partitions(image, name, count, assignments, SETTINGS, 0)
+        create_partitions(Draft(image), name, count, assignments, SETTINGS, 0)
     return refused.value.code
 
 
@@ -232,7 +232,7 @@ def test_the_largest_topic_that_can_be_made_fits_one_entry() -> None:
         image.apply(broker(broker_id, 2**63 - 1))
 
     records, created = create_topic(
-        image,
+        Draft(image),
         NewTopic(
             name="x" * 249,
             partitions=PARTITIONS_AT_ONCE_MAX,
@@ -287,7 +287,7 @@ def test_a_name_that_is_deleted_again_and_again_begins_higher_each_time() -> Non
 def test_too_many_deleted_names_raise_the_floor_of_every_name(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(controller, "DELETED_NAMES_MAX", 2)
+    monkeypatch.setattr("ottla.metadata.draft.DELETED_NAMES_MAX", 2)
     image = image_of(1)
     for number in (1, 2, 3):
         create(image, "often", number)
@@ -311,7 +311,7 @@ def test_too_many_deleted_names_raise_the_floor_of_every_name(
 def test_a_name_that_is_remembered_already_takes_no_further_room(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(controller, "DELETED_NAMES_MAX", 2)
+    monkeypatch.setattr("ottla.metadata.draft.DELETED_NAMES_MAX", 2)
     image = image_of(1)
     for number, name in enumerate(("a", "b", "a", "b"), start=1):
         create(image, name, number)
@@ -324,7 +324,7 @@ def test_a_forgotten_name_never_begins_below_its_old_epochs(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Whatever the order of deletions: a model remembers every name for ever."""
-    monkeypatch.setattr(controller, "DELETED_NAMES_MAX", 3)
+    monkeypatch.setattr("ottla.metadata.draft.DELETED_NAMES_MAX", 3)
     image = image_of(1)
     ends: dict[str, int] = {}
     random = Random(7)
@@ -359,7 +359,7 @@ def test_a_topic_whose_epochs_lie_below_the_floor_is_deleted_without_a_word_of_e
     create(image, "old")
     apply(image, [EpochFloor(1)])
 
-    records, deleted = delete_topic(image, topic_id(1))
+    records, deleted = delete_topic(Draft(image), topic_id(1))
 
     assert deleted.name == "old"
     assert records == [TopicDeleted(topic_id(1), "old")]
@@ -376,7 +376,7 @@ def test_a_topics_settings_go_with_it() -> None:
 
 def test_a_topic_that_is_not_there_cannot_be_deleted() -> None:
     with pytest.raises(PeerError) as refused:
-        delete_topic(image_of(1), topic_id(1))
+        delete_topic(Draft(image_of(1)), topic_id(1))
 
     assert refused.value.code is ErrorCode.UNKNOWN_TOPIC_ID
 
@@ -459,7 +459,7 @@ def test_a_decrease_and_no_change_are_told_apart() -> None:
     messages = []
     for count in (1, 2):
         with pytest.raises(PeerError) as refused:
-            create_partitions(image, "orders", count, None, SETTINGS, 0)
+            create_partitions(Draft(image), "orders", count, None, SETTINGS, 0)
         messages.append(str(refused.value))
 
     assert messages[0] != messages[1]

@@ -286,6 +286,29 @@ def test_equal_images_give_the_same_snapshot_whatever_was_deleted_first() -> Non
     assert one.snapshot() == other.snapshot()
 
 
+def test_topics_whose_metrics_are_named_alike_are_found_without_a_look_at_all() -> None:
+    image = image_of(Topic("a.b", topic_id(1)), Topic("a-b", topic_id(2)))
+    assert image.colliding_topic("a_b") == "a.b"
+    assert image.colliding_topic("a.b") is None
+    assert image.colliding_topic("a-b") is None
+    # They may come from elsewhere.
+    image.apply(Topic("a_b", topic_id(3)))
+    image.apply(TopicDeleted(topic_id(1), "a.b"))
+    assert image.colliding_topic("a.b") == "a_b"
+    image.apply(TopicDeleted(topic_id(3), "a_b"))
+    assert image.colliding_topic("a.b") is None
+    assert image == image_of(Topic("a-b", topic_id(2)))
+
+
+def test_partitions_are_counted_as_they_come_and_go() -> None:
+    image = image_of(ORDERS, OTHERS, partition(), partition(index=1), partition(topic=2))
+    image.apply(partition(partition_epoch=1))
+    assert image.partition_count == 3
+    image.apply(DeletedName("orders", 1))
+    image.apply(TopicDeleted(topic_id(1), "orders"))
+    assert image.partition_count == 1
+
+
 def test_an_older_partition_goes_on_below_the_floor() -> None:
     image = image_of(ORDERS, partition(), EpochFloor(9))
     image.apply(partition(partition_epoch=1))

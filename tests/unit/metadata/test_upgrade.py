@@ -8,6 +8,7 @@ import pytest
 
 from ottla.metadata import controller
 from ottla.metadata.controller import NewTopic
+from ottla.metadata.draft import Draft
 from ottla.metadata.embedded import EmbeddedStore
 from ottla.metadata.image import Image
 from ottla.seams.clock import RealClock
@@ -67,11 +68,11 @@ def test_metadata_of_an_earlier_version_goes_on(case: str, tmp_path: Path) -> No
         fence = await store.campaign()
         orders = image.topic("orders")
         assert orders is not None
-        records, _ = controller.delete_topic(image, orders.topic_id)
+        records, _ = controller.delete_topic(Draft(image), orders.topic_id)
         await store.append(records, fence)
         image = Image.of(await store.load())
         records, _ = controller.create_topic(
-            image, NewTopic(name="orders"), BrokerSettings(), topic_id(9), 0
+            Draft(image), NewTopic(name="orders"), BrokerSettings(), topic_id(9), 0
         )
         await store.append(records, fence)
         image = Image.of(await store.load())
