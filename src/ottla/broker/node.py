@@ -174,7 +174,7 @@ class Node:
                 files.make_dir(path)
             files.sync_dir(path.rpartition("/")[0] or "/")
         check_directories(files, self._log_dirs, self.settings[node.NODE_ID])
-        self._store = EmbeddedStore.open(files, self._log_dirs[0], clock)
+        self._store = EmbeddedStore.open(files, self._log_dirs[0], clock, self._seams.threads)
         publisher = Publisher(self._store)
         await publisher.load()
         self._in_force.load(publisher.image)
