@@ -236,6 +236,13 @@ async def answer_to_a_large_question(world: World) -> bool:
     return await is_answered(caller)
 
 
+async def answer_to_a_question_of_many_names(world: World) -> bool:
+    caller = await world.caller()
+    asked = tuple(RequestedTopic(name=f"{TOPIC}-{number}") for number in range(10_001))
+    caller.send(framed(MetadataRequest(topics=asked, allow_auto_topic_creation=False), 9))
+    return await is_answered(caller)
+
+
 async def answer_beside_unfinished_requests(world: World) -> bool:
     """Two connections stop in the middle of their request; a third one's comes in two parts."""
     request = framed(produce(TOPIC, batch(bytes(900_000))), 9)

@@ -247,6 +247,12 @@ BROKER_PROBES: tuple[Probe, ...] = (
         changed=False,
     ),
     Probe(
+        values={"ottla.request.elements.max": "10000"},
+        look=looking.answer_to_a_question_of_many_names,
+        by_default=True,
+        changed=False,
+    ),
+    Probe(
         values={"queued.max.request.bytes": "1000000"},
         look=looking.answer_beside_unfinished_requests,
         by_default=True,

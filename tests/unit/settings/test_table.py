@@ -69,6 +69,7 @@ def test_what_kafka_does_not_have_is_never_called_as_if_it_had() -> None:
         "ottla.metrics.port",
         "ottla.partition.producers.max",
         "ottla.request.besides.produce.max.bytes",
+        "ottla.request.elements.max",
         "ottla.tail.batches.max",
     }
 

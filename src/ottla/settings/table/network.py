@@ -15,6 +15,14 @@ REQUEST_BESIDES_PRODUCE_MAX_BYTES = broker_setting(
     2 << 20,
     "The largest request that is no produce; who sends a larger one is disconnected.",
 )
+REQUEST_ELEMENTS_MAX = broker_setting(
+    "ottla.request.elements.max",
+    # What is read natively has this limit.
+    integer(10_000),
+    100_000,
+    "How many array elements and tagged fields a request may have, topics, partitions and all"
+    " others counted together; who sends more is disconnected.",
+)
 QUEUED_MAX_REQUEST_BYTES = broker_setting(
     "queued.max.request.bytes",
     long(1, unit=Unit.BYTES),
