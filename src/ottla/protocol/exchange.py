@@ -69,8 +69,8 @@ def encode_response(correlation_id: int, api: Api, version: int, response: objec
     if response_header_version(api, version):
         header += _NO_TAGS
     if isinstance(response, Encoded):
-        # A part of its own, so that it is not copied.
-        return frame(header, [b"", response.content])
+        # A view, so that it is neither copied nor counted as memory of each client's own.
+        return frame(header, [b"", memoryview(response.content)])
     return frame(header, encode(response, version))
 
 

@@ -13,6 +13,7 @@ from typing import Any, cast
 from ottla.errors import ErrorCode
 from ottla.protocol.batch import Record, build
 from ottla.protocol.compression import Codec
+from ottla.protocol.messages.api_versions import ApiVersionsRequest
 from ottla.protocol.messages.delete_topics import DeleteTopicsRequest
 from ottla.protocol.messages.delete_topics import Topic as DeletedTopic
 from ottla.protocol.messages.list_offsets import ListOffsetsRequest, Partition, Topic
@@ -50,6 +51,12 @@ class Caller(asyncio.Protocol):
 
     def send(self, part: bytes) -> None:
         self._transport.write(part)
+
+    def stop_reading(self) -> None:
+        self._transport.pause_reading()
+
+    def read_on(self) -> None:
+        self._transport.resume_reading()
 
     def close(self) -> None:
         self._transport.close()
@@ -241,6 +248,19 @@ async def answer_to_a_question_of_many_names(world: World) -> bool:
     asked = tuple(RequestedTopic(name=f"{TOPIC}-{number}") for number in range(10_001))
     caller.send(framed(MetadataRequest(topics=asked, allow_auto_topic_creation=False), 9))
     return await is_answered(caller)
+
+
+async def clients_left_of_those_that_never_read(world: World) -> int:
+    """Of three that ask again and again."""
+    callers = [await world.caller() for _ in range(3)]
+    for caller in callers:
+        caller.stop_reading()
+        caller.send(framed(ApiVersionsRequest(), 0) * 1_000)
+    await asyncio.sleep(A_WHILE_S)
+    for caller in callers:
+        caller.read_on()
+    await asyncio.sleep(A_WHILE_S)
+    return sum(not caller.is_over for caller in callers)
 
 
 async def answer_beside_unfinished_requests(world: World) -> bool:

@@ -253,6 +253,12 @@ BROKER_PROBES: tuple[Probe, ...] = (
         changed=False,
     ),
     Probe(
+        values={"ottla.replies.unsent.max.bytes": "100000"},
+        look=looking.clients_left_of_those_that_never_read,
+        by_default=3,
+        changed=1,
+    ),
+    Probe(
         values={"queued.max.request.bytes": "1000000"},
         look=looking.answer_beside_unfinished_requests,
         by_default=True,

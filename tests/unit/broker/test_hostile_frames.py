@@ -59,7 +59,7 @@ def many_tags(count: int) -> bytes:
 
 
 # One more than a request may have.
-TOO_MANY = 100_001
+TOO_MANY = 200_001
 LARGE = {
     "partitions of a produce": many_partitions(TOO_MANY),
     "batches of a produce": many_batches(TOO_MANY),
