@@ -11,6 +11,7 @@ from ottla.metadata.records import (
     Broker,
     Config,
     ControllerStarted,
+    DeletedName,
     EntryPacker,
     EpochFloor,
     Feature,
@@ -48,7 +49,7 @@ DETERMINISTIC = settings(derandomize=True, deadline=None)
 # Few of each, so that histories come back to the same ones.
 TEXT = st.text(st.characters(codec="utf-8"), min_size=1, max_size=6)
 BROKER_IDS = st.integers(0, 4)
-NAMES = st.sampled_from(["a", "b", "a.b", "__consumer_offsets"])
+NAMES = st.sampled_from(["a", "b", "a.b", "a_b", "__consumer_offsets"])
 STEPS = st.integers(0, 3)
 ENDPOINTS = st.builds(
     Endpoint, TEXT, TEXT, st.integers(1, 65535), st.sampled_from(SecurityProtocol)
@@ -117,7 +118,7 @@ def partition_changes(draw: st.DrawFn, image: Image) -> Record:
     index = draw(st.integers(0, len(known)))
     state = draw(partition_states(topic.topic_id, index))
     if index == len(known):
-        return replace(state, leader_epoch=image.epoch_floor + draw(STEPS))
+        return replace(state, leader_epoch=image.first_epoch(topic.name) + draw(STEPS))
     before = known[index]
     return replace(
         state,
@@ -145,13 +146,16 @@ def broker_changes(draw: st.DrawFn, image: Image) -> Record:
     )
 
 
-def deletion(image: Image, name: str) -> list[Record]:
-    """A topic's end, the way its deleter has to write it."""
+def deletion(image: Image, name: str, *, by_name: bool) -> list[Record]:
+    """A topic's end, the ways in which its deleter can write it."""
     topic = image.topic(name)
     assert topic is not None
     epochs = [partition.leader_epoch + 1 for partition in image.partitions(topic.topic_id)]
-    floor = max([image.epoch_floor, *epochs])
-    return [EpochFloor(floor), TopicDeleted(topic.topic_id, name)]
+    if by_name:
+        retired: Record = DeletedName(name, max([image.first_epoch(name), *epochs]))
+    else:
+        retired = EpochFloor(max([image.epoch_floor, *epochs]))
+    return [retired, TopicDeleted(topic.topic_id, name)]
 
 
 @st.composite
@@ -162,12 +166,13 @@ def next_records(draw: st.DrawFn, image: Image, number: int) -> list[Record]:
         choices += ["partition", "partition", "partition", "config", "deletion"]
     choice = draw(st.sampled_from(choices))
     name = draw(NAMES)
+    by_name = draw(st.booleans())
     if choice == "settled":
         return [draw(SETTLED)]
     if choice == "broker":
         return [draw(broker_changes(image))]
     if choice == "topic":
-        gone = deletion(image, name) if name in image.topic_names else []
+        gone = deletion(image, name, by_name=by_name) if name in image.topic_names else []
         return [*gone, Topic(name, Uuid((number + 1).to_bytes(16, "big")))]
     if choice == "partition":
         return [draw(partition_changes(image))]
@@ -175,7 +180,8 @@ def next_records(draw: st.DrawFn, image: Image, number: int) -> list[Record]:
         name = draw(st.sampled_from(sorted(image.topic_names)))
         return [Config(ResourceKind.TOPIC, name, draw(NAMES), draw(st.none() | TEXT))]
     if choice == "deletion":
-        return deletion(image, draw(st.sampled_from(sorted(image.topic_names))))
+        name = draw(st.sampled_from(sorted(image.topic_names)))
+        return deletion(image, name, by_name=by_name)
     return [
         ControllerStarted(image.controller_epoch + draw(STEPS)),
         ProducerIds(image.next_producer_id + draw(STEPS)),
@@ -234,14 +240,39 @@ def test_entries_and_snapshots_come_back_from_their_bytes(entries: tuple[Entry, 
 
 @DETERMINISTIC
 @given(histories())
+def test_a_name_never_gets_a_leader_epoch_of_a_deleted_topic(entries: tuple[Entry, ...]) -> None:
+    """The model remembers, for each name, the highest epoch that any topic of it ever had."""
+    image = Image()
+    highest: dict[str, int] = {}
+    for entry in entries:
+        for record in entry.records:
+            topic = image.topic_by_id(record.topic_id) if isinstance(record, Partition) else None
+            if isinstance(record, Partition) and topic is not None:
+                is_first = record.index == len(image.partitions(topic.topic_id))
+                assert not is_first or record.leader_epoch > highest.get(topic.name, -1)
+            if isinstance(record, TopicDeleted):
+                epochs = [each.leader_epoch for each in image.partitions(record.topic_id)]
+                highest[record.name] = max([highest.get(record.name, -1), *epochs])
+            image.apply(record)
+    assert all(image.first_epoch(name) > epoch for name, epoch in highest.items())
+
+
+@DETERMINISTIC
+@given(histories())
 def test_an_image_never_holds_what_belongs_to_no_topic(entries: tuple[Entry, ...]) -> None:
     image = fold(entries)
     for key in image.configured:
         assert key.kind is not ResourceKind.TOPIC or key.name in image.topic_names
         assert image.configs(*key)
+    alike = [name.replace(".", "_") for name in image.topic_names]
+    partitions = 0
     for name in image.topic_names:
+        collides = alike.count(name.replace(".", "_")) > 1
+        assert (image.colliding_topic(name) is not None) is collides
         topic = image.topic(name)
         assert topic is not None
         assert image.topic_by_id(topic.topic_id) == topic
         indexes = [partition.index for partition in image.partitions(topic.topic_id)]
         assert indexes == list(range(len(indexes)))
+        partitions += len(indexes)
+    assert image.partition_count == partitions

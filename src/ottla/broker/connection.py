@@ -91,6 +91,18 @@ class Watch(Protocol):
         """Whether unfinished requests take all the memory that they may."""
         ...
 
+    def unsent(self, connection: "Connection", unsent_bytes: int) -> None:
+        """The replies that a client has not taken take so much memory now."""
+        ...
+
+    @property
+    def is_crowded(self) -> bool:
+        """Whether such replies take much of the memory that they may.
+
+        Then no client gets a reply before it has taken the ones before it.
+        """
+        ...
+
     @property
     def now_ns(self) -> Callable[[], int]:
         """Asked for every read: so once for whom to ask."""
@@ -131,6 +143,8 @@ class Connection(asyncio.BufferedProtocol):
         self._had_its_turn = False
         self._is_reading = True
         self._may_hold_more = True
+        # As told to the watch.
+        self._unsent_bytes = 0
         self._was_taken = False
         self._transport: asyncio.Transport | None = None
         self._send: SendQueue | None = None
@@ -184,17 +198,22 @@ class Connection(asyncio.BufferedProtocol):
     def pause_writing(self) -> None:
         if self._send:
             self._send.pause()
+            self._tell_unsent()
 
     def resume_writing(self) -> None:
         self.last_active_ns = self._now_ns()
         if self._send:
             self._send.resume()
+            self._tell_unsent()
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's signature
         if self._pending:
             # After its first step: what it is about to await would else never be awaited.
             asyncio.get_running_loop().call_soon(self._pending.cancel)
         self._backlog.clear()
+        if self._send:
+            self._send.drop()
+        self._watch.unsent(self, 0)
         self._watch.holds(self, self._held_bytes, 0)
         if self._was_taken:
             self._watch.closed(self)
@@ -249,10 +268,23 @@ class Connection(asyncio.BufferedProtocol):
     @property
     def _is_busy(self) -> bool:
         """Whether the next request has to wait: for a reply, or for the client to take some."""
+        return self._pending is not None or not self._takes_replies
+
+    @property
+    def _takes_replies(self) -> bool:
+        """Whether the client has taken enough of its replies to get more of them."""
         send = self._send
-        return self._pending is not None or (
-            send is not None and send.queued_bytes > UNSENT_BYTES_MAX
+        return send is None or (
+            send.queued_bytes <= UNSENT_BYTES_MAX and (send.is_idle or not self._watch.is_crowded)
         )
+
+    def _tell_unsent(self) -> None:
+        if self._send is None or self._transport is None or self._transport.is_closing():
+            return
+        unsent_bytes = self._send.unsent_bytes
+        if unsent_bytes != self._unsent_bytes:
+            self._unsent_bytes = unsent_bytes
+            self._watch.unsent(self, unsent_bytes)
 
     def _gather_silent(self, frame: memoryview) -> bool:
         if self._backlog or self._is_busy or not self._requests.gather_silent(frame, self):
@@ -324,6 +356,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def _drained(self) -> None:
         """Everything was sent: there is room for the replies to what waits."""
+        if self._unsent_bytes:
+            self._tell_unsent()
         if self._backlog and self._pending is None:
             asyncio.get_running_loop().call_soon(self._work_off)
         self._steer()
@@ -353,6 +387,7 @@ class Connection(asyncio.BufferedProtocol):
             self._may_hold_more = self._watch.holds(self, self._held_bytes, held_bytes)
             self._held_bytes = held_bytes
         if self._send is None or not self._send.pump():
+            self._tell_unsent()
             self._steer()
         elif self._backlog or not self._is_reading or self._turn_bytes > TURN_BYTES_MAX:
             self._drained()
@@ -371,7 +406,7 @@ class Connection(asyncio.BufferedProtocol):
             self._may_hold_more
             and not self._had_its_turn
             and not self._backlog
-            and (self._send is None or self._send.queued_bytes <= UNSENT_BYTES_MAX)
+            and self._takes_replies
         )
         if may_read != self._is_reading:
             self._is_reading = may_read

@@ -1,20 +1,26 @@
 """Handlers' way to the controller: what is decided, committed, and applied on this broker."""
 
+import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import islice
-from typing import NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from ottla.broker.services import Services
 from ottla.errors import ErrorCode, PeerError
 from ottla.metadata import controller
 from ottla.metadata.controller import CreatedTopic, NewTopic
+from ottla.metadata.draft import Draft
 from ottla.metadata.image import Image
+from ottla.metadata.portions import decide_portion
 from ottla.metadata.records import Partition, Record
 from ottla.metadata.restart import RECORDS_AN_ENTRY_MAX
 from ottla.protocol.primitives import ZERO_UUID, Uuid
 from ottla.seams.entropy import Entropy
 
+if TYPE_CHECKING:
+    from ottla.broker.services import Services
+
+Wish = TypeVar("Wish")
 Reply = TypeVar("Reply")
 
 # Placement goes round by it; that it is not the same for every topic is all that matters.
@@ -22,7 +28,7 @@ _STARTS = 1 << 16
 
 
 async def commit(
-    services: Services, decide: Callable[[Image], tuple[Sequence[Record], Reply]]
+    services: "Services", decide: Callable[[Image], tuple[Sequence[Record], Reply]]
 ) -> Reply:
     """The reply of a decision that is committed. PeerError if it was refused, by the disk too."""
     try:
@@ -32,18 +38,54 @@ async def commit(
         raise PeerError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
 
 
-async def create_topic(
-    services: Services, wish: NewTopic, *, validate_only: bool = False
-) -> CreatedTopic:
-    """A topic, or what it would be. PeerError if it cannot be made."""
-    topic_id, start = new_topic_id(services.entropy), placement_start(services.entropy)
+async def commit_each(
+    services: "Services",
+    wishes: Sequence[Wish],
+    decide: Callable[[Draft, Wish], tuple[list[Record], Reply]],
+    *,
+    validate_only: bool = False,
+) -> list[Reply | PeerError]:
+    """What became of each wish, in their order. As few commits as there are entries to fill."""
+    outcomes: list[Reply | PeerError] = []
+    while len(outcomes) < len(wishes):
+        left = wishes[len(outcomes) :]
 
-    def decide(image: Image) -> tuple[Sequence[Record], CreatedTopic]:
-        return controller.create_topic(image, wish, services.settings, topic_id, start)
+        def decide_some(
+            image: Image, left: Sequence[Wish] = left
+        ) -> tuple[list[Record], list[Reply | PeerError]]:
+            return decide_portion(left, partial(decide, Draft(image)))
 
-    if validate_only:
-        return decide(services.image)[1]
-    return await commit(services, decide)
+        if validate_only:
+            outcomes += decide_some(services.image)[1]
+        else:
+            outcomes += await _commit_or_refuse(services, decide_some, len(left))
+        # What is refused takes time as well.
+        await asyncio.sleep(0)
+    return outcomes
+
+
+async def _commit_or_refuse(
+    services: "Services",
+    decide: Callable[[Image], tuple[list[Record], list[Reply | PeerError]]],
+    wishes: int,
+) -> list[Reply | PeerError]:
+    """With a disk that takes nothing more, nothing of what is left can be committed."""
+    try:
+        return await commit(services, decide)
+    except PeerError as error:
+        return [error] * wishes
+
+
+async def create_topics(
+    services: "Services", wishes: Sequence[NewTopic], *, validate_only: bool = False
+) -> list[CreatedTopic | PeerError]:
+    """Topics, or what they would be; a PeerError for each that cannot be made."""
+
+    def decide(draft: Draft, wish: NewTopic) -> tuple[list[Record], CreatedTopic]:
+        topic_id, start = new_topic_id(services.entropy), placement_start(services.entropy)
+        return controller.create_topic(draft, wish, services.settings, topic_id, start)
+
+    return await commit_each(services, wishes, decide, validate_only=validate_only)
 
 
 class Outcome(NamedTuple):
@@ -55,7 +97,7 @@ class Outcome(NamedTuple):
 
 
 async def change_partitions(
-    services: Services, indexes: Iterable[int], change: Callable[[Image, int], Partition | None]
+    services: "Services", indexes: Iterable[int], change: Callable[[Image, int], Partition | None]
 ) -> list[Outcome]:
     """Changes partitions of one topic, each by itself; no index may be given twice."""
     outcomes: list[Outcome] = []

@@ -24,7 +24,10 @@ from ottla.native import produce as native_produce
 from ottla.protocol.exchange import UnsupportedVersion, decode_request, encode_response
 from ottla.protocol.messages import APIS, Api
 from ottla.protocol.messages.api_versions import ApiVersionsResponse, VersionRange
-from ottla.settings.table.network import REQUEST_BESIDES_PRODUCE_MAX_BYTES
+from ottla.settings.table.network import (
+    REQUEST_BESIDES_PRODUCE_MAX_BYTES,
+    REQUEST_ELEMENTS_MAX,
+)
 
 if TYPE_CHECKING:
     from ottla.broker.services import Services
@@ -60,7 +63,9 @@ class Dispatch:
         started_ns = self._steady_ns()
         self._check_size(frame)
         try:
-            header, api, request = decode_request(frame)
+            header, api, request = decode_request(
+                frame, self._services.settings[REQUEST_ELEMENTS_MAX]
+            )
         except UnsupportedVersion as error:
             return self._offer_versions(error)
         if api.key not in self._served:
@@ -91,7 +96,7 @@ class Dispatch:
             gathering.settle()
 
     def _check_size(self, frame: memoryview) -> None:
-        """What is small takes no long time, whatever it asks: nobody holds up all others."""
+        """Caps the size of non-produce requests so that one client cannot stall the loop."""
         size_max = self._services.settings[REQUEST_BESIDES_PRODUCE_MAX_BYTES]
         if len(frame) > size_max and int.from_bytes(frame[:2], "big") != PRODUCE:
             raise PeerError(

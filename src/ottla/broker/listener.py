@@ -19,10 +19,11 @@ STUCK_MS_PER_MIB = 4_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionLimits:
-    """Kafka's settings of these names."""
+    """Kafka's settings of these names, and ours."""
 
     frame_bytes_max: int
     queued_bytes_max: int
+    unsent_bytes_max: int
     connections_max: int
     connections_max_per_ip: int
     idle_ms_max: int
@@ -58,6 +59,11 @@ class Connections:
         # Those that hold much of a request, since when, and those of them that wait for room.
         self._holders: dict[Connection, int] = {}
         self._waiting: dict[Connection, None] = {}
+        # The memory of replies that clients have not taken: of all, and of each that has any.
+        self.unsent_bytes = 0
+        self._unsent: dict[Connection, int] = {}
+        # Whether that is half of what it may be: asked for every request.
+        self.is_crowded = False
         self._is_over = False
 
     def __len__(self) -> int:
@@ -170,6 +176,24 @@ class Connections:
             waiting.go_on()
         return connection not in self._waiting
 
+    def unsent(self, connection: Connection, unsent_bytes: int) -> None:
+        self.unsent_bytes += unsent_bytes - self._unsent.pop(connection, 0)
+        if unsent_bytes:
+            self._unsent[connection] = unsent_bytes
+        self._bound_unsent()
+
+    def _bound_unsent(self) -> None:
+        """Ends those who leave most to be sent; of equals whoever took nothing for longest.
+
+        One may always have more: a reply that is larger than all the room could else never be sent.
+        """
+        unsent = self._unsent
+        while self.unsent_bytes > self._limits.unsent_bytes_max and len(unsent) > 1:
+            largest = max(unsent, key=lambda each: (unsent[each], -each.last_active_ns))
+            self.unsent_bytes -= unsent.pop(largest)
+            largest.end("unsent replies")
+        self.is_crowded = 2 * self.unsent_bytes > self._limits.unsent_bytes_max
+
     @property
     def limits(self) -> ConnectionLimits:
         return self._limits
@@ -179,6 +203,7 @@ class Connections:
         """They count from now on, also for those who hold more already."""
         self._limits = limits
         self.is_full = self.held_bytes > limits.queued_bytes_max
+        self._bound_unsent()
 
 
 def _arrival_ns_max(received_bytes: int) -> int:

@@ -175,7 +175,7 @@ class Node:
                 files.make_dir(path)
             files.sync_dir(path.rpartition("/")[0] or "/")
         check_directories(files, self._log_dirs, self.settings[node.NODE_ID])
-        self._store = EmbeddedStore.open(files, self._log_dirs[0], clock)
+        self._store = EmbeddedStore.open(files, self._log_dirs[0], clock, self._seams.threads)
         publisher = Publisher(self._store)
         await publisher.load()
         self._in_force.load(publisher.image)
@@ -350,6 +350,7 @@ class Node:
             await asyncio.sleep(IDLE_CHECK_S)
             connections.end_silent()
             self.metrics.broker.queued_request_bytes = connections.held_bytes
+            self.metrics.broker.unsent_reply_bytes = connections.unsent_bytes
 
     async def _watch_loop(self) -> None:
         """How late the loop comes to what is due: as long as the longest thing it did."""
@@ -420,6 +421,7 @@ def _limits(settings: BrokerSettings) -> ConnectionLimits:
     return ConnectionLimits(
         frame_bytes_max=settings[network.SOCKET_REQUEST_MAX_BYTES],
         queued_bytes_max=settings[network.QUEUED_MAX_REQUEST_BYTES],
+        unsent_bytes_max=settings[network.REPLIES_UNSENT_MAX_BYTES],
         connections_max=settings[network.MAX_CONNECTIONS],
         connections_max_per_ip=settings[network.MAX_CONNECTIONS_PER_IP],
         idle_ms_max=settings[network.CONNECTIONS_MAX_IDLE_MS],

@@ -6,6 +6,7 @@ from ottla.broker import decisions
 from ottla.broker.services import Services
 from ottla.errors import ErrorCode, PeerError
 from ottla.metadata.controller import CreatedTopic
+from ottla.metadata.draft import Draft
 from ottla.metadata.image import Image
 from ottla.metadata.internal_topics import InternalTopic, create_internal_topic
 from ottla.metadata.records import Record
@@ -39,7 +40,7 @@ async def make_offsets_topic(services: Services) -> None:
 
     def decide(image: Image) -> tuple[Sequence[Record], CreatedTopic]:
         wish = offsets_topic(services.settings)
-        return create_internal_topic(image, wish, services.settings, topic_id, start)
+        return create_internal_topic(Draft(image), wish, services.settings, topic_id, start)
 
     try:
         await decisions.commit(services, decide)

@@ -42,6 +42,7 @@ class SendQueue:
         "_threads",
         "_transport",
         "_warm_end",
+        "borrowed_bytes",
         "queued_bytes",
         "sent_bytes",
     )
@@ -61,6 +62,8 @@ class SendQueue:
         # Up to where the head's file was in memory when we asked, or was read for us.
         self._warm_end = 0
         self.queued_bytes = 0
+        # What of that takes no memory of its own: slices of files, and views of what others keep.
+        self.borrowed_bytes = 0
         self.sent_bytes = 0
 
     def put(self, parts: Iterable[Part]) -> None:
@@ -69,6 +72,18 @@ class SendQueue:
             if size:
                 self._parts.append(part)
                 self.queued_bytes += size
+                if not isinstance(part, (bytes, bytearray)):
+                    self.borrowed_bytes += size
+
+    @property
+    def unsent_bytes(self) -> int:
+        """The memory that replies take which the client has not taken, the transport's included."""
+        return self.queued_bytes - self.borrowed_bytes + self._transport.get_write_buffer_size()
+
+    def drop(self) -> None:
+        """The client has gone."""
+        self._parts.clear()
+        self.queued_bytes = self.borrowed_bytes = 0
 
     @property
     def is_idle(self) -> bool:
@@ -136,7 +151,15 @@ class SendQueue:
                 if part.size > COPIED_BYTES_MAX or not part.file.is_warm(part.position):
                     break
                 taken.append(_read_whole(part, part.size))
-            elif isinstance(part, bytes | bytearray | memoryview):
+                self.borrowed_bytes -= part.size
+            elif isinstance(part, memoryview):
+                # The rest stays where it is: what the transport has is counted as the client's.
+                taken.append(part[:left])
+                self.borrowed_bytes -= len(taken[-1])
+                if len(part) > left:
+                    self._parts[0] = part[left:]
+                    break
+            elif isinstance(part, bytes | bytearray):
                 taken.append(part)
             else:
                 raise TypeError(f"{type(part).__name__} cannot be sent")
@@ -183,6 +206,7 @@ class SendQueue:
 
     def _advance(self, part: FileSlice, sent: int) -> None:
         self._count(sent)
+        self.borrowed_bytes -= sent
         if sent == part.size:
             self._parts.popleft()
             self._warm_end = 0

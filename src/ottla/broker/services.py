@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ottla.broker.answers import EncodedAnswers
+from ottla.broker.auto_creation import AutoCreation
 from ottla.broker.record_work import RecordWork, TurnBudget
 from ottla.broker.tasks import Tasks
 from ottla.metadata.image import Image
@@ -51,6 +52,7 @@ class Services:
     tasks: Tasks
     # The API keys that ApiVersions offers, and what it says of features.
     served: frozenset[int]
+    auto_creation: AutoCreation = field(default_factory=AutoCreation)
     # What Metadata said before.
     metadata_answers: EncodedAnswers = field(default_factory=EncodedAnswers)
     # None: a client is told the address that it connected to.

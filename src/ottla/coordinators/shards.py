@@ -9,17 +9,19 @@ from collections import deque
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
+from ottla.coordinators.decision import Decision
 from ottla.coordinators.loading import SLICE_NS_MAX, Loader
-from ottla.coordinators.shard import Shard
+from ottla.coordinators.shard import RETRY_MS, Shard
 from ottla.errors import ErrorCode, PeerError, StorageError
 from ottla.metadata.image import Image
 from ottla.metadata.records import Partition as PartitionRecord
 from ottla.metadata.records import TopicDeleted
 from ottla.metadata.store import Entry
 from ottla.metadata.topic_names import CONSUMER_OFFSETS
+from ottla.protocol.primitives import ZERO_UUID, Uuid
 from ottla.replication.appends import Appender
 from ottla.replication.flushing import Flusher
 from ottla.replication.replica import Replica
@@ -34,6 +36,9 @@ GroupShard: TypeAlias = "Shard[GroupState]"
 
 # Members of the same groups ask again and again.
 HASHES_KEPT_MAX = 4096
+# How many deletions are kept for a shard that could not act on them. Only offsets that were
+# committed without a topic id need them: those with an id are compared with the image.
+OWED_DELETIONS_MAX = 1_000
 
 
 class Watch(Protocol):
@@ -65,6 +70,16 @@ class Surroundings:
     decision_bytes_max: int
 
 
+class _Owed:
+    """The deletions that a shard has to act on, and when it is tried next, on the steady clock."""
+
+    __slots__ = ("deleted", "due_ms")
+
+    def __init__(self) -> None:
+        self.deleted: deque[TopicDeleted] = deque(maxlen=OWED_DELETIONS_MAX)
+        self.due_ms = 0
+
+
 class Shards:
     """`start` at a start and `follow` for each later entry; `run` does not end."""
 
@@ -73,6 +88,10 @@ class Shards:
         self._shards: dict[int, GroupShard] = {}
         self._partitions = 0
         self._deleted: deque[TopicDeleted] = deque()
+        # The shards that may hold offsets of deleted topics: those that were loading when a topic
+        # was deleted, have just been loaded, or could not write.
+        self._owing: dict[GroupShard, _Owed] = {}
+        self._image = Image()
         self._something_is_due = asyncio.Event()
         # One load at a time: those who load all at once take their turns one after another, and
         # whoever waits for an answer would wait for all of them.
@@ -104,12 +123,14 @@ class Shards:
     # What the metadata log says
 
     def start(self, image: Image) -> None:
+        self._image = image
         self._count_partitions(image)
         for index in range(self._partitions):
             self._follow(index)
 
     def follow(self, image: Image, entry: Entry) -> None:
         """After the replicas have followed it."""
+        self._image = image
         for record in entry.records:
             match record:
                 case PartitionRecord():
@@ -180,6 +201,8 @@ class Shards:
             self._with.watch.failed(name, error)
             return
         if is_wanted:
+            self._owe(shard, self._steady_ms())
+            self._something_is_due.set()
             took_ms = (self._with.clock.steady_ns() - began_ns) // 1_000_000
             self._with.watch.loaded(name, took_ms, loader.longest_slice_ns)
 
@@ -200,6 +223,7 @@ class Shards:
             self._something_is_due.clear()
             await self._expire()
             await self._drop_deleted()
+            await self._drop_owed()
             self._sleeps_until_ms = self._soonest_ms()
             await self._sleep(self._sleeps_until_ms)
 
@@ -222,29 +246,94 @@ class Shards:
                     await asyncio.sleep(0)
                     slice_ends_ns = self._with.clock.steady_ns() + SLICE_NS_MAX
 
+    # Offsets of topics that are gone
+
+    def owed(self, shard: GroupShard) -> tuple[TopicDeleted, ...]:
+        """The deletions that a shard could not act on yet."""
+        owed = self._owing.get(shard)
+        return () if owed is None else tuple(owed.deleted)
+
+    def _owe(self, shard: GroupShard, due_ms: int, *deleted: TopicDeleted) -> None:
+        owed = self._owing.setdefault(shard, _Owed())
+        owed.deleted.extend(deleted)
+        owed.due_ms = due_ms
+
     async def _drop_deleted(self) -> None:
         """What was committed of topics that are gone."""
         while self._deleted:
             deleted = self._deleted.popleft()
             for shard in self:
-                while self._drop_some(shard, deleted):
-                    await asyncio.sleep(0)
+                if not await self._dropped(shard, deleted):
+                    self._owe(shard, self._steady_ms() + RETRY_MS, deleted)
 
-    def _drop_some(self, shard: GroupShard, deleted: TopicDeleted) -> bool:
-        """Whether there may be more. What cannot be dropped now is never asked for, and expires."""
-        if shard.is_closed or not shard.is_loaded:
+    async def _drop_owed(self) -> None:
+        """What could not be dropped before, as far as it can be now."""
+        for shard, owed in list(self._owing.items()):
+            if shard.is_loaded and owed.due_ms <= self._steady_ms() and not shard.is_closed:
+                if await self._settled(shard, owed):
+                    del self._owing[shard]
+                else:
+                    owed.due_ms = self._steady_ms() + RETRY_MS
+            if shard.is_closed:
+                self._owing.pop(shard, None)
+
+    async def _settled(self, shard: GroupShard, owed: "_Owed") -> bool:
+        if not await self._compared(shard):
             return False
-        decision = shard.state.topic_deleted(deleted.name, deleted.topic_id)
-        if not decision.records:
-            return False
-        try:
-            shard.act(lambda _: decision)
-        except PeerError:
-            return False
+        while owed.deleted:
+            if not await self._dropped(shard, owed.deleted[0]):
+                return False
+            owed.deleted.popleft()
         return True
+
+    async def _dropped(self, shard: GroupShard, deleted: TopicDeleted) -> bool:
+        """Drops what was committed of a deleted topic; False if that cannot be done now."""
+        return await self._drop_all(
+            shard, lambda: shard.state.topic_deleted(deleted.name, deleted.topic_id)
+        )
+
+    async def _compared(self, shard: GroupShard) -> bool:
+        """Drops all that the image says is of deleted topics; False if that cannot be done now."""
+        slice_ends_ns = self._with.clock.steady_ns() + SLICE_NS_MAX
+        for group_id in list(shard.state.offsets.groups):
+            if self._with.clock.steady_ns() >= slice_ends_ns:
+                await asyncio.sleep(0)
+                slice_ends_ns = self._with.clock.steady_ns() + SLICE_NS_MAX
+            decide = partial(shard.state.topics_gone, group_id, self._is_gone)
+            if not await self._drop_all(shard, decide):
+                return False
+        return True
+
+    async def _drop_all(self, shard: GroupShard, decide: Callable[[], Decision]) -> bool:
+        """Acts on what is decided until that is nothing; False if a shard cannot act now."""
+        while not shard.is_closed:
+            if not shard.is_loaded:
+                return False
+            decision = decide()
+            if not decision.records:
+                return True
+            try:
+                shard.act(partial(_decided, decision))
+            except PeerError:
+                return False
+            await asyncio.sleep(0)
+        return True
+
+    def _is_gone(self, topic: str, topic_id: Uuid) -> bool:
+        """Whether a topic was deleted, as far as the image tells.
+
+        The image is no older than any commit in the log: whoever led the partition before had to
+        stop at an entry that this broker has applied. A topic that nobody has heard of is not
+        taken for a deleted one: it may be adopted later.
+        """
+        image = self._image
+        if topic_id == ZERO_UUID or image.topic_by_id(topic_id) is not None:
+            return False
+        return image.topic(topic) is not None or topic in image.deleted_names
 
     def _soonest_ms(self) -> int | None:
         due = [shard.next_due_ms for shard in self]
+        due += [owed.due_ms for shard, owed in self._owing.items() if shard.is_loaded]
         return min((due_ms for due_ms in due if due_ms is not None), default=None)
 
     def _steady_ms(self) -> int:
@@ -259,6 +348,10 @@ def java_hash(text: str) -> int:
     for at in range(0, len(encoded), 2):
         number = (31 * number + (encoded[at] << 8 | encoded[at + 1])) & 0xFFFFFFFF
     return number & 0x7FFFFFFF
+
+
+def _decided(decision: Decision, _now_ms: int) -> Decision:
+    return decision
 
 
 def _is_current(shard: GroupShard, replica: Replica | None) -> bool:

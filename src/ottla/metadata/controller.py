@@ -1,7 +1,7 @@
 """The controller's decisions about topics: an image and a wish give records and a reply.
 
-Each is made on the newest image by `Publisher.commit` and is one entry of the log, all or nothing.
-What a client may not wish for is a PeerError with Kafka's code.
+Each is made on the newest image by `Publisher.commit`, alone or with others in one entry of the
+log, all or nothing. What a client may not wish for is a PeerError with Kafka's code.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,13 +10,14 @@ from typing import NamedTuple
 
 from ottla.errors import ErrorCode, PeerError
 from ottla.metadata.configs import topic_configs, validated_topic_configs
+from ottla.metadata.draft import Draft
 from ottla.metadata.image import Image
 from ottla.metadata.placement import Site, place
 from ottla.metadata.publisher import Publisher
-from ottla.metadata.records import Config, EpochFloor, Partition, Record, Topic, TopicDeleted
+from ottla.metadata.records import Config, Partition, Record, Topic, TopicDeleted
 from ottla.metadata.restart import broker_started, in_entries
 from ottla.metadata.store import Member
-from ottla.metadata.topic_names import check_topic_name, colliding_name
+from ottla.metadata.topic_names import check_topic_name
 from ottla.metadata.values import BrokerState, Incarnation, ResourceKind
 from ottla.protocol.primitives import Uuid
 from ottla.settings.broker import BrokerSettings
@@ -80,41 +81,37 @@ async def _commit(publisher: Publisher, records: list[Record]) -> None:
 
 
 def create_topic(
-    image: Image, wish: NewTopic, settings: BrokerSettings, topic_id: Uuid, start: int
+    draft: Draft, wish: NewTopic, settings: BrokerSettings, topic_id: Uuid, start: int
 ) -> tuple[list[Record], CreatedTopic]:
     """A new topic. `topic_id` must be new as well; `start` is where placement begins."""
-    _check_new_name(image, wish.name)
+    image = draft.image
+    _check_new_name(draft, wish.name)
     overrides = validated_topic_configs(wish.configs)
     configs = TopicConfigs(overrides, settings)
     if wish.assignments:
-        replicas = _assigned(image, wish)
+        replicas = _assigned(draft, wish)
     else:
-        replicas = _placed(image, wish, settings, start)
-    records: list[Record] = [Topic(wish.name, topic_id)]
-    records += _new_partitions(image, topic_id, 0, replicas, configs[MIN_INSYNC_REPLICAS])
+        replicas = _placed(draft, wish, settings, start)
+    topic = Topic(wish.name, topic_id)
+    records: list[Record] = [topic]
+    records += _new_partitions(image, topic, 0, replicas, configs[MIN_INSYNC_REPLICAS])
     records += [
         Config(ResourceKind.TOPIC, wish.name, key, value) for key, value in overrides.items()
     ]
+    draft.add_topic(wish.name, len(replicas))
     return records, CreatedTopic(topic_id, len(replicas), len(replicas[0]), configs)
 
 
-def delete_topic(image: Image, topic_id: Uuid) -> tuple[list[Record], Topic]:
+def delete_topic(draft: Draft, topic_id: Uuid) -> tuple[list[Record], Topic]:
     """A topic goes; one of the same name will never have its leader epochs again."""
-    topic = image.topic_by_id(topic_id)
+    topic = draft.image.topic_by_id(topic_id)
     if topic is None:
         raise PeerError(ErrorCode.UNKNOWN_TOPIC_ID, f"There is no topic with id {topic_id}.")
-    records: list[Record] = []
-    floor = 1 + max(
-        (partition.leader_epoch for partition in image.partitions(topic_id)), default=-1
-    )
-    if floor > image.epoch_floor:
-        records.append(EpochFloor(floor))
-    records.append(TopicDeleted(topic_id, topic.name))
-    return records, topic
+    return [*draft.retire(topic), TopicDeleted(topic_id, topic.name)], topic
 
 
 def create_partitions(
-    image: Image,
+    draft: Draft,
     name: str,
     count: int,
     assignments: Sequence[Replicas] | None,
@@ -122,6 +119,7 @@ def create_partitions(
     start: int,
 ) -> tuple[list[Record], None]:
     """A topic gets more partitions, `count` in all; the new ones are as replicated as the first."""
+    image = draft.image
     topic = image.topic(name)
     if topic is None:
         raise PeerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic '{name}'.")
@@ -129,24 +127,25 @@ def create_partitions(
     if count <= len(present):
         raise _no_increase(name, len(present), count)
     more = count - len(present)
-    _check_room(image, more, count)
+    _check_room(draft, more, count)
     replication_factor = len(present[0].replicas)
     if assignments is None:
         replicas = place(_sites(image, replication_factor), more, replication_factor, start)
     else:
         replicas = _more_assigned(image, assignments, more, replication_factor)
     min_isr = topic_configs(image, name, settings)[MIN_INSYNC_REPLICAS]
-    return _new_partitions(image, topic.topic_id, len(present), replicas, min_isr), None
+    draft.partitions += more
+    return _new_partitions(image, topic, len(present), replicas, min_isr), None
 
 
 # --- parts of decisions -----------------------------------------------------------------------
 
 
-def _check_new_name(image: Image, name: str) -> None:
+def _check_new_name(draft: Draft, name: str) -> None:
     check_topic_name(name)
-    if image.topic(name) is not None:
+    if draft.has_topic(name):
         raise PeerError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
-    other = colliding_name(name, image.topic_names)
+    other = draft.colliding_topic(name)
     if other is not None:
         raise PeerError(
             ErrorCode.INVALID_TOPIC_EXCEPTION,
@@ -155,7 +154,7 @@ def _check_new_name(image: Image, name: str) -> None:
         )
 
 
-def _placed(image: Image, wish: NewTopic, settings: BrokerSettings, start: int) -> list[Replicas]:
+def _placed(draft: Draft, wish: NewTopic, settings: BrokerSettings, start: int) -> list[Replicas]:
     """Replicas where there is room, as many as the wish or the settings say."""
     partitions, factor = wish.partitions, wish.replication_factor
     if factor == DEFAULT:
@@ -172,8 +171,8 @@ def _placed(image: Image, wish: NewTopic, settings: BrokerSettings, start: int) 
             ErrorCode.INVALID_PARTITIONS,
             f"{partitions} partitions; allowed is 1 or more, or -1 for the default.",
         )
-    _check_room(image, partitions, partitions)
-    return place(_sites(image, factor), partitions, factor, start)
+    _check_room(draft, partitions, partitions)
+    return place(_sites(draft.image, factor), partitions, factor, start)
 
 
 def _sites(image: Image, replication_factor: int) -> list[Site]:
@@ -192,7 +191,7 @@ def _sites(image: Image, replication_factor: int) -> list[Site]:
     return sites
 
 
-def _assigned(image: Image, wish: NewTopic) -> list[Replicas]:
+def _assigned(draft: Draft, wish: NewTopic) -> list[Replicas]:
     """The replicas as the wish names them, in the order of partitions."""
     if wish.partitions != DEFAULT or wish.replication_factor != DEFAULT:
         raise PeerError(
@@ -205,9 +204,9 @@ def _assigned(image: Image, wish: NewTopic) -> list[Replicas]:
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
             "The assigned partitions are not numbered from 0 on without a gap.",
         )
-    _check_room(image, len(assignments), len(assignments))
+    _check_room(draft, len(assignments), len(assignments))
     replicas = [assignments[index] for index in range(len(assignments))]
-    _check_assignments(image, replicas, len(replicas[0]))
+    _check_assignments(draft.image, replicas, len(replicas[0]))
     return replicas
 
 
@@ -253,9 +252,10 @@ def assignment_fault(image: Image, replicas: Replicas, replication_factor: int) 
 
 
 def _new_partitions(
-    image: Image, topic_id: Uuid, first: int, assignments: Sequence[Replicas], min_isr: int
+    image: Image, topic: Topic, first: int, assignments: Sequence[Replicas], min_isr: int
 ) -> list[Record]:
     """Partitions whose replicas are all up and have nothing: every one is in sync."""
+    first_epoch = image.first_epoch(topic.name)
     records: list[Record] = []
     for index, replicas in enumerate(assignments, first):
         isr: tuple[Incarnation, ...] = tuple(
@@ -263,11 +263,11 @@ def _new_partitions(
         )
         records.append(
             Partition(
-                topic_id=topic_id,
+                topic_id=topic.topic_id,
                 index=index,
                 replicas=replicas,
                 leader=isr[0],
-                leader_epoch=image.epoch_floor,
+                leader_epoch=first_epoch,
                 isr=isr,
                 min_isr=min_isr,
                 partition_epoch=0,
@@ -276,13 +276,9 @@ def _new_partitions(
     return records
 
 
-def _check_room(image: Image, more: int, in_topic: int) -> None:
+def _check_room(draft: Draft, more: int, in_topic: int) -> None:
     """Whether so many partitions can be added, with which the topic has so many."""
-    present = sum(
-        len(image.partitions(topic.topic_id))
-        for topic in map(image.topic, image.topic_names)
-        if topic
-    )
+    present = draft.partitions
     if more > PARTITIONS_AT_ONCE_MAX:
         fault = f"{more} at once, {PARTITIONS_AT_ONCE_MAX} are allowed; more can follow later"
     elif in_topic > PARTITIONS_A_TOPIC_MAX:

@@ -6,6 +6,7 @@ afterwards, the entries that it replaced are not looked at again.
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from functools import partial
 
 from ottla.errors import StorageError
 from ottla.metadata.entry_log import PARTITION, EntryLog
@@ -25,6 +26,7 @@ from ottla.metadata.store import (
 )
 from ottla.seams.clock import Clock
 from ottla.seams.files import Files, Lock
+from ottla.seams.threads import SameThread, Threads
 
 LOCK_NAME = ".lock"
 # About a millisecond's work.
@@ -39,7 +41,10 @@ class StoreInUse(StorageError):
 
 
 class EmbeddedStore:
-    """A `MetadataStore` on this machine's disk: every call is done when it returns.
+    """A `MetadataStore` on this machine's disk.
+
+    What waits for the disk is done in a thread, one entry or snapshot after another, in the order
+    of the calls. A caller that gives up waiting stops nothing: what it began is finished.
 
     The fence is the lock on the directory, held from opening to closing; within this process the
     last campaign has it. A broker's epoch is the number of an entry without records that its
@@ -47,10 +52,21 @@ class EmbeddedStore:
     """
 
     def __init__(
-        self, files: Files, directory: str, lock: Lock, log: EntryLog, snapshot: Snapshot
+        self,
+        files: Files,
+        directory: str,
+        lock: Lock,
+        log: EntryLog,
+        snapshot: Snapshot,
+        threads: Threads,
     ) -> None:
         """By `open`."""
         self._files = files
+        self._threads = threads
+        # Held by whoever writes.
+        self._writing = asyncio.Lock()
+        # For their references alone: a task that nobody refers to may vanish.
+        self._commits: set[asyncio.Task[int]] = set()
         self._directory = directory
         self._lock = lock
         self._log = log
@@ -67,7 +83,13 @@ class EmbeddedStore:
         self._changed = asyncio.Event()
 
     @classmethod
-    def open(cls, files: Files, data_directory: str, clock: Clock) -> "EmbeddedStore":
+    def open(
+        cls,
+        files: Files,
+        data_directory: str,
+        clock: Clock,
+        threads: Threads = SameThread(),  # noqa: B008 - it has no state
+    ) -> "EmbeddedStore":
         """The store in `data_directory`, made if there is none yet.
 
         StoreInUse if another process has it, CorruptLog if what was committed cannot be read.
@@ -81,7 +103,7 @@ class EmbeddedStore:
         try:
             snapshot = read_snapshot(files, directory) or _BEFORE_ALL
             log = EntryLog(files, directory, clock, snapshot.n + 1)
-            store = cls(files, directory, lock, log, snapshot)
+            store = cls(files, directory, lock, log, snapshot, threads)
             store._note_controllers(snapshot.records)
             for entry in store._found or ():
                 store._note_controllers(entry.records)
@@ -99,13 +121,7 @@ class EmbeddedStore:
         return Loaded(self._snapshot, found)
 
     async def append(self, records: Sequence[Record], fence: Fence) -> int:
-        self._require_open()
-        self._require_newest(fence)
-        n = self._log.append(records)
-        self._latest = Entry(n, tuple(records))
-        self._note_controllers(records)
-        self._wake()
-        return n
+        return await self._commit(tuple(records), fence)
 
     async def save(self, snapshot: Snapshot, fence: Fence) -> None:
         self._require_open()
@@ -121,12 +137,15 @@ class EmbeddedStore:
             if number % PACKED_AT_ONCE == 0:
                 # Of a large image it takes longer than others should wait.
                 await asyncio.sleep(0)
-        # Much may have happened meanwhile.
-        self._require_open()
-        self._require_newest(fence)
-        write_snapshot(self._files, self._directory, snapshot.n, packer.entries())
-        self._snapshot, self._found = snapshot, None
-        self._log.drop_below(snapshot.n + 1)
+        async with self._writing:
+            # Much may have happened meanwhile.
+            self._require_open()
+            self._require_newest(fence)
+            await self._threads.run(
+                partial(write_snapshot, self._files, self._directory, snapshot.n, packer.entries())
+            )
+            self._snapshot, self._found = snapshot, None
+            self._log.drop_below(snapshot.n + 1)
 
     async def follow(self, from_n: int) -> AsyncIterator[Entry]:
         while True:
@@ -146,8 +165,7 @@ class EmbeddedStore:
                 await changed.wait()
 
     async def register(self, registration: Registration) -> int:
-        self._require_open()
-        epoch = self._log.append(())
+        epoch = await self._commit((), None)
         self._members[registration.broker_id] = Member(registration, epoch)
         self._wake()
         return epoch
@@ -178,11 +196,51 @@ class EmbeddedStore:
         if not self._is_open:
             return
         self._is_open = False
-        try:
-            self._log.close()
-        finally:
-            self._lock.release()
+        self._wake()
+        async with self._writing:
+            try:
+                self._log.close()
+            finally:
+                self._lock.release()
+
+    def _commit(self, records: tuple[Record, ...], fence: Fence | None) -> "asyncio.Future[int]":
+        """Comes when the entry is committed. Whoever waits may be cancelled, the commit not."""
+        commit = asyncio.get_running_loop().create_task(self._write(records, fence), name="commit")
+        self._commits.add(commit)
+        commit.add_done_callback(self._committed)
+        return asyncio.shield(commit)
+
+    def _committed(self, commit: "asyncio.Task[int]") -> None:
+        self._commits.discard(commit)
+        if not commit.cancelled():
+            # Whoever waits is told; where nobody waits any more, nobody has to be.
+            commit.exception()
+
+    async def _write(self, records: tuple[Record, ...], fence: Fence | None) -> int:
+        """Commits an entry; its number."""
+        async with self._writing:
+            self._require_writer(fence)
+            point = self._log.unsaved_point
+            if point is not None:
+                await self._threads.run(partial(self._log.save_point, point))
+                self._log.point_saved(point)
+                self._require_writer(fence)
+            flush = self._log.begin(records)
+            try:
+                await self._threads.run(flush.run)
+            except OSError as error:
+                self._log.fail(error)
+            n = self._log.end(flush)
+            self._latest = Entry(n, records)
+            self._note_controllers(records)
             self._wake()
+            return n
+
+    def _require_writer(self, fence: Fence | None) -> None:
+        """Without a fence anybody may write: what is written has no records."""
+        self._require_open()
+        if fence is not None:
+            self._require_newest(fence)
 
     def _entries(self) -> Iterator[Entry]:
         n = self._snapshot.n + 1

@@ -1,13 +1,14 @@
 """Entries of metadata in a log of our own: one batch of one record each, its offset their number.
 
-An entry is committed once it is flushed. Before the next one is written the recovery point vouches
-for it, so that after a crash at most one entry, one that nobody was promised, can be found torn;
-any other damage is a CorruptLog.
+An entry is committed once it is flushed: it is shown to nobody before. Before the next one is
+written the recovery point vouches for it, so that after a crash at most one entry, one that nobody
+was promised, can be found torn; any other damage is a CorruptLog.
 """
 
 from collections.abc import Iterator, Sequence
+from typing import NoReturn
 
-from ottla.errors import CorruptLog, PeerError
+from ottla.errors import CorruptLog, LogOffline, PeerError
 from ottla.metadata.records import CorruptEntry, Record, decode, encode
 from ottla.metadata.store import Entry
 from ottla.protocol import batch as batches
@@ -18,6 +19,7 @@ from ottla.storage.checkpoints import RECOVERY_POINTS, TopicPartition, read_offs
 from ottla.storage.config import UNLIMITED, LogConfig
 from ottla.storage.file_pool import FilePool
 from ottla.storage.file_slice import FileSlice
+from ottla.storage.flush import Flush
 from ottla.storage.recovery import open_log
 
 PARTITION = TopicPartition("__ottla_metadata", 0)
@@ -36,7 +38,12 @@ _CONFIG = LogConfig(
 
 
 class EntryLog:
-    """See the module. No method awaits. A full disk is an OSError, and nothing has changed."""
+    """See the module. No method awaits. A full disk is an OSError, and nothing has changed.
+
+    An entry is appended in steps, so that a thread can do what waits for the disk: `save_point` if
+    there is an `unsaved_point`, then `begin`, then the `run` of what it returns, then `end`, or
+    `fail` if the disk failed. One entry at a time.
+    """
 
     __slots__ = ("_clock", "_files", "_log", "_point_path", "_point_saved")
 
@@ -70,33 +77,55 @@ class EntryLog:
 
     @property
     def next_n(self) -> int:
-        """The number of the entry to come."""
-        return self._log.end_offset
+        """The number of the first entry that is not committed."""
+        return self._log.recovery_point
 
-    def append(self, records: Sequence[Record]) -> int:
-        """Commits an entry; its number. EntryTooLarge and OSError if it cannot be.
+    @property
+    def unsaved_point(self) -> int | None:
+        """The recovery point that must be saved before the next entry is written."""
+        point = self._log.recovery_point
+        return None if point == self._point_saved else point
 
-        After a LogOffline only the next opening knows whether it was.
-        """
+    def save_point(self, point: int) -> None:
+        """Durable on return. Changes nothing else, so it may be called in a thread."""
+        write_offsets(self._files, self._point_path, {PARTITION: point})
+
+    def point_saved(self, point: int) -> None:
+        """`save_point` has returned."""
+        self._point_saved = point
+
+    def begin(self, records: Sequence[Record]) -> Flush:
+        """Writes an entry; its flush commits it. EntryTooLarge and OSError if it cannot be."""
         now_ms = self._clock.wall_ms()
         record = batches.Record(offset=0, timestamp=now_ms, key=None, value=encode(records))
         batch = batches.build([record])
-        self._vouch()
-        appended = self._log.append(
+        self._log.append(
             batch, batches.read_header(batch), leader_epoch=_LEADER_EPOCH, now_ms=now_ms
         )
         try:
-            self._log.flush(now_ms)
+            return self._log.begin_flush()
         except OSError as error:
-            # It is in the log and not committed: nothing may follow it.
-            self._log.fail(error)
-        return appended.first_offset
+            self.fail(error)
+
+    def end(self, flush: Flush) -> int:
+        """The flush has run: the entry is committed; its number."""
+        self._log.end_flush(flush, self._clock.wall_ms())
+        return flush.end_offset - 1
+
+    def fail(self, error: OSError) -> NoReturn:
+        """The flush failed. The entry is in the log and not committed: nothing may follow it.
+
+        Raises LogOffline: only the next opening knows whether it was committed.
+        """
+        self._log.fail(error)
 
     def read(self, from_n: int) -> list[Entry]:
         """Some committed entries from `from_n` on; none if there is none yet."""
+        if self._log.offline is not None:
+            raise LogOffline(f"{self._log.directory}: {self._log.offline}") from self._log.offline
         if from_n >= self.next_n:
             return []
-        found = self._log.read(from_n, bytes_max=READ_BYTES_MAX)
+        found = self._log.read(from_n, bytes_max=READ_BYTES_MAX, end_offset=self.next_n)
         entries = list(_entries(found, from_n)) if found else []
         if not entries:
             raise CorruptLog(self._log.directory, 0, f"entry {from_n} is missing")
@@ -132,9 +161,10 @@ class EntryLog:
 
         Where the log starts is not kept here: `first_n` says it, whenever the log is opened.
         """
-        if self._log.recovery_point != self._point_saved:
-            write_offsets(self._files, self._point_path, {PARTITION: self._log.recovery_point})
-            self._point_saved = self._log.recovery_point
+        point = self.unsaved_point
+        if point is not None:
+            self.save_point(point)
+            self.point_saved(point)
 
 
 def _entries(found: FileSlice, n: int) -> Iterator[Entry]:

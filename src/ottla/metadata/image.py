@@ -4,17 +4,20 @@ Folding is the same for a controller, for every other broker, after a restart an
 `apply`, record by record. A record that the rules below forbid was never to be written, so it is
 our own fault and no state to go on from.
 
-- A partition's first record names the next free index and has a leader epoch at or above the floor;
-  with every later one its partition epoch goes by one, and its leader epoch goes by one exactly if
-  the leader's incarnation changed.
-- Before a topic is deleted the floor is raised above every leader epoch of its partitions: a topic
-  of the same name can then never reuse one.
-- The controller's epoch, the floor, and the next producer id never fall.
+- A partition's first record names the next free index and has a leader epoch at or above the first
+  epoch of its topic's name; with every later one its partition epoch goes by one, and its leader
+  epoch goes by one exactly if the leader's incarnation changed.
+- The first epoch of a name is 0 until a topic of that name is deleted. It is the higher one of the
+  epoch that is remembered for the deleted name and of the floor, which holds for every name and
+  stands in for the deleted names that are not remembered.
+- Before a topic is deleted the first epoch of its name is raised above every leader epoch of its
+  partitions: a topic of the same name can then never reuse one.
+- The controller's epoch, the floor, the first epoch of a name, and the next producer id never fall.
 - A broker's epoch never falls; within one epoch its state only moves on, and what it inherits
   stays.
 
 The records of a snapshot obey the same rules: a partition may come with any partition epoch when it
-is first seen, and the floor comes behind all partitions.
+is first seen, and the floor and the deleted names come behind all partitions.
 """
 
 import copy
@@ -27,6 +30,7 @@ from ottla.metadata.records import (
     Broker,
     Config,
     ControllerStarted,
+    DeletedName,
     EpochFloor,
     Feature,
     Partition,
@@ -39,6 +43,7 @@ from ottla.metadata.records import (
     check,
 )
 from ottla.metadata.store import Entry, Loaded, Snapshot
+from ottla.metadata.topic_names import metric_name
 from ottla.metadata.values import (
     AclBinding,
     BrokerState,
@@ -88,7 +93,9 @@ class Image:
         "_acls",
         "_brokers",
         "_configs",
+        "_deleted_names",
         "_features",
+        "_metric_names",
         "_quotas",
         "_topic_ids",
         "_topics",
@@ -97,6 +104,7 @@ class Image:
         "epoch_floor",
         "n",
         "next_producer_id",
+        "partition_count",
     )
 
     def __init__(self) -> None:
@@ -107,6 +115,11 @@ class Image:
         self._brokers: dict[int, Broker] = {}
         self._topics: dict[Uuid, _TopicState] = {}
         self._topic_ids: dict[str, Uuid] = {}
+        # Of all topics: so that nobody who makes one has to look at every other.
+        self.partition_count = 0
+        self._metric_names: dict[str, tuple[str, ...]] = {}
+        # Only those that begin above the floor.
+        self._deleted_names: dict[str, int] = {}
         self._configs: dict[ResourceKey, dict[str, str]] = {}
         # A dict for its order: iterating a set would differ from run to run.
         self._acls: dict[AclBinding, None] = {}
@@ -148,6 +161,11 @@ class Image:
         topic_id = self._topic_ids.get(name)
         return None if topic_id is None else self._topics[topic_id].topic
 
+    def colliding_topic(self, name: str) -> str | None:
+        """A topic of another name whose metrics could not be told from this one's."""
+        alike = self._metric_names.get(metric_name(name), ())
+        return next((other for other in alike if other != name), None)
+
     def topic_by_id(self, topic_id: Uuid) -> Topic | None:
         state = self._topics.get(topic_id)
         return None if state is None else state.topic
@@ -160,6 +178,15 @@ class Image:
     def partition(self, topic_id: Uuid, index: int) -> Partition | None:
         partitions = self.partitions(topic_id)
         return partitions[index] if 0 <= index < len(partitions) else None
+
+    @property
+    def deleted_names(self) -> Mapping[str, int]:
+        """The remembered names of deleted topics, each with the first epoch of a new one."""
+        return self._deleted_names
+
+    def first_epoch(self, name: str) -> int:
+        """The lowest leader epoch that a new partition of a topic of this name can have."""
+        return max(self.epoch_floor, self._deleted_names.get(name, 0))
 
     def configs(self, kind: ResourceKind, name: str) -> Mapping[str, str]:
         """What was set for a resource, by key."""
@@ -241,8 +268,9 @@ class Image:
                 _require_no_fall("the next producer id", self.next_producer_id, record.next_id)
                 self.next_producer_id = record.next_id
             case EpochFloor():
-                _require_no_fall("the epoch floor", self.epoch_floor, record.epoch)
-                self.epoch_floor = record.epoch
+                self._apply_epoch_floor(record.epoch)
+            case DeletedName():
+                self._apply_deleted_name(record)
             case ControllerStarted():
                 _require_no_fall("the controller's epoch", self.controller_epoch, record.epoch)
                 self.controller_epoch = record.epoch
@@ -260,12 +288,14 @@ class Image:
             return
         if partition.index > len(state.partitions):
             raise RuleBroken(f"{where}: index {len(state.partitions)} is to come first")
-        if partition.leader_epoch < self.epoch_floor:
+        first_epoch = self.first_epoch(state.topic.name)
+        if partition.leader_epoch < first_epoch:
             raise RuleBroken(
-                f"{where}: leader epoch {partition.leader_epoch} is below the floor,"
-                f" {self.epoch_floor}"
+                f"{where}: leader epoch {partition.leader_epoch} is below the first one of its"
+                f" name, {first_epoch}"
             )
         state.partitions.append(partition)
+        self.partition_count += 1
 
     def _apply_topic(self, topic: Topic) -> None:
         if topic.name in self._topic_ids:
@@ -274,20 +304,44 @@ class Image:
             raise RuleBroken(f"there is a topic with id {topic.topic_id} already")
         self._topics[topic.topic_id] = _TopicState(topic, [])
         self._topic_ids[topic.name] = topic.topic_id
+        spelled = metric_name(topic.name)
+        alike = (*self._metric_names.get(spelled, ()), topic.name)
+        self._metric_names[spelled] = tuple(sorted(alike))
 
     def _apply_topic_deleted(self, deleted: TopicDeleted) -> None:
         state = self._topics.get(deleted.topic_id)
         if state is None or state.topic.name != deleted.name:
             raise RuleBroken(f"there is no topic {deleted.name} with id {deleted.topic_id}")
+        first_epoch = self.first_epoch(deleted.name)
         for partition in state.partitions:
-            if partition.leader_epoch >= self.epoch_floor:
+            if partition.leader_epoch >= first_epoch:
                 raise RuleBroken(
-                    f"{deleted.name} cannot go before the epoch floor, {self.epoch_floor}, is above"
-                    f" leader epoch {partition.leader_epoch} of its partition {partition.index}"
+                    f"{deleted.name} cannot go before the first epoch of its name, {first_epoch},"
+                    f" is above leader epoch {partition.leader_epoch} of its partition"
+                    f" {partition.index}"
                 )
         del self._topics[deleted.topic_id]
         del self._topic_ids[deleted.name]
+        self.partition_count -= len(state.partitions)
+        spelled = metric_name(deleted.name)
+        alike = tuple(name for name in self._metric_names[spelled] if name != deleted.name)
+        _put(self._metric_names, spelled, alike or None)
         self._configs.pop(ResourceKey(ResourceKind.TOPIC, deleted.name), None)
+
+    def _apply_epoch_floor(self, epoch: int) -> None:
+        _require_no_fall("the epoch floor", self.epoch_floor, epoch)
+        self.epoch_floor = epoch
+        self._deleted_names = {
+            name: first_epoch
+            for name, first_epoch in self._deleted_names.items()
+            if first_epoch > epoch
+        }
+
+    def _apply_deleted_name(self, deleted: DeletedName) -> None:
+        first_epoch = self.first_epoch(deleted.name)
+        _require_no_fall(f"the first epoch of {deleted.name[:40]!r}", first_epoch, deleted.epoch)
+        if deleted.epoch > self.epoch_floor:
+            self._deleted_names[deleted.name] = deleted.epoch
 
     def _apply_broker(self, broker: Broker) -> None:
         known = self._brokers.get(broker.broker_id)
@@ -326,9 +380,11 @@ class Image:
             for key, value in sorted(settings.items()):
                 yield Config(kind, resource, key, value)
         yield from self._security_records()
-        # Behind the partitions, many of which are older than it.
+        # Behind the partitions, many of which are older than these.
         if self.epoch_floor:
             yield EpochFloor(self.epoch_floor)
+        for name, epoch in sorted(self._deleted_names.items()):
+            yield DeletedName(name, epoch)
         if self.next_producer_id:
             yield ProducerIds(self.next_producer_id)
         if self.controller_epoch:

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from ottla.metadata import controller
 from ottla.metadata.controller import CreatedTopic, NewTopic
-from ottla.metadata.image import Image
+from ottla.metadata.draft import Draft
 from ottla.metadata.records import Config, Record
 from ottla.metadata.values import BrokerState, ResourceKind
 from ottla.protocol.primitives import Uuid
@@ -23,16 +23,16 @@ class InternalTopic(NamedTuple):
 
 
 def create_internal_topic(
-    image: Image, wish: InternalTopic, settings: BrokerSettings, topic_id: Uuid, start: int
+    draft: Draft, wish: InternalTopic, settings: BrokerSettings, topic_id: Uuid, start: int
 ) -> tuple[list[Record], CreatedTopic]:
     """A decision for `Publisher.commit`. PeerError if the topic exists, or cannot be made."""
-    up = sum(1 for broker in image.brokers.values() if broker.state is BrokerState.UP)
+    up = sum(1 for broker in draft.image.brokers.values() if broker.state is BrokerState.UP)
     plain = NewTopic(
         name=wish.name,
         partitions=wish.partitions,
         replication_factor=max(1, min(wish.replication_factor_max, up)),
     )
-    records, created = controller.create_topic(image, plain, settings, topic_id, start)
+    records, created = controller.create_topic(draft, plain, settings, topic_id, start)
     records += [
         Config(ResourceKind.TOPIC, wish.name, key, value)
         for key, value in sorted(wish.configs.items())

@@ -28,7 +28,10 @@ class Publisher:
         self.image = Image()
         self._store = store
         self._fence: Fence | None = None
+        # Held from a decision until this broker has applied it: the next one is made on it.
         self._deciding = asyncio.Lock()
+        self._commits: set[asyncio.Task[None]] = set()
+        self._is_over = False
         self._applied = asyncio.Condition()
         self._subscribers: list[Callable[[Image, Entry], None]] = []
         # What a start would have to replay: behind the snapshot, and in it.
@@ -47,15 +50,24 @@ class Publisher:
 
     async def follow(self) -> None:
         """Applies what is committed, as it comes; does not end."""
-        while True:
-            try:
-                async for entry in self._store.follow(self.image.n + 1):
-                    self.image.replay(entry)
-                    await self._tell(entry)
-                    self._replayed += 1 + len(entry.records)
-                    await self._save_if_due()
-            except EntriesGone:
-                await self._jump()
+        try:
+            while True:
+                try:
+                    await self._follow()
+                except EntriesGone:
+                    await self._jump()
+        finally:
+            # Nobody will apply what they wait for.
+            self._is_over = True
+            for commit in self._commits:
+                commit.cancel()
+
+    async def _follow(self) -> None:
+        async for entry in self._store.follow(self.image.n + 1):
+            self.image.replay(entry)
+            await self._tell(entry)
+            self._replayed += 1 + len(entry.records)
+            await self._save_if_due()
 
     async def lead(self) -> None:
         """Waits until this broker is the controller; nothing of an older one can follow then."""
@@ -67,17 +79,45 @@ class Publisher:
         """Decides on the newest image, commits, and replies once this broker has applied it.
 
         RuleBroken or InvalidRecord, and nothing was written, if what was decided cannot follow:
-        in the log it would stop every broker that reads it, now and at every later start.
+        in the log it would stop every broker that reads it, now and at every later start. Whoever
+        is cancelled leaves behind what was decided: the next decision still waits for it.
         """
         if self._fence is None:
             raise RuntimeError("only the controller commits")
-        async with self._deciding:
+        await self._deciding.acquire()
+        commit = None
+        try:
             records, reply = decide(self.image)
             if records:
                 self.image.try_out(records)
-                n = await self._store.append(records, self._fence)
-                await self._until_applied(n)
+                commit = self._begin(records, self._fence)
+        finally:
+            if commit is None:
+                self._deciding.release()
+        if commit is not None:
+            await asyncio.shield(commit)
         return reply
+
+    def _begin(self, records: Sequence[Record], fence: Fence) -> "asyncio.Task[None]":
+        """A task that nobody's cancelling ends, but the end of `follow`."""
+        if self._is_over:
+            raise asyncio.CancelledError
+        commit = asyncio.get_running_loop().create_task(
+            self._commit(records, fence), name="commit metadata"
+        )
+        self._commits.add(commit)
+        commit.add_done_callback(self._committed)
+        return commit
+
+    async def _commit(self, records: Sequence[Record], fence: Fence) -> None:
+        await self._until_applied(await self._store.append(records, fence))
+
+    def _committed(self, commit: "asyncio.Task[None]") -> None:
+        self._commits.discard(commit)
+        self._deciding.release()
+        if not commit.cancelled():
+            # Whoever waits is told.
+            commit.exception()
 
     async def _jump(self) -> None:
         """The entries that come next are gone: goes on from the snapshot that replaced them."""

@@ -182,8 +182,21 @@ class Feature:
 
 @dataclass(frozen=True, slots=True)
 class EpochFloor:
-    """New partitions start with this leader epoch or a later one: no deleted topic's reached it."""
+    """New partitions start with this leader epoch or a later one, whatever their topic's name.
 
+    Deleted names that need no later epoch than this one are no longer remembered.
+    """
+
+    epoch: Int32
+
+
+@dataclass(frozen=True, slots=True)
+class DeletedName:
+    """A topic of this name was deleted: new partitions of the name start with this leader epoch
+    or a later one.
+    """
+
+    name: Name
     epoch: Int32
 
 
@@ -200,6 +213,7 @@ Record = (
     | ProducerIds
     | Feature
     | EpochFloor
+    | DeletedName
 )
 
 

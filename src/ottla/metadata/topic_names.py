@@ -1,7 +1,6 @@
 """What a topic may be called, and which topics are the system's own."""
 
 import re
-from collections.abc import Iterable
 
 from ottla.errors import ErrorCode, PeerError
 from ottla.storage.directory import METADATA_LOGS
@@ -40,18 +39,11 @@ def is_internal(name: str) -> bool:
     return name in INTERNAL_TOPICS
 
 
-def colliding_name(name: str, others: Iterable[str]) -> str | None:
-    """The one of the others that differs in nothing but '.' and '_'.
+def metric_name(name: str) -> str:
+    """How metrics spell a topic's name: they have no dots.
 
-    The names of metrics have no dots: the two could not be told apart there.
+    Topics that are spelled alike could not be told apart there.
     """
-    if "." not in name and "_" not in name:
-        return None
-    unified = _unified(name)
-    return next((other for other in others if _unified(other) == unified), None)
-
-
-def _unified(name: str) -> str:
     return name.replace(".", "_")
 
 

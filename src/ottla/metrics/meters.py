@@ -157,6 +157,7 @@ class BrokerMeter:
         "replication_bytes_out",
         "under_min_isr_partitions",
         "under_replicated_partitions",
+        "unsent_reply_bytes",
     )
 
     def __init__(self) -> None:
@@ -172,6 +173,7 @@ class BrokerMeter:
         self.replication_bytes_out = 0
         self.offline_log_dirs = 0
         self.queued_request_bytes = 0
+        self.unsent_reply_bytes = 0
         self.recovered_bytes = 0
         self.recovery_bytes_left = 0
 

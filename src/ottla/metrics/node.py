@@ -109,6 +109,11 @@ BROKER_FAMILIES = {
     "queued_request_bytes": Family(
         "gauge", "ottla_queued_request_bytes", "Bytes of requests received and not yet answered."
     ),
+    "unsent_reply_bytes": Family(
+        "gauge",
+        "ottla_unsent_reply_bytes",
+        "Bytes of replies in memory that no client took yet.",
+    ),
     "recovered_bytes": Family(
         "counter", "ottla_recovery_bytes", "Bytes of logs that recovery has checked."
     ),

@@ -27,6 +27,9 @@ _UNCOUNTED_BYTES = cython.declare(cython.Py_ssize_t, 12)
 _MAGIC = cython.declare(cython.int, 2)
 _CODEC_MAX = cython.declare(cython.int, 4)
 _UUID_BYTES = cython.declare(cython.Py_ssize_t, 16)
+# A request with more of them is out of the ordinary: the codec has a limit for it.
+BATCHES_MAX = 10_000
+_BATCHES_MAX = cython.declare(cython.longlong, 10_000)
 
 # The fields of a batch's header, in their order.
 Fields = tuple[int, int, int, int, int, int, int, int, int, int, int, int, int]
@@ -219,6 +222,7 @@ def _read_topics(frame: Buffer, reader: _Reader, version: cython.longlong) -> li
     begin: cython.Py_ssize_t
     size: cython.longlong
     left: cython.longlong = reader.length(4)
+    room: cython.longlong = _BATCHES_MAX
     while left > 0 and reader.is_ordinary:
         topic: str | bytes | None
         if version >= TOPIC_IDS_SINCE:
@@ -230,6 +234,9 @@ def _read_topics(frame: Buffer, reader: _Reader, version: cython.longlong) -> li
             return None
         batches: list[Batch] = []
         batches_left: cython.longlong = reader.length(4)
+        room -= batches_left
+        if room < 0:
+            return None
         while batches_left > 0:
             index: cython.longlong = reader.integer(4)
             size = reader.length(4)

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 from ottla.errors import ErrorCode, PeerError
 from ottla.protocol.codec import decode, encode, encode_bytes
+from ottla.protocol.codec.decoder import ELEMENTS_UNLIMITED
 from ottla.protocol.framing import frame
 from ottla.protocol.headers import (
     RequestHeader,
@@ -43,19 +44,21 @@ class Encoded(NamedTuple):
     content: bytes
 
 
-def decode_request(received: Buffer) -> ReceivedRequest:
+def decode_request(received: Buffer, elements_max: int = ELEMENTS_UNLIMITED) -> ReceivedRequest:
     """A frame that a client sent. Bytes after the message are ignored: some clients send them.
 
     UnsupportedVersion if its key or version is not in the table of APIs, DecodeError if it is not
-    what its header says.
+    what its header says, or has more elements than that.
     """
     api = _api(received)
     if api is None:
         # All request headers begin alike: the first version reads enough of any other.
         raise UnsupportedVersion(decode(RequestHeader, 1, received)[0])
     version: int = _KEY_AND_VERSION.unpack_from(received)[1]
-    header, position = decode(RequestHeader, request_header_version(api, version), received)
-    message, _ = decode(api.request, version, received, position)
+    header, position = decode(
+        RequestHeader, request_header_version(api, version), received, elements_max=elements_max
+    )
+    message, _ = decode(api.request, version, received, position, elements_max=elements_max)
     return ReceivedRequest(header, api, message)
 
 
@@ -66,8 +69,8 @@ def encode_response(correlation_id: int, api: Api, version: int, response: objec
     if response_header_version(api, version):
         header += _NO_TAGS
     if isinstance(response, Encoded):
-        # A part of its own, so that it is not copied.
-        return frame(header, [b"", response.content])
+        # A view, so that it is neither copied nor counted as memory of each client's own.
+        return frame(header, [b"", memoryview(response.content)])
     return frame(header, encode(response, version))
 
 

@@ -18,6 +18,18 @@ class Threads(Protocol):
         ...
 
 
+class SameThread:
+    """No threads at all: work is done where it is asked for. For commands that do one thing."""
+
+    __slots__ = ()
+
+    async def run(self, work: Callable[[], Result]) -> Result:
+        return work()
+
+    def close(self) -> None:
+        """Nothing runs."""
+
+
 class RealThreads:
     """A fixed pool: `workers_max` pieces of work at once, the rest wait in line."""
 

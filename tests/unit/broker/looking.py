@@ -13,6 +13,7 @@ from typing import Any, cast
 from ottla.errors import ErrorCode
 from ottla.protocol.batch import Record, build, plain_records, read_header, recompressed
 from ottla.protocol.compression import Codec
+from ottla.protocol.messages.api_versions import ApiVersionsRequest
 from ottla.protocol.messages.delete_topics import DeleteTopicsRequest
 from ottla.protocol.messages.delete_topics import Topic as DeletedTopic
 from ottla.protocol.messages.list_offsets import ListOffsetsRequest, Partition, Topic
@@ -50,6 +51,12 @@ class Caller(asyncio.Protocol):
 
     def send(self, part: bytes) -> None:
         self._transport.write(part)
+
+    def stop_reading(self) -> None:
+        self._transport.pause_reading()
+
+    def read_on(self) -> None:
+        self._transport.resume_reading()
 
     def close(self) -> None:
         self._transport.close()
@@ -236,6 +243,26 @@ async def answer_to_a_large_question(world: World) -> bool:
     return await is_answered(caller)
 
 
+async def answer_to_a_question_of_many_names(world: World) -> bool:
+    caller = await world.caller()
+    asked = tuple(RequestedTopic(name=f"{TOPIC}-{number}") for number in range(10_001))
+    caller.send(framed(MetadataRequest(topics=asked, allow_auto_topic_creation=False), 9))
+    return await is_answered(caller)
+
+
+async def clients_left_of_those_that_never_read(world: World) -> int:
+    """Of three that ask again and again."""
+    callers = [await world.caller() for _ in range(3)]
+    for caller in callers:
+        caller.stop_reading()
+        caller.send(framed(ApiVersionsRequest(), 0) * 1_000)
+    await asyncio.sleep(A_WHILE_S)
+    for caller in callers:
+        caller.read_on()
+    await asyncio.sleep(A_WHILE_S)
+    return sum(not caller.is_over for caller in callers)
+
+
 async def answer_beside_unfinished_requests(world: World) -> bool:
     """Two connections stop in the middle of their request; a third one's comes in two parts."""
     request = framed(produce(TOPIC, batch(bytes(900_000))), 9)
@@ -335,6 +362,16 @@ async def partitions_of_a_new_topic(world: World) -> int:
         await world.client.ask(MetadataRequest(topics=(RequestedTopic(name="new"),)))
     ).topics
     return len(topic.partitions)
+
+
+async def topics_made_for_one_request(world: World) -> int:
+    """Of five that it asks for."""
+    names = [RequestedTopic(name=f"new-{number}") for number in range(5)]
+    asked = MetadataRequest(topics=tuple(names), allow_auto_topic_creation=True)
+    await world.client.ask(asked)
+    await asyncio.sleep(1)
+    topics = (await world.client.ask(asked)).topics
+    return sum(topic.error_code == ErrorCode.NONE for topic in topics)
 
 
 async def topic_that_was_only_asked_for(world: World) -> bool:

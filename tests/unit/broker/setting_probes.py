@@ -275,6 +275,18 @@ BROKER_PROBES: tuple[Probe, ...] = (
         changed=False,
     ),
     Probe(
+        values={"ottla.request.elements.max": "10000"},
+        look=looking.answer_to_a_question_of_many_names,
+        by_default=True,
+        changed=False,
+    ),
+    Probe(
+        values={"ottla.replies.unsent.max.bytes": "100000"},
+        look=looking.clients_left_of_those_that_never_read,
+        by_default=3,
+        changed=1,
+    ),
+    Probe(
         values={"queued.max.request.bytes": "1000000"},
         look=looking.answer_beside_unfinished_requests,
         by_default=True,
@@ -368,6 +380,12 @@ BROKER_PROBES: tuple[Probe, ...] = (
         look=looking.partitions_of_a_new_topic,
         by_default=1,
         changed=3,
+    ),
+    Probe(
+        values={"ottla.auto.create.request.topics.max": "2"},
+        look=looking.topics_made_for_one_request,
+        by_default=5,
+        changed=2,
     ),
     Probe(
         values={"auto.create.topics.enable": "false"},

@@ -34,6 +34,7 @@ from tests.unit.broker.simulated_broker import Notes
 LIMITS = ConnectionLimits(
     frame_bytes_max=4 << 20,
     queued_bytes_max=8 << 20,
+    unsent_bytes_max=256 << 20,
     connections_max=100,
     connections_max_per_ip=100,
     idle_ms_max=600_000,
@@ -408,6 +409,125 @@ def test_who_does_not_read_its_answers_is_not_read_from_and_harms_nobody() -> No
         assert [frame[:4].rstrip(b"\0") for frame in slow.frames] == numbered("b", 200)
 
     simulate(story)
+
+
+def test_replies_that_nobody_takes_are_bounded_for_all_connections_together() -> None:
+    limit = 4_000_000
+
+    async def story(place: Place) -> None:
+        quick = await place.connect("quick")
+        slow = []
+        highest = 0
+        for number in range(60):
+            peer = await place.connect(f"slow-{number}")
+            peer.transport.pause_reading()
+            peer.send(*numbered("b", 3))
+            slow.append(peer)
+            for _ in range(20):
+                highest = max(highest, place.connections.unsent_bytes)
+                await asyncio.sleep(0.01)
+            quick.send(f"e{number}".encode())
+        await asyncio.sleep(5)
+        assert highest <= limit
+        assert place.connections.unsent_bytes > limit // 4, "it is not bounded by other means"
+        assert place.ended.keys() == {"unsent replies"}
+        assert 0 < place.ended["unsent replies"] < 60
+        assert not quick.lost
+        assert quick.frames == [f"e{number}".encode() for number in range(60)]
+        for peer in slow:
+            peer.transport.abort()
+        await asyncio.sleep(5)
+        assert place.connections.unsent_bytes == 0
+        assert not place.connections.is_crowded
+
+    simulate(story, unsent_bytes_max=limit)
+
+
+def test_replies_to_gathered_requests_are_counted_as_well() -> None:
+    async def story(place: Place) -> None:
+        peers = [await place.connect(f"slow-{number}") for number in range(20)]
+        for _ in range(2):
+            for peer in peers:
+                peer.transport.pause_reading()
+                peer.send(b"g" + bytes(60_000))
+            await asyncio.sleep(1)
+            place.letters.settle_gathered()
+        await asyncio.sleep(1)
+        assert place.ended.keys() == {"unsent replies"}
+        assert 0 < place.connections.unsent_bytes <= 300_000
+
+    simulate(story, unsent_bytes_max=300_000, conditions=IN_ONE_PIECE)
+
+
+def test_whoever_leaves_most_is_ended_first() -> None:
+    async def story(place: Place) -> None:
+        small, large = await place.connect("small"), await place.connect("large")
+        for peer, count in ((large, 2), (small, 1)):
+            peer.transport.pause_reading()
+            peer.send(*numbered("b", count))
+            await asyncio.sleep(1)
+        assert (small.lost, large.lost) == (False, False)
+        other = await place.connect("other")
+        other.transport.pause_reading()
+        other.send(b"b")
+        await asyncio.sleep(1)
+        assert place.ended == {"unsent replies": 1}
+        small.transport.resume_reading()
+        other.transport.resume_reading()
+        large.transport.resume_reading()
+        await asyncio.sleep(5)
+        assert [len(peer.frames) for peer in (small, other)] == [1, 1]
+        assert large.lost
+
+    simulate(story, unsent_bytes_max=1_300_000, conditions=Conditions(window_bytes=1 << 10))
+
+
+def test_where_replies_crowd_no_client_gets_one_before_it_has_taken_the_last() -> None:
+    async def story(place: Place) -> None:
+        first, second = await place.connect("first"), await place.connect("second")
+        first.transport.pause_reading()
+        first.send(*numbered("b", 3))
+        await asyncio.sleep(1)
+        assert place.connections.is_crowded
+        second.transport.pause_reading()
+        second.send(*numbered("b", 9))
+        await asyncio.sleep(1)
+        handled = len(place.letters.handled)
+        assert handled == 4, "one reply, and the next once it is taken"
+        assert not place.ended
+        for peer in (first, second):
+            peer.transport.resume_reading()
+        await asyncio.sleep(60)
+        assert [len(peer.frames) for peer in (first, second)] == [3, 9]
+        assert place.connections.unsent_bytes == 0
+
+    simulate(story, unsent_bytes_max=2_000_000, conditions=Conditions(window_bytes=1 << 10))
+
+
+def test_a_reply_that_is_larger_than_all_the_room_is_sent_to_whoever_is_alone() -> None:
+    async def story(place: Place) -> None:
+        peer = await place.connect()
+        peer.send(*numbered("b", 5))
+        await asyncio.sleep(60)
+        assert [frame[:2] for frame in peer.frames] == numbered("b", 5)
+        assert not place.ended
+
+    simulate(story, unsent_bytes_max=1_000)
+
+
+def test_a_lower_limit_counts_for_those_who_left_more_before() -> None:
+    async def story(place: Place) -> None:
+        peers = [await place.connect(f"slow-{number}") for number in range(4)]
+        for peer in peers:
+            peer.transport.pause_reading()
+            peer.send(b"b")
+        await asyncio.sleep(1)
+        assert not place.ended
+        place.connections.limits = replace(LIMITS, unsent_bytes_max=500_000)
+        assert place.ended == {"unsent replies": 3}
+        assert place.connections.unsent_bytes <= 500_000
+
+    simulate(story, conditions=Conditions(window_bytes=1 << 10))
 
 
 def test_a_bulk_sender_leaves_turns_for_small_requests() -> None:

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from ottla.broker.node import Node
+from ottla.coordinators.shard import Shard
 from ottla.coordinators.shards import java_hash
-from ottla.errors import ErrorCode
+from ottla.errors import ErrorCode, PeerError
 from ottla.protocol.batch import Record, build
 from ottla.protocol.messages import (
     delete_groups,
@@ -590,6 +591,94 @@ def test_a_deleted_topics_offsets_are_forgotten_and_do_not_come_back() -> None:
         assert await committed(client, "g") == {("other", 0): 6}
 
     with_broker(again, machine=machine)
+
+
+@pytest.mark.parametrize("version", [2, 5, 7, 8, 9, 10])
+def test_offsets_of_an_earlier_topic_are_not_told_as_those_of_a_later_one(
+    version: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither by name nor with all others, even while they cannot be dropped."""
+
+    async def told(client: Client, topic_id: Uuid, *, by_name: bool) -> dict[str, list[int]]:
+        asked = None
+        if by_name:
+            asked = (
+                offset_fetch.Topic(name="events", topic_id=topic_id, partition_indexes=(0,)),
+                offset_fetch.Topic(name="other", topic_id=other_id, partition_indexes=(0,)),
+            )
+        if version < 8:
+            request = offset_fetch.OffsetFetchRequest(group_id="g", topics=asked)
+        else:
+            group = offset_fetch.Group(group_id="g", topics=asked)
+            request = offset_fetch.OffsetFetchRequest(groups=(group,))
+        response = await client.ask(request, version)
+        topics = response.topics if version < 8 else response.groups[0].topics
+        names = {other_id: "other", topic_id: "events"}
+        return {
+            names[topic.topic_id] if version >= 10 else topic.name: [
+                partition.committed_offset for partition in topic.partitions
+            ]
+            for topic in topics
+        }
+
+    other_id = ZERO_UUID
+
+    async def story(client: Client) -> None:
+        nonlocal other_id
+        await find(client, "g")
+        first, other = await create(client, new_topic("events"), new_topic("other"))
+        other_id = other.topic_id
+        await client.ask(commit("g", "events", {0: 5}), COMMIT_VERSION)
+        await client.ask(commit("g", "other", {0: 6}), COMMIT_VERSION)
+        assert await told(client, first.topic_id, by_name=False) == {"events": [5], "other": [6]}
+        monkeypatch.setattr(Shard, "act", refuse)
+        deleted = DeletedTopic(name="events", topic_id=ZERO_UUID)
+        await client.ask(DeleteTopicsRequest(topics=(deleted,), timeout_ms=1000))
+        assert await told(client, first.topic_id, by_name=False) == {"other": [6]}
+        assert await told(client, first.topic_id, by_name=True) == {"events": [-1], "other": [6]}
+        (second,) = await create(client, new_topic("events"))
+        assert await told(client, second.topic_id, by_name=False) == {"other": [6]}
+        assert await told(client, second.topic_id, by_name=True) == {"events": [-1], "other": [6]}
+        await client.ask(commit("g", "events", {0: 1}), COMMIT_VERSION)
+        assert await told(client, second.topic_id, by_name=False) == {"events": [1], "other": [6]}
+
+    with_broker(story)
+
+
+def refuse(_shard: object, _decide: object) -> None:
+    """A shard that cannot drop anything."""
+    raise PeerError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the disk is full")
+
+
+def test_a_topic_made_anew_after_a_crash_does_not_show_offsets_of_the_one_before_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    machine = Machine()
+
+    async def first_life() -> None:
+        node = machine.node()
+        await node.start()
+        client = await machine.client()
+        await find(client, "g")
+        await create(client, new_topic("events"), new_topic("other"))
+        await client.ask(commit("g", "events", {0: 5}), COMMIT_VERSION)
+        await client.ask(commit("g", "other", {0: 6}), COMMIT_VERSION)
+        monkeypatch.setattr(Shard, "act", refuse)
+        deleted = DeletedTopic(name="events", topic_id=ZERO_UUID)
+        await client.ask(DeleteTopicsRequest(topics=(deleted,), timeout_ms=1000))
+        await create(client, new_topic("events"))
+        client.close()
+        assert machine.files is not None
+        machine.files.crash()
+        with suppress(OSError):
+            await node.stop()
+
+    async def second_life(client: Client) -> None:
+        assert await committed(client, "g") == {("other", 0): 6}
+
+    run(first_life(), clock=machine.clock)
+    monkeypatch.undo()
+    with_broker(second_life, machine=machine)
 
 
 def test_recorded_requests_are_bytes_that_the_tests_did_not_make() -> None:

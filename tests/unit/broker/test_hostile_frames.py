@@ -9,11 +9,13 @@ import pytest
 
 from ottla.broker.receiving import AHEAD_BYTES_MIN
 from ottla.broker.served import SERVED
+from ottla.protocol.batch import Record, build
 from ottla.protocol.exchange import decode_correlation_id, decode_response
 from ottla.protocol.messages import APIS
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
 from ottla.protocol.messages.create_topics import CreateTopicsRequest
 from ottla.protocol.messages.metadata import MetadataRequest, RequestedTopic
+from ottla.protocol.primitives import encode_unsigned_varint
 from tests.unit.broker.nodes import framed
 from tests.unit.broker.simulated_broker import Client, new_topic, with_broker
 from tests.unit.broker.strangers import Street, beside_a_bystander
@@ -33,6 +35,57 @@ def header(key: int, version: int) -> bytes:
     """The header of a request, with a client id that is null."""
     return b"".join(number.to_bytes(2, "big") for number in (key, version, 0, 1, 2**16 - 1))
 
+
+def many_partitions(count: int) -> bytes:
+    """A produce to so many partitions of one topic, none with records."""
+    before = b"\xff\xff" + b"\0\1" + (1000).to_bytes(4, "big") + b"\0\0\0\1" + b"\0\1t"
+    partition = bytes(4) + b"\xff" * 4
+    return header(0, 3) + before + count.to_bytes(4, "big") + partition * count
+
+
+def many_batches(count: int) -> bytes:
+    """The same with an ordinary batch for each: nothing is out of the ordinary but their number."""
+    batch = build([Record(offset=0, timestamp=1, key=None, value=b"")])
+    before = b"\xff\xff" + b"\0\1" + (1000).to_bytes(4, "big") + b"\0\0\0\1" + b"\0\1t"
+    partition = bytes(4) + len(batch).to_bytes(4, "big") + batch
+    return header(0, 3) + before + count.to_bytes(4, "big") + partition * count
+
+
+def many_tags(count: int) -> bytes:
+    """Tagged fields that nobody knows, each of no bytes."""
+    return encode_unsigned_varint(count) + b"".join(
+        encode_unsigned_varint(tag) + b"\0" for tag in range(count)
+    )
+
+
+# One more than a request may have.
+TOO_MANY = 200_001
+LARGE = {
+    "partitions of a produce": many_partitions(TOO_MANY),
+    "batches of a produce": many_batches(TOO_MANY),
+    "tagged fields of a produce": (
+        header(0, 9)
+        + b"\0"
+        + b"\0"
+        + b"\0\1"
+        + bytes(4)
+        + encode_unsigned_varint(1)
+        + many_tags(TOO_MANY)
+    ),
+    "tagged fields of a header": header(0, 9) + many_tags(TOO_MANY) + bytes(100),
+    "names of one byte each": (
+        header(42, 2) + b"\0" + encode_unsigned_varint(TOO_MANY + 1) + b"\1" * TOO_MANY + b"\0"
+    ),
+    "broker ids": header(19, 2)
+    + b"\0\0\0\1"
+    + b"\0\1t"
+    + bytes(6)
+    + b"\0\0\0\1"
+    + bytes(4)
+    + TOO_MANY.to_bytes(4, "big")
+    + bytes(4 * TOO_MANY)
+    + bytes(9),
+}
 
 HOSTILE = {
     "an unknown API": sized(header(UNKNOWN_KEY, 0) + bytes(20)),
@@ -68,6 +121,47 @@ def test_what_is_no_request_ends_its_connection_is_counted_and_told(sent: bytes)
         assert street.connections == 0
 
     beside_a_bystander(story)
+
+
+@pytest.mark.parametrize("frame", LARGE.values(), ids=LARGE)
+def test_a_request_of_too_many_elements_ends_its_connection(frame: bytes) -> None:
+    async def story(street: Street) -> None:
+        stranger = await street.stranger()
+        stranger.send(sized(frame))
+        await sleep(5)
+        assert stranger.was_closed
+        assert stranger.frames == []
+        (line,) = street.told("connection ended")
+        assert "elements are more than a message may have by now" in str(line["error"])
+
+    beside_a_bystander(story)
+
+
+def test_a_produce_to_as_many_partitions_as_are_allowed_is_answered() -> None:
+    async def story(street: Street) -> None:
+        stranger = await street.stranger()
+        for frame in (many_partitions(9_999), many_batches(10_000)):
+            stranger.send(sized(frame))
+            await sleep(5)
+            answer = decode_response(stranger.frames.pop(), APIS[0], 3)
+            (topic,) = answer.responses
+            assert len(topic.partition_responses) >= 9_999
+        assert not stranger.was_closed
+
+    # The topic is one as well, where it is not read natively.
+    beside_a_bystander(story, ottla_request_elements_max="10000")
+
+
+@pytest.mark.parametrize("frame", [many_partitions(10_000), many_batches(10_001)])
+def test_a_produce_to_more_partitions_than_are_allowed_is_not(frame: bytes) -> None:
+    async def story(street: Street) -> None:
+        stranger = await street.stranger()
+        stranger.send(sized(frame))
+        await sleep(5)
+        assert stranger.was_closed
+        assert stranger.frames == []
+
+    beside_a_bystander(story, ottla_request_elements_max="10000")
 
 
 def test_only_api_versions_answers_a_version_that_nobody_knows() -> None:

@@ -1,5 +1,6 @@
 """Metadata: brokers and topics, as a client can reach them."""
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -30,6 +31,8 @@ from tests.unit.broker.simulated_broker import (
     with_broker,
 )
 
+# As long as clients wait by default before they ask again.
+RETRY_BACKOFF_S = 0.1
 UNKNOWN_ID = Uuid(b"nobody knows me!")
 NONE, MISSING = ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
@@ -117,6 +120,7 @@ def test_the_oldest_clients_mean_all_topics_when_they_name_none() -> None:
 def test_a_topic_that_is_missing_is_made_and_is_there_the_next_time() -> None:
     async def story(client: Client) -> None:
         first = await client.ask(asking("new", "bad name!", auto=True))
+        await asyncio.sleep(RETRY_BACKOFF_S)
         second = await client.ask(asking("new"))
 
         assert codes(first.topics) == [
@@ -157,6 +161,7 @@ def test_many_clients_ask_for_the_same_missing_topic_and_it_is_made_once() -> No
             others = [await machine.client() for _ in range(5)]
             for each in (client, *others):
                 await each.ask(asking("new", auto=True))
+            await asyncio.sleep(RETRY_BACKOFF_S)
             topics = {(await each.ask(asking("new"))).topics[0].topic_id for each in others}
             assert len(topics) == 1
 
@@ -169,7 +174,7 @@ def test_a_topic_that_cannot_be_made_is_noted() -> None:
 
     async def story(client: Client) -> None:
         await client.ask(asking("new", auto=True))
-        await client.ask(asking("new", auto=True))
+        await asyncio.sleep(RETRY_BACKOFF_S)
 
     with_broker(story, machine=machine, default_replication_factor="3")
     assert "topic not created" in machine.notes.events("warning")
@@ -210,6 +215,28 @@ def test_a_topic_made_again_has_a_later_leader_epoch() -> None:
         assert epochs == [0, 1, 2]
 
     with_broker(story)
+
+
+def test_a_topic_of_a_new_name_begins_at_leader_epoch_0_after_a_deletion() -> None:
+    """Consumers that seek with leader epoch 0 would else be sent back to the beginning."""
+    machine = Machine()
+
+    async def leader_epoch(client: Client, name: str) -> int:
+        await create(client, new_topic(name))
+        (topic,) = (await client.ask(asking(name))).topics
+        epoch: int = topic.partitions[0].leader_epoch
+        await client.ask(DeleteTopicsRequest(topic_names=(name,), timeout_ms=0), 5)
+        return epoch
+
+    async def story() -> None:
+        async with machine.broker() as client:
+            assert await leader_epoch(client, "orders") == 0
+            assert await leader_epoch(client, "payments") == 0
+        async with machine.broker() as client:
+            assert await leader_epoch(client, "invoices") == 0
+            assert await leader_epoch(client, "orders") == 1
+
+    run(story(), clock=machine.clock)
 
 
 def test_after_a_restart_topics_are_led_again_with_a_later_epoch() -> None:

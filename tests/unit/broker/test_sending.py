@@ -126,6 +126,11 @@ def mixed(file: File, entropy: SimEntropy) -> tuple[list[Any], bytes]:
         if entropy.chance(0.4):
             part: Any = f"<{number}>".encode() * entropy.between(1, 3_000)
             expected += part
+            if entropy.chance(0.5):
+                part = memoryview(part)
+        elif entropy.chance(0.2):
+            part = memoryview(CONTENT)[: entropy.below(1_000_000)]
+            expected += bytes(part)
         else:
             size = entropy.pick(
                 (1, 100, COPIED_BYTES_MAX, COPIED_BYTES_MAX + 1, 300_000, 1_200_000)
@@ -151,6 +156,8 @@ def test_bytes_and_slices_arrive_in_order_whatever_the_wire_does(seed: int) -> N
         await asyncio.sleep(600)
         assert bytes(taker.received) == expected
         assert sender.queue.queued_bytes == 0
+        assert sender.queue.borrowed_bytes == 0
+        assert sender.queue.unsent_bytes == 0
         assert sender.queue.sent_bytes == len(expected)
         assert sender.drained >= 1
 
@@ -170,6 +177,28 @@ def test_who_reads_slowly_has_its_slices_left_in_the_file() -> None:
         await asyncio.sleep(60)
         assert bytes(taker.received) == b"head" + CONTENT[:5_000_000]
         assert sender.drained == 1
+
+    simulate(story)
+
+
+def test_only_memory_of_its_own_is_counted_as_unsent() -> None:
+    """Slices lie in files, and views in memory that somebody keeps for all."""
+
+    async def story(simulated: Simulated) -> None:
+        sender, taker = await simulated.connect()
+        taker.transport.pause_reading()
+        shared = memoryview(CONTENT)
+        own = bytes(700_000)
+        sender.send(b"head", shared, FileSlice(simulated.file(), 0, 5_000_000), shared, own)
+        await asyncio.sleep(60)
+        assert len(own) <= sender.queue.unsent_bytes <= len(own) + TURN_BYTES_MAX
+        assert sender.transport.get_write_buffer_size() <= TURN_BYTES_MAX
+        taker.transport.resume_reading()
+        await asyncio.sleep(60)
+        assert bytes(taker.received) == b"".join(
+            [b"head", CONTENT, CONTENT[:5_000_000], CONTENT, own]
+        )
+        assert sender.queue.unsent_bytes == 0
 
     simulate(story)
 

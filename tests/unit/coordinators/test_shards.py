@@ -1,7 +1,8 @@
 """Which shards a broker has: those of the partitions that it leads, from their logs."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -10,12 +11,15 @@ from ottla.coordinators.decision import Decision
 from ottla.coordinators.group.consumer.group import ConsumerGroup
 from ottla.coordinators.group.records import OffsetCommitted
 from ottla.coordinators.group.state import GroupRules, GroupState
+from ottla.coordinators.shard import RETRY_MS
 from ottla.coordinators.shards import Shards, Surroundings, java_hash
 from ottla.errors import ErrorCode, PeerError
 from ottla.metadata.records import Record
 from ottla.metadata.store import Entry
 from ottla.metadata.topic_names import CONSUMER_OFFSETS
+from ottla.protocol.primitives import ZERO_UUID, Uuid
 from ottla.replication.flushing import Flusher
+from ottla.replication.replica import Replica
 from tests.sim.seams.entropy import SimEntropy
 from tests.sim.seams.loop import run
 from tests.sim.seams.threads import SimThreads
@@ -42,6 +46,9 @@ class Stage(Partitions):
         super().__init__()
         self.happened: list[str] = []
         self.tasks: list[asyncio.Task[Any]] = []
+        self.restart_shards()
+
+    def restart_shards(self) -> None:
         threads = SimThreads(SimEntropy())
         self.shards = Shards(
             Surroundings(
@@ -78,9 +85,24 @@ class Stage(Partitions):
     async def settle(self) -> None:
         await asyncio.gather(*self.tasks)
 
-    async def write(self, group: str, topic: str = "events") -> None:
+    def reload(self, replica: Replica) -> None:
+        """Another broker leads the partition for a moment: its shard begins to load again."""
+        self.change(replica, leader=OTHER)
+        self.change(replica, leader=ME)
+
+    def offsets(self, group: str) -> list[int]:
+        return [committed.offset for committed in self.shards.of(group).state.offsets.of(group)]
+
+    async def write(
+        self, group: str, topic: str = "events", offset: int = 5, of_id: Uuid | None = None
+    ) -> None:
         record = OffsetCommitted(
-            group, topic, 0, 5, commit_ms=self.clock.wall_ms(), topic_id=topic_id(1)
+            group,
+            topic,
+            0,
+            offset,
+            commit_ms=self.clock.wall_ms(),
+            topic_id=topic_id(1) if of_id is None else of_id,
         )
         self.shards.of(group).act(lambda _: Decision((record,)))
         # It is written in the next turn of the loop, and perhaps never committed.
@@ -208,5 +230,149 @@ def test_what_is_due_is_done_when_it_is_due_and_a_deleted_topic_is_forgotten() -
         await asyncio.sleep(0.01)
         assert list(state.offsets.of("h")) == []
         running.cancel()
+
+    on_stage(story)
+
+
+# Topics that go while a shard cannot drop their offsets
+
+
+@asynccontextmanager
+async def running(stage: Stage) -> AsyncIterator[None]:
+    """What is due is done, for the time being."""
+    task = asyncio.create_task(stage.shards.run())
+    try:
+        yield
+    finally:
+        task.cancel()
+
+
+@pytest.mark.parametrize("of_id", [topic_id(1), ZERO_UUID], ids=["with its id", "without an id"])
+@pytest.mark.parametrize("is_made_anew", [True, False])
+def test_offsets_of_a_topic_deleted_while_a_shard_loads_are_dropped_after_the_load(
+    of_id: Uuid, is_made_anew: bool
+) -> None:
+    async def story(stage: Stage) -> None:
+        events = stage.create("events")
+        replica = stage.create(CONSUMER_OFFSETS, isr=(ME, OTHER))
+        async with running(stage):
+            await stage.write("g", of_id=of_id)
+            await stage.write("g", "kept", 6, of_id=ZERO_UUID)
+            stage.reload(replica)
+            await asyncio.sleep(0)
+            assert refusal(lambda: stage.shards.of("g")) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+            stage.delete(events)
+            if is_made_anew:
+                stage.create("events")
+            await stage.settle()
+            await asyncio.sleep(0.1)
+            assert stage.offsets("g") == [6]
+        stage.reload(replica)
+        await stage.settle()
+        assert stage.offsets("g") == [6]
+
+    on_stage(story)
+
+
+@pytest.mark.parametrize("is_made_anew", [True, False])
+def test_offsets_of_a_topic_deleted_before_a_start_are_dropped_after_the_load(
+    is_made_anew: bool,
+) -> None:
+    async def story(stage: Stage) -> None:
+        events = stage.create("events")
+        replica = stage.create(CONSUMER_OFFSETS, isr=(ME, OTHER))
+        await stage.write("g")
+        # Nobody drops anything before the broker dies.
+        stage.delete(events)
+        if is_made_anew:
+            stage.create("events")
+            await stage.write("h", of_id=topic_id(3))
+        stage.restart_shards()
+        async with running(stage):
+            stage.shards.start(stage.image)
+            await stage.settle()
+            await asyncio.sleep(0.1)
+            assert stage.offsets("g") == []
+            assert stage.offsets("h") == ([5] if is_made_anew else [])
+        stage.reload(replica)
+        await stage.settle()
+        assert stage.offsets("g") == []
+
+    on_stage(story)
+
+
+def test_offsets_of_topics_that_nobody_has_deleted_are_kept() -> None:
+    """They may be of a topic that is adopted later: nothing here says that it is gone."""
+
+    async def story(stage: Stage) -> None:
+        replica = stage.create(CONSUMER_OFFSETS, isr=(ME, OTHER))
+        async with running(stage):
+            await stage.write("g", of_id=topic_id(77))
+            stage.reload(replica)
+            await stage.settle()
+            await asyncio.sleep(0.1)
+            assert stage.offsets("g") == [5]
+
+    on_stage(story)
+
+
+def test_offsets_that_cannot_be_dropped_now_are_dropped_once_there_is_room() -> None:
+    async def story(stage: Stage) -> None:
+        events = stage.create("events")
+        stage.create(CONSUMER_OFFSETS)
+        async with running(stage):
+            await stage.write("g")
+            await stage.write("h", of_id=ZERO_UUID)
+            stage.appender.is_full = "the disk is full"
+            stage.delete(events)
+            await asyncio.sleep(3)
+            assert (stage.offsets("g"), stage.offsets("h")) == ([5], [5])
+            stage.appender.is_full = None
+            await asyncio.sleep(2 * RETRY_MS / 1000)
+            assert (stage.offsets("g"), stage.offsets("h")) == ([], [])
+
+    on_stage(story)
+
+
+def test_a_commit_of_the_topic_made_anew_outlives_the_drop_of_the_old_ones() -> None:
+    async def story(stage: Stage) -> None:
+        events = stage.create("events")
+        replica = stage.create(CONSUMER_OFFSETS, isr=(ME, OTHER))
+        async with running(stage):
+            await stage.write("g")
+            stage.reload(replica)
+            await asyncio.sleep(0)
+            stage.delete(events)
+            stage.create("events")
+            await stage.settle()
+            await stage.write("g", offset=7, of_id=topic_id(3))
+            await asyncio.sleep(0.1)
+            assert stage.offsets("g") == [7]
+
+    on_stage(story)
+
+
+def test_what_a_shard_owes_is_bounded_and_goes_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ottla.coordinators.shards.OWED_DELETIONS_MAX", 3)
+
+    async def story(stage: Stage) -> None:
+        offsets_topic = stage.create(CONSUMER_OFFSETS)
+        async with running(stage):
+            (shard,) = stage.shards
+            for number in range(10):
+                await stage.write("g", f"topic-{number}", of_id=ZERO_UUID)
+            stage.appender.is_full = "the disk is full"
+            for number in range(10):
+                stage.delete(stage.create(f"topic-{number}"))
+                await asyncio.sleep(0.01)
+            # Only what has no id needs more than the image to be told apart.
+            assert [each.name for each in stage.shards.owed(shard)] == [
+                "topic-7",
+                "topic-8",
+                "topic-9",
+            ]
+            stage.delete(offsets_topic)
+            await asyncio.sleep(10)
+            assert stage.shards.owed(shard) == ()
 
     on_stage(story)

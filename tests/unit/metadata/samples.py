@@ -7,6 +7,7 @@ from ottla.metadata.records import (
     Broker,
     Config,
     ControllerStarted,
+    DeletedName,
     EpochFloor,
     Feature,
     Partition,
@@ -104,6 +105,7 @@ ONE_OF_EACH: tuple[Record, ...] = (
     ProducerIds(2000),
     Feature("metadata", 2),
     EpochFloor(7),
+    DeletedName("payments", 9),
     TopicDeleted(topic_id(1), "orders"),
 )
 """In an order in which they can be folded."""

@@ -11,6 +11,8 @@ from ottla.seams.files import RealFiles
 from tests.sim.metadata_store import SimEnsemble, SimMetadataStore
 from tests.sim.seams.clock import SimClock
 from tests.sim.seams.disk import SimDisk
+from tests.sim.seams.entropy import SimEntropy
+from tests.sim.seams.threads import SimThreads
 
 DATA = "/data"
 
@@ -49,6 +51,7 @@ class SimMachine:
     """An embedded store on a simulated disk; a crash takes the power away."""
 
     def __init__(self, seed: int = 0) -> None:
+        self.seed = seed
         self.clock = SimClock()
         self.disk = SimDisk(seed, clock=self.clock)
         self.files = self.disk.process()
@@ -61,6 +64,19 @@ class SimMachine:
 
     def crash(self) -> None:
         self.disk.power_loss()
+
+
+class ThreadedMachine(SimMachine):
+    """The same where threads wait for the disk."""
+
+    def open(self) -> EmbeddedStore:
+        self.files = self.disk.process()
+        self.threads = SimThreads(SimEntropy(self.seed))
+        return EmbeddedStore.open(self.files, DATA, self.clock, self.threads)
+
+    def crash(self) -> None:
+        self.threads.crash()
+        super().crash()
 
 
 class Ensemble:

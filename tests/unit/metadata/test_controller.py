@@ -1,6 +1,8 @@
 """The controller's decisions about topics, each applied to the image that it was made on."""
 
 from collections.abc import Sequence
+from dataclasses import replace
+from random import Random
 from typing import Any
 
 import pytest
@@ -16,8 +18,19 @@ from ottla.metadata.controller import (
     create_topic,
     delete_topic,
 )
+from ottla.metadata.draft import DELETED_NAMES_MAX, Draft
 from ottla.metadata.image import Image
-from ottla.metadata.records import Config, Partition, Record, Topic, encode
+from ottla.metadata.records import (
+    Config,
+    DeletedName,
+    EpochFloor,
+    Partition,
+    Record,
+    Topic,
+    TopicDeleted,
+    encode,
+)
+from ottla.metadata.store import Loaded
 from ottla.metadata.values import BrokerState, Incarnation, ResourceKind
 from ottla.protocol.primitives import Uuid
 from ottla.settings.broker import BrokerSettings
@@ -46,27 +59,41 @@ def create(
     image: Image, name: str, number: int = 1, settings: BrokerSettings = SETTINGS, **wish: Any
 ) -> CreatedTopic:
     records, created = create_topic(
-        image, NewTopic(name=name, **wish), settings, topic_id(number), 0
+        Draft(image), NewTopic(name=name, **wish), settings, topic_id(number), 0
     )
     apply(image, records)
     return created
 
 
 def delete(image: Image, topic: Uuid) -> None:
-    records, _ = delete_topic(image, topic)
+    records, _ = delete_topic(Draft(image), topic)
     apply(image, records)
+
+
+def move_leader(image: Image, number: int) -> None:
+    """Nobody leads the topic's first partition, or broker 1 does again."""
+    before = image.partitions(topic_id(number))[0]
+    leader = None if before.leader else before.isr[0]
+    image.apply(
+        replace(
+            before,
+            leader=leader,
+            leader_epoch=before.leader_epoch + 1,
+            partition_epoch=before.partition_epoch + 1,
+        )
+    )
 
 
 def grow(
     image: Image, name: str, count: int, assignments: Sequence[tuple[int, ...]] | None = None
 ) -> None:
-    records, _ = create_partitions(image, name, count, assignments, SETTINGS, 0)
+    records, _ = create_partitions(Draft(image), name, count, assignments, SETTINGS, 0)
     apply(image, records)
 
 
 def refusal(image: Image, **wish: Any) -> ErrorCode:
     with pytest.raises(PeerError) as refused:
-        create_topic(image, NewTopic(**{"name": "new", **wish}), SETTINGS, topic_id(99), 0)
+        create_topic(Draft(image), NewTopic(**{"name": "new", **wish}), SETTINGS, topic_id(99), 0)
     assert str(refused.value)
     return refused.value.code
 
@@ -75,7 +102,7 @@ def growth_refusal(
     image: Image, name: str, count: int, assignments: Sequence[tuple[int, ...]] | None = None
 ) -> ErrorCode:
     with pytest.raises(PeerError) as refused:
-        create_partitions(image, name, count, assignments, SETTINGS, 0)
+        create_partitions(Draft(image), name, count, assignments, SETTINGS, 0)
     return refused.value.code
 
 
@@ -205,7 +232,7 @@ def test_the_largest_topic_that_can_be_made_fits_one_entry() -> None:
         image.apply(broker(broker_id, 2**63 - 1))
 
     records, created = create_topic(
-        image,
+        Draft(image),
         NewTopic(
             name="x" * 249,
             partitions=PARTITIONS_AT_ONCE_MAX,
@@ -237,16 +264,105 @@ def test_a_topic_made_again_never_has_the_leader_epochs_of_the_first() -> None:
     assert image.partitions(topic_id(2))[0].leader_epoch == 1
 
 
-def test_the_floor_is_raised_only_where_it_must_be() -> None:
+def test_a_new_name_begins_at_leader_epoch_0_after_other_topics_were_deleted() -> None:
     image = image_of(1)
     create(image, "old")
-    create(image, "older", 2)
     delete(image, topic_id(1))
 
-    records, deleted = delete_topic(image, topic_id(2))
+    create(image, "new", 2)
 
-    assert deleted.name == "older"
-    assert len(records) == 1
+    assert image.partitions(topic_id(2))[0].leader_epoch == 0
+
+
+def test_a_name_that_is_deleted_again_and_again_begins_higher_each_time() -> None:
+    image = image_of(1)
+    for number in range(1, 5):
+        create(image, "orders", number)
+        assert image.partitions(topic_id(number))[0].leader_epoch == number - 1
+        delete(image, topic_id(number))
+
+    assert image.deleted_names == {"orders": 4}
+
+
+def test_too_many_deleted_names_raise_the_floor_of_every_name(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("ottla.metadata.draft.DELETED_NAMES_MAX", 2)
+    image = image_of(1)
+    for number in (1, 2, 3):
+        create(image, "often", number)
+        delete(image, topic_id(number))
+    create(image, "once", 4)
+    delete(image, topic_id(4))
+    assert (image.epoch_floor, image.deleted_names) == (0, {"often": 3, "once": 1})
+
+    create(image, "one-too-many", 5)
+    delete(image, topic_id(5))
+
+    assert (image.epoch_floor, image.deleted_names) == (1, {"often": 3})
+    assert [image.first_epoch(name) for name in ("often", "once", "one-too-many", "new")] == [
+        3,
+        1,
+        1,
+        1,
+    ]
+
+
+def test_a_name_that_is_remembered_already_takes_no_further_room(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("ottla.metadata.draft.DELETED_NAMES_MAX", 2)
+    image = image_of(1)
+    for number, name in enumerate(("a", "b", "a", "b"), start=1):
+        create(image, name, number)
+        delete(image, topic_id(number))
+
+    assert (image.epoch_floor, image.deleted_names) == (0, {"a": 2, "b": 2})
+
+
+def test_a_forgotten_name_never_begins_below_its_old_epochs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Whatever the order of deletions: a model remembers every name for ever."""
+    monkeypatch.setattr("ottla.metadata.draft.DELETED_NAMES_MAX", 3)
+    image = image_of(1)
+    ends: dict[str, int] = {}
+    random = Random(7)
+    for number in range(1, 200):
+        name = random.choice("abcdefgh")
+        create(image, name, number)
+        begin = image.partitions(topic_id(number))[0].leader_epoch
+        assert begin >= ends.get(name, 0)
+        for _ in range(random.randrange(3)):
+            move_leader(image, number)
+        ends[name] = image.partitions(topic_id(number))[0].leader_epoch + 1
+        delete(image, topic_id(number))
+        assert len(image.deleted_names) <= 3
+        folded = Image.of(Loaded(image.snapshot(), ()))
+        assert folded == image
+
+
+def test_the_names_of_deleted_topics_are_remembered_within_a_limit() -> None:
+    image = image_of(1)
+    for number in range(DELETED_NAMES_MAX):
+        image.apply(DeletedName(f"gone-{number}", 1 + number))
+    create(image, "orders")
+
+    delete(image, topic_id(1))
+
+    assert len(image.deleted_names) == DELETED_NAMES_MAX - 1
+    assert image.epoch_floor == 1
+
+
+def test_a_topic_whose_epochs_lie_below_the_floor_is_deleted_without_a_word_of_epochs() -> None:
+    image = image_of(1)
+    create(image, "old")
+    apply(image, [EpochFloor(1)])
+
+    records, deleted = delete_topic(Draft(image), topic_id(1))
+
+    assert deleted.name == "old"
+    assert records == [TopicDeleted(topic_id(1), "old")]
 
 
 def test_a_topics_settings_go_with_it() -> None:
@@ -260,7 +376,7 @@ def test_a_topics_settings_go_with_it() -> None:
 
 def test_a_topic_that_is_not_there_cannot_be_deleted() -> None:
     with pytest.raises(PeerError) as refused:
-        delete_topic(image_of(1), topic_id(1))
+        delete_topic(Draft(image_of(1)), topic_id(1))
 
     assert refused.value.code is ErrorCode.UNKNOWN_TOPIC_ID
 
@@ -281,11 +397,24 @@ def test_new_partitions_are_replicated_and_configured_as_the_topic_is() -> None:
     assert [each.min_isr for each in added] == [2, 2]
 
 
+def test_new_partitions_begin_at_the_first_epoch_of_their_topics_name() -> None:
+    image = image_of(1)
+    create(image, "orders", partitions=2)
+    delete(image, topic_id(1))
+    create(image, "orders", 2, partitions=1)
+    create(image, "other", 3)
+
+    grow(image, "orders", 2)
+    grow(image, "other", 2)
+
+    assert [each.leader_epoch for each in image.partitions(topic_id(2))] == [1, 1]
+    assert [each.leader_epoch for each in image.partitions(topic_id(3))] == [0, 0]
+
+
 def test_new_partitions_begin_at_the_epoch_floor() -> None:
     image = image_of(1)
     create(image, "orders")
-    create(image, "other", 2)
-    delete(image, topic_id(2))
+    apply(image, [EpochFloor(1)])
 
     grow(image, "orders", 2)
 
@@ -330,7 +459,7 @@ def test_a_decrease_and_no_change_are_told_apart() -> None:
     messages = []
     for count in (1, 2):
         with pytest.raises(PeerError) as refused:
-            create_partitions(image, "orders", count, None, SETTINGS, 0)
+            create_partitions(Draft(image), "orders", count, None, SETTINGS, 0)
         messages.append(str(refused.value))
 
     assert messages[0] != messages[1]

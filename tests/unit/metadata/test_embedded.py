@@ -192,8 +192,9 @@ def test_others_have_their_turn_while_a_large_snapshot_is_made() -> None:
             await asyncio.sleep(0)
             turns += 1
             if turns == 2:
-                await store.append((setting(count),), fence)
+                appending = asyncio.create_task(store.append((setting(count),), fence))
         await saving
+        await appending
         assert turns >= 5
         await store.close()
         loaded = await machine.open().load()

@@ -9,6 +9,7 @@ from ottla.metadata.records import (
     Acl,
     Config,
     ControllerStarted,
+    DeletedName,
     EpochFloor,
     Feature,
     InvalidRecord,
@@ -215,11 +216,97 @@ def test_a_topic_of_a_deleted_ones_name_starts_above_its_epochs() -> None:
         TopicDeleted(topic_id(1), "orders"),
         Topic("orders", topic_id(2)),
     )
-    assert refuses(image, partition(topic=2, leader_epoch=4), "below the floor, 5")
+    assert refuses(image, partition(topic=2, leader_epoch=4), "below the first one of its name, 5")
     image.apply(partition(topic=2, leader_epoch=5))
     found: Partition | None = image.partition(topic_id(2), 0)
     assert found is not None
     assert found.leader_epoch == 5
+
+
+def test_a_deleted_name_holds_for_topics_of_that_name_alone() -> None:
+    image = image_of(
+        ORDERS,
+        partition(leader_epoch=4),
+        DeletedName("orders", 5),
+        TopicDeleted(topic_id(1), "orders"),
+        Topic("orders", topic_id(3)),
+        OTHERS,
+    )
+    assert refuses(image, partition(topic=3, leader_epoch=4), "below the first one of its name, 5")
+    image.apply(partition(topic=3, leader_epoch=5))
+    image.apply(partition(topic=2, leader_epoch=0))
+    assert (image.first_epoch("orders"), image.first_epoch("others")) == (5, 0)
+
+
+def test_partitions_added_to_a_topic_made_anew_start_above_the_old_ones_epochs() -> None:
+    image = image_of(ORDERS, partition(), partition(index=1, leader_epoch=6))
+    image.apply(DeletedName("orders", 7))
+    image.apply(TopicDeleted(topic_id(1), "orders"))
+    image.apply(Topic("orders", topic_id(3)))
+    image.apply(partition(topic=3, leader_epoch=7))
+    assert refuses(image, partition(topic=3, index=1, leader_epoch=6), "below the first one")
+
+
+def test_a_deleted_name_above_all_epochs_lets_a_topic_go() -> None:
+    image = image_of(ORDERS, partition(leader_epoch=4))
+    deleted = TopicDeleted(topic_id(1), "orders")
+    image.apply(DeletedName("others", 9))
+    image.apply(DeletedName("orders", 4))
+    assert refuses(image, deleted, "above leader epoch 4 of its partition 0")
+    image.apply(DeletedName("orders", 5))
+    image.apply(deleted)
+    assert image.topic("orders") is None
+
+
+def test_the_floor_forgets_the_names_that_it_stands_in_for() -> None:
+    image = image_of(DeletedName("a", 3), DeletedName("b", 4), DeletedName("c", 5), EpochFloor(4))
+    assert image.deleted_names == {"c": 5}
+    assert [image.first_epoch(name) for name in "abcd"] == [4, 4, 5, 4]
+    image.apply(DeletedName("a", 4))
+    assert image.deleted_names == {"c": 5}
+    assert image == image_of(EpochFloor(4), DeletedName("c", 5))
+
+
+def test_the_first_epoch_of_a_name_never_falls() -> None:
+    image = image_of(EpochFloor(4), DeletedName("a", 7))
+    assert refuses(image, DeletedName("a", 6), "the first epoch of 'a' cannot fall from 7 to 6")
+    assert refuses(image, DeletedName("b", 3), "the first epoch of 'b' cannot fall from 4 to 3")
+
+
+def test_a_snapshot_holds_the_deleted_names_behind_older_partitions() -> None:
+    image = image_of(ORDERS, partition(), EpochFloor(2), DeletedName("orders", 9))
+    assert image_of(*image.snapshot().records) == image
+    assert image.snapshot().records[-2:] == (EpochFloor(2), DeletedName("orders", 9))
+
+
+def test_equal_images_give_the_same_snapshot_whatever_was_deleted_first() -> None:
+    one = image_of(DeletedName("b", 2), DeletedName("a", 1))
+    other = image_of(DeletedName("a", 1), DeletedName("b", 2))
+    assert one == other
+    assert one.snapshot() == other.snapshot()
+
+
+def test_topics_whose_metrics_are_named_alike_are_found_without_a_look_at_all() -> None:
+    image = image_of(Topic("a.b", topic_id(1)), Topic("a-b", topic_id(2)))
+    assert image.colliding_topic("a_b") == "a.b"
+    assert image.colliding_topic("a.b") is None
+    assert image.colliding_topic("a-b") is None
+    # They may come from elsewhere.
+    image.apply(Topic("a_b", topic_id(3)))
+    image.apply(TopicDeleted(topic_id(1), "a.b"))
+    assert image.colliding_topic("a.b") == "a_b"
+    image.apply(TopicDeleted(topic_id(3), "a_b"))
+    assert image.colliding_topic("a.b") is None
+    assert image == image_of(Topic("a-b", topic_id(2)))
+
+
+def test_partitions_are_counted_as_they_come_and_go() -> None:
+    image = image_of(ORDERS, OTHERS, partition(), partition(index=1), partition(topic=2))
+    image.apply(partition(partition_epoch=1))
+    assert image.partition_count == 3
+    image.apply(DeletedName("orders", 1))
+    image.apply(TopicDeleted(topic_id(1), "orders"))
+    assert image.partition_count == 1
 
 
 def test_an_older_partition_goes_on_below_the_floor() -> None:

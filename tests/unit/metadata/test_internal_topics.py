@@ -3,6 +3,7 @@
 import pytest
 
 from ottla.errors import ErrorCode, PeerError
+from ottla.metadata.draft import Draft
 from ottla.metadata.image import Image
 from ottla.metadata.internal_topics import InternalTopic, create_internal_topic
 from ottla.metadata.records import Broker, Config, Partition, Record
@@ -34,7 +35,7 @@ def with_brokers(count: int) -> Image:
 
 
 def created(image: Image) -> list[Record]:
-    return create_internal_topic(image, WISH, BrokerSettings(), TOPIC_ID, 0)[0]
+    return create_internal_topic(Draft(image), WISH, BrokerSettings(), TOPIC_ID, 0)[0]
 
 
 @pytest.mark.parametrize(("brokers", "copies"), [(1, 1), (2, 2), (3, 3), (5, 3)])

@@ -33,6 +33,7 @@ from tests.unit.metadata.samples import (
     partition,
     topic_id,
 )
+from tests.unit.metadata.store_places import ThreadedMachine
 
 ORDERS = (Topic("orders", topic_id(1)), partition())
 
@@ -63,13 +64,64 @@ def story(steps: Callable[[SimEnsemble], Coroutine[Any, Any, None]]) -> None:
     run(tell())
 
 
+def test_a_decision_waits_for_the_one_before_it_even_if_whoever_asked_for_that_has_gone() -> None:
+    """Else both would be made on the same image, and could not both follow."""
+
+    async def steps() -> None:
+        machine = ThreadedMachine()
+        store = machine.open()
+        publisher = Publisher(store)
+        await publisher.load()
+        following = asyncio.create_task(publisher.follow())
+        await publisher.lead()
+
+        def create(image: Image) -> tuple[Sequence[Record], bool]:
+            if image.topic("orders") is not None:
+                return (), False
+            return ORDERS, True
+
+        first = asyncio.create_task(publisher.commit(create))
+        await asyncio.sleep(0)
+        others = [asyncio.create_task(publisher.commit(create)) for _ in range(3)]
+        await asyncio.sleep(0)
+        first.cancel()
+        others[1].cancel()
+        created = await asyncio.gather(*others, return_exceptions=True)
+        assert [created[0], created[2]] == [False, False]
+        assert publisher.image.topic("orders") is not None
+        # One that is cancelled after its entry was written, and before it was applied.
+        late = asyncio.create_task(publisher.commit(deciding(setting(1))))
+        while publisher.image.configs(ResourceKind.BROKER, "") == {} and not late.done():
+            await asyncio.sleep(0.0001)
+            late.cancel()
+        await publisher.commit(deciding(setting(2)))
+        assert publisher.image.configs(ResourceKind.BROKER, "") == {"key": "2"}
+        following.cancel()
+        await asyncio.gather(following, return_exceptions=True)
+        await store.close()
+        assert Image.of(await machine.open().load()) == publisher.image
+
+    run(steps())
+
+
+def test_whoever_waits_for_a_commit_is_let_go_when_nobody_applies_any_more() -> None:
+    async def steps(ensemble: SimEnsemble) -> None:
+        publisher, following = await leading(ensemble)
+        following.cancel()
+        await asyncio.gather(following, return_exceptions=True)
+        with pytest.raises(asyncio.CancelledError):
+            await publisher.commit(deciding(setting(1)))
+
+    story(steps)
+
+
 @pytest.mark.parametrize(
     ("records", "fault"),
     [
         ((partition(topic=9),), "unknown id"),
         ((Topic("new", topic_id(2)), Topic("new", topic_id(3))), "already"),
         ((partition(partition_epoch=5),), "cannot follow"),
-        ((setting(1), TopicDeleted(topic_id(1), "orders")), "epoch floor"),
+        ((setting(1), TopicDeleted(topic_id(1), "orders")), "first epoch of its name"),
         ((Config(ResourceKind.TOPIC, "nobody", "retention.ms", "1"),), "not there"),
     ],
 )

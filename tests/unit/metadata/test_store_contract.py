@@ -23,18 +23,27 @@ from ottla.metadata.store import (
 from ottla.metadata.values import Incarnation, ResourceKind
 from tests.sim.seams.loop import run
 from tests.unit.metadata.samples import ONE_OF_EACH, partition, registration
-from tests.unit.metadata.store_places import Ensemble, RealDirectory, SimMachine, StorePlace
+from tests.unit.metadata.store_places import (
+    Ensemble,
+    RealDirectory,
+    SimMachine,
+    StorePlace,
+    ThreadedMachine,
+)
 
 WAIT_S = 5.0
 
 
-@pytest.fixture(params=["embedded", "embedded, simulated disk", "simulated"])
+@pytest.fixture(
+    params=["embedded", "embedded, simulated disk", "embedded, simulated threads", "simulated"]
+)
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> StorePlace:
     if request.param == "embedded":
         return RealDirectory(tmp_path)
     if request.param == "simulated":
         return Ensemble()
-    return SimMachine(seed=len(request.node.name))
+    machine = ThreadedMachine if request.param == "embedded, simulated threads" else SimMachine
+    return machine(seed=len(request.node.name))
 
 
 def story(steps: Coroutine[Any, Any, None]) -> None:

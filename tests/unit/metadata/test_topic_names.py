@@ -6,8 +6,8 @@ from ottla.errors import ErrorCode, PeerError
 from ottla.metadata.records import InvalidRecord, Topic, check
 from ottla.metadata.topic_names import (
     check_topic_name,
-    colliding_name,
     is_internal,
+    metric_name,
     missing_topic_code,
 )
 from tests.unit.metadata.samples import topic_id
@@ -47,10 +47,9 @@ def test_a_very_long_name_is_not_repeated_whole() -> None:
     assert len(str(refused.value)) < 500
 
 
-def test_names_collide_that_differ_in_dots_and_underscores_alone() -> None:
-    assert colliding_name("a.b_c", ["other", "a_b.c"]) == "a_b.c"
-    assert colliding_name("a.b", ["a-b", "ab", "a.c"]) is None
-    assert colliding_name("ab", ["ab"]) is None
+def test_metrics_do_not_tell_names_apart_that_differ_in_dots_and_underscores_alone() -> None:
+    assert metric_name("a.b_c") == metric_name("a_b.c")
+    assert len({metric_name(name) for name in ("a.b", "a-b", "ab", "a.c")}) == 4
 
 
 def test_the_coordinators_topics_are_internal_and_no_others() -> None:

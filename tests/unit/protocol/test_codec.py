@@ -1,5 +1,8 @@
 """What a declaration means: versions, nulls, defaults, tags, and errors that name their field."""
 
+from contextlib import suppress
+from typing import Any
+
 import pytest
 
 from ottla.errors import ErrorCode
@@ -15,7 +18,9 @@ from ottla.protocol.codec import (
     tagged,
     until,
 )
+from ottla.protocol.codec.declare import is_declared, schema_of
 from ottla.protocol.headers import RequestHeader
+from ottla.protocol.messages.delete_groups import DeleteGroupsRequest
 from ottla.protocol.primitives import (
     ZERO_UUID,
     DecodeError,
@@ -32,6 +37,7 @@ from ottla.protocol.primitives import (
     u32,
 )
 from tests.unit.protocol.traced import takes_less_than
+from tests.unit.protocol.wire_vectors import Recorded, one_of_each
 
 
 @struct
@@ -317,6 +323,52 @@ def test_a_count_that_cannot_be_true_allocates_nothing(version: int) -> None:
         assert "cannot fit into the 1000 bytes that are left" in refused.value.reason
 
     assert takes_less_than(50_000, refuse)
+
+
+def elements(value: Any) -> int:
+    """How many elements all arrays of a message have together."""
+    if isinstance(value, tuple):
+        return len(value) + sum(map(elements, value))
+    if is_declared(type(value)):
+        return sum(elements(getattr(value, name)) for name in schema_of(type(value)).fields)
+    return 0
+
+
+def fewest_elements(vector: Recorded) -> int:
+    """The lowest limit under which a recorded message is taken."""
+    _, position = decode(vector.header, vector.header_version, vector.frame)
+    for limit in range(10_000):
+        with suppress(DecodeError):
+            decode(vector.message, vector.version, vector.frame, position, elements_max=limit)
+            return limit
+    raise AssertionError(vector.name)
+
+
+def test_every_recorded_request_is_held_to_the_elements_that_it_has() -> None:
+    """Whatever the API, and in every version."""
+    with_elements = 0
+    for vector in one_of_each():
+        if vector.message is not vector.api.request:
+            continue
+        _, position = decode(vector.header, vector.header_version, vector.frame)
+        message, _ = decode(vector.message, vector.version, vector.frame, position)
+        found = elements(message)
+        # A tagged field is one as well.
+        assert found <= fewest_elements(vector) <= found + 2, vector.name
+        with_elements += found > 0
+    assert with_elements > 50
+
+
+def test_elements_are_refused_before_any_of_them_is_made() -> None:
+    names = encode_bytes(DeleteGroupsRequest(groups_names=("",) * 1_000_000), 2)
+    decode(DeleteGroupsRequest, 2, encode_bytes(DeleteGroupsRequest(groups_names=()), 2))
+
+    def refuse() -> None:
+        with pytest.raises(DecodeError) as refused:
+            decode(DeleteGroupsRequest, 2, names, elements_max=999_999)
+        assert refused.value.field == "groups_names"
+
+    assert takes_less_than(2 * len(names), refuse)
 
 
 def test_elements_that_take_no_bytes_are_no_declaration() -> None:

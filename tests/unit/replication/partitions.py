@@ -89,7 +89,7 @@ class Partitions:
                 index=index,
                 replicas=tuple(member.broker_id for member in isr),
                 leader=leader,
-                leader_epoch=self.image.epoch_floor,
+                leader_epoch=self.image.first_epoch(name),
                 isr=isr,
                 min_isr=min_isr,
                 partition_epoch=0,
@@ -116,7 +116,7 @@ class Partitions:
     def delete(self, replica: Replica) -> None:
         partition = replica.partition
         self.commit(
-            records.EpochFloor(partition.leader_epoch + 1),
+            records.DeletedName(replica.name.topic, partition.leader_epoch + 1),
             records.TopicDeleted(partition.topic_id, replica.name.topic),
         )
 

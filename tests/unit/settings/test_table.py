@@ -59,6 +59,7 @@ def test_what_stands_in_is_the_brokers_and_has_the_same_default(setting: Setting
 def test_what_kafka_does_not_have_is_never_called_as_if_it_had() -> None:
     ours = {name for name in BROKER_SETTINGS if name.startswith("ottla.")}
     assert ours == {
+        "ottla.auto.create.request.topics.max",
         "ottla.batch.decompressed.max.bytes",
         "ottla.disk.reserve.bytes",
         "ottla.files.open.max",
@@ -67,7 +68,9 @@ def test_what_kafka_does_not_have_is_never_called_as_if_it_had() -> None:
         "ottla.metrics.host",
         "ottla.metrics.port",
         "ottla.partition.producers.max",
+        "ottla.replies.unsent.max.bytes",
         "ottla.request.besides.produce.max.bytes",
+        "ottla.request.elements.max",
         "ottla.tail.batches.max",
     }
 

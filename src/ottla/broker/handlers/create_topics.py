@@ -23,32 +23,35 @@ async def handle(request: CreateTopicsRequest, call: Call) -> CreateTopicsRespon
     """Topics in the order of the request; one that is named twice is refused once."""
     named = Counter(topic.name for topic in request.topics)
     topics = {topic.name: topic for topic in request.topics}
+    outcomes: dict[str, CreatedTopic | PeerError] = {}
+    wishes: list[NewTopic] = []
+    for name, topic in topics.items():
+        try:
+            wishes.append(_wish(topic, named[name] > 1))
+        except PeerError as error:
+            outcomes[name] = error
+    created = await decisions.create_topics(
+        call.services, wishes, validate_only=request.validate_only
+    )
+    outcomes.update(zip((wish.name for wish in wishes), created, strict=True))
     return CreateTopicsResponse(
-        topics=tuple(
-            [
-                await _create(topic, call, named[name] > 1, validate_only=request.validate_only)
-                for name, topic in topics.items()
-            ]
-        )
+        topics=tuple(_told(name, outcomes[name], call, request.validate_only) for name in topics)
     )
 
 
-async def _create(
-    topic: Topic, call: Call, is_repeated: bool, *, validate_only: bool
+def _told(
+    name: str, outcome: CreatedTopic | PeerError, call: Call, validate_only: bool
 ) -> TopicResult:
-    try:
-        if is_repeated:
-            raise PeerError(ErrorCode.INVALID_REQUEST, "A topic of this name is asked for twice.")
-        created = await decisions.create_topic(
-            call.services, _wish(topic), validate_only=validate_only
-        )
-    except PeerError as error:
-        call.count_refusal(error.code)
-        return TopicResult(name=topic.name, error_code=error.code, error_message=str(error))
-    return _result(topic.name, created, validate_only)
+    if isinstance(outcome, PeerError):
+        call.count_refusal(outcome.code)
+        return TopicResult(name=name, error_code=outcome.code, error_message=str(outcome))
+    return _result(name, outcome, validate_only)
 
 
-def _wish(topic: Topic) -> NewTopic:
+def _wish(topic: Topic, is_repeated: bool) -> NewTopic:
+    """PeerError if the request contradicts itself."""
+    if is_repeated:
+        raise PeerError(ErrorCode.INVALID_REQUEST, "A topic of this name is asked for twice.")
     assignments = {each.partition_index: each.broker_ids for each in topic.assignments}
     if len(assignments) < len(topic.assignments):
         raise PeerError(

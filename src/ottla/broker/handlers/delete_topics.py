@@ -3,12 +3,13 @@ looked at: an answer comes when the topics are gone.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from typing import NamedTuple
 
 from ottla.broker import decisions
 from ottla.broker.call import Call
 from ottla.errors import ErrorCode, PeerError
 from ottla.metadata import controller
+from ottla.metadata.draft import Draft
 from ottla.metadata.image import Image
 from ottla.metadata.records import Record, Topic
 from ottla.protocol.messages.delete_topics import (
@@ -20,39 +21,51 @@ from ottla.protocol.primitives import ZERO_UUID, Uuid
 from ottla.settings.table.replicas import DELETE_TOPIC_ENABLE
 
 
+class Asked(NamedTuple):
+    """How a request names a topic."""
+
+    name: str | None
+    topic_id: Uuid
+
+
 async def handle(request: DeleteTopicsRequest, call: Call) -> DeleteTopicsResponse:
     """Topics by name, from v6 on also by id; one that is named twice is refused once."""
     if not call.services.settings[DELETE_TOPIC_ENABLE]:
         raise PeerError(
             ErrorCode.TOPIC_DELETION_DISABLED, f"{DELETE_TOPIC_ENABLE.name} is false here."
         )
-    asked = [(topic.name, topic.topic_id) for topic in request.topics] or [
-        (name, ZERO_UUID) for name in request.topic_names
+    asked = [Asked(topic.name, topic.topic_id) for topic in request.topics] or [
+        Asked(name, ZERO_UUID) for name in request.topic_names
     ]
+    named = Counter(asked)
+    by_id = {each.topic_id for each in asked if each.name is None}
+
+    def decide(draft: Draft, each: Asked) -> tuple[list[Record], Topic]:
+        if named[each] > 1:
+            raise PeerError(ErrorCode.INVALID_REQUEST, "This topic is named twice.")
+        topic = _found(draft.image, *each)
+        if each.name is not None and topic.topic_id in by_id:
+            raise PeerError(ErrorCode.INVALID_REQUEST, "This topic is named by its id as well.")
+        return controller.delete_topic(draft, topic.topic_id)
+
+    outcomes = await decisions.commit_each(call.services, list(named), decide)
     return DeleteTopicsResponse(
         responses=tuple(
-            [
-                await _delete(call, name, topic_id, times > 1)
-                for (name, topic_id), times in Counter(asked).items()
-            ]
+            _told(each, outcome, call) for each, outcome in zip(named, outcomes, strict=True)
         )
     )
 
 
-async def _delete(call: Call, name: str | None, topic_id: Uuid, is_repeated: bool) -> TopicResult:
-    def decide(image: Image) -> tuple[Sequence[Record], Topic]:
-        return controller.delete_topic(image, _found(image, name, topic_id).topic_id)
-
-    try:
-        if is_repeated:
-            raise PeerError(ErrorCode.INVALID_REQUEST, "This topic is named twice.")
-        deleted = await decisions.commit(call.services, decide)
-    except PeerError as error:
-        call.count_refusal(error.code)
+def _told(asked: Asked, outcome: Topic | PeerError, call: Call) -> TopicResult:
+    if isinstance(outcome, PeerError):
+        call.count_refusal(outcome.code)
         return TopicResult(
-            name=name, topic_id=topic_id, error_code=error.code, error_message=str(error)
+            name=asked.name,
+            topic_id=asked.topic_id,
+            error_code=outcome.code,
+            error_message=str(outcome),
         )
-    return TopicResult(name=deleted.name, topic_id=deleted.topic_id, error_code=ErrorCode.NONE)
+    return TopicResult(name=outcome.name, topic_id=outcome.topic_id, error_code=ErrorCode.NONE)
 
 
 def _found(image: Image, name: str | None, topic_id: Uuid) -> Topic:

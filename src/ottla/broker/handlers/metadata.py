@@ -5,14 +5,12 @@ client asks again. Gaps: none.
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from ottla.broker import decisions
 from ottla.broker.addresses import BrokerAddress, present_brokers
 from ottla.broker.call import Call
 from ottla.broker.operations import ALL_OF_A_TOPIC, ALL_OF_THE_CLUSTER
 from ottla.broker.services import Services
 from ottla.errors import ErrorCode, PeerError
 from ottla.metadata import records
-from ottla.metadata.controller import NewTopic
 from ottla.metadata.image import Image
 from ottla.metadata.topic_names import is_internal, missing_topic_code
 from ottla.protocol.codec import encode_bytes
@@ -180,22 +178,11 @@ def _partition(partition: records.Partition, present: Collection[int]) -> Partit
 
 def _create_missing(services: Services, topics: Iterable[Topic]) -> None:
     """Begins to make the topics that could be there. Internal ones are their coordinators'."""
-    names = [
+    names = (
         topic.name
         for topic in topics
         if topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         and topic.name is not None
         and not topic.is_internal
-    ]
-    if names:
-        services.tasks.spawn(_create(services, names), "create topics")
-
-
-async def _create(services: Services, names: Iterable[str]) -> None:
-    for name in names:
-        try:
-            await decisions.create_topic(services, NewTopic(name=name))
-        except PeerError as error:
-            # Others may have asked for it at the same time.
-            if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
-                services.logger.warning("topic not created", topic=name, error=str(error))
+    )
+    services.auto_creation.begin(names, services)

@@ -67,9 +67,8 @@ def _topic(offsets: Offsets, group_id: str, asked: Topic, image: Image, by_id: b
         )
     else:
         name = topic.name if topic else asked.name
-        topic_id = topic.topic_id if topic else ZERO_UUID
         partitions = tuple(
-            _partition(index, offsets.get(group_id, name, index, topic_id))
+            _partition(index, _current(offsets.get(group_id, name, index), image))
             for index in asked.partition_indexes
         )
     return TopicResult(name=asked.name, topic_id=asked.topic_id, partitions=partitions)
@@ -78,9 +77,10 @@ def _topic(offsets: Offsets, group_id: str, asked: Topic, image: Image, by_id: b
 def _all_topics(
     offsets: Offsets, group_id: str, image: Image, by_id: bool
 ) -> tuple[TopicResult, ...]:
-    """Whatever is committed; by id only of topics that still have one."""
+    """Whatever is committed of topics that are there; by id only of topics that have one."""
     results = []
-    for name, committed in groupby(offsets.of(group_id), key=lambda each: each.topic):
+    current = (each for each in offsets.of(group_id) if _current(each, image))
+    for name, committed in groupby(current, key=lambda each: each.topic):
         topic = image.topic(name)
         if by_id and topic is None:
             continue
@@ -92,6 +92,16 @@ def _all_topics(
             )
         )
     return tuple(results)
+
+
+def _current(committed: OffsetCommitted | None, image: Image) -> OffsetCommitted | None:
+    """None for what was committed of a topic that is gone, whatever has its name now.
+
+    Offsets without a topic id are taken for those of the topic that has the name.
+    """
+    if committed is None or committed.topic_id == ZERO_UUID:
+        return committed
+    return committed if image.topic_by_id(committed.topic_id) is not None else None
 
 
 def _partition(index: int, committed: OffsetCommitted | None) -> PartitionResult:

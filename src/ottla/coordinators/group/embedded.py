@@ -16,6 +16,9 @@ from ottla.protocol import codec
 from ottla.protocol.codec import header, since, struct
 from ottla.protocol.primitives import DecodeError, Uuid, i32
 
+# How many topics and partitions a member may name.
+EMBEDDED_ELEMENTS_MAX = 100_000
+
 _VERSION = packing.Struct(">h")
 _VERSIONS = (0, 3)
 _NEVER = _VERSIONS[1] + 1
@@ -95,7 +98,9 @@ def _read(message: type[M], raw: bytes) -> M:
     version = _version(raw)
     declared: Any = message
     try:
-        found: M = codec.decode(declared, version, raw, _VERSION.size)[0]
+        found: M = codec.decode(
+            declared, version, raw, _VERSION.size, elements_max=EMBEDDED_ELEMENTS_MAX
+        )[0]
     except DecodeError as error:
         raise NotEmbedded(str(error)) from None
     return found

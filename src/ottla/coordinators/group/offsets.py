@@ -77,14 +77,9 @@ class Offsets:
         for partitions in self._by_group.get(group, {}).values():
             yield from partitions.values()
 
-    def get(
-        self, group: str, topic: str, partition: int, topic_id: Uuid = ZERO_UUID
-    ) -> OffsetCommitted | None:
-        """What a group has committed of a partition; not what it had of an earlier such topic."""
-        found = self._by_group.get(group, {}).get(topic, {}).get(partition)
-        if found is None or _is_another(found.topic_id, topic_id):
-            return None
-        return found
+    def get(self, group: str, topic: str, partition: int) -> OffsetCommitted | None:
+        """What a group has committed of a partition; its topic id says of which topic."""
+        return self._by_group.get(group, {}).get(topic, {}).get(partition)
 
     # Deciding
 
@@ -128,6 +123,14 @@ class Offsets:
             for committed in list(self._by_group[group].get(topic, {}).values()):
                 if not _is_another(committed.topic_id, topic_id):
                     yield _forgotten(committed)
+
+    def forget_gone(
+        self, group: str, is_gone: Callable[[str, Uuid], bool]
+    ) -> Iterator[OffsetForgotten]:
+        """What a group has committed of topics that are gone, by their names and ids."""
+        for committed in list(self.of(group)):
+            if is_gone(committed.topic, committed.topic_id):
+                yield _forgotten(committed)
 
     def expired(
         self,

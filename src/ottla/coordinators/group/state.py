@@ -204,6 +204,12 @@ class GroupState:
             tuple(islice(self.offsets.forget_topic(topic, topic_id), FORGOTTEN_AT_ONCE))
         )
 
+    def topics_gone(self, group_id: str, is_gone: Callable[[str, Uuid], bool]) -> Decision:
+        """The same for what a group has committed of any topic that is gone."""
+        return Decision(
+            tuple(islice(self.offsets.forget_gone(group_id, is_gone), FORGOTTEN_AT_ONCE))
+        )
+
     # Groups
 
     def deletions(self, group_id: str) -> int:

@@ -18,7 +18,7 @@ from ottla.protocol.codec.declare import (
     tagged,
     until,
 )
-from ottla.protocol.codec.decoder import Decoder
+from ottla.protocol.codec.decoder import ELEMENTS_UNLIMITED, Decoder
 from ottla.protocol.codec.encoder import Encoder
 from ottla.protocol.codec.layout import layout_of
 from ottla.protocol.primitives import Buffer, Part
@@ -46,16 +46,24 @@ _DECODERS: dict[tuple[type[Any], int], Decoder] = {}
 _ENCODERS: dict[tuple[type[Any], int], Encoder] = {}
 
 
-def decode(message: type[M], version: int, buffer: Buffer, position: int = 0) -> tuple[M, int]:
+def decode(
+    message: type[M],
+    version: int,
+    buffer: Buffer,
+    position: int = 0,
+    *,
+    elements_max: int = ELEMENTS_UNLIMITED,
+) -> tuple[M, int]:
     """The message that begins at `position`, and where it ends; what follows is the caller's.
 
-    DecodeError names the field and the position of what does not fit. Records are views of
-    `buffer`; everything else is copied.
+    DecodeError names the field and the position of what does not fit: all arrays and tag sections
+    together have `elements_max` elements at most. Records are views of `buffer`; everything else
+    is copied.
     """
     decoder = _DECODERS.get((message, version))
     if decoder is None:
         decoder = _DECODERS[message, version] = Decoder(layout_of(message, version), version)
-    return decoder(buffer, position)
+    return decoder(buffer, position, elements_max)
 
 
 def encode(message: object, version: int) -> list[Part]:

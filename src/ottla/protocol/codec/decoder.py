@@ -2,7 +2,8 @@
 
 Neighbours of fixed size, the lengths and counts between them included, are read by one `unpack`.
 Nested structs are read in place. No count is believed before it was held against what is left of
-the buffer.
+the buffer, and all counts together against the limit of elements that the caller gives: an element
+may take a single byte, but costs as much time and memory as any other.
 """
 
 import struct
@@ -31,8 +32,12 @@ from ottla.protocol.primitives import (
     decode_unsigned_varint,
 )
 
-# Buffer, where to begin, where the buffer ends: the message, and where it ended.
-DecodeFunction = Callable[[bytes | memoryview, int, int], tuple[Any, int]]
+# Buffer, where to begin, where the buffer ends, how many elements all arrays and tag sections may
+# have: the message, and where it ended.
+DecodeFunction = Callable[[bytes | memoryview, int, int, int], tuple[Any, int]]
+
+# More than any buffer has room for.
+ELEMENTS_UNLIMITED = 1 << 62
 
 _MALFORMED = (struct.error, IndexError, ValueError)
 
@@ -49,11 +54,11 @@ class Decoder:
         self._source = _DecoderSource(layout, self._title, is_bytes=self._copies).source
         self._decode: DecodeFunction = self._source.compile("decode")
 
-    def __call__(self, buffer: Buffer, position: int) -> tuple[Any, int]:
+    def __call__(self, buffer: Buffer, position: int, elements_max: int) -> tuple[Any, int]:
         """The message that begins at `position`, and where it ends. Else DecodeError."""
         view = bytes(buffer) if self._copies else memoryview(buffer)
         try:
-            return self._decode(view, position, len(view))
+            return self._decode(view, position, len(view), elements_max)
         except _MALFORMED as error:
             raise self._explain(error) from None
 
@@ -84,13 +89,15 @@ def _first_cut(pieces: tuple[Piece, ...], position: int, end: int) -> tuple[str,
 
 
 class _DecoderSource:
-    """Writes the function. `b` is the buffer, `p` the position, `n` where the buffer ends."""
+    """Writes the function. `b` is the buffer, `p` the position, `n` where the buffer ends, `e` how
+    many elements may still come.
+    """
 
     def __init__(self, layout: Layout, title: str, *, is_bytes: bool) -> None:
         self.source = Source(title, dict(_HELPERS))
         self._copy = "" if is_bytes else ".tobytes()"
         self._pending: list[tuple[str, Piece]] = []
-        with self.source.block("def decode(b, p, n):"):
+        with self.source.block("def decode(b, p, n, e):"):
             message = self._struct(layout, "")
             self.source.add(f"return {message}, p")
 
@@ -206,6 +213,7 @@ class _DecoderSource:
         with self.source.block(f"if {count} > 0:"):
             with self.source.block(f"if {count} * {smallest} > n - p:"):
                 self.source.add(f"bad_count({count}, n - p)", here)
+            self._spend(count, here)
             if isinstance(element, Fixed):
                 self.source.add(f"{target} = unpack_from(f'>{{{count}}}{element.code}', b, p)")
                 self.source.add(f"p += {count} * {element.size}")
@@ -218,6 +226,11 @@ class _DecoderSource:
             self.source.add(f"bad_count({count}, n - p)", here)
         with self.source.block("else:"):
             self.source.add(f"{target} = ()")
+
+    def _spend(self, count: str, here: Piece) -> None:
+        self.source.add(f"e -= {count}")
+        with self.source.block("if e < 0:"):
+            self.source.add(f"too_many({count})", here)
 
     def _elements(self, element: Kind, slot: Slot, count: str, target: str, path: str) -> None:
         elements, index = self.source.fresh("a"), self.source.fresh("i")
@@ -237,10 +250,11 @@ class _DecoderSource:
         here = Piece(path + "(tags)")
         with self.source.block(f"if {count}:"):
             if not layout.tagged:
-                self.source.add("p = skip_tags(b, p - 1, n)", here)
+                self.source.add("p, e = skip_tags(b, p - 1, n, e)", here)
                 return
             tag, end, last = (self.source.fresh(name) for name in ("tag", "end", "last"))
             self.source.add(f"{count}, p = varint(b, p - 1)", here)
+            self._spend(count, here)
             self.source.add(f"{last} = -1")
             with self.source.block(f"for _ in range({count}):"):
                 self.source.add(f"{tag}, p, {end} = open_tag(b, p, n, {last})", here)
@@ -293,6 +307,10 @@ def _bad_count(count: int, left: int) -> None:
     raise Malformed(f"{count} elements cannot fit into the {left} bytes that are left")
 
 
+def _too_many(count: int) -> None:
+    raise Malformed(f"{count} elements are more than a message may have by now")
+
+
 def _bad_tag_size() -> None:
     raise Malformed("a tagged field that is not as long as its size says")
 
@@ -310,13 +328,17 @@ def _open_tag(
     return tag, begin, begin + size
 
 
-def _skip_tags(buffer: bytes | memoryview, position: int, end: int) -> int:
-    """The end of a tag section in which no tag is known."""
+def _skip_tags(
+    buffer: bytes | memoryview, position: int, end: int, elements_left: int
+) -> tuple[int, int]:
+    """The end of a tag section in which no tag is known, and how many elements may still come."""
     count, position = decode_unsigned_varint(buffer, position)
+    if count > elements_left:
+        _too_many(count)
     last = -1
     for _ in range(count):
         last, _begin, position = _open_tag(buffer, position, end, last)
-    return position
+    return position, elements_left - count
 
 
 _HELPERS: dict[str, Any] = {
@@ -329,6 +351,7 @@ _HELPERS: dict[str, Any] = {
     "check_text": _check_text,
     "bad_length": _bad_length,
     "bad_count": _bad_count,
+    "too_many": _too_many,
     "bad_tag_size": _bad_tag_size,
     "open_tag": _open_tag,
     "skip_tags": _skip_tags,

@@ -15,12 +15,28 @@ REQUEST_BESIDES_PRODUCE_MAX_BYTES = broker_setting(
     2 << 20,
     "The largest request that is no produce; who sends a larger one is disconnected.",
 )
+REQUEST_ELEMENTS_MAX = broker_setting(
+    "ottla.request.elements.max",
+    # What is read natively has this limit.
+    integer(10_000),
+    200_000,
+    "How many array elements and tagged fields a request may have, topics, partitions and all"
+    " others counted together; who sends more is disconnected.",
+)
 QUEUED_MAX_REQUEST_BYTES = broker_setting(
     "queued.max.request.bytes",
     long(1, unit=Unit.BYTES),
     256 << 20,
     "With more bytes of requests than this in memory, no connection is read.",
     default_reason="memory is bounded; this is room for two of the largest requests and many small",
+)
+REPLIES_UNSENT_MAX_BYTES = broker_setting(
+    "ottla.replies.unsent.max.bytes",
+    long(1, unit=Unit.BYTES),
+    256 << 20,
+    "With more bytes of replies than this in memory that clients have not taken, the client that"
+    " leaves most of them is disconnected; from half of it on, no client gets a reply before it has"
+    " taken those before.",
 )
 SOCKET_LISTEN_BACKLOG_SIZE = broker_setting(
     "socket.listen.backlog.size",

@@ -23,6 +23,12 @@ AUTO_CREATE_TOPICS_ENABLE = broker_setting(
     True,
     "Whether a topic is made when a client first asks for it.",
 )
+AUTO_CREATE_REQUEST_TOPICS_MAX = broker_setting(
+    "ottla.auto.create.request.topics.max",
+    integer(1),
+    100,
+    "How many topics are made because one request asked for them; the client asks again for more.",
+)
 DELETE_TOPIC_ENABLE = broker_setting(
     "delete.topic.enable",
     Boolean(),

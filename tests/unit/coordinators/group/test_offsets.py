@@ -24,7 +24,7 @@ def with_commits(*commits: Commit, group: str = "g", expire_ms: int = NEVER_MS) 
 
 
 def test_what_was_committed_is_found_with_its_note_and_epoch() -> None:
-    found = with_commits(wish()).get("g", "events", 0, FIRST)
+    found = with_commits(wish()).get("g", "events", 0)
     assert found is not None
     assert (found.offset, found.leader_epoch, found.metadata) == (5, 3, "m")
     assert found.commit_ms == NOW_MS
@@ -55,11 +55,27 @@ def test_a_note_that_is_too_long_is_refused_by_itself() -> None:
 
 
 @pytest.mark.parametrize(
-    ("topic_id", "is_found"), [(FIRST, True), (ZERO_UUID, True), (SECOND, False)]
+    ("topic_id", "is_forgotten"), [(FIRST, True), (ZERO_UUID, True), (SECOND, False)]
 )
-def test_a_topic_made_anew_has_none_of_the_old_ones_offsets(topic_id: Uuid, is_found: bool) -> None:
+def test_a_deletion_forgets_what_was_committed_of_that_topic_alone(
+    topic_id: Uuid, is_forgotten: bool
+) -> None:
     offsets = with_commits(wish())
-    assert (offsets.get("g", "events", 0, topic_id) is not None) is is_found
+    assert bool(list(offsets.forget_topic("events", topic_id))) is is_forgotten
+
+
+def test_what_is_gone_is_decided_by_name_and_id() -> None:
+    offsets = with_commits(wish(0), wish(1), wish(2))
+    asked = []
+
+    def is_gone(topic: str, topic_id: Uuid) -> bool:
+        asked.append((topic, topic_id))
+        return len(asked) != 2
+
+    forgotten = [each.partition for each in offsets.forget_gone("g", is_gone)]
+    assert forgotten == [0, 2]
+    assert asked == [("events", FIRST)] * 3
+    assert list(offsets.forget_gone("h", is_gone)) == []
 
 
 def test_a_deleted_topic_takes_the_offsets_of_all_groups_along() -> None:

@@ -100,7 +100,9 @@ def _entries(
     for topic in topics:
         partitions = [
             _partition(
-                one, member, max(image.epoch_floor, recovered[one.partition].leader_epoch, 0)
+                one,
+                member,
+                max(image.first_epoch(topic.name), recovered[one.partition].leader_epoch),
             )
             for one in topic.partitions
         ]
