@@ -433,10 +433,12 @@ class Log:
     def truncate(self, offset: int) -> None:
         """Drops what lies at or beyond `offset`, durably: it does not come back.
 
-        A batch that reaches across `offset` goes as a whole, so the log may end before it.
+        A batch that reaches across `offset` goes as a whole, so the log may end before it. An epoch
+        that begins at the end of the log goes even if no record does (KAFKA-10706).
         """
         self._require_online()
         if offset >= self.end_offset:
+            self._epoch_file.cut(self.end_offset)
             return
         flushed = self.recovery_point
         kept = self._segments[self._segment_index(offset)]

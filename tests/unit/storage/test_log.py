@@ -259,6 +259,38 @@ def test_truncation_forgets_the_epochs_and_aborts_that_it_cuts(bench: Workbench)
     assert log.aborted_transactions(0, 10) == []
 
 
+@pytest.mark.parametrize("beyond", [0, 1, 100])
+def test_a_truncation_that_cuts_no_record_still_cuts_the_epoch_cache(
+    bench: Workbench, beyond: int
+) -> None:
+    """KAFKA-10706: a leader began an epoch, wrote nothing in it, and follows another one now."""
+    log = bench.open()
+    append(log, batch_of(1, 2), leader_epoch=3)
+    log.begin_epoch(5)
+    log.truncate(log.end_offset + beyond)
+    assert [tuple(entry) for entry in log.epochs.entries] == [(3, 0)]
+    assert offsets(log) == [0]
+    # The new leader has more of epoch 3: what it sends is not of epoch 5.
+    log.append_replicated(batch_of(3, base_offset=2, leader_epoch=3), now_ms=NOW_MS)
+    assert log.epochs.epoch_at(2) == 3
+
+
+@pytest.mark.parametrize("is_flushed", [True, False])
+def test_an_epoch_that_wrote_nothing_does_not_come_back_with_the_next_start(
+    bench: Workbench, is_flushed: bool
+) -> None:
+    log = bench.open()
+    append(log, batch_of(1, 2), leader_epoch=3)
+    log.begin_epoch(5)
+    log.flush(NOW_MS)
+    log.truncate(log.end_offset)
+    log.append_replicated(batch_of(3, base_offset=2, leader_epoch=3), now_ms=NOW_MS)
+    if is_flushed:
+        log.flush(NOW_MS)
+        bench.checkpoint(log)
+    assert [tuple(entry) for entry in bench.open().epochs.entries] == [(3, 0)]
+
+
 def test_the_start_of_a_log_moves_on_and_stays_there(bench: Workbench) -> None:
     log = bench.open()
     fill(log, 30)
