@@ -125,7 +125,7 @@ class LeaderEpochs:
         return True
 
     def encode(self, epoch_max: int | None = None) -> bytes:
-        """The content of the file `leader-epoch-checkpoint`: all epochs, or those up to a given one."""
+        """What is in the file `leader-epoch-checkpoint`: all epochs, or those up to a given one."""
         return encode_entries(
             f"{epoch} {start_offset}"
             for epoch, start_offset in self._entries
