@@ -148,7 +148,7 @@ class Node:
             await self._health_server.close()
         await self._tasks.close()
         if self._directories:
-            self._directories.close(**self._last_words())
+            self._directories.close(broker_epoch=self._broker_epoch)
             self._save_incarnation(clean=True)
             self._directories = None
         if self._store:
@@ -187,7 +187,6 @@ class Node:
             self._directories,
             me,
             self._rules_of,
-            clock,
             self._seams.entropy,
             EarlyWriteback(self._seams.threads, self._tasks.spawn).start,
         )
@@ -228,7 +227,7 @@ class Node:
                 self._logger.error("log directory offline", path=path, error=str(error))
             except BaseException:
                 for directory in opened:
-                    directory.close(**self._last_words())
+                    directory.close(broker_epoch=self._broker_epoch)
                 raise
         for directory in opened:
             for partition, reason in directory.unusable.items():
@@ -247,14 +246,14 @@ class Node:
             node_id=self.settings[node.NODE_ID],
             directory_id=self._new_id(),
             config_of=lambda partition: self._rules_of(publisher.image, partition.topic).log,
-            now_ms=self._seams.clock.wall_ms(),
+            clock=self._seams.clock,
             open_files_max=self.settings[segments.FILES_OPEN_MAX],
         )
 
     async def _serve(self, publisher: Publisher, replicas: Replicas) -> Endpoints:
         seams, settings = self._seams, self.settings
         appender = Appender(replicas.create_log)
-        flusher = Flusher(seams.threads, seams.clock)
+        flusher = Flusher(seams.threads)
         shards = group_shards(
             GroupWorld(lambda: self._in_force.now, lambda: publisher.image, self.metrics.groups),
             replicas,
@@ -370,10 +369,6 @@ class Node:
         )
 
     # What happens on the way
-
-    def _last_words(self) -> dict[str, int]:
-        """What a log directory keeps of the broker that closes it."""
-        return {"broker_epoch": self._broker_epoch, "now_ms": self._seams.clock.wall_ms()}
 
     def _new_id(self) -> Uuid:
         return Uuid(self._seams.entropy.token(16))

@@ -56,7 +56,7 @@ class EntryLog:
             is_clean=False,
             recovery_point=self._point_saved,
             start_offset=first_n,
-            now_ms=clock.wall_ms(),
+            clock=clock,
             checkpoint=self._vouch,
         )
         if self._log.start_offset > first_n:
@@ -66,7 +66,7 @@ class EntryLog:
                 f"entry {first_n} is missing, the log starts at {self._log.start_offset}",
             )
         self._write_again()
-        self._log.flush(clock.wall_ms())
+        self._log.flush()
 
     @property
     def next_n(self) -> int:
@@ -82,11 +82,9 @@ class EntryLog:
         record = batches.Record(offset=0, timestamp=now_ms, key=None, value=encode(records))
         batch = batches.build([record])
         self._vouch()
-        appended = self._log.append(
-            batch, batches.read_header(batch), leader_epoch=_LEADER_EPOCH, now_ms=now_ms
-        )
+        appended = self._log.append(batch, batches.read_header(batch), leader_epoch=_LEADER_EPOCH)
         try:
-            self._log.flush(now_ms)
+            self._log.flush()
         except OSError as error:
             # It is in the log and not committed: nothing may follow it.
             self._log.fail(error)
@@ -104,7 +102,7 @@ class EntryLog:
 
     def drop_below(self, first_n: int) -> None:
         """Nothing before `first_n` is of interest any more; whole segments of it go."""
-        self._log.roll(self._clock.wall_ms())
+        self._log.roll()
         self._log.advance_start(first_n)
         count = retention.below_start(self._log.summaries(), log_start_offset=first_n)
         for path in self._log.drop_segments(count):
@@ -112,7 +110,7 @@ class EntryLog:
 
     def close(self) -> None:
         is_online = self._log.offline is None
-        self._log.close(self._clock.wall_ms())
+        self._log.close()
         if is_online:
             self._vouch()
 

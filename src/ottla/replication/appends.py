@@ -88,7 +88,7 @@ class Appender:
                 header, append_time_ms = read_header(batch), now_ms
         try:
             log = replica.log or self._create_log(replica)
-            appended = log.append(batch, header, leader_epoch=partition.leader_epoch, now_ms=now_ms)
+            appended = log.append(batch, header, leader_epoch=partition.leader_epoch)
         except PeerError as refused:
             raise RefusedByLog(refused, replica.start_offset, None) from None
         except (OSError, StorageError) as error:
@@ -136,7 +136,7 @@ class Appender:
         if not all_ordinary(batches, rules, now_ms):
             return None
         try:
-            appended = log.append_joint(batches, leader_epoch=partition.leader_epoch, now_ms=now_ms)
+            appended = log.append_joint(batches, leader_epoch=partition.leader_epoch)
         except (OSError, StorageError):
             return None
         if appended and partition.appended(log.end_offset) and replica.waiting.watchers:

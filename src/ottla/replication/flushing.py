@@ -3,7 +3,6 @@
 import asyncio
 from weakref import WeakKeyDictionary
 
-from ottla.seams.clock import Clock
 from ottla.seams.threads import Threads
 from ottla.storage.log import Log
 
@@ -11,9 +10,8 @@ from ottla.storage.log import Log
 class Flusher:
     """At most one flush of a log is under way; whoever comes meanwhile shares the next one."""
 
-    def __init__(self, threads: Threads, clock: Clock) -> None:
+    def __init__(self, threads: Threads) -> None:
         self._threads = threads
-        self._clock = clock
         # By log and not by directory: a topic made anew does not wait for the deleted one's flush.
         self._turns: WeakKeyDictionary[Log, asyncio.Lock] = WeakKeyDictionary()
 
@@ -34,4 +32,4 @@ class Flusher:
                 await self._threads.run(flush.run)
             except OSError as error:
                 log.fail(error)
-            log.end_flush(flush, self._clock.wall_ms())
+            log.end_flush(flush)

@@ -13,7 +13,6 @@ from ottla.metadata.values import Incarnation, ResourceKind
 from ottla.protocol.primitives import Uuid
 from ottla.replication.partition import Partition
 from ottla.replication.replica import Replica, TopicRules
-from ottla.seams.clock import Clock
 from ottla.seams.entropy import Entropy
 from ottla.storage.checkpoints import TopicPartition
 from ottla.storage.directories import Holding, LogDirectories
@@ -31,7 +30,6 @@ class Replicas:
         directories: LogDirectories,
         me: Incarnation,
         rules_of: RulesOf,
-        clock: Clock,
         entropy: Entropy,
         start_writeback: StartWriteback,
     ) -> None:
@@ -39,7 +37,6 @@ class Replicas:
         self._leftovers: list[tuple[TopicRules, str]] = []
         self._me = me
         self._rules_of = rules_of
-        self._clock = clock
         self._entropy = entropy
         self._start_writeback = start_writeback
         self._by_id: dict[tuple[Uuid, int], Replica] = {}
@@ -169,7 +166,7 @@ class Replicas:
         if replica.is_unusable:
             raise StorageError(f"{replica.name} could not be opened")
         partition = replica.partition
-        log = self.directories.create(replica.name, partition.topic_id, self._clock.wall_ms())
+        log = self.directories.create(replica.name, partition.topic_id)
         log.config = replica.rules.log
         log.writeback.start = self._start_writeback
         log.begin_epoch(partition.leader_epoch)

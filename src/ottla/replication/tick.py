@@ -2,6 +2,9 @@
 
 Retention, flushes that are due, expired producers, files whose readers have let go, checkpoints,
 and a look at the disk's free space. After a millisecond of it others have their turn.
+
+What is due is decided by the steady clock. The wall clock, which may be set, is only compared with
+the timestamps of records.
 """
 
 import asyncio
@@ -36,7 +39,7 @@ class TickRules:
 
 
 class Removal(NamedTuple):
-    """Files to be removed, and when."""
+    """Files to be removed, and when, by the steady clock."""
 
     due_ms: int
     paths: list[str]
@@ -68,7 +71,7 @@ class Tick:
         # By log directory, as of the last round.
         self.free_bytes: dict[str, int] = {}
         self._removals: list[Removal] = []
-        self._retained_ms = self._checkpointed_ms = clock.wall_ms()
+        self._retained_ms = self._checkpointed_ms = self._steady_ms()
 
     async def run(self) -> None:
         # Before anybody appends: a disk that is full at the start is not written to for a second.
@@ -79,10 +82,10 @@ class Tick:
 
     async def round(self) -> None:
         """Everything that is due, once."""
-        now_ms = self._clock.wall_ms()
-        retains = now_ms - self._retained_ms >= self.rules.retention_interval_ms
+        steady_ms = self._steady_ms()
+        retains = steady_ms - self._retained_ms >= self.rules.retention_interval_ms
         if retains:
-            self._retained_ms = now_ms
+            self._retained_ms = steady_ms
         self._watch_disk()
         slice_ends_ns = self._clock.steady_ns() + SLICE_NS_MAX
         for replica in list(self._replicas):
@@ -91,17 +94,17 @@ class Tick:
                 continue
             try:
                 if retains:
-                    self.retain(replica, log, now_ms)
-                if log.flush_is_due(now_ms) or log.has_unflushed_segments:
+                    self.retain(replica, log, self._clock.wall_ms())
+                if log.flush_is_due() or log.has_unflushed_segments:
                     await self._flusher.flush(log, log.end_offset)
             except (OSError, LogOffline) as error:
                 self._problem(str(replica.name), error)
             if self._clock.steady_ns() >= slice_ends_ns:
                 await asyncio.sleep(0)
                 slice_ends_ns = self._clock.steady_ns() + SLICE_NS_MAX
-        await self._remove_what_is_due(now_ms)
-        if now_ms - self._checkpointed_ms >= self.rules.checkpoint_interval_ms:
-            self._checkpointed_ms = now_ms
+        await self._remove_what_is_due(steady_ms)
+        if steady_ms - self._checkpointed_ms >= self.rules.checkpoint_interval_ms:
+            self._checkpointed_ms = steady_ms
             self._checkpoint()
 
     def retain(self, replica: Replica, log: Log, now_ms: int) -> None:
@@ -128,8 +131,7 @@ class Tick:
                 ),
             )
         if count:
-            paths = log.drop_segments(count)
-            self._removals.append(Removal(now_ms + rules.file_delete_delay_ms, paths))
+            self.remove_later(replica, log.drop_segments(count))
             # Whoever waits below the new start must hear of it.
             replica.waiting.wake_all()
         if rules.deletes and retention.active_has_expired(
@@ -140,12 +142,12 @@ class Tick:
         ):
             # The active segment never goes: in a topic that has fallen silent it ends here, and
             # goes the next time. Last, for it needs room on the disk, which the others make.
-            log.roll(now_ms)
+            log.roll()
 
     def remove_later(self, replica: Replica, paths: list[str]) -> None:
         """Removes files once those who read them have had their time."""
         if paths:
-            due_ms = self._clock.wall_ms() + replica.rules.retention.file_delete_delay_ms
+            due_ms = self._steady_ms() + replica.rules.retention.file_delete_delay_ms
             self._removals.append(Removal(due_ms, paths))
 
     def _watch_disk(self) -> None:
@@ -169,12 +171,15 @@ class Tick:
             self._solved(DISK_RESERVE)
         self._appender.is_full = is_full
 
-    async def _remove_what_is_due(self, now_ms: int) -> None:
+    def _steady_ms(self) -> int:
+        return self._clock.steady_ns() // 1_000_000
+
+    async def _remove_what_is_due(self, steady_ms: int) -> None:
         for replica_rules, path in self._replicas.take_leftovers():
-            due_ms = now_ms + replica_rules.retention.file_delete_delay_ms
+            due_ms = steady_ms + replica_rules.retention.file_delete_delay_ms
             self._removals.append(Removal(due_ms, [path]))
-        due = [removal for removal in self._removals if removal.due_ms <= now_ms]
-        self._removals = [removal for removal in self._removals if removal.due_ms > now_ms]
+        due = [removal for removal in self._removals if removal.due_ms <= steady_ms]
+        self._removals = [removal for removal in self._removals if removal.due_ms > steady_ms]
         for removal in due:
             for path in removal.paths:
                 try:

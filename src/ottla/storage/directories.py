@@ -88,22 +88,22 @@ class LogDirectories:
             if path.startswith(f"{directory.path}/"):
                 directory.purge(path)
 
-    def create(self, partition: TopicPartition, topic_id: Uuid, now_ms: int) -> Log:
+    def create(self, partition: TopicPartition, topic_id: Uuid) -> Log:
         """A new log, in the directory that has the fewest. StorageError if none is online."""
         online = [directory for directory in self.directories if directory.offline is None]
         if not online:
             raise StorageError("every log directory is offline")
         directory = min(online, key=lambda directory: len(directory.logs))
         try:
-            return directory.create(partition, topic_id, now_ms)
+            return directory.create(partition, topic_id)
         except OSError as error:
             if error.errno not in FULL:
                 directory.fail(error)
             raise
 
-    def close(self, *, broker_epoch: int, now_ms: int) -> None:
+    def close(self, *, broker_epoch: int) -> None:
         for directory in self.directories:
-            directory.close(broker_epoch=broker_epoch, now_ms=now_ms)
+            directory.close(broker_epoch=broker_epoch)
 
 
 def check_directories(files: Files, paths: Sequence[str], node_id: int) -> None:

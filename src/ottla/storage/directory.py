@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from ottla.errors import CorruptLog, StorageError
 from ottla.protocol.primitives import Uuid
+from ottla.seams.clock import Clock
 from ottla.seams.files import Files, Lock
 from ottla.storage import checkpoints
 from ottla.storage.checkpoints import MetaProperties, TopicPartition
@@ -47,6 +48,7 @@ class LogDirectory:
     path: str
     meta: MetaProperties
     config_of: ConfigOf
+    clock: Clock
     _lock: Lock
     _pool: FilePool
     logs: dict[TopicPartition, Log] = field(default_factory=dict)
@@ -65,7 +67,7 @@ class LogDirectory:
     def partition_path(self, partition: TopicPartition) -> str:
         return f"{self.path}/{partition}"
 
-    def load(self, *, is_clean: bool, now_ms: int) -> None:
+    def load(self, *, is_clean: bool) -> None:
         """Opens every log that is there, one after another."""
         self._recovery_points = checkpoints.read_offsets(
             self.files, f"{self.path}/{checkpoints.RECOVERY_POINTS}"
@@ -82,13 +84,13 @@ class LogDirectory:
             partition = partition_of(name)
             if partition and self.files.is_dir(f"{self.path}/{name}"):
                 found.add(partition)
-                self._open(partition, is_clean=is_clean, now_ms=now_ms)
+                self._open(partition, is_clean=is_clean)
             elif name.endswith(DELETE_SUFFIX):
                 self.purge(f"{self.path}/{name}")
         self._forget_points_except(found)
         self.checkpoint()
 
-    def create(self, partition: TopicPartition, topic_id: Uuid, now_ms: int) -> Log:
+    def create(self, partition: TopicPartition, topic_id: Uuid) -> Log:
         """A new partition's empty log; its first flush makes its directory durable, too."""
         self._require_online()
         if self._points_are_stale:
@@ -97,7 +99,7 @@ class LogDirectory:
         self.files.make_dir(path)
         try:
             checkpoints.write_partition_metadata(self.files, path, topic_id)
-            self._open(partition, is_clean=True, now_ms=now_ms)
+            self._open(partition, is_clean=True)
             if error := self.unusable.pop(partition, None):
                 raise error
         except OSError:
@@ -187,23 +189,23 @@ class LogDirectory:
         """What the checkpoints say of each partition, by its name alone."""
         return self._recovery_points, self._start_offsets, self._cleaned_offsets
 
-    def close(self, *, broker_epoch: int, now_ms: int) -> None:
+    def close(self, *, broker_epoch: int) -> None:
         """Flushes and closes all logs; the marker of a clean stop comes last, if all went well."""
         try:
             if self.offline is None:
-                self._close_logs(now_ms)
+                self._close_logs()
                 if not self.unusable:
                     checkpoints.write_clean_shutdown(self.files, self.path, broker_epoch)
         finally:
             self._lock.release()
 
-    def _close_logs(self, now_ms: int) -> None:
+    def _close_logs(self) -> None:
         for partition, log in self.logs.items():
             if log.offline is not None:
                 self.unusable[partition] = log.offline
                 continue
             try:
-                log.close(now_ms)
+                log.close()
             except (StorageError, OSError) as error:
                 self.unusable[partition] = error
             else:
@@ -221,7 +223,7 @@ class LogDirectory:
         for log in self.logs.values():
             log.abandon(error)
 
-    def _open(self, partition: TopicPartition, *, is_clean: bool, now_ms: int) -> None:
+    def _open(self, partition: TopicPartition, *, is_clean: bool) -> None:
         path = self.partition_path(partition)
         try:
             topic_id = self._read_topic_id(partition)
@@ -236,7 +238,7 @@ class LogDirectory:
                 recovery_point=self._recovery_points.get(partition, 0),
                 start_offset=self._start_offsets.get(partition),
                 cleaned_offset=self._cleaned_offsets.get(partition, 0),
-                now_ms=now_ms,
+                clock=self.clock,
                 checkpoint=self.checkpoint,
             )
         except (StorageError, OSError) as error:
@@ -311,7 +313,7 @@ def open_directory(
     node_id: int,
     directory_id: Uuid,
     config_of: ConfigOf,
-    now_ms: int,
+    clock: Clock,
     open_files_max: int = 512,
 ) -> LogDirectory:
     """Locks, checks and loads a log directory; stamps it if it is new.
@@ -324,8 +326,8 @@ def open_directory(
         is_clean = checkpoints.read_clean_shutdown(files, path) is not None
         checkpoints.remove_clean_shutdown(files, path)
         pool = FilePool(files, open_files_max)
-        directory = LogDirectory(files, path, meta, config_of, lock, pool)
-        directory.load(is_clean=is_clean, now_ms=now_ms)
+        directory = LogDirectory(files, path, meta, config_of, clock, lock, pool)
+        directory.load(is_clean=is_clean)
     except BaseException:
         lock.release()
         raise

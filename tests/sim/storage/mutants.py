@@ -156,9 +156,9 @@ def log_stays_online_after_a_failed_sync(patch: pytest.MonkeyPatch) -> None:
 def flush_forgets_a_cut_that_came_between(patch: pytest.MonkeyPatch) -> None:
     end_flush = Log.end_flush
 
-    def end(self: Log, flush: Flush, now_ms: int) -> None:
+    def end(self: Log, flush: Flush) -> None:
         self.truncations = flush.truncations
-        end_flush(self, flush, now_ms)
+        end_flush(self, flush)
 
     patch.setattr(Log, "end_flush", end)
 

@@ -33,7 +33,7 @@ class Scenario(Appending):
         """Does that many operations; the hash of all that reached the disk."""
         try:
             for _ in range(operations):
-                self.now_ms += self.entropy.below(200)
+                self.clock.advance(ms=self.entropy.below(200))
                 self._step(self.entropy.pick(_LOT))
             self._end_faults()
             self.power_loss()
@@ -61,7 +61,7 @@ class Scenario(Appending):
     # Making durable
 
     def flush(self) -> None:
-        self.unless_full(lambda: self.log.flush(self.now_ms))
+        self.unless_full(lambda: self.log.flush())
         if self.log.recovery_point == self.log.end_offset:
             self.model.flush_to(self.model.end_offset)
 
@@ -75,13 +75,13 @@ class Scenario(Appending):
             self._flush.run()
             self._flush_has_run = True
         else:
-            self.log.end_flush(self._flush, self.now_ms)
+            self.log.end_flush(self._flush)
             self.model.flush_to(self._flush_covers)
             assert self.log.messages_unflushed >= 0
             self._flush = None
 
     def roll(self) -> None:
-        self.unless_full(lambda: self.log.roll(self.now_ms))
+        self.unless_full(lambda: self.log.roll())
 
     def checkpoint(self) -> None:
         self.unless_full(self.directory.checkpoint)
@@ -218,11 +218,9 @@ class Scenario(Appending):
         """Whatever failed is not tried again behind our backs."""
         batch = self.traffic.plain(self.now_ms)
         for use in (
-            lambda: self.log.append(
-                batch, read_header(batch), leader_epoch=self.leader_epoch, now_ms=self.now_ms
-            ),
+            lambda: self.log.append(batch, read_header(batch), leader_epoch=self.leader_epoch),
             lambda: self.log.read(self.log.start_offset, bytes_max=1),
-            lambda: self.log.flush(self.now_ms),
+            lambda: self.log.flush(),
         ):
             try:
                 use()

@@ -220,6 +220,6 @@ def test_a_broker_that_runs_is_not_robbed(tmp_path: Path) -> None:
     data = unpack("records", tmp_path)
     running = open_unpacked(data)
     ran = adopt(data, data)
-    running.close(broker_epoch=1, now_ms=0)
+    running.close(broker_epoch=1)
     assert ran.exit_code == 1
     assert "is in use" in ran.stderr

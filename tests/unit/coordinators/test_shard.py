@@ -66,7 +66,7 @@ class Stage:
             self.replica,
             Remembering(),
             self.partitions.appender,
-            Flusher(SimThreads(SimEntropy()), self.partitions.clock),
+            Flusher(SimThreads(SimEntropy())),
             self.partitions.clock,
             commit_timeout_ms=COMMIT_TIMEOUT_MS,
             decision_bytes_max=DECISION_BYTES_MAX,

@@ -47,7 +47,7 @@ class Stage(Partitions):
             Surroundings(
                 replicas=self.replicas,
                 appender=self.appender,
-                flusher=Flusher(threads, self.clock),
+                flusher=Flusher(threads),
                 clock=self.clock,
                 threads=threads,
                 spawn=self._spawn,

@@ -54,13 +54,12 @@ class Partitions:
             node_id=ME.broker_id,
             directory_id=Uuid(bytes(range(16))),
             config_of=lambda _: self.rules.log,
-            now_ms=NOW_MS,
+            clock=self.clock,
         )
         self.replicas = Replicas(
             LogDirectories([directory], {}),
             ME,
             lambda _image, _topic: self.rules,
-            self.clock,
             SimEntropy(),
             lambda _file, _position, _size: True,
         )
@@ -142,7 +141,6 @@ class Partitions:
             read_header(marker),
             leader_epoch=replica.partition.leader_epoch,
             transaction_version=1,
-            now_ms=NOW_MS,
         )
         replica.partition.appended(log.end_offset)
         replica.waiting.count(len(marker))

@@ -12,7 +12,7 @@ from tests.unit.replication.partitions import Partitions
 def test_the_flusher_remembers_no_log_that_was_deleted() -> None:
     """Else a broker that makes and deletes topics for a year remembers all of them."""
     partitions = Partitions()
-    flusher = Flusher(SimThreads(SimEntropy()), partitions.clock)
+    flusher = Flusher(SimThreads(SimEntropy()))
 
     async def story() -> None:
         for number in range(20):
@@ -33,7 +33,7 @@ def test_the_flusher_remembers_no_log_that_was_deleted() -> None:
 def test_those_who_wait_for_one_log_share_a_flush() -> None:
     partitions = Partitions()
     threads = SimThreads(SimEntropy())
-    flusher = Flusher(threads, partitions.clock)
+    flusher = Flusher(threads)
     replica = partitions.create()
     partitions.append(replica, b"x")
     log = replica.log
