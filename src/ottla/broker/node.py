@@ -7,6 +7,7 @@ broker's new incarnation, logs recovered, partitions led, and only then the list
 import asyncio
 import gc
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -28,8 +29,9 @@ from ottla.metadata.embedded import EmbeddedStore
 from ottla.metadata.image import Image
 from ottla.metadata.incarnation import (
     SavedIncarnation,
-    inherited_epoch,
+    inherited_epochs,
     read_incarnation,
+    with_unserved,
     write_incarnation,
 )
 from ottla.metadata.min_isr import agree_on_min_isr
@@ -56,7 +58,13 @@ from ottla.seams.workers import Workers
 from ottla.settings.broker import BrokerSettings
 from ottla.settings.table import network, node, records, retention, segments
 from ottla.storage.checkpoints import MetaProperties
-from ottla.storage.directories import LogDirectories, check_directories
+from ottla.storage.directories import (
+    LogDirectories,
+    check_directories,
+    find_placements,
+    make_directory,
+    prepare_directories,
+)
 from ottla.storage.directory import LogDirectory, open_directory
 
 IDLE_CHECK_S = 1.0
@@ -148,8 +156,11 @@ class Node:
             await self._health_server.close()
         await self._tasks.close()
         if self._directories:
-            self._directories.close(broker_epoch=self._broker_epoch)
-            self._save_incarnation(clean=True)
+            faults = self._directories.close(broker_epoch=self._broker_epoch)
+            for path, error in faults.items():
+                self._logger.error("not closed cleanly", path=path, error=str(error))
+            if not faults:
+                self._save_incarnation(clean=True)
             self._directories = None
         if self._store:
             await self._store.close()
@@ -169,11 +180,11 @@ class Node:
 
     async def _start(self) -> Endpoints:
         files, clock = self._seams.files, self._seams.clock
-        for path in self._log_dirs:
-            if not files.is_dir(path):
-                files.make_dir(path)
-            files.sync_dir(path.rpartition("/")[0] or "/")
-        check_directories(files, self._log_dirs, self.settings[node.NODE_ID])
+        make_directory(files, self._log_dirs[0])
+        placements = find_placements(files, self._log_dirs)
+        failed = prepare_directories(files, self._log_dirs, placements)
+        usable = [path for path in self._log_dirs if path not in failed]
+        check_directories(files, usable, self.settings[node.NODE_ID])
         self._store = EmbeddedStore.open(files, self._log_dirs[0], clock)
         publisher = Publisher(self._store)
         await publisher.load()
@@ -182,7 +193,8 @@ class Node:
         self._tasks.spawn(publisher.follow(), "metadata")
         me = await self._register(self._store, publisher)
         await agree_on_min_isr(publisher, publisher.image.topic_names, lambda: self._in_force.now)
-        self._directories = self._open_directories(publisher)
+        opened = self._open_directories(usable, failed, publisher)
+        self._directories = LogDirectories(opened, failed, placements)
         replicas = Replicas(
             self._directories,
             me,
@@ -192,6 +204,10 @@ class Node:
         )
         for stray in replicas.load(publisher.image):
             self._logger.warning("stray partition set aside", partition=str(stray))
+        for replica in replicas:
+            if replica.is_unusable and not self._directories.is_unusable(replica.name):
+                why = "its log directory is missing"
+                self._logger.error("log offline", partition=str(replica.name), error=why)
         publisher.subscribe(replicas.follow)
         self._save_incarnation(clean=False)
         return await self._serve(publisher, replicas)
@@ -199,36 +215,43 @@ class Node:
     async def _register(self, store: EmbeddedStore, publisher: Publisher) -> Incarnation:
         """This life's epoch; what the last one led is led again by this one."""
         previous = read_incarnation(self._seams.files, self._log_dirs[0])
+        inherits = inherited_epochs(previous, self._seams.clock.boot_id())
         registration = Registration(
             broker_id=self.settings[node.NODE_ID],
             endpoints=self._advertised() or (),
             rack=None,
             host="localhost",
-            inherits=inherited_epoch(previous, self._seams.clock.boot_id()),
+            inherits=inherits[0] if inherits else None,
+            unserved=inherits[1:],
         )
         member = Member(registration, await store.register(registration))
         self._broker_epoch = member.broker_epoch
+        if previous is not None and inherits:
+            saved = with_unserved(previous, member.broker_epoch)
+            write_incarnation(self._seams.files, self._log_dirs[0], saved)
         await publisher.lead()
         for partition in await controller.start_broker(publisher, member):
             self._logger.warning("possible data loss", partition=str(partition))
         return member.incarnation
 
-    def _open_directories(self, publisher: Publisher) -> LogDirectories:
-        """Every log directory that can be used; recovery happens here."""
+    def _open_directories(
+        self, paths: Sequence[str], failed: dict[str, Exception], publisher: Publisher
+    ) -> list[LogDirectory]:
+        """Every log directory that can be used; recovery happens here. The others are added."""
         opened: list[LogDirectory] = []
-        failed: dict[str, Exception] = {}
         meta = MetaProperties.read(self._seams.files, self._log_dirs[0])
         self.cluster_id = meta.cluster_id if meta else str(self._new_id())
-        for path in self._log_dirs:
+        for path in paths:
             try:
                 opened.append(self._open_directory(path, publisher))
             except OSError as error:
                 failed[path] = error
-                self._logger.error("log directory offline", path=path, error=str(error))
             except BaseException:
                 for directory in opened:
                     directory.close(broker_epoch=self._broker_epoch)
                 raise
+        for path, fault in failed.items():
+            self._logger.error("log directory offline", path=path, error=str(fault))
         for directory in opened:
             for partition, reason in directory.unusable.items():
                 self._logger.error("log offline", partition=str(partition), error=str(reason))
@@ -236,7 +259,7 @@ class Node:
                 self.metrics.broker.recovered_bytes += recovery.scanned_bytes
                 if recovery.cut_because:
                     self._logger.warning("log cut", partition=str(partition), **recovery._asdict())
-        return LogDirectories(opened, failed)
+        return opened
 
     def _open_directory(self, path: str, publisher: Publisher) -> LogDirectory:
         return open_directory(

@@ -62,7 +62,10 @@ class Replicas:
     # What the metadata log says
 
     def load(self, image: Image) -> list[TopicPartition]:
-        """Takes the image at a start; the partitions on disk that nobody knows are set aside."""
+        """Takes the image at a start; the partitions on disk that nobody knows are set aside.
+
+        Those whose log is in a directory that is missing are unusable.
+        """
         holdings = self.directories.holdings()
         claimed = {each.partition for each in holdings if each.topic_id is not None}
         strays = [
@@ -78,6 +81,9 @@ class Replicas:
                 rules = self._rules_of(image, topic_name)
                 for record in image.partitions(topic.topic_id):
                     self._assign(topic_name, record, rules)
+        empty = {key for key, replica in self._by_id.items() if self._is_empty(replica)}
+        for key in self.directories.begin(empty, self._by_id.__contains__):
+            self._by_id[key].is_unusable = True
         return [stray.partition for stray in strays]
 
     def follow(self, image: Image, entry: Entry) -> None:
@@ -160,6 +166,10 @@ class Replicas:
         return leftovers
 
     # Logs
+
+    @staticmethod
+    def _is_empty(replica: Replica) -> bool:
+        return replica.log is None and not replica.is_unusable
 
     def create_log(self, replica: Replica) -> Log:
         """A partition's log, at its first append. OSError or StorageError if the disk refuses."""

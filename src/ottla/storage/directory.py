@@ -57,12 +57,19 @@ class LogDirectory:
     unusable: dict[TopicPartition, Exception] = field(default_factory=dict)
     recoveries: dict[TopicPartition, Recovery] = field(default_factory=dict)
     offline: Exception | None = None
+    # The file that says which logs are here, if it is in another directory.
+    placements_path: str | None = None
     _recovery_points: dict[TopicPartition, int] = field(default_factory=dict)
     _start_offsets: dict[TopicPartition, int] = field(default_factory=dict)
     _cleaned_offsets: dict[TopicPartition, int] = field(default_factory=dict)
     _cleaned_saved: dict[TopicPartition, int] = field(default_factory=dict)
     # Whether the checkpoints on disk still name a partition that was deleted.
     _points_are_stale: bool = False
+
+    @property
+    def identity(self) -> str:
+        """Its id; Kafka's older directories have none, and go by their path."""
+        return self.meta.directory_id or self.path
 
     def partition_path(self, partition: TopicPartition) -> str:
         return f"{self.path}/{partition}"
@@ -189,15 +196,22 @@ class LogDirectory:
         """What the checkpoints say of each partition, by its name alone."""
         return self._recovery_points, self._start_offsets, self._cleaned_offsets
 
-    def close(self, *, broker_epoch: int) -> None:
-        """Flushes and closes all logs; the marker of a clean stop comes last, if all went well."""
+    def close(self, *, broker_epoch: int) -> dict[str, Exception]:
+        """Flushes and closes all logs; the marker of a clean stop comes last, if all went well.
+
+        What did not, and why, by path.
+        """
         try:
             if self.offline is None:
                 self._close_logs()
                 if not self.unusable:
                     checkpoints.write_clean_shutdown(self.files, self.path, broker_epoch)
+        except OSError as error:
+            self.offline = error
         finally:
             self._lock.release()
+        faults = {self.partition_path(name): error for name, error in self.unusable.items()}
+        return faults if self.offline is None else {**faults, self.path: self.offline}
 
     def _close_logs(self) -> None:
         for partition, log in self.logs.items():
@@ -267,8 +281,12 @@ class LogDirectory:
     def _around(self, partition: TopicPartition) -> Around:
         """What its next flush has to sync besides what the log itself wrote."""
         path = self.partition_path(partition)
-        said = f"{path}/{checkpoints.PARTITION_METADATA}"
-        return Around((said,) if partition in self.topic_ids else (), (path, self.path))
+        said = []
+        if partition in self.topic_ids:
+            said.append(f"{path}/{checkpoints.PARTITION_METADATA}")
+        if self.placements_path is not None:
+            said.append(self.placements_path)
+        return Around(tuple(said), (path, self.path))
 
     def _forget_points_except(self, found: set[TopicPartition]) -> None:
         for offsets in self._points:
