@@ -41,6 +41,7 @@ from ottla.metadata.values import Endpoint, Incarnation, SecurityProtocol
 from ottla.metrics.node import NodeMetrics
 from ottla.protocol.primitives import Uuid
 from ottla.replication.appends import Appender
+from ottla.replication.checkpointing import Checkpointer
 from ottla.replication.cleaning import CleanerRules, LogCleaner
 from ottla.replication.fetch_sessions import FetchSessions
 from ottla.replication.flushing import Flusher
@@ -277,6 +278,7 @@ class Node:
         seams, settings = self._seams, self.settings
         appender = Appender(replicas.create_log)
         flusher = Flusher(seams.threads)
+        checkpointer = Checkpointer(seams.threads)
         shards = group_shards(
             GroupWorld(lambda: self._in_force.now, lambda: publisher.image, self.metrics.groups),
             replicas,
@@ -300,6 +302,7 @@ class Node:
             replicas=replicas,
             appender=appender,
             flusher=flusher,
+            checkpointer=checkpointer,
             fetch_sessions=FetchSessions(
                 settings[network.MAX_INCREMENTAL_FETCH_SESSION_CACHE_SLOTS],
                 seams.clock,
@@ -315,7 +318,17 @@ class Node:
         )
         rules = _tick_rules(self._in_force.now)
         problem, solved = self._problem, self._solved
-        tick = Tick(replicas, appender, flusher, seams.threads, seams.clock, rules, problem, solved)
+        tick = Tick(
+            replicas,
+            appender,
+            flusher,
+            checkpointer,
+            seams.threads,
+            seams.clock,
+            rules,
+            problem,
+            solved,
+        )
         self.metrics.disk_free_bytes = tick.free_bytes
         self._tasks.spawn(tick.run(), "tick")
         cleaner = self._cleaner(replicas, tick, flusher)

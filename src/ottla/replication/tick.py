@@ -8,20 +8,25 @@ the timestamps of records.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from ottla.errors import LogOffline, StorageError
 from ottla.replication.appends import Appender
+from ottla.replication.checkpointing import Checkpointer, NewStart
 from ottla.replication.flushing import Flusher
 from ottla.replication.replica import Replica
 from ottla.replication.replicas import Replicas
 from ottla.seams.clock import Clock
 from ottla.seams.threads import Threads
 from ottla.storage import retention
+from ottla.storage.directory import LogDirectory
 from ottla.storage.log import Log
+
+Item = TypeVar("Item")
 
 SLICE_NS_MAX = 1_000_000
 ROUND_MS = 1_000
@@ -53,6 +58,7 @@ class Tick:
         replicas: Replicas,
         appender: Appender,
         flusher: Flusher,
+        checkpointer: Checkpointer,
         threads: Threads,
         clock: Clock,
         rules: TickRules,
@@ -64,6 +70,7 @@ class Tick:
         self._replicas = replicas
         self._appender = appender
         self._flusher = flusher
+        self._checkpointer = checkpointer
         self._threads = threads
         self._clock = clock
         self._problem = problem
@@ -84,65 +91,83 @@ class Tick:
         """Everything that is due, once."""
         steady_ms = self._steady_ms()
         retains = steady_ms - self._retained_ms >= self.rules.retention_interval_ms
+        self._watch_disk()
         if retains:
             self._retained_ms = steady_ms
-        self._watch_disk()
-        slice_ends_ns = self._clock.steady_ns() + SLICE_NS_MAX
-        for replica in list(self._replicas):
+            await self._retain()
+        async for replica in self._in_slices(list(self._replicas)):
             log = replica.log
-            if log is None or log.offline is not None:
-                continue
-            try:
-                if retains:
-                    self.retain(replica, log, self._clock.wall_ms())
-                if log.flush_is_due() or log.has_unflushed_segments:
-                    await self._flusher.flush(log, log.end_offset)
-            except (OSError, LogOffline) as error:
-                self._problem(str(replica.name), error)
-            if self._clock.steady_ns() >= slice_ends_ns:
-                await asyncio.sleep(0)
-                slice_ends_ns = self._clock.steady_ns() + SLICE_NS_MAX
+            if log is not None and log.offline is None:
+                with self._told_of_faults(replica):
+                    if log.flush_is_due() or log.has_unflushed_segments:
+                        await self._flusher.flush(log, log.end_offset)
         await self._remove_what_is_due(steady_ms)
         if steady_ms - self._checkpointed_ms >= self.rules.checkpoint_interval_ms:
             self._checkpointed_ms = steady_ms
-            self._checkpoint()
+            await self._checkpoint()
 
-    def retain(self, replica: Replica, log: Log, now_ms: int) -> None:
+    async def _retain(self) -> None:
         """Drops the segments that have had their time, and forgets producers that have had theirs.
 
-        What lies wholly before the log's start goes in any case.
+        All that is to go is decided first; then the new starts of a directory's logs are made
+        durable together, in a thread; and only then are segments renamed.
         """
-        log.producers.expire(now_ms, self.rules.producer_expiration_ms)
-        rules = replica.rules.retention
-        segments = log.summaries()
-        count = retention.below_start(segments, log_start_offset=log.start_offset)
-        if rules.deletes:
-            high_watermark = replica.high_watermark
-            count = max(
-                count,
-                retention.expired_by_time(
-                    segments,
-                    now_ms=now_ms,
-                    retention_ms=rules.retention_ms,
-                    high_watermark=high_watermark,
-                ),
-                retention.by_size(
-                    segments, retention_bytes=rules.retention_bytes, high_watermark=high_watermark
-                ),
-            )
+        found: list[Expired] = []
+        async for replica in self._in_slices(list(self._replicas)):
+            log = replica.log
+            if log is not None and log.offline is None:
+                log.producers.expire(self._clock.wall_ms(), self.rules.producer_expiration_ms)
+                expired = find_expired(replica, log, self._clock.wall_ms())
+                if expired is not None:
+                    found.append(expired)
+        for directory in self._replicas.directories.directories:
+            here = [each for each in found if self._home_of(each.log) is directory]
+            starts = [NewStart(each.log, each.start_offset) for each in here]
+            try:
+                await self._checkpointer.save_starts(directory, starts)
+            except (OSError, StorageError) as error:
+                self._problem(directory.path, error)
+        async for each in self._in_slices(found):
+            with self._told_of_faults(each.replica):
+                self._drop_segments(each)
+        # The active segment never goes: in a topic that has fallen silent it ends here, and goes
+        # the next time. Last, for it needs room on the disk, which the others make.
+        for each in found:
+            with self._told_of_faults(each.replica):
+                if each.ends_active and each.is_current:
+                    # Else the roll would have to sync what the log stands on, on the loop.
+                    await self._flusher.flush(each.log, each.log.end_offset)
+                    each.log.roll()
+
+    def _drop_segments(self, expired: "Expired") -> None:
+        """Those that lie wholly before the log's start, which is durable."""
+        replica, log = expired.replica, expired.log
+        if not expired.is_current:
+            return
+        count = retention.below_start(log.summaries(), log_start_offset=log.start_offset)
         if count:
             self.remove_later(replica, log.drop_segments(count))
             # Whoever waits below the new start must hear of it.
             replica.waiting.wake_all()
-        if rules.deletes and retention.active_has_expired(
-            segments,
-            now_ms=now_ms,
-            retention_ms=rules.retention_ms,
-            high_watermark=replica.high_watermark,
-        ):
-            # The active segment never goes: in a topic that has fallen silent it ends here, and
-            # goes the next time. Last, for it needs room on the disk, which the others make.
-            log.roll()
+
+    def _home_of(self, log: Log) -> LogDirectory:
+        return self._replicas.directories.home_of(log)
+
+    @contextmanager
+    def _told_of_faults(self, replica: Replica) -> Iterator[None]:
+        try:
+            yield
+        except (OSError, LogOffline) as error:
+            self._problem(str(replica.name), error)
+
+    async def _in_slices(self, items: Sequence[Item]) -> AsyncIterator[Item]:
+        """Each of them; after a millisecond others have their turn."""
+        slice_ends_ns = self._clock.steady_ns() + SLICE_NS_MAX
+        for item in items:
+            yield item
+            if self._clock.steady_ns() >= slice_ends_ns:
+                await asyncio.sleep(0)
+                slice_ends_ns = self._clock.steady_ns() + SLICE_NS_MAX
 
     def remove_later(self, replica: Replica, paths: list[str]) -> None:
         """Removes files once those who read them have had their time."""
@@ -189,10 +214,48 @@ class Tick:
                     # It is left to the next start.
                     self._problem(path, error)
 
-    def _checkpoint(self) -> None:
+    async def _checkpoint(self) -> None:
         for directory in self._replicas.directories.directories:
             if directory.offline is None:
                 try:
-                    directory.checkpoint()
-                except OSError as error:
+                    await self._checkpointer.save(directory)
+                except (OSError, StorageError) as error:
                     self._problem(directory.path, error)
+
+
+class Expired(NamedTuple):
+    """A log of which something has had its time: all before an offset, or the active segment."""
+
+    replica: Replica
+    log: Log
+    start_offset: int
+    ends_active: bool
+
+    @property
+    def is_current(self) -> bool:
+        """Whether it is still the partition's log: others had their turn since it was looked at."""
+        return self.replica.log is self.log and self.log.offline is None
+
+
+def find_expired(replica: Replica, log: Log, now_ms: int) -> Expired | None:
+    """What retention takes of a log; what lies wholly before its start goes in any case."""
+    rules = replica.rules.retention
+    segments = log.summaries()
+    count = retention.below_start(segments, log_start_offset=log.start_offset)
+    ends_active = False
+    if rules.deletes:
+        high_watermark, retention_ms = replica.high_watermark, rules.retention_ms
+        by_time = retention.expired_by_time(
+            segments, now_ms=now_ms, retention_ms=retention_ms, high_watermark=high_watermark
+        )
+        by_size = retention.by_size(
+            segments, retention_bytes=rules.retention_bytes, high_watermark=high_watermark
+        )
+        count = max(count, by_time, by_size)
+        ends_active = retention.active_has_expired(
+            segments, now_ms=now_ms, retention_ms=retention_ms, high_watermark=high_watermark
+        )
+    if not count and not ends_active:
+        return None
+    start_offset = max(log.start_offset, segments[count].base_offset)
+    return Expired(replica, log, start_offset, ends_active)

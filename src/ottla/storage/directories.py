@@ -78,6 +78,11 @@ class LogDirectories:
                 return log
         return None
 
+    def home_of(self, log: Log) -> LogDirectory:
+        """The directory that holds a log."""
+        path = log.directory.rpartition("/")[0]
+        return next(each for each in self.directories if each.path == path)
+
     def claim(self, partition: TopicPartition, topic_id: Uuid) -> None:
         """Has the partition's directory say whose it is, if it does not: it may be an old one, or a
         power loss came before its first flush."""

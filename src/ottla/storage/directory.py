@@ -12,6 +12,7 @@ from ottla.protocol.primitives import Uuid
 from ottla.seams.clock import Clock
 from ottla.seams.files import Files, Lock
 from ottla.storage import checkpoints
+from ottla.storage.checkpoint import Checkpoint, CheckpointFiles, PlannedStart
 from ottla.storage.checkpoints import MetaProperties, TopicPartition
 from ottla.storage.config import LogConfig
 from ottla.storage.distrust import mark_distrusted
@@ -63,8 +64,13 @@ class LogDirectory:
     _start_offsets: dict[TopicPartition, int] = field(default_factory=dict)
     _cleaned_offsets: dict[TopicPartition, int] = field(default_factory=dict)
     _cleaned_saved: dict[TopicPartition, int] = field(default_factory=dict)
-    # Whether the checkpoints on disk still name a partition that was deleted.
-    _points_are_stale: bool = False
+    _checkpoints_begun: int = 0
+    # The first checkpoint that no longer names a partition that was deleted.
+    _forgotten_by: int = 0
+    _checkpoint_files: CheckpointFiles = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._checkpoint_files = CheckpointFiles(self.files, self.path)
 
     @property
     def identity(self) -> str:
@@ -100,7 +106,7 @@ class LogDirectory:
     def create(self, partition: TopicPartition, topic_id: Uuid) -> Log:
         """A new partition's empty log; its first flush makes its directory durable, too."""
         self._require_online()
-        if self._points_are_stale:
+        if self._checkpoint_files.written < self._forgotten_by:
             self.checkpoint()
         path = self.partition_path(partition)
         self.files.make_dir(path)
@@ -143,7 +149,7 @@ class LogDirectory:
             if error.errno not in FULL:
                 raise
             # What is deleted makes room: until there is some, nothing new is made here.
-            self._points_are_stale = True
+            self._forgotten_by = self._checkpoints_begun
         return left
 
     def _set_aside(self, partition: TopicPartition, ending: str) -> str:
@@ -172,24 +178,45 @@ class LogDirectory:
         self.files.remove_dir(path)
 
     def checkpoint(self) -> None:
-        """Makes every log's recovery point and start offset durable."""
+        """Makes every log's recovery point and start offset durable, planned ones included."""
+        checkpoint = self.begin_checkpoint()
+        checkpoint.run()
+        self.end_checkpoint(checkpoint)
+
+    def begin_checkpoint(self) -> Checkpoint:
+        """Its `run` may be called in a thread, then `end_checkpoint`. StorageError if offline."""
+        self._require_online()
+        planned: list[PlannedStart] = []
+        arounds: list[Around] = []
         for partition, log in self.logs.items():
             if log.offline is None:
                 self._recovery_points[partition] = log.recovery_point
                 # Even where the first segment says the same: older ones may come back.
                 self._start_offsets[partition] = log.start_offset
                 self._note_cleaned(partition, log)
-        for name, offsets in (
-            # The start goes first: a recovery point never lies before it.
-            (checkpoints.LOG_START_OFFSETS, self._start_offsets),
-            (checkpoints.RECOVERY_POINTS, self._recovery_points),
-        ):
-            checkpoints.write_offsets(self.files, f"{self.path}/{name}", offsets)
-        if self._cleaned_offsets != self._cleaned_saved:
-            path = f"{self.path}/{checkpoints.CLEANER_OFFSETS}"
-            checkpoints.write_offsets(self.files, path, self._cleaned_offsets)
-            self._cleaned_saved = dict(self._cleaned_offsets)
-        self._points_are_stale = False
+                if log.planned_start is not None and log.planned_start > log.start_offset:
+                    self._start_offsets[partition] = log.planned_start
+                    planned.append(PlannedStart(log, log.planned_start, log.truncations))
+                    if log.unsynced_around is not None:
+                        arounds.append(log.unsynced_around)
+        self._checkpoints_begun += 1
+        is_cleaned_news = self._cleaned_offsets != self._cleaned_saved
+        return Checkpoint(
+            place=self._checkpoint_files,
+            number=self._checkpoints_begun,
+            start_offsets=dict(self._start_offsets),
+            recovery_points=dict(self._recovery_points),
+            cleaned_offsets=dict(self._cleaned_offsets) if is_cleaned_news else None,
+            arounds=tuple(arounds),
+            starts=tuple(planned),
+        )
+
+    def end_checkpoint(self, checkpoint: Checkpoint) -> None:
+        """It has run: the starts that it planned are in force."""
+        for log, offset, truncations in checkpoint.starts:
+            log.planned_start_is_durable(offset, truncations)
+        if checkpoint.cleaned_offsets is not None:
+            self._cleaned_saved = dict(checkpoint.cleaned_offsets)
 
     @property
     def _points(self) -> tuple[dict[TopicPartition, int], ...]:

@@ -78,6 +78,8 @@ class Log:
         self.epochs = state.epochs
         self.producers = state.producers
         self.start_offset = state.start_offset
+        # Where it shall start once a checkpoint has said so durably.
+        self.planned_start: int | None = None
         self.end_offset = state.end_offset
         self.recovery_point = state.recovery_point
         # What a crashed process wrote may be in the page cache alone.
@@ -438,6 +440,7 @@ class Log:
         flushed = self.recovery_point
         kept = self._segments[self._segment_index(offset)]
         self.cleaned_offset = min(self.cleaned_offset, offset)
+        self.planned_start = None
         # A recovery point above the cut would vouch for what is appended there next.
         self._save(recovery_point=min(flushed, offset, kept.base_offset))
         self.truncations += 1
@@ -495,6 +498,32 @@ class Log:
         # Only here: opening the log trims what the epochs' file says, too.
         self.epochs.truncate_start(offset)
         self.producers.truncate_start(offset)
+
+    def plan_start(self, offset: int) -> None:
+        """With the directory's next checkpoint nothing before `offset` is served again, durably.
+
+        For many logs at once: `advance_start` makes a checkpoint for one.
+        """
+        self._require_online()
+        if offset > self.end_offset:
+            raise OffsetOutOfRange(offset, self.start_offset, self.end_offset)
+        if offset > max(self.start_offset, self.planned_start or 0):
+            self.planned_start = offset
+
+    def drop_plan(self) -> None:
+        """The checkpoint failed: the log starts where it started."""
+        self.planned_start = None
+
+    def planned_start_is_durable(self, offset: int, truncations: int) -> None:
+        """A checkpoint that was begun when there had been so many truncations says so."""
+        if self.offline is not None or truncations != self.truncations:
+            return
+        if offset > self.start_offset:
+            self.start_offset = offset
+            self.epochs.truncate_start(offset)
+            self.producers.truncate_start(offset)
+        if self.planned_start is not None and self.planned_start <= self.start_offset:
+            self.planned_start = None
 
     def _save(self, *, start_offset: int | None = None, recovery_point: int | None = None) -> None:
         """Changes these and makes it durable. If the disk is full they are what they were."""

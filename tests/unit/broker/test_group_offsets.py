@@ -10,7 +10,7 @@ import pytest
 
 from ottla.broker.node import Node
 from ottla.coordinators.shards import java_hash
-from ottla.errors import ErrorCode
+from ottla.errors import ErrorCode, StorageError
 from ottla.protocol.batch import Record, build
 from ottla.protocol.messages import (
     delete_groups,
@@ -325,7 +325,7 @@ def test_what_was_committed_outlives_the_broker(is_clean: bool) -> None:
             return
         assert machine.files is not None
         machine.files.crash()
-        with suppress(OSError):
+        with suppress(StorageError):
             await node.stop()
 
     async def second_life(client: Client) -> None:

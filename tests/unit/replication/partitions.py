@@ -40,24 +40,28 @@ def topic_id(number: int) -> Uuid:
 class Partitions:
     """A metadata log in memory, and the replicas that follow it. The first topic has id 1."""
 
-    def __init__(self, rules: TopicRules = RULES) -> None:
+    def __init__(self, rules: TopicRules = RULES, paths: tuple[str, ...] = ("/data",)) -> None:
         self.clock = SimClock()
         self.disk = SimDisk(clock=self.clock)
         self.image = Image()
         self.rules = rules
         files = self.disk.process()
-        files.make_dir("/data")
-        directory = open_directory(
-            files,
-            "/data",
-            cluster_id="tests",
-            node_id=ME.broker_id,
-            directory_id=Uuid(bytes(range(16))),
-            config_of=lambda _: self.rules.log,
-            clock=self.clock,
-        )
+        for path in paths:
+            files.make_dir(path)
+        directories = [
+            open_directory(
+                files,
+                path,
+                cluster_id="tests",
+                node_id=ME.broker_id,
+                directory_id=Uuid(bytes(range(number, number + 16))),
+                config_of=lambda _: self.rules.log,
+                clock=self.clock,
+            )
+            for number, path in enumerate(paths)
+        ]
         self.replicas = Replicas(
-            LogDirectories([directory], {}),
+            LogDirectories(directories, {}),
             ME,
             lambda _image, _topic: self.rules,
             SimEntropy(),
