@@ -187,7 +187,7 @@ class Node:
         usable = [path for path in self._log_dirs if path not in failed]
         check_directories(files, usable, self.settings[node.NODE_ID])
         self._store = EmbeddedStore.open(files, self._log_dirs[0], clock)
-        publisher = Publisher(self._store)
+        publisher = Publisher(self._store, self._on_snapshot)
         await publisher.load()
         self._in_force.load(publisher.image)
         publisher.subscribe(self._in_force.follow)
@@ -276,7 +276,7 @@ class Node:
 
     async def _serve(self, publisher: Publisher, replicas: Replicas) -> Endpoints:
         seams, settings = self._seams, self.settings
-        appender = Appender(replicas.create_log)
+        appender = Appender(replicas.create_log, replicas.directories)
         flusher = Flusher(seams.threads)
         checkpointer = Checkpointer(seams.threads)
         shards = group_shards(
@@ -320,7 +320,6 @@ class Node:
         problem, solved = self._problem, self._solved
         tick = Tick(
             replicas,
-            appender,
             flusher,
             checkpointer,
             seams.threads,
@@ -412,6 +411,15 @@ class Node:
     def _save_incarnation(self, *, clean: bool) -> None:
         saved = SavedIncarnation(self._broker_epoch, self._seams.clock.boot_id(), clean)
         write_incarnation(self._seams.files, self._log_dirs[0], saved)
+
+    def _on_snapshot(self, error: OSError | None) -> None:
+        """The node goes on without a new snapshot of its metadata: somebody should make room."""
+        part = "metadata snapshot"
+        if error is None:
+            self.health.warnings.clear(part)
+        else:
+            self.health.warnings.fail(part, str(error))
+            self._logger.warning("metadata snapshot failed", error=str(error))
 
     def _problem(self, where: str, error: Exception) -> None:
         self._logger.error("disk fault", repeats_of=where, where=where, error=str(error))

@@ -8,6 +8,7 @@ from ottla.protocol.batch import BatchHeader, read_header, stamp_log_append_time
 from ottla.replication.replica import Replica
 from ottla.storage.admission import Refused, admit, admits_ordinary, all_ordinary
 from ottla.storage.config import UNLIMITED
+from ottla.storage.directories import LogDirectories
 from ottla.storage.joint import JointAppend
 from ottla.storage.log import Log
 from ottla.tuples import maker
@@ -45,12 +46,17 @@ class RefusedByLog(PeerError):
 class Appender:
     """Appends to any replica of this broker. `create_log` makes a partition's log when needed."""
 
-    __slots__ = ("_create_log", "is_full")
+    __slots__ = ("_create_log", "_directories", "_full")
 
-    def __init__(self, create_log: Callable[[Replica], Log]) -> None:
+    def __init__(self, create_log: Callable[[Replica], Log], directories: LogDirectories) -> None:
         self._create_log = create_log
-        # Set while the disk is below its reserve: reads and retention go on.
-        self.is_full: str | None = None
+        self._directories = directories
+        # Hardly ever is there one: then nothing more is asked.
+        self._full = directories.full
+
+    def why_full(self, replica: Replica) -> str | None:
+        """Why nothing is appended: its disk is below the reserve. Reads and retention go on."""
+        return self._directories.why_full(replica.log) if self._full else None
 
     def append(
         self,
@@ -73,8 +79,8 @@ class Appender:
             partition.check_leadership()
         if acks == ACKS_ALL:
             partition.check_in_sync()
-        if self.is_full:
-            raise PeerError(ErrorCode.KAFKA_STORAGE_ERROR, self.is_full)
+        if self._full and (why_full := self.why_full(replica)):
+            raise PeerError(ErrorCode.KAFKA_STORAGE_ERROR, why_full)
         if replica.is_internal and not is_own:
             raise PeerError(ErrorCode.INVALID_TOPIC_EXCEPTION, "it is the broker's own topic")
         rules = replica.rules.admission
@@ -128,7 +134,7 @@ class Appender:
         if (
             log is None
             or not (partition.is_leader and partition.commits_alone)
-            or self.is_full
+            or (self._full and self.why_full(replica))
             or replica.is_internal
             or log.flush_messages != UNLIMITED
         ):

@@ -15,7 +15,6 @@ from functools import partial
 from typing import NamedTuple, TypeVar
 
 from ottla.errors import LogOffline, StorageError
-from ottla.replication.appends import Appender
 from ottla.replication.checkpointing import Checkpointer, NewStart
 from ottla.replication.flushing import Flusher
 from ottla.replication.replica import Replica
@@ -56,7 +55,6 @@ class Tick:
     def __init__(
         self,
         replicas: Replicas,
-        appender: Appender,
         flusher: Flusher,
         checkpointer: Checkpointer,
         threads: Threads,
@@ -68,7 +66,6 @@ class Tick:
         # Replaced when a setting changes.
         self.rules = rules
         self._replicas = replicas
-        self._appender = appender
         self._flusher = flusher
         self._checkpointer = checkpointer
         self._threads = threads
@@ -176,25 +173,26 @@ class Tick:
             self._removals.append(Removal(due_ms, paths))
 
     def _watch_disk(self) -> None:
-        """Below the reserve produces are refused; above it they are taken again."""
-        reserve_bytes = self.rules.disk_reserve_bytes
-        short = []
+        """A directory below the reserve refuses produces; above it they are taken again."""
         for directory in self._replicas.directories.directories:
-            path = directory.path
             if directory.offline is None:
-                try:
-                    self.free_bytes[path] = directory.files.free_bytes(path)
-                except OSError as error:
-                    self._problem(path, error)
-                    continue
-                if self.free_bytes[path] < reserve_bytes:
-                    short.append(f"{path}: {self.free_bytes[path]} bytes free")
-        is_full = f"{', '.join(short)}, {reserve_bytes} are kept in reserve" if short else None
-        if is_full and not self._appender.is_full:
-            self._problem(DISK_RESERVE, StorageError(is_full))
-        elif self._appender.is_full and not is_full:
-            self._solved(DISK_RESERVE)
-        self._appender.is_full = is_full
+                self._watch_room(directory)
+
+    def _watch_room(self, directory: LogDirectory) -> None:
+        path, full = directory.path, self._replicas.directories.full
+        reserve_bytes = self.rules.disk_reserve_bytes
+        try:
+            free_bytes = self.free_bytes[path] = directory.files.free_bytes(path)
+        except OSError as error:
+            self._problem(path, error)
+            return
+        if free_bytes < reserve_bytes:
+            is_news = path not in full
+            full[path] = f"{path}: {free_bytes} bytes free, {reserve_bytes} are kept in reserve"
+            if is_news:
+                self._problem(f"{DISK_RESERVE} of {path}", StorageError(full[path]))
+        elif full.pop(path, None) is not None:
+            self._solved(f"{DISK_RESERVE} of {path}")
 
     def _steady_ms(self) -> int:
         return self._clock.steady_ns() // 1_000_000

@@ -187,6 +187,11 @@ def _put(files: Files, path: str, content: bytes, *, is_synced: bool) -> None:
         write_all(file, 0, [content])
         if is_synced:
             file.sync()
+    except OSError:
+        # A full disk needs its room.
+        with contextlib.suppress(OSError):
+            files.remove(temporary)
+        raise
     finally:
         file.close()
     files.rename(temporary, path)

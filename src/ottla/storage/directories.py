@@ -27,7 +27,7 @@ class LogDirectories:
     With `placements` it is known which partitions those have; without, it may be any.
     """
 
-    __slots__ = ("_lost", "_placements", "directories", "failed")
+    __slots__ = ("_lost", "_placements", "directories", "failed", "full")
 
     def __init__(
         self,
@@ -39,6 +39,8 @@ class LogDirectories:
             raise StorageError(f"no log directory can be used: {failed}")
         self.directories = directories
         self.failed = failed
+        # Why those directories take no records whose disk is below its reserve, by path.
+        self.full: dict[str, str] = {}
         self._placements = placements
         self._lost = placements.lost(self._opened()) if placements is not None else set()
 
@@ -82,6 +84,14 @@ class LogDirectories:
         """The directory that holds a log."""
         path = log.directory.rpartition("/")[0]
         return next(each for each in self.directories if each.path == path)
+
+    def why_full(self, log: Log | None) -> str | None:
+        """Why nothing may be appended to a log; or, if it is yet to be made, why nowhere."""
+        if log is not None:
+            return self.full.get(log.directory.rpartition("/")[0])
+        online = [each.path for each in self.directories if each.offline is None]
+        have_room = any(path not in self.full for path in online)
+        return None if have_room or not online else ", ".join(map(self.full.__getitem__, online))
 
     def claim(self, partition: TopicPartition, topic_id: Uuid) -> None:
         """Has the partition's directory say whose it is, if it does not: it may be an old one, or a
@@ -134,11 +144,17 @@ class LogDirectories:
                 directory.purge(path)
 
     def create(self, partition: TopicPartition, topic_id: Uuid) -> Log:
-        """A new log, in the directory that has the fewest. StorageError if none is online."""
+        """A new log, in the directory that has the fewest, of those that have room.
+
+        StorageError if none is online, or all are below their reserve.
+        """
         online = [directory for directory in self.directories if directory.offline is None]
         if not online:
             raise StorageError("every log directory is offline")
-        directory = min(online, key=lambda directory: len(directory.logs))
+        roomy = [directory for directory in online if directory.path not in self.full]
+        if not roomy:
+            raise StorageError(self.why_full(None) or "no log directory has room")
+        directory = min(roomy, key=lambda directory: len(directory.logs))
         if self._placements is not None and directory.path != self._placements.home:
             self._placements.note((topic_id, partition.partition), directory.identity)
         try:

@@ -67,7 +67,7 @@ class Partitions:
             SimEntropy(),
             lambda _file, _position, _size: True,
         )
-        self.appender = Appender(self.replicas.create_log)
+        self.appender = Appender(self.replicas.create_log, self.replicas.directories)
         self._topics = 0
 
     def commit(self, *changes: records.Record) -> None:

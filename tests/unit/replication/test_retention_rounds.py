@@ -84,7 +84,6 @@ class Chores:
         self.problems: list[tuple[str, str]] = []
         self.tick = Tick(
             partitions.replicas,
-            partitions.appender,
             Flusher(self.threads),
             self.checkpointer,
             self.threads,
