@@ -329,6 +329,7 @@ class Node:
             solved,
         )
         self.metrics.disk_free_bytes = tick.free_bytes
+        self._tasks.spawn(tick.watch_disks(), "disks")
         self._tasks.spawn(tick.run(), "tick")
         cleaner = self._cleaner(replicas, tick, flusher)
         self._tasks.spawn(cleaner.run(), "cleaner")

@@ -29,6 +29,10 @@ Item = TypeVar("Item")
 
 SLICE_NS_MAX = 1_000_000
 ROUND_MS = 1_000
+# How often free space is looked at where less than this is left above the reserve: as much as a
+# second may bring.
+WATCH_MS = 50
+SCARCE_BYTES = 1 << 30
 DISK_RESERVE = "disk reserve"
 
 
@@ -50,7 +54,10 @@ class Removal(NamedTuple):
 
 
 class Tick:
-    """`run` does not end. `problem` is told what a disk did and where, `solved` that it is over."""
+    """`run` and `watch_disks` do not end.
+
+    `problem` is told what a disk did and where, `solved` that it is over.
+    """
 
     def __init__(
         self,
@@ -78,17 +85,30 @@ class Tick:
         self._retained_ms = self._checkpointed_ms = self._steady_ms()
 
     async def run(self) -> None:
-        # Before anybody appends: a disk that is full at the start is not written to for a second.
-        self._watch_disk()
         while True:
             await asyncio.sleep(ROUND_MS / 1000)
             await self.round()
+
+    async def watch_disks(self) -> None:
+        """Looks at free space, often where it is scarce; does not end.
+
+        The first time before anybody appends: a disk that is full at the start is not written to.
+        """
+        while True:
+            self._watch_disk()
+            await asyncio.sleep((WATCH_MS if self._is_room_scarce else ROUND_MS) / 1000)
+
+    @property
+    def _is_room_scarce(self) -> bool:
+        """Whether a disk may go below its reserve, and far, before the next round."""
+        reserve_bytes = self.rules.disk_reserve_bytes
+        scarce_bytes = reserve_bytes + SCARCE_BYTES
+        return reserve_bytes > 0 and min(self.free_bytes.values(), default=0) < scarce_bytes
 
     async def round(self) -> None:
         """Everything that is due, once."""
         steady_ms = self._steady_ms()
         retains = steady_ms - self._retained_ms >= self.rules.retention_interval_ms
-        self._watch_disk()
         if retains:
             self._retained_ms = steady_ms
             await self._retain()

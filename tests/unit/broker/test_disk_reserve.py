@@ -69,6 +69,21 @@ def test_below_the_reserve_produces_are_refused_reads_go_on_and_it_recovers() ->
     run(story(), clock=machine.clock)
 
 
+def test_a_disk_that_fills_quickly_is_noticed_before_its_reserve_is_gone() -> None:
+    machine = Machine()
+
+    async def story() -> None:
+        async with machine.broker(**SETTINGS) as client:
+            await create(client, new_topic("events"))
+            await asyncio.sleep(3.5)
+            leave(machine, RESERVE_BYTES - 1)
+            await asyncio.sleep(0.1)
+            refused = await write(client, b"x", machine.clock.wall_ms())
+            assert refused == ErrorCode.KAFKA_STORAGE_ERROR
+
+    run(story(), clock=machine.clock)
+
+
 def test_retention_goes_on_and_makes_the_room_that_produces_wait_for() -> None:
     machine = Machine()
 
