@@ -50,7 +50,7 @@ class Checkpointer:
                 await self._run(directory)
             except (OSError, StorageError):
                 for log, _ in possible:
-                    log.drop_plan()
+                    log.planned_start = None
                 raise
 
     async def _run(self, directory: LogDirectory) -> None:

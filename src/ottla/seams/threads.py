@@ -1,10 +1,8 @@
 """Work beside the event loop: what blocks (an fsync, a cold read), never what decides."""
 
 import asyncio
-import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager
 from typing import Protocol, TypeVar
 
 Result = TypeVar("Result")
@@ -18,11 +16,6 @@ class Threads(Protocol):
     def close(self) -> None:
         """Waits for what is running; nothing can be run afterwards."""
         ...
-
-
-def new_mutex() -> AbstractContextManager[object]:
-    """For the little that the loop and a thread both do: one at a time is inside."""
-    return threading.Lock()
 
 
 class RealThreads:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.seams.files import Files
-from ottla.seams.threads import new_mutex
+from ottla.seams.mutex import new_mutex
 from ottla.storage import checkpoints
 from ottla.storage.checkpoints import TopicPartition
 from ottla.storage.flush import Around

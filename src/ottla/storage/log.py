@@ -9,7 +9,7 @@ import errno
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import NamedTuple, NoReturn
+from typing import NoReturn
 
 from ottla.errors import ErrorCode, LogOffline, OffsetOutOfRange, PeerError, StorageError
 from ottla.protocol.batch import (
@@ -23,6 +23,7 @@ from ottla.protocol.batch import (
 from ottla.seams.clock import Clock
 from ottla.seams.files import Buffer
 from ottla.storage import lookups, retention, snapshots, swaps
+from ottla.storage.appended import Appended, make_appended
 from ottla.storage.config import LogConfig
 from ottla.storage.distrust import mark_distrusted
 from ottla.storage.epoch_file import EpochFile
@@ -38,22 +39,10 @@ from ottla.storage.segment import Segment
 from ottla.storage.segment import TimestampOffset as TimestampOffset
 from ottla.storage.tail import Found, Tail
 from ottla.storage.writeback import WritebackDue
-from ottla.tuples import maker
 
 DELETED = ".deleted"
 # The disk is full, or we may not use more of it: nothing is broken.
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-
-
-class Appended(NamedTuple):
-    """Where a batch went; for a duplicate, where it went the first time, and its time then."""
-
-    first_offset: int
-    last_offset: int
-    duplicate_timestamp_ms: int | None = None
-
-
-_appended = maker(Appended)
 
 
 class Log:
@@ -191,7 +180,7 @@ class Log:
         stamped = header.placed(offset, leader_epoch)
         rest = memoryview(batch)[PREFIX_BYTES : header.length + UNCOUNTED_BYTES]
         self._write((prefix(offset, header.length, leader_epoch), rest), stamped, marker)
-        return _appended((offset, offset + header.last_offset_delta, None))
+        return make_appended((offset, offset + header.last_offset_delta, None))
 
     def append_replicated(self, batches: Buffer) -> None:
         """Appends whole batches as the leader wrote them: a follower's way."""
@@ -500,19 +489,9 @@ class Log:
         self.producers.truncate_start(offset)
 
     def plan_start(self, offset: int) -> None:
-        """With the directory's next checkpoint nothing before `offset` is served again, durably.
-
-        For many logs at once: `advance_start` makes a checkpoint for one.
-        """
+        """As `advance_start`, but by the next checkpoint: one for many logs. At most the end."""
         self._require_online()
-        if offset > self.end_offset:
-            raise OffsetOutOfRange(offset, self.start_offset, self.end_offset)
-        if offset > max(self.start_offset, self.planned_start or 0):
-            self.planned_start = offset
-
-    def drop_plan(self) -> None:
-        """The checkpoint failed: the log starts where it started."""
-        self.planned_start = None
+        self.planned_start = max(offset, self.planned_start or 0)
 
     def planned_start_is_durable(self, offset: int, truncations: int) -> None:
         """A checkpoint that was begun when there had been so many truncations says so."""

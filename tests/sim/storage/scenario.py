@@ -167,7 +167,7 @@ class Scenario(Appending):
                 if not (self.is_full and is_full(error)):
                     raise
                 self.note("  no room")
-                self.log.drop_plan()
+                self.log.planned_start = None
                 self._trim = None
             self._trim_has_run = True
         else:
