@@ -39,7 +39,7 @@ def main(path: str, batches: int | None) -> None:
         config_of=lambda _: CONFIG,
         clock=RealClock(),
     )
-    log = directory.create(PARTITION, Uuid(b"topic-of-the-kill"[:16]), FIRST_TIMESTAMP_MS)
+    log = directory.create(PARTITION, Uuid(b"topic-of-the-kill"[:16]))
     log.begin_epoch(0)
     for number in count(1) if batches is None else range(1, batches + 1):
         first = log.end_offset
