@@ -13,6 +13,7 @@ from crc32c import crc32c
 from ottla.protocol.batch import BatchHeader, Record, records
 from ottla.protocol.compression import Codec
 from ottla.protocol.primitives import Uuid
+from ottla.seams.clock import RealClock
 from ottla.seams.files import RealFiles
 from ottla.storage.config import LogConfig
 from ottla.storage.directory import LogDirectory, open_directory
@@ -65,7 +66,7 @@ def open_unpacked(directory: Path) -> LogDirectory:
         node_id=NODE_ID,
         directory_id=Uuid(bytes(16)),
         config_of=lambda _: CONFIG,
-        now_ms=NOW_MS,
+        clock=RealClock(),
     )
 
 

@@ -40,7 +40,7 @@ def filled(directory: str, size_bytes: int, records_a_batch: int, codec: Codec) 
         LogConfig(segment_bytes=SEGMENT_BYTES),
         is_clean=False,
         recovery_point=0,
-        now_ms=NOW_MS,
+        clock=RealClock(),
         checkpoint=lambda: None,
     ).log
     values = [chosen.randbytes(VALUE_BYTES // 2).hex().encode() for _ in range(1000)]
@@ -52,9 +52,9 @@ def filled(directory: str, size_bytes: int, records_a_batch: int, codec: Codec) 
             ],
             codec=codec,
         )
-        log.append(batch, read_header(batch), leader_epoch=0, now_ms=NOW_MS)
-    log.roll(NOW_MS)
-    log.flush(NOW_MS)
+        log.append(batch, read_header(batch), leader_epoch=0)
+    log.roll()
+    log.flush()
     return log
 
 

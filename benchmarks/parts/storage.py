@@ -9,6 +9,7 @@ from contextlib import contextmanager
 
 from benchmarks.parts.part import Part, rates
 from ottla.protocol.batch import Record, build, read_header
+from ottla.seams.clock import RealClock
 from ottla.seams.files import Buffer, RealFile, RealFiles
 from ottla.storage.config import LogConfig
 from ottla.storage.file_pool import FilePool
@@ -44,7 +45,7 @@ def reopen(directory: str, files: RealFiles | None = None, **how: int | bool) ->
     pool = FilePool(files or RealFiles())
     arguments = {"is_clean": False, "recovery_point": 0} | how
     return open_log(
-        pool, directory, LogConfig(), now_ms=0, checkpoint=lambda: None, **arguments
+        pool, directory, LogConfig(), clock=RealClock(), checkpoint=lambda: None, **arguments
     ).log
 
 
@@ -61,7 +62,7 @@ def fill(log: Log, batch: Buffer, size_bytes: int) -> int:
     header = read_header(batch)
     count = size_bytes // header.size
     for _ in range(count):
-        log.append(batch, header, leader_epoch=0, now_ms=0)
+        log.append(batch, header, leader_epoch=0)
     return count
 
 
@@ -129,7 +130,7 @@ def look_ups(log_bytes: int, name: str, estimate_us: float) -> Iterator[Part]:
     with empty_log() as writer:
         fill(writer, batch_of(150, 100), log_bytes)
         end_offset = writer.end_offset
-        writer.flush(0)
+        writer.flush()
         log = reopen(writer.directory, CountingFiles(), recovery_point=end_offset)
         chosen = random.Random(7)
         count = 5000

@@ -11,6 +11,7 @@ from itertools import count
 from ottla.protocol.batch import Record, build, read_header
 from ottla.protocol.compression import Codec
 from ottla.protocol.primitives import Uuid
+from ottla.seams.clock import RealClock
 from ottla.seams.files import RealFiles
 from ottla.storage.checkpoints import TopicPartition
 from ottla.storage.config import LogConfig
@@ -36,9 +37,9 @@ def main(path: str, batches: int | None) -> None:
         node_id=1,
         directory_id=Uuid(bytes(16)),
         config_of=lambda _: CONFIG,
-        now_ms=FIRST_TIMESTAMP_MS,
+        clock=RealClock(),
     )
-    log = directory.create(PARTITION, Uuid(b"topic-of-the-kill"[:16]), FIRST_TIMESTAMP_MS)
+    log = directory.create(PARTITION, Uuid(b"topic-of-the-kill"[:16]))
     log.begin_epoch(0)
     for number in count(1) if batches is None else range(1, batches + 1):
         first = log.end_offset
@@ -50,10 +51,10 @@ def main(path: str, batches: int | None) -> None:
             base_offset=first,
             codec=Codec(number % len(Codec)),
         )
-        appended = log.append(batch, read_header(batch), leader_epoch=0, now_ms=FIRST_TIMESTAMP_MS)
+        appended = log.append(batch, read_header(batch), leader_epoch=0)
         print("appended", appended.last_offset, flush=True)
         if number % BATCHES_A_FLUSH == 0:
-            log.flush(FIRST_TIMESTAMP_MS)
+            log.flush()
             directory.checkpoint()
             print("flushed", log.recovery_point, flush=True)
 

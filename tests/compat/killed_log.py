@@ -8,9 +8,10 @@ from pathlib import Path
 
 from ottla.protocol.batch import Record
 from ottla.protocol.primitives import Uuid
+from ottla.seams.clock import RealClock
 from ottla.seams.files import RealFiles
 from ottla.storage.directory import LogDirectory, open_directory
-from tests.compat.append_until_killed import CLUSTER_ID, CONFIG, FIRST_TIMESTAMP_MS, PARTITION
+from tests.compat.append_until_killed import CLUSTER_ID, CONFIG, PARTITION
 from tests.disk_vectors import consume
 
 
@@ -34,7 +35,7 @@ class Killed:
             node_id=1,
             directory_id=Uuid(bytes(16)),
             config_of=lambda _: CONFIG,
-            now_ms=FIRST_TIMESTAMP_MS,
+            clock=RealClock(),
         )
 
 

@@ -12,7 +12,7 @@ import pytest
 from ottla.storage.segment import LOG, OFFSETS, SUFFIXES, TIMES
 from tests.compat.kafka_lines import Row, by_file, kafka_lines, ottla_dump
 from tests.compat.killed_log import kill_a_writer
-from tests.compat.written_logs import NOW_MS, WRITERS, write_logs
+from tests.compat.written_logs import WRITERS, write_logs
 
 JARS = Path(os.environ.get("KAFKA_JARS", ".cache/kafka-4.3.1"))
 DUMPED = (*SUFFIXES, ".snapshot")
@@ -35,7 +35,7 @@ def judged(tmp_path_factory: pytest.TempPathFactory) -> Judged:
     target = tmp_path_factory.mktemp("written")
     write_logs(target / "logs")
     killed = kill_a_writer(target / "killed", batches=100)
-    killed.reopen().close(broker_epoch=1, now_ms=NOW_MS)
+    killed.reopen().close(broker_epoch=1)
     paths = sorted(
         path for path in target.glob("*/*/*") if path.suffix in DUMPED and path.stat().st_size
     )

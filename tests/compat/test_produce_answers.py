@@ -125,7 +125,7 @@ SENT = {
         timestamp_ms=now_ms(),
     ),
 }
-# Kafka stores records that are numbered wrongly, or fails on them: see decision 12.
+# Kafka stores records that are numbered wrongly, or fails on them: see decision 13.
 MISNUMBERED = ("numbers that do not rise", "numbers that do not rise, compressed")
 # Topics for which we do not unfold a batch of gzip.
 NOT_LOOKED_INTO = ("plain", "stamped", "gzip")

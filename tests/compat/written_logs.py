@@ -14,6 +14,7 @@ from ottla.protocol.batch import (
 )
 from ottla.protocol.compression import Codec
 from ottla.protocol.primitives import Uuid
+from ottla.seams.clock import RealClock
 from ottla.seams.files import RealFiles
 from ottla.storage.checkpoints import TopicPartition
 from ottla.storage.config import LogConfig
@@ -30,9 +31,9 @@ def write_logs(path: Path) -> None:
     path.mkdir()
     directory = _open(path)
     for number, (topic, write) in enumerate(WRITERS.items(), start=1):
-        log = directory.create(TopicPartition(topic, 0), Uuid(number.to_bytes(16)), NOW_MS)
+        log = directory.create(TopicPartition(topic, 0), Uuid(number.to_bytes(16)))
         write(log)
-    directory.close(broker_epoch=1, now_ms=NOW_MS)
+    directory.close(broker_epoch=1)
 
 
 def _open(path: Path) -> LogDirectory:
@@ -43,7 +44,7 @@ def _open(path: Path) -> LogDirectory:
         node_id=1,
         directory_id=Uuid(bytes(16)),
         config_of=lambda _: CONFIG,
-        now_ms=NOW_MS,
+        clock=RealClock(),
     )
 
 
@@ -61,7 +62,7 @@ def _records(first_offset: int, count: int, text: str = "value") -> list[Record]
 
 
 def _append(log: Log, batch: bytearray, *, leader_epoch: int = 0) -> None:
-    log.append(batch, read_header(batch), leader_epoch=leader_epoch, now_ms=NOW_MS)
+    log.append(batch, read_header(batch), leader_epoch=leader_epoch)
 
 
 def _end_transaction(log: Log, kind: MarkerKind, producer_id: int, epoch: int) -> None:
@@ -71,9 +72,7 @@ def _end_transaction(log: Log, kind: MarkerKind, producer_id: int, epoch: int) -
         producer_epoch=epoch,
         timestamp_ms=NOW_MS + log.end_offset * 10,
     )
-    log.append_marker(
-        batch, read_header(batch), leader_epoch=0, transaction_version=0, now_ms=NOW_MS
-    )
+    log.append_marker(batch, read_header(batch), leader_epoch=0, transaction_version=0)
 
 
 def _every_codec(log: Log) -> None:

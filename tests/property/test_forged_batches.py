@@ -65,7 +65,7 @@ class Stored:
         before = bytes(batch)
         try:
             taken = admit(memoryview(batch), rules, transactional_id_given=False, now_ms=NOW_MS)
-            appended = self.log.append(taken.batch, taken.header, leader_epoch=0, now_ms=NOW_MS)
+            appended = self.log.append(taken.batch, taken.header, leader_epoch=0)
         except PeerError:
             check_ways_agree(before, rules, is_taken=False)
             return
@@ -139,8 +139,8 @@ def check_by_time(log: Log, stored: Stored) -> None:
 
 
 def compacted(log: Log, stored: Stored) -> dict[str, Any]:
-    log.roll(NOW_MS)
-    log.flush(NOW_MS)
+    log.roll()
+    log.flush()
     found = look(log, TOPIC.compaction, log.end_offset, NOW_MS)
     worker = CleanerWorker(stored.bench.files, SimEntropy(1), SimClock(), sleeps=False)
     job = job_for(log, found, TOPIC, CleanerRules(), NOW_MS)
@@ -176,7 +176,7 @@ def test_every_reader_gets_past_what_a_client_forges(
     assert stored.bench.recovery.cut_because is None
     check_by_time(log, stored)
 
-    log.flush(NOW_MS)
+    log.flush()
     report = check_partition(stored.bench.files, "/topic-0", LeftAs(), lambda _: None)
     damaged = [each for each in report.damages if each.remedy is not Remedy.REBUILD_INDEXES]
     assert {each.remedy for each in damaged} <= {Remedy.KEEP}

@@ -50,7 +50,7 @@ def turns(draw: st.DrawFn) -> list[list[bytearray]]:
 def append_together(log: Log, turn: list[bytearray]) -> None:
     batches = [(memoryview(each), read_header(each)) for each in turn]
     end_offset = log.end_offset
-    appended = log.append_joint(batches, leader_epoch=0, now_ms=NOW_MS)
+    appended = log.append_joint(batches, leader_epoch=0)
     if appended is None:
         assert log.end_offset == end_offset
         for each in turn:
@@ -94,5 +94,5 @@ def test_a_turn_appended_together_leaves_what_its_batches_would_leave_one_by_one
                 append(alone, each)
         assert state(together) == state(alone)
         for log in (together, alone):
-            log.roll(NOW_MS)
+            log.roll()
         assert files_of(Path(place, "together")) == files_of(Path(place, "alone"))

@@ -54,18 +54,20 @@ class Health:
     One that is not alive wants a restart; one that is not ready wants to be left alone until it is.
     """
 
-    __slots__ = ("live", "ready")
+    __slots__ = ("live", "ready", "warnings")
 
     def __init__(self) -> None:
         self.live = Condition()
         self.ready = Condition()
+        # What somebody should see to, though the node serves.
+        self.warnings = Condition()
 
     def liveness(self) -> "Page":
-        return _health_page(self.live.reasons)
+        return _health_page(self.live.reasons, self.warnings.reasons)
 
     def readiness(self) -> "Page":
         """Whoever is not alive is not ready either."""
-        return _health_page([*self.live.reasons, *self.ready.reasons])
+        return _health_page([*self.live.reasons, *self.ready.reasons], self.warnings.reasons)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,9 +138,12 @@ def _parse_headers(lines: list[str]) -> dict[str, str]:
     return headers
 
 
-def _health_page(reasons: list[str]) -> Page:
+def _health_page(reasons: list[str], warnings: list[str]) -> Page:
     status = HTTPStatus.SERVICE_UNAVAILABLE if reasons else HTTPStatus.OK
-    return _json_page(status, {"status": "unavailable" if reasons else "ok", "reasons": reasons})
+    content: dict[str, object] = {"status": "unavailable" if reasons else "ok", "reasons": reasons}
+    if warnings:
+        content["warnings"] = warnings
+    return _json_page(status, content)
 
 
 def _error_page(status: HTTPStatus, reason: str) -> Page:

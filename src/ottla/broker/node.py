@@ -7,6 +7,7 @@ broker's new incarnation, logs recovered, partitions led, and only then the list
 import asyncio
 import gc
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -29,8 +30,9 @@ from ottla.metadata.embedded import EmbeddedStore
 from ottla.metadata.image import Image
 from ottla.metadata.incarnation import (
     SavedIncarnation,
-    inherited_epoch,
+    inherited_epochs,
     read_incarnation,
+    with_unserved,
     write_incarnation,
 )
 from ottla.metadata.min_isr import agree_on_min_isr
@@ -40,6 +42,7 @@ from ottla.metadata.values import Endpoint, Incarnation, SecurityProtocol
 from ottla.metrics.node import NodeMetrics
 from ottla.protocol.primitives import Uuid
 from ottla.replication.appends import Appender
+from ottla.replication.checkpointing import Checkpointer
 from ottla.replication.cleaning import CleanerRules, LogCleaner
 from ottla.replication.fetch_sessions import FetchSessions
 from ottla.replication.flushing import Flusher
@@ -57,7 +60,13 @@ from ottla.seams.workers import Workers
 from ottla.settings.broker import BrokerSettings
 from ottla.settings.table import network, node, records, retention, segments
 from ottla.storage.checkpoints import MetaProperties
-from ottla.storage.directories import LogDirectories, check_directories
+from ottla.storage.directories import (
+    LogDirectories,
+    check_directories,
+    find_placements,
+    make_directory,
+    prepare_directories,
+)
 from ottla.storage.directory import LogDirectory, open_directory
 
 IDLE_CHECK_S = 1.0
@@ -149,8 +158,11 @@ class Node:
             await self._health_server.close()
         await self._tasks.close()
         if self._directories:
-            self._directories.close(**self._last_words())
-            self._save_incarnation(clean=True)
+            faults = self._directories.close(broker_epoch=self._broker_epoch)
+            for path, error in faults.items():
+                self._logger.error("not closed cleanly", path=path, error=str(error))
+            if not faults:
+                self._save_incarnation(clean=True)
             self._directories = None
         if self._store:
             await self._store.close()
@@ -170,30 +182,34 @@ class Node:
 
     async def _start(self) -> Endpoints:
         files, clock = self._seams.files, self._seams.clock
-        for path in self._log_dirs:
-            if not files.is_dir(path):
-                files.make_dir(path)
-            files.sync_dir(path.rpartition("/")[0] or "/")
-        check_directories(files, self._log_dirs, self.settings[node.NODE_ID])
+        make_directory(files, self._log_dirs[0])
+        placements = find_placements(files, self._log_dirs)
+        failed = prepare_directories(files, self._log_dirs, placements)
+        usable = [path for path in self._log_dirs if path not in failed]
+        check_directories(files, usable, self.settings[node.NODE_ID])
         self._store = EmbeddedStore.open(files, self._log_dirs[0], clock, self._seams.threads)
-        publisher = Publisher(self._store)
+        publisher = Publisher(self._store, self._on_snapshot)
         await publisher.load()
         self._in_force.load(publisher.image)
         publisher.subscribe(self._in_force.follow)
         self._tasks.spawn(publisher.follow(), "metadata")
         me = await self._register(self._store, publisher)
         await agree_on_min_isr(publisher, publisher.image.topic_names, lambda: self._in_force.now)
-        self._directories = self._open_directories(publisher)
+        opened = self._open_directories(usable, failed, publisher)
+        self._directories = LogDirectories(opened, failed, placements)
         replicas = Replicas(
             self._directories,
             me,
             self._rules_of,
-            clock,
             self._seams.entropy,
             EarlyWriteback(self._seams.threads, self._tasks.spawn).start,
         )
         for stray in replicas.load(publisher.image):
             self._logger.warning("stray partition set aside", partition=str(stray))
+        for replica in replicas:
+            if replica.is_unusable and not self._directories.is_unusable(replica.name):
+                why = "its log directory is missing"
+                self._logger.error("log offline", partition=str(replica.name), error=why)
         publisher.subscribe(replicas.follow)
         self._save_incarnation(clean=False)
         return await self._serve(publisher, replicas)
@@ -201,36 +217,43 @@ class Node:
     async def _register(self, store: EmbeddedStore, publisher: Publisher) -> Incarnation:
         """This life's epoch; what the last one led is led again by this one."""
         previous = read_incarnation(self._seams.files, self._log_dirs[0])
+        inherits = inherited_epochs(previous, self._seams.clock.boot_id())
         registration = Registration(
             broker_id=self.settings[node.NODE_ID],
             endpoints=self._advertised() or (),
             rack=None,
             host="localhost",
-            inherits=inherited_epoch(previous, self._seams.clock.boot_id()),
+            inherits=inherits[0] if inherits else None,
+            unserved=inherits[1:],
         )
         member = Member(registration, await store.register(registration))
         self._broker_epoch = member.broker_epoch
+        if previous is not None and inherits:
+            saved = with_unserved(previous, member.broker_epoch)
+            write_incarnation(self._seams.files, self._log_dirs[0], saved)
         await publisher.lead()
         for partition in await controller.start_broker(publisher, member):
             self._logger.warning("possible data loss", partition=str(partition))
         return member.incarnation
 
-    def _open_directories(self, publisher: Publisher) -> LogDirectories:
-        """Every log directory that can be used; recovery happens here."""
+    def _open_directories(
+        self, paths: Sequence[str], failed: dict[str, Exception], publisher: Publisher
+    ) -> list[LogDirectory]:
+        """Every log directory that can be used; recovery happens here. The others are added."""
         opened: list[LogDirectory] = []
-        failed: dict[str, Exception] = {}
         meta = MetaProperties.read(self._seams.files, self._log_dirs[0])
         self.cluster_id = meta.cluster_id if meta else str(self._new_id())
-        for path in self._log_dirs:
+        for path in paths:
             try:
                 opened.append(self._open_directory(path, publisher))
             except OSError as error:
                 failed[path] = error
-                self._logger.error("log directory offline", path=path, error=str(error))
             except BaseException:
                 for directory in opened:
-                    directory.close(**self._last_words())
+                    directory.close(broker_epoch=self._broker_epoch)
                 raise
+        for path, fault in failed.items():
+            self._logger.error("log directory offline", path=path, error=str(fault))
         for directory in opened:
             for partition, reason in directory.unusable.items():
                 self._logger.error("log offline", partition=str(partition), error=str(reason))
@@ -238,7 +261,7 @@ class Node:
                 self.metrics.broker.recovered_bytes += recovery.scanned_bytes
                 if recovery.cut_because:
                     self._logger.warning("log cut", partition=str(partition), **recovery._asdict())
-        return LogDirectories(opened, failed)
+        return opened
 
     def _open_directory(self, path: str, publisher: Publisher) -> LogDirectory:
         return open_directory(
@@ -248,15 +271,16 @@ class Node:
             node_id=self.settings[node.NODE_ID],
             directory_id=self._new_id(),
             config_of=lambda partition: self._rules_of(publisher.image, partition.topic).log,
-            now_ms=self._seams.clock.wall_ms(),
+            clock=self._seams.clock,
             open_files_max=self.settings[segments.FILES_OPEN_MAX],
         )
 
     async def _serve(self, publisher: Publisher, replicas: Replicas) -> Endpoints:
         seams, settings = self._seams, self.settings
         turn_budget = TurnBudget()
-        appender = Appender(replicas.create_log, turn_budget)
-        flusher = Flusher(seams.threads, seams.clock)
+        appender = Appender(replicas.create_log, replicas.directories, turn_budget)
+        flusher = Flusher(seams.threads)
+        checkpointer = Checkpointer(seams.threads)
         shards = group_shards(
             GroupWorld(lambda: self._in_force.now, lambda: publisher.image, self.metrics.groups),
             replicas,
@@ -280,6 +304,7 @@ class Node:
             replicas=replicas,
             appender=appender,
             flusher=flusher,
+            checkpointer=checkpointer,
             fetch_sessions=FetchSessions(
                 settings[network.MAX_INCREMENTAL_FETCH_SESSION_CACHE_SLOTS],
                 seams.clock,
@@ -301,8 +326,18 @@ class Node:
         )
         rules = _tick_rules(self._in_force.now)
         problem, solved = self._problem, self._solved
-        tick = Tick(replicas, appender, flusher, seams.threads, seams.clock, rules, problem, solved)
+        tick = Tick(
+            replicas,
+            flusher,
+            checkpointer,
+            seams.threads,
+            seams.clock,
+            rules,
+            problem,
+            solved,
+        )
         self.metrics.disk_free_bytes = tick.free_bytes
+        self._tasks.spawn(tick.watch_disks(), "disks")
         self._tasks.spawn(tick.run(), "tick")
         cleaner = self._cleaner(replicas, tick, flusher)
         self._tasks.spawn(cleaner.run(), "cleaner")
@@ -380,16 +415,21 @@ class Node:
 
     # What happens on the way
 
-    def _last_words(self) -> dict[str, int]:
-        """What a log directory keeps of the broker that closes it."""
-        return {"broker_epoch": self._broker_epoch, "now_ms": self._seams.clock.wall_ms()}
-
     def _new_id(self) -> Uuid:
         return Uuid(self._seams.entropy.token(16))
 
     def _save_incarnation(self, *, clean: bool) -> None:
         saved = SavedIncarnation(self._broker_epoch, self._seams.clock.boot_id(), clean)
         write_incarnation(self._seams.files, self._log_dirs[0], saved)
+
+    def _on_snapshot(self, error: OSError | None) -> None:
+        """The node goes on without a new snapshot of its metadata: somebody should make room."""
+        part = "metadata snapshot"
+        if error is None:
+            self.health.warnings.clear(part)
+        else:
+            self.health.warnings.fail(part, str(error))
+            self._logger.warning("metadata snapshot failed", error=str(error))
 
     def _problem(self, where: str, error: Exception) -> None:
         self._logger.error("disk fault", repeats_of=where, where=where, error=str(error))

@@ -11,6 +11,7 @@ from ottla.metadata.image import Image
 from ottla.metadata.publisher import Publisher
 from ottla.metadata.values import Endpoint
 from ottla.replication.appends import Appender
+from ottla.replication.checkpointing import Checkpointer
 from ottla.replication.flushing import Flusher
 from ottla.replication.replicas import Replicas
 from ottla.seams.clock import Clock
@@ -39,6 +40,7 @@ class Services:
     replicas: Replicas
     appender: Appender
     flusher: Flusher
+    checkpointer: Checkpointer
     fetch_sessions: "FetchSessions"
     producer_ids: "ProducerIdBlocks"
     # Groups and their offsets, as far as this broker coordinates them.

@@ -6,8 +6,14 @@ from contextlib import suppress
 PID_FILE = "ottla.pid"
 
 
+def open_private(path: str, flags: int) -> int:
+    """An opener for a new file that its owner alone may read, as the data beside it."""
+    return os.open(path, flags, 0o600)
+
+
 def write_pid(data: str, pid: int) -> None:
-    with open(os.path.join(data, PID_FILE), "w", encoding="ascii") as file:
+    path = os.path.join(data, PID_FILE)
+    with open(path, "w", encoding="ascii", opener=open_private) as file:
         file.write(f"{pid}\n")
 
 

@@ -11,7 +11,7 @@ from ottla.cli.broker_process import Order
 from ottla.cli.broker_run import run_broker
 from ottla.cli.broker_settings import BrokerFlags, data_directory, load_settings
 from ottla.cli.failure import ExitCode, Failure
-from ottla.cli.pid_file import read_pid, remove_pid, write_pid
+from ottla.cli.pid_file import open_private, read_pid, remove_pid, write_pid
 from ottla.native import scan
 from ottla.seams.clock import RealClock
 
@@ -76,9 +76,9 @@ def start_beside(order: Order) -> None:
     steps = Steps()
     data = data_directory(load_settings(order.flags, os.environ))
     steps.done(f"settings read, native package {_native_kind()}")
-    os.makedirs(data, exist_ok=True)
+    os.makedirs(data, mode=0o700, exist_ok=True)
     log_path = os.path.join(data, LOG_FILE)
-    with open(log_path, "ab") as log:
+    with open(log_path, "ab", opener=open_private) as log:
         log_start = log.tell()
         child = subprocess.Popen(  # noqa: S603 - our own interpreter and module
             order.command,

@@ -249,8 +249,9 @@ class Shard(Generic[MachineT]):
 
     def _require_writable(self) -> None:
         """Before a decision: what could not be written is better not decided."""
-        if self._appender.is_full:
-            raise PeerError(ErrorCode.COORDINATOR_NOT_AVAILABLE, self._appender.is_full)
+        why_full = self._appender.why_full(self.replica)
+        if why_full is not None:
+            raise PeerError(ErrorCode.COORDINATOR_NOT_AVAILABLE, why_full)
         try:
             self.replica.partition.check_in_sync()
         except PeerError as error:

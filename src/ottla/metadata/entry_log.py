@@ -63,7 +63,7 @@ class EntryLog:
             is_clean=False,
             recovery_point=self._point_saved,
             start_offset=first_n,
-            now_ms=clock.wall_ms(),
+            clock=clock,
             checkpoint=self._vouch,
         )
         if self._log.start_offset > first_n:
@@ -73,7 +73,7 @@ class EntryLog:
                 f"entry {first_n} is missing, the log starts at {self._log.start_offset}",
             )
         self._write_again()
-        self._log.flush(clock.wall_ms())
+        self._log.flush()
 
     @property
     def next_n(self) -> int:
@@ -99,9 +99,7 @@ class EntryLog:
         now_ms = self._clock.wall_ms()
         record = batches.Record(offset=0, timestamp=now_ms, key=None, value=encode(records))
         batch = batches.build([record])
-        self._log.append(
-            batch, batches.read_header(batch), leader_epoch=_LEADER_EPOCH, now_ms=now_ms
-        )
+        self._log.append(batch, batches.read_header(batch), leader_epoch=_LEADER_EPOCH)
         try:
             return self._log.begin_flush()
         except OSError as error:
@@ -109,7 +107,7 @@ class EntryLog:
 
     def end(self, flush: Flush) -> int:
         """The flush has run: the entry is committed; its number."""
-        self._log.end_flush(flush, self._clock.wall_ms())
+        self._log.end_flush(flush)
         return flush.end_offset - 1
 
     def fail(self, error: OSError) -> NoReturn:
@@ -133,7 +131,7 @@ class EntryLog:
 
     def drop_below(self, first_n: int) -> None:
         """Nothing before `first_n` is of interest any more; whole segments of it go."""
-        self._log.roll(self._clock.wall_ms())
+        self._log.roll()
         self._log.advance_start(first_n)
         count = retention.below_start(self._log.summaries(), log_start_offset=first_n)
         for path in self._log.drop_segments(count):
@@ -141,7 +139,7 @@ class EntryLog:
 
     def close(self) -> None:
         is_online = self._log.offline is None
-        self._log.close(self._clock.wall_ms())
+        self._log.close()
         if is_online:
             self._vouch()
 

@@ -4,11 +4,15 @@ A broker that lost what it had acknowledged must not come back as if it had not.
 intact if it stopped cleanly, or if the machine has not been restarted since: then a killed
 process's writes are still in the page cache.
 
-At a start: read, `inherited_epoch`, register with it, and write the new incarnation before anything
-is served. At a clean stop, after the last flush: write it again, clean.
+At a start: read, `inherited_epochs`, register, write the new epoch down as one that has not served,
+let the memberships carry over, and write the new incarnation before anything is served. At a clean
+stop, after the last flush: write it again, clean.
+
+A membership carries over only if it is of exactly one of the epochs that are written down. A disk
+that was restored from a backup names an epoch that is long over, and claims nothing.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ottla.metadata.json_form import Misfit, dump, object_form, parse
 from ottla.metadata.values import Int64, Name
@@ -17,15 +21,21 @@ from ottla.seams.files import Files, read_file, replace_file
 FILE_NAME = "incarnation.json"
 
 _FILE_BYTES_MAX = 64 << 10
+# Starts in a row that ended before they served.
+UNSERVED_MAX = 1_000
 
 
 @dataclass(frozen=True, slots=True)
 class SavedIncarnation:
-    """The epoch under which a broker was registered, on which run of the machine, and its end."""
+    """The epoch under which a broker last served, on which run of the machine, and its end.
+
+    `unserved` are later epochs under which it was registered, and ended before it served anything.
+    """
 
     broker_epoch: Int64
     boot_id: Name
     clean: bool
+    unserved: tuple[Int64, ...] = ()
 
 
 _FORM = object_form(SavedIncarnation)
@@ -36,11 +46,17 @@ def is_intact(previous: SavedIncarnation, boot_id: str) -> bool:
     return previous.clean or previous.boot_id == boot_id
 
 
-def inherited_epoch(previous: SavedIncarnation | None, boot_id: str) -> int | None:
-    """The epoch whose memberships a broker that starts now may claim."""
+def inherited_epochs(previous: SavedIncarnation | None, boot_id: str) -> tuple[int, ...]:
+    """Whose memberships a broker that starts now may claim; first the epoch that served last."""
     if previous is None or not is_intact(previous, boot_id):
-        return None
-    return previous.broker_epoch
+        return ()
+    return (previous.broker_epoch, *previous.unserved)
+
+
+def with_unserved(previous: SavedIncarnation, broker_epoch: int) -> SavedIncarnation:
+    """What the disk must remember before a new epoch takes over the first membership."""
+    unserved = (*previous.unserved, broker_epoch)[-UNSERVED_MAX:]
+    return replace(previous, unserved=unserved)
 
 
 def read_incarnation(files: Files, log_directory: str) -> SavedIncarnation | None:
@@ -52,7 +68,11 @@ def read_incarnation(files: Files, log_directory: str) -> SavedIncarnation | Non
     if not files.exists(path):
         return None
     try:
-        saved: SavedIncarnation = _FORM.read(parse(read_file(files, path, _FILE_BYTES_MAX)))
+        found = parse(read_file(files, path, _FILE_BYTES_MAX))
+        if isinstance(found, dict):
+            # Left out where there is none, as in the files of earlier versions.
+            found.setdefault("unserved", [])
+        saved: SavedIncarnation = _FORM.read(found)
     except Misfit:
         return None
     return saved
@@ -60,4 +80,7 @@ def read_incarnation(files: Files, log_directory: str) -> SavedIncarnation | Non
 
 def write_incarnation(files: Files, log_directory: str, saved: SavedIncarnation) -> None:
     """Durable on return."""
-    replace_file(files, f"{log_directory}/{FILE_NAME}", dump(_FORM.write(saved)))
+    document = _FORM.write(saved)
+    if not saved.unserved:
+        del document["unserved"]
+    replace_file(files, f"{log_directory}/{FILE_NAME}", dump(document))

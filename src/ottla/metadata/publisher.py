@@ -19,14 +19,22 @@ Reply = TypeVar("Reply")
 # entries and records counted together, and at least what the snapshot before it held: so that
 # however large the image is, saving it costs little for each record.
 REPLAYED_A_SNAPSHOT = 1_000
+# So much more is replayed before a snapshot that failed is tried again.
+REPLAYED_BEFORE_RETRY = 200
 
 
 class Publisher:
     """Owns the image. Whoever must know of a change is called after it was applied."""
 
-    def __init__(self, store: MetadataStore) -> None:
+    def __init__(
+        self,
+        store: MetadataStore,
+        on_snapshot: Callable[[OSError | None], None] = lambda _error: None,
+    ) -> None:
+        """`on_snapshot` hears of each that was tried: why it failed, or None."""
         self.image = Image()
         self._store = store
+        self._on_snapshot = on_snapshot
         self._fence: Fence | None = None
         # Held from a decision until this broker has applied it: the next one is made on it.
         self._deciding = asyncio.Lock()
@@ -37,6 +45,7 @@ class Publisher:
         # What a start would have to replay: behind the snapshot, and in it.
         self._replayed = 0
         self._snapshot_records = 0
+        self._retry_at = 0
 
     def subscribe(self, subscriber: Callable[[Image, Entry], None]) -> None:
         self._subscribers.append(subscriber)
@@ -132,11 +141,18 @@ class Publisher:
             self._applied.notify_all()
 
     async def _save_if_due(self) -> None:
-        due = max(REPLAYED_A_SNAPSHOT, self._snapshot_records)
+        due = max(REPLAYED_A_SNAPSHOT, self._snapshot_records, self._retry_at)
         if self._fence and self._replayed >= due:
             snapshot = self.image.snapshot()
-            await self._store.save(snapshot, self._fence)
-            self._snapshot_records, self._replayed = len(snapshot.records), 0
+            try:
+                await self._store.save(snapshot, self._fence)
+            except OSError as error:
+                # The entries are the truth, and all of them are still there: a start takes longer.
+                self._retry_at = self._replayed + REPLAYED_BEFORE_RETRY
+                self._on_snapshot(error)
+                return
+            self._snapshot_records, self._replayed, self._retry_at = len(snapshot.records), 0, 0
+            self._on_snapshot(None)
 
     async def _until_applied(self, n: int) -> None:
         async with self._applied:

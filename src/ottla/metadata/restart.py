@@ -6,7 +6,7 @@ counts as unclean; it leads such a partition again only where nobody else could 
 that is said aloud.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 from itertools import islice
 from typing import NamedTuple
@@ -52,7 +52,7 @@ def broker_started(image: Image, member: Member) -> Restart:
     )
     restart = Restart([broker], [])
     for topic, partition in _replicas_of(image, broker.broker_id):
-        rejoined = rejoin(partition, broker.incarnation, registration.inherits)
+        rejoined = rejoin(partition, broker.incarnation, registration.inherited_epochs)
         if rejoined.partition != partition:
             epoch = partition.partition_epoch + 1
             restart.records.append(replace(rejoined.partition, partition_epoch=epoch))
@@ -61,7 +61,7 @@ def broker_started(image: Image, member: Member) -> Restart:
     return restart
 
 
-def rejoin(partition: Partition, me: Incarnation, inherits: int | None) -> Rejoined:
+def rejoin(partition: Partition, me: Incarnation, inherits: Collection[int]) -> Rejoined:
     """The partition with a broker's new incarnation, its partition epoch not yet counted on."""
     isr, elr, unclean = _memberships(partition, me, inherits)
     leader, may_have_lost = partition.leader, False
@@ -92,14 +92,12 @@ def in_entries(records: Iterable[Record]) -> Iterator[list[Record]]:
 
 
 def _memberships(
-    partition: Partition, me: Incarnation, inherits: int | None
+    partition: Partition, me: Incarnation, inherits: Collection[int]
 ) -> tuple[tuple[Incarnation, ...], tuple[Incarnation, ...], tuple[int, ...]]:
     """The isr, the elr and the unclean, with the broker's older incarnations seen to."""
     mine = [each for each in partition.isr + partition.elr if each.broker_id == me.broker_id]
-    # An incarnation later than the inherited one died before it was written down, and hence before
-    # it served anything: it had nothing to lose.
-    is_intact = inherits is not None and all(each.broker_epoch >= inherits for each in mine)
-    if is_intact:
+    # Exactly: an epoch that is merely later may have served, and written what is not here.
+    if inherits and all(each.broker_epoch in inherits for each in mine):
         return (
             tuple(me if each in mine else each for each in partition.isr),
             tuple(me if each in mine else each for each in partition.elr),

@@ -87,6 +87,13 @@ class Registration:
     host: str
     features: tuple[SupportedFeature, ...] = ()
     inherits: int | None = None
+    # Epochs since then under which it never served.
+    unserved: tuple[int, ...] = ()
+
+    @property
+    def inherited_epochs(self) -> frozenset[int]:
+        """The epochs whose memberships it may claim, each of them exactly."""
+        return frozenset() if self.inherits is None else frozenset((self.inherits, *self.unserved))
 
 
 class Member(NamedTuple):

@@ -205,13 +205,13 @@ class CleanerMeter:
         # By log directory.
         self.uncleanable_partitions: dict[str, int] = {}
         self.uncleanable_bytes: dict[str, int] = {}
-        # When it last looked for something to do, and what time it is.
-        self.looked_ms = 0
+        # When it last looked for something to do, and what time it is, by the steady clock.
+        self.looked_ms: int | None = None
         self.now_ms: Callable[[], int] = lambda: 0
 
     @property
     def since_last_run_ms(self) -> int:
-        return self.now_ms() - self.looked_ms if self.looked_ms else 0
+        return 0 if self.looked_ms is None else self.now_ms() - self.looked_ms
 
     def note(self, seconds: float, report: Mapping[str, Any]) -> None:
         """A compaction is done; its report is that of `storage.cleaning_job`."""

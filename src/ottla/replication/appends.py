@@ -16,6 +16,7 @@ from ottla.storage.admission import (
     all_ordinary,
 )
 from ottla.storage.config import UNLIMITED
+from ottla.storage.directories import LogDirectories
 from ottla.storage.joint import JointAppend
 from ottla.storage.log import Log
 from ottla.storage.work_budget import (
@@ -64,15 +65,23 @@ class Appender:
     What is done with the records of clients is bounded by `budget`.
     """
 
-    __slots__ = ("_budget", "_create_log", "is_full")
+    __slots__ = ("_budget", "_create_log", "_directories", "_full")
 
     def __init__(
-        self, create_log: Callable[[Replica], Log], budget: WorkBudget = UNBOUNDED
+        self,
+        create_log: Callable[[Replica], Log],
+        directories: LogDirectories,
+        budget: WorkBudget = UNBOUNDED,
     ) -> None:
         self._create_log = create_log
+        self._directories = directories
         self._budget = budget
-        # Set while the disk is below its reserve: reads and retention go on.
-        self.is_full: str | None = None
+        # Hardly ever is there one: then nothing more is asked.
+        self._full = directories.full
+
+    def why_full(self, replica: Replica) -> str | None:
+        """Why nothing is appended: its disk is below the reserve. Reads and retention go on."""
+        return self._directories.why_full(replica.log) if self._full else None
 
     def append(
         self,
@@ -97,8 +106,8 @@ class Appender:
             partition.check_leadership()
         if acks == ACKS_ALL:
             partition.check_in_sync()
-        if self.is_full:
-            raise PeerError(ErrorCode.KAFKA_STORAGE_ERROR, self.is_full)
+        if self._full and (why_full := self.why_full(replica)):
+            raise PeerError(ErrorCode.KAFKA_STORAGE_ERROR, why_full)
         if replica.is_internal and not is_own:
             raise PeerError(ErrorCode.INVALID_TOPIC_EXCEPTION, "it is the broker's own topic")
         stored: Buffer = batch
@@ -112,9 +121,7 @@ class Appender:
             stored, header, append_time_ms = admitted
         try:
             log = replica.log or self._create_log(replica)
-            appended = log.append(
-                stored, header, leader_epoch=partition.leader_epoch, now_ms=now_ms
-            )
+            appended = log.append(stored, header, leader_epoch=partition.leader_epoch)
         except PeerError as refused:
             raise RefusedByLog(refused, replica.start_offset) from None
         except (OSError, StorageError) as error:
@@ -154,7 +161,7 @@ class Appender:
         if (
             log is None
             or not (partition.is_leader and partition.commits_alone)
-            or self.is_full
+            or (self._full and self.why_full(replica))
             or replica.is_internal
             or log.flush_messages != UNLIMITED
         ):
@@ -162,7 +169,7 @@ class Appender:
         if not all_ordinary(batches, rules, now_ms):
             return None
         try:
-            appended = log.append_joint(batches, leader_epoch=partition.leader_epoch, now_ms=now_ms)
+            appended = log.append_joint(batches, leader_epoch=partition.leader_epoch)
         except (OSError, StorageError):
             return None
         if appended and partition.appended(log.end_offset) and replica.waiting.watchers:

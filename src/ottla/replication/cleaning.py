@@ -100,7 +100,7 @@ class LogCleaner:
         self._files = files
         self._clock = clock
         self._meter = meter
-        meter.now_ms = clock.wall_ms
+        meter.now_ms = self._steady_ms
         self._told = told
         self._remove_later = remove_later
         self._worker: Worker | None = None
@@ -125,7 +125,7 @@ class LogCleaner:
         self._meter.max_compaction_delay_seconds = (
             max((each.found.overdue_ms for each in candidates), default=0) / 1000
         )
-        self._meter.looked_ms = self._clock.wall_ms()
+        self._meter.looked_ms = self._steady_ms()
         due = [
             each
             for each in candidates
@@ -257,6 +257,9 @@ class LogCleaner:
             self._meter.uncleanable_partitions[log_dir] = count + 1
             size_bytes = self._meter.uncleanable_bytes.get(log_dir, 0)
             self._meter.uncleanable_bytes[log_dir] = size_bytes + log.size_bytes
+
+    def _steady_ms(self) -> int:
+        return self._clock.steady_ns() // 1_000_000
 
     async def _end_worker(self) -> None:
         worker, self._worker = self._worker, None

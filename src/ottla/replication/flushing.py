@@ -1,8 +1,8 @@
 """Flushing in a thread: many who wait for one log share one fsync."""
 
 import asyncio
+from weakref import WeakKeyDictionary
 
-from ottla.seams.clock import Clock
 from ottla.seams.threads import Threads
 from ottla.storage.log import Log
 
@@ -10,14 +10,20 @@ from ottla.storage.log import Log
 class Flusher:
     """At most one flush of a log is under way; whoever comes meanwhile shares the next one."""
 
-    def __init__(self, threads: Threads, clock: Clock) -> None:
+    def __init__(self, threads: Threads) -> None:
         self._threads = threads
-        self._clock = clock
-        self._running: dict[str, asyncio.Lock] = {}
+        # By log and not by directory: a topic made anew does not wait for the deleted one's flush.
+        self._turns: WeakKeyDictionary[Log, asyncio.Lock] = WeakKeyDictionary()
+
+    def __len__(self) -> int:
+        """How many logs have a turn: none that is gone."""
+        return len(self._turns)
 
     async def flush(self, log: Log, offset: int) -> None:
         """What lies below `offset` is durable on return. LogOffline if the disk failed."""
-        turn = self._running.setdefault(log.directory, asyncio.Lock())
+        turn = self._turns.get(log)
+        if turn is None:
+            turn = self._turns[log] = asyncio.Lock()
         async with turn:
             if log.recovery_point >= offset:
                 return
@@ -26,8 +32,4 @@ class Flusher:
                 await self._threads.run(flush.run)
             except OSError as error:
                 log.fail(error)
-            log.end_flush(flush, self._clock.wall_ms())
-
-    def forget(self, log: Log) -> None:
-        """The log is gone."""
-        self._running.pop(log.directory, None)
+            log.end_flush(flush)

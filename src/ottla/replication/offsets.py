@@ -2,7 +2,7 @@
 
 from enum import IntEnum
 
-from ottla.errors import ErrorCode, OffsetOutOfRange, PeerError, StorageError
+from ottla.errors import ErrorCode, OffsetOutOfRange, PeerError
 from ottla.metadata.topic_names import is_internal
 from ottla.replication.reads import Isolation
 from ottla.replication.replica import Replica
@@ -90,10 +90,10 @@ def epoch_end(replica: Replica, epoch: int) -> EpochEnd:
     return EpochEnd(leader_epoch, 0) if epoch == leader_epoch else UNKNOWN_END
 
 
-def delete_before(replica: Replica, offset: int) -> int:
-    """Nothing before `offset` is read again; where the partition starts now. PeerError if not.
+def start_after_deletion(replica: Replica, offset: int) -> int:
+    """Where a partition starts if nothing before `offset` is to be read again.
 
-    Segments that lie wholly before it go with the next round of retention.
+    PeerError if that cannot be.
     """
     if is_internal(replica.name.topic):
         raise PeerError(ErrorCode.INVALID_TOPIC_EXCEPTION, "it is the broker's own topic")
@@ -103,13 +103,7 @@ def delete_before(replica: Replica, offset: int) -> int:
         offset = replica.high_watermark
     if not 0 <= offset <= replica.high_watermark:
         raise OffsetOutOfRange(offset, replica.start_offset, replica.high_watermark)
-    if replica.log is not None and offset > replica.log.start_offset:
-        try:
-            replica.log.advance_start(offset)
-        except (StorageError, OSError) as error:
-            raise PeerError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
-        replica.waiting.wake_all()
-    return replica.start_offset
+    return max(offset, replica.start_offset)
 
 
 def _earliest(replica: Replica) -> TimestampOffset:

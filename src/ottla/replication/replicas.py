@@ -13,7 +13,6 @@ from ottla.metadata.values import Incarnation, ResourceKind
 from ottla.protocol.primitives import Uuid
 from ottla.replication.partition import Partition
 from ottla.replication.replica import Replica, TopicRules
-from ottla.seams.clock import Clock
 from ottla.seams.entropy import Entropy
 from ottla.storage.checkpoints import TopicPartition
 from ottla.storage.directories import Holding, LogDirectories
@@ -31,7 +30,6 @@ class Replicas:
         directories: LogDirectories,
         me: Incarnation,
         rules_of: RulesOf,
-        clock: Clock,
         entropy: Entropy,
         start_writeback: StartWriteback,
     ) -> None:
@@ -39,7 +37,6 @@ class Replicas:
         self._leftovers: list[tuple[TopicRules, str]] = []
         self._me = me
         self._rules_of = rules_of
-        self._clock = clock
         self._entropy = entropy
         self._start_writeback = start_writeback
         self._by_id: dict[tuple[Uuid, int], Replica] = {}
@@ -65,7 +62,10 @@ class Replicas:
     # What the metadata log says
 
     def load(self, image: Image) -> list[TopicPartition]:
-        """Takes the image at a start; the partitions on disk that nobody knows are set aside."""
+        """Takes the image at a start; the partitions on disk that nobody knows are set aside.
+
+        Those whose log is in a directory that is missing are unusable.
+        """
         holdings = self.directories.holdings()
         claimed = {each.partition for each in holdings if each.topic_id is not None}
         strays = [
@@ -81,6 +81,9 @@ class Replicas:
                 rules = self._rules_of(image, topic_name)
                 for record in image.partitions(topic.topic_id):
                     self._assign(topic_name, record, rules)
+        empty = {key for key, replica in self._by_id.items() if self._is_empty(replica)}
+        for key in self.directories.begin(empty, self._by_id.__contains__):
+            self._by_id[key].is_unusable = True
         return [stray.partition for stray in strays]
 
     def follow(self, image: Image, entry: Entry) -> None:
@@ -164,12 +167,16 @@ class Replicas:
 
     # Logs
 
+    @staticmethod
+    def _is_empty(replica: Replica) -> bool:
+        return replica.log is None and not replica.is_unusable
+
     def create_log(self, replica: Replica) -> Log:
         """A partition's log, at its first append. OSError or StorageError if the disk refuses."""
         if replica.is_unusable:
             raise StorageError(f"{replica.name} could not be opened")
         partition = replica.partition
-        log = self.directories.create(replica.name, partition.topic_id, self._clock.wall_ms())
+        log = self.directories.create(replica.name, partition.topic_id)
         log.config = replica.rules.log
         log.writeback.start = self._start_writeback
         log.begin_epoch(partition.leader_epoch)

@@ -187,6 +187,11 @@ def _put(files: Files, path: str, content: bytes, *, is_synced: bool) -> None:
         write_all(file, 0, [content])
         if is_synced:
             file.sync()
+    except OSError:
+        # A full disk needs its room.
+        with contextlib.suppress(OSError):
+            files.remove(temporary)
+        raise
     finally:
         file.close()
     files.rename(temporary, path)
@@ -292,9 +297,17 @@ class RealLock:
 
 
 class RealFiles:
-    """The kernel's file systems."""
+    """The kernel's file systems.
 
-    __slots__ = ()
+    New files and directories are for their owner alone, unless they are made to be `shared`;
+    existing ones keep their mode.
+    """
+
+    __slots__ = ("_directory_mode", "_file_mode")
+
+    def __init__(self, *, shared: bool = False) -> None:
+        self._file_mode = 0o644 if shared else 0o600
+        self._directory_mode = 0o755 if shared else 0o700
 
     def open(self, path: str, *, writable: bool = True) -> RealFile:
         mode = os.O_RDWR if writable else os.O_RDONLY
@@ -302,7 +315,7 @@ class RealFiles:
 
     def create(self, path: str) -> RealFile:
         mode = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-        return RealFile(path, os.open(path, mode, 0o644))
+        return RealFile(path, os.open(path, mode, self._file_mode))
 
     def exists(self, path: str) -> bool:
         return os.path.exists(path)
@@ -317,7 +330,7 @@ class RealFiles:
         return sorted(os.listdir(path))
 
     def make_dir(self, path: str) -> None:
-        os.mkdir(path, 0o755)
+        os.mkdir(path, self._directory_mode)
 
     def rename(self, source: str, target: str) -> None:
         os.rename(source, target)
@@ -336,7 +349,7 @@ class RealFiles:
             os.close(descriptor)
 
     def lock(self, path: str) -> RealLock:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, self._file_mode)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             # Kafka's lock on the same file is of the other kind: the two do not see each other.

@@ -57,7 +57,8 @@ def pack(path: str, *, with_arrow: bool = False, files: Files | None = None) -> 
 
     With Arrow the nodes need nothing but Python itself; the archive is ten times larger.
     """
-    files = files or RealFiles()
+    # An archive is made to be handed on.
+    files = files or RealFiles(shared=True)
     sources = {each.name: each.path for each in _sources(files, with_arrow=with_arrow)}
     archive = BytesIO()
     with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as entries:

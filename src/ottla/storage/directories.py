@@ -1,6 +1,6 @@
 """All of a broker's `log.dirs` together: where each log is, and where a new one goes."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -10,6 +10,7 @@ from ottla.seams.files import Files
 from ottla.storage.checkpoints import TopicPartition
 from ottla.storage.directory import STRAY_SUFFIX, LogDirectory, check_directory
 from ottla.storage.log import FULL, Log
+from ottla.storage.placements import Placed, Placements
 
 
 class Holding(NamedTuple):
@@ -21,15 +22,56 @@ class Holding(NamedTuple):
 
 
 class LogDirectories:
-    """The directories that opened; those that did not are named with their reason."""
+    """The directories that opened; those that did not are named with their reason.
 
-    __slots__ = ("directories", "failed")
+    With `placements` it is known which partitions those have; without, it may be any.
+    """
 
-    def __init__(self, directories: list[LogDirectory], failed: dict[str, Exception]) -> None:
+    __slots__ = ("_lost", "_placements", "directories", "failed", "full")
+
+    def __init__(
+        self,
+        directories: list[LogDirectory],
+        failed: dict[str, Exception],
+        placements: Placements | None = None,
+    ) -> None:
         if not directories:
             raise StorageError(f"no log directory can be used: {failed}")
         self.directories = directories
         self.failed = failed
+        # Why those directories take no records whose disk is below its reserve, by path.
+        self.full: dict[str, str] = {}
+        self._placements = placements
+        self._lost = placements.lost(self._opened()) if placements is not None else set()
+
+    def begin(self, empty: Collection[Placed], is_known: Callable[[Placed], bool]) -> set[Placed]:
+        """Before anything is made here: which of the partitions without a log are offline.
+
+        Their logs are in a directory that is missing. OSError if that cannot be written down.
+        """
+        placements = self._placements
+        has_notes = placements is not None and placements.is_there
+        guessed = set() if has_notes or not self.failed else set(empty)
+        if placements is not None:
+            found = {
+                (each.topic_id, each.partition.partition): each.directory.identity
+                for each in self.holdings()
+                if each.topic_id is not None and each.directory.path != placements.home
+            }
+            placements.begin(
+                {each: path for each, path in self._opened().items() if path != placements.home},
+                found,
+                failed=self.failed,
+                guessed=guessed,
+                is_known=is_known,
+            )
+            for directory in self.directories:
+                if directory.path != placements.home:
+                    directory.placements_path = placements.path
+        return guessed | (self._lost & set(empty))
+
+    def _opened(self) -> dict[str, str]:
+        return {each.identity: each.path for each in self.directories}
 
     def get(self, partition: TopicPartition) -> Log | None:
         for directory in self.directories:
@@ -37,6 +79,19 @@ class LogDirectories:
             if log:
                 return log
         return None
+
+    def home_of(self, log: Log) -> LogDirectory:
+        """The directory that holds a log."""
+        path = log.directory.rpartition("/")[0]
+        return next(each for each in self.directories if each.path == path)
+
+    def why_full(self, log: Log | None) -> str | None:
+        """Why nothing may be appended to a log; or, if it is yet to be made, why nowhere."""
+        if log is not None:
+            return self.full.get(log.directory.rpartition("/")[0])
+        online = [each.path for each in self.directories if each.offline is None]
+        have_room = any(path not in self.full for path in online)
+        return None if have_room or not online else ", ".join(map(self.full.__getitem__, online))
 
     def claim(self, partition: TopicPartition, topic_id: Uuid) -> None:
         """Has the partition's directory say whose it is, if it does not: it may be an old one, or a
@@ -88,22 +143,73 @@ class LogDirectories:
             if path.startswith(f"{directory.path}/"):
                 directory.purge(path)
 
-    def create(self, partition: TopicPartition, topic_id: Uuid, now_ms: int) -> Log:
-        """A new log, in the directory that has the fewest. StorageError if none is online."""
+    def create(self, partition: TopicPartition, topic_id: Uuid) -> Log:
+        """A new log, in the directory that has the fewest, of those that have room.
+
+        StorageError if none is online, or all are below their reserve.
+        """
         online = [directory for directory in self.directories if directory.offline is None]
         if not online:
             raise StorageError("every log directory is offline")
-        directory = min(online, key=lambda directory: len(directory.logs))
+        roomy = [directory for directory in online if directory.path not in self.full]
+        if not roomy:
+            raise StorageError(self.why_full(None) or "no log directory has room")
+        directory = min(roomy, key=lambda directory: len(directory.logs))
+        if self._placements is not None and directory.path != self._placements.home:
+            self._placements.note((topic_id, partition.partition), directory.identity)
         try:
-            return directory.create(partition, topic_id, now_ms)
+            return directory.create(partition, topic_id)
         except OSError as error:
             if error.errno not in FULL:
                 directory.fail(error)
             raise
 
-    def close(self, *, broker_epoch: int, now_ms: int) -> None:
+    def close(self, *, broker_epoch: int) -> dict[str, Exception]:
+        """Closes all that is open; what could not be closed as it should, and why.
+
+        A directory that was not there at all was not closed either.
+        """
+        faults = dict(self.failed)
         for directory in self.directories:
-            directory.close(broker_epoch=broker_epoch, now_ms=now_ms)
+            faults |= directory.close(broker_epoch=broker_epoch)
+        if self._placements is not None:
+            self._placements.close()
+        return faults
+
+
+def prepare_directories(
+    files: Files, paths: Sequence[str], placements: Placements | None
+) -> dict[str, Exception]:
+    """Makes the directories that are new; those that cannot be used, and why.
+
+    OSError if the first cannot be used, which holds the metadata.
+    """
+    failed: dict[str, Exception] = {}
+    for path in paths:
+        why_vanished = placements.why_vanished(path) if placements is not None else None
+        if why_vanished is not None:
+            failed[path] = StorageError(f"{path}: {why_vanished}")
+            continue
+        try:
+            make_directory(files, path)
+        except OSError as error:
+            if path == paths[0]:
+                raise
+            failed[path] = error
+    return failed
+
+
+def make_directory(files: Files, path: str) -> None:
+    """A log directory, if there is none. Its name is durable on return."""
+    if not files.is_dir(path):
+        files.make_dir(path)
+    files.sync_dir(path.rpartition("/")[0] or "/")
+
+
+def find_placements(files: Files, paths: Sequence[str]) -> Placements | None:
+    """None for a broker that has one directory, and never had another."""
+    placements = Placements(files, paths[0])
+    return placements if len(paths) > 1 or placements.is_there else None
 
 
 def check_directories(files: Files, paths: Sequence[str], node_id: int) -> None:

@@ -9,8 +9,10 @@ from dataclasses import dataclass, field
 
 from ottla.errors import CorruptLog, StorageError
 from ottla.protocol.primitives import Uuid
+from ottla.seams.clock import Clock
 from ottla.seams.files import Files, Lock
 from ottla.storage import checkpoints
+from ottla.storage.checkpoint import Checkpoint, CheckpointFiles, PlannedStart
 from ottla.storage.checkpoints import MetaProperties, TopicPartition
 from ottla.storage.config import LogConfig
 from ottla.storage.distrust import mark_distrusted
@@ -47,6 +49,7 @@ class LogDirectory:
     path: str
     meta: MetaProperties
     config_of: ConfigOf
+    clock: Clock
     _lock: Lock
     _pool: FilePool
     logs: dict[TopicPartition, Log] = field(default_factory=dict)
@@ -55,17 +58,29 @@ class LogDirectory:
     unusable: dict[TopicPartition, Exception] = field(default_factory=dict)
     recoveries: dict[TopicPartition, Recovery] = field(default_factory=dict)
     offline: Exception | None = None
+    # The file that says which logs are here, if it is in another directory.
+    placements_path: str | None = None
     _recovery_points: dict[TopicPartition, int] = field(default_factory=dict)
     _start_offsets: dict[TopicPartition, int] = field(default_factory=dict)
     _cleaned_offsets: dict[TopicPartition, int] = field(default_factory=dict)
     _cleaned_saved: dict[TopicPartition, int] = field(default_factory=dict)
-    # Whether the checkpoints on disk still name a partition that was deleted.
-    _points_are_stale: bool = False
+    _checkpoints_begun: int = 0
+    # The first checkpoint that no longer names a partition that was deleted.
+    _forgotten_by: int = 0
+    _checkpoint_files: CheckpointFiles = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._checkpoint_files = CheckpointFiles(self.files, self.path)
+
+    @property
+    def identity(self) -> str:
+        """Its id; Kafka's older directories have none, and go by their path."""
+        return self.meta.directory_id or self.path
 
     def partition_path(self, partition: TopicPartition) -> str:
         return f"{self.path}/{partition}"
 
-    def load(self, *, is_clean: bool, now_ms: int) -> None:
+    def load(self, *, is_clean: bool) -> None:
         """Opens every log that is there, one after another."""
         self._recovery_points = checkpoints.read_offsets(
             self.files, f"{self.path}/{checkpoints.RECOVERY_POINTS}"
@@ -82,22 +97,22 @@ class LogDirectory:
             partition = partition_of(name)
             if partition and self.files.is_dir(f"{self.path}/{name}"):
                 found.add(partition)
-                self._open(partition, is_clean=is_clean, now_ms=now_ms)
+                self._open(partition, is_clean=is_clean)
             elif name.endswith(DELETE_SUFFIX):
                 self.purge(f"{self.path}/{name}")
         self._forget_points_except(found)
         self.checkpoint()
 
-    def create(self, partition: TopicPartition, topic_id: Uuid, now_ms: int) -> Log:
+    def create(self, partition: TopicPartition, topic_id: Uuid) -> Log:
         """A new partition's empty log; its first flush makes its directory durable, too."""
         self._require_online()
-        if self._points_are_stale:
+        if self._checkpoint_files.written < self._forgotten_by:
             self.checkpoint()
         path = self.partition_path(partition)
         self.files.make_dir(path)
         try:
             checkpoints.write_partition_metadata(self.files, path, topic_id)
-            self._open(partition, is_clean=True, now_ms=now_ms)
+            self._open(partition, is_clean=True)
             if error := self.unusable.pop(partition, None):
                 raise error
         except OSError:
@@ -134,7 +149,7 @@ class LogDirectory:
             if error.errno not in FULL:
                 raise
             # What is deleted makes room: until there is some, nothing new is made here.
-            self._points_are_stale = True
+            self._forgotten_by = self._checkpoints_begun
         return left
 
     def _set_aside(self, partition: TopicPartition, ending: str) -> str:
@@ -163,47 +178,75 @@ class LogDirectory:
         self.files.remove_dir(path)
 
     def checkpoint(self) -> None:
-        """Makes every log's recovery point and start offset durable."""
+        """Makes every log's recovery point and start offset durable, planned ones included."""
+        checkpoint = self.begin_checkpoint()
+        checkpoint.run()
+        self.end_checkpoint(checkpoint)
+
+    def begin_checkpoint(self) -> Checkpoint:
+        """Its `run` may be called in a thread, then `end_checkpoint`. StorageError if offline."""
+        self._require_online()
+        planned: list[PlannedStart] = []
+        arounds: list[Around] = []
         for partition, log in self.logs.items():
             if log.offline is None:
                 self._recovery_points[partition] = log.recovery_point
                 # Even where the first segment says the same: older ones may come back.
                 self._start_offsets[partition] = log.start_offset
                 self._note_cleaned(partition, log)
-        for name, offsets in (
-            # The start goes first: a recovery point never lies before it.
-            (checkpoints.LOG_START_OFFSETS, self._start_offsets),
-            (checkpoints.RECOVERY_POINTS, self._recovery_points),
-        ):
-            checkpoints.write_offsets(self.files, f"{self.path}/{name}", offsets)
-        if self._cleaned_offsets != self._cleaned_saved:
-            path = f"{self.path}/{checkpoints.CLEANER_OFFSETS}"
-            checkpoints.write_offsets(self.files, path, self._cleaned_offsets)
-            self._cleaned_saved = dict(self._cleaned_offsets)
-        self._points_are_stale = False
+                if log.planned_start is not None and log.planned_start > log.start_offset:
+                    self._start_offsets[partition] = log.planned_start
+                    planned.append(PlannedStart(log, log.planned_start, log.truncations))
+                    if log.unsynced_around is not None:
+                        arounds.append(log.unsynced_around)
+        self._checkpoints_begun += 1
+        is_cleaned_news = self._cleaned_offsets != self._cleaned_saved
+        return Checkpoint(
+            place=self._checkpoint_files,
+            number=self._checkpoints_begun,
+            start_offsets=dict(self._start_offsets),
+            recovery_points=dict(self._recovery_points),
+            cleaned_offsets=dict(self._cleaned_offsets) if is_cleaned_news else None,
+            arounds=tuple(arounds),
+            starts=tuple(planned),
+        )
+
+    def end_checkpoint(self, checkpoint: Checkpoint) -> None:
+        """It has run: the starts that it planned are in force."""
+        for log, offset, truncations in checkpoint.starts:
+            log.planned_start_is_durable(offset, truncations)
+        if checkpoint.cleaned_offsets is not None:
+            self._cleaned_saved = dict(checkpoint.cleaned_offsets)
 
     @property
     def _points(self) -> tuple[dict[TopicPartition, int], ...]:
         """What the checkpoints say of each partition, by its name alone."""
         return self._recovery_points, self._start_offsets, self._cleaned_offsets
 
-    def close(self, *, broker_epoch: int, now_ms: int) -> None:
-        """Flushes and closes all logs; the marker of a clean stop comes last, if all went well."""
+    def close(self, *, broker_epoch: int) -> dict[str, Exception]:
+        """Flushes and closes all logs; the marker of a clean stop comes last, if all went well.
+
+        What did not, and why, by path.
+        """
         try:
             if self.offline is None:
-                self._close_logs(now_ms)
+                self._close_logs()
                 if not self.unusable:
                     checkpoints.write_clean_shutdown(self.files, self.path, broker_epoch)
+        except OSError as error:
+            self.offline = error
         finally:
             self._lock.release()
+        faults = {self.partition_path(name): error for name, error in self.unusable.items()}
+        return faults if self.offline is None else {**faults, self.path: self.offline}
 
-    def _close_logs(self, now_ms: int) -> None:
+    def _close_logs(self) -> None:
         for partition, log in self.logs.items():
             if log.offline is not None:
                 self.unusable[partition] = log.offline
                 continue
             try:
-                log.close(now_ms)
+                log.close()
             except (StorageError, OSError) as error:
                 self.unusable[partition] = error
             else:
@@ -221,7 +264,7 @@ class LogDirectory:
         for log in self.logs.values():
             log.abandon(error)
 
-    def _open(self, partition: TopicPartition, *, is_clean: bool, now_ms: int) -> None:
+    def _open(self, partition: TopicPartition, *, is_clean: bool) -> None:
         path = self.partition_path(partition)
         try:
             topic_id = self._read_topic_id(partition)
@@ -236,7 +279,7 @@ class LogDirectory:
                 recovery_point=self._recovery_points.get(partition, 0),
                 start_offset=self._start_offsets.get(partition),
                 cleaned_offset=self._cleaned_offsets.get(partition, 0),
-                now_ms=now_ms,
+                clock=self.clock,
                 checkpoint=self.checkpoint,
             )
         except (StorageError, OSError) as error:
@@ -265,8 +308,12 @@ class LogDirectory:
     def _around(self, partition: TopicPartition) -> Around:
         """What its next flush has to sync besides what the log itself wrote."""
         path = self.partition_path(partition)
-        said = f"{path}/{checkpoints.PARTITION_METADATA}"
-        return Around((said,) if partition in self.topic_ids else (), (path, self.path))
+        said = []
+        if partition in self.topic_ids:
+            said.append(f"{path}/{checkpoints.PARTITION_METADATA}")
+        if self.placements_path is not None:
+            said.append(self.placements_path)
+        return Around(tuple(said), (path, self.path))
 
     def _forget_points_except(self, found: set[TopicPartition]) -> None:
         for offsets in self._points:
@@ -311,7 +358,7 @@ def open_directory(
     node_id: int,
     directory_id: Uuid,
     config_of: ConfigOf,
-    now_ms: int,
+    clock: Clock,
     open_files_max: int = 512,
 ) -> LogDirectory:
     """Locks, checks and loads a log directory; stamps it if it is new.
@@ -324,8 +371,8 @@ def open_directory(
         is_clean = checkpoints.read_clean_shutdown(files, path) is not None
         checkpoints.remove_clean_shutdown(files, path)
         pool = FilePool(files, open_files_max)
-        directory = LogDirectory(files, path, meta, config_of, lock, pool)
-        directory.load(is_clean=is_clean, now_ms=now_ms)
+        directory = LogDirectory(files, path, meta, config_of, clock, lock, pool)
+        directory.load(is_clean=is_clean)
     except BaseException:
         lock.release()
         raise

@@ -24,8 +24,12 @@ class EpochFile:
         self._epochs.assign(epoch, offset)
 
     def cut(self, end_offset: int) -> None:
-        """Nothing at or after `end_offset` is in the log any more, durably."""
-        if self._epochs.truncate_end(end_offset):
+        """Nothing at or after `end_offset` is in the log any more, durably.
+
+        An epoch without a batch goes from memory alone: the file never had it.
+        """
+        self._epochs.truncate_end(end_offset)
+        if self._epochs.latest_epoch < self.written:
             self.written = self._epochs.latest_epoch
             self._save()
 
@@ -35,5 +39,6 @@ class EpochFile:
             self._save()
 
     def _save(self) -> None:
-        replace_file(self._files, self._path, self._epochs.encode())
+        # An epoch without a batch stays out: another leader may write at its offset.
+        replace_file(self._files, self._path, self._epochs.encode(epoch_max=self.written))
         self._saved = self.written

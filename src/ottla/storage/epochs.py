@@ -124,9 +124,13 @@ class LeaderEpochs:
         self._entries[:later] = [EpochEntry(self._entries[later - 1].epoch, offset)]
         return True
 
-    def encode(self) -> bytes:
-        """What stands in the file `leader-epoch-checkpoint`."""
-        return encode_entries(f"{epoch} {start_offset}" for epoch, start_offset in self._entries)
+    def encode(self, epoch_max: int | None = None) -> bytes:
+        """What is in the file `leader-epoch-checkpoint`: all epochs, or those up to a given one."""
+        return encode_entries(
+            f"{epoch} {start_offset}"
+            for epoch, start_offset in self._entries
+            if epoch_max is None or epoch <= epoch_max
+        )
 
     @classmethod
     def decode(cls, content: bytes, path: str = FILE_NAME) -> Self:

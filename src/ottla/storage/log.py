@@ -9,7 +9,7 @@ import errno
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import NamedTuple, NoReturn
+from typing import NoReturn
 
 from ottla.errors import ErrorCode, LogOffline, OffsetOutOfRange, PeerError, StorageError
 from ottla.protocol.batch import (
@@ -20,8 +20,10 @@ from ottla.protocol.batch import (
     prefix,
     read_header,
 )
+from ottla.seams.clock import Clock
 from ottla.seams.files import Buffer
 from ottla.storage import lookups, retention, snapshots, swaps, time_search
+from ottla.storage.appended import Appended, make_appended
 from ottla.storage.config import LogConfig
 from ottla.storage.distrust import mark_distrusted
 from ottla.storage.epoch_file import EpochFile
@@ -37,22 +39,10 @@ from ottla.storage.segment import Segment
 from ottla.storage.tail import Found, Tail
 from ottla.storage.time_search import LatestClaim, StoredBatch, TimestampOffset, Unfinished
 from ottla.storage.writeback import WritebackDue
-from ottla.tuples import maker
 
 DELETED = ".deleted"
 # The disk is full, or we may not use more of it: nothing is broken.
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-
-
-class Appended(NamedTuple):
-    """Where a batch went; for a duplicate, where it went the first time, and its time then."""
-
-    first_offset: int
-    last_offset: int
-    duplicate_timestamp_ms: int | None = None
-
-
-_appended = maker(Appended)
 
 
 class Log:
@@ -65,10 +55,11 @@ class Log:
         config: LogConfig,
         state: LogState,
         *,
-        now_ms: int,
+        clock: Clock,
         checkpoint: Callable[[], None],
     ) -> None:
         """`checkpoint` makes start offset and recovery point durable before it returns."""
+        self._clock = clock
         self.directory = directory
         self._config = config
         self.flush_messages = config.flush_messages
@@ -76,11 +67,13 @@ class Log:
         self.epochs = state.epochs
         self.producers = state.producers
         self.start_offset = state.start_offset
+        # Where it shall start once a checkpoint has said so durably.
+        self.planned_start: int | None = None
         self.end_offset = state.end_offset
         self.recovery_point = state.recovery_point
         # What a crashed process wrote may be in the page cache alone.
         self.messages_unflushed = state.end_offset - state.recovery_point
-        self.last_flush_ms = now_ms
+        self._last_flush_ms = self._steady_ms()
         # Below it the log is compacted.
         self.cleaned_offset = state.cleaned_offset
         self.truncations = 0
@@ -90,7 +83,7 @@ class Log:
         self._pool = pool
         self._segments = state.segments
         self._tail = Tail(config.tail_batches_max, state.end_offset)
-        self._active_since_ms = now_ms
+        self._active_since_ms = self._last_flush_ms
         self._checkpoint = checkpoint
         self.writeback = WritebackDue(state.segments[-1])
 
@@ -114,9 +107,7 @@ class Log:
 
     # Appending
 
-    def append(
-        self, batch: Buffer, header: BatchHeader, *, leader_epoch: int, now_ms: int
-    ) -> Appended:
+    def append(self, batch: Buffer, header: BatchHeader, *, leader_epoch: int) -> Appended:
         """Appends an admitted batch as the leader: gives it its offsets, stamps its epoch.
 
         A batch that an idempotent producer sent before is not written again.
@@ -127,10 +118,10 @@ class Log:
             duplicate = self.producers.check(header, from_client=True)
             if duplicate:
                 return Appended(duplicate.first_offset, duplicate.last_offset, duplicate.timestamp)
-        return self._append_stamped(batch, header, None, leader_epoch, now_ms)
+        return self._append_stamped(batch, header, None, leader_epoch)
 
     def append_joint(
-        self, batches: list[tuple[memoryview, BatchHeader]], *, leader_epoch: int, now_ms: int
+        self, batches: list[tuple[memoryview, BatchHeader]], *, leader_epoch: int
     ) -> JointAppend | None:
         """Appends admitted batches by one write.
 
@@ -144,7 +135,7 @@ class Log:
         joint = join(batches, active.size_bytes, offset, leader_epoch)
         size_bytes, end_offset = len(joint.content), joint.last_offsets[-1] + 1
         end = active.size_bytes + size_bytes
-        if not self._room.takes(end, end_offset - 1, max(joint.timestamps), now_ms):
+        if not self._room.takes(end, end_offset - 1, max(joint.timestamps)):
             return None
         try:
             active.append_joint(joint)
@@ -169,7 +160,6 @@ class Log:
         *,
         leader_epoch: int,
         transaction_version: int,
-        now_ms: int,
     ) -> Appended:
         """Appends the control batch with which a coordinator ends a transaction."""
         self._require_online()
@@ -177,7 +167,7 @@ class Log:
         if marker is None:
             raise PeerError(ErrorCode.INVALID_RECORD, "a transaction's end needs its marker")
         self.producers.check_marker(header, marker, transaction_version=transaction_version)
-        return self._append_stamped(batch, header, marker, leader_epoch, now_ms)
+        return self._append_stamped(batch, header, marker, leader_epoch)
 
     def _append_stamped(
         self,
@@ -185,15 +175,14 @@ class Log:
         header: BatchHeader,
         marker: Marker | None,
         leader_epoch: int,
-        now_ms: int,
     ) -> Appended:
         offset = self.end_offset
         stamped = header.placed(offset, leader_epoch)
         rest = memoryview(batch)[PREFIX_BYTES : header.length + UNCOUNTED_BYTES]
-        self._write((prefix(offset, header.length, leader_epoch), rest), stamped, marker, now_ms)
-        return _appended((offset, offset + header.last_offset_delta, None))
+        self._write((prefix(offset, header.length, leader_epoch), rest), stamped, marker)
+        return make_appended((offset, offset + header.last_offset_delta, None))
 
-    def append_replicated(self, batches: Buffer, *, now_ms: int) -> None:
+    def append_replicated(self, batches: Buffer) -> None:
         """Appends whole batches as the leader wrote them: a follower's way."""
         self._require_online()
         view = memoryview(batches)
@@ -202,12 +191,10 @@ class Log:
             header = read_header(view, position)
             check_replicated(view, position, header, self.end_offset)
             batch = view[position : position + header.size]
-            self._write((batch,), header, marker_of(batch, header), now_ms)
+            self._write((batch,), header, marker_of(batch, header))
             position += header.size
 
-    def _write(
-        self, parts: Sequence[Buffer], header: BatchHeader, marker: Marker | None, now_ms: int
-    ) -> None:
+    def _write(self, parts: Sequence[Buffer], header: BatchHeader, marker: Marker | None) -> None:
         room = self._room
         active = self._segments[-1]
         try:
@@ -215,9 +202,8 @@ class Log:
                 active.size_bytes + header.length + UNCOUNTED_BYTES <= room.size_bytes
                 and header.base_offset + header.last_offset_delta <= room.last_offset
                 and header.max_timestamp <= room.timestamp_ms
-                and now_ms <= room.now_ms
             ):
-                self._roll_if_due(header, now_ms)
+                self._roll_if_due(header)
                 active = self._segments[-1]
             position = active.append(parts, header)
         except (OSError, StorageError) as error:
@@ -246,7 +232,7 @@ class Log:
         self._require_online()
         self.epochs.assign(epoch, self.end_offset)
 
-    def _roll_if_due(self, header: BatchHeader, now_ms: int) -> None:
+    def _roll_if_due(self, header: BatchHeader) -> None:
         active = self._segments[-1].roll_state(self._active_since_ms)
         rules = self._config.roll_rules
         if retention.should_roll(
@@ -255,13 +241,13 @@ class Log:
             batch_bytes=header.size,
             batch_last_offset=header.last_offset,
             batch_max_timestamp_ms=header.max_timestamp,
-            now_ms=now_ms,
+            now_ms=self._steady_ms(),
         ):
-            self.roll(now_ms)
+            self.roll()
         else:
             self._room = retention.room(active, rules, self._config.index_interval_bytes)
 
-    def roll(self, now_ms: int) -> None:
+    def roll(self) -> None:
         """Closes the active segment and begins a new one at the end of the log."""
         self._require_online()
         if self._segments[-1].base_offset == self.end_offset:
@@ -277,7 +263,7 @@ class Log:
             self._give_up_unless_full(error)
         self._tail.clear(offset)
         self._room = retention.NO_ROOM
-        self._active_since_ms = now_ms
+        self._active_since_ms = self._steady_ms()
         self.writeback.begin_at(0)
 
     # Reading
@@ -382,11 +368,11 @@ class Log:
 
     # Making durable
 
-    def flush_is_due(self, now_ms: int) -> bool:
+    def flush_is_due(self) -> bool:
         return retention.flush_due(
             self.messages_unflushed,
-            self.last_flush_ms,
-            now_ms,
+            self._last_flush_ms,
+            self._steady_ms(),
             self.config.flush_messages,
             self.config.flush_ms,
         )
@@ -396,14 +382,14 @@ class Log:
         """Whether closed segments would have to be read again after a crash."""
         return self.recovery_point < self._segments[-1].base_offset
 
-    def flush(self, now_ms: int) -> None:
+    def flush(self) -> None:
         """Everything appended so far is durable on return."""
         flush = self.begin_flush()
         try:
             flush.run()
         except OSError as error:
             self.fail(error)
-        self.end_flush(flush, now_ms)
+        self.end_flush(flush)
 
     def begin_flush(self) -> Flush:
         """What a flush must do. Its `run` may be called in a thread, then `end_flush` or `fail`."""
@@ -436,7 +422,7 @@ class Log:
             self.unsynced_around.sync(self._pool.files)
             self.unsynced_around = None
 
-    def end_flush(self, flush: Flush, now_ms: int) -> None:
+    def end_flush(self, flush: Flush) -> None:
         """The flush has run: what it covered is safe, and recovery need not look at it again."""
         if flush.truncations != self.truncations:
             return  # what it covered may since have been cut and written anew
@@ -446,9 +432,9 @@ class Log:
             self.unsynced_around = None
         self.recovery_point = min(max(self.recovery_point, flush.end_offset), self.end_offset)
         self.messages_unflushed = max(0, self.messages_unflushed - flush.messages)
-        self.last_flush_ms = now_ms
+        self._last_flush_ms = self._steady_ms()
 
-    def close(self, now_ms: int) -> None:
+    def close(self) -> None:
         """Leaves the directory as it should be found: flushed, sealed, with a snapshot."""
         if self.offline is None:
             with self._disk_faults():
@@ -456,7 +442,7 @@ class Log:
                 snapshots.write_snapshot(
                     self._pool.files, self.directory, self.end_offset, self.producers
                 )
-            self.flush(now_ms)
+            self.flush()
         self.abandon(self.offline)
 
     # Shrinking
@@ -464,14 +450,17 @@ class Log:
     def truncate(self, offset: int) -> None:
         """Drops what lies at or beyond `offset`, durably: it does not come back.
 
-        A batch that reaches across `offset` goes as a whole, so the log may end before it.
+        A batch that reaches across `offset` goes as a whole, so the log may end before it. An epoch
+        that begins at the end of the log goes even if no record does (KAFKA-10706).
         """
         self._require_online()
         if offset >= self.end_offset:
+            self._epoch_file.cut(self.end_offset)
             return
         flushed = self.recovery_point
         kept = self._segments[self._segment_index(offset)]
         self.cleaned_offset = min(self.cleaned_offset, offset)
+        self.planned_start = None
         # A recovery point above the cut would vouch for what is appended there next.
         self._save(recovery_point=min(flushed, offset, kept.base_offset))
         self.truncations += 1
@@ -529,6 +518,22 @@ class Log:
         # Only here: opening the log trims what the epochs' file says, too.
         self.epochs.truncate_start(offset)
         self.producers.truncate_start(offset)
+
+    def plan_start(self, offset: int) -> None:
+        """As `advance_start`, but by the next checkpoint: one for many logs. At most the end."""
+        self._require_online()
+        self.planned_start = max(offset, self.planned_start or 0)
+
+    def planned_start_is_durable(self, offset: int, truncations: int) -> None:
+        """A checkpoint that was begun when there had been so many truncations says so."""
+        if self.offline is not None or truncations != self.truncations:
+            return
+        if offset > self.start_offset:
+            self.start_offset = offset
+            self.epochs.truncate_start(offset)
+            self.producers.truncate_start(offset)
+        if self.planned_start is not None and self.planned_start <= self.start_offset:
+            self.planned_start = None
 
     def _save(self, *, start_offset: int | None = None, recovery_point: int | None = None) -> None:
         """Changes these and makes it durable. If the disk is full they are what they were."""
@@ -605,6 +610,9 @@ class Log:
         """Serves nothing from now on, and leaves the files as they are."""
         self.offline = error or LogOffline(f"{self.directory} is closed")
         self._pool.forget_below(self.directory)
+
+    def _steady_ms(self) -> int:
+        return self._clock.steady_ns() // 1_000_000
 
     def _require_online(self) -> None:
         if self.offline is not None:

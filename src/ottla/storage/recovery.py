@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from ottla.errors import CorruptLog
+from ottla.seams.clock import Clock
 from ottla.seams.files import Files, read_file, replace_file
 from ottla.storage import epochs as epoch_file
 from ottla.storage.config import LogConfig
@@ -50,7 +51,7 @@ def open_log(
     recovery_point: int = 0,
     start_offset: int | None = None,
     cleaned_offset: int = 0,
-    now_ms: int,
+    clock: Clock,
     checkpoint: Callable[[], None],
 ) -> Opened:
     """The log in `directory`, an empty one if nothing is there. CorruptLog if it cannot be.
@@ -109,7 +110,7 @@ def open_log(
         # A clean stop left durable names. One that was made since is synced by the first flush, and
         # one that was removed and comes back is removed again.
         files.sync_dir(directory)
-    log = Log(pool, directory, config, state, now_ms=now_ms, checkpoint=checkpoint)
+    log = Log(pool, directory, config, state, clock=clock, checkpoint=checkpoint)
     return Opened(log, recovery)
 
 

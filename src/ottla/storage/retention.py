@@ -46,6 +46,7 @@ class RollState(NamedTuple):
     size_bytes: int
     # The largest timestamp of its first batch; -1 if that has none.
     first_timestamp_ms: int
+    # By the steady clock: a wall clock that is set makes no segment older or younger.
     created_ms: int
     offset_index_entries: int
     time_index_entries: int
@@ -62,7 +63,7 @@ def should_roll(
 ) -> bool:
     """Whether this batch begins a new segment instead of going to the active one.
 
-    An empty segment takes any batch whose offsets it can index.
+    An empty segment takes any batch whose offsets it can index. `now_ms` is of the steady clock.
     """
     if batch_last_offset - active.base_offset > OFFSET_DELTA_MAX:
         return True
@@ -80,24 +81,23 @@ def should_roll(
 class Room(NamedTuple):
     """What the active segment surely takes: a batch within all of these rolls nothing."""
 
-    # Where the batch ends, in bytes and in offsets; its largest time; when it comes.
+    # Where the batch ends, in bytes and in offsets; its largest time.
     size_bytes: int
     last_offset: int
     timestamp_ms: int
-    now_ms: int
 
-    def takes(self, size_bytes: int, last_offset: int, timestamp_ms: int, now_ms: int) -> bool:
+    def takes(self, size_bytes: int, last_offset: int, timestamp_ms: int) -> bool:
         return (
             size_bytes <= self.size_bytes
             and last_offset <= self.last_offset
             and timestamp_ms <= self.timestamp_ms
-            and now_ms <= self.now_ms
         )
 
 
 # To be looked at more closely: `should_roll` decides.
-NO_ROOM = Room(-1, -1, -1, -1)
-_ANY_TIME_MS = 2**63 - 1
+NO_ROOM = Room(-1, -1, -1)
+# Below every timestamp, and below that of a batch without one (-1).
+_NO_TIME_MS = -2
 
 
 def room(active: RollState, rules: RollRules, index_interval_bytes: int) -> Room:
@@ -114,8 +114,8 @@ def room(active: RollState, rules: RollRules, index_interval_bytes: int) -> Room
     return Room(
         size_bytes=min(rules.segment_bytes, active.size_bytes + indexed_bytes),
         last_offset=active.base_offset + OFFSET_DELTA_MAX,
-        timestamp_ms=active.first_timestamp_ms + rules.segment_ms if has_time else _ANY_TIME_MS,
-        now_ms=_ANY_TIME_MS if has_time else active.created_ms + rules.segment_ms,
+        # Without a time of its own its age is that of the steady clock, which is asked each time.
+        timestamp_ms=active.first_timestamp_ms + rules.segment_ms if has_time else _NO_TIME_MS,
     )
 
 
@@ -204,7 +204,7 @@ def _count_while(
 def flush_due(
     messages_unflushed: int, last_flush_ms: int, now_ms: int, flush_messages: int, flush_ms: int
 ) -> bool:
-    """Whether an fsync is due, by Kafka's `flush.messages` and `flush.ms`."""
+    """Whether an fsync is due, by Kafka's `flush.messages` and `flush.ms`, on the steady clock."""
     return messages_unflushed > 0 and (
         messages_unflushed >= flush_messages or now_ms - last_flush_ms >= flush_ms
     )

@@ -5,7 +5,7 @@ from typing import TypeVar
 
 from ottla.errors import PeerError
 from ottla.protocol.batch import read_header, stamp
-from ottla.storage.log import Appended
+from ottla.storage.appended import Appended
 from tests.sim.storage.machine import Machine, is_full
 from tests.sim.storage.model import ModelBatch
 from tests.sim.storage.traffic import Traffic
@@ -41,16 +41,13 @@ class Appending(Machine):
                 read_header(batch),
                 leader_epoch=self.leader_epoch,
                 transaction_version=version,
-                now_ms=self.now_ms,
             ),
         )
 
     def _append(self, batch: bytearray) -> None:
         self._append_as(
             batch,
-            lambda: self.log.append(
-                batch, read_header(batch), leader_epoch=self.leader_epoch, now_ms=self.now_ms
-            ),
+            lambda: self.log.append(batch, read_header(batch), leader_epoch=self.leader_epoch),
         )
 
     def _append_as(self, batch: bytearray, append: Callable[[], Appended]) -> None:
@@ -80,7 +77,7 @@ class Appending(Machine):
             next_offset = batches[-1].header.next_offset
         self.in_progress.appending = batches
         sent = b"".join(batch.content for batch in batches)
-        self.unless_full(lambda: self.log.append_replicated(sent, now_ms=self.now_ms))
+        self.unless_full(lambda: self.log.append_replicated(sent))
         for batch in batches:
             if self.log.end_offset >= batch.header.next_offset:
                 self.model.append(batch)
@@ -103,9 +100,7 @@ class Appending(Machine):
         if entry is None or entry.epoch != header.producer_epoch:
             return
         try:
-            appended = self.log.append(
-                batch.content, header, leader_epoch=self.leader_epoch, now_ms=self.now_ms
-            )
+            appended = self.log.append(batch.content, header, leader_epoch=self.leader_epoch)
         except PeerError:
             is_last = entry.batches and entry.batches[-1].last_offset == header.last_offset
             assert not is_last, "the last batch of a producer is not known as a duplicate"

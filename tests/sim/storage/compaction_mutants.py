@@ -69,7 +69,7 @@ def the_flush_before_it_is_left_out(patch: pytest.MonkeyPatch) -> None:
             log.recovery_point = recovery_point
 
     patch.setattr(compaction_scenario, "look", look)
-    patch.setattr(compaction_scenario, "flush_before", lambda _log, _now_ms: None)
+    patch.setattr(compaction_scenario, "flush_before", lambda _log: None)
 
 
 MUTANTS = (

@@ -50,7 +50,7 @@ class CompactionScenario:
         self.entropy = SimEntropy(seed).fork("workload")
         self.disk = SimDisk(SimEntropy(seed).fork("disk"))
         self.kill_switch = KillSwitch(self.disk.faults)
-        self.now_ms = 1_700_000_000_000
+        self.clock = SimClock()
         retention_ms = self.entropy.pick((0, 500, 5_000))
         self.model = CompactionModel(retention_ms)
         self.config = LogConfig(
@@ -74,12 +74,12 @@ class CompactionScenario:
         files.make_dir(ROOT)
         files.sync_dir("/")
         self._open()
-        self.log = self.directory.create(PARTITION, TOPIC_ID, self.now_ms)
+        self.log = self.directory.create(PARTITION, TOPIC_ID)
         self._begin_worker()
 
     def run(self, operations: int = OPERATIONS_PER_SEED) -> None:
         for _ in range(operations):
-            self.now_ms += self.entropy.below(300)
+            self.clock.advance(ms=self.entropy.below(300))
             self._step(self.entropy.pick(_LOT))
         self.compact()
         self.power_loss()
@@ -133,9 +133,7 @@ class CompactionScenario:
             log_append_time_ms=stamped_ms,
             **fields,
         )
-        first = self.log.append(
-            batch, read_header(batch), leader_epoch=0, now_ms=self.now_ms
-        ).first_offset
+        first = self.log.append(batch, read_header(batch), leader_epoch=0).first_offset
         for record in drawn:
             timestamp_ms = record.timestamp if stamped_ms is None else stamped_ms
             self.model.append(
@@ -171,7 +169,6 @@ class CompactionScenario:
             read_header(batch),
             leader_epoch=0,
             transaction_version=version,
-            now_ms=self.now_ms,
         )
         transaction.marker_offset, transaction.kind = appended.first_offset, kind
         del self.open_transactions[producer_id]
@@ -191,7 +188,7 @@ class CompactionScenario:
 
     def compact(self) -> None:
         """All that can be, in one go."""
-        self.log.roll(self.now_ms)
+        self.log.roll()
         self._begin_worker()
         self.compact_a_bit()
         while self._sources:
@@ -223,7 +220,7 @@ class CompactionScenario:
         log, rules = self.log, self.topic.compaction
         self._high_watermark = log.end_offset
         stable_offset = log.producers.last_stable_offset(self._high_watermark)
-        flush_before(log, self.now_ms)
+        flush_before(log)
         found = look(log, rules, stable_offset, self.now_ms)
         if not found.dirty_bytes:
             return None
@@ -250,16 +247,16 @@ class CompactionScenario:
     # Everything else
 
     def flush(self) -> None:
-        self.log.flush(self.now_ms)
+        self.log.flush()
 
     def roll(self) -> None:
-        self.log.roll(self.now_ms)
+        self.log.roll()
 
     def checkpoint(self) -> None:
         self.directory.checkpoint()
 
     def wait(self) -> None:
-        self.now_ms += 6_000
+        self.clock.advance(ms=6_000)
 
     def trim(self) -> None:
         count = self.entropy.below(min(2, len(self.log.segments)))
@@ -275,7 +272,7 @@ class CompactionScenario:
         self._accept_end()
 
     def clean_stop(self) -> None:
-        self.directory.close(broker_epoch=1, now_ms=self.now_ms)
+        self.directory.close(broker_epoch=1)
         self.come_back(loses_power=self.entropy.chance(0.3))
 
     def crash(self) -> None:
@@ -296,7 +293,7 @@ class CompactionScenario:
         if PARTITION not in self.directory.logs:
             assert loses_power
             assert flushed == 0
-            self.directory.create(PARTITION, TOPIC_ID, self.now_ms)
+            self.directory.create(PARTITION, TOPIC_ID)
         self.directory.claim(PARTITION, TOPIC_ID)
         self.log = self.directory.logs[PARTITION]
         self._begin_worker()
@@ -316,6 +313,10 @@ class CompactionScenario:
             if each.transaction is not None and each.is_open
         }
 
+    @property
+    def now_ms(self) -> int:
+        return self.clock.wall_ms()
+
     def _open(self) -> None:
         self.files = self.disk.process()
         self.directory: LogDirectory = open_directory(
@@ -325,7 +326,7 @@ class CompactionScenario:
             node_id=1,
             directory_id=Uuid(b"\2" * 16),
             config_of=lambda _: self.config,
-            now_ms=self.now_ms,
+            clock=self.clock,
         )
 
     def check(self) -> None:
@@ -336,9 +337,9 @@ class CompactionScenario:
         check_producers(self.log)
 
 
-def flush_before(log: Log, now_ms: int) -> None:
+def flush_before(log: Log) -> None:
     """What a broker does before it has a log compacted."""
-    log.flush(now_ms)
+    log.flush()
 
 
 def served(log: Log) -> Served:

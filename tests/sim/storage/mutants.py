@@ -9,6 +9,7 @@ import pytest
 from ottla.errors import LogOffline
 from ottla.seams.files import Files, read_file, write_all
 from ottla.storage import checkpoints, recovery, snapshots
+from ottla.storage.checkpoint import Checkpoint
 from ottla.storage.epoch_file import EpochFile
 from ottla.storage.flush import Around, Flush
 from ottla.storage.index import OffsetIndex, TimeIndex, TransactionIndex
@@ -156,9 +157,9 @@ def log_stays_online_after_a_failed_sync(patch: pytest.MonkeyPatch) -> None:
 def flush_forgets_a_cut_that_came_between(patch: pytest.MonkeyPatch) -> None:
     end_flush = Log.end_flush
 
-    def end(self: Log, flush: Flush, now_ms: int) -> None:
+    def end(self: Log, flush: Flush) -> None:
         self.truncations = flush.truncations
-        end_flush(self, flush, now_ms)
+        end_flush(self, flush)
 
     patch.setattr(Log, "end_flush", end)
 
@@ -169,6 +170,32 @@ def segment_sealed_at_the_recovery_point_is_trusted(patch: pytest.MonkeyPatch) -
         return len(below)
 
     patch.setattr(recovery, "_count_trusted", count)
+
+
+def an_older_checkpoint_is_written_over_a_newer(patch: pytest.MonkeyPatch) -> None:
+    run = Checkpoint.run
+
+    def run_anyway(self: Checkpoint) -> None:
+        self.place.written = 0
+        run(self)
+
+    patch.setattr(Checkpoint, "run", run_anyway)
+
+
+def a_planned_start_is_in_force_at_once(patch: pytest.MonkeyPatch) -> None:
+    def plan(self: Log, offset: int) -> None:
+        self.planned_start_is_durable(offset, self.truncations)
+
+    patch.setattr(Log, "plan_start", plan)
+
+
+def a_planned_start_outlives_a_cut(patch: pytest.MonkeyPatch) -> None:
+    is_durable = Log.planned_start_is_durable
+
+    def ignore_cuts(self: Log, offset: int, _truncations: int) -> None:
+        is_durable(self, offset, self.truncations)
+
+    patch.setattr(Log, "planned_start_is_durable", ignore_cuts)
 
 
 MUTANTS = (
@@ -185,8 +212,11 @@ MUTANTS = (
     Mutant(new_names_are_not_synced, range(50)),
     Mutant(epochs_are_not_written, range(50)),
     Mutant(the_first_flush_leaves_its_place_to_luck, range(100)),
-    Mutant(a_second_segment_comes_before_the_first_is_safe, range(1000)),
+    Mutant(a_second_segment_comes_before_the_first_is_safe, range(1800, 2000)),
     Mutant(log_stays_online_after_a_failed_sync, range(50)),
     Mutant(flush_forgets_a_cut_that_came_between, range(2000)),
     Mutant(segment_sealed_at_the_recovery_point_is_trusted, range(500)),
+    Mutant(an_older_checkpoint_is_written_over_a_newer, range(1000)),
+    Mutant(a_planned_start_is_in_force_at_once, range(500)),
+    Mutant(a_planned_start_outlives_a_cut, range(500)),
 )

@@ -4,6 +4,8 @@ from collections.abc import Callable
 
 from ottla.errors import LogOffline
 from ottla.protocol.batch import read_header
+from ottla.storage import retention
+from ottla.storage.checkpoint import Checkpoint
 from ottla.storage.flush import Flush
 from tests.sim.storage import checks
 from tests.sim.storage.appends import Appending
@@ -28,12 +30,14 @@ class Scenario(Appending):
         self._flush: Flush | None = None
         self._flush_covers = 0
         self._flush_has_run = False
+        self._trim: Checkpoint | None = None
+        self._trim_has_run = False
 
     def run(self, operations: int = OPERATIONS_PER_SEED) -> str:
         """Does that many operations; the hash of all that reached the disk."""
         try:
             for _ in range(operations):
-                self.now_ms += self.entropy.below(200)
+                self.clock.advance(ms=self.entropy.below(200))
                 self._step(self.entropy.pick(_LOT))
             self._end_faults()
             self.power_loss()
@@ -57,11 +61,12 @@ class Scenario(Appending):
         finally:
             self.kill_switch.disarm()
         self.in_progress = InProgress()
+        self._follow_plan()
 
     # Making durable
 
     def flush(self) -> None:
-        self.unless_full(lambda: self.log.flush(self.now_ms))
+        self.unless_full(lambda: self.log.flush())
         if self.log.recovery_point == self.log.end_offset:
             self.model.flush_to(self.model.end_offset)
 
@@ -75,13 +80,13 @@ class Scenario(Appending):
             self._flush.run()
             self._flush_has_run = True
         else:
-            self.log.end_flush(self._flush, self.now_ms)
+            self.log.end_flush(self._flush)
             self.model.flush_to(self._flush_covers)
             assert self.log.messages_unflushed >= 0
             self._flush = None
 
     def roll(self) -> None:
-        self.unless_full(lambda: self.log.roll(self.now_ms))
+        self.unless_full(lambda: self.log.roll())
 
     def checkpoint(self) -> None:
         self.unless_full(self.directory.checkpoint)
@@ -144,9 +149,47 @@ class Scenario(Appending):
         self._to_purge += self.unless_full(lambda: self.log.drop_segments(count)) or []
         self._accept_start(start_offset)
 
+    def trim_in_a_thread(self) -> None:
+        """Begins, runs or ends a checkpoint that moves the start; segments go at its end."""
+        if self._trim is None:
+            bases = [segment.base_offset for segment in self.log.segments]
+            offset = self.entropy.pick((*bases, self.model.end_offset))
+            if offset <= self.model.start_offset:
+                return
+            self.half_trimmed.add(offset)
+            self.log.plan_start(offset)
+            self._trim = self.directory.begin_checkpoint()
+            self._trim_has_run = False
+        elif not self._trim_has_run:
+            try:
+                self._trim.run()
+            except OSError as error:
+                if not (self.is_full and is_full(error)):
+                    raise
+                self.note("  no room")
+                self.log.planned_start = None
+                self._trim = None
+            self._trim_has_run = True
+        else:
+            self.directory.end_checkpoint(self._trim)
+            self._trim = None
+            self._follow_plan()
+            start_offset = self.log.start_offset
+            count = retention.below_start(self.log.summaries(), log_start_offset=start_offset)
+            self._to_purge += self.log.drop_segments(count)
+            assert self.log.start_offset == start_offset
+
+    def _follow_plan(self) -> None:
+        """Any checkpoint puts a planned start in force."""
+        start_offset = self.log.start_offset
+        if self.log.offline is None and start_offset != self.model.start_offset:
+            assert start_offset in self.half_trimmed
+            self.model.trim(start_offset)
+
     def _accept_start(self, offset: int) -> None:
         if self.log.start_offset != self.model.start_offset:
-            self.model.trim(offset)
+            assert self.log.start_offset in (offset, *self.half_trimmed)
+            self.model.trim(self.log.start_offset)
         elif offset > self.model.start_offset:
             self.half_trimmed.add(offset)
         assert self.log.start_offset == self.model.start_offset
@@ -218,11 +261,9 @@ class Scenario(Appending):
         """Whatever failed is not tried again behind our backs."""
         batch = self.traffic.plain(self.now_ms)
         for use in (
-            lambda: self.log.append(
-                batch, read_header(batch), leader_epoch=self.leader_epoch, now_ms=self.now_ms
-            ),
+            lambda: self.log.append(batch, read_header(batch), leader_epoch=self.leader_epoch),
             lambda: self.log.read(self.log.start_offset, bytes_max=1),
-            lambda: self.log.flush(self.now_ms),
+            lambda: self.log.flush(),
         ):
             try:
                 use()
@@ -250,7 +291,7 @@ class Scenario(Appending):
     def _die_and_come_back(self, *, lose_power: bool, flip: bool = False) -> None:
         self.kill_switch.disarm()
         self._end_faults()
-        self._flush = None
+        self._flush = self._trim = None
         self._to_purge.clear()
         self.crash()
         if lose_power:
@@ -284,6 +325,7 @@ _WEIGHTS: dict[Callable[[Scenario], None], int] = {
     Scenario.truncate: 3,
     Scenario.advance_start: 2,
     Scenario.drop_segments: 1,
+    Scenario.trim_in_a_thread: 9,
     Scenario.purge: 1,
     Scenario.read: 4,
     Scenario.look_up_times: 2,
@@ -311,5 +353,6 @@ _MORTAL = frozenset(
         Scenario.truncate,
         Scenario.advance_start,
         Scenario.drop_segments,
+        Scenario.trim_in_a_thread,
     }
 )

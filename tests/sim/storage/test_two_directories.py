@@ -11,6 +11,7 @@ from ottla.storage.checkpoints import TopicPartition
 from ottla.storage.config import LogConfig
 from ottla.storage.directories import LogDirectories
 from ottla.storage.directory import LogDirectory, open_directory
+from tests.sim.seams.clock import SimClock
 from tests.sim.seams.disk import SimDisk
 from tests.sim.seams.entropy import SimEntropy
 from tests.sim.seams.faults import Operation
@@ -39,7 +40,7 @@ class Broker:
         files.sync_dir("/")
         self.directories = self._open(files)
         for name in PARTITIONS:
-            log = self.directories.create(name, TOPIC_ID, NOW_MS)
+            log = self.directories.create(name, TOPIC_ID)
             self.homes[name] = log.directory.rpartition("/")[0]
 
     def restart_after_power_loss(self) -> None:
@@ -49,7 +50,7 @@ class Broker:
         for name in PARTITIONS:
             if self.directories.get(name) is None:
                 assert not self.flushed[name]
-                self.directories.create(name, TOPIC_ID, NOW_MS)
+                self.directories.create(name, TOPIC_ID)
             self.directories.claim(name, TOPIC_ID)
 
     def write(self, count: int) -> set[TopicPartition]:
@@ -67,11 +68,11 @@ class Broker:
         log = self.directories.get(name)
         assert log is not None
         batch = build([Record(0, NOW_MS, b"k", self.entropy.token(80))])
-        appended = log.append(batch, read_header(batch), leader_epoch=0, now_ms=NOW_MS)
+        appended = log.append(batch, read_header(batch), leader_epoch=0)
         assert appended.first_offset == len(self.written[name])
         self.written[name].append(bytes(batch[61:]))
         if self.entropy.chance(0.2):
-            log.flush(NOW_MS)
+            log.flush()
             self.flushed[name] = len(self.written[name])
 
     def check(self, name: TopicPartition) -> None:
@@ -97,7 +98,7 @@ def _open_one(files: SimFiles, path: str) -> LogDirectory:
         node_id=1,
         directory_id=Uuid(path.encode().ljust(16, b"\0")),
         config_of=lambda _: CONFIG,
-        now_ms=NOW_MS,
+        clock=SimClock(),
     )
 
 
@@ -125,9 +126,9 @@ def test_new_logs_go_where_the_disk_works_and_a_clean_stop_marks_that_alone() ->
     failing, sound = broker.directories.directories
     failing.fail(OSError(errno.EIO, "gone"))
     added = TopicPartition("u", 0)
-    log = broker.directories.create(added, Uuid(b"\3" * 16), NOW_MS)
+    log = broker.directories.create(added, Uuid(b"\3" * 16))
     assert log.directory.startswith(SOUND)
-    broker.directories.close(broker_epoch=3, now_ms=NOW_MS)
+    broker.directories.close(broker_epoch=3)
     stopped_cleanly = [
         path for path in broker.disk.files() if path.endswith("/.kafka_cleanshutdown")
     ]

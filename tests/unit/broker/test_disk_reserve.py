@@ -3,9 +3,12 @@
 import asyncio
 import errno
 
+import pytest
+
 from ottla.errors import ErrorCode
 from ottla.protocol.messages.describe_groups import DescribeGroupsRequest
 from ottla.protocol.messages.metadata import MetadataRequest
+from tests.sim.seams.files import SimFiles
 from tests.sim.seams.loop import run
 from tests.unit.broker.batches import batch, fetch, only, produce, values, wanted
 from tests.unit.broker.groups import QUICK, find, join
@@ -62,6 +65,21 @@ def test_below_the_reserve_produces_are_refused_reads_go_on_and_it_recovers() ->
         assert faults == [("error", "disk fault"), ("info", "disk fault over")], "each told once"
         client.close()
         await node.stop()
+
+    run(story(), clock=machine.clock)
+
+
+def test_a_disk_that_fills_quickly_is_noticed_before_its_reserve_is_gone() -> None:
+    machine = Machine()
+
+    async def story() -> None:
+        async with machine.broker(**SETTINGS) as client:
+            await create(client, new_topic("events"))
+            await asyncio.sleep(3.5)
+            leave(machine, RESERVE_BYTES - 1)
+            await asyncio.sleep(0.1)
+            refused = await write(client, b"x", machine.clock.wall_ms())
+            assert refused == ErrorCode.KAFKA_STORAGE_ERROR
 
     run(story(), clock=machine.clock)
 
@@ -140,5 +158,83 @@ def test_members_that_are_loaded_while_there_is_no_room_time_out_once_there_is()
             leave(machine, 2 * RESERVE_BYTES)
             await asyncio.sleep(30)
             assert await members(client) == 0
+
+    run(story(), clock=machine.clock)
+
+
+def test_a_short_disk_refuses_for_its_own_directory_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two log.dirs on two disks: the reserve is each disk's own."""
+    machine = Machine()
+    free = {"/a": 2 * RESERVE_BYTES, "/b": 2 * RESERVE_BYTES}
+    monkeypatch.setattr(SimFiles, "free_bytes", lambda _files, path: free[path])
+
+    async def write_to(client: Client, topic: str) -> int:
+        sent = produce(topic, batch(b"x", timestamp_ms=machine.clock.wall_ms()))
+        return int(only(await client.ask(sent, 9)).error_code)
+
+    def home(topic: str) -> str:
+        return next(path[:2] for path in machine.disk.files() if f"/{topic}-0/" in path)
+
+    async def story() -> None:
+        async with machine.broker(**SETTINGS | {"log_dirs": "/a,/b"}) as client:
+            for topic in ("one", "two", "three", "four", "five"):
+                await create(client, new_topic(topic))
+            for topic in ("one", "two"):
+                assert await write_to(client, topic) == 0
+            on_a, on_b = sorted(("one", "two"), key=home)
+            free["/b"] = RESERVE_BYTES - 1
+            await asyncio.sleep(2)
+            assert await write_to(client, on_b) == ErrorCode.KAFKA_STORAGE_ERROR
+            assert await write_to(client, on_a) == 0
+            for topic in ("three", "four"):
+                assert await write_to(client, topic) == 0
+                assert home(topic) == "/a", "a new log goes where there is room"
+            free["/a"] = RESERVE_BYTES - 1
+            await asyncio.sleep(2)
+            assert await write_to(client, on_a) == ErrorCode.KAFKA_STORAGE_ERROR
+            assert await write_to(client, "five") == ErrorCode.KAFKA_STORAGE_ERROR
+            free["/b"] = 2 * RESERVE_BYTES
+            await asyncio.sleep(2)
+            assert await write_to(client, on_b) == 0
+            assert await write_to(client, "five") == 0
+            assert home("five") == "/b"
+
+    run(story(), clock=machine.clock)
+    faults = [fields["where"] for _, event, fields in machine.notes.entries if "disk" in event]
+    assert faults == ["disk reserve of /b", "disk reserve of /a", "disk reserve of /b"]
+
+
+def test_a_disk_too_full_for_a_snapshot_of_the_metadata_does_not_end_the_broker() -> None:
+    """The entries are there, and are replayed by the next start; the snapshot is tried again."""
+    machine = Machine()
+    snapshot = "*/snapshot.json*"
+
+    def has_snapshot() -> bool:
+        return any(path.endswith("/snapshot.json") for path in machine.disk.files())
+
+    async def story() -> None:
+        async with machine.running() as (client, node):
+            for _ in range(2):
+                machine.disk.faults.fail_next_write(snapshot, error=errno.ENOSPC)
+            await create(client, new_topic("many", 1_000))
+            await asyncio.sleep(1)
+            assert "metadata snapshot failed" in machine.notes.events("warning")
+            assert node.health.warnings.reasons == [
+                "metadata snapshot: [Errno 28] No space left on device"
+            ]
+            assert node.health.ready.reasons == []
+            assert not [path for path in machine.disk.files() if path.endswith(".tmp")]
+            assert not has_snapshot()
+            await create(client, new_topic("more", 210))
+            await asyncio.sleep(1)
+            assert machine.notes.events("warning").count("metadata snapshot failed") == 2
+            assert not has_snapshot()
+        async with machine.running() as (client, node):
+            names = (await client.ask(MetadataRequest(topics=None), 12)).topics
+            assert sorted(topic.name for topic in names) == ["many", "more"]
+            await create(client, new_topic("last", 300))
+            await asyncio.sleep(1)
+            assert has_snapshot()
+            assert node.health.warnings.reasons == []
 
     run(story(), clock=machine.clock)

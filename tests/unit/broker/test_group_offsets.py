@@ -11,7 +11,7 @@ import pytest
 from ottla.broker.node import Node
 from ottla.coordinators.shard import Shard
 from ottla.coordinators.shards import java_hash
-from ottla.errors import ErrorCode, PeerError
+from ottla.errors import ErrorCode, PeerError, StorageError
 from ottla.protocol.batch import Record, build
 from ottla.protocol.messages import (
     delete_groups,
@@ -326,7 +326,7 @@ def test_what_was_committed_outlives_the_broker(is_clean: bool) -> None:
             return
         assert machine.files is not None
         machine.files.crash()
-        with suppress(OSError):
+        with suppress(StorageError):
             await node.stop()
 
     async def second_life(client: Client) -> None:
@@ -670,7 +670,7 @@ def test_a_topic_made_anew_after_a_crash_does_not_show_offsets_of_the_one_before
         client.close()
         assert machine.files is not None
         machine.files.crash()
-        with suppress(OSError):
+        with suppress(OSError, StorageError):
             await node.stop()
 
     async def second_life(client: Client) -> None:

@@ -17,6 +17,7 @@ from ottla.protocol.batch import (
     read_header,
 )
 from ottla.protocol.primitives import Uuid
+from ottla.seams.clock import RealClock
 from ottla.seams.files import RealFiles
 from ottla.storage.checkpoints import TopicPartition
 from ottla.storage.config import LogConfig
@@ -62,7 +63,7 @@ def open_logs(path: Path) -> LogDirectory:
         node_id=1,
         directory_id=Uuid(bytes(16)),
         config_of=lambda _: CONFIG,
-        now_ms=NOW_MS,
+        clock=RealClock(),
     )
 
 
@@ -73,10 +74,10 @@ def write_directory(path: Path) -> Path:
     """
     path.mkdir()
     directory = open_logs(path)
-    orders = directory.create(ORDERS, Uuid(b"orders".ljust(16)), NOW_MS)
+    orders = directory.create(ORDERS, Uuid(b"orders".ljust(16)))
     for number in range(20):
         append(orders, build(_records(orders, 2)), leader_epoch=number // 10)
-    payments = directory.create(PAYMENTS, Uuid(b"payments".ljust(16)), NOW_MS)
+    payments = directory.create(PAYMENTS, Uuid(b"payments".ljust(16)))
     for producer_id, kind in ((7, MarkerKind.COMMIT), (8, MarkerKind.ABORT)):
         batch = build(
             _records(payments, 3),
@@ -87,12 +88,12 @@ def write_directory(path: Path) -> Path:
         )
         append(payments, batch)
         end_transaction(payments, kind, producer_id)
-    directory.close(broker_epoch=1, now_ms=NOW_MS)
+    directory.close(broker_epoch=1)
     return path
 
 
 def append(log: Log, batch: bytearray, *, leader_epoch: int = 0) -> None:
-    log.append(batch, read_header(batch), leader_epoch=leader_epoch, now_ms=NOW_MS)
+    log.append(batch, read_header(batch), leader_epoch=leader_epoch)
 
 
 def end_transaction(log: Log, kind: MarkerKind, producer_id: int) -> None:
@@ -102,9 +103,7 @@ def end_transaction(log: Log, kind: MarkerKind, producer_id: int) -> None:
         producer_epoch=0,
         timestamp_ms=NOW_MS,
     )
-    log.append_marker(
-        batch, read_header(batch), leader_epoch=0, transaction_version=0, now_ms=NOW_MS
-    )
+    log.append_marker(batch, read_header(batch), leader_epoch=0, transaction_version=0)
 
 
 def _records(log: Log, count: int) -> list[Record]:

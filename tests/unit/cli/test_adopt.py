@@ -7,7 +7,7 @@ import pytest
 
 from ottla.cli.log.adopt.enter import known_image
 from ottla.metadata.image import Image
-from ottla.metadata.incarnation import inherited_epoch, read_incarnation
+from ottla.metadata.incarnation import inherited_epochs, read_incarnation
 from ottla.metadata.values import Incarnation, ResourceKind
 from ottla.seams.clock import RealClock
 from ottla.seams.files import RealFiles
@@ -114,8 +114,7 @@ def test_the_broker_inherits_what_was_adopted_in_its_name(tmp_path: Path) -> Non
     data = unpack("records", tmp_path)
     adopt(data, data)
     saved = read_incarnation(RealFiles(), str(data))
-    epoch = inherited_epoch(saved, "another boot")
-    assert epoch is not None
+    (epoch,) = inherited_epochs(saved, "another boot")
     image = image_of(data)
     for name in image.topic_names:
         topic = image.topic(name)
@@ -220,6 +219,6 @@ def test_a_broker_that_runs_is_not_robbed(tmp_path: Path) -> None:
     data = unpack("records", tmp_path)
     running = open_unpacked(data)
     ran = adopt(data, data)
-    running.close(broker_epoch=1, now_ms=0)
+    running.close(broker_epoch=1)
     assert ran.exit_code == 1
     assert "is in use" in ran.stderr

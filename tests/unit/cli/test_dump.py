@@ -175,7 +175,7 @@ def test_nothing_is_changed(directory: Path) -> None:
 def test_a_directory_in_use_is_refused_by_name(directory: Path) -> None:
     running = open_logs(directory)
     ran = ottla("log", "dump", directory / str(ORDERS))
-    running.close(broker_epoch=2, now_ms=NOW_MS)
+    running.close(broker_epoch=2)
     assert ran.exit_code == 1
     assert ran.stdout == ""
     assert f"error: {directory} is in use" in ran.stderr

@@ -143,7 +143,7 @@ def test_a_batch_that_its_client_sent_unreadable_is_named_and_nothing_is_cut(
     offset = log.end_offset
     append(log, forged(b"garbage", codec, count=2), leader_epoch=2)
     append(log, build([Record(0, NOW_MS, b"k", b"behind it")]), leader_epoch=2)
-    logs.close(broker_epoch=2, now_ms=NOW_MS)
+    logs.close(broker_epoch=2)
     before = contents(directory)
     ran = repair(directory, yes=True)
     (damage,) = ran.rows_of("damage")

@@ -282,6 +282,10 @@ def test_up_beside_the_terminal_serves_until_down(tmp_path: Path, port: int) -> 
         assert endpoints["Access"] == "only this machine, without a password"
         assert "--wipe --yes" in endpoints["Wipe"]
         pid = int((data / "ottla.pid").read_text())
+        readable_by_others = [
+            path for path in (data, *data.rglob("*")) if path.stat().st_mode & 0o077
+        ]
+        assert readable_by_others == []
         kafka = endpoints["Kafka"]
         assert ottla("topic", "create", "t", *at(kafka)).exit_code == 0
         again = in_a_process("up", "--detach", "--data", str(data), *FREE_PORTS)

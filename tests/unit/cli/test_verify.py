@@ -8,7 +8,6 @@ import pytest
 from ottla.storage import checkpoints
 from tests.disk_vectors import CLEAN_CASES, expected, unpack
 from tests.unit.cli.running import (
-    NOW_MS,
     ORDERS,
     PAYMENTS,
     Ran,
@@ -295,7 +294,7 @@ def test_a_lost_tail_is_found_by_the_recovery_point(directory: Path) -> None:
 def test_a_directory_in_use_is_refused(directory: Path) -> None:
     running = open_logs(directory)
     ran = ottla("log", "verify", directory, "--repair", "--yes")
-    running.close(broker_epoch=2, now_ms=NOW_MS)
+    running.close(broker_epoch=2)
     assert ran.exit_code == 1
     assert f"{directory} is in use" in ran.stderr
 

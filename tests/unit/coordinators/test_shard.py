@@ -66,7 +66,7 @@ class Stage:
             self.replica,
             Remembering(),
             self.partitions.appender,
-            Flusher(SimThreads(SimEntropy()), self.partitions.clock),
+            Flusher(SimThreads(SimEntropy())),
             self.partitions.clock,
             commit_timeout_ms=COMMIT_TIMEOUT_MS,
             decision_bytes_max=DECISION_BYTES_MAX,
@@ -347,7 +347,7 @@ def test_nobody_is_answered_before_the_log_is_replayed() -> None:
 
 def test_nothing_is_decided_that_could_not_be_written() -> None:
     async def story(stage: Stage) -> None:
-        stage.partitions.appender.is_full = "the disk is full"
+        stage.partitions.replicas.directories.full["/data"] = "the disk is full"
         decided: list[int] = []
 
         def decide(_ticket: Hashable, now_ms: int) -> Decision:
@@ -356,7 +356,7 @@ def test_nothing_is_decided_that_could_not_be_written() -> None:
 
         code = ErrorCode.COORDINATOR_NOT_AVAILABLE
         assert await refusal(stage.shard.ask(decide)) == code
-        stage.partitions.appender.is_full = None
+        stage.partitions.replicas.directories.full.clear()
         stage.partitions.change(stage.replica, isr=(ME,))
         assert await refusal(stage.shard.ask(decide)) == code
         assert decided == []
@@ -401,9 +401,9 @@ def test_a_timer_that_cannot_be_acted_on_is_tried_again() -> None:
         start_ms = stage.steady_ms()
         now_ms = stage.partitions.clock.wall_ms()
         stage.shard.act(lambda _: Decision(timers=(TimerSet("a", now_ms),)))
-        stage.partitions.appender.is_full = "the disk is full"
+        stage.partitions.replicas.directories.full["/data"] = "the disk is full"
         assert stage.shard.expire(start_ms)
-        stage.partitions.appender.is_full = None
+        stage.partitions.replicas.directories.full.clear()
         assert not stage.shard.expire(start_ms)
         assert stage.shard.expire(start_ms + RETRY_MS)
         assert stage.shard.state.due == ["a"]

@@ -54,7 +54,7 @@ class Stage(Partitions):
             Surroundings(
                 replicas=self.replicas,
                 appender=self.appender,
-                flusher=Flusher(threads, self.clock),
+                flusher=Flusher(threads),
                 clock=self.clock,
                 threads=threads,
                 spawn=self._spawn,
@@ -323,11 +323,11 @@ def test_offsets_that_cannot_be_dropped_now_are_dropped_once_there_is_room() -> 
         async with running(stage):
             await stage.write("g")
             await stage.write("h", of_id=ZERO_UUID)
-            stage.appender.is_full = "the disk is full"
+            stage.replicas.directories.full["/data"] = "the disk is full"
             stage.delete(events)
             await asyncio.sleep(3)
             assert (stage.offsets("g"), stage.offsets("h")) == ([5], [5])
-            stage.appender.is_full = None
+            stage.replicas.directories.full.clear()
             await asyncio.sleep(2 * RETRY_MS / 1000)
             assert (stage.offsets("g"), stage.offsets("h")) == ([], [])
 
@@ -361,7 +361,7 @@ def test_what_a_shard_owes_is_bounded_and_goes_with_it(monkeypatch: pytest.Monke
             (shard,) = stage.shards
             for number in range(10):
                 await stage.write("g", f"topic-{number}", of_id=ZERO_UUID)
-            stage.appender.is_full = "the disk is full"
+            stage.replicas.directories.full["/data"] = "the disk is full"
             for number in range(10):
                 stage.delete(stage.create(f"topic-{number}"))
                 await asyncio.sleep(0.01)

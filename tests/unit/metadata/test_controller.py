@@ -193,7 +193,7 @@ def test_replicas_go_to_brokers_that_are_up() -> None:
         ({"configs": [("no.such", "1")]}, ErrorCode.INVALID_CONFIG),
         ({"configs": [("segment.bytes", "10")]}, ErrorCode.INVALID_CONFIG),
         ({"configs": [("retention.ms", None)]}, ErrorCode.INVALID_CONFIG),
-        ({"configs": [("compression.type", "zstd")]}, ErrorCode.INVALID_CONFIG),
+        ({"configs": [("compression.type", "brotli")]}, ErrorCode.INVALID_CONFIG),
         ({"assignments": {0: (9,)}}, ErrorCode.INVALID_REPLICA_ASSIGNMENT),
         ({"assignments": {1: (1,)}}, ErrorCode.INVALID_REPLICA_ASSIGNMENT),
         ({"assignments": {-1: (1,), 0: (1,)}}, ErrorCode.INVALID_REPLICA_ASSIGNMENT),

@@ -4,9 +4,10 @@ import pytest
 
 from ottla.metadata.incarnation import (
     SavedIncarnation,
-    inherited_epoch,
+    inherited_epochs,
     is_intact,
     read_incarnation,
+    with_unserved,
     write_incarnation,
 )
 from ottla.metadata.json_form import Misfit
@@ -28,27 +29,42 @@ def new_disk(seed: int = 0) -> tuple[SimDisk, Files]:
 
 
 @pytest.mark.parametrize(
-    ("previous", "boot_id", "epoch"),
+    ("previous", "boot_id", "epochs"),
     [
-        (KILLED, "monday", 7),
-        (KILLED, "tuesday", None),
-        (STOPPED, "monday", 7),
-        (STOPPED, "tuesday", 7),
-        (None, "monday", None),
+        (KILLED, "monday", (7,)),
+        (KILLED, "tuesday", ()),
+        (STOPPED, "monday", (7,)),
+        (STOPPED, "tuesday", (7,)),
+        (with_unserved(with_unserved(STOPPED, 8), 9), "tuesday", (7, 8, 9)),
+        (with_unserved(KILLED, 8), "tuesday", ()),
+        (None, "monday", ()),
     ],
-    ids=["killed", "power lost", "stopped", "stopped, then rebooted", "new"],
+    ids=[
+        *("killed", "power lost", "stopped", "stopped, then rebooted"),
+        *("stopped, then died at two starts", "power lost before a start", "new"),
+    ],
 )
 def test_an_intact_broker_inherits(
-    previous: SavedIncarnation | None, boot_id: str, epoch: int | None
+    previous: SavedIncarnation | None, boot_id: str, epochs: tuple[int, ...]
 ) -> None:
-    assert inherited_epoch(previous, boot_id) == epoch
-    assert previous is None or is_intact(previous, boot_id) == (epoch is not None)
+    assert inherited_epochs(previous, boot_id) == epochs
+    assert previous is None or is_intact(previous, boot_id) == bool(epochs)
+
+
+def test_starts_that_never_serve_are_remembered_within_a_bound() -> None:
+    saved = STOPPED
+    for epoch in range(8, 3_000):
+        saved = with_unserved(saved, epoch)
+    assert saved.unserved == tuple(range(2_000, 3_000))
+    _, files = new_disk()
+    write_incarnation(files, DIRECTORY, saved)
+    assert read_incarnation(files, DIRECTORY) == saved
 
 
 def test_what_is_written_is_read_back() -> None:
     _, files = new_disk()
     assert read_incarnation(files, DIRECTORY) is None
-    for saved in (KILLED, STOPPED):
+    for saved in (KILLED, STOPPED, with_unserved(KILLED, 9)):
         write_incarnation(files, DIRECTORY, saved)
         assert read_incarnation(files, DIRECTORY) == saved
 

@@ -1,5 +1,6 @@
 """A broker comes back: what it leads again, and what it may have lost."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -37,9 +38,10 @@ def image_of(*partitions: Partition) -> Image:
     return image
 
 
-def restarted(image: Image, inherits: int | None, epoch: int = 9) -> Restart:
+def restarted(image: Image, inherits: int | None, *unserved: int, epoch: int = 9) -> Restart:
     """Also applies it: what the image refuses was decided wrongly."""
-    restart = broker_started(image, Member(registration(1, inherits), epoch))
+    member = Member(replace(registration(1, inherits), unserved=unserved), epoch)
+    restart = broker_started(image, member)
     for record in restart.records:
         image.apply(record)
     return restart
@@ -58,7 +60,9 @@ def test_an_intact_broker_leads_again_what_it_led() -> None:
     assert image.brokers[1].inherits == 5
 
 
-@pytest.mark.parametrize("inherits", [None, 6], ids=["nothing", "from another life"])
+@pytest.mark.parametrize(
+    "inherits", [None, 6, 4], ids=["nothing", "from a later life", "from an earlier life"]
+)
 def test_a_broker_that_lost_its_disks_leads_again_and_says_so(inherits: int | None) -> None:
     image = image_of(alone(0))
 
@@ -71,13 +75,22 @@ def test_a_broker_that_lost_its_disks_leads_again_and_says_so(inherits: int | No
 
 
 def test_a_life_that_ended_before_it_was_written_down_costs_nothing() -> None:
-    """It rewrote one partition of two, and died: the third life inherits from the first."""
+    """It rewrote one partition of two, and died: the third life inherits from both."""
     image = image_of(alone(0, leader=Incarnation(1, 7), isr=(Incarnation(1, 7),)), alone(1))
 
-    restart = restarted(image, inherits=5)
+    restart = restarted(image, 5, 7)
 
     assert restart.possible_losses == []
     assert [each.leader for each in image.partitions(topic_id(1))] == [NEW, NEW]
+
+
+def test_a_disk_from_a_backup_does_not_inherit_from_the_lives_since_then() -> None:
+    """It names epoch 5; epoch 7 served, and what that one wrote is not on the disk."""
+    image = image_of(alone(0, leader=Incarnation(1, 7), isr=(Incarnation(1, 7),)), alone(1))
+
+    restart = restarted(image, 5, 6)
+
+    assert restart.possible_losses == [TopicPartition("orders", 0)]
 
 
 def test_partitions_of_others_are_left_alone() -> None:
@@ -94,7 +107,7 @@ def test_partitions_of_others_are_left_alone() -> None:
 def test_an_unclean_replica_stands_back_while_another_is_in_sync() -> None:
     shared = partition(replicas=(1, 2), leader=OTHER, isr=(OLD, OTHER), min_isr=1)
 
-    changed, may_have_lost = rejoin(shared, NEW, inherits=None)
+    changed, may_have_lost = rejoin(shared, NEW, inherits=())
 
     assert not may_have_lost
     assert changed.leader == OTHER
@@ -106,7 +119,7 @@ def test_an_unclean_replica_stands_back_while_another_is_in_sync() -> None:
 def test_an_unclean_leader_steps_down_where_another_may_know_more() -> None:
     shared = partition(replicas=(1, 2), leader=OLD, isr=(OLD,), elr=(OTHER,), min_isr=2)
 
-    changed, may_have_lost = rejoin(shared, NEW, inherits=None)
+    changed, may_have_lost = rejoin(shared, NEW, inherits=())
 
     assert not may_have_lost
     assert changed.leader is None
@@ -119,7 +132,7 @@ def test_an_unclean_leader_steps_down_where_another_may_know_more() -> None:
 def test_an_intact_eligible_leader_leads_where_nobody_does() -> None:
     waiting = partition(replicas=(1, 2), leader=None, isr=(), elr=(OLD, OTHER), min_isr=2)
 
-    changed, may_have_lost = rejoin(waiting, NEW, inherits=5)
+    changed, may_have_lost = rejoin(waiting, NEW, inherits={5})
 
     assert not may_have_lost
     assert changed.leader == NEW

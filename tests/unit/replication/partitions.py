@@ -40,31 +40,34 @@ def topic_id(number: int) -> Uuid:
 class Partitions:
     """A metadata log in memory, and the replicas that follow it. The first topic has id 1."""
 
-    def __init__(self, rules: TopicRules = RULES) -> None:
+    def __init__(self, rules: TopicRules = RULES, paths: tuple[str, ...] = ("/data",)) -> None:
         self.clock = SimClock()
         self.disk = SimDisk(clock=self.clock)
         self.image = Image()
         self.rules = rules
         files = self.disk.process()
-        files.make_dir("/data")
-        directory = open_directory(
-            files,
-            "/data",
-            cluster_id="tests",
-            node_id=ME.broker_id,
-            directory_id=Uuid(bytes(range(16))),
-            config_of=lambda _: self.rules.log,
-            now_ms=NOW_MS,
-        )
+        for path in paths:
+            files.make_dir(path)
+        directories = [
+            open_directory(
+                files,
+                path,
+                cluster_id="tests",
+                node_id=ME.broker_id,
+                directory_id=Uuid(bytes(range(number, number + 16))),
+                config_of=lambda _: self.rules.log,
+                clock=self.clock,
+            )
+            for number, path in enumerate(paths)
+        ]
         self.replicas = Replicas(
-            LogDirectories([directory], {}),
+            LogDirectories(directories, {}),
             ME,
             lambda _image, _topic: self.rules,
-            self.clock,
             SimEntropy(),
             lambda _file, _position, _size: True,
         )
-        self.appender = Appender(self.replicas.create_log)
+        self.appender = Appender(self.replicas.create_log, self.replicas.directories)
         self._topics = 0
 
     def commit(self, *changes: records.Record) -> None:
@@ -142,7 +145,6 @@ class Partitions:
             read_header(marker),
             leader_epoch=replica.partition.leader_epoch,
             transaction_version=1,
-            now_ms=NOW_MS,
         )
         replica.partition.appended(log.end_offset)
         replica.waiting.count(len(marker))

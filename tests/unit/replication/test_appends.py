@@ -64,9 +64,9 @@ def test_a_full_disk_and_a_broken_one_are_the_disks_fault() -> None:
     partitions = Partitions()
     replica = partitions.create()
     partitions.append(replica)
-    partitions.appender.is_full = "too little is left"
+    partitions.replicas.directories.full["/data"] = "too little is left"
     assert refusal(partitions, replica, batch()).code is ErrorCode.KAFKA_STORAGE_ERROR
-    partitions.appender.is_full = None
+    partitions.replicas.directories.full.clear()
     partitions.disk.faults.fail_next_write("*.log", error=errno.EIO)
     assert refusal(partitions, replica, batch()).code is ErrorCode.KAFKA_STORAGE_ERROR
     assert refusal(partitions, replica, batch()).code is ErrorCode.KAFKA_STORAGE_ERROR

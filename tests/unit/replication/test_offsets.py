@@ -5,10 +5,12 @@ from dataclasses import replace
 import pytest
 
 from ottla.errors import ErrorCode, PeerError
+from ottla.replication.checkpointing import Checkpointer
+from ottla.replication.deletion import Deletion
+from ottla.replication.deletion import delete_before as delete_all_before
 from ottla.replication.offsets import (
     NOT_FOUND,
     SpecialTime,
-    delete_before,
     epoch_end,
     is_special,
     offset_found,
@@ -20,6 +22,9 @@ from ottla.replication.replica import Replica
 from ottla.storage import time_search
 from ottla.storage.epochs import UNKNOWN_END, EpochEnd
 from ottla.storage.log import TimestampOffset
+from tests.sim.seams.entropy import SimEntropy
+from tests.sim.seams.loop import run
+from tests.sim.seams.threads import SimThreads
 from tests.unit.broker.batches import NOW_MS
 from tests.unit.replication.partitions import ME, OTHER, RULES, Partitions
 
@@ -33,6 +38,17 @@ def offset_at(replica: Replica, timestamp_ms: int, isolation: Isolation | None) 
 
 
 UNCOMMITTED, COMMITTED = Isolation.READ_UNCOMMITTED, Isolation.READ_COMMITTED
+
+
+def delete_before(partitions: Partitions, replica: Replica, offset: int) -> int:
+    """Where it starts then. PeerError."""
+    checkpointer = Checkpointer(SimThreads(SimEntropy()))
+    directories = partitions.replicas.directories
+    deleting = delete_all_before([Deletion(replica, offset)], directories, checkpointer)
+    (answer,) = run(deleting, clock=partitions.clock)
+    if isinstance(answer, PeerError):
+        raise answer
+    return answer
 
 
 def refused(replica: Replica, timestamp_ms: int, isolation: Isolation | None) -> ErrorCode:
@@ -128,30 +144,33 @@ def test_records_are_deleted_up_to_the_high_watermark_and_no_further() -> None:
         partitions.append(replica)
     replica.partition.isr = (ME, OTHER)
     partitions.append(replica)
-    assert delete_before(replica, 2) == 2
-    assert delete_before(replica, 1) == 2, "it does not go back"
+    assert delete_before(partitions, replica, 2) == 2
+    assert delete_before(partitions, replica, 1) == 2, "it does not go back"
     for offset in (5, 100, -2):
         with pytest.raises(PeerError) as caught:
-            delete_before(replica, offset)
+            delete_before(partitions, replica, offset)
         assert caught.value.code is ErrorCode.OFFSET_OUT_OF_RANGE
-    assert delete_before(replica, -1) == 4
+    assert delete_before(partitions, replica, -1) == 4
     assert offset_at(replica, SpecialTime.EARLIEST, UNCOMMITTED).offset == 4
 
 
 def test_where_nothing_was_written_nothing_is_deleted() -> None:
-    replica = Partitions().create()
-    assert delete_before(replica, -1) == 0
-    assert delete_before(replica, 0) == 0
+    partitions = Partitions()
+    replica = partitions.create()
+    assert delete_before(partitions, replica, -1) == 0
+    assert delete_before(partitions, replica, 0) == 0
     assert replica.log is None
 
 
 def test_a_compacted_topic_and_the_brokers_own_lose_nothing() -> None:
     compacted = replace(RULES, retention=replace(RULES.retention, deletes=False))
+    partitions = Partitions(compacted)
     with pytest.raises(PeerError) as caught:
-        delete_before(Partitions(compacted).create(), 0)
+        delete_before(partitions, partitions.create(), 0)
     assert caught.value.code is ErrorCode.POLICY_VIOLATION
+    partitions = Partitions()
     with pytest.raises(PeerError) as caught:
-        delete_before(Partitions().create("__consumer_offsets"), 0)
+        delete_before(partitions, partitions.create("__consumer_offsets"), 0)
     assert caught.value.code is ErrorCode.INVALID_TOPIC_EXCEPTION
 
 
@@ -161,5 +180,7 @@ def test_a_start_that_cannot_be_made_durable_does_not_move() -> None:
     partitions.append(replica)
     partitions.disk.faults.fail_next("create", "*log-start-offset-checkpoint*")
     with pytest.raises(PeerError) as caught:
-        delete_before(replica, 1)
+        delete_before(partitions, replica, 1)
     assert caught.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+    assert replica.start_offset == 0
+    assert delete_before(partitions, replica, 1) == 1, "the log was not to blame"

@@ -7,12 +7,11 @@ from ottla.metadata.image import Image
 from ottla.replication.replicas import Replicas
 from ottla.storage.checkpoints import TopicPartition
 from ottla.storage.directories import LogDirectories
-from tests.sim.seams.clock import SimClock
 from tests.sim.seams.disk import SimDisk
 from tests.sim.seams.entropy import SimEntropy
 from tests.unit.replication.partitions import ME, RULES, topic_id
 from tests.unit.storage.test_directory import open_at
-from tests.unit.storage.workbench import NOW_MS, fill
+from tests.unit.storage.workbench import fill
 
 NAME = TopicPartition("events", 0)
 OLD, NEW = topic_id(1), topic_id(2)
@@ -48,9 +47,9 @@ def test_a_partition_whose_deletion_failed_does_not_take_its_successor_with_it(
         files.make_dir(path)
         directory = open_at(files, path)
         is_old = path == old_home
-        log = directory.create(NAME, OLD if is_old else NEW, NOW_MS)
+        log = directory.create(NAME, OLD if is_old else NEW)
         fill(log, 5 if is_old else 2)
-        directory.close(broker_epoch=1, now_ms=NOW_MS)
+        directory.close(broker_epoch=1)
     if is_damaged:
         files.remove(f"{old_home}/.kafka_cleanshutdown")
         file = files.open(f"{old_home}/{NAME}/00000000000000000000.log")
@@ -62,7 +61,6 @@ def test_a_partition_whose_deletion_failed_does_not_take_its_successor_with_it(
         directories,
         ME,
         lambda _image, _topic: RULES,
-        SimClock(),
         SimEntropy(),
         lambda _file, _position, _size: True,
     )

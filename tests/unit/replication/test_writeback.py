@@ -88,7 +88,7 @@ def test_a_new_segment_is_counted_from_its_start_and_a_found_one_from_its_end(
     for _ in range(6):
         add(again, MIB)
     assert requests.taken == []
-    again.roll(NOW_MS)
+    again.roll()
     for _ in range(9):
         add(again, MIB)
     assert [(name[-7:], position) for name, position, _ in requests.taken] == [("012.log", 0)]

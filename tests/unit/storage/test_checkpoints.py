@@ -39,6 +39,7 @@ class WatchedFiles(RealFiles):
     __slots__ = ("calls",)
 
     def __init__(self) -> None:
+        super().__init__()
         self.calls: list[str] = []
 
     def rename(self, source: str, target: str) -> None:

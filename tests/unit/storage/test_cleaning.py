@@ -52,7 +52,7 @@ class Compaction:
     ) -> None:
         self.log = log
         stable_offset = log.producers.last_stable_offset(log.end_offset)
-        log.flush(NOW_MS)
+        log.flush()
         found = look(log, TOPIC.compaction, stable_offset, now_ms)
         self.job = job_for(log, found, TOPIC, rules or CleanerRules(), now_ms)
         self._sources = {segment.base_offset: segment for segment in log.segments}
@@ -107,7 +107,7 @@ def closed(bench: Workbench, *all_batches: bytearray) -> Log:
     log = bench.open(CONFIG)
     for batch in all_batches:
         append(log, batch)
-    log.roll(NOW_MS)
+    log.roll()
     return log
 
 
@@ -130,7 +130,7 @@ def test_what_is_left_is_found_after_a_restart(bench: Workbench, is_clean: bool)
     log = closed(bench, *(keyed((b"k%d" % (n % 3), b"%d" % n)) for n in range(30)))
     Compaction(bench, log).run()
     served, found = content(log), left(log)
-    log.close(NOW_MS)
+    log.close()
     bench.checkpoint(log)
     again = bench.open(CONFIG, is_clean=is_clean)
     assert (content(again), left(again)) == (served, found)
@@ -182,7 +182,7 @@ def test_what_was_aborted_goes_at_once_and_its_marker_later(bench: Workbench) ->
     end_transaction(log, 7, MarkerKind.ABORT)
     append(log, keyed((b"x", b"y")))
     log.producers.expire(NOW_MS + 1, 0)
-    log.roll(NOW_MS)
+    log.roll()
     Compaction(bench, log).run()
     assert left(log) == [(0, b"k", b"before"), (4, b"x", b"y")]
     assert offsets(log) == [0, 3, 4]
@@ -200,7 +200,7 @@ def test_an_open_transaction_is_not_touched_nor_what_follows_it(bench: Workbench
         batch_from(7, 0, transactional=True),
         keyed((b"k", b"2")),
     )
-    log.roll(NOW_MS)
+    log.roll()
     assert Compaction(bench, log).job.segments == []
 
 
@@ -211,7 +211,7 @@ def test_an_idempotent_producer_may_repeat_what_compaction_took(
     log = closed(bench, *(batch_from(7, n) for n in range(12)), keyed((b"k", b"newest")))
     Compaction(bench, log).run()
     assert left(log) == [(12, b"k", b"newest")]
-    log.close(NOW_MS)
+    log.close()
     bench.checkpoint(log)
     if not keeps_snapshots:
         bench.remove_all(".snapshot")
@@ -250,7 +250,7 @@ def test_times_are_found_among_what_is_left(bench: Workbench) -> None:
 def test_an_output_is_useless_once_its_log_was_cut_or_trimmed(bench: Workbench) -> None:
     log = closed(bench, *(keyed((b"k%d" % n, b"v" * 60)) for n in range(20)))
     for change in (lambda: log.truncate(18), lambda: log.drop_segments(1)):
-        log.roll(NOW_MS)
+        log.roll()
         under_way = Compaction(bench, log)
         output = under_way.step()
         change()

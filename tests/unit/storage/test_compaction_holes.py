@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from ottla.protocol.batch import Record, build
+from ottla.seams.clock import RealClock
 from ottla.seams.files import RealFiles
 from ottla.storage.config import LogConfig
 from ottla.storage.file_pool import FilePool
@@ -19,7 +20,7 @@ def reopen(directory: Path, cleaned_offset: int) -> Log:
         LogConfig(segment_bytes=1024),
         is_clean=False,
         cleaned_offset=cleaned_offset,
-        now_ms=0,
+        clock=RealClock(),
         checkpoint=lambda: None,
     ).log
 
@@ -30,7 +31,7 @@ def holed(tmp_path: Path) -> tuple[Path, int]:
     log = reopen(tmp_path, 0)
     for offset in range(10):
         batch = build([Record(offset, 1000, b"key", bytes(500))], base_offset=offset)
-        log.append_replicated(bytes(batch), now_ms=0)
+        log.append_replicated(bytes(batch))
     second = log.segments[1]
     log.abandon()
     second.remove()

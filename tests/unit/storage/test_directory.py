@@ -10,9 +10,10 @@ from ottla.seams.files import Files
 from ottla.storage import checkpoints
 from ottla.storage.checkpoints import TopicPartition
 from ottla.storage.directory import DirectoryInUse, LogDirectory, WrongCluster, open_directory
+from tests.sim.seams.clock import SimClock
 from tests.sim.seams.disk import SimDisk
 from tests.sim.seams.files import SimFiles
-from tests.unit.storage.workbench import NOW_MS, SMALL, Workbench, append, batch_of, fill, offsets
+from tests.unit.storage.workbench import SMALL, Workbench, append, batch_of, fill, offsets
 
 FIRST, SECOND = TopicPartition("t", 0), TopicPartition("t", 1)
 TOPIC_ID, OTHER_ID = Uuid(b"\5" * 16), Uuid(b"\7" * 16)
@@ -28,12 +29,12 @@ def open_at(
         node_id=node_id,
         directory_id=Uuid(b"\6" * 16),
         config_of=lambda _: SMALL,
-        now_ms=NOW_MS,
+        clock=SimClock(),
     )
 
 
 def close(directory: LogDirectory) -> None:
-    directory.close(broker_epoch=3, now_ms=NOW_MS)
+    directory.close(broker_epoch=3)
 
 
 def is_marked_clean(files: Files, path: str) -> bool:
@@ -55,8 +56,8 @@ def files(disk: SimDisk) -> Files:
 
 def test_a_new_directory_is_stamped_and_its_logs_are_found_again(bench: Workbench) -> None:
     directory = open_at(bench.files, bench.directory)
-    fill(directory.create(FIRST, TOPIC_ID, NOW_MS), 5)
-    fill(directory.create(SECOND, TOPIC_ID, NOW_MS), 3)
+    fill(directory.create(FIRST, TOPIC_ID), 5)
+    fill(directory.create(SECOND, TOPIC_ID), 3)
     close(directory)
     again = open_at(bench.files, bench.directory)
     assert again.meta.cluster_id == "cluster"
@@ -68,7 +69,7 @@ def test_a_new_directory_is_stamped_and_its_logs_are_found_again(bench: Workbenc
 def test_a_new_log_is_made_without_waiting_for_the_disk(bench: Workbench) -> None:
     directory = open_at(bench.files, bench.directory)
     bench.files.synced.clear()
-    fill(directory.create(FIRST, TOPIC_ID, NOW_MS), 5)
+    fill(directory.create(FIRST, TOPIC_ID), 5)
     assert bench.files.synced == []
 
 
@@ -76,9 +77,9 @@ def test_a_new_log_is_made_without_waiting_for_the_disk(bench: Workbench) -> Non
 def test_the_first_flush_makes_a_new_logs_directory_durable(seed: int) -> None:
     disk = SimDisk(seed)
     directory = open_at(with_directory(disk), "/d")
-    log = directory.create(FIRST, TOPIC_ID, NOW_MS)
+    log = directory.create(FIRST, TOPIC_ID)
     fill(log, 5)
-    log.flush(NOW_MS)
+    log.flush()
     directory.checkpoint()
     disk.power_loss()
 
@@ -92,14 +93,14 @@ def test_the_first_flush_makes_a_new_logs_directory_durable(seed: int) -> None:
 def test_a_power_loss_before_the_first_flush_leaves_nothing_that_is_in_the_way(seed: int) -> None:
     disk = SimDisk(seed)
     directory = open_at(with_directory(disk), "/d")
-    fill(directory.create(FIRST, TOPIC_ID, NOW_MS), 5)
+    fill(directory.create(FIRST, TOPIC_ID), 5)
     disk.power_loss()
 
     again = open_at(disk.process(), "/d")
     assert again.unusable == {}
     assert again.topic_ids.get(FIRST, TOPIC_ID) == TOPIC_ID
     if FIRST not in again.logs:
-        again.create(FIRST, TOPIC_ID, NOW_MS)
+        again.create(FIRST, TOPIC_ID)
     again.claim(FIRST, TOPIC_ID)
     fill(again.logs[FIRST], 1)
     close(again)
@@ -112,11 +113,11 @@ def test_a_power_loss_before_the_first_flush_leaves_nothing_that_is_in_the_way(s
 def test_a_process_that_dies_before_the_first_flush_leaves_it_to_the_next(seed: int) -> None:
     disk = SimDisk(seed)
     files = with_directory(disk)
-    fill(open_at(files, "/d").create(FIRST, TOPIC_ID, NOW_MS), 5)
+    fill(open_at(files, "/d").create(FIRST, TOPIC_ID), 5)
     files.crash()
 
     second = open_at(disk.process(), "/d")
-    second.logs[FIRST].flush(NOW_MS)
+    second.logs[FIRST].flush()
     second.checkpoint()
     disk.power_loss()
 
@@ -127,7 +128,7 @@ def test_a_process_that_dies_before_the_first_flush_leaves_it_to_the_next(seed: 
 
 def test_whose_a_flushed_log_is_is_not_guessed(bench: Workbench) -> None:
     directory = open_at(bench.files, bench.directory)
-    fill(directory.create(FIRST, TOPIC_ID, NOW_MS), 5)
+    fill(directory.create(FIRST, TOPIC_ID), 5)
     close(directory)
     bench.overwrite(f"{FIRST}/{checkpoints.PARTITION_METADATA}", 0, b"\0\0\0\0")
     assert isinstance(open_at(bench.files, bench.directory).unusable[FIRST], CorruptLog)
@@ -136,7 +137,7 @@ def test_whose_a_flushed_log_is_is_not_guessed(bench: Workbench) -> None:
 def test_many_partitions_are_taken_away_by_as_many_syncs_as_one(bench: Workbench) -> None:
     directory = open_at(bench.files, bench.directory)
     for index in range(10):
-        fill(directory.create(TopicPartition("t", index), TOPIC_ID, NOW_MS), 1)
+        fill(directory.create(TopicPartition("t", index), TOPIC_ID), 1)
     bench.files.synced.clear()
     left = directory.delete([FIRST], "abc")
     of_one = len(bench.files.synced)
@@ -165,7 +166,7 @@ def test_a_directory_of_another_cluster_or_node_is_left_alone(bench: Workbench) 
 
 def test_a_directory_with_partitions_and_no_stamp_is_not_taken_over(bench: Workbench) -> None:
     directory = open_at(bench.files, bench.directory)
-    directory.create(FIRST, TOPIC_ID, NOW_MS)
+    directory.create(FIRST, TOPIC_ID)
     close(directory)
     bench.files.remove(bench.path(checkpoints.META_PROPERTIES))
     with pytest.raises(CorruptLog, match="partitions are here"):
@@ -174,7 +175,7 @@ def test_a_directory_with_partitions_and_no_stamp_is_not_taken_over(bench: Workb
 
 def test_the_mark_of_a_clean_stop_is_there_only_while_nobody_works(bench: Workbench) -> None:
     directory = open_at(bench.files, bench.directory)
-    log = directory.create(FIRST, TOPIC_ID, NOW_MS)
+    log = directory.create(FIRST, TOPIC_ID)
     fill(log, 5)
     assert not is_marked_clean(bench.files, bench.directory)
     close(directory)
@@ -189,9 +190,9 @@ def test_recovery_points_and_starts_are_remembered_across_a_crash(
     disk: SimDisk, files: Files
 ) -> None:
     directory = open_at(files, "/d")
-    log = directory.create(FIRST, TOPIC_ID, NOW_MS)
+    log = directory.create(FIRST, TOPIC_ID)
     fill(log, 30)
-    log.flush(NOW_MS)
+    log.flush()
     log.advance_start(13)
     append(log, batch_of(1))
     disk.power_loss()
@@ -205,9 +206,9 @@ def test_trimmed_segments_stay_trimmed_though_their_removal_is_lost(
     disk: SimDisk, files: Files
 ) -> None:
     directory = open_at(files, "/d")
-    log = directory.create(FIRST, TOPIC_ID, NOW_MS)
+    log = directory.create(FIRST, TOPIC_ID)
     fill(log, 30)
-    log.flush(NOW_MS)
+    log.flush()
     log.drop_segments(2)
     start_offset = log.start_offset
     directory.checkpoint()
@@ -222,7 +223,7 @@ def test_a_log_that_cannot_be_opened_harms_no_other_and_no_stop_is_clean(
 ) -> None:
     directory = open_at(bench.files, bench.directory)
     for name in (FIRST, SECOND):
-        fill(directory.create(name, TOPIC_ID, NOW_MS), 5)
+        fill(directory.create(name, TOPIC_ID), 5)
     close(directory)
     damaged = f"{FIRST}/00000000000000000000.log"
     last = bench.files.size(bench.path(damaged)) * 4 // 5
@@ -239,12 +240,12 @@ def test_a_log_that_cannot_be_opened_harms_no_other_and_no_stop_is_clean(
 
 def test_a_log_that_went_offline_is_not_vouched_for_by_a_stop(disk: SimDisk, files: Files) -> None:
     directory = open_at(files, "/d")
-    broken, sound = (directory.create(name, TOPIC_ID, NOW_MS) for name in (FIRST, SECOND))
+    broken, sound = (directory.create(name, TOPIC_ID) for name in (FIRST, SECOND))
     fill(broken, 5)
     fill(sound, 5)
     disk.faults.fail_next_sync(f"/d/{FIRST}/*.log")
     with pytest.raises(LogOffline):
-        broken.flush(NOW_MS)
+        broken.flush()
     close(directory)
     assert not is_marked_clean(files, "/d")
     points = checkpoints.read_offsets(files, f"/d/{checkpoints.RECOVERY_POINTS}")
@@ -253,10 +254,10 @@ def test_a_log_that_went_offline_is_not_vouched_for_by_a_stop(disk: SimDisk, fil
 
 def test_a_stop_that_finds_no_room_still_gives_the_lock_back(disk: SimDisk, files: Files) -> None:
     directory = open_at(files, "/d")
-    fill(directory.create(FIRST, TOPIC_ID, NOW_MS), 5)
+    fill(directory.create(FIRST, TOPIC_ID), 5)
     disk.faults.fail_next_write(f"/d/{checkpoints.RECOVERY_POINTS}*")
-    with pytest.raises(OSError, match="No space"):
-        close(directory)
+    assert "No space" in str(directory.close(broker_epoch=3)["/d"])
+    assert not is_marked_clean(files, "/d")
     assert offsets(open_at(files, "/d").logs[FIRST]) == list(range(5))
 
 
@@ -265,22 +266,22 @@ def test_a_partition_that_finds_no_room_leaves_nothing_behind(disk: SimDisk, fil
     for operation, pattern in (("write", "*partition.metadata*"), ("create", "*.log")):
         disk.faults.fail_next(operation, pattern, error=errno.ENOSPC)  # type: ignore[arg-type]
         with pytest.raises(OSError, match="No space"):
-            directory.create(FIRST, TOPIC_ID, NOW_MS)
+            directory.create(FIRST, TOPIC_ID)
         assert not files.exists(f"/d/{FIRST}")
-    fill(directory.create(FIRST, TOPIC_ID, NOW_MS), 1)
+    fill(directory.create(FIRST, TOPIC_ID), 1)
     assert directory.unusable == {}
 
 
 def test_a_deleted_partition_leaves_its_name_free_and_nothing_to_inherit(bench: Workbench) -> None:
     directory = open_at(bench.files, bench.directory)
-    log = directory.create(FIRST, TOPIC_ID, NOW_MS)
+    log = directory.create(FIRST, TOPIC_ID)
     fill(log, 30)
-    log.flush(NOW_MS)
+    log.flush()
     log.advance_start(20)
     (left,) = directory.delete([FIRST], "abc")
     with pytest.raises(LogOffline):
         fill(log, 1)
-    fill(directory.create(FIRST, TOPIC_ID, NOW_MS), 2)
+    fill(directory.create(FIRST, TOPIC_ID), 2)
     directory.purge(left)
     assert not bench.files.exists(left)
     close(directory)
@@ -290,9 +291,9 @@ def test_a_deleted_partition_leaves_its_name_free_and_nothing_to_inherit(bench: 
 
 def flushed(directory: LogDirectory, count: int) -> None:
     """A partition whose recovery point and start are written down."""
-    log = directory.create(FIRST, TOPIC_ID, NOW_MS)
+    log = directory.create(FIRST, TOPIC_ID)
     fill(log, count)
-    log.flush(NOW_MS)
+    log.flush()
     log.advance_start(count // 2)
 
 
@@ -308,9 +309,9 @@ def test_a_name_is_not_used_again_while_the_old_recovery_point_is_written_down(
 
     disk.faults.fail_next_write(f"/d/{checkpoints.RECOVERY_POINTS}*")
     with pytest.raises(OSError, match="No space"):
-        directory.create(FIRST, OTHER_ID, NOW_MS)
+        directory.create(FIRST, OTHER_ID)
     assert not files.exists(f"/d/{FIRST}")
-    fill(directory.create(FIRST, OTHER_ID, NOW_MS), 2)
+    fill(directory.create(FIRST, OTHER_ID), 2)
     disk.power_loss()
 
     again = open_at(disk.process(), "/d")
@@ -328,7 +329,7 @@ def test_a_crash_before_the_old_recovery_point_is_forgotten_leaves_nothing_to_in
     disk.power_loss()
 
     second = open_at(disk.process(), "/d")
-    fill(second.create(FIRST, OTHER_ID, NOW_MS), 2)
+    fill(second.create(FIRST, OTHER_ID), 2)
     disk.power_loss()
 
     again = open_at(disk.process(), "/d")
@@ -338,8 +339,8 @@ def test_a_crash_before_the_old_recovery_point_is_forgotten_leaves_nothing_to_in
 
 def test_a_later_partition_of_the_name_does_not_pass_for_compacted(bench: Workbench) -> None:
     directory = open_at(bench.files, bench.directory)
-    directory.create(FIRST, TOPIC_ID, NOW_MS)
-    fill(directory.create(SECOND, TOPIC_ID, NOW_MS), 7)
+    directory.create(FIRST, TOPIC_ID)
+    fill(directory.create(SECOND, TOPIC_ID), 7)
     close(directory)
     cleaned = bench.path(checkpoints.CLEANER_OFFSETS)
     checkpoints.write_offsets(bench.files, cleaned, {FIRST: 1_000, SECOND: 7})
@@ -352,7 +353,7 @@ def test_a_later_partition_of_the_name_does_not_pass_for_compacted(bench: Workbe
 
 def test_whose_a_directory_is_is_known_even_if_its_log_cannot_be_opened(bench: Workbench) -> None:
     directory = open_at(bench.files, bench.directory)
-    fill(directory.create(FIRST, TOPIC_ID, NOW_MS), 5)
+    fill(directory.create(FIRST, TOPIC_ID), 5)
     close(directory)
     damaged = f"{FIRST}/00000000000000000000.log"
     bench.overwrite(damaged, bench.files.size(bench.path(damaged)) * 4 // 5 + 16, b"\x7f")
@@ -365,7 +366,7 @@ def test_what_a_crash_left_of_a_deleted_partition_is_removed_at_the_next_start(
     bench: Workbench,
 ) -> None:
     directory = open_at(bench.files, bench.directory)
-    directory.create(FIRST, TOPIC_ID, NOW_MS)
+    directory.create(FIRST, TOPIC_ID)
     (left,) = directory.delete([FIRST], "abc")
     close(directory)
     assert bench.files.exists(left)
@@ -375,12 +376,12 @@ def test_what_a_crash_left_of_a_deleted_partition_is_removed_at_the_next_start(
 
 def test_a_directory_that_fails_takes_all_of_its_logs_offline(bench: Workbench) -> None:
     directory = open_at(bench.files, bench.directory)
-    logs = [directory.create(name, TOPIC_ID, NOW_MS) for name in (FIRST, SECOND)]
+    logs = [directory.create(name, TOPIC_ID) for name in (FIRST, SECOND)]
     directory.fail(OSError(errno.EIO, "gone"))
     for log in logs:
         with pytest.raises(LogOffline, match="gone"):
             fill(log, 1)
     with pytest.raises(StorageError, match="offline"):
-        directory.create(TopicPartition("u", 0), TOPIC_ID, NOW_MS)
+        directory.create(TopicPartition("u", 0), TOPIC_ID)
     close(directory)
     assert not is_marked_clean(bench.files, bench.directory)

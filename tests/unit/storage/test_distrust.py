@@ -7,9 +7,10 @@ from ottla.protocol.primitives import Uuid
 from ottla.storage.checkpoints import TopicPartition
 from ottla.storage.directory import LogDirectory, open_directory
 from ottla.storage.distrust import MARK
+from tests.sim.seams.clock import SimClock
 from tests.sim.seams.disk import SimDisk
 from tests.sim.seams.files import SimFiles
-from tests.unit.storage.workbench import NOW_MS, SMALL, Workbench, content, fill, offsets
+from tests.unit.storage.workbench import SMALL, Workbench, content, fill, offsets
 
 NAME = TopicPartition("t", 0)
 
@@ -25,7 +26,7 @@ def test_what_a_failed_sync_left_survives_a_restart_and_then_a_power_loss(
 ) -> None:
     log = sim_bench.open()
     fill(log, 5)
-    log.flush(NOW_MS)
+    log.flush()
     sim_bench.checkpoint(log)
     sim_bench.files.sync_dir("/")
     fill(log, count)
@@ -33,12 +34,12 @@ def test_what_a_failed_sync_left_survives_a_restart_and_then_a_power_loss(
     for _ in range(9):
         disk.faults.fail_next_sync("*")
     with pytest.raises(LogOffline):
-        log.flush(NOW_MS)
+        log.flush()
     disk.faults.clear()
 
     kill(disk, sim_bench)
     again = sim_bench.open()
-    again.flush(NOW_MS)
+    again.flush()
     sim_bench.checkpoint(again)
     assert again.recovery_point == 5 + count
     disk.power_loss()
@@ -52,7 +53,7 @@ def test_what_was_cut_and_not_synced_does_not_come_back_beneath_what_follows(
 ) -> None:
     log = sim_bench.open()
     fill(log, 8)
-    log.flush(NOW_MS)
+    log.flush()
     sim_bench.checkpoint(log)
     sim_bench.files.sync_dir("/")
     disk.faults.fail_next_sync("*.log")
@@ -62,10 +63,10 @@ def test_what_was_cut_and_not_synced_does_not_come_back_beneath_what_follows(
     kill(disk, sim_bench)
     again = sim_bench.open()
     assert again.end_offset == 5
-    again.flush(NOW_MS)
+    again.flush()
     sim_bench.checkpoint(again)
     fill(again, 1)
-    again.flush(NOW_MS)
+    again.flush()
     sim_bench.checkpoint(again)
     disk.power_loss()
     sim_bench.restart(disk.process())
@@ -78,7 +79,7 @@ def test_a_log_is_written_again_once(disk: SimDisk, sim_bench: Workbench) -> Non
     fill(log, 5)
     disk.faults.fail_next_sync("*.log")
     with pytest.raises(LogOffline):
-        log.flush(NOW_MS)
+        log.flush()
     assert sim_bench.names(MARK)
     kill(disk, sim_bench)
     sim_bench.open()
@@ -89,7 +90,7 @@ def test_a_sync_that_fails_while_a_log_is_opened_is_remembered_too(disk: SimDisk
     files = disk.process()
     files.make_dir("/d")
     files.sync_dir("/")
-    log = opened(files).create(NAME, Uuid(b"\5" * 16), NOW_MS)
+    log = opened(files).create(NAME, Uuid(b"\5" * 16))
     fill(log, 5)
     expected = content(log)
 
@@ -100,7 +101,7 @@ def test_a_sync_that_fails_while_a_log_is_opened_is_remembered_too(disk: SimDisk
     second.crash()
     third = disk.process()
     directory = opened(third)
-    directory.logs[NAME].flush(NOW_MS)
+    directory.logs[NAME].flush()
     directory.checkpoint()
     disk.power_loss()
 
@@ -117,5 +118,5 @@ def opened(files: SimFiles) -> LogDirectory:
         node_id=1,
         directory_id=Uuid(b"\6" * 16),
         config_of=lambda _: SMALL,
-        now_ms=NOW_MS,
+        clock=SimClock(),
     )

@@ -65,7 +65,7 @@ def test_a_log_of_many_segments_is_used_with_few_files_open(bench: Workbench) ->
     log = bench.open(open_files_max=2)
     fill(log, 100)
     assert len(log.segments) > 5
-    log.flush(0)
+    log.flush()
     log.truncate(40)
     assert content(log) == content(bench.open())
 
@@ -90,7 +90,7 @@ def test_descriptors_of_forgotten_files_are_given_back(tmp_path: Path) -> None:
     gc.collect()
     assert 0 < len(open_below(tmp_path)) <= 3 * 4
     for log in logs:
-        log.close(0)
+        log.close()
     del logs
     gc.collect()
     assert open_below(tmp_path) == []

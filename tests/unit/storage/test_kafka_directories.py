@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from ottla.protocol.batch import Record, records
+from ottla.seams.clock import RealClock
 from ottla.seams.files import RealFiles
 from ottla.storage import epochs, producer_snapshot
 from ottla.storage.checkpoints import TopicPartition, parse_directory_name
@@ -21,7 +22,6 @@ from ottla.storage.segment import OFFSETS, TIMES, TRANSACTIONS, Segment
 from tests.disk_vectors import (
     CLEAN_CASES,
     CONFIG,
-    NOW_MS,
     all_batches,
     batch_as_expected,
     consume,
@@ -253,8 +253,8 @@ def test_appending_kafkas_batches_makes_kafkas_segments_and_indexes(tmp_path: Pa
     target.mkdir()
     log = _open_alone(target)
     for path in sorted(source.glob("*.log")):
-        log.append_replicated(path.read_bytes(), now_ms=NOW_MS)
-    log.close(NOW_MS)
+        log.append_replicated(path.read_bytes())
+    log.close()
     for path in source.glob("*.log"):
         assert (target / path.name).read_bytes() == path.read_bytes(), path.name
     for base_offset in WRITTEN_IN_ONE_GO:
@@ -273,7 +273,7 @@ def _open_alone(directory: Path) -> Log:
         str(directory),
         CONFIG,
         is_clean=True,
-        now_ms=NOW_MS,
+        clock=RealClock(),
         checkpoint=lambda: None,
     ).log
 
@@ -339,7 +339,7 @@ def test_lost_transaction_indexes_are_made_anew_by_recovery(case: str, tmp_path:
     for path in (*kafkas, *directory.glob("*/*.snapshot")):
         path.unlink()
     opened = open_unpacked(directory)
-    opened.close(broker_epoch=1, now_ms=NOW_MS)
+    opened.close(broker_epoch=1)
     assert len(kafkas) > 0
     assert {path: path.read_bytes() for path in kafkas} == kafkas
 
@@ -351,7 +351,7 @@ def test_a_whole_scan_makes_the_indexes_that_kafkas_recovery_makes(tmp_path: Pat
     """Without a recovery point all is read again, as Kafka reads the whole last segment again."""
     directory = unpack("killed", tmp_path)
     (directory / "recovery-point-offset-checkpoint").unlink()
-    open_unpacked(directory).close(broker_epoch=1, now_ms=NOW_MS)
+    open_unpacked(directory).close(broker_epoch=1)
     recovered = expected("killed")["recovered"]["partitions"]
     for name, partition in recovered.items():
         segments = _open_alone(directory / name).segments

@@ -17,6 +17,8 @@ from tests.unit.storage.workbench import (
     offsets,
 )
 
+DAY_MS = 86_400_000
+
 
 def test_appending_gives_rising_offsets_and_stamps_the_leaders_epoch(bench: Workbench) -> None:
     log = bench.open()
@@ -110,7 +112,7 @@ def test_reads_go_on_across_segments_and_across_the_holes_of_compaction(bench: W
     sent = b""
     for base_offset in (0, 1, 50, 51, 300, 7000):
         batch = batch_of(NOW_MS, base_offset=base_offset, leader_epoch=2, value=b"v" * 300)
-        log.append_replicated(batch, now_ms=NOW_MS)
+        log.append_replicated(batch)
         sent += batch
     assert len(log.segments) > 1
     assert content(log) == sent
@@ -125,7 +127,7 @@ def test_reads_go_on_across_segments_and_across_the_holes_of_compaction(bench: W
 def test_several_batches_of_a_leader_are_appended_as_they_are(bench: Workbench) -> None:
     log = bench.open()
     sent = b"".join(batch_of(5, base_offset=offset, leader_epoch=3) for offset in range(5))
-    log.append_replicated(sent, now_ms=NOW_MS)
+    log.append_replicated(sent)
     assert content(log) == sent
     assert log.epochs.latest == (3, 0)
 
@@ -149,7 +151,7 @@ def test_what_a_leader_cannot_have_written_is_refused(
     fill(log, 5)
     assert callable(spoil)
     with pytest.raises(PeerError) as refused:
-        log.append_replicated(spoil(bytes(batch_of(5, base_offset=5))), now_ms=NOW_MS)
+        log.append_replicated(spoil(bytes(batch_of(5, base_offset=5))))
     assert refused.value.code is code
     assert log.end_offset == 5
 
@@ -174,8 +176,24 @@ def test_a_segment_is_rolled_when_its_records_span_too_much_time(bench: Workbenc
 
 def test_a_segment_of_records_without_time_is_rolled_by_the_clock(bench: Workbench) -> None:
     log = bench.open(LogConfig(segment_ms=1000))
-    for now_ms in (NOW_MS, NOW_MS + 1000, NOW_MS + 1001):
-        append(log, batch_of(-1), now_ms=now_ms)
+    for passed_ms in (0, 1000, 1):
+        bench.clock.advance(ms=passed_ms)
+        append(log, batch_of(-1))
+    assert [segment.base_offset for segment in log.segments] == [0, 2]
+
+
+@pytest.mark.parametrize("step_ms", [-DAY_MS, 365 * DAY_MS])
+def test_a_wall_clock_that_is_set_makes_no_segment_older_or_younger(
+    bench: Workbench, step_ms: int
+) -> None:
+    log = bench.open(LogConfig(segment_ms=1000))
+    append(log, batch_of(-1))
+    bench.clock.jump_wall(step_ms)
+    bench.clock.advance(ms=1000)
+    append(log, batch_of(-1))
+    assert [segment.base_offset for segment in log.segments] == [0]
+    bench.clock.advance(ms=1)
+    append(log, batch_of(-1))
     assert [segment.base_offset for segment in log.segments] == [0, 2]
 
 
@@ -191,7 +209,7 @@ def test_a_segment_is_rolled_before_its_offsets_overflow_the_index(bench: Workbe
     log = bench.open(LogConfig(index_interval_bytes=1))
     for base_offset, last_offset_delta in ((0, 2**31 - 2), (2**31 - 1, 0), (2**31, 0)):
         batch = build([], base_offset=base_offset, last_offset_delta=last_offset_delta)
-        log.append_replicated(batch, now_ms=NOW_MS)
+        log.append_replicated(batch)
     assert [segment.base_offset for segment in log.segments] == [0, 2**31]
     assert offsets(log) == [0, 2**31 - 1, 2**31]
 
@@ -228,8 +246,8 @@ def test_truncating_below_the_start_moves_the_start(bench: Workbench) -> None:
 def test_a_log_truncated_into_a_hole_ends_where_it_will_be_found_to_end(bench: Workbench) -> None:
     log = bench.open()
     for base_offset in (0, 50):
-        log.append_replicated(batch_of(1, base_offset=base_offset, leader_epoch=0), now_ms=NOW_MS)
-    log.flush(NOW_MS)
+        log.append_replicated(batch_of(1, base_offset=base_offset, leader_epoch=0))
+    log.flush()
     log.truncate(30)
     assert log.end_offset == 1
     assert bench.open().end_offset == 1
@@ -257,6 +275,38 @@ def test_truncation_forgets_the_epochs_and_aborts_that_it_cuts(bench: Workbench)
     log.truncate(1)
     assert [entry.epoch for entry in log.epochs.entries] == [0]
     assert log.aborted_transactions(0, 10) == []
+
+
+@pytest.mark.parametrize("beyond", [0, 1, 100])
+def test_a_truncation_that_cuts_no_record_still_cuts_the_epoch_cache(
+    bench: Workbench, beyond: int
+) -> None:
+    """KAFKA-10706: a leader began an epoch, wrote nothing in it, and follows another one now."""
+    log = bench.open()
+    append(log, batch_of(1, 2), leader_epoch=3)
+    log.begin_epoch(5)
+    log.truncate(log.end_offset + beyond)
+    assert [tuple(entry) for entry in log.epochs.entries] == [(3, 0)]
+    assert offsets(log) == [0]
+    # The new leader has more of epoch 3: what it sends is not of epoch 5.
+    log.append_replicated(batch_of(3, base_offset=2, leader_epoch=3))
+    assert log.epochs.epoch_at(2) == 3
+
+
+@pytest.mark.parametrize("is_flushed", [True, False])
+def test_an_epoch_that_wrote_nothing_does_not_come_back_with_the_next_start(
+    bench: Workbench, is_flushed: bool
+) -> None:
+    log = bench.open()
+    append(log, batch_of(1, 2), leader_epoch=3)
+    log.begin_epoch(5)
+    log.flush()
+    log.truncate(log.end_offset)
+    log.append_replicated(batch_of(3, base_offset=2, leader_epoch=3))
+    if is_flushed:
+        log.flush()
+        bench.checkpoint(log)
+    assert [tuple(entry) for entry in bench.open().epochs.entries] == [(3, 0)]
 
 
 def test_the_start_of_a_log_moves_on_and_stays_there(bench: Workbench) -> None:

@@ -9,7 +9,6 @@ from ottla.storage.config import LogConfig
 from ottla.storage.log import Log
 from tests.sim.seams.disk import SimDisk
 from tests.unit.storage.workbench import (
-    NOW_MS,
     Workbench,
     append,
     batch_of,
@@ -24,8 +23,8 @@ def assert_offline(log: Log) -> None:
     for use in (
         lambda: fill(log, 1),
         lambda: log.read(0, bytes_max=1),
-        lambda: log.flush(NOW_MS),
-        lambda: log.roll(NOW_MS),
+        lambda: log.flush(),
+        lambda: log.roll(),
         lambda: log.truncate(0),
         lambda: log.advance_start(1),
         lambda: log.begin_epoch(9),
@@ -42,30 +41,47 @@ def assert_offline(log: Log) -> None:
 def test_a_flush_is_due_after_enough_messages(bench: Workbench) -> None:
     log = bench.open(LogConfig(flush_messages=5))
     append(log, batch_of(1, 2, 3))
-    assert not log.flush_is_due(NOW_MS)
+    assert not log.flush_is_due()
     append(log, batch_of(1, 2))
-    assert log.flush_is_due(NOW_MS)
-    log.flush(NOW_MS)
-    assert not log.flush_is_due(NOW_MS)
+    assert log.flush_is_due()
+    log.flush()
+    assert not log.flush_is_due()
     assert log.recovery_point == 5
 
 
 def test_a_flush_is_due_after_enough_time_if_there_is_anything_to_flush(bench: Workbench) -> None:
     log = bench.open(LogConfig(flush_ms=1000))
-    assert not log.flush_is_due(NOW_MS + 5000)
+    bench.clock.advance(ms=5000)
+    assert not log.flush_is_due()
+    log.flush()
     fill(log, 1)
-    assert not log.flush_is_due(NOW_MS + 999)
-    assert log.flush_is_due(NOW_MS + 1000)
-    log.flush(NOW_MS + 1000)
+    bench.clock.advance(ms=999)
+    assert not log.flush_is_due()
+    bench.clock.advance(ms=1)
+    assert log.flush_is_due()
+    log.flush()
     fill(log, 1)
-    assert not log.flush_is_due(NOW_MS + 1999)
+    bench.clock.advance(ms=999)
+    assert not log.flush_is_due()
+
+
+@pytest.mark.parametrize("step_ms", [-86_400_000, 365 * 86_400_000])
+def test_a_flush_is_due_when_its_time_has_passed_however_the_wall_clock_was_set(
+    bench: Workbench, step_ms: int
+) -> None:
+    log = bench.open(LogConfig(flush_ms=1000))
+    fill(log, 1)
+    bench.clock.jump_wall(step_ms)
+    assert not log.flush_is_due()
+    bench.clock.advance(ms=1000)
+    assert log.flush_is_due()
 
 
 def test_a_flush_syncs_the_log_before_its_indexes_and_only_what_changed(bench: Workbench) -> None:
     log = bench.open(LogConfig(index_interval_bytes=1))
     fill(log, 3)
     bench.files.synced.clear()
-    log.flush(NOW_MS)
+    log.flush()
     names = [path.removeprefix(f"{bench.directory}/") for path in bench.files.synced]
     first = "00000000000000000000"
     assert names == [
@@ -75,7 +91,7 @@ def test_a_flush_syncs_the_log_before_its_indexes_and_only_what_changed(bench: W
         bench.directory,
     ]
     bench.files.synced.clear()
-    log.flush(NOW_MS)
+    log.flush()
     assert bench.files.synced == []
 
 
@@ -88,7 +104,7 @@ def test_a_flush_does_not_vouch_for_what_was_cut_and_written_anew_meanwhile(
     log.truncate(2)
     fill(log, 8)
     flush.run()
-    log.end_flush(flush, NOW_MS)
+    log.end_flush(flush)
     assert log.recovery_point == 0
     assert log.messages_unflushed == 10
 
@@ -98,9 +114,9 @@ def test_two_flushes_may_overlap(bench: Workbench) -> None:
     fill(log, 4)
     slow = log.begin_flush()
     fill(log, 4)
-    log.flush(NOW_MS)
+    log.flush()
     slow.run()
-    log.end_flush(slow, NOW_MS)
+    log.end_flush(slow)
     assert log.recovery_point == 8
     assert log.messages_unflushed == 0
 
@@ -112,10 +128,10 @@ def test_a_failed_sync_takes_the_log_offline_and_is_never_tried_again(
     fill(log, 3)
     disk.faults.fail_next_sync("*.log")
     with pytest.raises(LogOffline):
-        log.flush(NOW_MS)
+        log.flush()
     sim_bench.files.synced.clear()
     assert_offline(log)
-    log.close(NOW_MS)
+    log.close()
     assert sim_bench.files.synced == []
     assert log.recovery_point == 0
 
@@ -153,7 +169,7 @@ def test_a_refused_batch_does_not_come_back_with_the_power(
 ) -> None:
     log = sim_bench.open()
     fill(log, 3)
-    log.flush(NOW_MS)
+    log.flush()
     sim_bench.checkpoint(log)
     disk.faults.shorten_next_write("*.log", 30)
     disk.faults.fail_next_write("*.log", after=1)
@@ -193,17 +209,17 @@ def test_an_epoch_is_saved_with_the_flush_of_its_first_batch_and_not_before(
 ) -> None:
     log = sim_bench.open()
     fill(log, 2)
-    log.flush(NOW_MS)
+    log.flush()
     saved = disk.files()["/t-0/leader-epoch-checkpoint"]
     sim_bench.files.synced.clear()
     log.begin_epoch(4)
-    log.flush(NOW_MS)
+    log.flush()
     assert log.epochs.latest == (4, 2)
     assert disk.files()["/t-0/leader-epoch-checkpoint"] == saved
     assert sim_bench.files.synced == []
     append(log, batch_of(1), leader_epoch=4)
     assert sim_bench.files.synced == []
-    log.flush(NOW_MS)
+    log.flush()
     assert b"4 2" in disk.files()["/t-0/leader-epoch-checkpoint"]
 
 
@@ -215,9 +231,9 @@ def test_epochs_that_find_no_room_keep_the_flush_from_vouching_for_their_batches
     append(log, batch_of(1), leader_epoch=4)
     disk.faults.fail_next_write("*leader-epoch-checkpoint.tmp")
     with pytest.raises(OSError, match="No space"):
-        log.flush(NOW_MS)
+        log.flush()
     assert (log.offline, log.recovery_point) == (None, 0)
-    log.flush(NOW_MS)
+    log.flush()
     assert log.recovery_point == 3
     assert b"4 2" in disk.files()["/t-0/leader-epoch-checkpoint"]
 
@@ -269,7 +285,7 @@ def test_a_fault_while_flushing_takes_the_log_offline(
     fill(log, 1)
     disk.faults.fail_next(operation, pattern, error=errno.EIO)  # type: ignore[arg-type]
     with pytest.raises(LogOffline):
-        log.flush(NOW_MS)
+        log.flush()
     assert log.recovery_point == 0
     assert_offline(log)
 
@@ -290,7 +306,7 @@ def test_a_flush_keeps_the_epochs_of_what_it_flushed(seed: int) -> None:
     log = bench.open()
     fill(log, 2)
     append(log, batch_of(1), leader_epoch=4)
-    log.flush(NOW_MS)
+    log.flush()
     bench.checkpoint(log)
     append(log, batch_of(1), leader_epoch=5)
     disk.power_loss()
@@ -304,7 +320,7 @@ def test_a_fault_while_rolling_takes_the_log_offline(disk: SimDisk, sim_bench: W
     fill(log, 5)
     disk.faults.fail_next("create", "*00005.log", error=errno.EIO)
     with pytest.raises(LogOffline):
-        log.roll(NOW_MS)
+        log.roll()
     assert_offline(log)
     assert offsets(sim_bench.open()) == list(range(5))
 

@@ -8,7 +8,6 @@ from ottla.storage.config import LogConfig
 from ottla.storage.log import Log
 from tests.sim.seams.disk import SimDisk
 from tests.unit.storage.workbench import (
-    NOW_MS,
     Workbench,
     append,
     batch_from,
@@ -27,7 +26,7 @@ def flushed_to(bench: Workbench, count: int, more: int) -> Log:
     """A log of one segment, of which the first `count` records are flushed."""
     log = bench.open(ONE)
     fill(log, count)
-    log.flush(NOW_MS)
+    log.flush()
     bench.checkpoint(log)
     fill(log, more)
     return log
@@ -95,7 +94,7 @@ def test_only_what_lies_beyond_the_recovery_point_is_scanned(bench: Workbench) -
     config = LogConfig(segment_bytes=20_000)
     log = bench.open(config)
     fill(log, 5_000)
-    log.flush(NOW_MS)
+    log.flush()
     bench.checkpoint(log)
     fill(log, 10)
     bench.files.read_bytes = 0
@@ -108,7 +107,7 @@ def test_a_clean_log_is_not_scanned_at_all(bench: Workbench) -> None:
     log = bench.open()
     fill(log, 2_000)
     expected = content(log)
-    log.close(NOW_MS)
+    log.close()
     bench.files.read_bytes = 0
     reopened = bench.open(is_clean=True)
     assert bench.recovery.scanned_bytes == 0
@@ -141,7 +140,7 @@ def test_what_follows_a_lost_first_segment_is_of_no_use(bench: Workbench) -> Non
 def test_a_flushed_first_segment_does_not_get_lost_in_silence(bench: Workbench) -> None:
     log = bench.open()
     fill(log, 40)
-    log.flush(NOW_MS)
+    log.flush()
     bench.checkpoint(log)
     bench.files.remove(log.segments[0].path(".log"))
     with pytest.raises(CorruptLog, match="should begin here"):
@@ -177,7 +176,7 @@ def test_leader_epochs_are_found_again_when_their_file_is_missing(bench: Workben
     log = bench.open()
     for epoch in (0, 0, 3, 3, 7):
         append(log, batch_of(1, value=b"v" * 300), leader_epoch=epoch)
-    log.close(NOW_MS)
+    log.close()
     for is_clean in (True, False):
         bench.remove_all("leader-epoch-checkpoint")
         reopened = bench.open(is_clean=is_clean)
@@ -204,7 +203,7 @@ def test_aborted_transactions_are_found_again_when_all_indexes_are_missing(
         end_transaction(log, producer_id, MarkerKind.ABORT)
     expected = log.aborted_transactions(0, log.end_offset)
     assert len(expected) == 5
-    log.close(NOW_MS)
+    log.close()
     bench.checkpoint(log)
     bench.recovery_point = log.end_offset
     for is_clean in (True, False):
@@ -240,13 +239,13 @@ def test_opening_what_was_left_cleanly_waits_for_no_disk(bench: Workbench) -> No
     log = bench.open()
     log.begin_epoch(3)
     fill(log, 50)
-    log.close(NOW_MS)
+    log.close()
     bench.checkpoint(log)
     bench.files.synced.clear()
     reopened = bench.open(is_clean=True)
     reopened.begin_epoch(4)
     assert bench.files.synced == []
-    reopened.close(NOW_MS)
+    reopened.close()
     assert bench.files.synced == []
 
 
@@ -255,12 +254,12 @@ def test_what_is_appended_after_a_clean_stop_is_synced_by_the_next_flush(
 ) -> None:
     log = sim_bench.open(ONE)
     fill(log, 50)
-    log.close(NOW_MS)
+    log.close()
     sim_bench.checkpoint(log)
     sim_bench.files.sync_dir("/")
     reopened = sim_bench.open(ONE, is_clean=True)
     fill(reopened, 50)
-    reopened.flush(NOW_MS)
+    reopened.flush()
     sim_bench.checkpoint(reopened)
     disk.power_loss()
     sim_bench.restart(disk.process())
@@ -273,7 +272,7 @@ def test_a_hole_that_compaction_left_before_a_flushed_segment_is_no_damage(
     log = bench.open()
     fill(log, 20)
     second = log.segments[1].base_offset
-    log.flush(NOW_MS)
+    log.flush()
     file = bench.files.open(log.segments[0].path(".log"))
     file.truncate(3 * log.segments[0].size_bytes // second)
     for recovery_point in (second, log.end_offset):

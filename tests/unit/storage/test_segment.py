@@ -33,7 +33,7 @@ def test_a_look_up_finds_what_a_scan_finds_at_every_offset(bench: Workbench) -> 
     log = bench.open(CONFIG)
     for number in range(60):
         batch = batch_of(*[NOW_MS] * (number % 4 + 1), base_offset=log.end_offset + number % 3)
-        log.append_replicated(batch, now_ms=NOW_MS)
+        log.append_replicated(batch)
     assert len(log.segments) > 1
     assert any(len(segment.offsets) > 3 for segment in log.segments)
     for segment in log.segments:
@@ -47,7 +47,7 @@ def test_a_look_up_reads_no_more_in_a_log_a_hundred_times_longer(bench: Workbenc
     most = []
     for count in (100, 9_900):
         fill(log, count)
-        log.flush(NOW_MS)
+        log.flush()
         reopened = bench.open(config)
         read = []
         for offset in range(0, log.end_offset, log.end_offset // 20):
@@ -63,7 +63,7 @@ def test_a_look_up_reads_no_more_in_a_log_a_hundred_times_longer(bench: Workbenc
 def test_missing_indexes_are_made_anew_and_equal(bench: Workbench) -> None:
     log = bench.open(CONFIG)
     fill(log, 100)
-    log.close(NOW_MS)
+    log.close()
     expected = index_entries(bench.open(CONFIG, is_clean=True))
     assert sum(map(len, expected)) > 20
     for is_clean in (True, False):
@@ -75,7 +75,7 @@ def test_missing_indexes_are_made_anew_and_equal(bench: Workbench) -> None:
 def test_an_index_that_misleads_is_found_out(bench: Workbench, position: int) -> None:
     log = bench.open(CONFIG)
     fill(log, 100)
-    log.close(NOW_MS)
+    log.close()
     first = bench.names(".index")[0]
     for entry in range(8):
         bench.overwrite(first, entry * 8 + 4, Struct(">I").pack(position + entry))
@@ -184,7 +184,7 @@ def test_records_of_1970_are_found_after_a_crash(bench: Workbench) -> None:
     log = bench.open(config)
     for timestamp_ms in (0, 5, 3, 4):
         append(log, batch_of(timestamp_ms))
-    log.flush(NOW_MS)
+    log.flush()
     bench.checkpoint(log)
     reopened = bench.open(config)
     assert reopened.largest_timestamp() == TimestampOffset(5, 1, 0)

@@ -23,14 +23,14 @@ def test_a_snapshot_is_taken_at_every_roll_and_at_the_end(bench: Workbench) -> N
     log = filled(bench)
     bases = [segment.base_offset for segment in log.segments[1:]]
     assert snapshot_offsets(bench.files, bench.directory) == bases
-    log.close(NOW_MS)
+    log.close()
     assert snapshot_offsets(bench.files, bench.directory) == [*bases, log.end_offset]
 
 
 def test_a_restart_with_a_snapshot_reads_only_what_came_after_it(bench: Workbench) -> None:
     log = filled(bench)
     fill(log, 1000)
-    log.close(NOW_MS)
+    log.close()
     bench.files.read_bytes = 0
     reopened = bench.open(is_clean=True)
     assert last_sequences(reopened) == {7: 4, 8: 14}
@@ -39,7 +39,7 @@ def test_a_restart_with_a_snapshot_reads_only_what_came_after_it(bench: Workbenc
 
 def test_missing_or_damaged_snapshots_cost_only_time(bench: Workbench) -> None:
     log = filled(bench)
-    log.close(NOW_MS)
+    log.close()
     newest = bench.names(".snapshot")[-1]
     bench.overwrite(newest, 10, b"\xff\xff")
     assert last_sequences(bench.open(is_clean=True)) == {7: 4, 8: 14}
@@ -75,11 +75,11 @@ def test_a_producer_whose_records_are_trimmed_is_still_known_by_the_snapshot(
 ) -> None:
     log = filled(bench)
     fill(log, 30)
-    log.close(NOW_MS)
+    log.close()
     bench.checkpoint(log)
     reopened = bench.open(is_clean=True)
     reopened.drop_segments(len(reopened.segments) - 1)
-    reopened.close(NOW_MS)
+    reopened.close()
     again = bench.open(is_clean=True)
     assert last_sequences(again) == {7: 4, 8: 14}
     assert append(again, batch_from(7, 4)).duplicate_timestamp_ms == NOW_MS

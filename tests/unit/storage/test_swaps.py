@@ -15,7 +15,7 @@ from ottla.storage.segment import LOG, SUFFIXES, segment_path
 from ottla.storage.swaps import CLEANED, SWAP, settle_compaction
 from tests.sim.seams.disk import SimDisk
 from tests.sim.seams.files import SimFiles
-from tests.unit.storage.workbench import NOW_MS, Workbench, content, fill, offsets
+from tests.unit.storage.workbench import Workbench, content, fill, offsets
 
 CONFIG = LogConfig(segment_bytes=1000, index_interval_bytes=100)
 RECORDS = 60
@@ -29,7 +29,7 @@ def filled(bench: Workbench) -> Log:
     """A log of several segments, all flushed."""
     log = bench.open(CONFIG)
     fill(log, RECORDS)
-    log.flush(NOW_MS)
+    log.flush()
     bench.checkpoint(log)
     bench.files.sync_dir(bench.directory.rpartition("/")[0] or "/")
     assert len(log.segments) > 4

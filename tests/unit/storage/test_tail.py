@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from ottla.storage.config import LogConfig
 from ottla.storage.tail import Found, Tail
-from tests.unit.storage.workbench import NOW_MS, Workbench, batch_of
+from tests.unit.storage.workbench import Workbench, batch_of
 
 
 def test_the_tail_finds_the_first_batch_that_ends_at_or_beyond() -> None:
@@ -64,7 +64,7 @@ def test_the_tail_and_the_index_agree_at_every_offset(bench: Workbench) -> None:
     log = bench.open(config)
     for base_offset in range(0, 400, 4):
         batch = batch_of(1, 2, base_offset=base_offset, leader_epoch=0)
-        log.append_replicated(batch, now_ms=NOW_MS)
+        log.append_replicated(batch)
     by_tail = [log.read(offset, bytes_max=1) for offset in range(398)]
     reopened = bench.open(config)
     by_index = [reopened.read(offset, bytes_max=1) for offset in range(398)]

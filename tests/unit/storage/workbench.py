@@ -4,10 +4,12 @@ from collections.abc import Sequence
 
 from ottla.protocol.batch import Marker, MarkerKind, Record, build, build_marker, read_header
 from ottla.seams.files import Buffer, File, Files, Lock
+from ottla.storage.appended import Appended
 from ottla.storage.config import LogConfig
 from ottla.storage.file_pool import FilePool
-from ottla.storage.log import Appended, Log
+from ottla.storage.log import Log
 from ottla.storage.recovery import Recovery, open_log
+from tests.sim.seams.clock import SimClock
 
 NOW_MS = 1_700_000_000_000
 SMALL = LogConfig(segment_bytes=1000, index_interval_bytes=100)
@@ -113,6 +115,7 @@ class Workbench:
     def __init__(self, files: Files, directory: str) -> None:
         self.files = CountingFiles(files)
         self.directory = directory
+        self.clock = SimClock(wall_ms=NOW_MS)
         self.files.make_dir(directory)
         self.start_offset: int | None = None
         self.recovery_point = 0
@@ -134,7 +137,7 @@ class Workbench:
             is_clean=is_clean,
             recovery_point=self.recovery_point,
             start_offset=self.start_offset,
-            now_ms=NOW_MS,
+            clock=self.clock,
             checkpoint=lambda: self.checkpoint(log),
         )
         self.checkpoint(log)
@@ -193,8 +196,8 @@ def batch_from(
     )
 
 
-def append(log: Log, batch: bytearray, *, leader_epoch: int = 0, now_ms: int = NOW_MS) -> Appended:
-    return log.append(batch, read_header(batch), leader_epoch=leader_epoch, now_ms=now_ms)
+def append(log: Log, batch: bytearray, *, leader_epoch: int = 0) -> Appended:
+    return log.append(batch, read_header(batch), leader_epoch=leader_epoch)
 
 
 def fill(log: Log, count: int, *, value: bytes = b"v" * 40) -> None:
@@ -207,9 +210,7 @@ def end_transaction(log: Log, producer_id: int, kind: MarkerKind) -> Appended:
     marker = build_marker(
         Marker(kind, 0), producer_id=producer_id, producer_epoch=0, timestamp_ms=NOW_MS
     )
-    return log.append_marker(
-        marker, read_header(marker), leader_epoch=0, transaction_version=0, now_ms=NOW_MS
-    )
+    return log.append_marker(marker, read_header(marker), leader_epoch=0, transaction_version=0)
 
 
 def content(log: Log) -> bytes:

@@ -27,9 +27,7 @@ def handle(request: DescribeLogDirsRequest, call: Call) -> DescribeLogDirsRespon
     replicas = call.services.replicas
     asked_for = _asked_for(request.topics)
     unwritten = [
-        replica.name
-        for replica in replicas
-        if replica.log is None and not replicas.directories.is_unusable(replica.name)
+        replica.name for replica in replicas if replica.log is None and not replica.is_unusable
     ]
     results = []
     for directory in replicas.directories.directories:

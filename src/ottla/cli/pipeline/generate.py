@@ -19,6 +19,7 @@ from ottla.protocol.compression import Codec
 from ottla.seams.clock import Clock, RealClock
 from ottla.spark.pipelines.catalogue import Made, Pipeline, generate_of
 
+NS_PER_MS = 1_000_000
 CHUNK_RECORDS = 2_000
 # With `--rate` a chunk is what comes in so long.
 CHUNK_MS = 200
@@ -65,6 +66,7 @@ async def _chunks(wanted: Generated, clock: Clock) -> AsyncIterator[list[Made]]:
     """Records to be sent together, each chunk when its last record comes in."""
     rate = wanted.rate or RATE_DEFAULT
     start_ms = clock.wall_ms()
+    start_ns = clock.steady_ns()
     if wanted.rate is None:
         start_ms -= int(wanted.records / rate * 1000)
     generate = generate_of(wanted.pipeline)
@@ -77,14 +79,15 @@ async def _chunks(wanted: Generated, clock: Clock) -> AsyncIterator[list[Made]]:
             yield chunk
             chunk = []
             if wanted.rate is not None:
-                await _until(record.timestamp_ms, clock)
+                await _until(start_ns + (record.timestamp_ms - start_ms) * NS_PER_MS, clock)
         chunk.append(record)
     if chunk:
         yield chunk
 
 
-async def _until(moment_ms: int, clock: Clock) -> None:
-    await asyncio.sleep(max(0, moment_ms - clock.wall_ms()) / 1000)
+async def _until(moment_ns: int, clock: Clock) -> None:
+    """By the steady clock: records come on time even if somebody sets the wall clock."""
+    await asyncio.sleep(max(0, moment_ns - clock.steady_ns()) / 1e9)
 
 
 async def _send(router: Router, topic: str, partitions: int, made: Sequence[Made]) -> None:

@@ -33,7 +33,8 @@ LOG_DIRS = broker_setting(
     "log.dirs",
     Listing(may_be_empty=False),
     ("./ottla-data",),
-    "The directories that hold the logs.",
+    "The directories that hold the logs; what is made there is readable for its owner alone, and"
+    " what exists keeps its mode.",
     older_name="log.dir",
     default_reason="what is in a temporary directory does not last",
 )

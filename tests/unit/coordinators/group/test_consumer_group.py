@@ -431,6 +431,16 @@ def test_a_pattern_is_all_the_topics_it_matches_and_follows_new_ones() -> None:
     assert len(client.owned) == 3
 
 
+def test_a_pattern_follows_new_topics_though_the_clock_was_set_back() -> None:
+    group = coordinator(orders=1)
+    client = Client(group, "a", (), regex="orders.*")
+    settle(client)
+    group.topics.create("orders_us", 1)
+    group.now_ms -= 86_400_000
+    settle(client)
+    assert len(client.owned) == 2
+
+
 def test_a_pattern_that_is_none_is_refused_and_leaves_nothing() -> None:
     group = coordinator()
     client = Client(group, "a", (), regex="(")

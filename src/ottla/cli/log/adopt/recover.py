@@ -68,7 +68,7 @@ def recover(
         recovery_point=found.recovery_points.get(partition, 0),
         start_offset=found.start_offsets.get(partition),
         cleaned_offset=found.cleaned_offsets.get(partition, 0),
-        now_ms=clock.wall_ms(),
+        clock=clock,
         checkpoint=points.write,
     )
     producer_id_max = max(
@@ -76,7 +76,7 @@ def recover(
         default=-1,
     )
     latest = log.epochs.latest
-    log.close(clock.wall_ms())
+    log.close()
     points.recovery_points[partition] = log.end_offset
     if log.start_offset > log.segments[0].base_offset:
         points.start_offsets[partition] = log.start_offset

@@ -19,7 +19,10 @@ class RegexCheck(NamedTuple):
     checked_ms: int
 
     def is_due(self, topics: Topics, now_ms: int) -> bool:
-        return self.version != topics.version and now_ms - self.checked_ms >= REGEX_REFRESH_MS
+        passed_ms = now_ms - self.checked_ms
+        # A clock that was set back must not keep new topics from their group.
+        is_over = passed_ms < 0 or passed_ms >= REGEX_REFRESH_MS
+        return self.version != topics.version and is_over
 
 
 class Subscriptions(NamedTuple):

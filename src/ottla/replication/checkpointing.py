@@ -1,0 +1,62 @@
+"""Checkpoints in a thread: new start offsets of many logs of a directory are written once."""
+
+import asyncio
+from collections.abc import Collection
+from typing import NamedTuple
+
+from ottla.errors import StorageError
+from ottla.seams.threads import Threads
+from ottla.storage.directory import LogDirectory
+from ottla.storage.log import Log
+
+
+class NewStart(NamedTuple):
+    """Where a log is to start."""
+
+    log: Log
+    offset: int
+
+    @property
+    def is_possible(self) -> bool:
+        log = self.log
+        return log.offline is None and log.start_offset < self.offset <= log.end_offset
+
+
+class Checkpointer:
+    """At most one checkpoint of a directory is under way; who comes meanwhile shares the next."""
+
+    def __init__(self, threads: Threads) -> None:
+        self._threads = threads
+        # By path: there are as many as log.dirs.
+        self._turns: dict[str, asyncio.Lock] = {}
+
+    async def save(self, directory: LogDirectory) -> None:
+        """What the directory's logs are like now is durable on return. OSError, StorageError."""
+        async with self._turn(directory):
+            await self._run(directory)
+
+    async def save_starts(self, directory: LogDirectory, starts: Collection[NewStart]) -> None:
+        """The logs start where they shall, durably. OSError or StorageError, and none of them does.
+
+        Left out are logs that are gone, or too short, by the time it is their turn.
+        """
+        async with self._turn(directory):
+            possible = [start for start in starts if start.is_possible]
+            if not possible:
+                return
+            for log, offset in possible:
+                log.plan_start(offset)
+            try:
+                await self._run(directory)
+            except (OSError, StorageError):
+                for log, _ in possible:
+                    log.planned_start = None
+                raise
+
+    async def _run(self, directory: LogDirectory) -> None:
+        checkpoint = directory.begin_checkpoint()
+        await self._threads.run(checkpoint.run)
+        directory.end_checkpoint(checkpoint)
+
+    def _turn(self, directory: LogDirectory) -> asyncio.Lock:
+        return self._turns.setdefault(directory.path, asyncio.Lock())

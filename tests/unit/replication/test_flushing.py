@@ -1,0 +1,55 @@
+"""Flushes in a thread: shared by those who wait, and forgotten with their log."""
+
+import asyncio
+
+from ottla.replication.flushing import Flusher
+from tests.sim.seams.entropy import SimEntropy
+from tests.sim.seams.loop import run
+from tests.sim.seams.threads import SimThreads
+from tests.unit.replication.partitions import Partitions
+
+
+def test_the_flusher_remembers_no_log_that_was_deleted() -> None:
+    """Else a broker that makes and deletes topics for a year remembers all of them."""
+    partitions = Partitions()
+    flusher = Flusher(SimThreads(SimEntropy()))
+
+    async def story() -> None:
+        for number in range(20):
+            replica = partitions.create(f"topic-{number}")
+            partitions.append(replica, b"x")
+            log = replica.log
+            assert log is not None
+            await flusher.flush(log, log.end_offset)
+            assert log.recovery_point == 1
+            assert len(flusher) == 1
+            partitions.delete(replica)
+            del log, replica
+        assert len(flusher) == 0
+
+    run(story(), clock=partitions.clock)
+
+
+def test_those_who_wait_for_one_log_share_a_flush() -> None:
+    partitions = Partitions()
+    threads = SimThreads(SimEntropy())
+    flusher = Flusher(threads)
+    replica = partitions.create()
+    partitions.append(replica, b"x")
+    log = replica.log
+    assert log is not None
+    flushes = 0
+    begin = log.begin_flush
+
+    def counted() -> object:
+        nonlocal flushes
+        flushes += 1
+        return begin()
+
+    log.begin_flush = counted  # type: ignore[method-assign,assignment]
+
+    async def story() -> None:
+        await asyncio.gather(*(flusher.flush(log, log.end_offset) for _ in range(10)))
+        assert (log.recovery_point, flushes) == (1, 1)
+
+    run(story(), clock=partitions.clock)
