@@ -14,7 +14,8 @@ from ottla.broker.dispatch import Dispatch
 from ottla.broker.gauges import Gauges
 from ottla.broker.group_gauges import watch_groups
 from ottla.broker.groups import GroupWorld, group_shards
-from ottla.broker.health import Health, HealthServer
+from ottla.broker.health import Health
+from ottla.broker.http_server import HttpServer
 from ottla.broker.listener import ConnectionLimits, Connections
 from ottla.broker.logs import Logger
 from ottla.broker.producer_ids import ProducerIdBlocks
@@ -117,7 +118,7 @@ class Node:
         self._store: EmbeddedStore | None = None
         self._directories: LogDirectories | None = None
         self._connections: Connections | None = None
-        self._health_server: HealthServer | None = None
+        self._http_server: HttpServer | None = None
         self._broker_epoch = -1
         self.cluster_id = ""
 
@@ -144,8 +145,8 @@ class Node:
         self._listeners.clear()
         if self._connections:
             self._connections.end_all("stopping")
-        if self._health_server:
-            await self._health_server.close()
+        if self._http_server:
+            await self._http_server.close()
         await self._tasks.close()
         if self._directories:
             self._directories.close(**self._last_words())
@@ -331,10 +332,10 @@ class Node:
             opened = await connections.listen(dispatch, listener.name, listener.host, listener.port)
             self._listeners.append(opened)
             bound.append(Address(listener.host, opened.port))
-        server = HealthServer(self._seams.net, self.health, self.metrics.render)
+        server = HttpServer(self._seams.net, self.health, self.metrics.render)
         host = self.settings[node.METRICS_HOST]
         port = await server.start(host, self.settings[node.METRICS_PORT])
-        self._health_server = server
+        self._http_server = server
         return Endpoints(bound[0], Address(host, port))
 
     async def _watch_connections(self, connections: Connections) -> None:
