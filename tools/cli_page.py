@@ -45,6 +45,8 @@ $ ottla down                                     # stops it; --wipe --yes remove
 - `ottla serve` and `up` take every [setting](settings.md): by `--set`, the environment or a file.
   `ottla serve` prints one line when it is ready, `ready kafka=HOST:PORT metrics=HOST:PORT pid=N`.
   SIGTERM and Ctrl-C stop it cleanly; a second one ends it at once.
+- `ottla down --wipe` takes the locks that a broker holds, and keeps them while it removes the data.
+  Where a broker lives, be it another user's or in a container, it refuses.
 - `ottla consume` joins a group only with `--group`; what it has printed is then committed. It shows
   no records of open or aborted transactions, unless `--isolation uncommitted` asks for them.
 - `ottla produce` sends what is typed line by line, and what is piped in as batches. A batch whose

@@ -7,6 +7,7 @@ broker's new incarnation, logs recovered, partitions led, and only then the list
 import asyncio
 import gc
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -101,9 +102,14 @@ class Node:
         logger: Logger,
         *,
         connections_max: int = sys.maxsize,
+        on_owned: Callable[[], None] = lambda: None,
     ) -> None:
-        """`connections_max` is what the process can have, whatever the settings allow."""
+        """`connections_max` is what the process can have, whatever the settings allow.
+
+        `on_owned` is called once the data is locked, before any client is answered.
+        """
         self._connections_max = connections_max
+        self._on_owned = on_owned
         # What it was started with; what clients may change is read from those in force.
         self.settings = settings
         self._in_force = SettingsInForce(settings)
@@ -176,6 +182,7 @@ class Node:
             files.sync_dir(path.rpartition("/")[0] or "/")
         check_directories(files, self._log_dirs, self.settings[node.NODE_ID])
         self._store = EmbeddedStore.open(files, self._log_dirs[0], clock)
+        self._on_owned()
         publisher = Publisher(self._store)
         await publisher.load()
         self._in_force.load(publisher.image)

@@ -1,4 +1,4 @@
-"""`ottla.pid`, beside the data: which process serves it."""
+"""`ottla.pid`, beside the data: the process that `ottla up` started to serve it."""
 
 import os
 from contextlib import suppress
@@ -7,8 +7,11 @@ PID_FILE = "ottla.pid"
 
 
 def write_pid(data: str, pid: int) -> None:
-    with open(os.path.join(data, PID_FILE), "w", encoding="ascii") as file:
+    """Readers find the old file or the new one, never a part of it."""
+    path = os.path.join(data, PID_FILE)
+    with open(f"{path}.tmp", "w", encoding="ascii") as file:
         file.write(f"{pid}\n")
+    os.replace(f"{path}.tmp", path)
 
 
 def read_pid(data: str) -> int | None:

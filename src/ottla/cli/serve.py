@@ -10,9 +10,10 @@ from ottla.cli.broker_settings import BrokerFlags, load_settings
 READY = "ready"
 
 
-def serve(flags: BrokerFlags) -> None:
+def serve(flags: BrokerFlags, *, leaves_pid: bool = False) -> None:
     """Runs until it is told to stop; says on standard output when it is ready, and nothing else."""
-    run_broker(load_settings(flags, os.environ), Level.INFO, _say_ready)
+    settings = load_settings(flags, os.environ)
+    run_broker(settings, Level.INFO, _say_ready, leaves_pid=leaves_pid)
 
 
 def _say_ready(endpoints: Endpoints) -> None:

@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -13,13 +14,14 @@ from pathlib import Path
 
 import pytest
 
-from ottla.cli import processes
+from ottla.cli import down, processes, wipe
 from ottla.cli.broker_process import Mode, Order
 from ottla.cli.broker_settings import BrokerFlags, load_settings
 from ottla.cli.failure import Failure
+from ottla.seams.files import RealFiles
 from ottla.settings.table.node import LISTENERS, LOG_DIRS, METRICS_PORT, NODE_ID
 from ottla.settings.table.replicas import NUM_PARTITIONS
-from tests.unit.cli.running import at, ottla
+from tests.unit.cli.running import at, contents, ottla
 
 READY = re.compile(r"ready kafka=(127\.0\.0\.1:[0-9]+) metrics=(127\.0\.0\.1:[0-9]+) pid=([0-9]+)")
 WAIT_S = 120
@@ -288,8 +290,8 @@ def test_up_beside_the_terminal_serves_until_down(tmp_path: Path, port: int) -> 
         assert again.returncode == 1
         assert f"(process {pid})" in again.stderr
     finally:
-        down = in_a_process("down", "--data", str(data))
-    assert (down.returncode, down.stderr) == (0, f"stopped process {pid}\n")
+        ended = in_a_process("down", "--data", str(data))
+    assert (ended.returncode, ended.stderr) == (0, f"stopped process {pid}\n")
     assert not (data / "ottla.pid").exists()
     assert (data / ".kafka_cleanshutdown").exists()
     assert ottla("topic", "list", "-b", kafka).exit_code == 3
@@ -309,8 +311,8 @@ def test_up_in_the_foreground_leaves_its_pid_while_it_runs(tmp_path: Path) -> No
                 lines.append(next(shown).rstrip())
             assert (data / "ottla.pid").read_text() == f"{child.pid}\n"
             assert any(line.startswith("Stop     Ctrl-C, or ") for line in lines)
-            down = in_a_process("down", "--data", str(data))
-            assert down.stderr == f"stopped process {child.pid}\n"
+            ended = in_a_process("down", "--data", str(data))
+            assert ended.stderr == f"stopped process {child.pid}\n"
             assert list(shown) == ["stopped\n"]
             assert child.wait(timeout=WAIT_S) == 0
         finally:
@@ -368,6 +370,127 @@ def test_nothing_is_wiped_while_what_was_stopped_still_writes(tmp_path: Path) ->
     assert done.exit_code == 0, done.stderr
     assert f"stopped process {child.pid}\n" in done.stderr
     assert not data.exists()
+
+
+@pytest.fixture
+def unseen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No process can be seen, as where they are another user's or in another PID namespace."""
+    monkeypatch.setattr(down, "user_of", lambda _: None)
+    monkeypatch.setattr(wipe, "user_of", lambda _: None)
+
+
+@pytest.mark.parametrize("pid", [None, os.getpid(), 2**22 + 1])
+@pytest.mark.usefixtures("unseen")
+def test_the_data_of_a_live_broker_that_cannot_be_seen_is_not_wiped(
+    tmp_path: Path, pid: int | None
+) -> None:
+    data = tmp_path / "data"
+    with serving(data) as running:
+        assert ottla("topic", "create", "kept", *at(running.kafka)).exit_code == 0
+        if pid is not None:
+            (data / "ottla.pid").write_text(f"{pid}\n")
+        before = set(contents(data))
+        for options in (("--wipe", "--yes"), ("--wipe",), ()):
+            ran = ottla("down", *options, "--data", data)
+            assert ran.exit_code == 1
+            assert f"{data} is in use by a process that cannot be seen from here" in ran.stderr
+        assert set(contents(data)) == before
+        assert ottla("topic", "list", "-o", "name", *at(running.kafka)).stdout == "kept\n"
+
+
+@pytest.mark.parametrize("name", [".lock", "__ottla_metadata-0/.lock"])
+@pytest.mark.usefixtures("unseen")
+def test_either_lock_of_a_broker_keeps_its_data_from_being_wiped(tmp_path: Path, name: str) -> None:
+    data = tmp_path / "data"
+    with serving(data) as running:
+        running.stop()
+    lock = RealFiles().lock(str(data / name))
+    before = contents(data)
+    ran = ottla("down", "--wipe", "--yes", "--data", data)
+    lock.release()
+    assert ran.exit_code == 1
+    assert contents(data) == before
+    assert ottla("down", "--wipe", "--yes", "--data", data).exit_code == 0
+    assert not data.exists()
+
+
+def test_no_broker_can_start_in_a_directory_while_it_is_wiped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = tmp_path / "data"
+    with serving(data) as running:
+        assert ottla("topic", "create", "t", *at(running.kafka)).exit_code == 0
+        running.stop()
+    remove, unlink = shutil.rmtree, os.unlink
+    seen = []
+
+    def start_another(path: str) -> None:
+        names = sorted(entry.name for entry in data.iterdir())
+        started = in_a_process("serve", "--data", str(data), *FREE_PORTS, *NO_RESERVE)
+        seen.append((started.returncode, names))
+        assert "is in use" in started.stderr
+
+    def removing(path: str) -> None:
+        remove(path)
+        start_another(path)
+
+    def unlinking(path: str, **rest: object) -> None:
+        # The lock is the last to go: a start finds it, or an empty directory.
+        if path == str(data / ".lock"):
+            start_another(path)
+            assert seen[-1][1] == [".lock"]
+        unlink(path, **rest)
+
+    monkeypatch.setattr(wipe.shutil, "rmtree", removing)
+    monkeypatch.setattr(wipe.os, "unlink", unlinking)
+    assert ottla("down", "--wipe", "--yes", "--data", data).exit_code == 0
+    assert len(seen) >= 2
+    assert {code for code, _ in seen} == {1}
+    assert not data.exists()
+
+
+def test_a_wipe_that_was_interrupted_can_be_repeated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = tmp_path / "data"
+    with serving(data) as running:
+        assert ottla("topic", "create", "t", *at(running.kafka)).exit_code == 0
+        running.stop()
+
+    def failing(path: str) -> None:
+        raise OSError(5, "Input/output error", path)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(wipe.shutil, "rmtree", failing)
+        assert ottla("down", "--wipe", "--yes", "--data", data).exit_code == 1
+    assert (data / "meta.properties").exists()
+    assert ottla("down", "--wipe", "--yes", "--data", data).exit_code == 0
+    assert not data.exists()
+
+
+@pytest.mark.parametrize("detach", [(), ("--detach",)])
+def test_up_has_left_its_pid_before_any_client_is_answered(
+    tmp_path: Path, port: int, detach: tuple[str, ...]
+) -> None:
+    """Else `ottla down` would not know a system that already serves."""
+    data = tmp_path / "data"
+    # A directory in its place: the broker cannot write its pid there, so nobody must hear of it.
+    (data / "ottla.pid").mkdir(parents=True)
+    ports = ("--port", str(port), "--metrics-port", "0")
+    ran = in_a_process("up", "--data", str(data), *ports, *NO_RESERVE, *detach)
+    assert ran.returncode == 1
+    assert "Kafka" not in ran.stdout
+    assert not processes.is_listened_on(port)
+    assert "ottla.pid" in ran.stderr
+
+
+def test_serve_takes_away_a_pid_that_an_ended_process_left(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    data.mkdir()
+    (data / "ottla.pid").write_text(f"{os.getpid()}\n")
+    with serving(data) as running:
+        assert not (data / "ottla.pid").exists()
+        running.stop()
 
 
 def test_down_leaves_alone_what_up_did_not_start(served: Served) -> None:
