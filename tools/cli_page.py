@@ -38,6 +38,8 @@ $ ottla down                                     # stops it; --wipe --yes remove
 - Listings take `-o table|json|jsonl|yaml|name`. Every row has a `kind`.
 - What cannot be taken back shows its plan, and acts with `--yes`.
 - An error says what is wrong, why, and what to do; `ottla --debug …` adds the traceback.
+- A topic, group, pipeline, setting or option that does not exist ends a command with exit code 4
+  and the nearest name: `no topic 'ordres'; did you mean 'orders'?`
 - `ottla topic`, `group`, `produce` and `consume` work with every Kafka, not only with ours.
 - `ottla group describe` tells how far behind a group is twice: in records, and as the seconds for
   which the first record that it has not consumed has been waiting. A dash stands where nothing was

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from ottla.cli.assignments import parse_assignments
 from ottla.cli.failure import ExitCode, Failure
 from ottla.settings.broker import BrokerSettings
-from ottla.settings.setting import BadSetting, ConfigSource
+from ottla.settings.setting import BadSetting, ConfigSource, UnknownSetting
 from ottla.settings.sources import FILE_BYTES_MAX, load
 from ottla.settings.table.node import LISTENERS, LOG_DIRS, METRICS_PORT, NODE_ID
 
@@ -50,6 +50,8 @@ def load_settings(flags: BrokerFlags, environment: Mapping[str, str]) -> BrokerS
             raise _contradiction(flag, LISTENERS.name)
         given[LISTENERS.name] = _listener(flags)
         return load(given=given, environment=environment, file=content)
+    except UnknownSetting as error:
+        raise Failure(str(error), exit_code=ExitCode.NOT_FOUND) from None
     except BadSetting as error:
         raise Failure(str(error), exit_code=ExitCode.USAGE) from None
 

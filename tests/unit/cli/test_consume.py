@@ -80,7 +80,7 @@ def test_a_topic_that_does_not_exist_is_not_found_and_not_made(
 ) -> None:
     ran = at_broker("consume", topic)
     assert ran.exit_code == 4
-    assert f"error: topic {topic} does not exist" in ran.stderr
+    assert f"error: no topic '{topic}'" in ran.stderr
     assert at_broker("topic", "describe", topic).exit_code == 4
 
 

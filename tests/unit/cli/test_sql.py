@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from ottla.cli.sql.order import Column, Columns, Done, Failed, Order, Started, encode_message
-from ottla.cli.sql.topics import nearest
+from ottla.nearest import nearest
 from ottla.testing.broker import Broker
 from tests.unit.cli.conftest import AtBroker
 from tests.unit.cli.running import Ran, at, ottla
@@ -85,7 +85,7 @@ def test_a_topic_that_does_not_exist_is_told_before_spark_starts(
     ran = at_broker("sql", f"select count(*) from {topic.upper()}x")
     assert ran.exit_code == 4
     assert ran.stdout == ""
-    assert f"did you mean {topic}?" in ran.stderr
+    assert f"did you mean '{topic}'?" in ran.stderr
     assert "ottla topic list" in at_broker("sql", "select * from nothing_like_it").stderr
 
 
