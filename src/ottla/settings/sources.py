@@ -17,6 +17,7 @@ _OUR_PREFIX = "ottla."
 # Variables with our prefix that are no settings, and what they are.
 ENVIRONMENT_BESIDES: Mapping[str, str] = {
     "OTTLA_SEEDS": "how many seeds the simulations run",
+    "OTTLA_SEED": "the one seed that they run",
 }
 
 

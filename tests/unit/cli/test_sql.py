@@ -7,7 +7,7 @@ import stat
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -48,9 +48,11 @@ def stand_in(tmp_path: Path) -> Callable[[str], Path]:
 
 
 @pytest.fixture
-def started(tmp_path: Path) -> Running:
+def started(tmp_path: Path) -> Iterator[Running]:
+    children: list[subprocess.Popen[str]] = []
+
     def start(stand_in: Path, *words: str, grace_s: float = TIMEOUT_S) -> "subprocess.Popen[str]":
-        return subprocess.Popen(
+        process = subprocess.Popen(
             [sys.executable, "-c", SCRIPT, str(stand_in), str(grace_s), "sql", *words],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -58,8 +60,13 @@ def started(tmp_path: Path) -> Running:
             text=True,
             env=os.environ | {"TMPDIR": str(tmp_path)},
         )
+        children.append(process)
+        return process
 
-    return start
+    yield start
+    for process in children:
+        process.kill()
+        process.communicate()
 
 
 def finished(child: "subprocess.Popen[str]") -> Ran:
