@@ -13,8 +13,6 @@ from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import providers
 from hypothesis.internal.constants_ast import Constants
 
-from ottla.settings.sources import ENVIRONMENT_BESIDES
-
 # How fast examples come is the machine's affair.
 UNHURRIED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("default", UNHURRIED, derandomize=True, max_examples=100)
@@ -28,7 +26,7 @@ if PROFILE == "default":
 
 # A broker's settings that whoever runs the tests has set are not those of the brokers in tests.
 for _name in [name for name in os.environ if name.startswith("OTTLA_")]:
-    if _name not in ENVIRONMENT_BESIDES:
+    if _name not in ("OTTLA_SEED", "OTTLA_SEEDS"):
         del os.environ[_name]
 # Whatever a test asks by HTTP is on this machine, where no proxy would find it.
 os.environ["no_proxy"] = "127.0.0.1,localhost"

@@ -110,7 +110,7 @@ def _run(order: Order) -> None:
     else:
         from ottla.cli.serve import serve
 
-        serve(order.flags, leaves_pid=order.mode is Mode.UP_BESIDE)
+        serve(order.flags, is_up=order.mode is Mode.UP_BESIDE)
 
 
 if __name__ == "__main__":

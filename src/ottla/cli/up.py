@@ -13,6 +13,7 @@ from ottla.cli.broker_settings import BrokerFlags, data_directory, load_settings
 from ottla.cli.failure import ExitCode, Failure
 from ottla.native import scan
 from ottla.seams.clock import RealClock
+from ottla.settings.development import DEVELOPMENT
 
 LOG_FILE = "ottla.log"
 _READY = re.compile(r"ready kafka=(\S+) metrics=(\S+) pid=([0-9]+)")
@@ -48,7 +49,7 @@ class Steps:
 def run_here(flags: BrokerFlags, program: str) -> None:
     """Runs the system in this process until it is told to stop. Failure if it does not start."""
     steps = Steps()
-    settings = load_settings(flags, os.environ)
+    settings = load_settings(flags, os.environ, DEVELOPMENT)
     data = data_directory(settings)
     steps.done(f"settings read, native package {_native_kind()}")
 

@@ -16,25 +16,31 @@ ENVIRONMENT_PREFIX = "OTTLA_"
 _OUR_PREFIX = "ottla."
 # Variables with our prefix that are no settings, and what they are.
 ENVIRONMENT_BESIDES: Mapping[str, str] = {
+    "OTTLA_BOOTSTRAP": "where commands reach their brokers",
     "OTTLA_SEEDS": "how many seeds the simulations run",
     "OTTLA_SEED": "the one seed that they run",
 }
 
 
 def load(
-    *, given: Mapping[str, str], environment: Mapping[str, str], file: bytes | None
+    *,
+    given: Mapping[str, str],
+    environment: Mapping[str, str],
+    file: bytes | None,
+    defaults: Mapping[str, str] | None = None,
 ) -> BrokerSettings:
     """The settings of a broker that starts. BadSetting names the source, the setting, the value
     and what is allowed.
 
     `given` is what `--set` says, by name, and counts first; then the environment, then the TOML
-    file with this content.
+    file with this content, then `defaults` that differ from the table's.
     """
     settings = BrokerSettings(
         (
             _layer((name, text, "--set") for name, text in given.items()),
             _layer(_from_environment(environment)),
             _layer(_from_file(file) if file is not None else ()),
+            _layer((name, text, "default") for name, text in (defaults or {}).items()),
         )
     )
     _check_together(settings)

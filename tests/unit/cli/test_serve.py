@@ -14,11 +14,13 @@ from pathlib import Path
 
 import pytest
 
-from ottla.cli import down, processes, wipe
-from ottla.cli.broker_process import Mode, Order
+from ottla.cli import down, processes, serve, up, wipe
+from ottla.cli.broker_process import Mode, Order, carry_out
 from ottla.cli.broker_settings import BrokerFlags, load_settings
 from ottla.cli.failure import Failure
 from ottla.seams.files import RealFiles
+from ottla.settings.development import DEVELOPMENT
+from ottla.settings.table.groups import GROUP_INITIAL_REBALANCE_DELAY_MS
 from ottla.settings.table.node import LISTENERS, LOG_DIRS, METRICS_PORT, NODE_ID
 from ottla.settings.table.replicas import NUM_PARTITIONS
 from tests.unit.cli.running import at, contents, ottla
@@ -226,6 +228,40 @@ def test_flags_that_contradict_or_mean_nothing_are_usage_errors(
     assert failed.value.exit_code == 2
 
 
+def test_up_is_for_one_developer_and_serve_for_many(tmp_path: Path) -> None:
+    """A group's first member waits for no other one under `up`, unless that is asked for."""
+    name = GROUP_INITIAL_REBALANCE_DELAY_MS.name
+    file = tmp_path / "ottla.toml"
+    file.write_text(f'"{name}" = 7\n')
+
+    def delay_ms(flags: BrokerFlags, environment: dict[str, str]) -> int:
+        settings = load_settings(flags, environment, DEVELOPMENT)
+        return settings[GROUP_INITIAL_REBALANCE_DELAY_MS]
+
+    assert load_settings(BrokerFlags(), {})[GROUP_INITIAL_REBALANCE_DELAY_MS] == 3000
+    assert delay_ms(BrokerFlags(), {}) == 0
+    assert delay_ms(BrokerFlags(port=0), {}) == 0
+    assert delay_ms(BrokerFlags(config=str(file)), {}) == 7
+    assert delay_ms(BrokerFlags(), {"OTTLA_GROUP_INITIAL_REBALANCE_DELAY_MS": "8"}) == 8
+    assert delay_ms(BrokerFlags(sets=[f"{name}=9"]), {}) == 9
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"), [(("serve",), "3000"), (("up",), "0"), (("up", "--detach"), "0")]
+)
+def test_the_delay_in_force_is_the_commands(
+    tmp_path: Path, command: tuple[str, ...], expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the settings that each command hands to the broker."""
+    seen = []
+    for module in (serve, up):
+        monkeypatch.setattr(module, "run_broker", lambda settings, *_, **__: seen.append(settings))
+    mode = {"serve": Mode.SERVE, "up": Mode.UP}[command[0]]
+    mode = Mode.UP_BESIDE if "--detach" in command else mode
+    carry_out(Order(mode=mode, flags=BrokerFlags(data=str(tmp_path)), program="ottla"))
+    assert [str(each[GROUP_INITIAL_REBALANCE_DELAY_MS]) for each in seen] == [expected]
+
+
 def test_a_config_file_that_is_not_there_is_not_found(tmp_path: Path) -> None:
     ran = in_a_process("serve", "--config", str(tmp_path / "no.toml"), *FREE_PORTS)
     assert ran.returncode == 4
@@ -273,10 +309,10 @@ def port() -> Iterator[int]:
 def test_up_beside_the_terminal_serves_until_down(tmp_path: Path, port: int) -> None:
     data = tmp_path / "data"
     ports = ("--port", str(port), "--metrics-port", "0")
-    up = in_a_process("up", "--detach", "--data", str(data), *ports, *NO_RESERVE)
+    begun = in_a_process("up", "--detach", "--data", str(data), *ports, *NO_RESERVE)
     try:
-        assert up.returncode == 0, up.stderr
-        lines = up.stdout.splitlines()
+        assert begun.returncode == 0, begun.stderr
+        lines = begun.stdout.splitlines()
         assert re.fullmatch(r" 1  settings read.* [0-9.]+ s", lines[0])
         assert re.fullmatch(r" 2  broker started.* [0-9.]+ s", lines[1])
         endpoints = dict(line.split(None, 1) for line in lines if line[:1].isupper())
@@ -322,8 +358,8 @@ def test_up_in_the_foreground_leaves_its_pid_while_it_runs(tmp_path: Path) -> No
 
 def test_wiping_shows_what_would_go_and_acts_with_yes(tmp_path: Path) -> None:
     data = tmp_path / "data"
-    up = in_a_process("up", "--detach", "--data", str(data), *FREE_PORTS, *NO_RESERVE)
-    assert up.returncode == 0, up.stderr
+    begun = in_a_process("up", "--detach", "--data", str(data), *FREE_PORTS, *NO_RESERVE)
+    assert begun.returncode == 0, begun.stderr
     pid = int((data / "ottla.pid").read_text())
     plan = ottla("down", "--wipe", "--data", data, "-o", "jsonl")
     (row,) = plan.rows
