@@ -20,6 +20,7 @@ import sysconfig
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -34,6 +35,7 @@ LOG = CACHE / "setup.log"
 NATIVE = ROOT / "src" / "ottla" / "native"
 BUILD = ROOT / "build" / "native"
 OLDEST = (3, 11)
+WAITING = "Another set-up is at work here: waiting for it."
 LOG_LINES_SHOWN_MAX = 20
 # What pip is told of places to look in, in uv's words; uv does not read pip's configuration.
 PIPS_PLACES = {
@@ -94,15 +96,19 @@ def mark_done(name, made_from):
 
 
 @contextmanager
-def lock(name, *, waits=True):
-    """Yields whether it is held: by nobody else on this machine as long as it is."""
+def lock(name, *, waits=True, says=None):
+    """Yields whether it is held. `says` is for a user who has to wait for another process."""
     CACHE.mkdir(exist_ok=True)
     with open(CACHE / name, "w") as file:
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | (0 if waits else fcntl.LOCK_NB))
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            yield False
-            return
+            if not waits:
+                yield False
+                return
+            if says:
+                print(says, flush=True)
+            fcntl.flock(file, fcntl.LOCK_EX)
         yield True
 
 
@@ -171,6 +177,7 @@ def install(*what, compiles=False):
     run([*pip, *common], **environment)
 
 
+@cache
 def uv_places():
     """Where pip looks for packages, by its files and variables, for uv."""
     done = subprocess.run(
@@ -311,14 +318,14 @@ def set_up_broker(count, *, begins_spark):
 
 
 def up():
-    with lock("terminal.lock"):
+    with lock("terminal.lock", says=WAITING):
         set_up_broker(3, begins_spark=True)
         if not SPARK_READY.exists():
             print("Spark is being installed beside; a line here says when it is ready.", flush=True)
 
 
 def dev():
-    with lock("terminal.lock"):
+    with lock("terminal.lock", says=WAITING):
         steps = set_up_broker(5, begins_spark=False)
         with steps.step("Spark and Arrow"), lock("spark.lock"):
             install_extra("spark")

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -76,7 +76,8 @@ class System:
         self.lines: list[str] = []
         self._is_over = False
         self._changed = threading.Condition()
-        threading.Thread(target=self._read, daemon=True).start()
+        self.reader = threading.Thread(target=self._read, daemon=True)
+        self.reader.start()
 
     def wait_for(self, start: str) -> str:
         """The first line that begins so."""
@@ -101,7 +102,7 @@ class System:
 
 @contextmanager
 def made_up(clone: Path, environment: dict[str, str]) -> Iterator[System]:
-    process = subprocess.Popen(
+    with subprocess.Popen(
         ["make", "up"],
         cwd=clone,
         env=environment,
@@ -110,13 +111,15 @@ def made_up(clone: Path, environment: dict[str, str]) -> Iterator[System]:
         stderr=subprocess.STDOUT,
         text=True,
         start_new_session=True,
-    )
-    try:
-        yield System(process)
-    finally:
-        # All that it started is in its group, Spark's installation too.
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+    ) as process:
+        system = System(process)
+        try:
+            yield system
+        finally:
+            # All that it started is in its group, Spark's installation too.
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            system.reader.join()
 
 
 @pytest.fixture(scope="module")

@@ -227,3 +227,16 @@ def test_an_older_python_is_told_so(tool: ModuleType, monkeypatch: pytest.Monkey
 
 def test_uv_is_pinned_like_everything_else() -> None:
     assert re.search(r"^uv==[0-9.]+$", (ROOT / "constraints.txt").read_text(), re.MULTILINE)
+
+
+def test_two_set_ups_do_not_work_at_once(
+    tool: ModuleType, commands: Commands, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with tool.lock("spark.lock") as is_held:
+        assert is_held
+        with tool.lock("spark.lock", waits=False) as is_held_twice:
+            assert not is_held_twice
+        # Somebody else installs it, and says so in the end.
+        tool.spark(is_beside=True)
+    assert commands.ran == []
+    assert capsys.readouterr().out == ""
