@@ -7,8 +7,12 @@ KAFKA_JARS := .cache/kafka-$(KAFKA_VERSION)
 # Spark's own connector, which ours is compared with; the newest that is built for our Spark.
 CONNECTOR_VERSION := 4.2.0
 SPARK_CONNECTOR_JARS := .cache/spark-kafka-$(CONNECTOR_VERSION)
-# A compiled and an uncompiled set-up are told apart by the compiler that made them.
-READY := .venv/.ready-$(subst /,_,$(CC))
+# A compiled and an uncompiled set-up are told apart by the compiler that made them. A broker needs
+# less than the tests do, and does not wait for Spark.
+READY := .venv/.ready-dev-$(subst /,_,$(CC))
+UP_READY := .venv/.ready-up-$(subst /,_,$(CC))
+SPARK_READY := .venv/.ready-spark
+MADE_FROM := pyproject.toml constraints.txt setup.py tools/setup.py $(wildcard src/ottla/native/*.py)
 export KAFKA_JARS SPARK_CONNECTOR_JARS
 export PYTHONHASHSEED := 0
 # Without bytecode on disk every process would compile all of its modules anew.
@@ -18,13 +22,17 @@ unexport PYTHONDONTWRITEBYTECODE
 
 setup: $(READY)
 
-$(READY): pyproject.toml constraints.txt setup.py $(wildcard src/ottla/native/*.py)
-	@tools/setup $(PYTHON)
+$(READY): $(MADE_FROM)
+	@$(PYTHON) tools/setup.py dev
+	@touch $@
+
+$(UP_READY): $(MADE_FROM)
+	@$(PYTHON) tools/setup.py up
 	@touch $@
 
 # Only what runs on Spark needs Java: all else works without.
-up: setup
-	@tools/need java default-jdk-headless || true
+up: $(UP_READY)
+	@[ -e $(SPARK_READY) ] || $(PYTHON) tools/setup.py spark-beside
 	@$(BIN)/ottla up
 
 check: setup

@@ -6,6 +6,7 @@ OTTLA_SEED=123            this one seed alone, to replay a failure
 """
 
 import os
+import signal
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -23,10 +24,29 @@ if PROFILE == "default":
     # every order and distribution of tests: an example that is to come again cannot be one of them.
     providers._get_local_constants = Constants
 
+# A broker's settings that whoever runs the tests has set are not those of the brokers in tests.
+for _name in [name for name in os.environ if name.startswith("OTTLA_")]:
+    if _name not in ("OTTLA_SEED", "OTTLA_SEEDS"):
+        del os.environ[_name]
 # Whatever a test asks by HTTP is on this machine, where no proxy would find it.
 os.environ["no_proxy"] = "127.0.0.1,localhost"
 
 SEEDS_PER_BLOCK = 100
+
+
+@pytest.fixture(scope="session", autouse=True)
+def interrupts() -> None:
+    """Processes that tests start can be interrupted, also where these run in the background.
+
+    A shell lets what it runs there ignore interrupts, and so would all that is started from there.
+    """
+    for number, handler in (
+        (signal.SIGINT, signal.default_int_handler),
+        (signal.SIGTERM, signal.SIG_DFL),
+        (signal.SIGHUP, signal.SIG_DFL),
+    ):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, handler)
 
 
 def pytest_configure(config: pytest.Config) -> None:

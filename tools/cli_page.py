@@ -38,13 +38,20 @@ $ ottla down                                     # stops it; --wipe --yes remove
 - Listings take `-o table|json|jsonl|yaml|name`. Every row has a `kind`.
 - What cannot be taken back shows its plan, and acts with `--yes`.
 - An error says what is wrong, why, and what to do; `ottla --debug …` adds the traceback.
-- `ottla topic`, `group`, `produce` and `consume` work with every Kafka, not only with ours.
+- A topic, group, pipeline, setting or option that does not exist ends a command with exit code 4
+  and the nearest name: `no topic 'ordres'; did you mean 'orders'?`
+- `ottla topic`, `group`, `produce` and `consume` work with every Kafka, not only with ours. Which,
+  says `--bootstrap`, or the variable `OTTLA_BOOTSTRAP` where it is not given.
 - `ottla group describe` tells how far behind a group is twice: in records, and as the seconds for
   which the first record that it has not consumed has been waiting. A dash stands where nothing was
   committed. `ottla group reset` acts on a group without members only, and reads back what it set.
+- `ottla up` is for one developer: its groups do not wait for more members when they begin
+  (`group.initial.rebalance.delay.ms` is 0), unless that is set. `ottla serve` has Kafka's defaults.
 - `ottla serve` and `up` take every [setting](settings.md): by `--set`, the environment or a file.
   `ottla serve` prints one line when it is ready, `ready kafka=HOST:PORT metrics=HOST:PORT pid=N`.
   SIGTERM and Ctrl-C stop it cleanly; a second one ends it at once.
+- `ottla down --wipe` takes the locks that a broker holds, and keeps them while it removes the data.
+  Where a broker lives, be it another user's or in a container, it refuses.
 - `ottla consume` joins a group only with `--group`; what it has printed is then committed. It shows
   no records of open or aborted transactions, unless `--isolation uncommitted` asks for them.
 - `ottla produce` sends what is typed line by line, and what is piped in as batches. A batch whose

@@ -1,20 +1,10 @@
 """One broker for all tests of clients in a process, and a topic for each test."""
 
-import signal
 from collections.abc import Iterator
 
 import pytest
 
 from ottla.testing import Broker
-
-
-@pytest.fixture(scope="session", autouse=True)
-def interrupts() -> None:
-    """Processes that tests start can be interrupted, also where these run in the background.
-
-    A shell lets what it runs there ignore interrupts, and so would all that is started from there.
-    """
-    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

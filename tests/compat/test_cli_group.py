@@ -4,7 +4,6 @@ import itertools
 import json
 import re
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -18,6 +17,7 @@ from typer.testing import CliRunner
 
 from ottla.cli.app import app
 from ottla.testing import Broker
+from tests.children import child
 from tests.compat.java_tools import run_tool
 from tests.compat.kafka_peer import kafka_peer
 
@@ -188,13 +188,11 @@ def test_ottla_leaves_its_group_when_it_is_interrupted(
 ) -> None:
     group = f"group-{topic}"
     command = [sys.executable, "-m", "ottla.cli", "consume", topic, "-f", "--from", "beginning"]
-    with subprocess.Popen(
-        [*command, "--group", group, "-b", servers], stdout=subprocess.PIPE, text=True
-    ) as child:
-        assert child.stdout is not None
-        lines = [child.stdout.readline() for _ in range(2 * RECORDS)]
-        child.send_signal(signal.SIGINT)
-        assert child.wait(WAIT_S) == 130
+    with child([*command, "--group", group, "-b", servers]) as member:
+        assert member.stdout is not None
+        lines = [member.stdout.readline() for _ in range(2 * RECORDS)]
+        member.send_signal(signal.SIGINT)
+        assert member.wait(WAIT_S) == 130
     assert sorted(lines) == sorted(f"{index}\n" for index in range(2 * RECORDS))
     assert until_left(ottla, group)["members"] == 0
 

@@ -2,7 +2,6 @@
 
 import os
 import re
-import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -41,15 +40,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if Path(__file__).parent in item.path.parents and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(TEST_TIMEOUT_S))
-
-
-@pytest.fixture(scope="session", autouse=True)
-def interrupts() -> None:
-    """Processes that tests start can be interrupted, also where these run in the background.
-
-    A shell lets what it runs there ignore interrupts, and so would all that is started from there.
-    """
-    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

@@ -218,7 +218,9 @@ def test_conditions_narrow_what_is_fetched(
 
 
 def test_an_unknown_option_is_refused_when_the_table_is_made(reader: Reader) -> None:
-    with pytest.raises(PySparkException, match="there is no option startingoffset:"):
+    with pytest.raises(
+        PySparkException, match="no option 'startingoffset'; did you mean 'startingOffsets'"
+    ):
         reader(subscribe="x", startingOffset="earliest").load()
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, ConfigResource
 
 from ottla.testing import Broker
 
@@ -39,6 +40,23 @@ def test_a_broker_keeps_its_data_from_one_start_to_the_next() -> None:
     finally:
         broker.close()
     assert not Path(broker.directory).exists()
+
+
+DELAY = "group.initial.rebalance.delay.ms"
+
+
+def config_of(broker: Broker, name: str) -> str:
+    """The setting in force, as the broker itself tells it."""
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+    resource = ConfigResource(ConfigResource.Type.BROKER, "1")
+    (asked,) = admin.describe_configs([resource]).values()
+    return str(asked.result(WAIT_S)[name].value)
+
+
+def test_a_group_does_not_wait_for_more_members_unless_the_test_says_so() -> None:
+    with Broker() as broker, Broker({DELAY: "3000"}) as patient:
+        assert config_of(broker, DELAY) == "0"
+        assert config_of(patient, DELAY) == "3000"
 
 
 def test_several_brokers_live_in_one_process() -> None:

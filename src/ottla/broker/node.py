@@ -7,7 +7,7 @@ broker's new incarnation, logs recovered, partitions led, and only then the list
 import asyncio
 import gc
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -15,7 +15,8 @@ from ottla.broker.dispatch import Dispatch
 from ottla.broker.gauges import Gauges
 from ottla.broker.group_gauges import watch_groups
 from ottla.broker.groups import GroupWorld, group_shards
-from ottla.broker.health import Health, HealthServer
+from ottla.broker.health import Health
+from ottla.broker.http_server import HttpServer
 from ottla.broker.listener import ConnectionLimits, Connections
 from ottla.broker.logs import Logger
 from ottla.broker.producer_ids import ProducerIdBlocks
@@ -110,9 +111,14 @@ class Node:
         logger: Logger,
         *,
         connections_max: int = sys.maxsize,
+        on_owned: Callable[[], None] = lambda: None,
     ) -> None:
-        """`connections_max` is what the process can have, whatever the settings allow."""
+        """`connections_max` is what the process can have, whatever the settings allow.
+
+        `on_owned` is called once the data is locked, before any client is answered.
+        """
         self._connections_max = connections_max
+        self._on_owned = on_owned
         # What it was started with; what clients may change is read from those in force.
         self.settings = settings
         self._in_force = SettingsInForce(settings)
@@ -127,7 +133,7 @@ class Node:
         self._store: EmbeddedStore | None = None
         self._directories: LogDirectories | None = None
         self._connections: Connections | None = None
-        self._health_server: HealthServer | None = None
+        self._http_server: HttpServer | None = None
         self._broker_epoch = -1
         self.cluster_id = ""
 
@@ -154,8 +160,8 @@ class Node:
         self._listeners.clear()
         if self._connections:
             self._connections.end_all("stopping")
-        if self._health_server:
-            await self._health_server.close()
+        if self._http_server:
+            await self._http_server.close()
         await self._tasks.close()
         if self._directories:
             faults = self._directories.close(broker_epoch=self._broker_epoch)
@@ -188,6 +194,7 @@ class Node:
         usable = [path for path in self._log_dirs if path not in failed]
         check_directories(files, usable, self.settings[node.NODE_ID])
         self._store = EmbeddedStore.open(files, self._log_dirs[0], clock, self._seams.threads)
+        self._on_owned()
         publisher = Publisher(self._store, self._on_snapshot)
         await publisher.load()
         self._in_force.load(publisher.image)
@@ -374,10 +381,10 @@ class Node:
             opened = await connections.listen(dispatch, listener.name, listener.host, listener.port)
             self._listeners.append(opened)
             bound.append(Address(listener.host, opened.port))
-        server = HealthServer(self._seams.net, self.health, self.metrics.render)
+        server = HttpServer(self._seams.net, self.health, self.metrics.render)
         host = self.settings[node.METRICS_HOST]
         port = await server.start(host, self.settings[node.METRICS_PORT])
-        self._health_server = server
+        self._http_server = server
         return Endpoints(bound[0], Address(host, port))
 
     async def _watch_connections(self, connections: Connections) -> None:

@@ -81,7 +81,7 @@ def up(
         become(_order(context, Mode.UP, flags))
     from ottla.cli.up import start_beside
 
-    start_beside(_order(context, Mode.SERVE, flags))
+    start_beside(_order(context, Mode.UP_BESIDE, flags))
 
 
 def down(

@@ -17,10 +17,12 @@ from ottla.cli.failure import ExitCode, failure_of
 
 
 class Mode(StrEnum):
-    """Whom it talks to: to scripts in one line, or to a person."""
+    """Which command it carries out."""
 
     SERVE = "serve"
     UP = "up"
+    # `ottla up --detach`: ready in one line, as `serve` says it.
+    UP_BESIDE = "up-beside"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,14 +103,14 @@ def carry_out(order: Order) -> None:
 
 
 def _run(order: Order) -> None:
-    if order.mode is Mode.SERVE:
-        from ottla.cli.serve import serve
-
-        serve(order.flags)
-    else:
+    if order.mode is Mode.UP:
         from ottla.cli.up import run_here
 
         run_here(order.flags, order.program)
+    else:
+        from ottla.cli.serve import serve
+
+        serve(order.flags, is_up=order.mode is Mode.UP_BESIDE)
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ from ottla.broker.node import Endpoints, Node, Seams
 from ottla.cli.broker_settings import data_directory, node_id
 from ottla.cli.descriptors import connections_max, raise_limit
 from ottla.cli.failure import Failure
+from ottla.cli.pid_file import read_pid, remove_pid, write_pid
 from ottla.cli.processes import is_listened_on, listener_on, user_of
 from ottla.errors import CorruptLog, StorageError
 from ottla.seams.clock import RealClock
@@ -34,18 +35,23 @@ COLLECTED_AT = (10_000, 20, 20)
 
 
 def run_broker(
-    settings: BrokerSettings, level: Level, on_ready: Callable[[Endpoints], None]
+    settings: BrokerSettings,
+    level: Level,
+    on_ready: Callable[[Endpoints], None],
+    *,
+    leaves_pid: bool,
 ) -> None:
     """Returns after a controlled stop, by SIGTERM or SIGINT. Failure if it cannot start.
 
-    A second signal ends it at once, and the next start has to recover.
+    A second signal ends it at once, and the next start has to recover. `leaves_pid` has it leave
+    its process id beside the data for as long as it runs, so that `ottla down` finds it.
     """
     data = data_directory(settings)
     gc.set_threshold(*COLLECTED_AT)
     try:
         os.makedirs(os.path.dirname(data), exist_ok=True)
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(_run(settings, level, on_ready))
+            runner.run(_run(settings, level, on_ready, leaves_pid=leaves_pid))
     except CorruptLog as error:
         advice = f"`ottla log verify {data}` says more, and can repair"
         raise Failure(f"{data} is damaged", why=str(error), advice=advice) from error
@@ -57,16 +63,38 @@ def run_broker(
         if error.errno == errno.EADDRINUSE:
             raise _port_taken(settings) from error
         raise
+    finally:
+        # Only our own: a start that failed leaves that of the process that was first.
+        if read_pid(data) == os.getpid():
+            remove_pid(data)
 
 
 async def _run(
-    settings: BrokerSettings, level: Level, on_ready: Callable[[Endpoints], None]
+    settings: BrokerSettings,
+    level: Level,
+    on_ready: Callable[[Endpoints], None],
+    *,
+    leaves_pid: bool,
 ) -> None:
+    def on_owned() -> None:
+        """Before any client is answered; a pid that is there is that of a process that ended."""
+        data = data_directory(settings)
+        if leaves_pid:
+            write_pid(data, os.getpid())
+        else:
+            remove_pid(data)
+
     clock, threads = RealClock(), RealThreads()
     logger = NodeLogger(sys.stderr, clock, node_id(settings), level=level)
     net = RealNet(settings[SOCKET_LISTEN_BACKLOG_SIZE])
     seams = Seams(clock, RealEntropy(), RealFiles(), net, threads, RealWorkers())
-    node = Node(settings, seams, logger, connections_max=_connections_max(settings, logger))
+    node = Node(
+        settings,
+        seams,
+        logger,
+        connections_max=_connections_max(settings, logger),
+        on_owned=on_owned,
+    )
     stop = _stop_signal()
     try:
         start = asyncio.create_task(node.start(), name="start")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from ottla.cli.assignments import parse_assignments
 from ottla.cli.failure import ExitCode, Failure
 from ottla.settings.broker import BrokerSettings
-from ottla.settings.setting import BadSetting, ConfigSource
+from ottla.settings.setting import BadSetting, ConfigSource, UnknownSetting
 from ottla.settings.sources import FILE_BYTES_MAX, load
 from ottla.settings.table.node import LISTENERS, LOG_DIRS, METRICS_PORT, NODE_ID
 
@@ -27,8 +27,12 @@ class BrokerFlags:
     config: str | None = None
 
 
-def load_settings(flags: BrokerFlags, environment: Mapping[str, str]) -> BrokerSettings:
-    """The settings that are in force. Failure (usage) for what does not exist or contradicts."""
+def load_settings(
+    flags: BrokerFlags,
+    environment: Mapping[str, str],
+    defaults: Mapping[str, str] | None = None,
+) -> BrokerSettings:
+    """The settings that are in force. Failure for what does not exist or contradicts."""
     given = parse_assignments(flags.sets, "--set")
     if flags.data is not None:
         check_named(flags.data)
@@ -42,14 +46,16 @@ def load_settings(flags: BrokerFlags, environment: Mapping[str, str]) -> BrokerS
             given[name] = str(value)
     content = None if flags.config is None else _read(flags.config)
     try:
-        settings = load(given=given, environment=environment, file=content)
+        settings = load(given=given, environment=environment, file=content, defaults=defaults)
         if flags.host is None and flags.port is None:
             return settings
         if settings.source_of(LISTENERS) is not ConfigSource.DEFAULT:
             flag = "--host" if flags.port is None else "--port"
             raise _contradiction(flag, LISTENERS.name)
         given[LISTENERS.name] = _listener(flags)
-        return load(given=given, environment=environment, file=content)
+        return load(given=given, environment=environment, file=content, defaults=defaults)
+    except UnknownSetting as error:
+        raise Failure(str(error), exit_code=ExitCode.NOT_FOUND) from None
     except BadSetting as error:
         raise Failure(str(error), exit_code=ExitCode.USAGE) from None
 

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from ottla.cli.listing import Listing, ListingFormat, listing_writer
-from ottla.cli.options import BOOTSTRAP_DEFAULT, DATA_DEFAULT, TimeoutS
+from ottla.cli.options import BOOTSTRAP_DEFAULT, BOOTSTRAP_VARIABLE, DATA_DEFAULT, TimeoutS
 
 
 def doctor(
@@ -19,6 +19,8 @@ def doctor(
             "--bootstrap",
             "-b",
             metavar="HOST:PORT,…",
+            envvar=BOOTSTRAP_VARIABLE,
+            show_envvar=False,
             help=f"A broker that must answer; by default one at {BOOTSTRAP_DEFAULT} may.",
         ),
     ] = None,

@@ -1,7 +1,6 @@
 """`ottla down`: ends what `ottla up` began, and with `--wipe` removes its data."""
 
 import os
-import shutil
 import signal
 import time
 from contextlib import suppress
@@ -11,9 +10,8 @@ from ottla.cli.failure import ExitCode, Failure
 from ottla.cli.output import RowWriter, say
 from ottla.cli.pid_file import read_pid, remove_pid
 from ottla.cli.processes import Process, is_running, user_of
+from ottla.cli.wipe import NAME_TAG, held, remove
 
-# What every log directory has, Kafka's or ours.
-NAME_TAG = "meta.properties"
 STOP_TIMEOUT_S = 60.0
 _LOOK_EVERY_S = 0.05
 
@@ -23,6 +21,9 @@ def down(data: str, writer: RowWriter, *, wipes: bool, may_act: bool) -> None:
     check_named(data)
     data = os.path.abspath(data)
     holder = user_of(data)
+    if holder is None:
+        with held(data, makes_lock=False):
+            pass
     if wipes:
         _show_plan(data, holder, writer)
         if not may_act:
@@ -32,10 +33,11 @@ def down(data: str, writer: RowWriter, *, wipes: bool, may_act: bool) -> None:
         say(f"nothing runs with the data in {data}")
     else:
         _stop(data, holder)
-    remove_pid(data)
-    if wipes:
-        shutil.rmtree(data)
-        say(f"removed {data}")
+    with held(data, makes_lock=wipes):
+        remove_pid(data)
+        if wipes:
+            left = remove(data)
+            say(f"removed all data in {data}; it is left: {left}" if left else f"removed {data}")
 
 
 def _stop(data: str, holder: Process) -> None:

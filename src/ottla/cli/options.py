@@ -5,13 +5,19 @@ from typing import Annotated
 import typer
 
 BOOTSTRAP_DEFAULT = "127.0.0.1:9092"
+BOOTSTRAP_VARIABLE = "OTTLA_BOOTSTRAP"
 TIMEOUT_S_DEFAULT = 15.0
 DATA_DEFAULT = "./ottla-data"
 
 Bootstrap = Annotated[
     str,
     typer.Option(
-        "--bootstrap", "-b", metavar="HOST:PORT,…", help="Where one or more brokers are reached."
+        "--bootstrap",
+        "-b",
+        metavar="HOST:PORT,…",
+        envvar=BOOTSTRAP_VARIABLE,
+        show_envvar=False,
+        help="Where one or more brokers are reached.",
     ),
 ]
 TimeoutS = Annotated[

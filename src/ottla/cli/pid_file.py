@@ -1,4 +1,4 @@
-"""`ottla.pid`, beside the data: which process serves it."""
+"""`ottla.pid`, beside the data: the process that `ottla up` started to serve it."""
 
 import os
 from contextlib import suppress
@@ -12,9 +12,11 @@ def open_private(path: str, flags: int) -> int:
 
 
 def write_pid(data: str, pid: int) -> None:
+    """Readers find the old file or the new one, never a part of it."""
     path = os.path.join(data, PID_FILE)
-    with open(path, "w", encoding="ascii", opener=open_private) as file:
+    with open(f"{path}.tmp", "w", encoding="ascii", opener=open_private) as file:
         file.write(f"{pid}\n")
+    os.replace(f"{path}.tmp", path)
 
 
 def read_pid(data: str) -> int | None:

@@ -16,7 +16,7 @@ from ottla.cli.counted import counted
 from ottla.cli.failure import Failure
 from ottla.cli.output import say
 from ottla.cli.places import chosen_partitions
-from ottla.cli.reaching import in_words, router_to
+from ottla.cli.reaching import in_words, router_to, with_names
 from ottla.client.outcomes import answered
 from ottla.client.partitioner import partition_of
 from ottla.client.produce import Acks, produce
@@ -144,7 +144,8 @@ def produce_lines(lines: Lines, bootstrap: str, timeout_s: float) -> None:
     """Sends standard input to its end. Failure."""
     router = router_to(bootstrap, timeout_s)
     with in_words(bootstrap), asyncio.Runner() as runner, closing(router):
-        sender = runner.run(LineSender.open(router, lines, RealClock(), RealEntropy()))
+        opening = LineSender.open(router, lines, RealClock(), RealEntropy())
+        sender = runner.run(with_names(router, opening))
         try:
             cutter = Cutter()
             # What is there, without waiting for a chunk to be full.

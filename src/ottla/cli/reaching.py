@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from typing import TypeVar
 
 from ottla.cli.failure import ExitCode, Failure
+from ottla.cli.names import in_place_of, wrong_name
 from ottla.client.addresses import parse_addresses
 from ottla.client.errors import (
     BadAddress,
@@ -63,10 +64,18 @@ def reach(bootstrap: str, timeout_s: float, work: Callable[[Router], Awaitable[T
 
     async def worked() -> T:
         async with router_to(bootstrap, timeout_s) as router:
-            return await work(router)
+            return await with_names(router, work(router))
 
     with in_words(bootstrap):
         return asyncio.run(worked())
+
+
+async def with_names(router: Router, work: Awaitable[T]) -> T:
+    """Does `work`; where it names what does not exist, the Failure says what was probably meant."""
+    try:
+        return await work
+    except Refused as refused:
+        raise await in_place_of(refused, router) from refused
 
 
 @contextmanager
@@ -88,7 +97,7 @@ def failure_of(error: ClientError, bootstrap: str) -> Failure:
                 exit_code=ExitCode.UNREACHABLE,
             )
         case Refused() if error.code in _NOT_FOUND:
-            return Failure(
+            return wrong_name(error) or Failure(
                 f"{error.what} does not exist",
                 advice="`ottla topic list` shows what there is",
                 exit_code=ExitCode.NOT_FOUND,

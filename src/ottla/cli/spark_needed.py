@@ -4,8 +4,14 @@ from importlib.util import find_spec
 
 from ottla.cli.failure import Failure
 
+_PACKAGES = ("pyspark", "pandas", "pyarrow")
+
 
 def require_spark() -> None:
-    """Failure if the package is not installed; nothing of it is imported."""
-    if find_spec("pyspark") is None:
-        raise Failure("Spark is not installed", advice="pip install 'ottla[spark]'")
+    """Failure if a package is not installed, or not yet; nothing of them is imported."""
+    if not all(map(find_spec, _PACKAGES)):
+        raise Failure(
+            "Spark is not installed",
+            advice="pip install 'ottla[spark]'; `make up` does it beside the broker, and says when"
+            " it is ready",
+        )

@@ -11,9 +11,10 @@ from ottla.cli.broker_process import Order
 from ottla.cli.broker_run import run_broker
 from ottla.cli.broker_settings import BrokerFlags, data_directory, load_settings
 from ottla.cli.failure import ExitCode, Failure
-from ottla.cli.pid_file import open_private, read_pid, remove_pid, write_pid
+from ottla.cli.pid_file import open_private
 from ottla.native import scan
 from ottla.seams.clock import RealClock
+from ottla.settings.development import DEVELOPMENT
 
 LOG_FILE = "ottla.log"
 _READY = re.compile(r"ready kafka=(\S+) metrics=(\S+) pid=([0-9]+)")
@@ -49,22 +50,16 @@ class Steps:
 def run_here(flags: BrokerFlags, program: str) -> None:
     """Runs the system in this process until it is told to stop. Failure if it does not start."""
     steps = Steps()
-    settings = load_settings(flags, os.environ)
+    settings = load_settings(flags, os.environ, DEVELOPMENT)
     data = data_directory(settings)
     steps.done(f"settings read, native package {_native_kind()}")
 
     def on_ready(endpoints: Endpoints) -> None:
-        write_pid(data, os.getpid())
         steps.done("broker started: logs recovered, listening")
         running = Running(str(endpoints.kafka), str(endpoints.metrics), data)
         print(_summary(running, flags, program, stop_first="Ctrl-C, or "), flush=True)
 
-    try:
-        run_broker(settings, Level.WARNING, on_ready)
-    finally:
-        # Only our own: a start that failed leaves that of the process that was first.
-        if read_pid(data) == os.getpid():
-            remove_pid(data)
+    run_broker(settings, Level.WARNING, on_ready, leaves_pid=True)
     print("stopped")
 
 
@@ -93,7 +88,6 @@ def start_beside(order: Order) -> None:
     ready = _READY.fullmatch(said.strip())
     if ready is None:
         raise _did_not_start(child.wait(), log_path, log_start)
-    write_pid(data, child.pid)
     steps.done("broker started beside this terminal: logs recovered, listening")
     print(_summary(Running(ready[1], ready[2], data), order.flags, order.program))
 

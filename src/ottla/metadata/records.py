@@ -8,7 +8,6 @@ says all. An entry of the log is some records that were decided together: one JS
 read by nobody but us, and readable by anybody in a dump.
 """
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import count
@@ -16,6 +15,7 @@ from typing import Any, get_args
 
 from ottla.errors import OttlaError, StorageError
 from ottla.metadata.json_form import Misfit, dump, object_form, parse
+from ottla.metadata.topic_names import LEGAL_CHARACTERS, NAME_CHARACTERS_MAX
 from ottla.metadata.values import (
     AclBinding,
     BrokerState,
@@ -36,8 +36,6 @@ from ottla.protocol.primitives import ZERO_UUID, Uuid
 
 ENTRY_BYTES_MAX = 512 << 10
 FORMAT = 1
-
-_TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}", re.ASCII)
 
 
 class EntryTooLarge(OttlaError):
@@ -248,7 +246,10 @@ def _check_partition(partition: Partition) -> None:
 
 
 def _check_topic(topic: Topic) -> None:
-    if not _TOPIC_NAME.fullmatch(topic.name) or topic.name in (".", ".."):
+    is_legal = 0 < len(topic.name) <= NAME_CHARACTERS_MAX and LEGAL_CHARACTERS.issuperset(
+        topic.name
+    )
+    if not is_legal or topic.name in (".", ".."):
         raise InvalidRecord(f"{topic.name[:40]!r} is no name for a topic")
     if topic.topic_id == ZERO_UUID:
         raise InvalidRecord("a topic id of nothing but zeros")

@@ -296,6 +296,13 @@ class RealLock:
             os.close(descriptor)
 
 
+def _is_named(descriptor: int, path: str) -> bool:
+    """Whether this path still leads to the file that was opened there."""
+    with contextlib.suppress(FileNotFoundError):
+        return os.path.samestat(os.fstat(descriptor), os.stat(path))
+    return False
+
+
 class RealFiles:
     """The kernel's file systems.
 
@@ -349,15 +356,19 @@ class RealFiles:
             os.close(descriptor)
 
     def lock(self, path: str) -> RealLock:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, self._file_mode)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            # Kafka's lock on the same file is of the other kind: the two do not see each other.
-            fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+        while True:
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, self._file_mode)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                # Kafka's lock on the same file is of the other kind: neither sees the other.
+                fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                # A file that was removed after it was opened is locked for nobody else.
+                if _is_named(descriptor, path):
+                    return RealLock(descriptor)
+            except OSError:
+                os.close(descriptor)
+                raise
             os.close(descriptor)
-            raise
-        return RealLock(descriptor)
 
     def free_bytes(self, path: str) -> int:
         found = os.statvfs(path)

@@ -1,6 +1,5 @@
 """Kinds of values: each reads text strictly, prints as Kafka prints, and says what it allows."""
 
-import re
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
@@ -10,8 +9,8 @@ INT_MIN, INT_MAX = -(2**31), 2**31 - 1
 LONG_MIN, LONG_MAX = -(2**63), 2**63 - 1
 
 # The longest is "-9223372036854775808"; what is longer is not worth converting.
-_WHOLE_NUMBER = re.compile(r"[+-]?[0-9]{1,20}")
-_DOUBLE = re.compile(r"[+-]?([0-9]{1,20}(\.[0-9]{0,20})?|\.[0-9]{1,20})([eE][+-]?[0-9]{1,3})?")
+_DIGITS_MAX = 20
+_EXPONENT_DIGITS_MAX = 3
 
 T = TypeVar("T")
 E = TypeVar("E", bound=StrEnum)
@@ -44,6 +43,26 @@ class Unit(StrEnum):
 
 class NotAllowed(ValueError):
     """Text that is no value of this kind; the message says what is."""
+
+
+def _is_whole_number(text: str, digits_max: int) -> bool:
+    """ASCII digits, perhaps after a sign. `int` itself takes more: blanks, underscores, scripts."""
+    digits = _unsigned(text)
+    return len(digits) <= digits_max and digits.isascii() and digits.isdecimal()
+
+
+def _is_decimal(text: str) -> bool:
+    """Digits with a point among or beside them, perhaps a sign and an exponent."""
+    mantissa, e, exponent = text.replace("E", "e").partition("e")
+    if e and not _is_whole_number(exponent, _EXPONENT_DIGITS_MAX):
+        return False
+    whole, _, fraction = _unsigned(mantissa).partition(".")
+    digits = whole + fraction
+    return max(len(whole), len(fraction)) <= _DIGITS_MAX and digits.isascii() and digits.isdecimal()
+
+
+def _unsigned(text: str) -> str:
+    return text[1:] if text[:1] in ("+", "-") else text
 
 
 class Kind(ABC, Generic[T]):
@@ -85,7 +104,7 @@ class WholeNumber(Kind[int]):
 
     def parse(self, text: str) -> int:
         text = text.strip()
-        if _WHOLE_NUMBER.fullmatch(text):
+        if _is_whole_number(text, _DIGITS_MAX):
             value = int(text)
             if self.least <= value <= self.most or value == self.besides:
                 return value
@@ -140,7 +159,7 @@ class Double(Kind[float]):
 
     def parse(self, text: str) -> float:
         text = text.strip()
-        if _DOUBLE.fullmatch(text):
+        if _is_decimal(text):
             value = float(text)
             if self.least <= value <= self.most:
                 return value

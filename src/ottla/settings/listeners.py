@@ -1,6 +1,6 @@
 """Listeners as Kafka writes them: `PLAINTEXT://host:port`, with commas between."""
 
-import re
+import string
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -9,10 +9,10 @@ from ottla.settings.kinds import ConfigType, Kind, NotAllowed
 PORT_MAX = 2**16 - 1
 LISTENERS_MAX = 16
 
-_LISTENER = re.compile(
-    r"(?P<name>[A-Za-z0-9_]+)://(\[(?P<v6>[0-9A-Fa-f:.]+)\]|(?P<host>[^\s:/\[\],]*))"
-    r":(?P<port>[0-9]{1,5})"
-)
+_NAME = frozenset(string.ascii_letters + string.digits + "_")
+_V6 = frozenset(string.hexdigits + ":.")
+_NOT_OF_A_HOST = frozenset(":/[],")
+_PORT_DIGITS_MAX = 5
 _ANY_ADDRESS = frozenset({"", "0.0.0.0", "::"})  # noqa: S104 - told apart, not bound
 
 
@@ -58,12 +58,9 @@ class Listeners(Kind[tuple[Listener, ...]]):
         return ",".join(map(str, value))
 
     def _one(self, text: str) -> Listener:
-        found = _LISTENER.fullmatch(text.strip())
-        if found is None:
+        listener = _listener(text.strip())
+        if listener is None:
             raise NotAllowed(self.allowed)
-        listener = Listener(
-            found["name"].upper(), found["v6"] or found["host"] or "", int(found["port"])
-        )
         is_reachable = listener.host not in _ANY_ADDRESS and listener.port > 0
         if (
             listener.name not in self.protocols
@@ -72,3 +69,18 @@ class Listeners(Kind[tuple[Listener, ...]]):
         ):
             raise NotAllowed(self.allowed)
         return listener
+
+
+def _listener(text: str) -> Listener | None:
+    """What is written as name://host:port, or name://[v6]:port."""
+    name, slashes, address = text.partition("://")
+    host, colon, port = address.rpartition(":")
+    is_port = len(port) <= _PORT_DIGITS_MAX and port.isascii() and port.isdecimal()
+    if not (name and slashes and colon and is_port and _NAME.issuperset(name)):
+        return None
+    if host.startswith("[") and host.endswith("]"):
+        host = host[1:-1]
+        is_host = host != "" and _V6.issuperset(host)
+    else:
+        is_host = _NOT_OF_A_HOST.isdisjoint(host) and not any(map(str.isspace, host))
+    return Listener(name.upper(), host, int(port)) if is_host else None

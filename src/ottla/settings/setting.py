@@ -39,6 +39,10 @@ class BadSetting(OttlaError):
     """A setting that does not exist, or a value that it does not allow. The message says which."""
 
 
+class UnknownSetting(BadSetting):
+    """A setting that does not exist; the message says which was probably meant."""
+
+
 class StandIn(NamedTuple):
     """A broker's setting that counts where another is not set, in a unit `factor` times as big."""
 

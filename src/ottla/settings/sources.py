@@ -3,9 +3,10 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from ottla.nearest import did_you_mean
 from ottla.settings.broker import BrokerSettings, Layer
 from ottla.settings.group import check_broker_bounds
-from ottla.settings.setting import BadSetting, ConfigSource
+from ottla.settings.setting import BadSetting, ConfigSource, UnknownSetting
 from ottla.settings.table import BROKER_SETTINGS, TOPIC_SETTINGS
 from ottla.settings.table.network import QUEUED_MAX_REQUEST_BYTES, SOCKET_REQUEST_MAX_BYTES
 
@@ -15,24 +16,31 @@ ENVIRONMENT_PREFIX = "OTTLA_"
 _OUR_PREFIX = "ottla."
 # Variables with our prefix that are no settings, and what they are.
 ENVIRONMENT_BESIDES: Mapping[str, str] = {
+    "OTTLA_BOOTSTRAP": "where commands reach their brokers",
     "OTTLA_SEEDS": "how many seeds the simulations run",
+    "OTTLA_SEED": "the one seed that they run",
 }
 
 
 def load(
-    *, given: Mapping[str, str], environment: Mapping[str, str], file: bytes | None
+    *,
+    given: Mapping[str, str],
+    environment: Mapping[str, str],
+    file: bytes | None,
+    defaults: Mapping[str, str] | None = None,
 ) -> BrokerSettings:
     """The settings of a broker that starts. BadSetting names the source, the setting, the value
     and what is allowed.
 
     `given` is what `--set` says, by name, and counts first; then the environment, then the TOML
-    file with this content.
+    file with this content, then `defaults` that differ from the table's.
     """
     settings = BrokerSettings(
         (
             _layer((name, text, "--set") for name, text in given.items()),
             _layer(_from_environment(environment)),
             _layer(_from_file(file) if file is not None else ()),
+            _layer((name, text, "default") for name, text in (defaults or {}).items()),
         )
     )
     _check_together(settings)
@@ -44,21 +52,12 @@ def environment_name(name: str) -> str:
     return ENVIRONMENT_PREFIX + name.removeprefix(_OUR_PREFIX).replace(".", "_").upper()
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
-    """A hint for who mistyped a name: the one that looks most like it, or nothing."""
-    # Imported here: a broker that is set up well has no use for it.
-    from difflib import get_close_matches
-
-    matches = get_close_matches(name, known, n=1)
-    return f"; did you mean {matches[0]}?" if matches else ""
-
-
 def _layer(found: Iterable[tuple[str, str, str]]) -> Layer:
     """Reads (name, text, origin) one by one."""
     values: dict[str, Any] = {}
     for name, text, origin in found:
         if name not in BROKER_SETTINGS:
-            raise BadSetting(f"{origin}: {_why_unknown(name)}")
+            raise UnknownSetting(f"{origin}: {_why_unknown(name)}")
         try:
             values[name] = BROKER_SETTINGS[name].parse(text)
         except BadSetting as error:
@@ -68,7 +67,7 @@ def _layer(found: Iterable[tuple[str, str, str]]) -> Layer:
 
 def _why_unknown(name: str) -> str:
     if name not in TOPIC_SETTINGS:
-        return f"unknown setting {name}{nearest(name, BROKER_SETTINGS)}"
+        return f"no setting '{name}'{did_you_mean(name, BROKER_SETTINGS)}"
     why = f"{name} is a setting of a topic"
     stand_ins = TOPIC_SETTINGS[name].stand_ins
     if stand_ins:
@@ -82,8 +81,9 @@ def _from_environment(environment: Mapping[str, str]) -> Iterable[tuple[str, str
         if not variable.startswith(ENVIRONMENT_PREFIX) or variable in ENVIRONMENT_BESIDES:
             continue
         if variable not in names:
-            raise BadSetting(
-                f"environment: {variable} is no setting's name{nearest(variable, names)}"
+            raise UnknownSetting(
+                f"environment: no setting has the variable '{variable}'"
+                f"{did_you_mean(variable, names)}"
             )
         yield names[variable], text, f"environment, {variable}"
 

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from ottla.errors import ErrorCode, PeerError
+from ottla.nearest import did_you_mean
 from ottla.settings.setting import BadSetting, Setting
-from ottla.settings.sources import nearest
 from ottla.settings.table import BROKER_SETTINGS, GROUP_SETTINGS, TOPIC_SETTINGS
 
 
@@ -35,7 +35,7 @@ def _validated(whose: str, table: Mapping[str, Setting[Any]], name: str, value: 
     if setting is None:
         raise PeerError(
             ErrorCode.INVALID_CONFIG,
-            f"Unknown {whose} config name: {name[:100]}{nearest(name[:100], table)}",
+            f"Unknown {whose} config name: {name[:100]}{did_you_mean(name[:100], table)}",
         )
     if value is None:
         raise PeerError(

@@ -385,3 +385,8 @@ def row_of(name: str) -> Option[Any] | None:
         return row
     family = next((each for each in _FAMILIES if lower.startswith(each)), None)
     return None if family is None else OPTIONS[family]
+
+
+def option_names() -> list[str]:
+    """Every option that can be named in full, as it is written."""
+    return [row.name for row in OPTIONS.values() if not row.is_family]

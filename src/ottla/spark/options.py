@@ -10,9 +10,18 @@ from ottla.client.offsets import At, Isolation
 from ottla.client.options import ClientOptions
 from ottla.client.topology import TopicPartition
 from ottla.errors import OttlaError
+from ottla.nearest import did_you_mean
 from ottla.spark import option_table as table
 from ottla.spark.offsets import AtOffsets, AtTime, BadOffsets, Edge, Place
-from ottla.spark.option_table import IsolationLevel, LaterThanAll, Mode, Option, Verdict, row_of
+from ottla.spark.option_table import (
+    IsolationLevel,
+    LaterThanAll,
+    Mode,
+    Option,
+    Verdict,
+    option_names,
+    row_of,
+)
 from ottla.spark.plan import Splitting
 from ottla.spark.stream import Limits
 
@@ -117,7 +126,8 @@ class _Checked:
         row = row_of(name)
         if row is None:
             raise BadOption(
-                f"there is no option {name}: see the list in docs/spark-options.md, or leave it out"
+                f"no option '{name}'{did_you_mean(name, option_names())}: see the list in"
+                " docs/spark-options.md, or leave it out"
             )
         shown = name if row.is_family else row.name
         if row.verdict is Verdict.REFUSED:

@@ -20,10 +20,12 @@ from ottla.seams.files import RealFiles
 from ottla.seams.net import RealNet
 from ottla.seams.threads import RealThreads
 from ottla.seams.workers import RealWorkers
+from ottla.settings.development import DEVELOPMENT
 from ottla.settings.sources import load
 
 START_TIMEOUT_S = 30.0
 DEFAULTS = {
+    **DEVELOPMENT,
     "listeners": "PLAINTEXT://127.0.0.1:0",
     "ottla.metrics.port": "0",
     # A test machine's disk may be nearly full.

@@ -8,6 +8,7 @@ import pytest
 from ottla.errors import ErrorCode
 from ottla.protocol.messages.heartbeat import HeartbeatRequest
 from ottla.protocol.messages.join_group import JoinGroupRequest, Protocol
+from ottla.settings.development import DEVELOPMENT
 from tests.sim.seams.loop import run
 from tests.unit.broker.groups import QUICK, find, join
 from tests.unit.broker.simulated_broker import Client, Machine, with_broker
@@ -54,6 +55,20 @@ def test_a_new_group_waits_for_more_members_for_so_long(
         began_ns = machine.clock.steady_ns()
         assert (await client.ask(joining(), 3)).error_code == ErrorCode.NONE
         assert round((machine.clock.steady_ns() - began_ns) / 1e9, 1) == seconds
+
+    with_broker(story, machine=machine, **settings)
+
+
+def test_a_developers_first_join_is_answered_before_the_clock_has_moved() -> None:
+    machine = Machine()
+    settings = {name.replace(".", "_"): value for name, value in DEVELOPMENT.items()}
+
+    async def story(client: Client) -> None:
+        await find(client, "g")
+        began_ns = machine.clock.steady_ns()
+        assert (await client.ask(joining(), 3)).error_code == ErrorCode.NONE
+        # What the simulated network takes, and no pause for others to join.
+        assert machine.clock.steady_ns() - began_ns < 1e9
 
     with_broker(story, machine=machine, **settings)
 

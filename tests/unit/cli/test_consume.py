@@ -8,6 +8,7 @@ import pytest
 
 from ottla.protocol.compression import Codec
 from ottla.testing.broker import Broker
+from tests.children import child
 from tests.forged_batches import forged
 from tests.sending import store_batch
 from tests.unit.cli.conftest import AtBroker
@@ -83,7 +84,7 @@ def test_a_topic_that_does_not_exist_is_not_found_and_not_made(
 ) -> None:
     ran = at_broker("consume", topic)
     assert ran.exit_code == 4
-    assert f"error: topic {topic} does not exist" in ran.stderr
+    assert f"error: no topic '{topic}'" in ran.stderr
     assert at_broker("topic", "describe", topic).exit_code == 4
 
 
@@ -114,19 +115,14 @@ def test_following_shows_what_arrives_and_ends_with_130_when_interrupted(
 ) -> None:
     at_broker("produce", topic, text="before\n")
     command = [sys.executable, "-m", "ottla.cli", "consume", topic, "--follow", "--from", "0"]
-    with subprocess.Popen(
-        [*command, *at(broker.bootstrap_servers)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as child:
-        assert child.stdout is not None
-        assert child.stdout.readline() == "before\n"
+    with child([*command, *at(broker.bootstrap_servers)]) as following:
+        assert following.stdout is not None
+        assert following.stdout.readline() == "before\n"
         at_broker("produce", topic, text="after\n")
-        assert child.stdout.readline() == "after\n"
-        child.send_signal(signal.SIGINT)
-        _, stderr = child.communicate(timeout=60)
-    assert child.returncode == 130
+        assert following.stdout.readline() == "after\n"
+        following.send_signal(signal.SIGINT)
+        _, stderr = following.communicate(timeout=60)
+    assert following.returncode == 130
     assert stderr == ""
 
 

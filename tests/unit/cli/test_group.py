@@ -114,7 +114,7 @@ def test_a_group_that_does_not_exist_is_not_found(at_broker: AtBroker, command: 
     ran = at_broker("group", command[0], "nobody", *command[1:])
     assert (ran.exit_code, ran.stdout) == (4, "")
     assert ran.stderr.splitlines() == [
-        "error: group nobody does not exist",
+        "error: no group 'nobody'",
         "  try: `ottla group list` shows what there is",
     ]
 

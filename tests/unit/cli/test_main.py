@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import ottla
+from tests.children import child
 from tests.unit.cli import running
 from tests.unit.cli.running import write_directory
 
@@ -103,17 +104,12 @@ def test_an_interrupted_command_ends_with_130(tmp_path: Path) -> None:
     fifo = tmp_path / "00000000000000000000.log"
     os.mkfifo(fifo)
     # Opening a pipe that nobody writes to waits for ever: time enough for a signal.
-    with subprocess.Popen(
-        [sys.executable, "-c", WAITING, str(fifo)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as child:
-        assert child.stdout is not None
-        assert child.stdout.readline() == "running\n"
-        child.send_signal(signal.SIGINT)
-        _, stderr = child.communicate(timeout=60)
-    assert child.returncode == 130
+    with child([sys.executable, "-c", WAITING, str(fifo)]) as waiting:
+        assert waiting.stdout is not None
+        assert waiting.stdout.readline() == "running\n"
+        waiting.send_signal(signal.SIGINT)
+        _, stderr = waiting.communicate(timeout=60)
+    assert waiting.returncode == 130
     assert "Traceback" not in stderr
 
 

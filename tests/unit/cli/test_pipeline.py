@@ -29,7 +29,7 @@ def test_pipelines_are_listed_without_waiting_for_spark() -> None:
 def test_a_pipeline_that_is_not_there_is_not_found(command: str) -> None:
     ran = ottla("pipeline", command, "nothing")
     assert ran.exit_code == ExitCode.NOT_FOUND
-    assert "there is no pipeline nothing" in ran.stderr
+    assert "no pipeline 'nothing'" in ran.stderr
     assert "ottla pipeline list" in ran.stderr
 
 

@@ -10,6 +10,7 @@ from ottla.cli.failure import Failure
 from ottla.cli.produce import LINE_BYTES_MAX, Cutter
 from ottla.client.partitioner import partition_of
 from ottla.testing.broker import Broker
+from tests.children import child
 from tests.unit.cli.conftest import AtBroker
 from tests.unit.cli.running import at
 
@@ -118,20 +119,15 @@ def test_what_is_typed_is_sent_while_the_input_is_still_open(
     broker: Broker, at_broker: AtBroker, topic: str
 ) -> None:
     command = [sys.executable, "-m", "ottla.cli", "produce", topic]
-    with subprocess.Popen(
-        [*command, *at(broker.bootstrap_servers)],
-        stdin=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as child:
-        assert child.stdin is not None
-        child.stdin.write("typed\n")
-        child.stdin.flush()
+    with child([*command, *at(broker.bootstrap_servers)], stdin=subprocess.PIPE) as typing:
+        assert typing.stdin is not None
+        typing.stdin.write("typed\n")
+        typing.stdin.flush()
         at_broker("topic", "create", topic, "--if-not-exists")
         followed = at_broker("consume", topic, "-f", "--from", "beginning", "--max", "1")
         assert followed.stdout == "typed\n"
-        _, stderr = child.communicate("", timeout=60)
-    assert child.returncode == 0
+        _, stderr = typing.communicate("", timeout=60)
+    assert typing.returncode == 0
     assert stderr == f"sent 1 record to {topic}\n"
 
 

@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -13,13 +14,16 @@ from pathlib import Path
 
 import pytest
 
-from ottla.cli import processes
-from ottla.cli.broker_process import Mode, Order
+from ottla.cli import down, processes, serve, up, wipe
+from ottla.cli.broker_process import Mode, Order, carry_out
 from ottla.cli.broker_settings import BrokerFlags, load_settings
 from ottla.cli.failure import Failure
+from ottla.seams.files import RealFiles
+from ottla.settings.development import DEVELOPMENT
+from ottla.settings.table.groups import GROUP_INITIAL_REBALANCE_DELAY_MS
 from ottla.settings.table.node import LISTENERS, LOG_DIRS, METRICS_PORT, NODE_ID
 from ottla.settings.table.replicas import NUM_PARTITIONS
-from tests.unit.cli.running import at, ottla
+from tests.unit.cli.running import at, contents, ottla
 
 READY = re.compile(r"ready kafka=(127\.0\.0\.1:[0-9]+) metrics=(127\.0\.0\.1:[0-9]+) pid=([0-9]+)")
 WAIT_S = 120
@@ -171,7 +175,7 @@ def test_a_directory_of_another_node_is_a_clear_error(tmp_path: Path) -> None:
 def test_debug_reaches_the_brokers_process(tmp_path: Path) -> None:
     arguments = ("serve", "--data", str(tmp_path / "d"), *FREE_PORTS, "--set", "no.such=1")
     ran = in_a_process("--debug", *arguments)
-    assert ran.returncode == 2
+    assert ran.returncode == 4
     assert "Traceback" in ran.stderr
 
 
@@ -212,7 +216,7 @@ def test_host_and_port_make_the_listener(flags: BrokerFlags, expected: tuple[str
         (BrokerFlags(metrics_port=1, sets=["ottla.metrics.port=2"]), {}, "--metrics-port and"),
         (BrokerFlags(sets=["num.partitions"]), {}, "is not NAME=VALUE"),
         (BrokerFlags(sets=["node.id=1", "node.id=2"]), {}, "two values"),
-        (BrokerFlags(sets=["num.partition=1"]), {}, "num.partitions"),
+        (BrokerFlags(sets=["num.partitions=many"]), {}, "num.partitions"),
         (BrokerFlags(host="no host"), {}, "listeners"),
     ],
 )
@@ -222,6 +226,40 @@ def test_flags_that_contradict_or_mean_nothing_are_usage_errors(
     with pytest.raises(Failure, match=words) as failed:
         load_settings(flags, environment)
     assert failed.value.exit_code == 2
+
+
+def test_up_is_for_one_developer_and_serve_for_many(tmp_path: Path) -> None:
+    """A group's first member waits for no other one under `up`, unless that is asked for."""
+    name = GROUP_INITIAL_REBALANCE_DELAY_MS.name
+    file = tmp_path / "ottla.toml"
+    file.write_text(f'"{name}" = 7\n')
+
+    def delay_ms(flags: BrokerFlags, environment: dict[str, str]) -> int:
+        settings = load_settings(flags, environment, DEVELOPMENT)
+        return settings[GROUP_INITIAL_REBALANCE_DELAY_MS]
+
+    assert load_settings(BrokerFlags(), {})[GROUP_INITIAL_REBALANCE_DELAY_MS] == 3000
+    assert delay_ms(BrokerFlags(), {}) == 0
+    assert delay_ms(BrokerFlags(port=0), {}) == 0
+    assert delay_ms(BrokerFlags(config=str(file)), {}) == 7
+    assert delay_ms(BrokerFlags(), {"OTTLA_GROUP_INITIAL_REBALANCE_DELAY_MS": "8"}) == 8
+    assert delay_ms(BrokerFlags(sets=[f"{name}=9"]), {}) == 9
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"), [(("serve",), "3000"), (("up",), "0"), (("up", "--detach"), "0")]
+)
+def test_the_delay_in_force_is_the_commands(
+    tmp_path: Path, command: tuple[str, ...], expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the settings that each command hands to the broker."""
+    seen = []
+    for module in (serve, up):
+        monkeypatch.setattr(module, "run_broker", lambda settings, *_, **__: seen.append(settings))
+    mode = {"serve": Mode.SERVE, "up": Mode.UP}[command[0]]
+    mode = Mode.UP_BESIDE if "--detach" in command else mode
+    carry_out(Order(mode=mode, flags=BrokerFlags(data=str(tmp_path)), program="ottla"))
+    assert [str(each[GROUP_INITIAL_REBALANCE_DELAY_MS]) for each in seen] == [expected]
 
 
 def test_a_config_file_that_is_not_there_is_not_found(tmp_path: Path) -> None:
@@ -271,10 +309,10 @@ def port() -> Iterator[int]:
 def test_up_beside_the_terminal_serves_until_down(tmp_path: Path, port: int) -> None:
     data = tmp_path / "data"
     ports = ("--port", str(port), "--metrics-port", "0")
-    up = in_a_process("up", "--detach", "--data", str(data), *ports, *NO_RESERVE)
+    begun = in_a_process("up", "--detach", "--data", str(data), *ports, *NO_RESERVE)
     try:
-        assert up.returncode == 0, up.stderr
-        lines = up.stdout.splitlines()
+        assert begun.returncode == 0, begun.stderr
+        lines = begun.stdout.splitlines()
         assert re.fullmatch(r" 1  settings read.* [0-9.]+ s", lines[0])
         assert re.fullmatch(r" 2  broker started.* [0-9.]+ s", lines[1])
         endpoints = dict(line.split(None, 1) for line in lines if line[:1].isupper())
@@ -292,8 +330,8 @@ def test_up_beside_the_terminal_serves_until_down(tmp_path: Path, port: int) -> 
         assert again.returncode == 1
         assert f"(process {pid})" in again.stderr
     finally:
-        down = in_a_process("down", "--data", str(data))
-    assert (down.returncode, down.stderr) == (0, f"stopped process {pid}\n")
+        ended = in_a_process("down", "--data", str(data))
+    assert (ended.returncode, ended.stderr) == (0, f"stopped process {pid}\n")
     assert not (data / "ottla.pid").exists()
     assert (data / ".kafka_cleanshutdown").exists()
     assert ottla("topic", "list", "-b", kafka).exit_code == 3
@@ -313,8 +351,8 @@ def test_up_in_the_foreground_leaves_its_pid_while_it_runs(tmp_path: Path) -> No
                 lines.append(next(shown).rstrip())
             assert (data / "ottla.pid").read_text() == f"{child.pid}\n"
             assert any(line.startswith("Stop     Ctrl-C, or ") for line in lines)
-            down = in_a_process("down", "--data", str(data))
-            assert down.stderr == f"stopped process {child.pid}\n"
+            ended = in_a_process("down", "--data", str(data))
+            assert ended.stderr == f"stopped process {child.pid}\n"
             assert list(shown) == ["stopped\n"]
             assert child.wait(timeout=WAIT_S) == 0
         finally:
@@ -324,8 +362,8 @@ def test_up_in_the_foreground_leaves_its_pid_while_it_runs(tmp_path: Path) -> No
 
 def test_wiping_shows_what_would_go_and_acts_with_yes(tmp_path: Path) -> None:
     data = tmp_path / "data"
-    up = in_a_process("up", "--detach", "--data", str(data), *FREE_PORTS, *NO_RESERVE)
-    assert up.returncode == 0, up.stderr
+    begun = in_a_process("up", "--detach", "--data", str(data), *FREE_PORTS, *NO_RESERVE)
+    assert begun.returncode == 0, begun.stderr
     pid = int((data / "ottla.pid").read_text())
     plan = ottla("down", "--wipe", "--data", data, "-o", "jsonl")
     (row,) = plan.rows
@@ -372,6 +410,127 @@ def test_nothing_is_wiped_while_what_was_stopped_still_writes(tmp_path: Path) ->
     assert done.exit_code == 0, done.stderr
     assert f"stopped process {child.pid}\n" in done.stderr
     assert not data.exists()
+
+
+@pytest.fixture
+def unseen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No process can be seen, as where they are another user's or in another PID namespace."""
+    monkeypatch.setattr(down, "user_of", lambda _: None)
+    monkeypatch.setattr(wipe, "user_of", lambda _: None)
+
+
+@pytest.mark.parametrize("pid", [None, 1, 2**22 + 1])
+@pytest.mark.usefixtures("unseen")
+def test_the_data_of_a_live_broker_that_cannot_be_seen_is_not_wiped(
+    tmp_path: Path, pid: int | None
+) -> None:
+    data = tmp_path / "data"
+    with serving(data) as running:
+        assert ottla("topic", "create", "kept", *at(running.kafka)).exit_code == 0
+        if pid is not None:
+            (data / "ottla.pid").write_text(f"{pid}\n")
+        before = set(contents(data))
+        for options in (("--wipe", "--yes"), ("--wipe",), ()):
+            ran = ottla("down", *options, "--data", data)
+            assert ran.exit_code == 1
+            assert f"{data} is in use by a process that cannot be seen from here" in ran.stderr
+        assert set(contents(data)) == before
+        assert ottla("topic", "list", "-o", "name", *at(running.kafka)).stdout == "kept\n"
+
+
+@pytest.mark.parametrize("name", [".lock", "__ottla_metadata-0/.lock"])
+@pytest.mark.usefixtures("unseen")
+def test_either_lock_of_a_broker_keeps_its_data_from_being_wiped(tmp_path: Path, name: str) -> None:
+    data = tmp_path / "data"
+    with serving(data) as running:
+        running.stop()
+    lock = RealFiles().lock(str(data / name))
+    before = contents(data)
+    ran = ottla("down", "--wipe", "--yes", "--data", data)
+    lock.release()
+    assert ran.exit_code == 1
+    assert contents(data) == before
+    assert ottla("down", "--wipe", "--yes", "--data", data).exit_code == 0
+    assert not data.exists()
+
+
+def test_no_broker_can_start_in_a_directory_while_it_is_wiped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = tmp_path / "data"
+    with serving(data) as running:
+        assert ottla("topic", "create", "t", *at(running.kafka)).exit_code == 0
+        running.stop()
+    remove, unlink = shutil.rmtree, os.unlink
+    seen = []
+
+    def start_another(path: str) -> None:
+        names = sorted(entry.name for entry in data.iterdir())
+        started = in_a_process("serve", "--data", str(data), *FREE_PORTS, *NO_RESERVE)
+        seen.append((started.returncode, names))
+        assert "is in use" in started.stderr
+
+    def removing(path: str) -> None:
+        remove(path)
+        start_another(path)
+
+    def unlinking(path: str, **rest: object) -> None:
+        # The lock is the last to go: a start finds it, or an empty directory.
+        if path == str(data / ".lock"):
+            start_another(path)
+            assert seen[-1][1] == [".lock"]
+        unlink(path, **rest)
+
+    monkeypatch.setattr(wipe.shutil, "rmtree", removing)
+    monkeypatch.setattr(wipe.os, "unlink", unlinking)
+    assert ottla("down", "--wipe", "--yes", "--data", data).exit_code == 0
+    assert len(seen) >= 2
+    assert {code for code, _ in seen} == {1}
+    assert not data.exists()
+
+
+def test_a_wipe_that_was_interrupted_can_be_repeated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = tmp_path / "data"
+    with serving(data) as running:
+        assert ottla("topic", "create", "t", *at(running.kafka)).exit_code == 0
+        running.stop()
+
+    def failing(path: str) -> None:
+        raise OSError(5, "Input/output error", path)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(wipe.shutil, "rmtree", failing)
+        assert ottla("down", "--wipe", "--yes", "--data", data).exit_code == 1
+    assert (data / "meta.properties").exists()
+    assert ottla("down", "--wipe", "--yes", "--data", data).exit_code == 0
+    assert not data.exists()
+
+
+@pytest.mark.parametrize("detach", [(), ("--detach",)])
+def test_up_has_left_its_pid_before_any_client_is_answered(
+    tmp_path: Path, port: int, detach: tuple[str, ...]
+) -> None:
+    """Else `ottla down` would not know a system that already serves."""
+    data = tmp_path / "data"
+    # A directory in its place: the broker cannot write its pid there, so nobody must hear of it.
+    (data / "ottla.pid").mkdir(parents=True)
+    ports = ("--port", str(port), "--metrics-port", "0")
+    ran = in_a_process("up", "--data", str(data), *ports, *NO_RESERVE, *detach)
+    assert ran.returncode == 1
+    assert "Kafka" not in ran.stdout
+    assert not processes.is_listened_on(port)
+    assert "ottla.pid" in ran.stderr
+
+
+def test_serve_takes_away_a_pid_that_an_ended_process_left(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    data.mkdir()
+    (data / "ottla.pid").write_text(f"{os.getpid()}\n")
+    with serving(data) as running:
+        assert not (data / "ottla.pid").exists()
+        running.stop()
 
 
 def test_down_leaves_alone_what_up_did_not_start(served: Served) -> None:

@@ -7,13 +7,13 @@ import stat
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from ottla.cli.sql.order import Column, Columns, Done, Failed, Order, Started, encode_message
-from ottla.cli.sql.topics import nearest
+from ottla.nearest import nearest
 from ottla.testing.broker import Broker
 from tests.unit.cli.conftest import AtBroker
 from tests.unit.cli.running import Ran, at, ottla
@@ -48,9 +48,11 @@ def stand_in(tmp_path: Path) -> Callable[[str], Path]:
 
 
 @pytest.fixture
-def started(tmp_path: Path) -> Running:
+def started(tmp_path: Path) -> Iterator[Running]:
+    children: list[subprocess.Popen[str]] = []
+
     def start(stand_in: Path, *words: str, grace_s: float = TIMEOUT_S) -> "subprocess.Popen[str]":
-        return subprocess.Popen(
+        process = subprocess.Popen(
             [sys.executable, "-c", SCRIPT, str(stand_in), str(grace_s), "sql", *words],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -58,8 +60,13 @@ def started(tmp_path: Path) -> Running:
             text=True,
             env=os.environ | {"TMPDIR": str(tmp_path)},
         )
+        children.append(process)
+        return process
 
-    return start
+    yield start
+    for process in children:
+        process.kill()
+        process.communicate()
 
 
 def finished(child: "subprocess.Popen[str]") -> Ran:
@@ -85,7 +92,7 @@ def test_a_topic_that_does_not_exist_is_told_before_spark_starts(
     ran = at_broker("sql", f"select count(*) from {topic.upper()}x")
     assert ran.exit_code == 4
     assert ran.stdout == ""
-    assert f"did you mean {topic}?" in ran.stderr
+    assert f"did you mean '{topic}'?" in ran.stderr
     assert "ottla topic list" in at_broker("sql", "select * from nothing_like_it").stderr
 
 

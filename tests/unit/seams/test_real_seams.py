@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import fcntl
 import threading
 from pathlib import Path
 
@@ -131,3 +132,25 @@ def test_a_real_file_has_a_descriptor(tmp_path: Path) -> None:
     write_all(file, 0, [b"x"])
     file.close()
     assert (tmp_path / "a").read_bytes() == read_file(files, f"{tmp_path}/a") == b"x"
+
+
+def test_a_lock_on_a_file_that_was_just_removed_is_taken_on_the_one_in_its_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else two would hold a lock of one name: one on a file that nobody finds any more."""
+    files, path = RealFiles(), tmp_path / ".lock"
+    flock = fcntl.flock
+    opened = []
+
+    def removed_after_opening(descriptor: int, operation: int) -> None:
+        flock(descriptor, operation)
+        if not opened:
+            path.unlink()
+        opened.append(descriptor)
+
+    monkeypatch.setattr(fcntl, "flock", removed_after_opening)
+    lock = files.lock(str(path))
+    assert path.exists()
+    with pytest.raises(BlockingIOError):
+        files.lock(str(path))
+    lock.release()

@@ -130,8 +130,8 @@ def test_variables_of_others_and_the_documented_few_are_left_alone() -> None:
 
 def test_a_mistyped_variable_is_an_error_with_a_hint() -> None:
     assert refusal(environment={"OTTLA_LOG_RETENTON_HOURS": "1"}) == (
-        "environment: OTTLA_LOG_RETENTON_HOURS is no setting's name; "
-        "did you mean OTTLA_LOG_RETENTION_HOURS?"
+        "environment: no setting has the variable 'OTTLA_LOG_RETENTON_HOURS'; "
+        "did you mean 'OTTLA_LOG_RETENTION_HOURS'?"
     )
 
 
@@ -196,9 +196,9 @@ def test_a_file_has_a_limit() -> None:
 
 def test_an_unknown_name_is_an_error_with_a_hint() -> None:
     assert refusal(given={"num.partition": "1"}) == (
-        "--set: unknown setting num.partition; did you mean num.partitions?"
+        "--set: no setting 'num.partition'; did you mean 'num.partitions'?"
     )
-    assert refusal(given={"zzz": "1"}) == "--set: unknown setting zzz"
+    assert refusal(given={"zzz": "1"}) == "--set: no setting 'zzz'"
 
 
 def test_a_topics_setting_points_at_the_brokers() -> None:

@@ -95,7 +95,7 @@ def test_a_value_is_stored_as_it_is_shown(name: str, value: str, stored: str) ->
         (
             "retention.sm",
             "1",
-            "Unknown topic config name: retention.sm; did you mean retention.ms?",
+            "Unknown topic config name: retention.sm; did you mean 'retention.ms'?",
         ),
         ("retention.ms", None, "Null value not supported for topic configs: retention.ms"),
         (

@@ -163,9 +163,12 @@ def test_the_client_is_told_what_the_connector_would_tell_its_own() -> None:
 
 
 def test_an_unknown_option_is_refused_by_name() -> None:
-    with pytest.raises(BadOption, match=r"there is no option startingoffset: see .*spark-options"):
+    with pytest.raises(
+        BadOption,
+        match=r"no option 'startingoffset'; did you mean 'startingOffsets'\?: see .*spark-options",
+    ):
         stream(startingOffset="earliest")
-    with pytest.raises(BadOption, match=r"there is no option kafka\.fetch\.size"):
+    with pytest.raises(BadOption, match=r"no option 'kafka\.fetch\.size'"):
         stream(**{"kafka.fetch.size": "1"})
 
 

@@ -41,7 +41,7 @@ def test_headers_are_part_of_the_schema_if_asked_for() -> None:
 
 
 def test_what_is_wrong_for_every_query_is_refused_at_load() -> None:
-    with pytest.raises(BadOption, match="there is no option colour"):
+    with pytest.raises(BadOption, match="no option 'colour'"):
         source(colour="red").schema()
 
 

@@ -2,7 +2,7 @@
 Gaps: no other feature is offered.
 """
 
-import re
+import string
 
 from ottla.broker.call import Call
 from ottla.errors import ErrorCode, PeerError
@@ -20,14 +20,15 @@ _SOFTWARE_SINCE = 3
 _FEATURES_FROM_ZERO_SINCE = 4
 _SUPPORTED = (SupportedFeature(name="group.version", min_version=0, max_version=1),)
 _FINALIZED = (FinalizedFeature(name="group.version", min_version_level=1, max_version_level=1),)
-_SOFTWARE = re.compile(r"[a-zA-Z0-9]([a-zA-Z0-9.-]*[a-zA-Z0-9])?")
+_LETTERS_AND_DIGITS = frozenset(string.ascii_letters + string.digits)
+_SOFTWARE = _LETTERS_AND_DIGITS | {".", "-"}
 
 
 def handle(request: ApiVersionsRequest, call: Call) -> ApiVersionsResponse:
     """What is served, in which versions. INVALID_REQUEST if the client does not say who it is."""
     if call.version >= _SOFTWARE_SINCE:
         for text in (request.client_software_name, request.client_software_version):
-            if not _SOFTWARE.fullmatch(text):
+            if not _names_software(text):
                 raise PeerError(
                     ErrorCode.INVALID_REQUEST,
                     "Name and version of a client's software are letters, digits, '.' and '-'.",
@@ -39,6 +40,11 @@ def handle(request: ApiVersionsRequest, call: Call) -> ApiVersionsResponse:
         finalized_features=_FINALIZED,
         finalized_features_epoch=call.services.image.n,
     )
+
+
+def _names_software(text: str) -> bool:
+    """Letters, digits, dots and hyphens, of which the last two neither begin nor end it."""
+    return _LETTERS_AND_DIGITS.issuperset((text[:1], text[-1:])) and _SOFTWARE.issuperset(text)
 
 
 def _offer(key: int) -> VersionRange:

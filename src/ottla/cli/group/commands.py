@@ -42,9 +42,10 @@ def list_(
     output: Listing = ListingFormat.TABLE,
 ) -> None:
     """List groups, of every broker."""
-    from ottla.cli.group.show import list_groups
+    from ottla.cli.group.show import check_states, list_groups
     from ottla.cli.reaching import reach
 
+    check_states(state or ())
     writer = listing_writer(output, named=NAMED)
     reach(bootstrap, timeout, lambda router: list_groups(router, state or (), writer))
 

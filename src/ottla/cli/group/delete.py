@@ -4,11 +4,12 @@ from collections.abc import Collection, Sequence
 
 from ottla.cli.counted import counted
 from ottla.cli.failure import Failure
-from ottla.cli.group.show import existing_group
+from ottla.cli.names import no_such_topic
 from ottla.cli.output import RowWriter, say
+from ottla.client.admin import Admin
 from ottla.client.errors import Refused
 from ottla.client.group_offsets import committed_offsets, delete_offsets
-from ottla.client.groups import Group, delete_group
+from ottla.client.groups import Group, delete_group, describe_group
 from ottla.client.routing import Router
 from ottla.client.topology import TopicPartition
 from ottla.errors import ErrorCode
@@ -23,8 +24,15 @@ async def delete_groups(
     may_act: bool,
 ) -> None:
     """Failure if a group does not exist, or is in use; those before it are gone all the same."""
-    groups = [await existing_group(router, name) for name in names]
-    offsets = {name: await _offsets(router, name, topics) for name in names}
+    groups = [await describe_group(router, name) for name in names]
+    committed = {name: await committed_offsets(router, name) for name in names}
+    await _check_topics(
+        router, topics, {each.topic for all_ in committed.values() for each in all_}
+    )
+    offsets = {
+        name: [each for each in committed[name] if not topics or each.topic in topics]
+        for name in names
+    }
     for group in groups:
         writer.write(
             {
@@ -50,10 +58,16 @@ async def delete_groups(
                 await _delete_group(router, group)
 
 
-async def _offsets(router: Router, group: str, topics: Collection[str]) -> list[TopicPartition]:
-    """What the group has committed, of these topics or of all."""
-    committed = await committed_offsets(router, group)
-    return [each for each in committed if not topics or each.topic in topics]
+async def _check_topics(
+    router: Router, topics: Collection[str], committed: Collection[str]
+) -> None:
+    """Failure if a topic neither exists nor has left offsets."""
+    if set(topics) <= set(committed):
+        return
+    known = {topic.name for topic in await Admin(router).list_topics()} | set(committed)
+    for name in topics:
+        if name not in known:
+            raise no_such_topic(name, known)
 
 
 async def _delete_group(router: Router, group: Group) -> None:

@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 from ottla.cli.counted import counted
 from ottla.cli.failure import ExitCode, Failure
-from ottla.cli.group.show import no_such_group
 from ottla.cli.moments import Offset, Place, parse_place
 from ottla.cli.output import RowWriter, say
 from ottla.cli.places import chosen_partitions, offsets_at
@@ -99,10 +98,8 @@ async def _group(router: Router, wish: Wish) -> Group | None:
     try:
         return await describe_group(router, wish.group)
     except Refused as refused:
-        if refused.code != ErrorCode.GROUP_ID_NOT_FOUND:
+        if refused.code != ErrorCode.GROUP_ID_NOT_FOUND or not wish.topics:
             raise
-        if not wish.topics:
-            raise no_such_group(wish.group) from refused
         return None
 
 

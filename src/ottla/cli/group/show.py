@@ -2,9 +2,9 @@
 
 from collections.abc import Collection, Mapping, Sequence
 
-from ottla.cli.failure import ExitCode, Failure
+from ottla.cli.names import no_such
 from ottla.cli.output import Row, RowWriter
-from ottla.client.errors import ClientError, Refused
+from ottla.client.errors import ClientError
 from ottla.client.group_offsets import Committed, committed_offsets
 from ottla.client.groups import Group, describe_group, list_all_groups
 from ottla.client.lag import Lag, lags
@@ -12,7 +12,20 @@ from ottla.client.offsets import At, list_offsets
 from ottla.client.outcomes import Outcomes
 from ottla.client.routing import Router
 from ottla.client.topology import TopicPartition
-from ottla.errors import ErrorCode
+
+# Of classic groups, of consumer groups, and of the kinds that other clusters have.
+STATES = (
+    *("PreparingRebalance", "CompletingRebalance", "Stable", "Empty", "Dead"),
+    *("Assigning", "Reconciling", "NotReady", "Unknown"),
+)
+
+
+def check_states(states: Sequence[str]) -> None:
+    """Failure if one is no state of a group."""
+    known = {state.casefold() for state in STATES}
+    for state in states:
+        if state.casefold() not in known:
+            raise no_such("group state", state, STATES, f"--state takes {', '.join(STATES)}: that")
 
 
 async def list_groups(router: Router, states: Sequence[str], writer: RowWriter) -> None:
@@ -35,8 +48,8 @@ async def list_groups(router: Router, states: Sequence[str], writer: RowWriter) 
 async def describe_groups(
     router: Router, names: Sequence[str], writer: RowWriter, *, now_ms: int
 ) -> None:
-    """Rows of groups, then of members, then of partitions. Failure if a group is missing."""
-    groups = [await existing_group(router, name) for name in dict.fromkeys(names)]
+    """Rows of groups, then of members, then of partitions. Refused if a group is missing."""
+    groups = [await describe_group(router, name) for name in dict.fromkeys(names)]
     members: list[Row] = []
     partitions: list[Row] = []
     for group in groups:
@@ -49,24 +62,6 @@ async def describe_groups(
     for row in (*members, *partitions):
         writer.write(row)
     writer.close()
-
-
-async def existing_group(router: Router, name: str) -> Group:
-    """The group. Failure if it does not exist."""
-    try:
-        return await describe_group(router, name)
-    except Refused as refused:
-        if refused.code != ErrorCode.GROUP_ID_NOT_FOUND:
-            raise
-        raise no_such_group(name) from refused
-
-
-def no_such_group(name: str) -> Failure:
-    return Failure(
-        f"group {name} does not exist",
-        advice="`ottla group list` shows what there is",
-        exit_code=ExitCode.NOT_FOUND,
-    )
 
 
 def _group_row(group: Group, behind: Outcomes[Lag], now_ms: int) -> Row:

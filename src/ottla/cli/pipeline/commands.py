@@ -95,7 +95,7 @@ def run(
     """Run a pipeline from where its last run ended, until Ctrl-C or SIGTERM."""
     from ottla.cli.assignments import parse_assignments
     from ottla.cli.failure import ExitCode, Failure
-    from ottla.cli.pipeline.places import folder_path, known_pipeline
+    from ottla.cli.pipeline.places import check_options, check_topic, folder_path, known_pipeline
     from ottla.cli.spark_needed import require_spark
 
     if console and to is not None:
@@ -103,7 +103,11 @@ def run(
     pipeline = known_pipeline(name)
     options = parse_assignments(option or (), "--option")
     spark_conf = parse_assignments(conf or (), "--conf")
+    if source is SourceFormat.OTTLA:
+        check_options(options)
     require_spark()
+    if not options:
+        check_topic(topic or pipeline.topic, bootstrap)
 
     from ottla.cli.pipeline.run import run_pipeline
     from ottla.cli.pipeline.spark import SparkChoice

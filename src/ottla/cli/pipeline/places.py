@@ -1,8 +1,16 @@
-"""Which pipeline is meant, and which folder."""
+"""What a pipeline's command names: the pipeline, its topic, its options, its folder."""
 
 import os
+from collections.abc import Iterable
+from contextlib import suppress
 
-from ottla.cli.failure import ExitCode, Failure
+from ottla.cli.names import in_place_of, no_such
+from ottla.cli.options import TIMEOUT_S_DEFAULT
+from ottla.cli.reaching import reach
+from ottla.client.admin import Admin
+from ottla.client.errors import ClientError, Refused
+from ottla.client.routing import Router
+from ottla.spark.option_table import option_names, row_of
 from ottla.spark.pipelines.catalogue import PIPELINES, Pipeline
 
 
@@ -10,12 +18,30 @@ def known_pipeline(name: str) -> Pipeline:
     """The pipeline of this name. Failure."""
     pipeline = PIPELINES.get(name)
     if pipeline is None:
-        raise Failure(
-            f"there is no pipeline {name}",
-            advice="`ottla pipeline list` shows what there is",
-            exit_code=ExitCode.NOT_FOUND,
-        )
+        raise no_such("pipeline", name, PIPELINES, "`ottla pipeline list`")
     return pipeline
+
+
+def check_options(names: Iterable[str]) -> None:
+    """Failure if one is no option of our source."""
+    for name in names:
+        if row_of(name) is None:
+            raise no_such("option", name, option_names(), "docs/spark-options.md")
+
+
+def check_topic(name: str, bootstrap: str) -> None:
+    """Failure if a cluster that answers has no such topic; else Spark says what is wrong.
+
+    For a pipeline without options of its own: those may be what it takes to get an answer.
+    """
+
+    async def look(router: Router) -> None:
+        with suppress(ClientError):
+            (found,) = (await Admin(router).describe_topics([name])).values()
+            if isinstance(found, Refused):
+                raise await in_place_of(found, router)
+
+    reach(bootstrap, TIMEOUT_S_DEFAULT, look)
 
 
 def folder_path(text: str) -> str:

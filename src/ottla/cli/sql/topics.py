@@ -1,12 +1,11 @@
 """The topics that a query names: whether they exist, and what of them it reads."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from difflib import get_close_matches
+from collections.abc import Sequence
 from typing import NamedTuple
 
-from ottla.cli.failure import ExitCode, Failure
 from ottla.cli.moments import Place
+from ottla.cli.names import no_such_topic
 from ottla.cli.places import chosen_partitions, offsets_at
 from ottla.client.admin import Admin
 from ottla.client.offsets import At, Isolation
@@ -60,19 +59,3 @@ async def _part(router: Router, topic: Topic, extent: Extent) -> Part:
         "kafka.isolation.level": isolation.name.lower(),
     }
     return Part(options, sum(ends.values()) - sum(starts.values()))
-
-
-def no_such_topic(name: str, existing: Mapping[str, object]) -> Failure:
-    near = nearest(name, existing)
-    return Failure(
-        f"topic {name} does not exist",
-        advice=f"did you mean {near}?" if near else "`ottla topic list` shows what there is",
-        exit_code=ExitCode.NOT_FOUND,
-    )
-
-
-def nearest(name: str, existing: Iterable[str]) -> str | None:
-    """The name that was probably meant."""
-    by_folded = {each.casefold(): each for each in existing}
-    close = get_close_matches(name.casefold(), by_folded, n=1)
-    return by_folded[close[0]] if close else None

@@ -1,10 +1,11 @@
 """`ottla topic create`, `grow`, `delete` and `trim`: what loses records shows its plan first."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from ottla.cli.counted import counted
 from ottla.cli.failure import Failure
 from ottla.cli.moments import Place
+from ottla.cli.names import no_such
 from ottla.cli.output import RowWriter, say
 from ottla.cli.places import chosen_partitions, offsets_at
 from ottla.cli.topic.show import existing_topics, partitions_of
@@ -14,6 +15,7 @@ from ottla.client.offsets import At
 from ottla.client.outcomes import answered
 from ottla.client.routing import Router
 from ottla.errors import ErrorCode
+from ottla.settings.table import TOPIC_SETTINGS
 
 
 async def create_topics(router: Router, topics: Sequence[NewTopic], *, may_exist: bool) -> None:
@@ -27,7 +29,17 @@ async def create_topics(router: Router, topics: Sequence[NewTopic], *, may_exist
             say(f"topic {name} is there already")
         else:
             refused.append(refusal)
+    for refusal in refused:
+        if refusal.code == ErrorCode.INVALID_CONFIG:
+            _check_configs(topics[0].configs, refusal.message)
     _raise_first(refused)
+
+
+def _check_configs(names: Iterable[str], why: str | None) -> None:
+    """Failure if one is no setting. Asked after a broker refused: another Kafka may know others."""
+    for name in names:
+        if name not in TOPIC_SETTINGS:
+            raise no_such("setting of a topic", name, TOPIC_SETTINGS, "docs/settings.md", why=why)
 
 
 async def grow_topic(
