@@ -4,6 +4,7 @@ Each is asked about what is there, and some times more by values of the fields' 
 codes that may stand in an answer are those that Kafka gives to such a request.
 """
 
+import dataclasses
 import datetime
 import random
 import uuid
@@ -520,3 +521,78 @@ def test_the_broker_works_after_all_of_these(scene: Scene) -> None:
     records = fetched.responses[0].partitions[0].records
     # But for where it stands and who led, it is what was sent.
     assert records[16:] == BATCH[16:]
+
+
+# Names that no topic has, or can have; partitions that none has.
+NAMES = ("missing", "x" * 249, "x" * 250, "x" * 32_000, "bad name!", ".", "..", "", "\N{BEETLE}")
+INDEXES = (-1, -(2**31), 2**31 - 1)
+MISSING = {"unknown_topic_or_partition"}
+INVALID = {"invalid_topic_exception"}
+# The API, the latest version that names topics, the fields of a topic's name and of an index, what
+# is said of a topic that is missing, and of a name that none can have.
+NAMED = (
+    (0, 12, "topic_data.name", "topic_data.partition_data.index", MISSING, MISSING | INVALID),
+    (1, 12, "topics.topic", "topics.partitions.partition", MISSING, MISSING),
+    (2, 11, "topics.name", "topics.partitions.partition_index", MISSING, MISSING),
+    (3, 13, "topics.name", None, MISSING, INVALID),
+    (8, 9, "topics.name", "topics.partitions.partition_index", MISSING, MISSING),
+    (9, 9, "groups.topics.name", "groups.topics.partition_indexes", NONE, NONE),
+    (20, 5, "topic_names", None, MISSING, MISSING),
+    (21, 2, "topics.name", "topics.partitions.partition_index", MISSING, MISSING),
+    (23, 4, "topics.topic", "topics.partitions.partition", MISSING, MISSING),
+    (37, 3, "topics.name", None, MISSING, MISSING),
+    (
+        43,
+        2,
+        "topic_partitions.topic",
+        "topic_partitions.partitions",
+        MISSING,
+        MISSING,
+    ),
+    (45, 1, "topics.name", "topics.partitions.partition_index", MISSING, MISSING),
+    (46, 0, "topics.name", "topics.partition_indexes", NONE, NONE),
+    (47, 0, "topics.name", "topics.partitions.partition_index", MISSING, MISSING),
+    (61, 0, "topics.name", "topics.partition_indexes", MISSING, MISSING | INVALID),
+    (75, 0, "topics.name", None, MISSING, INVALID),
+)
+
+
+@pytest.mark.parametrize("named", NAMED, ids=lambda named: str(named[0]))
+def test_topics_and_partitions_that_cannot_be_are_told_apart_as_kafka_does(
+    scene: Scene, named: tuple[int, int, str, str | None, set[str], set[str]]
+) -> None:
+    key, version, name_field, index_field, missing, invalid = named
+    entry = entries(scene)[key]
+    is_array = {"topic_names", "topic_partitions.partitions", "topics.partition_indexes"}
+    is_array |= {"groups.topics.partition_indexes"}
+    wrong = []
+
+    def ask(field: str, value: str | int, expected: set[str]) -> None:
+        filling = {field: (value,) if field in is_array else value}
+        answer = asked(scene.client, key, version, {**entry.filling, **entry.always, **filling})
+        # Of the request as a whole nothing is said.
+        codes = error_codes(answer) - NONE or NONE
+        if not codes <= expected:
+            wrong.append((value if isinstance(value, int) else value[:10], codes))
+
+    for name in NAMES:
+        ask(name_field, name, missing if name in NAMES[:2] else invalid)
+    for index in INDEXES if index_field else ():
+        ask(str(index_field), index, missing)
+    assert not wrong, "\n".join(map(str, wrong))
+
+
+@pytest.mark.parametrize("named", NAMED, ids=lambda named: str(named[0]))
+def test_a_topic_that_is_named_twice_harms_nobody(
+    scene: Scene, named: tuple[int, int, str, str | None, set[str], set[str]]
+) -> None:
+    key, version, name_field, *_ = named
+    entry = entries(scene)[key]
+    schema = load_request_schema(key, version)
+    request = filled(schema, {**entry.filling, **entry.always}, random.Random(0))
+    array = name_field.partition(".")[0]
+    twice = dataclasses.replace(request, **{array: getattr(request, array) * 2})
+    codes = error_codes(scene.client.ask(key, version, twice))
+    allowed = {*entry.codes, "invalid_request", "duplicate_resource"}
+    assert codes
+    assert codes <= allowed
