@@ -26,6 +26,7 @@ from ottla.storage.cleaner_worker import CleanerWorker
 from ottla.storage.config import LogConfig
 from ottla.storage.log import Log
 from tests.forged_batches import NOW_MS, forged_batches, readable
+from tests.searches import largest_timestamp, offset_for_time
 from tests.sim.seams.clock import SimClock
 from tests.sim.seams.disk import SimDisk
 from tests.sim.seams.entropy import SimEntropy
@@ -127,7 +128,7 @@ def check_by_time(log: Log, stored: Stored) -> None:
     """Every search ends, at a record with such a time or at a batch that cannot be read."""
     times = {record.offset: record.timestamp for record in stored.records}
     for asked in (0, NOW_MS - 10, NOW_MS, NOW_MS + 10, 2**62):
-        found = log.offset_for_time(asked)
+        found = offset_for_time(log, asked)
         later = [offset for offset, time in stored.times.items() if time >= asked]
         if found is None:
             assert not later
@@ -135,7 +136,7 @@ def check_by_time(log: Log, stored: Stored) -> None:
             assert all(found.offset <= offset for offset in later)
             if found.offset in times:
                 assert found.timestamp_ms == times[found.offset] >= asked
-    log.largest_timestamp()
+    largest_timestamp(log)
 
 
 def compacted(log: Log, stored: Stored) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from ottla.protocol.batch import Record, build, read_header
 from ottla.seams.files import RealFiles
 from ottla.storage.config import LogConfig
 from ottla.storage.log import Log
+from tests.searches import largest_timestamp, offset_for_time
 from tests.unit.storage.workbench import NOW_MS, Workbench, append, content
 
 CONFIG = LogConfig(segment_bytes=3000, index_interval_bytes=200, tail_batches_max=16)
@@ -71,8 +72,8 @@ def state(log: Log) -> tuple[object, ...]:
         log.messages_unflushed,
         content(log),
         [(each.base_offset, each.size_bytes, each.largest_timestamp) for each in log.segments],
-        log.largest_timestamp(),
-        [log.offset_for_time(NOW_MS + each) for each in range(-60, 60, 7)],
+        largest_timestamp(log),
+        [offset_for_time(log, NOW_MS + each) for each in range(-60, 60, 7)],
     )
 
 

@@ -22,7 +22,7 @@ from ottla.protocol.batch import (
 )
 from ottla.seams.clock import Clock
 from ottla.seams.files import Buffer
-from ottla.storage import lookups, retention, snapshots, swaps, time_search
+from ottla.storage import lookups, retention, snapshots, swaps
 from ottla.storage.appended import Appended, make_appended
 from ottla.storage.config import LogConfig
 from ottla.storage.distrust import mark_distrusted
@@ -37,7 +37,6 @@ from ottla.storage.replicated import check_replicated, marker_of
 from ottla.storage.scan import Placed
 from ottla.storage.segment import Segment
 from ottla.storage.tail import Found, Tail
-from ottla.storage.time_search import LatestClaim, StoredBatch, TimestampOffset, Unfinished
 from ottla.storage.writeback import WritebackDue
 
 DELETED = ".deleted"
@@ -299,55 +298,20 @@ class Log:
             return slice_ if slice_.size > 0 else None
         return None
 
-    def offset_for_time(self, timestamp_ms: int) -> TimestampOffset | None:
-        """The first record, by offset, whose time is at least `timestamp_ms`; all steps at once."""
-        return time_search.run(time_search.first_since(self, timestamp_ms))
+    @contextmanager
+    def looking_from(self, offset: int) -> Iterator[list[Segment]]:
+        """The segments from the one that holds an offset on.
 
-    def largest_timestamp(self) -> TimestampOffset | None:
-        """The record with the largest time; the first of them if there are several."""
-        return time_search.run(time_search.latest(self))
-
-    @property
-    def largest_claim_ms(self) -> int:
-        """No batch claims a larger time; -1 if there is none."""
-        return max(segment.largest_timestamp[0] for segment in self._segments)
-
-    def batch_by_time(self, timestamp_ms: int, offset: int) -> StoredBatch | Unfinished | None:
-        """The first batch that ends at or beyond `offset` and claims at least this time."""
+        A fault of the disk that is met while they are looked at takes the log offline.
+        """
         self._require_online()
         with self._disk_faults():
-            for segment in self._segments[self._segment_index(offset) :]:
-                found = segment.batch_by_time(timestamp_ms, offset)
-                if found is not None:
-                    return found
-        return None
-
-    def batch_at(self, offset: int) -> StoredBatch | None:
-        """The batch that holds an offset, or the next one."""
-        self._require_online()
-        with self._disk_faults():
-            for segment in self._segments[self._segment_index(offset) :]:
-                found = segment.batch_at(offset)
-                if found is not None:
-                    return found
-        return None
-
-    def latest_claim(self, offset: int) -> tuple[LatestClaim | None, Unfinished | None]:
-        """What the headers of the next batches claim that begin at or beyond `offset`."""
-        self._require_online()
-        with self._disk_faults():
-            index = self._segment_index(offset)
-            claim, unfinished = self._segments[index].latest_claim(offset)
-            if unfinished is None and index + 1 < len(self._segments):
-                unfinished = Unfinished(self._segments[index + 1].base_offset)
-            return claim, unfinished
+            yield self._segments[self._segment_index(offset) :]
 
     def aborted_transactions(self, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
         """The aborted transactions with a record in [start, end), by their first offsets."""
-        self._require_online()
-        with self._disk_faults():
-            later = self._segments[self._segment_index(start_offset) :]
-            return lookups.aborted_transactions(later, start_offset, end_offset)
+        with self.looking_from(start_offset) as segments:
+            return lookups.aborted_transactions(segments, start_offset, end_offset)
 
     def _find(self, segment: Segment, offset: int) -> Found | None:
         if segment is self._segments[-1]:

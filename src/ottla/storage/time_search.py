@@ -12,7 +12,6 @@ the header's word is taken: a search never fails for what is in a batch whose ch
 from collections.abc import Generator
 from typing import NamedTuple, Protocol
 
-from ottla.errors import PeerError
 from ottla.protocol.batch import DECOMPRESSED_BYTES_MAX, BatchHeader, read_header
 from ottla.protocol.record_survey import TimedRecord, first_record_at, latest_time_from
 from ottla.storage.work_budget import UNBOUNDED, WorkBudget
@@ -53,7 +52,8 @@ class LatestClaim(NamedTuple):
 class TimedLog(Protocol):
     """What a search asks of a log."""
 
-    start_offset: int
+    @property
+    def start_offset(self) -> int: ...
 
     @property
     def largest_claim_ms(self) -> int:
@@ -106,25 +106,6 @@ class Unreadable(NamedTuple):
 
 Answer = TimedRecord | Unreadable | None
 Search = Generator[Reading | None, Answer, TimestampOffset | None]
-
-
-def run(search: Search) -> TimestampOffset | None:
-    """Takes all steps at once."""
-    answer: Answer = None
-    try:
-        while True:
-            reading = search.send(answer)
-            answer = None if reading is None else _answer(reading)
-    except StopIteration as over:
-        found: TimestampOffset | None = over.value
-        return found
-
-
-def _answer(reading: Reading) -> Answer:
-    try:
-        return reading.answer()
-    except PeerError as error:
-        return Unreadable(str(error))
 
 
 def first_since(log: TimedLog, timestamp_ms: int) -> Search:

@@ -5,6 +5,7 @@ from bisect import bisect_right
 from ottla.storage.epochs import LeaderEpochs
 from ottla.storage.log import Log
 from ottla.storage.segment import Segment
+from tests.searches import largest_timestamp, offset_for_time
 from tests.sim.seams.entropy import SimEntropy
 from tests.sim.storage.model import Fold, LogModel, ModelBatch, durable_part
 
@@ -112,10 +113,10 @@ def check_times(log: Log, model: LogModel, entropy: SimEntropy) -> None:
     for _ in range(4 if times else 0):
         wanted.append(entropy.pick(times) + entropy.below(3) - 1)
     for timestamp_ms in wanted:
-        found = log.offset_for_time(timestamp_ms)
+        found = offset_for_time(log, timestamp_ms)
         expected = model.offset_for_time(timestamp_ms)
         assert found == expected, f"time {timestamp_ms}: {found}, not {expected}"
-    assert log.largest_timestamp() == model.largest_timestamp()
+    assert largest_timestamp(log) == model.largest_timestamp()
 
 
 def check_epochs(log: Log, model: LogModel) -> None:

@@ -31,6 +31,7 @@ from ottla.storage.producer_state import ProducerStates
 from ottla.storage.recovery import UNFINISHED
 from ottla.storage.segment import Segment
 from ottla.storage.swaps import OutputIsUseless
+from tests.searches import largest_timestamp
 from tests.sim.seams.clock import SimClock
 from tests.sim.seams.disk import SimDisk
 from tests.sim.seams.entropy import SimEntropy
@@ -332,7 +333,7 @@ class CompactionScenario:
     def check(self) -> None:
         found = served(self.log)
         self.model.check(found, self.now_ms)
-        largest = self.log.largest_timestamp()
+        largest = largest_timestamp(self.log)
         assert (largest.timestamp_ms if largest else -1) == largest_time(self.log)
         check_producers(self.log)
 

@@ -19,9 +19,9 @@ from ottla.replication.offsets import (
 )
 from ottla.replication.reads import Isolation
 from ottla.replication.replica import Replica
-from ottla.storage import time_search
 from ottla.storage.epochs import UNKNOWN_END, EpochEnd
-from ottla.storage.log import TimestampOffset
+from ottla.storage.time_search import TimestampOffset
+from tests import searches
 from tests.sim.seams.entropy import SimEntropy
 from tests.sim.seams.loop import run
 from tests.sim.seams.threads import SimThreads
@@ -33,7 +33,7 @@ from tests.unit.replication.partitions import ME, OTHER, RULES, Partitions
 def offset_at(replica: Replica, timestamp_ms: int, isolation: Isolation | None) -> TimestampOffset:
     if is_special(timestamp_ms):
         return special_offset(replica, timestamp_ms, isolation)
-    found = time_search.run(search_by_time(replica.log, timestamp_ms)) if replica.log else None
+    found = searches.run(search_by_time(replica.log, timestamp_ms)) if replica.log else None
     return offset_found(replica, found, isolation)
 
 

@@ -212,9 +212,9 @@ def test_a_topics_setting_points_at_the_brokers() -> None:
 
 
 def test_what_is_not_built_yet_is_refused_for_all_topics_too() -> None:
-    assert refusal(given={"compression.type": "zstd"}) == (
-        "--set: Invalid value zstd for configuration compression.type: allowed is only producer, "
-        "other values are not supported yet: batches are stored as the producer compressed them"
+    assert refusal(given={"log.preallocate": "true"}) == (
+        "--set: Invalid value true for configuration log.preallocate: allowed is only false, "
+        "other values are not supported yet: segments grow as they are written"
     )
 
 

@@ -8,13 +8,12 @@ from ottla.settings.setting import ConfigSource
 from ottla.settings.sources import load
 from ottla.settings.table import BROKER_SETTINGS, TOPIC_SETTINGS
 from ottla.settings.table.records import (
-    COMPRESSION_TYPE,
     MESSAGE_TIMESTAMP_TYPE,
-    CompressionType,
     TimestampType,
 )
 from ottla.settings.table.replicas import MIN_INSYNC_REPLICAS, NUM_PARTITIONS
 from ottla.settings.table.retention import RETENTION_BYTES, RETENTION_MS
+from ottla.settings.table.segments import PREALLOCATE
 from ottla.settings.topic import TopicConfigs
 from ottla.settings.validation import validate_broker_config, validate_topic_config
 
@@ -58,8 +57,8 @@ def test_a_topic_can_be_asked_for_a_setting_of_the_broker() -> None:
 
 
 def test_topics_of_our_own_may_have_what_nobody_else_may_set_yet() -> None:
-    assert refused_topic("compression.type", "lz4").code is ErrorCode.INVALID_CONFIG
-    assert topic({"compression.type": "lz4"})[COMPRESSION_TYPE] is CompressionType.LZ4
+    assert refused_topic("preallocate", "true").code is ErrorCode.INVALID_CONFIG
+    assert topic({"preallocate": "true"})[PREALLOCATE] is True
 
 
 def test_a_setting_that_only_a_later_version_knows_is_skipped() -> None:
@@ -123,12 +122,11 @@ def test_a_value_is_stored_as_it_is_shown(name: str, value: str, stored: str) ->
             ),
         ),
         (
-            "compression.type",
-            "lz4",
+            "preallocate",
+            "true",
             (
-                "Invalid value lz4 for configuration compression.type: allowed is only producer, "
-                "other values are not supported yet: "
-                "batches are stored as the producer compressed them"
+                "Invalid value true for configuration preallocate: allowed is only false, "
+                "other values are not supported yet: segments grow as they are written"
             ),
         ),
         (
@@ -151,10 +149,6 @@ def test_a_refusal_says_name_value_and_what_is_allowed(
 
 def test_what_is_not_built_is_taken_at_its_default_and_at_nothing_else() -> None:
     others = {
-        "compression.gzip.level": "1",
-        "compression.lz4.level": "1",
-        "compression.type": "lz4",
-        "compression.zstd.level": "1",
         "follower.replication.throttled.replicas": "0:1",
         "leader.replication.throttled.replicas": "0:1",
         "local.retention.bytes": "1",

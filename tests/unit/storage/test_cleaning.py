@@ -19,6 +19,7 @@ from ottla.storage.log import Log
 from ottla.storage.scan import Placed
 from ottla.storage.swaps import CLEANED, OutputIsUseless
 from tests.forged_batches import forged
+from tests.searches import largest_timestamp, offset_for_time
 from tests.sim.seams.clock import SimClock
 from tests.sim.seams.entropy import SimEntropy
 from tests.unit.storage.workbench import (
@@ -238,13 +239,13 @@ def test_a_map_that_is_full_leaves_the_rest_for_the_next_compaction(bench: Workb
 def test_times_are_found_among_what_is_left(bench: Workbench) -> None:
     log = closed(bench, *(batch_of(NOW_MS + n) for n in range(10)), keyed((b"k", b"old")))
     Compaction(bench, log).run()
-    found = log.offset_for_time(NOW_MS - 5)
+    found = offset_for_time(log, NOW_MS - 5)
     assert found is not None
     assert found.offset == 10
-    largest = log.largest_timestamp()
+    largest = largest_timestamp(log)
     assert largest is not None
     assert (largest.offset, largest.timestamp_ms) == (10, NOW_MS)
-    assert log.offset_for_time(NOW_MS + 9) is None
+    assert offset_for_time(log, NOW_MS + 9) is None
 
 
 def test_an_output_is_useless_once_its_log_was_cut_or_trimmed(bench: Workbench) -> None:

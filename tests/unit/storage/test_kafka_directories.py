@@ -14,11 +14,12 @@ from ottla.storage.checkpoints import TopicPartition, parse_directory_name
 from ottla.storage.directory import LogDirectory
 from ottla.storage.epochs import LeaderEpochs
 from ottla.storage.file_pool import FilePool
-from ottla.storage.log import Log, TimestampOffset
+from ottla.storage.log import Log
 from ottla.storage.producer_entry import ProducerEntry
 from ottla.storage.recovery import open_log
 from ottla.storage.scan import Placed
 from ottla.storage.segment import OFFSETS, TIMES, TRANSACTIONS, Segment
+from ottla.storage.time_search import TimestampOffset
 from tests.disk_vectors import (
     CLEAN_CASES,
     CONFIG,
@@ -31,6 +32,7 @@ from tests.disk_vectors import (
     timestamp_type,
     unpack,
 )
+from tests.searches import largest_timestamp, offset_for_time
 
 CASES = (*CLEAN_CASES, "killed")
 # The segments of `segments-0` in whose time Kafka was not stopped.
@@ -175,10 +177,10 @@ def test_a_time_is_found_where_a_full_scan_finds_it(
         ]
         times = sorted({record.timestamp for record, _ in readable})
         for time in times[:: max(1, len(times) // 25)]:
-            assert log.offset_for_time(time) == _first_since(readable, time), (name, time)
+            assert offset_for_time(log, time) == _first_since(readable, time), (name, time)
         if times:
-            assert log.offset_for_time(times[-1] + 1) is None
-            assert log.largest_timestamp() == _first_since(readable, times[-1])
+            assert offset_for_time(log, times[-1] + 1) is None
+            assert largest_timestamp(log) == _first_since(readable, times[-1])
 
 
 def _first_since(readable: list[tuple[Record, int]], time: int) -> TimestampOffset:

@@ -7,6 +7,7 @@ import pytest
 from ottla.errors import LogOffline
 from ottla.storage.config import LogConfig
 from ottla.storage.log import Log
+from tests.searches import offset_for_time
 from tests.sim.seams.disk import SimDisk
 from tests.unit.storage.workbench import (
     Workbench,
@@ -28,7 +29,7 @@ def assert_offline(log: Log) -> None:
         lambda: log.truncate(0),
         lambda: log.advance_start(1),
         lambda: log.begin_epoch(9),
-        lambda: log.offset_for_time(0),
+        lambda: offset_for_time(log, 0),
         lambda: log.aborted_transactions(0, 1),
     ):
         with pytest.raises(LogOffline):

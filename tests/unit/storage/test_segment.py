@@ -7,9 +7,11 @@ import pytest
 from ottla.protocol.batch import records
 from ottla.storage.config import LogConfig
 from ottla.storage.file_pool import FilePool
-from ottla.storage.log import Log, TimestampOffset
+from ottla.storage.log import Log
 from ottla.storage.scan import Placed
 from ottla.storage.segment import Segment
+from ottla.storage.time_search import TimestampOffset
+from tests.searches import largest_timestamp, offset_for_time
 from tests.unit.storage.workbench import NOW_MS, Workbench, append, batch_of, fill
 
 CONFIG = LogConfig(segment_bytes=4000, index_interval_bytes=200)
@@ -133,32 +135,32 @@ def test_a_time_is_found_where_a_scan_finds_it(bench: Workbench, start_offset: i
     log.advance_start(start_offset)
     for reopened in (log, bench.open(LogConfig(segment_bytes=1000, index_interval_bytes=60))):
         for timestamp_ms in (0, 1, 49, 50, 51, 777, 1950, 3899, 3900, 3901, 1 << 40):
-            assert reopened.offset_for_time(timestamp_ms) == expected_for_time(log, timestamp_ms)
+            assert offset_for_time(reopened, timestamp_ms) == expected_for_time(log, timestamp_ms)
 
 
 def test_times_before_the_first_and_after_the_last_record(bench: Workbench) -> None:
     log = bench.open(CONFIG)
-    assert log.offset_for_time(0) is None
+    assert offset_for_time(log, 0) is None
     append(log, batch_of(500, 600), leader_epoch=3)
-    assert log.offset_for_time(0) == TimestampOffset(500, 0, 3)
-    assert log.offset_for_time(501) == TimestampOffset(600, 1, 3)
-    assert log.offset_for_time(601) is None
+    assert offset_for_time(log, 0) == TimestampOffset(500, 0, 3)
+    assert offset_for_time(log, 501) == TimestampOffset(600, 1, 3)
+    assert offset_for_time(log, 601) is None
 
 
 def test_the_brokers_time_counts_where_it_stamped_it(bench: Workbench) -> None:
     log = bench.open(CONFIG)
     append(log, batch_of(100, 200, log_append_time_ms=900))
     append(log, batch_of(100, 200, log_append_time_ms=950))
-    assert log.offset_for_time(200) == TimestampOffset(900, 0, 0)
-    assert log.offset_for_time(901) == TimestampOffset(950, 2, 0)
+    assert offset_for_time(log, 200) == TimestampOffset(900, 0, 0)
+    assert offset_for_time(log, 901) == TimestampOffset(950, 2, 0)
 
 
 def test_the_largest_time_is_the_first_record_that_has_it(bench: Workbench) -> None:
     log = bench.open(LogConfig(segment_bytes=160))
-    assert log.largest_timestamp() is None
+    assert largest_timestamp(log) is None
     for times in ((50, 900), (900, 20), (30,), (900, 40)):
         append(log, batch_of(*times))
-    assert log.largest_timestamp() == TimestampOffset(900, 1, 0)
+    assert largest_timestamp(log) == TimestampOffset(900, 1, 0)
 
 
 def test_the_largest_time_is_sought_from_the_start_of_the_log_on(bench: Workbench) -> None:
@@ -167,16 +169,16 @@ def test_the_largest_time_is_sought_from_the_start_of_the_log_on(bench: Workbenc
         append(log, batch_of(*times))
     for start_offset, expected in ((1, (70, 4)), (4, (70, 4)), (5, (10, 5))):
         log.advance_start(start_offset)
-        assert log.largest_timestamp() == TimestampOffset(*expected, 0)
+        assert largest_timestamp(log) == TimestampOffset(*expected, 0)
     log.advance_start(6)
-    assert log.largest_timestamp() is None
+    assert largest_timestamp(log) is None
 
 
 def test_records_without_any_time_have_no_largest(bench: Workbench) -> None:
     log = bench.open(CONFIG)
     append(log, batch_of(-1, -1))
-    assert log.largest_timestamp() is None
-    assert bench.open(CONFIG).largest_timestamp() is None
+    assert largest_timestamp(log) is None
+    assert largest_timestamp(bench.open(CONFIG)) is None
 
 
 def test_records_of_1970_are_found_after_a_crash(bench: Workbench) -> None:
@@ -187,5 +189,5 @@ def test_records_of_1970_are_found_after_a_crash(bench: Workbench) -> None:
     log.flush()
     bench.checkpoint(log)
     reopened = bench.open(config)
-    assert reopened.largest_timestamp() == TimestampOffset(5, 1, 0)
-    assert reopened.offset_for_time(5) == TimestampOffset(5, 1, 0)
+    assert largest_timestamp(reopened) == TimestampOffset(5, 1, 0)
+    assert offset_for_time(reopened, 5) == TimestampOffset(5, 1, 0)
