@@ -15,7 +15,7 @@ from rich.console import Console
 from benchmarks import machine, page
 from benchmarks.cache import CACHE, ROOT, ToolMissing
 from benchmarks.loads.spark.process import ended_afterwards
-from benchmarks.parts import measure_parts
+from benchmarks.parts import measure_parts, measure_quick_parts
 from benchmarks.peers.kafka import VERSION, Kafka
 from benchmarks.peers.ours import Ours
 from benchmarks.peers.peer import BrokerFailed
@@ -121,7 +121,8 @@ def main() -> None:
         results = compare(rows, options)
     except (ToolMissing, BrokerFailed, LoadFailed) as error:
         sys.exit(f"bench: {error}")
-    parts = measure_parts(say) if options.full and not options.no_parts else []
+    is_with_parts = options.full and not options.no_parts
+    parts = measure_parts(say) if is_with_parts else measure_quick_parts(say)
     output = Console()
     output.width = max(output.width, TABLE_WIDTH_MIN)
     output.print(table(results, options.runs))

@@ -2,17 +2,24 @@
 
 from collections.abc import Callable
 
-from benchmarks.parts import codec, compaction, storage
+from benchmarks.parts import admission, codec, compaction, storage
 from benchmarks.parts.part import Part
 
 GB = 1_000_000_000
 COMPACTED_BYTES = 200_000_000
 
 
+def measure_quick_parts(say: Callable[[str], None]) -> list[Part]:
+    """Those that take a few seconds."""
+    say("the parts: admission")
+    return list(admission.measure())
+
+
 def measure_parts(say: Callable[[str], None]) -> list[Part]:
     """All of them, one after another."""
+    found = measure_quick_parts(say)
     say("the parts: codec")
-    found = list(codec.measure())
+    found += codec.measure()
     say("the parts: storage")
     found += storage.measure(10 * GB)
     say("the parts: compaction")
