@@ -3,6 +3,7 @@
 HYPOTHESIS_PROFILE=soak   many more examples, new ones each time
 OTTLA_SEEDS=20000         that many seeds of each simulation
 OTTLA_SEED=123            this one seed alone, to replay a failure
+OTTLA_FORGERIES=1000      that many logs of forged batches for each kind of topic
 """
 
 import os
@@ -26,7 +27,7 @@ if PROFILE == "default":
 
 # A broker's settings that whoever runs the tests has set are not those of the brokers in tests.
 for _name in [name for name in os.environ if name.startswith("OTTLA_")]:
-    if _name not in ("OTTLA_SEED", "OTTLA_SEEDS"):
+    if _name not in ("OTTLA_SEED", "OTTLA_SEEDS", "OTTLA_FORGERIES"):
         del os.environ[_name]
 # Whatever a test asks by HTTP is on this machine, where no proxy would find it.
 os.environ["no_proxy"] = "127.0.0.1,localhost"
