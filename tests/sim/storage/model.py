@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 from ottla.protocol.batch import BatchHeader, Marker, read_header, read_marker, records
 from ottla.storage.epochs import LeaderEpochs
-from ottla.storage.log import TimestampOffset
 from ottla.storage.producer_entry import ProducerEntry
 from ottla.storage.producer_state import AbortedTransaction, ProducerStates
+from ottla.storage.time_search import TimestampOffset
 
 
 class ModelRecord(NamedTuple):

@@ -21,7 +21,7 @@ from ottla.replication.reads import Isolation
 from ottla.replication.replica import Replica
 from ottla.storage import time_search
 from ottla.storage.epochs import UNKNOWN_END, EpochEnd
-from ottla.storage.log import TimestampOffset
+from ottla.storage.time_search import TimestampOffset
 from tests.sim.seams.entropy import SimEntropy
 from tests.sim.seams.loop import run
 from tests.sim.seams.threads import SimThreads

@@ -14,11 +14,12 @@ from ottla.storage.checkpoints import TopicPartition, parse_directory_name
 from ottla.storage.directory import LogDirectory
 from ottla.storage.epochs import LeaderEpochs
 from ottla.storage.file_pool import FilePool
-from ottla.storage.log import Log, TimestampOffset
+from ottla.storage.log import Log
 from ottla.storage.producer_entry import ProducerEntry
 from ottla.storage.recovery import open_log
 from ottla.storage.scan import Placed
 from ottla.storage.segment import OFFSETS, TIMES, TRANSACTIONS, Segment
+from ottla.storage.time_search import TimestampOffset
 from tests.disk_vectors import (
     CLEAN_CASES,
     CONFIG,

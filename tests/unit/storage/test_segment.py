@@ -7,9 +7,10 @@ import pytest
 from ottla.protocol.batch import records
 from ottla.storage.config import LogConfig
 from ottla.storage.file_pool import FilePool
-from ottla.storage.log import Log, TimestampOffset
+from ottla.storage.log import Log
 from ottla.storage.scan import Placed
 from ottla.storage.segment import Segment
+from ottla.storage.time_search import TimestampOffset
 from tests.unit.storage.workbench import NOW_MS, Workbench, append, batch_of, fill
 
 CONFIG = LogConfig(segment_bytes=4000, index_interval_bytes=200)
