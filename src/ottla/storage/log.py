@@ -5,7 +5,6 @@ PeerErrors and change nothing. A full disk is an OSError and changes nothing eit
 fault of the disk the log is offline: it raises LogOffline until it is opened anew.
 """
 
-import errno
 from collections.abc import Callable, Sequence
 from typing import NoReturn
 
@@ -23,9 +22,10 @@ from ottla.seams.files import Buffer
 from ottla.storage import retention, snapshots, swaps
 from ottla.storage.appended import Appended, make_appended
 from ottla.storage.config import LogConfig
-from ottla.storage.epoch_file import EpochFile
+from ottla.storage.epoch_file import EpochFile, NoRoomForEpochs
 from ottla.storage.file_pool import FilePool
 from ottla.storage.flush import Around, Flush
+from ottla.storage.full_disk import FULL
 from ottla.storage.joint import JointAppend, join, make_joint_append
 from ottla.storage.log_reading import ReadableLog
 from ottla.storage.log_state import LogState
@@ -35,8 +35,6 @@ from ottla.storage.tail import Tail
 from ottla.storage.writeback import WritebackDue
 
 DELETED = ".deleted"
-# The disk is full, or we may not use more of it: nothing is broken.
-FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class Log(ReadableLog):
@@ -282,15 +280,19 @@ class Log(ReadableLog):
         flush = self.begin_flush()
         try:
             flush.run()
+        except NoRoomForEpochs:
+            raise
         except OSError as error:
             self.fail(error)
         self.end_flush(flush)
 
     def begin_flush(self) -> Flush:
-        """What a flush must do. Its `run` may be called in a thread, then `end_flush` or `fail`."""
+        """What a flush must do. Its `run` may be called in a thread, then `end_flush` or `fail`.
+
+        Nothing was done if its `run` raises NoRoomForEpochs.
+        """
         self._require_online()
         try:
-            self._epoch_file.save_if_new()
             unsynced = tuple(
                 item
                 for index, segment in enumerate(self._segments)
@@ -305,6 +307,7 @@ class Log(ReadableLog):
             end_offset=self.end_offset,
             truncations=self.truncations,
             messages=self.messages_unflushed,
+            epochs=self._epoch_file.begin_save_if_new(),
             unsynced=unsynced,
             # What was never synced may have a new name.
             has_new_names=any(item.owner.synced_bytes <= 0 for item in unsynced),
@@ -321,6 +324,8 @@ class Log(ReadableLog):
         """The flush has run: what it covered is safe, and recovery need not look at it again."""
         if flush.truncations != self.truncations:
             return  # what it covered may since have been cut and written anew
+        if flush.epochs is not None:
+            self._epoch_file.end_save(flush.epochs)
         for item in flush.unsynced:
             item.owner.synced_bytes = item.size_bytes
         if flush.around is self.unsynced_around:
@@ -498,6 +503,7 @@ class Log(ReadableLog):
     def abandon(self, error: Exception | None = None) -> None:
         """Serves nothing from now on, and leaves the files as they are."""
         self.offline = error or LogOffline(f"{self.directory} is closed")
+        self._epoch_file.abandon()
         self._pool.forget_below(self.directory)
 
     def _steady_ms(self) -> int:
