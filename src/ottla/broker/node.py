@@ -45,6 +45,7 @@ from ottla.protocol.primitives import Uuid
 from ottla.replication.appends import Appender
 from ottla.replication.checkpointing import Checkpointer
 from ottla.replication.cleaning import CleanerRules, LogCleaner
+from ottla.replication.cold_reads import ColdReads
 from ottla.replication.fetch_sessions import FetchSessions
 from ottla.replication.flushing import Flusher
 from ottla.replication.replica import TopicRules
@@ -312,6 +313,7 @@ class Node:
             appender=appender,
             flusher=flusher,
             checkpointer=checkpointer,
+            cold_reads=ColdReads(seams.threads),
             fetch_sessions=FetchSessions(
                 settings[network.MAX_INCREMENTAL_FETCH_SESSION_CACHE_SLOTS],
                 seams.clock,

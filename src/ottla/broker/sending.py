@@ -9,6 +9,7 @@ import asyncio
 import errno
 from collections import deque
 from collections.abc import Callable, Iterable
+from typing import TypeVar
 
 from ottla.protocol.primitives import Part
 from ottla.seams.net import NoSendFile, send_file
@@ -28,6 +29,9 @@ CHUNK_BYTES = 64 << 10
 # Who has a slice asks for what follows it, and the log looks there, on the loop, for where that
 # ends: so much behind a slice is read ahead with it.
 LOOKED_AT_BYTES = 64 << 10
+
+
+Content = TypeVar("Content", bytes, bytes | bytearray)
 
 
 class SendQueue:
@@ -148,9 +152,12 @@ class SendQueue:
         while self._parts and left > 0:
             part = self._parts[0]
             if isinstance(part, FileSlice):
-                if part.size > COPIED_BYTES_MAX or not part.file.is_warm(part.position):
+                if part.size > COPIED_BYTES_MAX:
                     break
-                taken.append(_read_whole(part, part.size))
+                content = part.file.read_warm(part.position, part.size)
+                if content is None:
+                    break
+                taken.append(_whole(part, content, part.size))
                 self.borrowed_bytes -= part.size
             elif isinstance(part, memoryview):
                 # The rest stays where it is: what the transport has is counted as the client's.
@@ -172,7 +179,10 @@ class SendQueue:
         if not isinstance(part, FileSlice):
             raise TypeError("the head of the queue is no slice")
         size = min(part.size, SLICE_TURN_BYTES_MAX)
-        if part.position + size > self._warm_end and not self._is_warm(part):
+        # A small one is here because a page of it is cold.
+        if part.position + size > self._warm_end and (
+            part.size <= COPIED_BYTES_MAX or not self._is_warm(part)
+        ):
             self._warm(part)
             return
         try:
@@ -256,6 +266,10 @@ class SendQueue:
 def _read_whole(part: FileSlice, size: int) -> bytes:
     """The first `size` bytes of a slice. OSError if its file ends before it does."""
     content = part.file.read_at(part.position, size)
+    return _whole(part, content, size)
+
+
+def _whole(part: FileSlice, content: Content, size: int) -> Content:
     if len(content) < size:
         raise _cut_off(part)
     return content

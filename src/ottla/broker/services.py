@@ -12,6 +12,7 @@ from ottla.metadata.publisher import Publisher
 from ottla.metadata.values import Endpoint
 from ottla.replication.appends import Appender
 from ottla.replication.checkpointing import Checkpointer
+from ottla.replication.cold_reads import ColdReads
 from ottla.replication.flushing import Flusher
 from ottla.replication.replicas import Replicas
 from ottla.seams.clock import Clock
@@ -41,6 +42,7 @@ class Services:
     appender: Appender
     flusher: Flusher
     checkpointer: Checkpointer
+    cold_reads: ColdReads
     fetch_sessions: "FetchSessions"
     producer_ids: "ProducerIdBlocks"
     # Groups and their offsets, as far as this broker coordinates them.

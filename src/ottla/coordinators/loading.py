@@ -7,12 +7,14 @@ these say, in their order. Only they are decoded: most of a log is old commits.
 
 import asyncio
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
 from ottla.coordinators.shard import Shard
 from ottla.errors import CorruptLog, StorageError
 from ottla.protocol import batch
 from ottla.protocol.batch import HEADER_BYTES, BatchHeader, MarkerKind
+from ottla.replication.cold_reads import ColdReads
 from ottla.seams.clock import Clock
 from ottla.seams.threads import Threads
 from ottla.storage.file_slice import FileSlice
@@ -44,6 +46,7 @@ class Loader:
         self._shard = shard
         self._clock = clock
         self._threads = threads
+        self._cold_reads = ColdReads(threads)
         self._skipped = skipped
         # By key, in the order of their offsets.
         self._latest: dict[bytes, Latest] = {}
@@ -69,7 +72,7 @@ class Loader:
         """Notes what the log says, to its end."""
         offset, end_offset = log.start_offset, log.end_offset
         while offset < end_offset and not self._shard.is_closed:
-            piece = log.read(offset, bytes_max=READ_BYTES, end_offset=end_offset)
+            piece = await self._cold_reads.look(log, partial(_piece, log, offset, end_offset))
             if piece is None:
                 break  # what compaction left ends before the log does
             self._end_slice()
@@ -146,6 +149,10 @@ class Loader:
     def _end_slice(self) -> None:
         slice_ns = self._clock.steady_ns() - self._slice_began_ns
         self.longest_slice_ns = max(self.longest_slice_ns, slice_ns)
+
+
+def _piece(log: Log, offset: int, end_offset: int, warm_only: bool) -> FileSlice | None:
+    return log.read(offset, bytes_max=READ_BYTES, end_offset=end_offset, warm_only=warm_only)
 
 
 def _whole_batches(content: bytes, piece: FileSlice) -> Iterator[tuple[int, BatchHeader]]:

@@ -1,18 +1,23 @@
 """One fetch: partitions read in turn within the limits of a reply, and again once there is more."""
 
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
 from ottla.errors import PeerError
 from ottla.protocol.messages.fetch import Partition as AskedPartition
+from ottla.replication.cold_reads import ColdPiece, ColdReads
 from ottla.replication.lookup import TopicKey
 from ottla.replication.parked import Waiter
 from ottla.replication.reads import Isolation, ReadResult, read
 from ottla.replication.replica import Replica
+from ottla.storage.cold_read import COLD_READS_MAX, ColdRead
+from ottla.storage.log import Log
 
 Find = Callable[[TopicKey, int], Replica]
 
 NO_SESSION = 0
+NO_TRIES: "Mapping[FetchItem, int]" = MappingProxyType({})
 
 
 class FetchItem:
@@ -37,12 +42,21 @@ class ItemRead(NamedTuple):
     outcome: ReadResult | PeerError
 
 
+class ColdItem(NamedTuple):
+    """A partition that cannot be read before a piece of its log is in memory."""
+
+    item: FetchItem
+    piece: ColdPiece
+
+
 class Reading(NamedTuple):
     """What all partitions gave together. What is urgent is answered without more bytes."""
 
     reads: list[ItemRead]
     size: int
     is_urgent: bool
+    # If there are any it is no answer: all has to be read again once these are in memory.
+    cold: list[ColdItem]
 
 
 # Begins a session of the partitions that are answered; its id, or NO_SESSION.
@@ -126,18 +140,35 @@ class FullFetch:
 
 
 class Fetch:
-    """`read` once, and if that is not enough, `read_later`."""
+    """`read` once, `read_cold` if something was cold, and if it is not enough, `read_later`."""
 
-    __slots__ = ("_context", "_find", "_limits")
+    __slots__ = ("_cold_reads", "_context", "_find", "_limits", "_tries")
 
-    def __init__(self, context: Context, limits: FetchLimits, find: Find) -> None:
+    def __init__(
+        self, context: Context, limits: FetchLimits, find: Find, cold_reads: ColdReads
+    ) -> None:
         self._context = context
         self._limits = limits
         self._find = find
+        self._cold_reads = cold_reads
+        # How often each partition was cold.
+        self._tries: dict[FetchItem, int] = {}
 
     def read(self) -> Reading:
-        reading = read_items(self._context.items(), self._limits, self._find)
+        reading = read_items(self._context.items(), self._limits, self._find, self._tries)
         self._context.settle(reading)
+        return reading
+
+    async def read_cold(self, reading: Reading) -> Reading:
+        """Has read in a thread what was cold, and reads all again: logs change meanwhile.
+
+        Nothing comes between the look that it returns and its return.
+        """
+        while reading.cold:
+            for item, _ in reading.cold:
+                self._tries[item] = self._tries.get(item, 0) + 1
+            await self._cold_reads.warm([piece for _, piece in reading.cold])
+            reading = self.read()
         return reading
 
     def is_enough(self, reading: Reading) -> bool:
@@ -161,7 +192,7 @@ class Fetch:
         try:
             while True:
                 await waiter.wait()
-                reading = self.read()
+                reading = await self.read_cold(self.read())
                 if self.is_enough(reading) or waiter.is_over:
                     return reading
                 # Nothing comes between this look and the next wait.
@@ -171,12 +202,19 @@ class Fetch:
             waiter.close()
 
 
-def read_items(items: Iterable[FetchItem], limits: FetchLimits, find: Find) -> Reading:
+def read_items(
+    items: Iterable[FetchItem],
+    limits: FetchLimits,
+    find: Find,
+    tries: Mapping[FetchItem, int] = NO_TRIES,
+) -> Reading:
     """Reads partitions in turn until the reply is full; those behind tell only how far they are.
 
     The first that has something gives at least one batch, however large: a reader must get on.
+    A partition that was cold too often waits for the disk, by its number of `tries`.
     """
     reads: list[ItemRead] = []
+    cold_items: list[ColdItem] = []
     bytes_left, is_first, is_urgent = limits.bytes_max, True, False
     for item in items:
         asked = item.asked
@@ -190,7 +228,15 @@ def read_items(items: Iterable[FetchItem], limits: FetchLimits, find: Find) -> R
                 is_first=is_first,
                 current_leader_epoch=asked.current_leader_epoch,
                 last_fetched_epoch=asked.last_fetched_epoch,
+                warm_only=not tries or tries.get(item, 0) < COLD_READS_MAX,
             )
+        except ColdRead as cold:
+            needed = cold.needed.after(tries.get(item, 0))
+            cold_items.append(ColdItem(item, ColdPiece(_log_of(item), needed)))
+            # As if it gave all that it may: what would not fit behind it need not be warm.
+            bytes_left -= max(0, min(asked.partition_max_bytes, bytes_left))
+            is_first = False
+            continue
         except PeerError as error:
             reads.append(ItemRead(item, error))
             is_urgent = True
@@ -201,7 +247,13 @@ def read_items(items: Iterable[FetchItem], limits: FetchLimits, find: Find) -> R
             is_first = False
         elif result.diverging is not None:
             is_urgent = True
-    return Reading(reads, limits.bytes_max - bytes_left, is_urgent)
+    return Reading(reads, limits.bytes_max - bytes_left, is_urgent, cold_items)
+
+
+def _log_of(item: FetchItem) -> Log:
+    if item.replica is None or item.replica.log is None:
+        raise TypeError(f"{item.topic!r} has no log that could be cold")
+    return item.replica.log
 
 
 def _locate(item: FetchItem, find: Find) -> Replica:

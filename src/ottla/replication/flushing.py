@@ -4,6 +4,7 @@ import asyncio
 from weakref import WeakKeyDictionary
 
 from ottla.seams.threads import Threads
+from ottla.storage.epoch_file import NoRoomForEpochs
 from ottla.storage.log import Log
 
 
@@ -20,7 +21,8 @@ class Flusher:
         return len(self._turns)
 
     async def flush(self, log: Log, offset: int) -> None:
-        """What lies below `offset` is durable on return. LogOffline if the disk failed."""
+        """What lies below `offset` is durable on return. LogOffline if the disk failed, OSError
+        if it is full."""
         turn = self._turns.get(log)
         if turn is None:
             turn = self._turns[log] = asyncio.Lock()
@@ -30,6 +32,8 @@ class Flusher:
             flush = log.begin_flush()
             try:
                 await self._threads.run(flush.run)
+            except NoRoomForEpochs:
+                raise
             except OSError as error:
                 log.fail(error)
             log.end_flush(flush)

@@ -9,7 +9,6 @@ from ottla.replication.replica import Replica
 from ottla.storage import time_search
 from ottla.storage.epochs import UNKNOWN_END, EpochEnd
 from ottla.storage.log import Log
-from ottla.storage.log_times import LogTimes
 from ottla.storage.time_search import Search, TimestampOffset
 
 NO_TIMESTAMP = -1
@@ -56,10 +55,9 @@ def special_offset(
 
 def search_by_time(log: Log, timestamp_ms: int) -> Search:
     """The search for the first record at or behind a time, or for that with the largest one."""
-    times = LogTimes(log)
     if timestamp_ms == SpecialTime.LARGEST_TIMESTAMP:
-        return time_search.latest(times)
-    return time_search.first_since(times, timestamp_ms)
+        return time_search.latest(log)
+    return time_search.first_since(log, timestamp_ms)
 
 
 def offset_found(

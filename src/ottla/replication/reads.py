@@ -45,8 +45,11 @@ def read(
     is_first: bool = True,
     current_leader_epoch: int = NO_LEADER_EPOCH,
     last_fetched_epoch: int = NO_LEADER_EPOCH,
+    warm_only: bool = False,
 ) -> ReadResult:
     """The committed batches from the one that holds `offset` on. PeerError if it cannot be read.
+
+    With `warm_only` ColdRead, rather than to wait for the disk.
 
     At most `bytes_max`, except that of the first partition of a reply (`is_first`) the first batch
     comes whole, however large it is; of any other nothing comes if its first batch does not fit.
@@ -71,11 +74,11 @@ def read(
         raise OffsetOutOfRange(offset, log.start_offset, log.end_offset)
     if diverging is None and offset < bound and (is_first or bytes_max > 0):
         try:
-            records = log.read(offset, bytes_max=bytes_max, end_offset=bound)
+            records = log.read(offset, bytes_max=bytes_max, end_offset=bound, warm_only=warm_only)
             if records and not is_first and records.size > bytes_max:
                 records = None
             if records and is_committed_only:
-                aborted = _aborted(log, offset, bound, records)
+                aborted = _aborted(log, offset, bound, records, warm_only=warm_only)
         except (StorageError, OSError) as error:
             raise PeerError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
     return ReadResult(
@@ -97,15 +100,18 @@ def _diverging(log: Log, offset: int, last_fetched_epoch: int) -> EpochEnd | Non
     return end if end.epoch < last_fetched_epoch or end.end_offset < offset else None
 
 
-def _aborted(log: Log, offset: int, bound: int, records: FileSlice) -> list[AbortedTransaction]:
+def _aborted(
+    log: Log, offset: int, bound: int, records: FileSlice, *, warm_only: bool
+) -> list[AbortedTransaction]:
     """The aborted transactions with a record in the slice: those behind it are another reply's."""
-    found = log.aborted_transactions(offset, bound)
+    found = log.aborted_transactions(offset, bound, warm_only=warm_only)
     end_position = records.position + records.size
 
     def begins_behind(transaction: AbortedTransaction) -> bool:
         if transaction.first_offset <= offset:
             return False
-        begin = log.read(transaction.first_offset, bytes_max=1, end_offset=bound)
+        first_offset = transaction.first_offset
+        begin = log.read(first_offset, bytes_max=1, end_offset=bound, warm_only=warm_only)
         if begin is None or begin.file.path != records.file.path:
             return True
         return begin.position >= end_position

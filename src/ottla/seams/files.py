@@ -14,6 +14,8 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 Buffer = bytes | bytearray | memoryview
+# Only some systems can say what is in memory; elsewhere everything counts as warm.
+_NOWAIT: int = getattr(os, "RWF_NOWAIT", 0)
 
 
 class File(Protocol):
@@ -30,6 +32,10 @@ class File(Protocol):
 
     def read_at(self, position: int, size: int) -> bytes:
         """Up to `size` bytes; fewer only where the file ends."""
+        ...
+
+    def read_warm(self, position: int, size: int) -> bytes | bytearray | None:
+        """As `read_at` if no disk has to be waited for, as far as can be told; else None."""
         ...
 
     def is_warm(self, position: int) -> bool:
@@ -215,16 +221,21 @@ def _sync_file_range() -> Callable[[int, int, int, int], int] | None:
     return found
 
 
+# What a kernel answers that does not know the flag, or whose file system does not.
+_CANNOT_TELL = (errno.EOPNOTSUPP, errno.ENOSYS)
+
 # What is read only to be in memory goes here; threads may share it, for nobody looks.
 _UNREAD = bytearray(128 << 10)
 
 
 class RealFile:
-    __slots__ = ("_descriptor", "path")
+    __slots__ = ("_descriptor", "_nowait", "path")
 
     def __init__(self, path: str, descriptor: int) -> None:
         self.path = path
         self._descriptor = descriptor
+        # 0 once its file system has said that it cannot tell.
+        self._nowait = _NOWAIT
 
     def fileno(self) -> int:
         return self._descriptor
@@ -243,16 +254,37 @@ class RealFile:
             missing -= len(found)
         return b"".join(chunks)
 
+    def read_warm(self, position: int, size: int) -> bytes | bytearray | None:
+        if not self._nowait:
+            return self.read_at(position, size)
+        found = bytearray(size)
+        read = self._read_nowait(position, found)
+        if read == size:
+            return found
+        if read is None:
+            return None if self._nowait else self.read_at(position, size)
+        # Cut short where the file ends, or where what is in memory does.
+        if self._read_nowait(position + read, bytearray(1)) == 0:
+            return found[:read]
+        return None
+
     def is_warm(self, position: int) -> bool:
+        return self._read_nowait(position, bytearray(1)) is not None or not self._nowait
+
+    def _read_nowait(self, position: int, buffer: bytearray) -> int | None:
+        """How much of the buffer could be filled at once; None if nothing, or nobody can tell."""
+        if not self._nowait:
+            return None
         try:
-            os.preadv(self._descriptor, [bytearray(1)], position, os.RWF_NOWAIT)
+            return os.preadv(self._descriptor, [buffer], position, self._nowait)
         except BlockingIOError:
-            return False
+            return None
         except OSError as error:
             # A file system that cannot tell (tmpfs) has no disk to wait for.
-            if error.errno != errno.EOPNOTSUPP:
+            if error.errno not in _CANNOT_TELL:
                 raise
-        return True
+            self._nowait = 0
+            return None
 
     def warm(self, position: int, size: int) -> None:
         os.posix_fadvise(self._descriptor, position, size, os.POSIX_FADV_WILLNEED)

@@ -15,7 +15,7 @@ from ottla.seams.files import Files, RealFiles
 from ottla.seams.workers import pause, serve
 from ottla.storage.cleaning import Cleaning
 from ottla.storage.cleaning_job import CleaningJob, FailureKind, Output
-from ottla.storage.log import FULL
+from ottla.storage.full_disk import FULL
 
 SECRET_BYTES = 16
 

@@ -9,7 +9,8 @@ from ottla.protocol.primitives import Uuid
 from ottla.seams.files import Files
 from ottla.storage.checkpoints import TopicPartition
 from ottla.storage.directory import STRAY_SUFFIX, LogDirectory, check_directory
-from ottla.storage.log import FULL, Log
+from ottla.storage.full_disk import FULL
+from ottla.storage.log import Log
 from ottla.storage.placements import Placed, Placements
 
 

@@ -18,7 +18,8 @@ from ottla.storage.config import LogConfig
 from ottla.storage.distrust import mark_distrusted
 from ottla.storage.file_pool import FilePool
 from ottla.storage.flush import Around
-from ottla.storage.log import FULL, Log
+from ottla.storage.full_disk import FULL
+from ottla.storage.log import Log
 from ottla.storage.recovery import Recovery, open_log
 
 LOCK = ".lock"

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from ottla.seams.files import Files, sync_file
+from ottla.storage.epoch_file import EpochSave
 from ottla.storage.segment import Unsynced
 
 
@@ -32,11 +33,15 @@ class Flush:
     end_offset: int
     truncations: int
     messages: int
+    epochs: EpochSave | None
     unsynced: tuple[Unsynced, ...]
     has_new_names: bool
     around: Around | None
 
     def run(self) -> None:
+        """OSError if the disk failed; NoRoomForEpochs if it is full, and nothing was done."""
+        if self.epochs is not None:
+            self.epochs.run()
         for item in self.unsynced:
             item.file.sync()
         if self.has_new_names:

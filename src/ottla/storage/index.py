@@ -11,9 +11,11 @@ import errno
 from array import array
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
+from functools import partial
 from struct import Struct
 
 from ottla.seams.files import File, write_all
+from ottla.storage.cold_read import ColdBytes, ColdRead, ReadAt, read_waiting
 from ottla.storage.file_pool import FilePool
 from ottla.storage.producer_state import AbortedTransaction
 
@@ -51,31 +53,43 @@ class EntryFile:
         return self.written_bytes + len(self._pending)
 
     def __getitem__(self, index: int) -> tuple[int, ...]:
+        return self._entry_at(index, read_waiting)
+
+    def _entry_at(self, index: int, read: ReadAt) -> tuple[int, ...]:
         position = index * self._entry.size
         if position >= self.written_bytes:
             return self._entry.unpack_from(self._pending, position - self.written_bytes)
-        found = self.file.read_at(position, self._entry.size)
+        found = self._read(position, self._entry.size, read)
         if len(found) < self._entry.size:
             raise OSError(errno.EIO, f"the file ends before entry {index}", self.path)
         return self._entry.unpack(found)
 
+    def _read(self, position: int, size: int, read: ReadAt) -> bytes | bytearray:
+        file = self.file
+        try:
+            return read(file, position, size)
+        except ColdRead:
+            # All of it: it is small, and a search would stop at one cold page after another.
+            raise ColdRead(ColdBytes(file, 0, self.written_bytes)) from None
+
     def count_below(self, value: int) -> int:
         """How many entries have a first field below `value`. The first fields must rise."""
-        return self._search(value)[0]
+        return self._search(value, read_waiting)[0]
 
-    def last_below(self, value: int) -> tuple[int, ...] | None:
+    def last_below(self, value: int, read: ReadAt = read_waiting) -> tuple[int, ...] | None:
         """The last entry whose first field is below `value`."""
-        return self._search(value)[1]
+        return self._search(value, read)[1]
 
-    def _search(self, value: int) -> tuple[int, tuple[int, ...] | None]:
+    def _search(self, value: int, read: ReadAt) -> tuple[int, tuple[int, ...] | None]:
         blocks = -(-len(self) // BLOCK_ENTRIES)
         if blocks > len(self._firsts):
             self._firsts.extend([_NOT_READ] * (blocks - len(self._firsts)))
-        begin = (bisect_left(range(blocks), value, key=self._first_of) - 1) * BLOCK_ENTRIES
+        first_of = partial(self._first_of, read)
+        begin = (bisect_left(range(blocks), value, key=first_of) - 1) * BLOCK_ENTRIES
         if begin < 0:
             return 0, None
         unpack_from, size = self._entry.unpack_from, self._entry.size
-        block = self._bytes_of(begin, min(begin + BLOCK_ENTRIES, len(self)))
+        block = self._bytes_of(begin, min(begin + BLOCK_ENTRIES, len(self)), read)
         # The block's first entry is below.
         count = bisect_left(
             range(len(block) // size),
@@ -85,17 +99,17 @@ class EntryFile:
         )
         return begin + count, unpack_from(block, (count - 1) * size)
 
-    def _first_of(self, block: int) -> int:
+    def _first_of(self, read: ReadAt, block: int) -> int:
         first = self._firsts[block]
         if first == _NOT_READ:
-            first = self._firsts[block] = self[block * BLOCK_ENTRIES][0]
+            first = self._firsts[block] = self._entry_at(block * BLOCK_ENTRIES, read)[0]
         return first
 
-    def _bytes_of(self, begin: int, end: int) -> bytes:
+    def _bytes_of(self, begin: int, end: int, read: ReadAt) -> bytes | bytearray:
         """The entries from one up to another."""
         first, last = begin * self._entry.size, end * self._entry.size
         in_file = min(last, self.written_bytes) - first
-        found = self.file.read_at(first, in_file) if in_file > 0 else b""
+        found = self._read(first, in_file, read) if in_file > 0 else b""
         if len(found) < in_file:
             raise OSError(errno.EIO, f"the file ends before entry {end - 1}", self.path)
         if last <= self.written_bytes:
@@ -104,11 +118,14 @@ class EntryFile:
         return found + pending
 
     def __iter__(self) -> Iterator[tuple[int, ...]]:
+        return self._all(read_waiting)
+
+    def _all(self, read: ReadAt) -> Iterator[tuple[int, ...]]:
         position = 0
         chunk_bytes = CHUNK_BYTES - CHUNK_BYTES % self._entry.size
         while position < self.written_bytes:
             size = min(chunk_bytes, self.written_bytes - position)
-            yield from self._entry.iter_unpack(self.file.read_at(position, size))
+            yield from self._entry.iter_unpack(self._read(position, size, read))
             position += size
         yield from self._entry.iter_unpack(bytes(self._pending))
 
@@ -183,9 +200,9 @@ class OffsetIndex(EntryFile):
         """Where the last batch with an entry lies; the start of the log if there is none."""
         return self[len(self) - 1][1] if len(self) else 0
 
-    def position_before(self, offset: int) -> int:
+    def position_before(self, offset: int, read: ReadAt = read_waiting) -> int:
         """Where to start looking for `offset`: the batch there does not lie beyond it."""
-        found = self.last_below(offset - self._base_offset + 1)
+        found = self.last_below(offset - self._base_offset + 1, read)
         return found[1] if found else 0
 
     def truncate_to(self, offset: int) -> None:
@@ -229,9 +246,9 @@ class TimeIndex(EntryFile):
             self.append(timestamp_ms, offset - self._base_offset)
             self.last = (timestamp_ms, offset)
 
-    def offset_before(self, timestamp_ms: int) -> int:
+    def offset_before(self, timestamp_ms: int, read: ReadAt = read_waiting) -> int:
         """Where to start looking for `timestamp_ms`: no batch before this offset reaches it."""
-        found = self.last_below(timestamp_ms)
+        found = self.last_below(timestamp_ms, read)
         return self._base_offset + (found[1] if found else 0)
 
     def truncate_to(self, offset: int) -> None:
@@ -286,8 +303,8 @@ class TransactionIndex(EntryFile):
     def add(self, entry: AbortedTransaction) -> None:
         self.append(self.VERSION, *entry)
 
-    def entries(self) -> Iterator[AbortedTransaction]:
-        for _, *fields in self:
+    def entries(self, read: ReadAt = read_waiting) -> Iterator[AbortedTransaction]:
+        for _, *fields in self._all(read):
             yield AbortedTransaction(*fields)
 
     @property

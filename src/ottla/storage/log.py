@@ -5,10 +5,7 @@ PeerErrors and change nothing. A full disk is an OSError and changes nothing eit
 fault of the disk the log is offline: it raises LogOffline until it is opened anew.
 """
 
-import errno
-from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import NoReturn
 
 from ottla.errors import ErrorCode, LogOffline, OffsetOutOfRange, PeerError, StorageError
@@ -22,29 +19,25 @@ from ottla.protocol.batch import (
 )
 from ottla.seams.clock import Clock
 from ottla.seams.files import Buffer
-from ottla.storage import lookups, retention, snapshots, swaps
+from ottla.storage import retention, snapshots, swaps
 from ottla.storage.appended import Appended, make_appended
 from ottla.storage.config import LogConfig
-from ottla.storage.distrust import mark_distrusted
-from ottla.storage.epoch_file import EpochFile
+from ottla.storage.epoch_file import EpochFile, NoRoomForEpochs
 from ottla.storage.file_pool import FilePool
-from ottla.storage.file_slice import FileSlice
 from ottla.storage.flush import Around, Flush
+from ottla.storage.full_disk import FULL
 from ottla.storage.joint import JointAppend, join, make_joint_append
+from ottla.storage.log_reading import ReadableLog
 from ottla.storage.log_state import LogState
-from ottla.storage.producer_state import AbortedTransaction
 from ottla.storage.replicated import check_replicated, marker_of
-from ottla.storage.scan import Placed
 from ottla.storage.segment import Segment
-from ottla.storage.tail import Found, Tail
+from ottla.storage.tail import Tail
 from ottla.storage.writeback import WritebackDue
 
 DELETED = ".deleted"
-# The disk is full, or we may not use more of it: nothing is broken.
-FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
-class Log:
+class Log(ReadableLog):
     """See the module. Opened by `recovery.open_log`."""
 
     def __init__(
@@ -58,17 +51,22 @@ class Log:
         checkpoint: Callable[[], None],
     ) -> None:
         """`checkpoint` makes start offset and recovery point durable before it returns."""
+        super().__init__(
+            pool,
+            directory,
+            state.segments,
+            Tail(config.tail_batches_max, state.end_offset),
+            start_offset=state.start_offset,
+            end_offset=state.end_offset,
+        )
         self._clock = clock
-        self.directory = directory
         self._config = config
         self.flush_messages = config.flush_messages
         self._room = retention.NO_ROOM
         self.epochs = state.epochs
         self.producers = state.producers
-        self.start_offset = state.start_offset
         # Where it shall start once a checkpoint has said so durably.
         self.planned_start: int | None = None
-        self.end_offset = state.end_offset
         self.recovery_point = state.recovery_point
         # What a crashed process wrote may be in the page cache alone.
         self.messages_unflushed = state.end_offset - state.recovery_point
@@ -78,10 +76,6 @@ class Log:
         self.truncations = 0
         self._epoch_file = EpochFile(pool.files, directory, state.epochs, state.saved_epoch)
         self.unsynced_around: Around | None = None
-        self.offline: Exception | None = None
-        self._pool = pool
-        self._segments = state.segments
-        self._tail = Tail(config.tail_batches_max, state.end_offset)
         self._active_since_ms = self._last_flush_ms
         self._checkpoint = checkpoint
         self.writeback = WritebackDue(state.segments[-1])
@@ -265,71 +259,6 @@ class Log:
         self._active_since_ms = self._steady_ms()
         self.writeback.begin_at(0)
 
-    # Reading
-
-    def read(
-        self, offset: int, *, bytes_max: int, end_offset: int | None = None
-    ) -> FileSlice | None:
-        """The batches from the one that holds `offset` on, up to `end_offset` (exclusive).
-
-        The first batch is whole even if it is larger than `bytes_max`; the last may be cut. None
-        if there is nothing yet. Nothing crosses from one segment to the next.
-        """
-        self._require_online()
-        if not self.start_offset <= offset <= self.end_offset:
-            raise OffsetOutOfRange(offset, self.start_offset, self.end_offset)
-        bound = self.end_offset if end_offset is None else min(end_offset, self.end_offset)
-        if offset >= bound:
-            return None
-        with self._disk_faults():
-            return self._slice(offset, bound, bytes_max)
-
-    def _slice(self, offset: int, bound: int, bytes_max: int) -> FileSlice | None:
-        for index in range(self._segment_index(offset), len(self._segments)):
-            segment = self._segments[index]
-            found = self._find(segment, offset)
-            if found is None:
-                continue  # compaction may leave nothing at the end of a segment
-            end_position = segment.size_bytes
-            if bound < self._end_of(index):
-                beyond = self._find(segment, bound)
-                end_position = beyond.position if beyond else end_position
-            slice_ = segment.slice(found, end_position, bytes_max)
-            return slice_ if slice_.size > 0 else None
-        return None
-
-    @contextmanager
-    def looking_from(self, offset: int) -> Iterator[list[Segment]]:
-        """The segments from the one that holds an offset on.
-
-        A fault of the disk that is met while they are looked at takes the log offline.
-        """
-        self._require_online()
-        with self._disk_faults():
-            yield self._segments[self._segment_index(offset) :]
-
-    def aborted_transactions(self, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
-        """The aborted transactions with a record in [start, end), by their first offsets."""
-        with self.looking_from(start_offset) as segments:
-            return lookups.aborted_transactions(segments, start_offset, end_offset)
-
-    def _find(self, segment: Segment, offset: int) -> Found | None:
-        if segment is self._segments[-1]:
-            found = self._tail.find(offset)
-            if found:
-                return found
-        placed: Placed | None = segment.find(offset)
-        return Found(placed.position, placed.header.size) if placed else None
-
-    def _segment_index(self, offset: int) -> int:
-        found = bisect_right(self._segments, offset, key=lambda segment: segment.base_offset)
-        return max(found - 1, 0)
-
-    def _end_of(self, index: int) -> int:
-        if index + 1 < len(self._segments):
-            return self._segments[index + 1].base_offset
-        return self.end_offset
-
     # Making durable
 
     def flush_is_due(self) -> bool:
@@ -351,15 +280,19 @@ class Log:
         flush = self.begin_flush()
         try:
             flush.run()
+        except NoRoomForEpochs:
+            raise
         except OSError as error:
             self.fail(error)
         self.end_flush(flush)
 
     def begin_flush(self) -> Flush:
-        """What a flush must do. Its `run` may be called in a thread, then `end_flush` or `fail`."""
+        """What a flush must do. Its `run` may be called in a thread, then `end_flush` or `fail`.
+
+        Nothing was done if its `run` raises NoRoomForEpochs.
+        """
         self._require_online()
         try:
-            self._epoch_file.save_if_new()
             unsynced = tuple(
                 item
                 for index, segment in enumerate(self._segments)
@@ -374,6 +307,7 @@ class Log:
             end_offset=self.end_offset,
             truncations=self.truncations,
             messages=self.messages_unflushed,
+            epochs=self._epoch_file.begin_save_if_new(),
             unsynced=unsynced,
             # What was never synced may have a new name.
             has_new_names=any(item.owner.synced_bytes <= 0 for item in unsynced),
@@ -390,6 +324,8 @@ class Log:
         """The flush has run: what it covered is safe, and recovery need not look at it again."""
         if flush.truncations != self.truncations:
             return  # what it covered may since have been cut and written anew
+        if flush.epochs is not None:
+            self._epoch_file.end_save(flush.epochs)
         for item in flush.unsynced:
             item.owner.synced_bytes = item.size_bytes
         if flush.around is self.unsynced_around:
@@ -564,32 +500,16 @@ class Log:
 
     # Failing
 
-    def fail(self, error: Exception) -> NoReturn:
-        """The disk cannot be trusted: nothing is served until the log is opened anew."""
-        self.offline = error
-        mark_distrusted(self._pool.files, self.directory)
-        raise LogOffline(f"{self.directory}: {error}") from error
-
     def abandon(self, error: Exception | None = None) -> None:
         """Serves nothing from now on, and leaves the files as they are."""
         self.offline = error or LogOffline(f"{self.directory} is closed")
+        self._epoch_file.abandon()
         self._pool.forget_below(self.directory)
 
     def _steady_ms(self) -> int:
         return self._clock.steady_ns() // 1_000_000
 
-    def _require_online(self) -> None:
-        if self.offline is not None:
-            raise LogOffline(f"{self.directory}: {self.offline}") from self.offline
-
     def _give_up_unless_full(self, error: Exception) -> NoReturn:
         if isinstance(error, LogOffline) or (isinstance(error, OSError) and error.errno in FULL):
             raise error
         self.fail(error)
-
-    @contextmanager
-    def _disk_faults(self) -> Iterator[None]:
-        try:
-            yield
-        except (OSError, StorageError) as error:
-            self.fail(error)

@@ -2,18 +2,19 @@
 
 from collections.abc import Iterable
 
+from ottla.storage.cold_read import ReadAt
 from ottla.storage.producer_state import AbortedTransaction
 from ottla.storage.segment import Segment
 
 
 def aborted_transactions(
-    segments: Iterable[Segment], start_offset: int, end_offset: int
+    segments: Iterable[Segment], start_offset: int, end_offset: int, read: ReadAt
 ) -> list[AbortedTransaction]:
     """The aborted transactions with a record in [start, end), by their first offsets."""
     found = [
         entry
         for segment in segments
-        for entry in segment.aborted.entries()
+        for entry in segment.aborted.entries(read)
         if entry.last_offset >= start_offset and entry.first_offset < end_offset
     ]
     return sorted(found, key=lambda entry: entry.first_offset)

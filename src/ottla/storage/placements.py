@@ -20,7 +20,7 @@ from ottla.protocol.primitives import Uuid
 from ottla.seams.files import File, Files, read_file, replace_file, write_all
 from ottla.storage.checkpoint_text import Line, lines_of
 from ottla.storage.checkpoints import META_PROPERTIES
-from ottla.storage.log import FULL
+from ottla.storage.full_disk import FULL
 
 FILE_NAME = "log-directories"
 _FILE_BYTES_MAX = 256 << 20

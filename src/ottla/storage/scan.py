@@ -16,6 +16,7 @@ from ottla.protocol.batch import (
     read_marker,
 )
 from ottla.seams.files import File
+from ottla.storage.cold_read import ReadAt, read_waiting
 
 # A look-up reads about one index interval; a scan of everything reads larger pieces.
 LOOKUP_WINDOW_BYTES = 8 << 10
@@ -42,6 +43,7 @@ class BatchWalk:
         "_end",
         "_file",
         "_offset_max",
+        "_read",
         "_window",
         "_window_bytes",
         "_window_start",
@@ -56,13 +58,15 @@ class BatchWalk:
         window_bytes: int = LOOKUP_WINDOW_BYTES,
         *,
         offset_max: int = OFFSET_MAX,
+        read: ReadAt = read_waiting,
     ) -> None:
         self.position = position
         self._offset_max = offset_max
+        self._read = read
         self._file = file
         self._end = end
         self._window_bytes = window_bytes
-        self._window = b""
+        self._window: bytes | bytearray = b""
         self._window_start = 0
 
     @property
@@ -122,7 +126,7 @@ class BatchWalk:
         start = position - self._window_start
         if start < 0 or start + size > len(self._window):
             wanted = max(size, min(self._window_bytes, self._end - position))
-            self._window = self._file.read_at(position, wanted)
+            self._window = self._read(self._file, position, wanted)
             self._window_start, start = position, 0
             if len(self._window) < size:
                 raise self._broken("the file ends here")

@@ -7,6 +7,7 @@ from typing import NamedTuple, Self
 from ottla.errors import CorruptLog, StorageError
 from ottla.protocol.batch import UNCOUNTED_BYTES, BatchHeader
 from ottla.seams.files import Buffer, File, write_rest
+from ottla.storage.cold_read import ReadAt, read_waiting
 from ottla.storage.config import LogConfig
 from ottla.storage.file_pool import FilePool
 from ottla.storage.file_slice import FileSlice
@@ -249,26 +250,31 @@ class Segment:
             end_offset = placed.header.next_offset
         return end_offset
 
-    def walk(self, position: int = 0, *, end: int | None = None) -> BatchWalk:
+    def walk(
+        self, position: int = 0, *, end: int | None = None, read: ReadAt = read_waiting
+    ) -> BatchWalk:
         """All batches from `position` on, for whoever wants to see every one."""
         end = self.size_bytes if end is None else end
-        return BatchWalk(self.file, position, end, SCAN_WINDOW_BYTES, offset_max=self._offset_max)
+        return BatchWalk(
+            self.file, position, end, SCAN_WINDOW_BYTES, offset_max=self._offset_max, read=read
+        )
 
-    def _look(self, position: int) -> BatchWalk:
+    def _look(self, position: int, read: ReadAt = read_waiting) -> BatchWalk:
         """A few batches from `position` on."""
-        return BatchWalk(self.file, position, self.size_bytes, offset_max=self._offset_max)
+        end, offset_max = self.size_bytes, self._offset_max
+        return BatchWalk(self.file, position, end, offset_max=offset_max, read=read)
 
     @property
     def _offset_max(self) -> int:
         return self.base_offset + OFFSET_DELTA_MAX
 
-    def find(self, offset: int) -> Placed | None:
+    def find(self, offset: int, read: ReadAt = read_waiting) -> Placed | None:
         """The first batch that ends at or beyond `offset`."""
-        start = self.offsets.position_before(offset)
+        start = self.offsets.position_before(offset, read)
         try:
             if start and start >= self.size_bytes:
                 raise CorruptLog(self.offsets.path, start, "the index points behind the log")
-            for placed in self._look(start):
+            for placed in self._look(start, read):
                 if placed.header.last_offset >= offset:
                     # Its entry says that this batch ends at or before what was looked for.
                     if start and placed.position == start and placed.header.last_offset > offset:
@@ -279,17 +285,20 @@ class Segment:
                 raise
             # The log is the truth: an index that points into the middle of a batch is made anew.
             self.rebuild_indexes()
-            return self.find(offset)
+            return self.find(offset, read)
         return None
 
-    def batch_by_time(self, timestamp_ms: int, offset: int) -> StoredBatch | Unfinished | None:
+    def batch_by_time(
+        self, timestamp_ms: int, offset: int, read: ReadAt = read_waiting
+    ) -> StoredBatch | Unfinished | None:
         """The first batch that ends at or beyond `offset` and claims at least this time."""
         if self.largest_timestamp[0] < timestamp_ms:
             return None
-        found = self.find(max(offset, self.base_offset, self.times.offset_before(timestamp_ms)))
+        first = max(offset, self.base_offset, self.times.offset_before(timestamp_ms, read))
+        found = self.find(first, read)
         if found is None:
             return None
-        walk = self._look(found.position)
+        walk = self._look(found.position, read)
         for placed in walk:
             if placed.header.max_timestamp >= timestamp_ms:
                 return _stored(walk, placed)
@@ -297,18 +306,20 @@ class Segment:
                 return Unfinished(placed.header.next_offset)
         return None
 
-    def batch_at(self, offset: int) -> StoredBatch | None:
+    def batch_at(self, offset: int, read: ReadAt = read_waiting) -> StoredBatch | None:
         """The first batch that ends at or beyond `offset`."""
-        found = self.find(offset)
-        return _stored(self._look(found.position), found) if found else None
+        found = self.find(offset, read)
+        return _stored(self._look(found.position, read), found) if found else None
 
-    def latest_claim(self, offset: int) -> tuple[LatestClaim | None, Unfinished | None]:
+    def latest_claim(
+        self, offset: int, read: ReadAt = read_waiting
+    ) -> tuple[LatestClaim | None, Unfinished | None]:
         """The largest time that headers claim, of batches that begin at or beyond `offset`."""
         claim: LatestClaim | None = None
-        found = self.find(offset)
+        found = self.find(offset, read)
         if found is None:
             return None, None
-        for position, header in self.walk(found.position):
+        for position, header in self.walk(found.position, read=read):
             # What compaction emptied has the time of records that are gone.
             if header.count and header.base_offset >= offset:
                 each = LatestClaim(

@@ -3,7 +3,8 @@
 A search is a generator. It looks batches up by their headers, and yields a `Reading` where records
 have to be read: that may mean to unfold a large batch, so it is for the caller to do it here or in
 a thread, and to send the answer back. It yields None where it has looked at many headers and others
-should have their turn. Between two steps the log may grow, shrink or be trimmed.
+should have their turn, and ColdBytes where these have to be read in a thread before it can go on.
+Between two steps the log may grow, shrink or be trimmed.
 
 Clients wrote the records. Where they cannot be read, or have other times than their header claims,
 the header's word is taken: a search never fails for what is in a batch whose checksum is right.
@@ -14,6 +15,7 @@ from typing import NamedTuple, Protocol
 
 from ottla.protocol.batch import DECOMPRESSED_BYTES_MAX, BatchHeader, read_header
 from ottla.protocol.record_survey import TimedRecord, first_record_at, latest_time_from
+from ottla.storage.cold_read import COLD_READS_MAX, ColdBytes, ColdRead
 from ottla.storage.work_budget import UNBOUNDED, WorkBudget
 
 # Headers that are looked at in one step lie in so many bytes.
@@ -50,7 +52,7 @@ class LatestClaim(NamedTuple):
 
 
 class TimedLog(Protocol):
-    """What a search asks of a log."""
+    """What a search asks of a log. `warm_only`: ColdRead rather than to wait for the disk."""
 
     @property
     def start_offset(self) -> int: ...
@@ -60,15 +62,19 @@ class TimedLog(Protocol):
         """No batch claims a larger time; -1 if there is none."""
         ...
 
-    def batch_by_time(self, timestamp_ms: int, offset: int) -> StoredBatch | Unfinished | None:
+    def batch_by_time(
+        self, timestamp_ms: int, offset: int, *, warm_only: bool = False
+    ) -> StoredBatch | Unfinished | None:
         """The first batch that ends at or beyond `offset` and claims at least this time."""
         ...
 
-    def latest_claim(self, offset: int) -> tuple[LatestClaim | None, Unfinished | None]:
+    def latest_claim(
+        self, offset: int, *, warm_only: bool = False
+    ) -> tuple[LatestClaim | None, Unfinished | None]:
         """What the headers of the next batches claim that begin at or beyond `offset`."""
         ...
 
-    def batch_at(self, offset: int) -> StoredBatch | None:
+    def batch_at(self, offset: int, *, warm_only: bool = False) -> StoredBatch | None:
         """The batch that holds an offset, or the next one."""
         ...
 
@@ -105,15 +111,22 @@ class Unreadable(NamedTuple):
 
 
 Answer = TimedRecord | Unreadable | None
-Search = Generator[Reading | None, Answer, TimestampOffset | None]
+Step = Reading | ColdBytes | None
+Search = Generator[Step, Answer, TimestampOffset | None]
 
 
 def first_since(log: TimedLog, timestamp_ms: int) -> Search:
     """The first record, by offset, whose time is at least `timestamp_ms`."""
-    offset = log.start_offset
+    offset, tries = log.start_offset, 0
     while True:
         offset = max(offset, log.start_offset)
-        found = log.batch_by_time(timestamp_ms, offset)
+        try:
+            found = log.batch_by_time(timestamp_ms, offset, warm_only=tries < COLD_READS_MAX)
+        except ColdRead as cold:
+            yield cold.needed.after(tries)
+            tries += 1
+            continue
+        tries = 0
         if found is None:
             return None
         if isinstance(found, Unfinished):
@@ -146,8 +159,16 @@ def latest(log: TimedLog) -> Search:
     # That record lies before the start of the log, or is gone: all that is left is looked at.
     claim = yield from _cut_batch(log)
     offset: int | None = log.start_offset
+    tries = 0
     while offset is not None:
-        step, unfinished = log.latest_claim(offset)
+        offset = max(offset, log.start_offset)
+        try:
+            step, unfinished = log.latest_claim(offset, warm_only=tries < COLD_READS_MAX)
+        except ColdRead as cold:
+            yield cold.needed.after(tries)
+            tries += 1
+            continue
+        tries = 0
         if step is not None and (claim is None or step.timestamp_ms > claim.timestamp_ms):
             claim = step
         offset = unfinished.next_offset if unfinished else None
@@ -158,13 +179,20 @@ def latest(log: TimedLog) -> Search:
     return found or TimestampOffset(*claim)
 
 
-def _cut_batch(log: TimedLog) -> Generator[Reading | None, Answer, LatestClaim | None]:
+def _cut_batch(log: TimedLog) -> Generator[Step, Answer, LatestClaim | None]:
     """The largest time in the batch that the start of the log cuts in two, of what is left of it.
 
     Its header speaks of records that are gone.
     """
-    start_offset = log.start_offset
-    batch = log.batch_at(start_offset)
+    tries = 0
+    while True:
+        start_offset = log.start_offset
+        try:
+            batch = log.batch_at(start_offset, warm_only=tries < COLD_READS_MAX)
+            break
+        except ColdRead as cold:
+            yield cold.needed.after(tries)
+            tries += 1
     if batch is None or batch.header.base_offset >= start_offset:
         return None
     answer = yield Reading(batch, None, start_offset)

@@ -7,6 +7,8 @@ has a separate durable content, because from then on the two differ for good.
 
 from typing import Protocol
 
+PAGE_BYTES = 4096
+
 
 class Content:
     """Bytes with a size. What lies beyond the last byte written is a hole, and reads as zeros."""
@@ -97,7 +99,16 @@ class Truncate:
 class FileNode:
     """One file, whatever its names: its content, its unsynced changes, who has it open."""
 
-    __slots__ = ("_diverged", "content", "handles", "linked", "locked", "number", "unsynced")
+    __slots__ = (
+        "_diverged",
+        "cold_pages",
+        "content",
+        "handles",
+        "linked",
+        "locked",
+        "number",
+        "unsynced",
+    )
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -106,16 +117,36 @@ class FileNode:
         self.handles = 0
         self.linked = True
         self.locked = False
+        # Those that are not in the page cache.
+        self.cold_pages: set[int] = set()
         # What the medium holds, once a failed sync has left it behind for good.
         self._diverged: Content | None = None
 
     def write(self, position: int, written: bytes) -> None:
         self.unsynced.append(Write(self.content, position, written))
         self.content.write(position, written)
+        self.warm(position, len(written))
 
     def truncate(self, size: int) -> None:
         self.unsynced.append(Truncate(self.content, size))
         self.content.truncate(size)
+        self.cold_pages = {page for page in self.cold_pages if page * PAGE_BYTES < size}
+
+    def chill(self) -> None:
+        """The page cache has none of it any more."""
+        self.cold_pages = set(range(-(-self.content.size // PAGE_BYTES)))
+
+    def is_cold(self, position: int, size: int) -> bool:
+        """Whether somebody who reads here waits for the disk."""
+        return bool(self.cold_pages) and not self.cold_pages.isdisjoint(_pages(position, size))
+
+    def warm(self, position: int, size: int) -> int:
+        """The pages are in the page cache from now on; how many were not."""
+        if not self.cold_pages:
+            return 0
+        cold = self.cold_pages.intersection(_pages(position, size))
+        self.cold_pages -= cold
+        return len(cold)
 
     def sync(self) -> None:
         """Every change since the last sync, failed or not, is durable."""
@@ -143,6 +174,7 @@ class FileNode:
         self.content = content
         self.unsynced.clear()
         self._diverged = None
+        self.cold_pages.clear()
         self.handles = 0
         self.linked = True
         self.locked = False
@@ -152,3 +184,7 @@ class FileNode:
         for content in (self.content, self._diverged):
             if content is not None and position < len(content.stored):
                 content.stored[position] ^= 1 << bit
+
+
+def _pages(position: int, size: int) -> range:
+    return range(position // PAGE_BYTES, -(-(position + size) // PAGE_BYTES))

@@ -4,6 +4,8 @@ A process crash keeps everything: the page cache survives. A power loss keeps wh
 of the rest what luck decides: writes whole, torn, zeroed or gone, names in force or never made.
 """
 
+from fnmatch import fnmatchcase
+
 from tests.sim.seams.clock import SimClock
 from tests.sim.seams.entropy import SimEntropy
 from tests.sim.seams.faults import Faults
@@ -70,6 +72,18 @@ class SimDisk:
         Returns the path and the position. FileNotFoundError if no file that matches has a byte.
         """
         return self._medium.flip_bit(self._rot, pattern, position)
+
+    def chill(self, pattern: str = "*") -> None:
+        """The page cache forgets the files that match."""
+        for path, node in self._medium.files():
+            if fnmatchcase(path, pattern):
+                self._trace.fold(f"chill {path}")
+                node.chill()
+
+    @property
+    def pages_waited_for(self) -> int:
+        """How many cold pages were read by somebody who had to wait for them."""
+        return self._medium.pages_waited_for
 
     def resize(self, capacity_bytes: int) -> None:
         """A smaller disk is a fuller one; a larger one has space again."""

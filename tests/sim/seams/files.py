@@ -31,7 +31,12 @@ class SimFile:
         return self._open_node().content.size
 
     def read_at(self, position: int, size: int) -> bytes:
+        """Whoever reads cold pages waits for them; they are counted."""
         node = self._open_node()
+        self._medium.pages_waited_for += node.warm(position, size)
+        return self._read(node, position, size)
+
+    def _read(self, node: FileNode, position: int, size: int) -> bytes:
         self._medium.trace.fold(f"read {self.path} {position} {size}")
         if position < 0 or size < 0:
             raise failure(errno.EINVAL)
@@ -44,12 +49,21 @@ class SimFile:
         node.flip_bit(position + rotten // 8, rotten % 8)
         return node.content.read(position, size)
 
+    def read_warm(self, position: int, size: int) -> bytes | None:
+        node = self._open_node()
+        if node.is_cold(position, size) or self._medium.faults.is_cold():
+            return None
+        return self._read(node, position, size)
+
     def is_warm(self, position: int) -> bool:
-        self._open_node()
-        return not self._medium.faults.is_cold()
+        node = self._open_node()
+        return not (node.is_cold(position, 1) or self._medium.faults.is_cold())
 
     def warm(self, position: int, size: int) -> None:
-        self.read_at(position, size)
+        """For a thread to call: nobody waits."""
+        node = self._open_node()
+        self._read(node, position, size)
+        node.warm(position, size)
 
     def write_at(self, position: int, parts: Sequence[Buffer]) -> int:
         node = self._open_node()

@@ -53,6 +53,7 @@ class Medium:
         self.used_bytes = 0
         self.root = DirectoryNode(0)
         self.journal = NameJournal()
+        self.pages_waited_for = 0
         self._node_count = 0
 
     @property

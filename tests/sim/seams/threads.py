@@ -54,6 +54,20 @@ class SimThreads:
         self._waiting: list[_Job] = []
         self._running: list[_Job] = []
         self._closed = False
+        self._held = False
+
+    def hold(self) -> None:
+        """Nothing that is asked for from now on begins, until `release`."""
+        self._held = True
+
+    def release(self) -> None:
+        self._held = False
+        self._hand_out()
+
+    @property
+    def waiting(self) -> int:
+        """How many pieces of work have not begun."""
+        return len(self._waiting)
 
     async def run(self, work: Callable[[], Result]) -> Result:
         if self._closed:
@@ -89,7 +103,7 @@ class SimThreads:
         self._waiting = []
 
     def _hand_out(self) -> None:
-        while self._waiting and len(self._running) < self._workers_max:
+        while not self._held and self._waiting and len(self._running) < self._workers_max:
             job = self._waiting.pop(0)
             if not job.future.cancelled():
                 self._running.append(job)

@@ -10,7 +10,7 @@ from ottla.errors import LogOffline
 from ottla.seams.files import Files, read_file, write_all
 from ottla.storage import checkpoints, recovery, snapshots
 from ottla.storage.checkpoint import Checkpoint
-from ottla.storage.epoch_file import EpochFile
+from ottla.storage.epoch_file import EpochSave
 from ottla.storage.flush import Around, Flush
 from ottla.storage.index import OffsetIndex, TimeIndex, TransactionIndex
 from ottla.storage.log import Log
@@ -136,7 +136,7 @@ def new_names_are_not_synced(patch: pytest.MonkeyPatch) -> None:
 
 
 def epochs_are_not_written(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(EpochFile, "_save", lambda self: None)
+    patch.setattr(EpochSave, "run", lambda self: None)
 
 
 def the_first_flush_leaves_its_place_to_luck(patch: pytest.MonkeyPatch) -> None:

@@ -77,8 +77,10 @@ class Scenario(Appending):
             self._flush_covers = self.model.end_offset
             self._flush_has_run = False
         elif not self._flush_has_run:
-            self._flush.run()
-            self._flush_has_run = True
+            run = self._flush.run
+            self._flush_has_run = bool(self.unless_full(lambda: run() is None))
+            if not self._flush_has_run:
+                self._flush = None
         else:
             self.log.end_flush(self._flush)
             self.model.flush_to(self._flush_covers)

@@ -133,6 +133,7 @@ class Machine:
         self.files: SimFiles | None = None
         # Those of the latest node.
         self.workers: SimWorkers
+        self.threads: SimThreads
 
     def node(self, **settings: str) -> Node:
         """A broker that has not started. Settings are named with `_` for `.`."""
@@ -143,10 +144,10 @@ class Machine:
             **{name.replace("_", "."): value for name, value in settings.items()},
         }
         self.files = self.disk.process()
-        threads = SimThreads(self.entropy.fork("threads"))
+        self.threads = SimThreads(self.entropy.fork("threads"))
         entropy = self.entropy.fork("workers")
         self.workers = SimWorkers(self.disk.process, self.clock, entropy)
-        seams = Seams(self.clock, self.entropy, self.files, self.net, threads, self.workers)
+        seams = Seams(self.clock, self.entropy, self.files, self.net, self.threads, self.workers)
         return Node(load(given=given, environment={}, file=None), seams, self.notes)
 
     async def client(self) -> Client:

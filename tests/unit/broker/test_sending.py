@@ -236,6 +236,22 @@ def test_a_slice_that_cannot_be_read_ends_the_connection(size: int, cold_rate: f
     simulate(story)
 
 
+@pytest.mark.parametrize("warm", [(), (0,), (0, 19_999), (0, 19_999, 20_000 + LOOKED_AT_BYTES)])
+def test_a_small_slice_with_a_cold_page_is_read_by_a_thread_first(warm: tuple[int, ...]) -> None:
+    async def story(simulated: Simulated) -> None:
+        file = simulated.file()
+        sender, taker = await simulated.connect()
+        simulated.disk.chill()
+        for position in warm:
+            file.warm(position, 1)
+        sender.send(b"before", FileSlice(file, 0, 20_000), b"behind")
+        await asyncio.sleep(10)
+        assert bytes(taker.received) == b"before" + CONTENT[:20_000] + b"behind"
+        assert simulated.disk.pages_waited_for == 0
+
+    simulate(story)
+
+
 @pytest.mark.parametrize("cold_from", [50_000, 100_000, 100_000 + LOOKED_AT_BYTES])
 def test_what_follows_a_slice_is_read_ahead_with_it(
     cold_from: int, monkeypatch: pytest.MonkeyPatch

@@ -1,9 +1,12 @@
 """A load gives others their turn, and tells for how long it has kept them from it."""
 
+import pytest
+
 from ottla.coordinators.decision import Decision
 from ottla.coordinators.group.records import ConsumerGroupSaved, OffsetCommitted, Record
 from ottla.coordinators.loading import RECORDS_AT_ONCE, SLICE_NS_MAX, Loader
 from ottla.metadata.topic_names import CONSUMER_OFFSETS
+from ottla.storage.file_slice import FileSlice
 from tests.sim.seams.clock import SimClock
 from tests.sim.seams.entropy import SimEntropy
 from tests.sim.seams.threads import SimThreads
@@ -76,5 +79,30 @@ def test_the_longest_slice_of_a_load_is_the_one_that_was_cut_by_the_clock() -> N
         )
         assert await loader.load()
         assert SLICE_NS_MAX <= loader.longest_slice_ns <= SLICE_NS_MAX + 2 * STEP_NS
+
+    on_stage(story)
+
+
+def test_a_load_from_cold_data_finds_its_batches_after_a_thread_has_read_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def read_in_a_thread(piece: FileSlice) -> bytes:
+        piece.file.warm(piece.position, piece.size)
+        return piece.file.read_at(piece.position, piece.size)
+
+    async def story(stage: Stage) -> None:
+        stage.create(CONSUMER_OFFSETS)
+        for number in range(30):
+            await stage.write("g", f"topic-{number}")
+        threads = SimThreads(SimEntropy())
+        shard = stage.shards.of("g")
+        loader = Loader(shard, stage.clock, threads, lambda offset, error: None)
+        log = shard.replica.log
+        assert log is not None
+        log.roll()
+        stage.disk.chill()
+        monkeypatch.setattr(FileSlice, "read", read_in_a_thread)
+        assert await loader.load()
+        assert stage.disk.pages_waited_for == 0
 
     on_stage(story)

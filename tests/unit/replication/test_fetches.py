@@ -3,8 +3,10 @@
 import asyncio
 
 from ottla.errors import ErrorCode, PeerError
+from ottla.replication.cold_reads import ColdReads
 from ottla.replication.fetches import Fetch, FetchItem, FetchLimits, FullFetch, Reading, read_items
 from ottla.replication.reads import Isolation
+from ottla.seams.threads import SameThread
 from tests.sim.seams.loop import run
 from tests.unit.broker.batches import batch, wanted
 from tests.unit.replication.partitions import Partitions
@@ -77,7 +79,8 @@ def waiting_fetch(
     partitions: Partitions, bytes_min: int, isolation: Isolation = UNCOMMITTED
 ) -> Fetch:
     context = FullFetch(items((0, 1 << 20), (1, 1 << 20)), None)
-    return Fetch(context, FetchLimits(bytes_min, 1 << 20, isolation), partitions.find)
+    limits = FetchLimits(bytes_min, 1 << 20, isolation)
+    return Fetch(context, limits, partitions.find, ColdReads(SameThread()))
 
 
 def test_a_long_poll_wakes_with_the_bytes_it_wanted_from_any_partition() -> None:

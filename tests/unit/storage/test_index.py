@@ -5,6 +5,7 @@ from struct import Struct
 
 import pytest
 
+from ottla.storage.cold_read import ColdRead, read_warm
 from ottla.storage.file_pool import FilePool
 from ottla.storage.index import (
     BLOCK_ENTRIES,
@@ -212,3 +213,18 @@ def test_zeros_are_no_aborted_transaction(bench: Workbench) -> None:
     index.keep_valid(100)
     assert len(index) == 0
     assert index.last_offset == -1
+
+
+def test_a_search_stops_once_at_a_cold_index_however_many_of_its_pages_are_cold() -> None:
+    disk = SimDisk()
+    pool = FilePool(disk.process())
+    index = OffsetIndex(pool, "/i.index", BASE)
+    for number in range(1, 20_001):
+        index.add(BASE + 10 * number, 100 * number)
+    index.write()
+    disk.chill()
+    with pytest.raises(ColdRead) as stopped:
+        index.position_before(BASE + 77_777, read_warm)
+    stopped.value.needed.warm()
+    assert index.position_before(BASE + 77_777, read_warm) == 777_700
+    assert disk.pages_waited_for == 0

@@ -5,7 +5,10 @@ import errno
 import pytest
 
 from ottla.errors import LogOffline
+from ottla.seams.files import read_file
 from ottla.storage.config import LogConfig
+from ottla.storage.epoch_file import NoRoomForEpochs
+from ottla.storage.epochs import LeaderEpochs
 from ottla.storage.log import Log
 from tests.searches import offset_for_time
 from tests.sim.seams.disk import SimDisk
@@ -94,6 +97,88 @@ def test_a_flush_syncs_the_log_before_its_indexes_and_only_what_changed(bench: W
     bench.files.synced.clear()
     log.flush()
     assert bench.files.synced == []
+
+
+def saved_epochs(bench: Workbench) -> list[tuple[int, int]]:
+    path = bench.path("leader-epoch-checkpoint")
+    if not bench.files.exists(path):
+        return []
+    return [tuple(entry) for entry in LeaderEpochs.decode(read_file(bench.files, path)).entries]
+
+
+def test_the_beginning_of_a_flush_waits_for_no_disk_also_if_a_leader_epoch_is_new(
+    bench: Workbench,
+) -> None:
+    log = bench.open()
+    append(log, batch_of(1), leader_epoch=3)
+    bench.files.synced.clear()
+    flush = log.begin_flush()
+    assert bench.files.synced == []
+    assert saved_epochs(bench) == []
+    flush.run()
+    assert saved_epochs(bench) == [(3, 0)]
+    log.end_flush(flush)
+    bench.files.synced.clear()
+    append(log, batch_of(1), leader_epoch=3)
+    log.flush()
+    assert not any("epoch" in path for path in bench.files.synced), "it is saved once"
+
+
+def test_an_epoch_that_begins_during_a_flush_is_saved_by_the_next(bench: Workbench) -> None:
+    log = bench.open()
+    append(log, batch_of(1), leader_epoch=3)
+    flush = log.begin_flush()
+    append(log, batch_of(1), leader_epoch=5)
+    flush.run()
+    log.end_flush(flush)
+    assert (saved_epochs(bench), log.recovery_point) == ([(3, 0)], 1)
+    log.flush()
+    assert (saved_epochs(bench), log.recovery_point) == ([(3, 0), (5, 1)], 2)
+
+
+def test_a_flush_that_runs_late_does_not_bring_back_epochs_that_were_cut(bench: Workbench) -> None:
+    log = bench.open()
+    append(log, batch_of(1), leader_epoch=3)
+    append(log, batch_of(1), leader_epoch=5)
+    late = log.begin_flush()
+    log.truncate(1)
+    assert saved_epochs(bench) == [(3, 0)]
+    late.run()
+    log.end_flush(late)
+    assert saved_epochs(bench) == [(3, 0)]
+    append(log, batch_of(1), leader_epoch=7)
+    log.flush()
+    assert saved_epochs(bench) == [(3, 0), (7, 1)]
+
+
+def test_a_flush_that_runs_after_its_log_was_deleted_writes_nothing_where_it_was(
+    bench: Workbench,
+) -> None:
+    log = bench.open()
+    append(log, batch_of(1), leader_epoch=3)
+    late = log.begin_flush()
+    log.abandon()
+    late.run()
+    assert saved_epochs(bench) == []
+
+
+def test_a_full_disk_that_takes_no_epoch_refuses_the_flush_and_harms_nothing(
+    disk: SimDisk, sim_bench: Workbench
+) -> None:
+    log = sim_bench.open()
+    append(log, batch_of(1), leader_epoch=3)
+    flush = log.begin_flush()
+    disk.faults.fail_next_write("*epoch*")
+    with pytest.raises(OSError, match=str(errno.ENOSPC)) as refused:
+        flush.run()
+    assert isinstance(refused.value, NoRoomForEpochs)
+    disk.faults.fail_next_write("*epoch*")
+    with pytest.raises(NoRoomForEpochs):
+        log.flush()
+    assert log.offline is None
+    assert log.recovery_point == 0
+    log.flush()
+    assert (saved_epochs(sim_bench), log.recovery_point) == ([(3, 0)], 1)
 
 
 def test_a_flush_does_not_vouch_for_what_was_cut_and_written_anew_meanwhile(

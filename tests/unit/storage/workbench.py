@@ -34,6 +34,11 @@ class CountingFile:
         self._files.read_bytes += len(found)
         return found
 
+    def read_warm(self, position: int, size: int) -> bytes | bytearray | None:
+        found = self._file.read_warm(position, size)
+        self._files.read_bytes += len(found or b"")
+        return found
+
     def is_warm(self, position: int) -> bool:
         return self._file.is_warm(position)
 

@@ -41,11 +41,23 @@ def handle(request: FetchRequest, call: Call) -> FetchResponse | Awaitable[Fetch
         context,
         limits,
         lambda topic, index: find_replica(services.replicas, services.image, topic, index),
+        services.cold_reads,
     )
     reading = fetch.read()
+    if reading.cold:
+        return _answer_cold(fetch, reading, request.max_wait_ms, context, call)
     if fetch.is_enough(reading) or request.max_wait_ms <= 0:
         return _response(context, reading, call)
     return _answer_later(fetch.read_later(request.max_wait_ms, reading), context, call)
+
+
+async def _answer_cold(
+    fetch: Fetch, reading: Reading, wait_ms: int, context: Context, call: Call
+) -> FetchResponse:
+    reading = await fetch.read_cold(reading)
+    if not fetch.is_enough(reading) and wait_ms > 0:
+        reading = await fetch.read_later(wait_ms, reading)
+    return _response(context, reading, call)
 
 
 async def _answer_later(coming: Awaitable[Reading], context: Context, call: Call) -> FetchResponse:

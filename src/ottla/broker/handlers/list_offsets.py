@@ -17,6 +17,7 @@ from ottla.protocol.messages.list_offsets import (
     PartitionResult,
     TopicResult,
 )
+from ottla.replication.cold_reads import ColdPiece
 from ottla.replication.lookup import find_replica
 from ottla.replication.offsets import (
     SpecialTime,
@@ -27,6 +28,7 @@ from ottla.replication.offsets import (
 )
 from ottla.replication.reads import Isolation
 from ottla.replication.replica import Replica
+from ottla.storage.cold_read import ColdBytes
 from ottla.storage.time_search import Answer, Reading, TimestampOffset, Unreadable
 from ottla.storage.work_budget import BudgetSpent
 
@@ -153,16 +155,21 @@ async def _search_all(
 
 async def _search(replica: Replica, timestamp_ms: int, call: Call) -> TimestampOffset | None:
     """Takes the steps of a search. PeerError if the disk fails."""
-    if replica.log is None:
+    log = replica.log
+    if log is None:
         return None
-    search = search_by_time(replica.log, timestamp_ms)
+    search = search_by_time(log, timestamp_ms)
     answer: Answer = None
     try:
         while True:
-            reading = search.send(answer)
-            if reading is None:
+            step = search.send(answer)
+            answer = None
+            if isinstance(step, Reading):
+                answer = await _read(step, replica, call)
+            elif isinstance(step, ColdBytes):
+                await call.services.cold_reads.warm([ColdPiece(log, step)])
+            else:
                 await asyncio.sleep(0)
-            answer = None if reading is None else await _read(reading, replica, call)
     except StopIteration as over:
         found: TimestampOffset | None = over.value
         return found
