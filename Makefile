@@ -49,7 +49,7 @@ check: setup
 
 test: check $(KAFKA_JARS)/.done $(SPARK_CONNECTOR_JARS)/.done
 	@tools/need kcat kcat
-	OTTLA_FORGERIES=1000 $(BIN)/pytest -n 2 tests/property/test_forged_batches.py
+	OTTLA_FORGERIES=350 $(BIN)/pytest -n 2 tests/property/test_forged_batches.py
 	$(BIN)/pytest -n 2 tests/sim tests/compat
 	$(BIN)/pytest -n 2 --dist loadfile tests/spark
 	@tools/interpreted tests/unit tests/property
@@ -69,7 +69,7 @@ bench-full: setup $(SPARK_CONNECTOR_JARS)/.done
 
 # What gains by running longer: more seeds of the simulations, more fuzz.
 soak: setup $(KAFKA_JARS)/.done $(SPARK_CONNECTOR_JARS)/.done
-	OTTLA_FORGERIES=60000 HYPOTHESIS_PROFILE=soak $(BIN)/pytest -n 2 tests/property/test_forged_batches.py --timeout 7200
+	OTTLA_FORGERIES=20000 HYPOTHESIS_PROFILE=soak $(BIN)/pytest -n 2 tests/property/test_forged_batches.py --timeout 7200
 	OTTLA_SEEDS=20000 HYPOTHESIS_PROFILE=soak $(BIN)/pytest -n 2 tests/property tests/sim --timeout 7200
 	KILLS=$(KILLS) $(BIN)/pytest tests/compat/test_broker_kill.py --timeout 7200
 	KILLS=30 $(BIN)/pytest tests/spark/test_pipeline_kill.py --timeout 7200

@@ -3,7 +3,7 @@
 HYPOTHESIS_PROFILE=soak   many more examples, new ones each time
 OTTLA_SEEDS=20000         that many seeds of each simulation
 OTTLA_SEED=123            this one seed alone, to replay a failure
-OTTLA_FORGERIES=1000      that many logs of forged batches for each kind of topic
+OTTLA_FORGERIES=350       that many logs of forged batches for each kind of topic
 """
 
 import os
