@@ -211,12 +211,16 @@ class Connection(asyncio.BufferedProtocol):
             # After its first step: what it is about to await would else never be awaited.
             asyncio.get_running_loop().call_soon(self._pending.cancel)
         self._backlog.clear()
+        self._receiver.drop()
         if self._send:
             self._send.drop()
         self._watch.unsent(self, 0)
         self._watch.holds(self, self._held_bytes, 0)
         if self._was_taken:
             self._watch.closed(self)
+        # They refer to this connection in turn: only the collector would find that all are done
+        # with, and it looks seldom.
+        self._transport = self._send = None
 
     # What the broker says
 

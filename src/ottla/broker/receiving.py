@@ -86,6 +86,11 @@ class FrameReceiver:
         self._rest = bytes(self._scratch[position:end])
         self.held_bytes = len(self._rest)
 
+    def drop(self) -> None:
+        """Nothing more comes: what came of a frame is of no use, and its memory is needed."""
+        self._frame, self._rest = None, b""
+        self._filled = self.held_bytes = 0
+
     def _hold(self, received: memoryview) -> None:
         """Keeps what came of a frame, with room for some of the rest: for all of it at most."""
         room_bytes = min(self._size, max(AHEAD * self._filled, AHEAD_BYTES_MIN))

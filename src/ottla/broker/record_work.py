@@ -1,9 +1,13 @@
 """Work on the records of clients: a little of it on the event loop, all else in a thread.
 
 To unfold, read and compress records takes as long as a client makes it take. Each turn of the loop
-has a budget for it. What goes beyond that is done in a thread, one batch at a time, in the order in
-which the batches came: so a client with a thousand of them holds up nobody but itself for longer
-than one of them takes, and memory holds one unfolded batch.
+has a budget for it. What goes beyond that is done in a thread, one batch at a time: so memory holds
+one unfolded batch.
+
+There are two lanes. Every batch comes into the first, where it has a larger budget. A batch that
+goes beyond that as well begins anew in the second lane, which has its turn when the first is empty,
+and once after every few batches. So clients with ordinary batches do not wait behind those whose
+batches are as large as is allowed, however many of these there are.
 """
 
 import asyncio
@@ -13,10 +17,14 @@ from typing import Any, NamedTuple, TypeVar
 
 from ottla.errors import ErrorCode, PeerError
 from ottla.seams.threads import Threads
-from ottla.storage.work_budget import WorkBudget
+from ottla.storage.work_budget import UNBOUNDED, BudgetSpent, WorkBudget
 
 # In decompressed bytes: some 10 ms with a slow codec.
 UNITS_PER_TURN = 4 << 20
+# About 50 ms.
+FIRST_LANE_UNITS = 24 << 20
+# So many batches of the first lane, then one of the second.
+SECOND_LANE_EVERY = 8
 
 Result = TypeVar("Result")
 
@@ -50,14 +58,18 @@ class TooMuchWaits(PeerError):
         super().__init__(ErrorCode.REQUEST_TIMED_OUT, message)
 
 
+# Raises BudgetSpent if the budget has no room for it; then it may be called again with another.
+Work = Callable[[WorkBudget], Result]
+
+
 class _Piece(NamedTuple):
-    work: Callable[[], Any]
+    work: Callable[[WorkBudget], Any]
     size_bytes: int
     done: "asyncio.Future[Any]"
 
 
 class RecordWork:
-    """The queue of what is done in a thread. `spawn` starts a task that nobody waits for."""
+    """The queues of what is done in a thread. `spawn` starts a task that nobody waits for."""
 
     def __init__(
         self,
@@ -69,16 +81,19 @@ class RecordWork:
         self._threads = threads
         self._spawn = spawn
         self._waiting_bytes_max = waiting_bytes_max
-        self._waiting: deque[_Piece] = deque()
+        self._first_lane: deque[_Piece] = deque()
+        self._second_lane: deque[_Piece] = deque()
+        self._firsts_in_a_row = 0
         self._is_running = False
         self.waiting_bytes = 0
 
-    async def run(self, work: Callable[[], Result], size_bytes: int) -> Result:
+    async def run(self, work: Work[Result], size_bytes: int) -> Result:
         """Does `work`, for which so many bytes are kept, in a thread. TooMuchWaits."""
-        if self._waiting and self.waiting_bytes + size_bytes > self._waiting_bytes_max():
+        is_idle = self.waiting_bytes == 0
+        if not is_idle and self.waiting_bytes + size_bytes > self._waiting_bytes_max():
             raise TooMuchWaits
         done: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
-        self._waiting.append(_Piece(work, size_bytes, done))
+        self._first_lane.append(_Piece(work, size_bytes, done))
         self.waiting_bytes += size_bytes
         if not self._is_running:
             self._is_running = True
@@ -87,21 +102,36 @@ class RecordWork:
 
     async def _work_off(self) -> None:
         try:
-            while self._waiting:
-                piece = self._waiting.popleft()
-                # Those whose client has gone are passed over.
-                if not piece.done.cancelled():
-                    await self._do(piece)
-                self.waiting_bytes -= piece.size_bytes
+            while self._first_lane or self._second_lane:
+                if self._is_turn_of_second_lane():
+                    self._firsts_in_a_row = 0
+                    await self._finish(self._second_lane.popleft(), UNBOUNDED)
+                else:
+                    self._firsts_in_a_row += 1
+                    piece = self._first_lane.popleft()
+                    if not await self._finish(piece, WorkBudget(FIRST_LANE_UNITS)):
+                        self._second_lane.append(piece)
         finally:
             self._is_running = False
 
-    async def _do(self, piece: _Piece) -> None:
-        try:
-            result = await self._threads.run(piece.work)
-        except Exception as error:  # noqa: BLE001 - it belongs to whoever waits
-            if not piece.done.cancelled():
-                piece.done.set_exception(error)
-        else:
-            if not piece.done.cancelled():
-                piece.done.set_result(result)
+    def _is_turn_of_second_lane(self) -> bool:
+        if not self._second_lane:
+            return False
+        return not self._first_lane or self._firsts_in_a_row >= SECOND_LANE_EVERY
+
+    async def _finish(self, piece: _Piece, budget: WorkBudget) -> bool:
+        """Whether there was enough of the budget for it."""
+        # Those whose client has gone are passed over.
+        if not piece.done.cancelled():
+            try:
+                result = await self._threads.run(lambda: piece.work(budget))
+            except BudgetSpent:
+                return False
+            except Exception as error:  # noqa: BLE001 - it belongs to whoever waits
+                if not piece.done.cancelled():
+                    piece.done.set_exception(error)
+            else:
+                if not piece.done.cancelled():
+                    piece.done.set_result(result)
+        self.waiting_bytes -= piece.size_bytes
+        return True

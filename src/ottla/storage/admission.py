@@ -45,6 +45,8 @@ _LENGTH_END = 12
 _MAGIC_AT = 16
 # The least that could follow the length field, in magic 0.
 _LENGTH_MIN = 14
+# A record takes at least so many bytes.
+_RECORD_BYTES_MIN = 7
 # Of how many records a client is told what is wrong with them.
 RECORD_ERRORS_MAX = 1000
 
@@ -162,7 +164,7 @@ def _has_sound_records(batch: memoryview, header: BatchHeader) -> bool:
     The native twin of what `admit` finds out by `survey`.
     """
     if header.attributes & _CODEC_MASK:
-        return True
+        return header.count * _RECORD_BYTES_MIN <= DECOMPRESSED_BYTES_MAX
     try:
         end, max_timestamp, _, _ = native_survey(
             batch, HEADER_BYTES, 0, header.count, header.base_timestamp
@@ -192,6 +194,8 @@ def admit(
     if not crc_is_valid(batch, header):
         raise Refused(ErrorCode.CORRUPT_MESSAGE, "the CRC does not fit the batch")
     _check_fields(header)
+    if header.count * _RECORD_BYTES_MIN > max(len(batch), rules.decompressed_bytes_max):
+        raise Refused(ErrorCode.INVALID_RECORD, f"no reader takes {header.count} records at once")
     admitted: Buffer = batch
     if header.codec == Codec.NONE or rules.may_unfold(header.codec, header.max_timestamp, now_ms):
         body = budget.unfold(batch, rules.decompressed_bytes_max)
@@ -223,7 +227,7 @@ def _recompress(
     header: BatchHeader, body: Buffer, codec: Codec, rules: AdmissionRules, budget: WorkBudget
 ) -> bytearray:
     if codec != Codec.NONE:
-        budget.spend_on_compressing(len(body))
+        budget.spend_on_compressing(len(body), codec, rules.compression_level)
     batch = recompressed(header, body, codec, rules.compression_level)
     _check_size(len(batch), rules)
     return batch

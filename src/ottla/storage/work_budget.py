@@ -9,9 +9,11 @@ from ottla.protocol.batch import plain_records, read_header
 from ottla.protocol.compression import Buffer, Codec, DecompressedTooLarge
 
 # The unit is one decompressed byte. Reading a record takes about as long as so many of them, and
-# so does compressing one byte with the slowest codecs.
+# so does compressing one byte; with the slowest levels of a codec it takes longer.
 UNITS_PER_RECORD = 8
-UNITS_PER_COMPRESSED_BYTE = 16
+UNITS_PER_COMPRESSED_BYTE = {Codec.SNAPPY: 2, Codec.ZSTD: 3, Codec.LZ4: 10, Codec.GZIP: 10}
+UNITS_PER_SLOWLY_COMPRESSED_BYTE = 50
+_USUAL_LEVELS = {Codec.ZSTD: 3, Codec.LZ4: 9, Codec.GZIP: 6}
 # All else that is done with a smaller batch takes longer than to read so many records.
 UNCOUNTED_RECORDS_MAX = 1024
 
@@ -52,9 +54,12 @@ class WorkBudget:
         if record_count > UNCOUNTED_RECORDS_MAX:
             self._spend_whole(UNITS_PER_RECORD * record_count)
 
-    def spend_on_compressing(self, plain_bytes: int) -> None:
+    def spend_on_compressing(self, plain_bytes: int, codec: Codec, level: int | None) -> None:
         """To be called before bytes are compressed. BudgetSpent."""
-        self._spend_whole(UNITS_PER_COMPRESSED_BYTE * plain_bytes)
+        units = UNITS_PER_COMPRESSED_BYTE[codec]
+        if level is not None and level > _USUAL_LEVELS.get(codec, level):
+            units = UNITS_PER_SLOWLY_COMPRESSED_BYTE
+        self._spend_whole(units * plain_bytes)
 
     def _spend_whole(self, units: int) -> None:
         if self.units_left is None:

@@ -4,6 +4,8 @@ The requests here are not Kafka's: a frame's first letter says what is done with
 """
 
 import asyncio
+import gc
+import weakref
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import replace
 from typing import Any, cast
@@ -743,3 +745,35 @@ def test_who_waits_for_room_still_waits_when_it_holds_a_little_less() -> None:
         assert place.connections.held_bytes == 0
 
     simulate(story, queued_bytes_max=10 * share)
+
+
+def test_a_connection_that_ends_within_a_frame_gives_its_memory_back_at_once() -> None:
+    """Not when the collector looks, which is seldom."""
+
+    async def story(place: Place) -> None:
+        ended: list[weakref.ref[Connection]] = []
+        closed = place.connections.closed
+
+        def note(connection: Connection) -> None:
+            ended.append(weakref.ref(connection))
+            closed(connection)
+
+        place.connections.closed = note  # type: ignore[method-assign]
+        gc.collect()
+        gc.disable()
+        try:
+            for end in ("close", "abort"):
+                peer = await place.connect()
+                peer.transport.write((3 << 20).to_bytes(4, "big") + bytes(2 << 20))
+                await asyncio.sleep(1)
+                assert place.connections.held_bytes > 1 << 20
+                getattr(peer.transport, end)()
+                await asyncio.sleep(1)
+                assert place.connections.held_bytes == 0
+            held = [each._receiver.received_bytes for ref in ended if (each := ref())]
+        finally:
+            gc.enable()
+        assert len(ended) == 2
+        assert sum(held) == 0
+
+    simulate(story)

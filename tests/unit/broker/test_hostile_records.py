@@ -5,12 +5,13 @@ are, and what lies behind them is found and read.
 """
 
 import asyncio
+import gc
 from typing import Any
 
 import pytest
 
 from ottla.broker.record_work import UNITS_PER_TURN, TurnBudget
-from ottla.errors import ErrorCode
+from ottla.errors import ErrorCode, PeerError
 from ottla.protocol.batch import read_header
 from ottla.protocol.compression import Codec, compress
 from ottla.protocol.messages.list_offsets import ListOffsetsRequest, Partition, Topic
@@ -313,6 +314,27 @@ def test_a_topics_codec_is_obeyed_in_a_thread_as_on_the_loop(name: str) -> None:
             codecs.append(header.codec)
             position += header.size
         assert codecs == [codec] * 3
+
+    with_broker(story)
+
+
+def test_a_refused_batch_is_not_kept_until_the_collector_looks() -> None:
+    """An error with its traceback refers to the frames that it passed, and these to the error."""
+
+    async def story(client: Client) -> None:
+        await create(client, new_topic(TOPIC))
+        gc.collect()
+        gc.disable()
+        gc.set_debug(gc.DEBUG_SAVEALL)
+        try:
+            assert await send(client, forged(b"garbage")) == [ErrorCode.INVALID_RECORD]
+            await asyncio.sleep(0.01)
+            gc.collect()
+            assert [each for each in gc.garbage if isinstance(each, PeerError | memoryview)] == []
+        finally:
+            gc.set_debug(0)
+            gc.garbage.clear()
+            gc.enable()
 
     with_broker(story)
 

@@ -5,6 +5,7 @@ and -6 find nothing, as nothing is tiered. Gaps: none.
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable
+from functools import partial
 from typing import NamedTuple
 
 from ottla.broker.call import Call
@@ -186,7 +187,7 @@ async def _read(reading: Reading, replica: Replica, call: Call) -> Answer:
             return reading.answer(size_max, services.turn_budget)
         except BudgetSpent:
             size_bytes = len(reading.batch.content)
-            return await services.record_work.run(lambda: reading.answer(size_max), size_bytes)
+            return await services.record_work.run(partial(reading.answer, size_max), size_bytes)
     except TooMuchWaits:
         raise
     except PeerError as error:

@@ -33,7 +33,7 @@ from ottla.replication.appends import (
 from ottla.replication.lookup import TopicKey, find_replica
 from ottla.replication.replica import Replica
 from ottla.storage.admission import Admitted, Refused
-from ottla.storage.work_budget import BudgetSpent
+from ottla.storage.work_budget import BudgetSpent, WorkBudget
 
 if TYPE_CHECKING:
     from ottla.broker.produces import Gathered
@@ -221,8 +221,8 @@ async def _append_later(produced: Produced, services: "Services") -> None:
     replica, records, acks, transactional_id_given = produced.unadmitted
     now_ms = services.now_ms
 
-    def admit() -> Admitted:
-        return services.appender.admit(replica, records, transactional_id_given, now_ms)
+    def admit(budget: WorkBudget) -> Admitted:
+        return services.appender.admit(replica, records, transactional_id_given, now_ms, budget)
 
     produced.unadmitted = None
     try:
@@ -278,6 +278,9 @@ def _refuse_transactional(records: memoryview) -> None:
 
 
 def _refused(produced: Produced, error: PeerError, services: "Services") -> Produced:
+    # With its traceback it would keep the frames that it passed, and the request's bytes with them,
+    # until the collector looks.
+    error.__traceback__ = error.__context__ = error.__cause__ = None
     produced.error = error
     services.metrics.request_refused(API_NAME, error.code.name)
     return produced
