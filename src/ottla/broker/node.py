@@ -42,7 +42,7 @@ from ottla.metadata.values import Endpoint, Incarnation, SecurityProtocol
 from ottla.metrics.node import NodeMetrics
 from ottla.protocol.primitives import Uuid
 from ottla.replication.appends import Appender
-from ottla.replication.checkpointing import Checkpointer
+from ottla.replication.checkpointing import Checkpointer, DeletedPartitions
 from ottla.replication.cleaning import CleanerRules, LogCleaner
 from ottla.replication.cold_reads import ColdReads
 from ottla.replication.fetch_sessions import FetchSessions
@@ -211,9 +211,11 @@ class Node:
             if replica.is_unusable and not self._directories.is_unusable(replica.name):
                 why = "its log directory is missing"
                 self._logger.error("log offline", partition=str(replica.name), error=why)
+        checkpointer = Checkpointer(self._seams.threads)
+        self._directories.forget = DeletedPartitions(checkpointer, self._tasks.spawn).forget
         publisher.subscribe(replicas.follow)
         self._save_incarnation(clean=False)
-        return await self._serve(publisher, replicas)
+        return await self._serve(publisher, replicas, checkpointer)
 
     async def _register(self, store: EmbeddedStore, publisher: Publisher) -> Incarnation:
         """This life's epoch; what the last one led is led again by this one."""
@@ -276,12 +278,13 @@ class Node:
             open_files_max=self.settings[segments.FILES_OPEN_MAX],
         )
 
-    async def _serve(self, publisher: Publisher, replicas: Replicas) -> Endpoints:
+    async def _serve(
+        self, publisher: Publisher, replicas: Replicas, checkpointer: Checkpointer
+    ) -> Endpoints:
         seams, settings = self._seams, self.settings
         turn_budget = TurnBudget()
         appender = Appender(replicas.create_log, replicas.directories, turn_budget)
         flusher = Flusher(seams.threads)
-        checkpointer = Checkpointer(seams.threads)
         shards = group_shards(
             GroupWorld(lambda: self._in_force.now, lambda: publisher.image, self.metrics.groups),
             replicas,
