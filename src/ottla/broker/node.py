@@ -27,6 +27,7 @@ from ottla.broker.tasks import Tasks
 from ottla.metadata import controller
 from ottla.metadata.configs import topic_configs
 from ottla.metadata.embedded import EmbeddedStore
+from ottla.metadata.home import find_home
 from ottla.metadata.image import Image
 from ottla.metadata.incarnation import (
     SavedIncarnation,
@@ -124,7 +125,8 @@ class Node:
         self._logger = logger
         self._tasks = Tasks(self._on_fault)
         self._listeners: list[Listener] = []
-        self._log_dirs = [path.rstrip("/") for path in settings[node.LOG_DIRS]]
+        paths = (path.rstrip("/") for path in settings[node.LOG_DIRS])
+        self._log_dirs = list(dict.fromkeys(paths))
         self._store: EmbeddedStore | None = None
         self._directories: LogDirectories | None = None
         self._connections: Connections | None = None
@@ -183,7 +185,10 @@ class Node:
 
     async def _start(self) -> Endpoints:
         files, clock = self._seams.files, self._seams.clock
-        make_directory(files, self._log_dirs[0])
+        # From here on the one with the metadata is the first.
+        home = find_home(files, self._log_dirs)
+        self._log_dirs = [home, *(path for path in self._log_dirs if path != home)]
+        make_directory(files, home)
         placements = find_placements(files, self._log_dirs)
         failed = prepare_directories(files, self._log_dirs, placements)
         usable = [path for path in self._log_dirs if path not in failed]
