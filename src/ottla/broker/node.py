@@ -28,6 +28,7 @@ from ottla.broker.tasks import Tasks
 from ottla.metadata import controller
 from ottla.metadata.configs import topic_configs
 from ottla.metadata.embedded import EmbeddedStore
+from ottla.metadata.home import find_home
 from ottla.metadata.image import Image
 from ottla.metadata.incarnation import (
     SavedIncarnation,
@@ -43,7 +44,7 @@ from ottla.metadata.values import Endpoint, Incarnation, SecurityProtocol
 from ottla.metrics.node import NodeMetrics
 from ottla.protocol.primitives import Uuid
 from ottla.replication.appends import Appender
-from ottla.replication.checkpointing import Checkpointer
+from ottla.replication.checkpointing import Checkpointer, DeletedPartitions
 from ottla.replication.cleaning import CleanerRules, LogCleaner
 from ottla.replication.cold_reads import ColdReads
 from ottla.replication.fetch_sessions import FetchSessions
@@ -130,7 +131,8 @@ class Node:
         self._logger = logger
         self._tasks = Tasks(self._on_fault)
         self._listeners: list[Listener] = []
-        self._log_dirs = [path.rstrip("/") for path in settings[node.LOG_DIRS]]
+        paths = (path.rstrip("/") for path in settings[node.LOG_DIRS])
+        self._log_dirs = list(dict.fromkeys(paths))
         self._store: EmbeddedStore | None = None
         self._directories: LogDirectories | None = None
         self._connections: Connections | None = None
@@ -189,7 +191,10 @@ class Node:
 
     async def _start(self) -> Endpoints:
         files, clock = self._seams.files, self._seams.clock
-        make_directory(files, self._log_dirs[0])
+        # From here on the one with the metadata is the first.
+        home = find_home(files, self._log_dirs)
+        self._log_dirs = [home, *(path for path in self._log_dirs if path != home)]
+        make_directory(files, home)
         placements = find_placements(files, self._log_dirs)
         failed = prepare_directories(files, self._log_dirs, placements)
         usable = [path for path in self._log_dirs if path not in failed]
@@ -218,9 +223,11 @@ class Node:
             if replica.is_unusable and not self._directories.is_unusable(replica.name):
                 why = "its log directory is missing"
                 self._logger.error("log offline", partition=str(replica.name), error=why)
+        checkpointer = Checkpointer(self._seams.threads)
+        self._directories.forget = DeletedPartitions(checkpointer, self._tasks.spawn).forget
         publisher.subscribe(replicas.follow)
         self._save_incarnation(clean=False)
-        return await self._serve(publisher, replicas)
+        return await self._serve(publisher, replicas, checkpointer)
 
     async def _register(self, store: EmbeddedStore, publisher: Publisher) -> Incarnation:
         """This life's epoch; what the last one led is led again by this one."""
@@ -283,12 +290,13 @@ class Node:
             open_files_max=self.settings[segments.FILES_OPEN_MAX],
         )
 
-    async def _serve(self, publisher: Publisher, replicas: Replicas) -> Endpoints:
+    async def _serve(
+        self, publisher: Publisher, replicas: Replicas, checkpointer: Checkpointer
+    ) -> Endpoints:
         seams, settings = self._seams, self.settings
         turn_budget = TurnBudget()
         appender = Appender(replicas.create_log, replicas.directories, turn_budget)
         flusher = Flusher(seams.threads)
-        checkpointer = Checkpointer(seams.threads)
         shards = group_shards(
             GroupWorld(lambda: self._in_force.now, lambda: publisher.image, self.metrics.groups),
             replicas,

@@ -1,12 +1,14 @@
 """Checkpoints in a thread: new start offsets of many logs of a directory are written once."""
 
 import asyncio
-from collections.abc import Collection
-from typing import NamedTuple
+from collections.abc import Callable, Collection, Coroutine
+from functools import partial
+from typing import Any, NamedTuple
 
 from ottla.errors import StorageError
 from ottla.seams.threads import Threads
 from ottla.storage.directory import LogDirectory
+from ottla.storage.full_disk import FULL
 from ottla.storage.log import Log
 
 
@@ -29,6 +31,20 @@ class Checkpointer:
         self._threads = threads
         # By path: there are as many as log.dirs.
         self._turns: dict[str, asyncio.Lock] = {}
+
+    async def forget_deleted(self, directory: LogDirectory, begins: Callable[[], None]) -> None:
+        """What was deleted before `begins` is called is forgotten, durably, on return.
+
+        If the disk is full it is left to a later checkpoint. If it fails the directory is offline.
+        """
+        async with self._turn(directory):
+            begins()
+            try:
+                await self._run(directory)
+            except (OSError, StorageError) as error:
+                is_full = isinstance(error, OSError) and error.errno in FULL
+                if not is_full and directory.offline is None:
+                    directory.fail(error)
 
     async def save(self, directory: LogDirectory) -> None:
         """What the directory's logs are like now is durable on return. OSError, StorageError."""
@@ -60,3 +76,26 @@ class Checkpointer:
 
     def _turn(self, directory: LogDirectory) -> asyncio.Lock:
         return self._turns.setdefault(directory.path, asyncio.Lock())
+
+
+class DeletedPartitions:
+    """Has directories forget what was deleted: one checkpoint for all that goes until it begins."""
+
+    def __init__(
+        self,
+        checkpointer: Checkpointer,
+        spawn: Callable[[Coroutine[Any, Any, None], str], object],
+    ) -> None:
+        """`spawn` starts a task that nobody waits for."""
+        self._checkpointer = checkpointer
+        self._spawn = spawn
+        # The directories that wait for their turn, by path.
+        self._waiting: set[str] = set()
+
+    def forget(self, directory: LogDirectory) -> None:
+        """Something was deleted here."""
+        path = directory.path
+        if path not in self._waiting:
+            self._waiting.add(path)
+            begins = partial(self._waiting.discard, path)
+            self._spawn(self._checkpointer.forget_deleted(directory, begins), "forget deleted")

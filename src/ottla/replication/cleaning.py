@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, NamedTuple, Protocol
+from weakref import WeakKeyDictionary
 
 from ottla.errors import LogOffline
 from ottla.metrics.meters import CleanerMeter
@@ -104,7 +105,8 @@ class LogCleaner:
         self._told = told
         self._remove_later = remove_later
         self._worker: Worker | None = None
-        self._deaths: dict[str, int] = {}
+        # How many workers died of each log; forgotten with the log.
+        self._deaths: WeakKeyDictionary[Log, int] = WeakKeyDictionary()
         # By directory: a topic that is made anew gets another one's place, not its fate.
         self._uncleanable: dict[str, Log] = {}
 
@@ -177,7 +179,7 @@ class LogCleaner:
         except OSError as error:
             self._told.error("compaction failed", partition=str(replica.name), error=str(error))
             return False
-        self._deaths.pop(log.directory, None)
+        self._deaths.pop(log, None)
         seconds = (self._clock.steady_ns() - started_ns) / 1e9
         self._meter.note(seconds, report)
         name = str(replica.name)
@@ -223,7 +225,7 @@ class LogCleaner:
     async def _on_death(self, name: TopicPartition, log: Log, error: WorkerDied) -> None:
         await self._end_worker()
         self._meter.worker_deaths += 1
-        deaths = self._deaths[log.directory] = self._deaths.get(log.directory, 0) + 1
+        deaths = self._deaths[log] = self._deaths.get(log, 0) + 1
         self._told.warning("cleaner died", partition=str(name), why=str(error), deaths=deaths)
         if deaths >= DEATHS_MAX:
             self._give_up(name, log, f"{deaths} workers died of it")
@@ -238,7 +240,7 @@ class LogCleaner:
                 self._give_up(name, log, str(failure))
 
     def _give_up(self, name: TopicPartition, log: Log, why: str) -> None:
-        self._deaths.pop(log.directory, None)
+        self._deaths.pop(log, None)
         self._uncleanable[log.directory] = log
         self._show_uncleanable()
         self._told.error("log cannot be compacted", partition=str(name), why=why)

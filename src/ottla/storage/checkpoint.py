@@ -49,6 +49,8 @@ class Checkpoint:
     recovery_points: Offsets
     # None if the file says the same.
     cleaned_offsets: Offsets | None
+    # Whether partitions were renamed away that it no longer names.
+    has_renames: bool
     arounds: tuple[Around, ...]
     starts: tuple[PlannedStart, ...]
 
@@ -58,6 +60,8 @@ class Checkpoint:
         with place.mutex:
             if self.number < place.written:
                 return  # a later one has said all of this, and what happened since
+            if self.has_renames:
+                place.files.sync_dir(place.path)
             # Else a power loss might leave less of a log than what is said of it here.
             for around in self.arounds:
                 around.sync(place.files)

@@ -28,7 +28,7 @@ class LogDirectories:
     With `placements` it is known which partitions those have; without, it may be any.
     """
 
-    __slots__ = ("_lost", "_placements", "directories", "failed", "full")
+    __slots__ = ("_lost", "_placements", "directories", "failed", "forget", "full")
 
     def __init__(
         self,
@@ -42,6 +42,8 @@ class LogDirectories:
         self.failed = failed
         # Why those directories take no records whose disk is below its reserve, by path.
         self.full: dict[str, str] = {}
+        # Has a directory forget, durably, what was deleted; a broker has it done in a thread.
+        self.forget: Callable[[LogDirectory], None] = LogDirectory.forget_deleted
         self._placements = placements
         self._lost = placements.lost(self._opened()) if placements is not None else set()
 
@@ -128,7 +130,8 @@ class LogDirectories:
             if not here:
                 continue
             try:
-                left += directory.delete(here, unique)
+                left += directory.begin_delete(here, unique)
+                self.forget(directory)
             except (OSError, StorageError) as error:
                 if directory.offline is None:
                     directory.fail(error)

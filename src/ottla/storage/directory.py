@@ -66,8 +66,8 @@ class LogDirectory:
     _cleaned_offsets: dict[TopicPartition, int] = field(default_factory=dict)
     _cleaned_saved: dict[TopicPartition, int] = field(default_factory=dict)
     _checkpoints_begun: int = 0
-    # The first checkpoint that no longer names a partition that was deleted.
-    _forgotten_by: int = 0
+    # The first checkpoint that no longer names a partition that was deleted, until it is durable.
+    _forgotten_by: dict[TopicPartition, int] = field(default_factory=dict)
     _checkpoint_files: CheckpointFiles = field(init=False)
 
     def __post_init__(self) -> None:
@@ -107,7 +107,7 @@ class LogDirectory:
     def create(self, partition: TopicPartition, topic_id: Uuid) -> Log:
         """A new partition's empty log; its first flush makes its directory durable, too."""
         self._require_online()
-        if self._checkpoint_files.written < self._forgotten_by:
+        if self._checkpoint_files.written < self._forgotten_by.get(partition, 0):
             self.checkpoint()
         path = self.partition_path(partition)
         self.files.make_dir(path)
@@ -141,17 +141,28 @@ class LogDirectory:
         self, partitions: Iterable[TopicPartition], unique: str, suffix: str = DELETE_SUFFIX
     ) -> list[str]:
         """Takes partitions away, durably; the paths of what is left, for `purge`."""
+        left = self.begin_delete(partitions, unique, suffix)
+        self.forget_deleted()
+        return left
+
+    def begin_delete(
+        self, partitions: Iterable[TopicPartition], unique: str, suffix: str = DELETE_SUFFIX
+    ) -> list[str]:
+        """As `delete`, but durable with the next checkpoint. Until then no name is used again."""
         self._require_online()
-        left = [self._set_aside(partition, f".{unique}{suffix}") for partition in partitions]
-        self.files.sync_dir(self.path)
+        left = []
+        for partition in partitions:
+            left.append(self._set_aside(partition, f".{unique}{suffix}"))
+            self._forgotten_by[partition] = self._checkpoints_begun + 1
+        return left
+
+    def forget_deleted(self) -> None:
+        """A checkpoint, unless the disk is full: what is deleted makes room, and it comes later."""
         try:
             self.checkpoint()
         except OSError as error:
             if error.errno not in FULL:
                 raise
-            # What is deleted makes room: until there is some, nothing new is made here.
-            self._forgotten_by = self._checkpoints_begun
-        return left
 
     def _set_aside(self, partition: TopicPartition, ending: str) -> str:
         log = self.logs.pop(partition, None)
@@ -208,12 +219,16 @@ class LogDirectory:
             start_offsets=dict(self._start_offsets),
             recovery_points=dict(self._recovery_points),
             cleaned_offsets=dict(self._cleaned_offsets) if is_cleaned_news else None,
+            has_renames=bool(self._forgotten_by),
             arounds=tuple(arounds),
             starts=tuple(planned),
         )
 
     def end_checkpoint(self, checkpoint: Checkpoint) -> None:
-        """It has run: the starts that it planned are in force."""
+        """It has run: the starts that it planned are in force, the names that it forgot free."""
+        number = checkpoint.number
+        for name in [name for name, first in self._forgotten_by.items() if first <= number]:
+            del self._forgotten_by[name]
         for log, offset, truncations in checkpoint.starts:
             log.planned_start_is_durable(offset, truncations)
         if checkpoint.cleaned_offsets is not None:

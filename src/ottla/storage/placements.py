@@ -1,9 +1,9 @@
-"""Which of several log directories holds which partition, as the first of them remembers it.
+"""Which of several log directories holds which partition, noted in the one with the metadata.
 
 A partition's directory is written down before its log is made there, and that is durable with the
-log's first flush, as all that the log stands on. At a start a partition whose
-directory is missing (failed, not mounted, no longer in `log.dirs`) is offline, and never taken for
-an empty one. Logs in the first directory are not written down: without it there is no broker.
+log's first flush, as all that the log stands on. At a start a partition whose directory is missing
+(failed, not mounted, no longer in `log.dirs`) is offline, and never taken for an empty one. Logs in
+the directory with the metadata are not written down: without it there is no broker.
 
 The file is rewritten at a start and appended to afterwards, a JSON object per line:
 

@@ -5,8 +5,6 @@ it was written: no log is offline, and none has a hole.
 """
 
 import asyncio
-import errno
-from typing import Any
 
 import pytest
 
@@ -14,6 +12,7 @@ from ottla.protocol.messages.delete_records import DeleteRecordsRequest, Partiti
 from ottla.protocol.messages.list_offsets import ListOffsetsRequest
 from ottla.protocol.messages.list_offsets import Partition as ListPartition
 from ottla.protocol.messages.list_offsets import Topic as ListTopic
+from tests.sim.broker.power_switch import PowerSwitch
 from tests.sim.seams.loop import run
 from tests.unit.broker.batches import batch, fetch, only, produce, values, wanted
 from tests.unit.broker.simulated_broker import Client, Machine, create, new_topic
@@ -34,36 +33,6 @@ CONFIGS: dict[str, str | None] = {
     "flush.messages": "1",
     "file.delete.delay.ms": "1000",
 }
-
-
-class PowerSwitch:
-    """Ends it all before the disk's operation of a number, counted from `arm`.
-
-    From then on the process may do what it wants: nothing of it reaches the disk.
-    """
-
-    def __init__(self, machine: Machine) -> None:
-        self._machine = machine
-        self._harmless = machine.disk.faults.error_for
-        self._left: int | None = None
-        self.is_off = False
-        machine.disk.faults.error_for = self._error_for  # type: ignore[method-assign]
-
-    def arm(self, count: int) -> None:
-        self._left = count
-
-    def disarm(self) -> None:
-        self._left = None
-
-    def _error_for(self, operation: Any, path: str) -> int:
-        if self._left is not None:
-            self._left -= 1
-            if self._left < 0:
-                self.is_off = True
-                assert self._machine.files is not None
-                self._machine.files.crash()
-                return errno.EBADF
-        return self._harmless(operation, path)
 
 
 async def fill(machine: Machine, client: Client) -> None:

@@ -55,6 +55,8 @@ class SimThreads:
         self._running: list[_Job] = []
         self._closed = False
         self._held = False
+        # Whether what happens now happens in a thread.
+        self.is_working = False
 
     def hold(self) -> None:
         """Nothing that is asked for from now on begins, until `release`."""
@@ -113,7 +115,9 @@ class SimThreads:
         if job.future.cancelled():
             self._finish(job)
             return
+        self.is_working = True
         job.start()
+        self.is_working = False
         # The work itself may have been what killed the process.
         if not self._closed:
             job.timer = self._later(self._finish, job)

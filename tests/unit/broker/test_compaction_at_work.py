@@ -8,6 +8,7 @@ import pytest
 
 from ottla.errors import ErrorCode
 from ottla.protocol.batch import read_header
+from ottla.protocol.messages.delete_topics import DeleteTopicsRequest
 from ottla.storage.log import Log
 from tests.sim.seams.loop import run
 from tests.unit.broker.batches import batch, fetch, only, produce, values, wanted
@@ -159,6 +160,24 @@ def test_a_log_that_kills_every_worker_is_left_alone_and_the_others_are_not() ->
             await asyncio.sleep(A_ROUND_S)
             assert left(machine, client, "good") == [(3, b"3"), (4, b"4")]
             assert len(left(machine, client, "bad")) == 5
+
+    tell(story)
+
+
+def test_workers_that_died_of_a_deleted_log_are_not_held_against_the_topic_made_anew() -> None:
+    async def story(machine: Machine) -> None:
+        async with machine.broker(**SETTINGS) as client:
+            for _ in range(2):
+                await create(client, new_topic("t", configs=COMPACTED))
+                await write(machine, client, "t", *((b"k", b"%d" % n) for n in range(5)))
+                machine.workers.deaths_due = 2
+                while machine.workers.deaths_due and not machine.notes.events("error"):
+                    await asyncio.sleep(0.1)
+                if machine.workers.started == 2:
+                    await client.ask(DeleteTopicsRequest(topic_names=("t",), timeout_ms=5_000), 5)
+            await asyncio.sleep(A_ROUND_S)
+            assert machine.notes.events("error") == []
+            assert left(machine, client, "t") == [(3, b"3"), (4, b"4")]
 
     tell(story)
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from ottla.errors import CorruptLog, StorageError
+from ottla.metadata.home import NoHome
 from ottla.protocol.messages.metadata import MetadataRequest
 from ottla.storage.directory import DirectoryInUse, WrongCluster
 from tests.sim.seams.faults import Operation
@@ -94,6 +95,9 @@ def test_a_directory_of_another_cluster_is_not_taken_as_a_second_one() -> None:
         await begin(machine)
         async with machine.broker(log_dirs="/more"):
             pass
+        with pytest.raises(NoHome, match="/data and /more both have metadata"):
+            await machine.node(**TWO).start()
+        machine.disk.process().rename("/more/__ottla_metadata-0", "/metadata")
         with pytest.raises(WrongCluster, match="/more belongs to node 1 of cluster"):
             await machine.node(**TWO).start()
         assert await live_again(machine) == [1]

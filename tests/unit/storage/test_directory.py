@@ -147,6 +147,22 @@ def test_many_partitions_are_taken_away_by_as_many_syncs_as_one(bench: Workbench
     assert all(bench.files.is_dir(path) for path in left)
 
 
+def test_a_partition_is_renamed_durably_before_its_recovery_point_is_forgotten(
+    bench: Workbench,
+) -> None:
+    directory = open_at(bench.files, bench.directory)
+    fill(directory.create(FIRST, TOPIC_ID), 1)
+    bench.files.synced.clear()
+    directory.begin_delete([FIRST], "abc")
+    assert bench.files.synced == []
+    directory.checkpoint()
+    assert bench.files.synced[0] == bench.directory
+    assert checkpoints.LOG_START_OFFSETS in bench.files.synced[1]
+    bench.files.synced.clear()
+    directory.checkpoint()
+    assert checkpoints.LOG_START_OFFSETS in bench.files.synced[0], "nothing was renamed since"
+
+
 def test_a_directory_is_used_by_one_process_at_a_time(bench: Workbench) -> None:
     directory = open_at(bench.files, bench.directory)
     with pytest.raises(DirectoryInUse):

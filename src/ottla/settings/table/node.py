@@ -34,7 +34,7 @@ LOG_DIRS = broker_setting(
     Listing(may_be_empty=False),
     ("./ottla-data",),
     "The directories that hold the logs; what is made there is readable for its owner alone, and"
-    " what exists keeps its mode.",
+    " what exists keeps its mode; their order may change.",
     older_name="log.dir",
     default_reason="what is in a temporary directory does not last",
 )
