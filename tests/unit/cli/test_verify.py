@@ -1,10 +1,16 @@
 """`ottla log verify`: sound directories pass, every kind of damage is found where it is."""
 
+import asyncio
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from ottla.metadata.embedded import EmbeddedStore
+from ottla.metadata.records import DeletedName
+from ottla.metadata.store import Snapshot
+from ottla.seams.clock import RealClock
+from ottla.seams.files import RealFiles
 from ottla.storage import checkpoints
 from tests.disk_vectors import CLEAN_CASES, expected, unpack
 from tests.unit.cli.running import (
@@ -312,3 +318,22 @@ def test_the_metadatas_log_is_judged_by_its_own_recovery_point(tmp_path: Path) -
     (row,) = verify(data).rows
     assert row["file"] == str(path)
     assert row["below_recovery_point"]
+
+
+def test_metadata_whose_log_starts_behind_its_snapshot_is_sound(tmp_path: Path) -> None:
+    """Its first segment may hold entries that the snapshot stands for, and epochs begin later."""
+
+    async def story() -> None:
+        data = str(tmp_path)
+        for name in ("one", "two"):
+            store = EmbeddedStore.open(RealFiles(), data, RealClock())
+            fence = await store.campaign()
+            for number in range(3):
+                n = await store.append((DeletedName(name=f"{name}{number}", epoch=1),), fence)
+            await store.save(Snapshot(n - 1, ()), fence)
+            await store.append((DeletedName(name=f"{name} last", epoch=1),), fence)
+            await store.close()
+
+    asyncio.run(story())
+    ran = verify(tmp_path)
+    assert (ran.exit_code, ran.stdout) == (0, "")

@@ -9,6 +9,7 @@ from ottla.cli.log.verify.damage import Damage, Effect, LeftAs, Remedy
 from ottla.cli.log.verify.partition import PartitionReport, check_partition
 from ottla.cli.progress import progress_of
 from ottla.errors import CorruptLog
+from ottla.metadata.snapshot_file import read_snapshot
 from ottla.seams.files import Files
 from ottla.storage import checkpoints
 from ottla.storage.checkpoints import MetaProperties, TopicPartition, parse_directory_name
@@ -91,7 +92,8 @@ def _how_it_was_left(files: Files, report: Report) -> Callable[[str], LeftAs]:
         if points_path != common_points:
             # Whoever keeps a recovery point of its own recovers at every start.
             own_point = _read_offsets(files, report, points_path).get(name, 0)
-            return LeftAs(is_clean=False, recovery_point=own_point)
+            start_offset = _behind_snapshot(files, report, path)
+            return LeftAs(is_clean=False, recovery_point=own_point, start_offset=start_offset)
         return LeftAs(
             is_clean=is_clean,
             recovery_point=recovery_points.get(name, 0),
@@ -100,6 +102,16 @@ def _how_it_was_left(files: Files, report: Report) -> Callable[[str], LeftAs]:
         )
 
     return left_as
+
+
+def _behind_snapshot(files: Files, report: Report, path: str) -> int:
+    """Where the metadata's log starts: its snapshot stands for all entries up to there."""
+    try:
+        snapshot = read_snapshot(files, path)
+    except CorruptLog as damage:
+        report.root_damages.append(Damage.of(damage, Effect.REFUSES_DIRECTORY, Remedy.NONE))
+        return 0
+    return snapshot.n + 1 if snapshot else 0
 
 
 def _read_offsets(files: Files, report: Report, path: str) -> Offsets:
