@@ -31,7 +31,10 @@ class Checkpointer:
         self._turns: dict[str, asyncio.Lock] = {}
 
     async def save(self, directory: LogDirectory) -> None:
-        """What the directory's logs are like now is durable on return. OSError, StorageError."""
+        """What the directory's logs are like now is durable on return.
+
+        OSError, StorageError: unless the disk is full, the directory is offline then.
+        """
         async with self._turn(directory):
             await self._run(directory)
 
@@ -55,7 +58,11 @@ class Checkpointer:
 
     async def _run(self, directory: LogDirectory) -> None:
         checkpoint = directory.begin_checkpoint()
-        await self._threads.run(checkpoint.run)
+        try:
+            await self._threads.run(checkpoint.run)
+        except OSError as error:
+            directory.fail_unless_full(error)
+            raise
         directory.end_checkpoint(checkpoint)
 
     def _turn(self, directory: LogDirectory) -> asyncio.Lock:
