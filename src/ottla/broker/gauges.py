@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Iterable, Iterator
 
+from ottla.broker.storage_health import StorageHealth, why_offline
 from ottla.metadata.publisher import Publisher
 from ottla.metadata.values import BrokerState
 from ottla.metrics.meters import BrokerMeter
@@ -19,8 +20,15 @@ SLICE_PARTITIONS_MAX = 500
 class Gauges:
     """Keeps a node's gauges, and the tables of what is shown by topic and by partition."""
 
-    def __init__(self, metrics: NodeMetrics, replicas: Replicas, publisher: Publisher) -> None:
+    def __init__(
+        self,
+        metrics: NodeMetrics,
+        replicas: Replicas,
+        publisher: Publisher,
+        storage_health: StorageHealth,
+    ) -> None:
         self._metrics = metrics
+        self._storage_health = storage_health
         self._replicas = replicas
         self._publisher = publisher
         self._topics: set[str] = set()
@@ -35,9 +43,14 @@ class Gauges:
         """Looks at everything once."""
         found = BrokerMeter()
         shown = set()
+        offline_logs: dict[TopicPartition, str] = {}
+        directories = self._replicas.directories
         for replicas in _slices(self._replicas):
             for replica in replicas:
                 _count(replica, found)
+                why = why_offline(replica, directories)
+                if why is not None:
+                    offline_logs[replica.name] = why
                 if replica.log is not None:
                     shown.add(replica.name)
                     self._metrics.partitions.add(*replica.name, replica.log)
@@ -45,10 +58,9 @@ class Gauges:
         for gone in self._shown - shown:
             self._metrics.partitions.remove(*gone)
         self._shown = shown
-        directories = self._replicas.directories
-        offline = [each for each in directories.directories if each.offline is not None]
-        found.offline_log_dirs = len(directories.failed) + len(offline)
+        found.offline_log_dirs = len(directories.offline)
         self._show(found)
+        self._storage_health.show(offline_logs)
         self._look_at_cluster()
 
     def _show(self, found: BrokerMeter) -> None:

@@ -24,6 +24,7 @@ from ottla.broker.record_work import RecordWork, TurnBudget
 from ottla.broker.served import SERVED
 from ottla.broker.services import Services
 from ottla.broker.settings_in_force import Obey, SettingsInForce
+from ottla.broker.storage_health import StorageHealth
 from ottla.broker.tasks import Tasks
 from ottla.metadata import controller
 from ottla.metadata.configs import topic_configs
@@ -170,6 +171,8 @@ class Node:
             faults = self._directories.close(broker_epoch=self._broker_epoch)
             for path, error in faults.items():
                 self._logger.error("not closed cleanly", path=path, error=str(error))
+                if path == self._log_dirs[0] and self._store:
+                    self._store.take_offline(error)
             if not faults:
                 self._save_incarnation(clean=True)
             self._directories = None
@@ -342,7 +345,6 @@ class Node:
             advertised=self._advertised(),
         )
         rules = _tick_rules(self._in_force.now)
-        problem, solved = self._problem, self._solved
         tick = Tick(
             replicas,
             flusher,
@@ -350,8 +352,9 @@ class Node:
             seams.threads,
             seams.clock,
             rules,
-            problem,
-            solved,
+            self._problem,
+            self._solved,
+            self._on_offline,
         )
         self.metrics.disk_free_bytes = tick.free_bytes
         self._tasks.spawn(tick.watch_disks(), "disks")
@@ -366,7 +369,9 @@ class Node:
         self._in_force.tell(_obeyed_by(services, tick, cleaner, self._connections))
         self._tasks.spawn(self._watch_connections(self._connections), "connections")
         self._tasks.spawn(self._watch_loop(), "loop")
-        self._tasks.spawn(Gauges(self.metrics, replicas, publisher).run(), "gauges")
+        storage_health = StorageHealth(self.health, replicas.directories, self._log_dirs[0])
+        gauges = Gauges(self.metrics, replicas, publisher, storage_health)
+        self._tasks.spawn(gauges.run(), "gauges")
         self._tasks.spawn(watch_groups(shards, self.metrics.groups, seams.clock), "group gauges")
         return await self._listen(Dispatch(services, SERVED, self._on_fault), self._connections)
 
@@ -447,6 +452,12 @@ class Node:
         else:
             self.health.warnings.fail(part, str(error))
             self._logger.warning("metadata snapshot failed", error=str(error))
+
+    def _on_offline(self, path: str, error: Exception) -> None:
+        """A log directory went offline. The metadata is in the first one."""
+        self._logger.error("log directory offline", path=path, error=str(error))
+        if path == self._log_dirs[0] and self._store is not None:
+            self._store.take_offline(error)
 
     def _problem(self, where: str, error: Exception) -> None:
         self._logger.error("disk fault", repeats_of=where, where=where, error=str(error))

@@ -5,6 +5,7 @@ afterwards, the entries that it replaced are not looked at again.
 """
 
 import asyncio
+import errno
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from functools import partial
 
@@ -77,6 +78,8 @@ class EmbeddedStore:
         self._fence: Fence | None = None
         self._controller_epoch = 0
         self._is_open = True
+        # Why nothing is written any more, if the data directory failed.
+        self._offline: Exception | None = None
         # What was appended last: whoever follows need not read it back.
         self._latest: Entry | None = None
         # Set, and replaced, whenever something happens that an iterator may wait for.
@@ -141,11 +144,13 @@ class EmbeddedStore:
             # Much may have happened meanwhile.
             self._require_open()
             self._require_newest(fence)
+            self._require_online()
             await self._threads.run(
                 partial(write_snapshot, self._files, self._directory, snapshot.n, packer.entries())
             )
             self._snapshot, self._found = snapshot, None
-            self._log.drop_below(snapshot.n + 1)
+            if self._offline is None:
+                self._log.drop_below(snapshot.n + 1)
 
     async def follow(self, from_n: int) -> AsyncIterator[Entry]:
         while True:
@@ -192,6 +197,11 @@ class EmbeddedStore:
         self._require_open()
         return _FOR_EVER
 
+    def take_offline(self, error: Exception) -> None:
+        """The data directory failed: nothing is written from now on. Each later write is an
+        OSError, and committed entries are still followed."""
+        self._offline = error
+
     async def close(self) -> None:
         if not self._is_open:
             return
@@ -199,7 +209,10 @@ class EmbeddedStore:
         self._wake()
         async with self._writing:
             try:
-                self._log.close()
+                if self._offline is None:
+                    self._log.close()
+                else:
+                    self._log.abandon()
             finally:
                 self._lock.release()
 
@@ -220,6 +233,7 @@ class EmbeddedStore:
         """Commits an entry; its number."""
         async with self._writing:
             self._require_writer(fence)
+            self._require_online()
             point = self._log.unsaved_point
             if point is not None:
                 await self._threads.run(partial(self._log.save_point, point))
@@ -262,6 +276,10 @@ class EmbeddedStore:
     def _require_open(self) -> None:
         if not self._is_open:
             raise StoreClosed(f"{self._directory} was closed")
+
+    def _require_online(self) -> None:
+        if self._offline is not None:
+            raise OSError(errno.EIO, f"its log directory is offline: {self._offline}")
 
     def _require_newest(self, fence: Fence) -> None:
         if fence != self._fence:

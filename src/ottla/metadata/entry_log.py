@@ -137,6 +137,10 @@ class EntryLog:
         for path in self._log.drop_segments(count):
             self._files.remove(path)
 
+    def abandon(self) -> None:
+        """Closes the files and leaves them as they are."""
+        self._log.abandon()
+
     def close(self) -> None:
         is_online = self._log.offline is None
         self._log.close()

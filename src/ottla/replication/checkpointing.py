@@ -47,7 +47,10 @@ class Checkpointer:
                     directory.fail(error)
 
     async def save(self, directory: LogDirectory) -> None:
-        """What the directory's logs are like now is durable on return. OSError, StorageError."""
+        """What the directory's logs are like now is durable on return.
+
+        OSError, StorageError: unless the disk is full, the directory is offline then.
+        """
         async with self._turn(directory):
             await self._run(directory)
 
@@ -71,7 +74,11 @@ class Checkpointer:
 
     async def _run(self, directory: LogDirectory) -> None:
         checkpoint = directory.begin_checkpoint()
-        await self._threads.run(checkpoint.run)
+        try:
+            await self._threads.run(checkpoint.run)
+        except OSError as error:
+            directory.fail_unless_full(error)
+            raise
         directory.end_checkpoint(checkpoint)
 
     def _turn(self, directory: LogDirectory) -> asyncio.Lock:

@@ -56,7 +56,8 @@ class Removal(NamedTuple):
 class Tick:
     """`run` and `watch_disks` do not end.
 
-    `problem` is told what a disk did and where, `solved` that it is over.
+    `problem` is told what a disk did and where, `solved` that it is over, `offline` that a log
+    directory went offline, and why.
     """
 
     def __init__(
@@ -69,6 +70,7 @@ class Tick:
         rules: TickRules,
         problem: Callable[[str, Exception], None],
         solved: Callable[[str], None],
+        offline: Callable[[str, Exception], None],
     ) -> None:
         # Replaced when a setting changes.
         self.rules = rules
@@ -79,8 +81,12 @@ class Tick:
         self._clock = clock
         self._problem = problem
         self._solved = solved
-        # By log directory, as of the last round.
+        self._offline = offline
+        # By log directory that is online, as of the last round.
         self.free_bytes: dict[str, int] = {}
+        # The directories that went offline and were reported, and those whose logs are marked.
+        self._reported: set[str] = set()
+        self._marked: set[str] = set()
         self._removals: list[Removal] = []
         self._retained_ms = self._checkpointed_ms = self._steady_ms()
 
@@ -103,7 +109,9 @@ class Tick:
         """Whether a disk may go below its reserve, and far, before the next round."""
         reserve_bytes = self.rules.disk_reserve_bytes
         scarce_bytes = reserve_bytes + SCARCE_BYTES
-        return reserve_bytes > 0 and min(self.free_bytes.values(), default=0) < scarce_bytes
+        return reserve_bytes > 0 and (
+            min(self.free_bytes.values(), default=scarce_bytes) < scarce_bytes
+        )
 
     async def round(self) -> None:
         """Everything that is due, once."""
@@ -122,6 +130,7 @@ class Tick:
         if steady_ms - self._checkpointed_ms >= self.rules.checkpoint_interval_ms:
             self._checkpointed_ms = steady_ms
             await self._checkpoint()
+        await self._mark_offline_logs()
 
     async def _retain(self) -> None:
         """Drops the segments that have had their time, and forgets producers that have had theirs.
@@ -143,7 +152,7 @@ class Tick:
             try:
                 await self._checkpointer.save_starts(directory, starts)
             except (OSError, StorageError) as error:
-                self._problem(directory.path, error)
+                self._checkpoint_failed(directory, error)
         async for each in self._in_slices(found):
             with self._told_of_faults(each.replica):
                 self._drop_segments(each)
@@ -193,10 +202,36 @@ class Tick:
             self._removals.append(Removal(due_ms, paths))
 
     def _watch_disk(self) -> None:
-        """A directory below the reserve refuses produces; above it they are taken again."""
+        """A directory below the reserve refuses produces; above it they are taken again.
+
+        A directory that was removed or replaced goes offline.
+        """
         for directory in self._replicas.directories.directories:
+            directory.check_in_place()
             if directory.offline is None:
                 self._watch_room(directory)
+            else:
+                self._report_offline(directory, directory.offline)
+
+    def _report_offline(self, directory: LogDirectory, error: Exception) -> None:
+        """Once, whatever took the directory offline."""
+        if directory.path in self._reported:
+            return
+        self._reported.add(directory.path)
+        self.free_bytes.pop(directory.path, None)
+        self._replicas.directories.full.pop(directory.path, None)
+        self._offline(directory.path, error)
+        for replica in self._replicas.all:
+            if replica.log is not None and self._home_of(replica.log) is directory:
+                # Whoever waits for records of it must hear of the fault.
+                replica.waiting.wake_all()
+
+    async def _mark_offline_logs(self) -> None:
+        """In a thread: there may be thousands, on a disk that fails."""
+        for directory in self._replicas.directories.directories:
+            if directory.offline is not None and directory.path not in self._marked:
+                self._marked.add(directory.path)
+                await self._threads.run(directory.distrust_logs)
 
     def _watch_room(self, directory: LogDirectory) -> None:
         path, full = directory.path, self._replicas.directories.full
@@ -238,7 +273,13 @@ class Tick:
                 try:
                     await self._checkpointer.save(directory)
                 except (OSError, StorageError) as error:
-                    self._problem(directory.path, error)
+                    self._checkpoint_failed(directory, error)
+
+    def _checkpoint_failed(self, directory: LogDirectory, error: Exception) -> None:
+        if directory.offline is None:
+            self._problem(directory.path, error)
+        else:
+            self._report_offline(directory, directory.offline)
 
 
 class Expired(NamedTuple):

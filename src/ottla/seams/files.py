@@ -71,6 +71,10 @@ class File(Protocol):
 
 
 class Lock(Protocol):
+    def is_in_place(self) -> bool:
+        """Whether its path still leads to the file that is held. OSError if the disk fails."""
+        ...
+
     def release(self) -> None: ...
 
 
@@ -317,10 +321,14 @@ class RealFile:
 
 
 class RealLock:
-    __slots__ = ("_descriptor",)
+    __slots__ = ("_descriptor", "_path")
 
-    def __init__(self, descriptor: int) -> None:
+    def __init__(self, path: str, descriptor: int) -> None:
+        self._path = path
         self._descriptor = descriptor
+
+    def is_in_place(self) -> bool:
+        return self._descriptor >= 0 and _is_named(self._descriptor, self._path)
 
     def release(self) -> None:
         descriptor, self._descriptor = self._descriptor, -1
@@ -330,7 +338,7 @@ class RealLock:
 
 def _is_named(descriptor: int, path: str) -> bool:
     """Whether this path still leads to the file that was opened there."""
-    with contextlib.suppress(FileNotFoundError):
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
         return os.path.samestat(os.fstat(descriptor), os.stat(path))
     return False
 
@@ -396,7 +404,7 @@ class RealFiles:
                 fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 # A file that was removed after it was opened is locked for nobody else.
                 if _is_named(descriptor, path):
-                    return RealLock(descriptor)
+                    return RealLock(path, descriptor)
             except OSError:
                 os.close(descriptor)
                 raise

@@ -9,7 +9,6 @@ from ottla.protocol.primitives import Uuid
 from ottla.seams.files import Files
 from ottla.storage.checkpoints import TopicPartition
 from ottla.storage.directory import STRAY_SUFFIX, LogDirectory, check_directory
-from ottla.storage.full_disk import FULL
 from ottla.storage.log import Log
 from ottla.storage.placements import Placed, Placements
 
@@ -76,6 +75,12 @@ class LogDirectories:
     def _opened(self) -> dict[str, str]:
         return {each.identity: each.path for each in self.directories}
 
+    @property
+    def offline(self) -> dict[str, Exception]:
+        """The directories that cannot be used, since the start or by now, and why."""
+        found = {each.path: each.offline for each in self.directories if each.offline is not None}
+        return {**self.failed, **found}
+
     def get(self, partition: TopicPartition) -> Log | None:
         for directory in self.directories:
             log = directory.logs.get(partition)
@@ -133,8 +138,7 @@ class LogDirectories:
                 left += directory.begin_delete(here, unique)
                 self.forget(directory)
             except (OSError, StorageError) as error:
-                if directory.offline is None:
-                    directory.fail(error)
+                directory.fail(error)
         return left
 
     def set_aside(self, holding: Holding, unique: str) -> str:
@@ -142,9 +146,12 @@ class LogDirectories:
         return holding.directory.delete((holding.partition,), unique, STRAY_SUFFIX)[0]
 
     def purge(self, path: str) -> None:
-        """Removes what `delete` left of a partition, or `Log.drop_segments` of a segment."""
+        """Removes what `delete` left of a partition, or `Log.drop_segments` of a segment.
+
+        In a directory that is offline it is left to the next start.
+        """
         for directory in self.directories:
-            if path.startswith(f"{directory.path}/"):
+            if directory.offline is None and path.startswith(f"{directory.path}/"):
                 directory.purge(path)
 
     def create(self, partition: TopicPartition, topic_id: Uuid) -> Log:
@@ -164,8 +171,7 @@ class LogDirectories:
         try:
             return directory.create(partition, topic_id)
         except OSError as error:
-            if error.errno not in FULL:
-                directory.fail(error)
+            directory.fail_unless_full(error)
             raise
 
     def close(self, *, broker_epoch: int) -> dict[str, Exception]:

@@ -5,6 +5,7 @@ directory itself takes all of its logs offline, and those of no other directory.
 """
 
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from ottla.errors import CorruptLog, StorageError
@@ -192,11 +193,16 @@ class LogDirectory:
     def checkpoint(self) -> None:
         """Makes every log's recovery point and start offset durable, planned ones included."""
         checkpoint = self.begin_checkpoint()
-        checkpoint.run()
+        try:
+            checkpoint.run()
+        except OSError as error:
+            self.fail_unless_full(error)
+            raise
         self.end_checkpoint(checkpoint)
 
     def begin_checkpoint(self) -> Checkpoint:
-        """Its `run` may be called in a thread, then `end_checkpoint`. StorageError if offline."""
+        """Its `run` may be called in a thread, then `end_checkpoint`, or `fail_unless_full` if it
+        failed. StorageError if offline."""
         self._require_online()
         planned: list[PlannedStart] = []
         arounds: list[Around] = []
@@ -244,14 +250,17 @@ class LogDirectory:
 
         What did not, and why, by path.
         """
+        self.check_in_place()
         try:
             if self.offline is None:
                 self._close_logs()
                 if not self.unusable:
                     checkpoints.write_clean_shutdown(self.files, self.path, broker_epoch)
-        except OSError as error:
+        except (OSError, StorageError) as error:
             self.offline = error
         finally:
+            if self.offline is not None:
+                self.distrust_logs()
             self._lock.release()
         faults = {self.partition_path(name): error for name, error in self.unusable.items()}
         return faults if self.offline is None else {**faults, self.path: self.offline}
@@ -275,10 +284,44 @@ class LogDirectory:
             self._cleaned_offsets[partition] = log.cleaned_offset
 
     def fail(self, error: Exception) -> None:
-        """The directory cannot be trusted: all of its logs go offline."""
+        """The directory cannot be trusted: all of its logs go offline. The first reason stands."""
+        if self.offline is not None:
+            return
         self.offline = error
         for log in self.logs.values():
-            log.abandon(error)
+            if log.offline is None:
+                log.abandon(error)
+
+    def fail_unless_full(self, error: OSError) -> None:
+        """A write of the directory's own files failed. On a full disk nothing is broken."""
+        if error.errno not in FULL:
+            self.fail(error)
+
+    def check_in_place(self) -> None:
+        """Takes the directory offline if its path no longer leads to the lock file that is held.
+
+        Writes to files that are open would succeed, and be lost.
+        """
+        if self.offline is not None:
+            return
+        try:
+            is_in_place = self._lock.is_in_place()
+        except OSError as error:
+            self.fail(error)
+            return
+        if not is_in_place:
+            self.fail(StorageError(f"{self.path} was removed, moved or replaced"))
+
+    def distrust_logs(self) -> None:
+        """Marks all logs of a directory that failed, as a log that fails marks itself.
+
+        It changes nothing in memory, so it may be called in a thread. Another directory that is
+        now at this path is left alone.
+        """
+        with suppress(OSError):
+            if self._lock.is_in_place():
+                for partition in list(self.logs):
+                    mark_distrusted(self.files, self.partition_path(partition))
 
     def _open(self, partition: TopicPartition, *, is_clean: bool) -> None:
         path = self.partition_path(partition)
@@ -337,6 +380,7 @@ class LogDirectory:
                 del offsets[partition]
 
     def _require_online(self) -> None:
+        self.check_in_place()
         if self.offline is not None:
             raise StorageError(f"{self.path} is offline: {self.offline}") from self.offline
 

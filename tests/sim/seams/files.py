@@ -129,6 +129,9 @@ class SimLock:
         self._node: FileNode | None = node
         node.locked = True
 
+    def is_in_place(self) -> bool:
+        return self._node is not None and self._files.is_at(self.path, self._node)
+
     def release(self) -> None:
         node, self._node = self._node, None
         if node is not None:
@@ -266,6 +269,10 @@ class SimFiles:
         lock = SimLock(self, path, node)
         self._held[id(lock)] = lock
         return lock
+
+    def is_at(self, path: str, node: FileNode) -> bool:
+        """Whether this path leads to this file."""
+        return self._look(path) is node
 
     def free_bytes(self, path: str) -> int:
         self._require_alive(path)

@@ -1,5 +1,6 @@
 """Offsets by time and by epoch, and moving a partition's start."""
 
+import errno
 from dataclasses import replace
 
 import pytest
@@ -174,13 +175,18 @@ def test_a_compacted_topic_and_the_brokers_own_lose_nothing() -> None:
     assert caught.value.code is ErrorCode.INVALID_TOPIC_EXCEPTION
 
 
-def test_a_start_that_cannot_be_made_durable_does_not_move() -> None:
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EIO])
+def test_a_start_that_cannot_be_made_durable_does_not_move(code: int) -> None:
     partitions = Partitions()
     replica = partitions.create()
     partitions.append(replica)
-    partitions.disk.faults.fail_next("create", "*log-start-offset-checkpoint*")
+    partitions.disk.faults.fail_next("create", "*log-start-offset-checkpoint*", error=code)
     with pytest.raises(PeerError) as caught:
         delete_before(partitions, replica, 1)
     assert caught.value.code is ErrorCode.KAFKA_STORAGE_ERROR
     assert replica.start_offset == 0
-    assert delete_before(partitions, replica, 1) == 1, "the log was not to blame"
+    if code == errno.ENOSPC:
+        assert delete_before(partitions, replica, 1) == 1, "there is room again"
+    else:
+        assert replica.log is not None
+        assert replica.log.offline is not None, "with its directory"

@@ -91,6 +91,7 @@ class Chores:
             TICK_RULES,
             lambda where, error: self.problems.append((where, str(error))),
             lambda _where: None,
+            lambda path, error: self.problems.append((path, str(error))),
         )
 
     def round(self) -> None:

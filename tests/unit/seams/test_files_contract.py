@@ -286,6 +286,31 @@ def test_a_lock_is_one_holders_until_released(place: tuple[Files, str]) -> None:
     refused(lambda: files.lock(root), errno.EISDIR, root)
 
 
+def test_a_lock_whose_file_or_directory_was_moved_or_replaced_is_not_in_place(
+    place: tuple[Files, str],
+) -> None:
+    files, root = place
+    files.make_dir(f"{root}/a")
+    lock = files.lock(f"{root}/a/.lock")
+    assert lock.is_in_place()
+    files.rename(f"{root}/a", f"{root}/b")
+    assert not lock.is_in_place(), "its directory is gone"
+    put(files, f"{root}/a")
+    assert not lock.is_in_place(), "a file is in the place of its directory"
+    files.remove(f"{root}/a")
+    files.make_dir(f"{root}/a")
+    put(files, f"{root}/a/.lock")
+    assert not lock.is_in_place(), "another file has its name"
+    files.remove(f"{root}/a/.lock")
+    files.remove_dir(f"{root}/a")
+    files.rename(f"{root}/b", f"{root}/a")
+    assert lock.is_in_place(), "it is back"
+    files.remove(f"{root}/a/.lock")
+    assert not lock.is_in_place()
+    lock.release()
+    assert not lock.is_in_place()
+
+
 def test_sync_dir_wants_a_directory(place: tuple[Files, str]) -> None:
     files, root = place
     put(files, f"{root}/a")
