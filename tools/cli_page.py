@@ -51,7 +51,9 @@ $ ottla down                                     # stops it; --wipe --yes remove
   `ottla serve` prints one line when it is ready, `ready kafka=HOST:PORT metrics=HOST:PORT pid=N`.
   SIGTERM and Ctrl-C stop it cleanly; a second one ends it at once.
 - `ottla down --wipe` takes the locks that a broker holds, and keeps them while it removes the data.
-  Where a broker lives, be it another user's or in a container, it refuses.
+  Where a broker lives, be it another user's or in a container, it refuses. It removes only files
+  and partition directories that a broker makes. All else in the directory is named and left alone,
+  and the directory goes only if it is empty then.
 - `ottla consume` joins a group only with `--group`; what it has printed is then committed. It shows
   no records of open or aborted transactions, unless `--isolation uncommitted` asks for them.
 - `ottla produce` sends what is typed line by line, and what is piped in as batches. A batch whose

@@ -16,6 +16,7 @@ from ottla.broker.node import Endpoints, Node, Seams
 from ottla.cli.broker_settings import data_directory, node_id
 from ottla.cli.descriptors import connections_max, raise_limit
 from ottla.cli.failure import Failure
+from ottla.cli.log.own_files import foreign_in_new, listed
 from ottla.cli.pid_file import read_pid, remove_pid, write_pid
 from ottla.cli.processes import is_listened_on, listener_on, user_of
 from ottla.errors import CorruptLog, StorageError
@@ -27,7 +28,7 @@ from ottla.seams.threads import RealThreads
 from ottla.seams.workers import RealWorkers
 from ottla.settings.broker import BrokerSettings
 from ottla.settings.table.network import MAX_CONNECTIONS, SOCKET_LISTEN_BACKLOG_SIZE
-from ottla.settings.table.node import LISTENERS, METRICS_PORT
+from ottla.settings.table.node import LISTENERS, LOG_DIRS, METRICS_PORT
 
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 # What a request makes goes with it: little is left to a collector, which need not look so often.
@@ -86,6 +87,9 @@ async def _run(
 
     clock, threads = RealClock(), RealThreads()
     logger = NodeLogger(sys.stderr, clock, node_id(settings), level=level)
+    for directory in settings[LOG_DIRS]:
+        if foreign := foreign_in_new(directory):
+            logger.warning("data directory is not empty", path=directory, holds=listed(foreign))
     net = RealNet(settings[SOCKET_LISTEN_BACKLOG_SIZE])
     seams = Seams(clock, RealEntropy(), RealFiles(), net, threads, RealWorkers())
     node = Node(

@@ -7,10 +7,11 @@ from contextlib import suppress
 
 from ottla.cli.broker_settings import check_named
 from ottla.cli.failure import ExitCode, Failure
+from ottla.cli.log.own_files import entries_of, listed
 from ottla.cli.output import RowWriter, say
 from ottla.cli.pid_file import read_pid, remove_pid
 from ottla.cli.processes import Process, is_running, user_of
-from ottla.cli.wipe import NAME_TAG, held, remove
+from ottla.cli.wipe import NAME_TAG, Removed, held, remove
 
 STOP_TIMEOUT_S = 60.0
 _LOOK_EVERY_S = 0.05
@@ -27,7 +28,7 @@ def down(data: str, writer: RowWriter, *, wipes: bool, may_act: bool) -> None:
     if wipes:
         _show_plan(data, holder, writer)
         if not may_act:
-            say("nothing was changed: `--yes` stops what runs there and removes the directory")
+            say("nothing was changed: `--yes` stops what runs there and removes its data")
             return
     if holder is None:
         say(f"nothing runs with the data in {data}")
@@ -36,8 +37,16 @@ def down(data: str, writer: RowWriter, *, wipes: bool, may_act: bool) -> None:
     with held(data, makes_lock=wipes):
         remove_pid(data)
         if wipes:
-            left = remove(data)
-            say(f"removed all data in {data}; it is left: {left}" if left else f"removed {data}")
+            _say_removed(data, remove(data))
+
+
+def _say_removed(data: str, removed: Removed) -> None:
+    if removed.why_left is None:
+        say(f"removed {data}")
+        return
+    say(f"removed all data in {data}; it is left: {removed.why_left}")
+    if removed.foreign:
+        say(f"left alone: {listed(removed.foreign)}")
 
 
 def _stop(data: str, holder: Process) -> None:
@@ -67,23 +76,29 @@ def _show_plan(data: str, holder: Process | None, writer: RowWriter) -> None:
             why=f"it has no {NAME_TAG}",
             exit_code=ExitCode.NOT_FOUND,
         )
-    names = os.listdir(data)
+    own, foreign = entries_of(data)
+    paths = [os.path.join(data, name) for name in own]
     writer.write(
         {
             "kind": "directory",
             "name": data,
-            "directories": sum(os.path.isdir(os.path.join(data, name)) for name in names),
-            "bytes": _size_of(data),
+            "directories": sum(map(os.path.isdir, paths)),
+            "bytes": sum(map(_size_of, paths)),
+            "left_alone": listed(foreign) or None,
             "runs": holder.pid if holder else None,
         }
     )
     writer.close()
+    if foreign:
+        say(f"left alone: {listed(foreign)}")
 
 
-def _size_of(directory: str) -> int:
+def _size_of(path: str) -> int:
+    if not os.path.isdir(path):
+        return _file_size(path)
     return sum(
-        _file_size(os.path.join(path, name))
-        for path, _, names in os.walk(directory)
+        _file_size(os.path.join(directory, name))
+        for directory, _, names in os.walk(path)
         for name in names
     )
 

@@ -11,12 +11,13 @@ from ottla.cli.broker_process import Order
 from ottla.cli.broker_run import run_broker
 from ottla.cli.broker_settings import BrokerFlags, data_directory, load_settings
 from ottla.cli.failure import ExitCode, Failure
+from ottla.cli.log.own_files import LOG_FILE, foreign_in_new, listed
+from ottla.cli.output import say
 from ottla.cli.pid_file import open_private
 from ottla.native import scan
 from ottla.seams.clock import RealClock
 from ottla.settings.development import DEVELOPMENT
 
-LOG_FILE = "ottla.log"
 _READY = re.compile(r"ready kafka=(\S+) metrics=(\S+) pid=([0-9]+)")
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 # What is shown of the log of a broker that did not start.
@@ -71,6 +72,8 @@ def start_beside(order: Order) -> None:
     steps = Steps()
     data = data_directory(load_settings(order.flags, os.environ))
     steps.done(f"settings read, native package {_native_kind()}")
+    if foreign := foreign_in_new(data):
+        say(f"{data} is not empty: it holds {listed(foreign)}")
     os.makedirs(data, mode=0o700, exist_ok=True)
     log_path = os.path.join(data, LOG_FILE)
     with open(log_path, "ab", opener=open_private) as log:

@@ -4,8 +4,10 @@ import os
 import shutil
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from typing import NamedTuple
 
 from ottla.cli.failure import Failure
+from ottla.cli.log.own_files import entries_of
 from ottla.cli.processes import LOCK_FILE, user_of
 from ottla.seams.files import Lock, RealFiles
 
@@ -26,13 +28,22 @@ def held(data: str, *, makes_lock: bool) -> Iterator[None]:
         yield
 
 
-def remove(data: str) -> str | None:
-    """Removes a directory whose locks are held; why the directory itself is left, if it is.
+class Removed(NamedTuple):
+    """What a removal has left, and why the directory itself is left, if it is."""
+
+    foreign: list[str]
+    why_left: str | None
+
+
+def remove(data: str) -> Removed:
+    """Removes a broker's data from a directory whose locks are held, and the directory if it is
+    empty then. What is not a broker's stays.
 
     Its lock goes last, and its name tag before that. Whoever starts meanwhile finds the lock taken
-    or the directory empty, and a removal that was interrupted can be repeated.
+    or no log directory, and a removal that was interrupted can be repeated.
     """
-    for name in os.listdir(data):
+    own, foreign = entries_of(data)
+    for name in own:
         path = os.path.join(data, name)
         if name in (NAME_TAG, LOCK_FILE):
             continue
@@ -43,12 +54,14 @@ def remove(data: str) -> str | None:
     for name in (NAME_TAG, LOCK_FILE):
         with suppress(FileNotFoundError):
             os.unlink(os.path.join(data, name))
+    if foreign:
+        return Removed(foreign, "it is not empty")
     try:
         os.rmdir(data)
     # It is where a disk is mounted, or a link, or in use anew.
     except OSError as error:
-        return error.strerror
-    return None
+        return Removed([], error.strerror)
+    return Removed([], None)
 
 
 def _lock_files(data: str, *, makes_lock: bool) -> list[str]:
@@ -56,7 +69,7 @@ def _lock_files(data: str, *, makes_lock: bool) -> list[str]:
     own = os.path.join(data, LOCK_FILE)
     if not os.path.isdir(data):
         return []
-    inner = [os.path.join(data, name, LOCK_FILE) for name in sorted(os.listdir(data))]
+    inner = [os.path.join(data, name, LOCK_FILE) for name in entries_of(data).own]
     found = [path for path in inner if os.path.exists(path)]
     return [own, *found] if makes_lock or os.path.exists(own) else found
 

@@ -45,8 +45,8 @@ class Ran:
         return [row for row in self.rows if row["kind"] == kind]
 
 
-def ottla(*arguments: str | Path) -> Ran:
-    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
+def ottla(*arguments: str | Path, stdin: str | None = None) -> Ran:
+    result = CliRunner().invoke(app, [str(argument) for argument in arguments], input=stdin)
     return Ran(result.exit_code, result.stdout, result.stderr)
 
 

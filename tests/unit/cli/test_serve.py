@@ -384,7 +384,7 @@ lock = open(".lock", "w")
 def stop(*_):
     lock.close()
     time.sleep(0.5)
-    open("last words", "w").close()
+    open(".kafka_cleanshutdown", "w").close()
     os._exit(0)
 signal.signal(signal.SIGTERM, stop)
 print("held", flush=True)
@@ -551,6 +551,84 @@ def test_no_directory_is_wiped_that_holds_no_logs(tmp_path: Path) -> None:
     ran = ottla("down", "--wipe", "--yes", "--data", tmp_path)
     assert ran.exit_code == 4
     assert (tmp_path / "thesis.tex").exists()
+
+
+def test_a_wipe_leaves_every_file_that_a_broker_did_not_make(tmp_path: Path) -> None:
+    data = tmp_path / "project"
+    before = {"README.md": "read", "src/main.py": "print()", "src/.lock": "", "ottla.log.1": "n"}
+    # Named as partitions are, and yet none.
+    since = {
+        "chapter-1/text.tex": "it was",
+        "old.copy-delete/letter": "dear",
+        "release-2/00000000000000000000.log": "built",
+        "release-2/notes.txt": "n",
+        "release-3/00000000000000000000.log": "built",
+        "release-3/bin/tool": "x",
+    }
+    write_texts(data, before)
+    begun = in_a_process("up", "--detach", "--data", str(data), *FREE_PORTS, *NO_RESERVE)
+    names = "README.md, chapter-1, old.copy-delete, ottla.log.1, release-2, release-3, src"
+    try:
+        assert begun.returncode == 0, begun.stderr
+        assert begun.stderr == f"{data} is not empty: it holds README.md, ottla.log.1, src\n"
+        kafka = next(line.split()[1] for line in begun.stdout.splitlines() if "Kafka" in line)
+        assert ottla("topic", "create", "t", *at(kafka)).exit_code == 0
+        assert ottla("produce", "t", *at(kafka), stdin="hello\n").exit_code == 0
+        assert (data / "t-0").is_dir()
+        write_texts(data, since)
+        plan = ottla("down", "--wipe", "--data", data, "-o", "jsonl")
+    finally:
+        done = ottla("down", "--wipe", "--yes", "--data", data)
+    assert plan.rows[0]["left_alone"] == names
+    assert f"left alone: {names}\n" in plan.stderr
+    assert done.exit_code == 0
+    assert f"left alone: {names}\n" in done.stderr
+    left = {
+        str(each.relative_to(data)): each.read_text() for each in data.rglob("*") if each.is_file()
+    }
+    assert left == before | since
+
+
+def write_texts(directory: Path, texts: dict[str, str]) -> None:
+    for name, text in texts.items():
+        (directory / name).parent.mkdir(parents=True, exist_ok=True)
+        (directory / name).write_text(text)
+
+
+def test_a_wipe_removes_what_a_broker_and_the_tools_leave_behind(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    with serving(data) as running:
+        running.stop()
+    for name in (
+        "meta.properties.tmp",
+        "replication-offset-checkpoint",
+        "cleaner-offset-checkpoint.damaged",
+        "recovery-point-offset-checkpoint.2.damaged",
+        "log-directories",
+        "ottla.pid.tmp",
+        "t-0/00000000000000000000.log.730.damaged",
+        "u-1.0123456789abcdef0123456789abcdef-delete/00000000000000000007.timeindex.deleted",
+        f"{'v' * 200}.0123456789abcdef0123456789abcdef-stray/leader-epoch-checkpoint",
+        "w-2.adopting/00000000000000000000.log",
+        "x-3/partition.metadata.tmp",
+        "y-4/written-again-when-opened",
+        "z-5/00000000000000000000.log.swap",
+    ):
+        (data / name).parent.mkdir(exist_ok=True)
+        (data / name).touch()
+    # A crash came between a directory and its first file.
+    (data / "empty-0").mkdir()
+    done = ottla("down", "--wipe", "--yes", "--data", data)
+    assert (done.exit_code, data.exists()) == (0, False), done.stderr
+
+
+def test_serve_says_that_a_new_log_directory_is_not_empty_and_starts(tmp_path: Path) -> None:
+    (tmp_path / "thesis.tex").write_text("irreplaceable")
+    for told in (True, False):
+        with serving(tmp_path) as running:
+            _, _, stderr = running.stop()
+        # It is a log directory from then on.
+        assert ("data directory is not empty" in stderr and "thesis.tex" in stderr) == told
 
 
 # Who holds what

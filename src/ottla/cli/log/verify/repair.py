@@ -5,6 +5,7 @@ import os
 from collections.abc import Sequence
 from contextlib import closing
 
+from ottla.cli.log.own_files import DAMAGED
 from ottla.cli.log.places import recovery_points_path
 from ottla.cli.log.verify.damage import Remedy
 from ottla.cli.log.verify.plan import Cut, Renew, SetAside, Step
@@ -21,7 +22,6 @@ from ottla.storage.recovery import segment_offsets
 from ottla.storage.segment import LOG, OFFSETS, SUFFIXES, TIMES, TRANSACTIONS, Segment, segment_path
 from ottla.storage.snapshots import snapshot_offsets
 
-DAMAGED = ".damaged"
 COPY_BYTES = 1 << 20
 # Indexes are made with Kafka's defaults; a broker that wants them denser adds to them.
 CONFIG = LogConfig()
