@@ -333,6 +333,7 @@ def test_metadata_whose_log_starts_behind_its_snapshot_is_sound(tmp_path: Path) 
             await store.save(Snapshot(n - 1, ()), fence)
             await store.append((DeletedName(name=f"{name} last", epoch=1),), fence)
             await store.close()
+        await EmbeddedStore.open(RealFiles(), data, RealClock()).close()
 
     asyncio.run(story())
     ran = verify(tmp_path)
