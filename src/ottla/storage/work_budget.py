@@ -12,6 +12,8 @@ from ottla.protocol.compression import Buffer, Codec, DecompressedTooLarge
 # so does compressing one byte with the slowest codecs.
 UNITS_PER_RECORD = 8
 UNITS_PER_COMPRESSED_BYTE = 16
+# To make a log takes some 0.5 ms: its directory, its files, and what the kernel does for them.
+UNITS_PER_NEW_LOG = 200_000
 # All else that is done with a smaller batch takes longer than to read so many records.
 UNCOUNTED_RECORDS_MAX = 1024
 
@@ -55,6 +57,10 @@ class WorkBudget:
     def spend_on_compressing(self, plain_bytes: int) -> None:
         """To be called before bytes are compressed. BudgetSpent."""
         self._spend_whole(UNITS_PER_COMPRESSED_BYTE * plain_bytes)
+
+    def spend_on_new_log(self) -> None:
+        """To be called before a partition's log is made. BudgetSpent."""
+        self._spend_whole(UNITS_PER_NEW_LOG)
 
     def _spend_whole(self, units: int) -> None:
         if self.units_left is None:
