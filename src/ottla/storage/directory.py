@@ -142,7 +142,10 @@ class LogDirectory:
     ) -> list[str]:
         """Takes partitions away, durably; the paths of what is left, for `purge`."""
         self._require_online()
-        left = [self._set_aside(partition, f".{unique}{suffix}") for partition in partitions]
+        left = [
+            self._set_aside(partition, _name_aside(partition, number, f".{unique}{suffix}"))
+            for number, partition in enumerate(partitions)
+        ]
         self.files.sync_dir(self.path)
         try:
             self.checkpoint()
@@ -153,7 +156,7 @@ class LogDirectory:
             self._forgotten_by = self._checkpoints_begun
         return left
 
-    def _set_aside(self, partition: TopicPartition, ending: str) -> str:
+    def _set_aside(self, partition: TopicPartition, name: str) -> str:
         log = self.logs.pop(partition, None)
         if log:
             log.abandon()
@@ -163,7 +166,7 @@ class LogDirectory:
         for offsets in self._points:
             offsets.pop(partition, None)
         source = self.partition_path(partition)
-        target = f"{self.path}/{_name_aside(partition, ending)}"
+        target = f"{self.path}/{name}"
         self._pool.forget_below(source)
         self.files.rename(source, target)
         return target
@@ -326,9 +329,15 @@ class LogDirectory:
             raise StorageError(f"{self.path} is offline: {self.offline}") from self.offline
 
 
-def _name_aside(partition: TopicPartition, ending: str) -> str:
-    """What a partition's directory is called once it is set aside: as much of its name as fits."""
-    return f"{str(partition)[: NAME_BYTES_MAX - len(ending)]}{ending}"
+def _name_aside(partition: TopicPartition, number: int, ending: str) -> str:
+    """What a partition's directory is called once it is set aside: as much of its name as fits.
+
+    Names that are cut are told apart by their number among those that have the same ending.
+    """
+    name = str(partition)
+    if len(name) + len(ending) > NAME_BYTES_MAX:
+        ending = f".{number}{ending}"
+    return f"{name[: NAME_BYTES_MAX - len(ending)]}{ending}"
 
 
 def partition_of(name: str) -> TopicPartition | None:

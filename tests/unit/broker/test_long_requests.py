@@ -21,6 +21,7 @@ from ottla.protocol.messages.describe_configs import DescribeConfigsRequest, Res
 from ottla.protocol.messages.produce import Partition, ProduceRequest, Topic
 from ottla.protocol.primitives import ZERO_UUID
 from ottla.replication.replicas import Replicas
+from ottla.storage.directory import LogDirectory
 from ottla.storage.work_budget import UNITS_PER_NEW_LOG
 from tests.unit.broker.batches import batch, produce
 from tests.unit.broker.simulated_broker import Client, create, encoded, new_topic, with_broker
@@ -213,7 +214,7 @@ def test_topics_beyond_the_limit_of_a_request_are_refused_and_the_others_done(
     with_broker(story, ottla_request_topics_max="3")
 
 
-# New logs
+# Logs of many topics
 
 
 def test_a_produce_to_many_new_partitions_makes_a_few_logs_in_each_turn(
@@ -243,5 +244,31 @@ def test_a_produce_to_many_new_partitions_makes_a_few_logs_in_each_turn(
         assert [(each.error_code, each.base_offset) for each in second] == [(NONE, 1)]
         assert sum(turns.calls) == count
         assert max(turns.calls) <= UNITS_PER_TURN // UNITS_PER_NEW_LOG
+
+    with_broker(story)
+
+
+def test_topics_that_are_deleted_together_cost_one_checkpoint(
+    turns: Turns, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(LogDirectory, "delete", turns.counting(LogDirectory.delete))
+    # No room is left in the names of their directories to tell them apart.
+    names = [f"{'t' * 240}{number}" for number in range(10)]
+
+    async def story(client: Client) -> None:
+        await create(client, *(new_topic(name, 2) for name in names))
+        for name in names:
+            await client.ask(produce(name, batch(b"1"), batch(b"2")), PRODUCE_VERSION)
+        turns.calls.clear()
+        topics = tuple(DeletedTopic(name=name, topic_id=ZERO_UUID) for name in names)
+        answer = await client.ask(DeleteTopicsRequest(topics=topics, timeout_ms=0))
+        assert [each.error_code for each in answer.responses] == [NONE] * 10
+        assert sum(turns.calls) == 1
+        # Their directory is well, and they begin anew.
+        await create(client, *(new_topic(name, 2) for name in names))
+        for name in names:
+            sent = await client.ask(produce(name, batch(b"1"), batch(b"2")), PRODUCE_VERSION)
+            partitions = sent.responses[0].partition_responses
+            assert [(each.error_code, each.base_offset) for each in partitions] == [(NONE, 0)] * 2
 
     with_broker(story)

@@ -147,6 +147,19 @@ def test_many_partitions_are_taken_away_by_as_many_syncs_as_one(bench: Workbench
     assert all(bench.files.is_dir(path) for path in left)
 
 
+def test_partitions_with_the_longest_names_are_taken_away_together(bench: Workbench) -> None:
+    directory = open_at(bench.files, bench.directory)
+    partitions = [TopicPartition("t" * 249, index) for index in range(12)]
+    for partition in partitions:
+        fill(directory.create(partition, TOPIC_ID), 1)
+    left = directory.delete(partitions, "0" * 32)
+    assert (len(set(left)), directory.logs, directory.offline) == (12, {}, None)
+    close(directory)
+    # The next start knows them for what they are.
+    close(open_at(bench.files, bench.directory))
+    assert not any(bench.files.exists(path) for path in left)
+
+
 def test_a_directory_is_used_by_one_process_at_a_time(bench: Workbench) -> None:
     directory = open_at(bench.files, bench.directory)
     with pytest.raises(DirectoryInUse):
