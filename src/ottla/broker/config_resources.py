@@ -1,5 +1,6 @@
 """What has settings, as requests name it, and the way to change them."""
 
+import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from enum import IntEnum
@@ -8,6 +9,8 @@ from typing import Protocol, TypeVar
 from ottla.broker import decisions
 from ottla.broker.call import Call
 from ottla.broker.services import Services
+from ottla.broker.slices import SLICE_ITEMS_MAX
+from ottla.broker.topics_max import beyond_topics_max, within_topics_max
 from ottla.errors import ErrorCode, PeerError
 from ottla.metadata.config_changes import Decision
 from ottla.metadata.configs import ALL_BROKERS
@@ -89,14 +92,21 @@ async def change_each(
 ) -> tuple[Result, ...]:
     """Changes resources in their order, each by itself: one result for each.
 
-    `result` is the response's own. What is named twice is refused, each time.
+    `result` is the response's own. What is named twice is refused, each time, and so are those
+    beyond the limit of a request.
     """
+    settings = call.services.settings
+    allowed, _ = within_topics_max(resources, settings)
     count = Counter((each.resource_type, each.resource_name) for each in resources)
     results = []
-    for resource in resources:
+    for number, resource in enumerate(resources):
+        if number and number % SLICE_ITEMS_MAX == 0:
+            await asyncio.sleep(0)
         named = resource.resource_type, resource.resource_name
         code, message = ErrorCode.NONE, None
         try:
+            if number >= len(allowed):
+                raise beyond_topics_max(settings)
             if count[named] > 1:
                 raise PeerError(
                     ErrorCode.INVALID_REQUEST, "Each resource must appear at most once."

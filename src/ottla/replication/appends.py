@@ -110,6 +110,9 @@ class Appender:
             raise PeerError(ErrorCode.KAFKA_STORAGE_ERROR, why_full)
         if replica.is_internal and not is_own:
             raise PeerError(ErrorCode.INVALID_TOPIC_EXCEPTION, "it is the broker's own topic")
+        # A batch that was admitted in a thread has waited for its turn already.
+        if replica.log is None and admitted is None and not is_own:
+            self._budget.spend_on_new_log()
         stored: Buffer = batch
         append_time_ms = NO_TIMESTAMP
         if ordinary is not None and self._is_ordinary(batch, ordinary, replica.rules, now_ms):

@@ -34,7 +34,8 @@ class Replicas:
         start_writeback: StartWriteback,
     ) -> None:
         self.directories = directories
-        self._leftovers: list[tuple[TopicRules, str]] = []
+        # Paths, each with the milliseconds for which it is kept.
+        self._leftovers: list[tuple[int, str]] = []
         self._me = me
         self._rules_of = rules_of
         self._entropy = entropy
@@ -89,16 +90,19 @@ class Replicas:
     def follow(self, image: Image, entry: Entry) -> None:
         """Takes what one more entry of the metadata log changed."""
         reset: set[str] = set()
+        deleted: set[Uuid] = set()
         # A new topic's partitions come together: a thousand of them have the same rules.
         rules = cache(lambda topic: self._rules_of(image, topic))
         for record in entry.records:
             match record:
                 case PartitionRecord():
+                    # A new partition must not find the log of a deleted one of its name.
+                    self._drop_topics(deleted)
                     topic = image.topic_by_id(record.topic_id)
                     if topic is not None:
                         self._assign(topic.name, record, rules(topic.name))
                 case TopicDeleted():
-                    self._drop_topic(record)
+                    deleted.add(record.topic_id)
                 case Config(kind=ResourceKind.TOPIC):
                     reset.add(record.name)
                 case Config(kind=ResourceKind.BROKER):
@@ -106,6 +110,7 @@ class Replicas:
                     reset.update(image.topic_names)
                 case _:
                     pass
+        self._drop_topics(deleted)
         if reset:
             self._refresh_rules({topic: rules(topic) for topic in reset})
 
@@ -135,20 +140,25 @@ class Replicas:
         self.by_key[topic, record.index] = self.by_key[record.topic_id, record.index] = replica
         return replica
 
-    def _drop_topic(self, deleted: TopicDeleted) -> None:
-        dropped = [
-            replica for replica in self.all if replica.partition.topic_id == deleted.topic_id
-        ]
+    def _drop_topics(self, deleted: set[Uuid]) -> None:
+        """Takes their partitions away, with one checkpoint for all; empties `deleted`."""
+        if not deleted:
+            return
+        dropped = [each for each in self.all if each.partition.topic_id in deleted]
+        deleted.clear()
         for replica in dropped:
-            del self._by_id[deleted.topic_id, replica.name.partition]
+            topic_id, index = replica.partition.topic_id, replica.name.partition
+            del self._by_id[topic_id, index]
             del self.by_key[replica.name]
-            del self.by_key[deleted.topic_id, replica.name.partition]
+            del self.by_key[topic_id, index]
             replica.partition.resign()
             replica.waiting.wake_all()
         kept = [each for each in dropped if each.log is not None or each.is_unusable]
         if kept:
+            # Whoever reads one of them is given the longest of their delays.
+            delay_ms = max(each.rules.retention.file_delete_delay_ms for each in kept)
             left = self.directories.delete([each.name for each in kept], self._unique())
-            self._leftovers += [(kept[0].rules, path) for path in left]
+            self._leftovers += [(delay_ms, path) for path in left]
         for replica in kept:
             replica.log = None
 
@@ -160,8 +170,9 @@ class Replicas:
                 if replica.log is not None:
                     replica.log.config = replica.rules.log
 
-    def take_leftovers(self) -> list[tuple[TopicRules, str]]:
-        """What deleted partitions left on disk, to be removed once readers have let go of it."""
+    def take_leftovers(self) -> list[tuple[int, str]]:
+        """What deleted partitions left on disk, each with the milliseconds for which it is kept:
+        readers have let go of it then."""
         leftovers, self._leftovers = self._leftovers, []
         return leftovers
 

@@ -253,9 +253,8 @@ class Tick:
         return self._clock.steady_ns() // 1_000_000
 
     async def _remove_what_is_due(self, steady_ms: int) -> None:
-        for replica_rules, path in self._replicas.take_leftovers():
-            due_ms = steady_ms + replica_rules.retention.file_delete_delay_ms
-            self._removals.append(Removal(due_ms, [path]))
+        for delay_ms, path in self._replicas.take_leftovers():
+            self._removals.append(Removal(steady_ms + delay_ms, [path]))
         due = [removal for removal in self._removals if removal.due_ms <= steady_ms]
         self._removals = [removal for removal in self._removals if removal.due_ms > steady_ms]
         for removal in due:

@@ -31,11 +31,13 @@ class BrokerSettings:
     changes: a change at run time is a new object, by `with_dynamic`.
     """
 
-    __slots__ = ("_layers", "_static", "_values")
+    __slots__ = ("_layers", "_static", "_values", "rows_told")
 
     def __init__(self, static: Sequence[Layer] = (), dynamic: Sequence[Layer] = ()) -> None:
         """From the layers that were there at the start and those that came since; in both, an
         earlier layer counts before a later one."""
+        # The rows of `describe` that are the same for all topics or groups that do not set them.
+        self.rows_told: dict[Setting[Any], Any] = {}
         self._static = tuple(static)
         self._layers = (*dynamic, *static)
         self._values = {

@@ -75,15 +75,30 @@ def _rows(
     values: BrokerSettings | OwnConfigs,
     names: Collection[str] | None,
 ) -> tuple[ConfigRow, ...]:
-    rows = []
-    for name, setting in table.items():
-        if names is None or name in names:
-            told = setting
-            if setting.told_by is not None and values[setting] is None:
-                told = setting.told_by
-            synonyms = values.synonyms_of(told)
-            rows.append(_row(setting, values[told], values.source_of(told), synonyms))
-    return tuple(rows)
+    return tuple(
+        _row_of(setting, values)
+        for name, setting in table.items()
+        if names is None or name in names
+    )
+
+
+def _row_of(setting: Setting[Any], values: BrokerSettings | OwnConfigs) -> ConfigRow:
+    """Most topics set little themselves: the rows of all else are made once per broker."""
+    if isinstance(values, OwnConfigs):
+        if values.sets(setting):
+            return _row_in_force(setting, values)
+        values = values.broker
+    row: ConfigRow | None = values.rows_told.get(setting)
+    if row is None:
+        row = values.rows_told[setting] = _row_in_force(setting, values)
+    return row
+
+
+def _row_in_force(setting: Setting[Any], values: BrokerSettings | OwnConfigs) -> ConfigRow:
+    told = setting
+    if setting.told_by is not None and values[setting] is None:
+        told = setting.told_by
+    return _row(setting, values[told], values.source_of(told), values.synonyms_of(told))
 
 
 def _row(

@@ -32,6 +32,15 @@ class OwnConfigs:
             return value
         return self._broker[setting]
 
+    @property
+    def broker(self) -> BrokerSettings:
+        """What counts where it has no setting of its own."""
+        return self._broker
+
+    def sets(self, setting: Setting[Any]) -> bool:
+        """Whether it has its own value for this."""
+        return setting.name in self._own
+
     def source_of(self, setting: Setting[Any]) -> ConfigSource:
         """Where the value in force comes from."""
         if setting.name in self._own:

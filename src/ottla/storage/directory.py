@@ -152,8 +152,9 @@ class LogDirectory:
         """As `delete`, but durable with the next checkpoint. Until then no name is used again."""
         self._require_online()
         left = []
-        for partition in partitions:
-            left.append(self._set_aside(partition, f".{unique}{suffix}"))
+        for number, partition in enumerate(partitions):
+            name = _name_aside(partition, number, f".{unique}{suffix}")
+            left.append(self._set_aside(partition, name))
             self._forgotten_by[partition] = self._checkpoints_begun + 1
         return left
 
@@ -165,7 +166,7 @@ class LogDirectory:
             if error.errno not in FULL:
                 raise
 
-    def _set_aside(self, partition: TopicPartition, ending: str) -> str:
+    def _set_aside(self, partition: TopicPartition, name: str) -> str:
         log = self.logs.pop(partition, None)
         if log:
             log.abandon()
@@ -175,7 +176,7 @@ class LogDirectory:
         for offsets in self._points:
             offsets.pop(partition, None)
         source = self.partition_path(partition)
-        target = f"{self.path}/{_name_aside(partition, ending)}"
+        target = f"{self.path}/{name}"
         self._pool.forget_below(source)
         self.files.rename(source, target)
         return target
@@ -385,9 +386,15 @@ class LogDirectory:
             raise StorageError(f"{self.path} is offline: {self.offline}") from self.offline
 
 
-def _name_aside(partition: TopicPartition, ending: str) -> str:
-    """What a partition's directory is called once it is set aside: as much of its name as fits."""
-    return f"{str(partition)[: NAME_BYTES_MAX - len(ending)]}{ending}"
+def _name_aside(partition: TopicPartition, number: int, ending: str) -> str:
+    """What a partition's directory is called once it is set aside: as much of its name as fits.
+
+    Names that are cut are told apart by their number among those that have the same ending.
+    """
+    name = str(partition)
+    if len(name) + len(ending) > NAME_BYTES_MAX:
+        ending = f".{number}{ending}"
+    return f"{name[: NAME_BYTES_MAX - len(ending)]}{ending}"
 
 
 def partition_of(name: str) -> TopicPartition | None:

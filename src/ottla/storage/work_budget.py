@@ -14,6 +14,8 @@ UNITS_PER_RECORD = 8
 UNITS_PER_COMPRESSED_BYTE = {Codec.SNAPPY: 2, Codec.ZSTD: 3, Codec.LZ4: 10, Codec.GZIP: 10}
 UNITS_PER_SLOWLY_COMPRESSED_BYTE = 50
 _USUAL_LEVELS = {Codec.ZSTD: 3, Codec.LZ4: 9, Codec.GZIP: 6}
+# To make a log takes some 0.5 ms: its directory, its files, and what the kernel does for them.
+UNITS_PER_NEW_LOG = 200_000
 # All else that is done with a smaller batch takes longer than to read so many records.
 UNCOUNTED_RECORDS_MAX = 1024
 
@@ -60,6 +62,10 @@ class WorkBudget:
         if level is not None and level > _USUAL_LEVELS.get(codec, level):
             units = UNITS_PER_SLOWLY_COMPRESSED_BYTE
         self._spend_whole(units * plain_bytes)
+
+    def spend_on_new_log(self) -> None:
+        """To be called before a partition's log is made. BudgetSpent."""
+        self._spend_whole(UNITS_PER_NEW_LOG)
 
     def _spend_whole(self, units: int) -> None:
         if self.units_left is None:

@@ -6,8 +6,8 @@ import pytest
 
 from ottla.broker.connection import Connection
 from ottla.broker.handlers import produce
-from ottla.metadata.records import TopicDeleted
 from ottla.protocol.batch import read_header
+from ottla.protocol.primitives import Uuid
 from ottla.replication.appends import Appender, AppendResult
 from ottla.replication.fetch_session import SessionItem
 from ottla.replication.replica import Replica
@@ -50,15 +50,15 @@ def replies_overtake_one_another(patch: pytest.MonkeyPatch) -> None:
 
 
 def deleted_partitions_stay_where_they_are(patch: pytest.MonkeyPatch) -> None:
-    drop_topic = Replicas._drop_topic
+    drop_topics = Replicas._drop_topics
 
-    def drop_and_leave(self: Replicas, deleted: TopicDeleted) -> None:
+    def drop_and_leave(self: Replicas, deleted: set[Uuid]) -> None:
         for replica in self.all:
-            if replica.partition.topic_id == deleted.topic_id:
+            if replica.partition.topic_id in deleted:
                 replica.log = None
-        drop_topic(self, deleted)
+        drop_topics(self, deleted)
 
-    patch.setattr(Replicas, "_drop_topic", drop_and_leave)
+    patch.setattr(Replicas, "_drop_topics", drop_and_leave)
 
 
 def sessions_do_not_hear_of_what_was_appended(patch: pytest.MonkeyPatch) -> None:

@@ -14,6 +14,7 @@ from ottla.errors import ErrorCode
 from ottla.protocol.batch import Record, build, plain_records, read_header, recompressed
 from ottla.protocol.compression import Codec
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
+from ottla.protocol.messages.create_topics import CreateTopicsRequest
 from ottla.protocol.messages.delete_topics import DeleteTopicsRequest
 from ottla.protocol.messages.delete_topics import Topic as DeletedTopic
 from ottla.protocol.messages.list_offsets import ListOffsetsRequest, Partition, Topic
@@ -248,6 +249,12 @@ async def answer_to_a_question_of_many_names(world: World) -> bool:
     asked = tuple(RequestedTopic(name=f"{TOPIC}-{number}") for number in range(10_001))
     caller.send(framed(MetadataRequest(topics=asked, allow_auto_topic_creation=False), 9))
     return await is_answered(caller)
+
+
+async def topics_made_of_three(world: World) -> int:
+    topics = tuple(new_topic(f"{TOPIC}-{number}") for number in range(3))
+    answer = await world.client.ask(CreateTopicsRequest(topics=topics))
+    return sum(each.error_code == ErrorCode.NONE for each in answer.topics)
 
 
 async def clients_left_of_those_that_never_read(world: World) -> int:

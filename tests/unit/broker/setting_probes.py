@@ -281,6 +281,12 @@ BROKER_PROBES: tuple[Probe, ...] = (
         changed=False,
     ),
     Probe(
+        values={"ottla.request.topics.max": "2"},
+        look=looking.topics_made_of_three,
+        by_default=3,
+        changed=2,
+    ),
+    Probe(
         values={"ottla.replies.unsent.max.bytes": "100000"},
         look=looking.clients_left_of_those_that_never_read,
         by_default=3,

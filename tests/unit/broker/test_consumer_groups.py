@@ -329,7 +329,7 @@ def test_a_subscription_that_is_too_long_is_refused_and_the_shard_goes_on() -> N
         assert refused.error_code == ErrorCode.INVALID_REQUEST
         assert (await client.ask(join("h", "m", "logs"))).error_code == 0
 
-    with_broker(story, offsets_topic_num_partitions="1")
+    with_broker(story, offsets_topic_num_partitions="1", ottla_request_elements_max="200000")
 
 
 def test_a_group_that_grew_too_large_refuses_the_next_member_and_goes_on() -> None:

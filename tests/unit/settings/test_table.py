@@ -71,6 +71,7 @@ def test_what_kafka_does_not_have_is_never_called_as_if_it_had() -> None:
         "ottla.replies.unsent.max.bytes",
         "ottla.request.besides.produce.max.bytes",
         "ottla.request.elements.max",
+        "ottla.request.topics.max",
         "ottla.tail.batches.max",
     }
 

@@ -163,6 +163,19 @@ def test_a_partition_is_renamed_durably_before_its_recovery_point_is_forgotten(
     assert checkpoints.LOG_START_OFFSETS in bench.files.synced[0], "nothing was renamed since"
 
 
+def test_partitions_with_the_longest_names_are_taken_away_together(bench: Workbench) -> None:
+    directory = open_at(bench.files, bench.directory)
+    partitions = [TopicPartition("t" * 249, index) for index in range(12)]
+    for partition in partitions:
+        fill(directory.create(partition, TOPIC_ID), 1)
+    left = directory.delete(partitions, "0" * 32)
+    assert (len(set(left)), directory.logs, directory.offline) == (12, {}, None)
+    close(directory)
+    # The next start knows them for what they are.
+    close(open_at(bench.files, bench.directory))
+    assert not any(bench.files.exists(path) for path in left)
+
+
 def test_a_directory_is_used_by_one_process_at_a_time(bench: Workbench) -> None:
     directory = open_at(bench.files, bench.directory)
     with pytest.raises(DirectoryInUse):

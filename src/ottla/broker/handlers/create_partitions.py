@@ -6,6 +6,7 @@ from collections import Counter
 
 from ottla.broker import decisions
 from ottla.broker.call import Call
+from ottla.broker.topics_max import beyond_topics_max, within_topics_max
 from ottla.errors import ErrorCode, PeerError
 from ottla.metadata import controller
 from ottla.metadata.draft import Draft
@@ -35,9 +36,11 @@ async def handle(request: CreatePartitionsRequest, call: Call) -> CreatePartitio
             draft, topic.name, topic.count, assignments, services.settings, start
         )
 
+    allowed, beyond = within_topics_max(topics, services.settings)
     outcomes = await decisions.commit_each(
-        services, topics, decide, validate_only=request.validate_only
+        services, allowed, decide, validate_only=request.validate_only
     )
+    outcomes += [beyond_topics_max(services.settings)] * len(beyond)
     return CreatePartitionsResponse(
         results=tuple(
             _told(topic.name, outcome, call)

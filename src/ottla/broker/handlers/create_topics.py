@@ -6,6 +6,8 @@ from collections import Counter
 
 from ottla.broker import decisions
 from ottla.broker.call import Call
+from ottla.broker.slices import map_in_slices
+from ottla.broker.topics_max import beyond_topics_max, within_topics_max
 from ottla.errors import ErrorCode, PeerError
 from ottla.metadata.controller import CreatedTopic, NewTopic
 from ottla.protocol.messages.create_topics import (
@@ -25,7 +27,9 @@ async def handle(request: CreateTopicsRequest, call: Call) -> CreateTopicsRespon
     topics = {topic.name: topic for topic in request.topics}
     outcomes: dict[str, CreatedTopic | PeerError] = {}
     wishes: list[NewTopic] = []
-    for name, topic in topics.items():
+    allowed, beyond = within_topics_max(list(topics.items()), call.services.settings)
+    outcomes.update((name, beyond_topics_max(call.services.settings)) for name, _ in beyond)
+    for name, topic in allowed:
         try:
             wishes.append(_wish(topic, named[name] > 1))
         except PeerError as error:
@@ -34,9 +38,10 @@ async def handle(request: CreateTopicsRequest, call: Call) -> CreateTopicsRespon
         call.services, wishes, validate_only=request.validate_only
     )
     outcomes.update(zip((wish.name for wish in wishes), created, strict=True))
-    return CreateTopicsResponse(
-        topics=tuple(_told(name, outcomes[name], call, request.validate_only) for name in topics)
+    told = await map_in_slices(
+        lambda name: _told(name, outcomes[name], call, request.validate_only), topics
     )
+    return CreateTopicsResponse(topics=told)
 
 
 def _told(

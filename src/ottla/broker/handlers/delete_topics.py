@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from ottla.broker import decisions
 from ottla.broker.call import Call
+from ottla.broker.topics_max import beyond_topics_max, within_topics_max
 from ottla.errors import ErrorCode, PeerError
 from ottla.metadata import controller
 from ottla.metadata.draft import Draft
@@ -48,7 +49,9 @@ async def handle(request: DeleteTopicsRequest, call: Call) -> DeleteTopicsRespon
             raise PeerError(ErrorCode.INVALID_REQUEST, "This topic is named by its id as well.")
         return controller.delete_topic(draft, topic.topic_id)
 
-    outcomes = await decisions.commit_each(call.services, list(named), decide)
+    allowed, beyond = within_topics_max(list(named), call.services.settings)
+    outcomes = await decisions.commit_each(call.services, allowed, decide)
+    outcomes += [beyond_topics_max(call.services.settings)] * len(beyond)
     return DeleteTopicsResponse(
         responses=tuple(
             _told(each, outcome, call) for each, outcome in zip(named, outcomes, strict=True)

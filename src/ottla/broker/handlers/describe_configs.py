@@ -2,9 +2,13 @@
 INVALID_REQUEST, a group's settings for share and streams groups are not listed.
 """
 
+from collections.abc import Iterable
+from typing import NamedTuple
+
 from ottla.broker.call import Call
 from ottla.broker.config_resources import RESOURCE_TYPES, resource_key
 from ottla.broker.services import Services
+from ottla.broker.slices import map_in_slices
 from ottla.errors import ErrorCode, PeerError
 from ottla.metadata.configs import ALL_BROKERS, group_configs, topic_configs
 from ottla.metadata.values import ResourceKind
@@ -25,23 +29,50 @@ from ottla.settings.describe import (
 )
 
 
-def handle(request: DescribeConfigsRequest, call: Call) -> DescribeConfigsResponse:
-    """Every setting of every resource, or those that are asked for."""
+async def handle(request: DescribeConfigsRequest, call: Call) -> DescribeConfigsResponse:
+    """Every setting of every resource, or those that are asked for; one result per resource."""
     for resource in request.resources:
         if resource.resource_type not in RESOURCE_TYPES:
             raise PeerError(
                 ErrorCode.INVALID_REQUEST, f"There is no resource type {resource.resource_type}."
             )
-    return DescribeConfigsResponse(
-        results=tuple(_describe(resource, request, call) for resource in request.resources)
+    results = await map_in_slices(
+        lambda asked: _describe(*asked, request, call), _distinct(request.resources).items()
     )
+    return DescribeConfigsResponse(results=results)
 
 
-def _describe(resource: Resource, request: DescribeConfigsRequest, call: Call) -> ResourceResult:
+class Named(NamedTuple):
+    """A resource, as a request names it."""
+
+    resource_type: int
+    resource_name: str
+
+
+# No keys are all keys, as in Kafka.
+Keys = frozenset[str] | None
+
+
+def _distinct(resources: Iterable[Resource]) -> dict[Named, Keys]:
+    """Each resource once, with all the keys that it is named with."""
+    asked: dict[Named, set[str] | None] = {}
+    for each in resources:
+        named = Named(each.resource_type, each.resource_name)
+        keys = asked.setdefault(named, set())
+        if not each.configuration_keys:
+            asked[named] = None
+        elif keys is not None:
+            keys.update(each.configuration_keys)
+    return {named: None if keys is None else frozenset(keys) for named, keys in asked.items()}
+
+
+def _describe(
+    resource: Named, keys: Keys, request: DescribeConfigsRequest, call: Call
+) -> ResourceResult:
     code, message = ErrorCode.NONE, ""
     rows: tuple[ConfigRow, ...] = ()
     try:
-        rows = _rows(resource, call.services)
+        rows = _rows(resource, keys, call.services)
     except PeerError as error:
         call.count_refusal(error.code)
         code, message = error.code, str(error)
@@ -54,9 +85,7 @@ def _describe(resource: Resource, request: DescribeConfigsRequest, call: Call) -
     )
 
 
-def _rows(resource: Resource, services: Services) -> tuple[ConfigRow, ...]:
-    # No keys are all keys, as in Kafka.
-    keys = frozenset(resource.configuration_keys or ()) or None
+def _rows(resource: Named, keys: Keys, services: Services) -> tuple[ConfigRow, ...]:
     kind, name = resource_key(resource, services)
     if kind is ResourceKind.TOPIC:
         if services.image.topic(name) is None:

@@ -19,9 +19,18 @@ REQUEST_ELEMENTS_MAX = broker_setting(
     "ottla.request.elements.max",
     # What is read natively has this limit.
     integer(10_000),
-    200_000,
+    20_000,
     "How many array elements and tagged fields a request may have, topics, partitions and all"
-    " others counted together; who sends more is disconnected.",
+    " others counted together; who sends more is disconnected, because each takes some ten"
+    " microseconds of the event loop while all other clients wait.",
+)
+REQUEST_TOPICS_MAX = broker_setting(
+    "ottla.request.topics.max",
+    integer(1),
+    1_000,
+    "How many topics one request may create, grow or delete, or of how many resources it may change"
+    " the settings; those beyond are refused with POLICY_VIOLATION, the others are done.",
+    is_dynamic=True,
 )
 QUEUED_MAX_REQUEST_BYTES = broker_setting(
     "queued.max.request.bytes",
