@@ -344,21 +344,7 @@ class Node:
             served=SERVED,
             advertised=self._advertised(),
         )
-        rules = _tick_rules(self._in_force.now)
-        tick = Tick(
-            replicas,
-            flusher,
-            checkpointer,
-            seams.threads,
-            seams.clock,
-            rules,
-            self._problem,
-            self._solved,
-            self._on_offline,
-        )
-        self.metrics.disk_free_bytes = tick.free_bytes
-        self._tasks.spawn(tick.watch_disks(), "disks")
-        self._tasks.spawn(tick.run(), "tick")
+        tick = self._start_tick(replicas, flusher, checkpointer)
         cleaner = self._cleaner(replicas, tick, flusher)
         self._tasks.spawn(cleaner.run(), "cleaner")
         limits = _limits(self._in_force.now)
@@ -374,6 +360,23 @@ class Node:
         self._tasks.spawn(gauges.run(), "gauges")
         self._tasks.spawn(watch_groups(shards, self.metrics.groups, seams.clock), "group gauges")
         return await self._listen(Dispatch(services, SERVED, self._on_fault), self._connections)
+
+    def _start_tick(self, replicas: Replicas, flusher: Flusher, checkpointer: Checkpointer) -> Tick:
+        tick = Tick(
+            replicas,
+            flusher,
+            checkpointer,
+            self._seams.threads,
+            self._seams.clock,
+            _tick_rules(self._in_force.now),
+            self._problem,
+            self._solved,
+            self._on_offline,
+        )
+        self.metrics.disk_free_bytes = tick.free_bytes
+        self._tasks.spawn(tick.watch_disks(), "disks")
+        self._tasks.spawn(tick.run(), "tick")
+        return tick
 
     def _cleaner(self, replicas: Replicas, tick: Tick, flusher: Flusher) -> LogCleaner:
         seams = self._seams

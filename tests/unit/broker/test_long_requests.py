@@ -251,7 +251,7 @@ def test_a_produce_to_many_new_partitions_makes_a_few_logs_in_each_turn(
 def test_topics_that_are_deleted_together_cost_one_checkpoint(
     turns: Turns, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(LogDirectory, "delete", turns.counting(LogDirectory.delete))
+    monkeypatch.setattr(LogDirectory, "begin_delete", turns.counting(LogDirectory.begin_delete))
     # No room is left in the names of their directories to tell them apart.
     names = [f"{'t' * 240}{number}" for number in range(10)]
 
