@@ -1,5 +1,7 @@
 """What a start finds on disk and nobody knows is set aside, and nothing else is."""
 
+from dataclasses import replace
+
 import pytest
 
 from ottla.metadata import records
@@ -9,7 +11,7 @@ from ottla.storage.checkpoints import TopicPartition
 from ottla.storage.directories import LogDirectories
 from tests.sim.seams.disk import SimDisk
 from tests.sim.seams.entropy import SimEntropy
-from tests.unit.replication.partitions import ME, RULES, topic_id
+from tests.unit.replication.partitions import ME, RULES, Partitions, topic_id
 from tests.unit.storage.test_directory import open_at
 from tests.unit.storage.workbench import fill
 
@@ -71,3 +73,20 @@ def test_a_partition_whose_deletion_failed_does_not_take_its_successor_with_it(
     assert (replica.end_offset, replica.is_unusable) == (2, False)
     assert strays == [NAME]
     assert [name for name in files.list(old_home) if name.endswith("-stray")]
+
+
+def test_a_topic_that_is_deleted_and_made_again_by_one_entry_begins_anew() -> None:
+    partitions = Partitions()
+    old = partitions.create("events")
+    partitions.append(old, b"old")
+    before = partitions.image.partition(old.partition.topic_id, 0)
+    assert before is not None
+    partitions.commit(
+        records.DeletedName("events", 1),
+        records.TopicDeleted(before.topic_id, "events"),
+        records.Topic("events", topic_id(9)),
+        replace(before, topic_id=topic_id(9), leader_epoch=1),
+    )
+    new = partitions.find("events")
+    assert (new.partition.topic_id, new.log) == (topic_id(9), None)
+    assert partitions.append(new, b"new").first_offset == 0
