@@ -109,3 +109,22 @@ def test_a_directory_that_cannot_be_used_is_told_with_its_error(version: int) ->
         assert bad.topics == ()
 
     with_broker(story, machine=machine, log_dirs="/one,/two")
+
+
+def test_a_directory_that_is_gone_and_not_yet_noticed_is_answered_as_offline(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    machine = Machine()
+
+    async def story(client: Client) -> None:
+        def gone(*_: object) -> int:
+            raise FileNotFoundError(2, "No such file or directory", "/data")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(type(machine.files), "total_bytes", gone)
+            (result,) = (await client.ask(ALL)).results
+        assert result.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+        (result,) = (await client.ask(ALL)).results
+        assert result.error_code == ErrorCode.NONE
+
+    with_broker(story, machine=machine)

@@ -50,6 +50,12 @@ def _asked_for(topics: Iterable[RequestedTopic] | None) -> IsAskedFor:
 def _online(
     directory: LogDirectory, unwritten: Iterable[TopicPartition], asked_for: IsAskedFor
 ) -> LogDir:
+    try:
+        total_bytes = directory.files.total_bytes(directory.path)
+        usable_bytes = directory.files.free_bytes(directory.path)
+    except OSError:
+        # It is gone, and will be noticed in a moment.
+        return _offline(directory.path)
     sizes = {name: log.size_bytes for name, log in directory.logs.items() if asked_for(name)}
     sizes.update((name, 0) for name in unwritten if asked_for(name))
     return LogDir(
@@ -59,8 +65,8 @@ def _online(
             Topic(name=topic, partitions=tuple(_partition(name, sizes[name]) for name in names))
             for topic, names in groupby(sorted(sizes), key=lambda name: name.topic)
         ),
-        total_bytes=directory.files.total_bytes(directory.path),
-        usable_bytes=directory.files.free_bytes(directory.path),
+        total_bytes=total_bytes,
+        usable_bytes=usable_bytes,
     )
 
 
