@@ -20,7 +20,7 @@ from ottla.settings.listeners import Listeners
 ROOT = Path(__file__).parents[2]
 # Modules of the broker that may use regular expressions, and what on: never what a peer sent.
 ALLOWED = {
-    "ottla.cli.log.own_files": "names of files in the data directory",
+    "ottla.cli.log.own_files": "names of files on disk, at a start",
     "ottla.metadata.snapshot_file": "a file of ours, a line of fixed length",
     "ottla.protocol.messages": "names of our own classes",
     "ottla.storage.checkpoint_text": "files on disk",
