@@ -22,6 +22,7 @@ Buffer = bytes | bytearray | memoryview
 _RECORD_LENGTH_MIN = cython.declare(cython.Py_ssize_t, 6)
 _INT64_MAX = cython.declare(cython.longlong, 0x7FFFFFFFFFFFFFFF)
 _BATCH_HEADER_BYTES = cython.declare(cython.Py_ssize_t, 61)
+_LOG_APPEND_TIME = cython.declare(cython.longlong, 0x08)
 # No offset delta is larger.
 DELTA_MAX = 0x7FFFFFFF
 _ALL_GO = cython.declare(cython.uchar, ALL_GO)
@@ -550,11 +551,15 @@ def _fill_columns(
         reader.begin_batch(batch_starts[batch], batch_starts[batch + 1])
         delta_min: cython.longlong = 0
         delta_max: cython.longlong = reader.integer(batch_starts[batch] + 23, 4)
+        base_timestamp: cython.longlong = reader.integer(batch_starts[batch] + 27, 8)
+        stamped: cython.bint = reader.integer(batch_starts[batch] + 21, 2) & _LOG_APPEND_TIME != 0
         for row in range(first_rows[batch], first_rows[batch + 1]):
             record_starts[row] = reader.position
             reader.begin_record()
             timestamp_starts[row] = reader.position
             timestamp_deltas[row] = reader.varint(64)
+            if not stamped:
+                reader.moved(base_timestamp, timestamp_deltas[row], timestamp_starts[row])
             offset_starts[row] = reader.position
             delta: cython.longlong = reader.varint(32)
             if delta < delta_min or delta > delta_max:
