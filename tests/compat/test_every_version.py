@@ -61,6 +61,8 @@ class Entry(NamedTuple):
 
 NONE = {"none"}
 TOPIC_CODES = {"unknown_topic_or_partition", "unknown_topic_id", "invalid_topic_exception"}
+# A random JoinGroup has a member in its group until the session of that ends.
+JOINED = {"non_empty_group"}
 GROUP_CODES = {"invalid_group_id", "group_id_not_found", "unknown_member_id"}
 MEMBER_CODES = {*GROUP_CODES, "illegal_generation", "fenced_instance_id", "stale_member_epoch"}
 
@@ -260,7 +262,10 @@ def group_entries(scene: Scene) -> dict[int, Entry]:
             range(6), {"states_filter": ("Stable",), "types_filter": ("classic",)}, NONE, NONE
         ),
         42: Entry(
-            range(3), {"groups_names": (GROUP,)}, {"non_empty_group"}, {*(NONE | GROUP_CODES)}
+            range(3),
+            {"groups_names": (GROUP,)},
+            {"non_empty_group"},
+            {*(NONE | GROUP_CODES), *JOINED},
         ),
         47: Entry(
             range(1),
@@ -270,7 +275,7 @@ def group_entries(scene: Scene) -> dict[int, Entry]:
                 "topics.partitions.partition_index": 0,
             },
             {*NONE, "group_subscribed_to_topic"},
-            {*(NONE | GROUP_CODES | TOPIC_CODES)},
+            {*(NONE | GROUP_CODES | TOPIC_CODES), *JOINED},
         ),
         68: Entry(
             range(2),
