@@ -15,11 +15,11 @@ from ottla.protocol.compression import Codec
 from ottla.protocol.primitives import Uuid
 from ottla.seams.clock import RealClock
 from ottla.seams.files import RealFiles
-from ottla.storage.config import LogConfig
-from ottla.storage.directory import LogDirectory, open_directory
-from ottla.storage.log import Log
-from ottla.storage.scan import Placed
-from ottla.storage.segment import Segment
+from ottla.storage.directory.directory import LogDirectory, open_directory
+from ottla.storage.log.batch_scan import Placed
+from ottla.storage.log.config import LogConfig
+from ottla.storage.log.log import Log
+from ottla.storage.log.segment import Segment
 
 DISK = Path(__file__).parent / "vectors" / "disk"
 CLEAN_CASES = (

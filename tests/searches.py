@@ -1,10 +1,10 @@
 """Searches by time in a log, with all their steps at once."""
 
 from ottla.errors import PeerError
-from ottla.storage import time_search
-from ottla.storage.cold_read import ColdBytes
-from ottla.storage.log import Log
-from ottla.storage.time_search import Answer, Reading, Search, TimestampOffset, Unreadable
+from ottla.storage.log import time_search
+from ottla.storage.log.cold_read import ColdBytes
+from ottla.storage.log.log import Log
+from ottla.storage.log.time_search import Answer, Reading, Search, TimestampOffset, Unreadable
 
 
 def offset_for_time(log: Log, timestamp_ms: int) -> TimestampOffset | None:

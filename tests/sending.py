@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from ottla.client.blocking_client import BlockingClient
-from ottla.client.topology import TopicPartition
+from ottla.client.blocking.client import BlockingClient
+from ottla.client.routing.topology import TopicPartition
 from ottla.errors import ErrorCode
 from ottla.protocol.messages.produce import Partition, ProduceRequest, Topic
 

@@ -13,7 +13,7 @@ import typer
 from typer.main import get_command
 
 from ottla.cli.app import app
-from ottla.cli.failure import ExitCode
+from ottla.cli.shared.failure import ExitCode
 
 PAGE = Path(__file__).parent.parent / "docs" / "cli.md"
 

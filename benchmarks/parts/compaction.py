@@ -15,12 +15,12 @@ from ottla.protocol.compression import Codec
 from ottla.seams.clock import RealClock
 from ottla.seams.entropy import RealEntropy
 from ottla.seams.files import RealFiles
-from ottla.storage.cleaner_worker import CleanerWorker
-from ottla.storage.cleaning_job import CleaningJob
-from ottla.storage.config import LogConfig
-from ottla.storage.file_pool import FilePool
-from ottla.storage.log import Log
-from ottla.storage.recovery import open_log
+from ottla.storage.compaction.cleaner_protocol import CleaningJob
+from ottla.storage.compaction.cleaner_worker import CleanerWorker
+from ottla.storage.log.config import LogConfig
+from ottla.storage.log.file_pool import FilePool
+from ottla.storage.log.log import Log
+from ottla.storage.opening.recovery import open_log
 
 MB = 1_000_000
 NOW_MS = 1_700_000_000_000

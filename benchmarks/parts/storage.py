@@ -11,10 +11,10 @@ from benchmarks.parts.part import Part, rates
 from ottla.protocol.batch import Record, build, read_header
 from ottla.seams.clock import RealClock
 from ottla.seams.files import Buffer, RealFile, RealFiles
-from ottla.storage.config import LogConfig
-from ottla.storage.file_pool import FilePool
-from ottla.storage.log import Log
-from ottla.storage.recovery import open_log
+from ottla.storage.log.config import LogConfig
+from ottla.storage.log.file_pool import FilePool
+from ottla.storage.log.log import Log
+from ottla.storage.opening.recovery import open_log
 
 MB = 1_000_000
 SMALL_LOG_BYTES = 100 * MB

@@ -13,9 +13,9 @@ from ottla.protocol.compression import Codec
 from ottla.protocol.primitives import Uuid
 from ottla.seams.clock import RealClock
 from ottla.seams.files import RealFiles
-from ottla.storage.checkpoints import TopicPartition
-from ottla.storage.config import LogConfig
-from ottla.storage.directory import open_directory
+from ottla.storage.directory.checkpoint_files import TopicPartition
+from ottla.storage.directory.directory import open_directory
+from ottla.storage.log.config import LogConfig
 
 CLUSTER_ID = "killed-cluster"
 PARTITION = TopicPartition("killed", 0)

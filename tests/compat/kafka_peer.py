@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ottla.client.blocking_client import BlockingClient
+from ottla.client.blocking.client import BlockingClient
 from ottla.client.errors import ClientError
 from tests.compat.free_port import free_port
 from tests.compat.java_tools import JARS, JVM

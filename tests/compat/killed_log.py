@@ -10,7 +10,7 @@ from ottla.protocol.batch import Record
 from ottla.protocol.primitives import Uuid
 from ottla.seams.clock import RealClock
 from ottla.seams.files import RealFiles
-from ottla.storage.directory import LogDirectory, open_directory
+from ottla.storage.directory.directory import LogDirectory, open_directory
 from tests.compat.append_until_killed import CLUSTER_ID, CONFIG, PARTITION
 from tests.disk_vectors import consume
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from ottla.broker.served import SERVED
+from ottla.broker.requests.served_apis import SERVED
 from ottla.protocol.batch import BatchHeader, read_header
 from ottla.protocol.compression import Codec
 from ottla.testing import Broker

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from ottla.storage.cleaning_job import WORKER_MODULE
+from ottla.storage.compaction.cleaner_protocol import WORKER_MODULE
 from ottla.testing import Broker
 from tests.compat.clients import CLIENTS, name_of
 from tests.compat.clients.admins import LibrdkafkaAdmin

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ottla.storage.segment import LOG, OFFSETS, SUFFIXES, TIMES
+from ottla.storage.log.segment import LOG, OFFSETS, SUFFIXES, TIMES
 from tests.compat.kafka_lines import Row, by_file, kafka_lines, ottla_dump
 from tests.compat.killed_log import kill_a_writer
 from tests.compat.written_logs import WRITERS, write_logs

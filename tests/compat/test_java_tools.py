@@ -5,7 +5,7 @@ import re
 import shutil
 from pathlib import Path
 
-from ottla.broker.served import SERVED
+from ottla.broker.requests.served_apis import SERVED
 from ottla.protocol.messages import APIS
 from ottla.testing import Broker
 from tests.compat.clients import QUICK_CLIENTS

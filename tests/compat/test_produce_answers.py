@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from ottla.client.blocking_client import BlockingClient
-from ottla.client.offsets import At
-from ottla.client.topology import TopicPartition
+from ottla.client.blocking.client import BlockingClient
+from ottla.client.reading.offsets import At
+from ottla.client.routing.topology import TopicPartition
 from ottla.errors import ErrorCode
 from ottla.protocol.batch import Record, build, read_header
 from ottla.protocol.compression import Codec, compress

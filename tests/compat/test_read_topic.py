@@ -18,11 +18,11 @@ from confluent_kafka.admin import AdminClient, NewTopic
 import ottla
 from ottla.client.arrow.schema import arrow_schema
 from ottla.client.arrow.spans import OffsetsGone, RecordsUnreadable, Span, SpanReader
-from ottla.client.blocking_client import BlockingClient
+from ottla.client.blocking.client import BlockingClient
 from ottla.client.errors import Refused
-from ottla.client.offsets import At, Isolation
-from ottla.client.reading import Gone
-from ottla.client.topology import TopicPartition
+from ottla.client.reading.offsets import At, Isolation
+from ottla.client.reading.partition_reader import Gone
+from ottla.client.routing.topology import TopicPartition
 from ottla.errors import ErrorCode
 from ottla.protocol.compression import Codec
 from tests.compat.kafka_peer import kafka_peer

@@ -16,10 +16,10 @@ from ottla.protocol.compression import Codec
 from ottla.protocol.primitives import Uuid
 from ottla.seams.clock import RealClock
 from ottla.seams.files import RealFiles
-from ottla.storage.checkpoints import TopicPartition
-from ottla.storage.config import LogConfig
-from ottla.storage.directory import LogDirectory, open_directory
-from ottla.storage.log import Log
+from ottla.storage.directory.checkpoint_files import TopicPartition
+from ottla.storage.directory.directory import LogDirectory, open_directory
+from ottla.storage.log.config import LogConfig
+from ottla.storage.log.log import Log
 
 NOW_MS = 1_700_000_000_000
 # Small, so that a few records make several segments with several index entries.

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ottla.client.arrow.columns import ColumnLimits, fetched_columns
-from ottla.client.fetch import Aborted, Fetched
-from ottla.client.visible import Unreadable, visible, whole_batches
+from ottla.client.reading.fetch import Aborted, Fetched
+from ottla.client.reading.visible_records import Unreadable, visible, whole_batches
 from ottla.errors import PeerError
 from ottla.protocol.batch import CorruptBatch, Marker, MarkerKind, Record, build, build_marker
 from ottla.protocol.compression import Codec

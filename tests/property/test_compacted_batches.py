@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from ottla.native.scan import key_columns
 from ottla.protocol.batch import Record, build, compress_records, read_header, records
 from ottla.protocol.compression import Codec
-from ottla.storage.pieces import pieces
+from ottla.storage.log.segment_reader import pieces
 from tests.sim.seams.disk import SimDisk
 from tests.unit.native.modules import KINDS, load
 

@@ -15,16 +15,16 @@ from hypothesis import strategies as st
 from ottla.cli.log.verify.damage import LeftAs, Remedy
 from ottla.cli.log.verify.partition import check_partition
 from ottla.client.arrow.columns import ColumnLimits, fetched_columns
-from ottla.client.fetch import Fetched
-from ottla.client.visible import Unreadable, visible, whole_batches
+from ottla.client.reading.fetch import Fetched
+from ottla.client.reading.visible_records import Unreadable, visible, whole_batches
 from ottla.errors import PeerError
 from ottla.protocol.batch import Record, read_header
 from ottla.protocol.compression import Codec, compress
-from ottla.replication.cleaning import CleanerRules, job_for, look
-from ottla.storage.admission import AdmissionRules, admit, admits_ordinary, all_ordinary
-from ottla.storage.cleaner_worker import CleanerWorker
-from ottla.storage.config import LogConfig
-from ottla.storage.log import Log
+from ottla.replication.housekeeping.log_cleaner import CleanerRules, job_for, look
+from ottla.storage.admission.rules import AdmissionRules, admit, admits_ordinary, all_ordinary
+from ottla.storage.compaction.cleaner_worker import CleanerWorker
+from ottla.storage.log.config import LogConfig
+from ottla.storage.log.log import Log
 from tests.forged_batches import NOW_MS, forged, forged_batches, readable
 from tests.searches import largest_timestamp, offset_for_time
 from tests.sim.seams.clock import SimClock

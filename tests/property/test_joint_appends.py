@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from ottla.protocol.batch import Record, build, read_header
 from ottla.seams.files import RealFiles
-from ottla.storage.config import LogConfig
-from ottla.storage.log import Log
+from ottla.storage.log.config import LogConfig
+from ottla.storage.log.log import Log
 from tests.searches import largest_timestamp, offset_for_time
 from tests.unit.storage.workbench import NOW_MS, Workbench, append, content
 

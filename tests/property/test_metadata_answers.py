@@ -6,8 +6,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.broker.answers import EncodedAnswers
 from ottla.broker.handlers import metadata
+from ottla.broker.requests.response_cache import EncodedAnswers
 from ottla.metadata.image import Image
 from ottla.metadata.records import Broker, EpochFloor, Partition, Record, Topic, TopicDeleted
 from ottla.metadata.store import Entry

@@ -26,7 +26,7 @@ from ottla.protocol.messages.produce import (
     TopicResult,
 )
 from ottla.protocol.primitives import Uuid
-from ottla.storage.admission import UNLIMITED_MS, AdmissionRules, Refused, admit
+from ottla.storage.admission.rules import UNLIMITED_MS, AdmissionRules, Refused, admit
 from tests.property.request_frames import (
     frames_of_others,
     int32s,

@@ -21,22 +21,22 @@ ROOT = Path(__file__).parents[2]
 # Modules of the broker that may use regular expressions, and what on: never what a peer sent.
 ALLOWED = {
     "ottla.cli.log.own_files": "names of files on disk, at a start",
-    "ottla.metadata.snapshot_file": "a file of ours, a line of fixed length",
+    "ottla.metadata.embedded.snapshot_file": "a file of ours, a line of fixed length",
     "ottla.protocol.messages": "names of our own classes",
-    "ottla.storage.checkpoint_text": "files on disk",
-    "ottla.storage.checkpoints": "files on disk",
+    "ottla.storage.directory.checkpoint_format": "files on disk",
+    "ottla.storage.directory.checkpoint_files": "files on disk",
 }
 
 
 def modules_of_a_broker() -> dict[str, Path]:
     script = (
         "import importlib, pkgutil, sys\n"
-        "import ottla.cli.broker_process, ottla.cli.serve, ottla.broker.node\n"
+        "import ottla.cli.broker.process, ottla.cli.broker.serve, ottla.broker.node.node\n"
         "for package in ('broker', 'coordinators', 'metadata', 'protocol', 'replication',\n"
         "                'settings', 'storage', 'native', 'metrics', 'seams'):\n"
         "    root = importlib.import_module(f'ottla.{package}')\n"
         "    for found in pkgutil.walk_packages(root.__path__, root.__name__ + '.'):\n"
-        "        if found.name != 'ottla.storage.cleaner_worker':\n"
+        "        if found.name != 'ottla.storage.compaction.cleaner_worker':\n"
         "            importlib.import_module(found.name)\n"
         "for name, module in list(sys.modules.items()):\n"
         "    if name.startswith('ottla.'):\n"

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from ottla.errors import ErrorCode, PeerError
 from ottla.protocol.batch import BatchHeader, Marker, MarkerKind
-from ottla.storage.producer_entry import BATCHES_KEPT, SEQUENCE_MAX
-from ottla.storage.producer_state import AbortedTransaction, Duplicate, ProducerStates
+from ottla.storage.producers.entry import BATCHES_KEPT, SEQUENCE_MAX
+from ottla.storage.producers.state import AbortedTransaction, Duplicate, ProducerStates
 from tests.unit.storage.headers import data_batch, marker_batch
 
 ACTIONS = ("append", "retry", "gap", "old_epoch", "new_epoch", "begin", "end", "plain")

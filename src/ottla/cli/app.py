@@ -12,11 +12,13 @@ import typer
 from typer.core import TyperGroup
 
 from ottla import __version__
-from ottla.cli import broker_commands, doctor_commands, records_commands
-from ottla.cli.failure import failure_of
+from ottla.cli.broker import commands as broker_commands
+from ottla.cli.doctor import commands as doctor_commands
 from ottla.cli.group import commands as group_commands
 from ottla.cli.log import commands as log_commands
 from ottla.cli.pipeline import commands as pipeline_commands
+from ottla.cli.records import commands as records_commands
+from ottla.cli.shared.failure import failure_of
 from ottla.cli.sql import commands as sql_commands
 from ottla.cli.topic import commands as topic_commands
 

@@ -2,8 +2,8 @@
 
 import sys
 
-from ottla.cli.failure import ExitCode
-from ottla.cli.plain_serve import plain_words
+from ottla.cli.broker.plain_serve import plain_words
+from ottla.cli.shared.failure import ExitCode
 
 
 def main() -> None:
@@ -21,6 +21,6 @@ def _main() -> None:
 
         app()
     else:
-        from ottla.cli.broker_process import Order, carry_out
+        from ottla.cli.broker.process import Order, carry_out
 
         carry_out(Order.parse([*words, f"program={sys.argv[0]}"]))

@@ -3,7 +3,7 @@
 import string
 
 from ottla.errors import ErrorCode, PeerError
-from ottla.storage.directory import METADATA_LOGS
+from ottla.storage.directory.directory import METADATA_LOGS
 
 NAME_CHARACTERS_MAX = 249
 LEGAL_CHARACTERS = frozenset(string.ascii_letters + string.digits + "._-")

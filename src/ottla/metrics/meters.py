@@ -86,7 +86,7 @@ class TopicCounters:
 
 
 class MeasuredLog(Protocol):
-    """What is read of a partition's log whenever somebody asks; `storage.log.Log` has it all."""
+    """The properties of a partition's log that metrics read; `storage.log.log.Log` has them."""
 
     @property
     def start_offset(self) -> int: ...
@@ -214,7 +214,7 @@ class CleanerMeter:
         return 0 if self.looked_ms is None else self.now_ms() - self.looked_ms
 
     def note(self, seconds: float, report: Mapping[str, Any]) -> None:
-        """A compaction is done; its report is that of `storage.cleaning_job`."""
+        """A compaction is done; its report is that of `storage.compaction.cleaner_protocol`."""
         self.clean_seconds = seconds
         # Dirty parts are read twice, so this is of what was read, as Kafka counts it.
         self.recopy_percent = 100 * report["written_bytes"] / max(1, report["read_bytes"])

@@ -4,12 +4,12 @@ from enum import IntEnum
 
 from ottla.errors import ErrorCode, OffsetOutOfRange, PeerError
 from ottla.metadata.topic_names import is_internal
-from ottla.replication.reads import Isolation
+from ottla.replication.fetch.reads import Isolation
 from ottla.replication.replica import Replica
-from ottla.storage import time_search
-from ottla.storage.epochs import UNKNOWN_END, EpochEnd
-from ottla.storage.log import Log
-from ottla.storage.time_search import Search, TimestampOffset
+from ottla.storage.log import time_search
+from ottla.storage.log.leader_epochs import UNKNOWN_END, EpochEnd
+from ottla.storage.log.log import Log
+from ottla.storage.log.time_search import Search, TimestampOffset
 
 NO_TIMESTAMP = -1
 # What DeleteRecords calls the high watermark.

@@ -4,13 +4,13 @@ from dataclasses import dataclass, field
 
 from ottla.metadata.topic_names import is_internal
 from ottla.metrics.meters import TopicCounters
-from ottla.replication.parked import WaitingRoom
 from ottla.replication.partition import Partition
-from ottla.storage.admission import AdmissionRules
-from ottla.storage.checkpoints import TopicPartition
-from ottla.storage.compaction import CompactionRules
-from ottla.storage.config import LogConfig
-from ottla.storage.log import Log
+from ottla.replication.purgatory import WaitingRoom
+from ottla.storage.admission.rules import AdmissionRules
+from ottla.storage.compaction.rules import CompactionRules
+from ottla.storage.directory.checkpoint_files import TopicPartition
+from ottla.storage.log.config import LogConfig
+from ottla.storage.log.log import Log
 
 NOT_COMPACTED = CompactionRules()
 

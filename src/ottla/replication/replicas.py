@@ -14,10 +14,10 @@ from ottla.protocol.primitives import Uuid
 from ottla.replication.partition import Partition
 from ottla.replication.replica import Replica, TopicRules
 from ottla.seams.entropy import Entropy
-from ottla.storage.checkpoints import TopicPartition
-from ottla.storage.directories import Holding, LogDirectories
-from ottla.storage.log import Log
-from ottla.storage.writeback import StartWriteback
+from ottla.storage.directory.checkpoint_files import TopicPartition
+from ottla.storage.directory.directories import Holding, LogDirectories
+from ottla.storage.log.log import Log
+from ottla.storage.log.writeback import StartWriteback
 
 RulesOf = Callable[[Image, str], TopicRules]
 

@@ -4,9 +4,9 @@ from ottla.protocol.compression import Codec
 from ottla.replication.replica import RetentionRules, TopicRules
 from ottla.settings.table import records, retention, segments
 from ottla.settings.topic import TopicConfigs
-from ottla.storage.admission import AdmissionRules
-from ottla.storage.compaction import CompactionRules
-from ottla.storage.config import LogConfig
+from ottla.storage.admission.rules import AdmissionRules
+from ottla.storage.compaction.rules import CompactionRules
+from ottla.storage.log.config import LogConfig
 
 
 def topic_rules(configs: TopicConfigs) -> TopicRules:

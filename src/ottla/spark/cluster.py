@@ -4,10 +4,10 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from ottla.client.blocking_client import BlockingClient
+from ottla.client.blocking.client import BlockingClient
 from ottla.client.errors import Refused
-from ottla.client.offsets import At
-from ottla.client.topology import Topic, TopicPartition
+from ottla.client.reading.offsets import At
+from ottla.client.routing.topology import Topic, TopicPartition
 from ottla.errors import ErrorCode
 from ottla.protocol.primitives import Uuid
 from ottla.spark.failures import SourceFailed, explained, report_loss

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from ottla.client.offsets import At
-from ottla.client.topology import TopicPartition, by_topic
+from ottla.client.reading.offsets import At
+from ottla.client.routing.topology import TopicPartition, by_topic
 from ottla.errors import OttlaError
 
 Offsets = dict[TopicPartition, int]

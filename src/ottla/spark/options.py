@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
-from ottla.client.addresses import parse_addresses
+from ottla.client.connection.bootstrap import parse_addresses
 from ottla.client.errors import BadAddress
-from ottla.client.offsets import At, Isolation
 from ottla.client.options import ClientOptions
-from ottla.client.topology import TopicPartition
+from ottla.client.reading.offsets import At, Isolation
+from ottla.client.routing.topology import TopicPartition
 from ottla.errors import OttlaError
 from ottla.nearest import did_you_mean
 from ottla.spark import option_table as table

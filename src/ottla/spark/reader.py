@@ -8,10 +8,10 @@ from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 from pyspark.sql.types import StructType
 
 from ottla.client.arrow.spans import Span, SpanReader
-from ottla.client.blocking_client import BlockingClient
+from ottla.client.blocking.client import BlockingClient
 from ottla.client.errors import Unreachable
-from ottla.client.reading import Gone, UnreadableSpan
-from ottla.client.topology import Topic
+from ottla.client.reading.partition_reader import Gone, UnreadableSpan
+from ottla.client.routing.topology import Topic
 from ottla.protocol.primitives import ZERO_UUID, Uuid
 from ottla.seams.blocking import RealBlocking
 from ottla.seams.clock import RealClock

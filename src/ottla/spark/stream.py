@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
-from ottla.client.topology import TopicPartition
+from ottla.client.routing.topology import TopicPartition
 from ottla.spark.offsets import Offsets
 from ottla.spark.plan import shared
 

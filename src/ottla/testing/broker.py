@@ -12,8 +12,8 @@ from typing import Self, TextIO
 
 import uvloop
 
-from ottla.broker.logs import Level, NodeLogger
-from ottla.broker.node import Endpoints, Node, Seams
+from ottla.broker.event_log import Level, NodeLogger
+from ottla.broker.node.node import Endpoints, Node, Seams
 from ottla.seams.clock import RealClock
 from ottla.seams.entropy import RealEntropy
 from ottla.seams.files import RealFiles

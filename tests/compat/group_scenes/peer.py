@@ -7,8 +7,8 @@ from contextlib import ExitStack, closing
 from types import TracebackType
 from typing import Any, Self
 
-from ottla.client.addresses import parse_addresses
-from ottla.client.blocking_connection import BlockingConnection, dial
+from ottla.client.blocking.connection import BlockingConnection, dial
+from ottla.client.connection.bootstrap import parse_addresses
 from ottla.client.options import ClientOptions
 from ottla.errors import ErrorCode
 from ottla.protocol.messages import (

@@ -5,21 +5,21 @@ from typing import Any
 
 import pytest
 
-from ottla.replication import cleaning
-from ottla.storage import swaps
-from ottla.storage.compaction import LatestBatches
+from ottla.replication.housekeeping import log_cleaner
+from ottla.storage.compaction import segment_swap
+from ottla.storage.compaction.rules import LatestBatches
 from tests.sim.storage.compaction_mutants import sources_go_before_the_output_is_durable
 from tests.sim.storage.mutants import Mutant
 
 
 def tombstones_go_at_once(patch: pytest.MonkeyPatch) -> None:
-    job_for = cleaning.job_for
+    job_for = log_cleaner.job_for
 
     def job_from_the_future(*args: Any) -> Any:
         job = job_for(*args)
         return replace(job, delete_retention_ms=0, now_ms=job.now_ms + 10**6)
 
-    patch.setattr(cleaning, "job_for", job_from_the_future)
+    patch.setattr(log_cleaner, "job_for", job_from_the_future)
 
 
 def what_a_producer_may_repeat_is_forgotten(patch: pytest.MonkeyPatch) -> None:
@@ -28,16 +28,16 @@ def what_a_producer_may_repeat_is_forgotten(patch: pytest.MonkeyPatch) -> None:
 
 def an_unfinished_output_passes_for_a_finished_one(patch: pytest.MonkeyPatch) -> None:
     """A start takes what a killed worker left for what it was to be."""
-    segment_files = swaps._segment_files
-    settle = swaps.settle_compaction
+    segment_files = segment_swap._segment_files
+    settle = segment_swap.settle_compaction
 
     def settle_all(files: Any, directory: str) -> int:
-        for each in segment_files(files.list(directory), swaps.CLEANED):
+        for each in segment_files(files.list(directory), segment_swap.CLEANED):
             path = f"{directory}/{each.name}"
-            files.rename(path + swaps.CLEANED, path + swaps.SWAP)
+            files.rename(path + segment_swap.CLEANED, path + segment_swap.SWAP)
         return settle(files, directory)
 
-    patch.setattr("ottla.storage.recovery.settle_compaction", settle_all)
+    patch.setattr("ottla.storage.opening.recovery.settle_compaction", settle_all)
 
 
 MUTANTS = (

@@ -9,7 +9,7 @@ import errno
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ottla.broker.node import Node, Seams
+from ottla.broker.node.node import Node, Seams
 from ottla.settings.sources import load
 from tests.sim.broker.witness import Witness
 from tests.sim.seams.clock import SimClock

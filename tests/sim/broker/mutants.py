@@ -4,16 +4,17 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.connection import Connection
 from ottla.broker.handlers import produce
+from ottla.broker.net.connection import Connection
 from ottla.protocol.batch import read_header
 from ottla.protocol.primitives import Uuid
-from ottla.replication.appends import Appender, AppendResult
-from ottla.replication.fetch_session import SessionItem
+from ottla.replication.append.appender import Appender, AppendResult
+from ottla.replication.fetch.session import SessionItem
 from ottla.replication.replica import Replica
 from ottla.replication.replicas import Replicas
-from ottla.storage import producer_snapshot, recovery
-from ottla.storage.producer_state import ProducerStates
+from ottla.storage.opening import recovery
+from ottla.storage.producers import snapshot_format
+from ottla.storage.producers.state import ProducerStates
 from tests.sim.storage.mutants import Mutant
 
 
@@ -30,7 +31,7 @@ def producers_are_forgotten_in_a_restart(patch: pytest.MonkeyPatch) -> None:
 
 
 def only_the_last_batch_of_a_producer_is_remembered(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(producer_snapshot, "_rows_of", lambda entry: [entry])
+    patch.setattr(snapshot_format, "_rows_of", lambda entry: [entry])
 
 
 def high_watermark_moves_before_the_append(patch: pytest.MonkeyPatch) -> None:

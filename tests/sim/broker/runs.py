@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from typing import Protocol, TypeVar
 from unittest.mock import patch
 
-from ottla.broker import node
+from ottla.broker.node import node
 from tests.sim.broker.scenario import STEPS_PER_SEED, Scenario
 from tests.sim.broker.witness import Witness
 

@@ -13,8 +13,8 @@ from typing import Any
 
 from ottla.seams.clock import Clock
 from ottla.seams.workers import WorkerDied
-from ottla.storage.cleaner_worker import CleanerWorker
-from ottla.storage.cleaning_job import WORKER_MODULE
+from ottla.storage.compaction.cleaner_protocol import WORKER_MODULE
+from ottla.storage.compaction.cleaner_worker import CleanerWorker
 from tests.sim.seams.entropy import SimEntropy
 from tests.sim.seams.files import SimFile, SimFiles
 

@@ -5,7 +5,7 @@ from typing import TypeVar
 
 from ottla.errors import PeerError
 from ottla.protocol.batch import read_header, stamp
-from ottla.storage.appended import Appended
+from ottla.storage.log.append_result import Appended
 from tests.sim.storage.machine import Machine, is_full
 from tests.sim.storage.model import ModelBatch
 from tests.sim.storage.traffic import Traffic

@@ -2,9 +2,9 @@
 
 from bisect import bisect_right
 
-from ottla.storage.epochs import LeaderEpochs
-from ottla.storage.log import Log
-from ottla.storage.segment import Segment
+from ottla.storage.log.leader_epochs import LeaderEpochs
+from ottla.storage.log.log import Log
+from ottla.storage.log.segment import Segment
 from tests.searches import largest_timestamp, offset_for_time
 from tests.sim.seams.entropy import SimEntropy
 from tests.sim.storage.model import Fold, LogModel, ModelBatch, durable_part

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from ottla.replication import cleaning as scheduling
-from ottla.storage import swaps
-from ottla.storage.compaction import AbortedTransactions, BatchJudge, Judgement, LatestBatches
-from ottla.storage.log import Log
+from ottla.replication.housekeeping import log_cleaner as scheduling
+from ottla.storage.compaction import segment_swap
+from ottla.storage.compaction.rules import AbortedTransactions, BatchJudge, Judgement, LatestBatches
+from ottla.storage.log.log import Log
 from tests.sim.seams.files import SimFiles
 from tests.sim.storage import compaction_scenario
 from tests.sim.storage.mutants import Mutant
@@ -46,18 +46,18 @@ def an_outputs_last_batch_goes_when_empty(patch: pytest.MonkeyPatch) -> None:
 
 
 def old_snapshots_stay(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(swaps, "remove_snapshots_below", lambda *_: None)
+    patch.setattr(segment_swap, "remove_snapshots_below", lambda *_: None)
 
 
 def sources_go_before_the_output_is_durable(patch: pytest.MonkeyPatch) -> None:
-    swap_in = swaps.swap_in
+    swap_in = segment_swap.swap_in
 
     def swap_without_sync(*args: Any) -> list[str]:
         with pytest.MonkeyPatch.context() as inner:
             inner.setattr(SimFiles, "sync_dir", lambda *_: None)
             return swap_in(*args)
 
-    patch.setattr(swaps, "swap_in", swap_without_sync)
+    patch.setattr(segment_swap, "swap_in", swap_without_sync)
 
 
 def the_flush_before_it_is_left_out(patch: pytest.MonkeyPatch) -> None:

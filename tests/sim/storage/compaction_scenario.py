@@ -19,18 +19,18 @@ from ottla.protocol.batch import (
 )
 from ottla.protocol.compression import Codec
 from ottla.protocol.primitives import Uuid
-from ottla.replication.cleaning import CleanerRules, job_for, look
+from ottla.replication.housekeeping.log_cleaner import CleanerRules, job_for, look
 from ottla.replication.replica import RetentionRules, TopicRules
-from ottla.storage.admission import AdmissionRules
-from ottla.storage.cleaner_worker import CleanerWorker
-from ottla.storage.compaction import CompactionRules
-from ottla.storage.config import LogConfig
-from ottla.storage.directory import LogDirectory, open_directory
-from ottla.storage.log import Log
-from ottla.storage.producer_state import ProducerStates
-from ottla.storage.recovery import UNFINISHED
-from ottla.storage.segment import Segment
-from ottla.storage.swaps import OutputIsUseless
+from ottla.storage.admission.rules import AdmissionRules
+from ottla.storage.compaction.cleaner_worker import CleanerWorker
+from ottla.storage.compaction.rules import CompactionRules
+from ottla.storage.compaction.segment_swap import OutputIsUseless
+from ottla.storage.directory.directory import LogDirectory, open_directory
+from ottla.storage.log.config import LogConfig
+from ottla.storage.log.log import Log
+from ottla.storage.log.segment import Segment
+from ottla.storage.opening.recovery import UNFINISHED
+from ottla.storage.producers.state import ProducerStates
 from tests.searches import largest_timestamp
 from tests.sim.seams.clock import SimClock
 from tests.sim.seams.disk import SimDisk

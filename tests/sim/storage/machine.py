@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from ottla.errors import CorruptLog, LogOffline
 from ottla.protocol.batch import crc_is_valid, read_header
 from ottla.protocol.primitives import Uuid
-from ottla.storage import checkpoints
-from ottla.storage.checkpoints import TopicPartition
-from ottla.storage.config import LogConfig
-from ottla.storage.directory import LogDirectory, open_directory
-from ottla.storage.log import Log
+from ottla.storage.directory import checkpoint_files
+from ottla.storage.directory.checkpoint_files import TopicPartition
+from ottla.storage.directory.directory import LogDirectory, open_directory
+from ottla.storage.log.config import LogConfig
+from ottla.storage.log.log import Log
 from tests.sim.seams.clock import SimClock
 from tests.sim.seams.disk import SimDisk
 from tests.sim.seams.entropy import SimEntropy
@@ -106,7 +106,7 @@ class Machine:
         self.directory.close(broker_epoch=7)
         if was_online:
             self.model.flush_to(self.model.end_offset)
-        marker = f"{ROOT}/{checkpoints.CLEAN_SHUTDOWN}"
+        marker = f"{ROOT}/{checkpoint_files.CLEAN_SHUTDOWN}"
         assert (marker in self.disk.files()) == was_online, "the marker of a clean stop lies"
 
     def crash(self) -> None:
@@ -215,7 +215,7 @@ class Machine:
     # Damage
 
     def durable_recovery_point(self) -> int:
-        path = f"{ROOT}/{checkpoints.RECOVERY_POINTS}"
+        path = f"{ROOT}/{checkpoint_files.RECOVERY_POINTS}"
         for line in self.disk.files().get(path, b"").decode().splitlines()[2:]:
             topic, _, offset = line.split(" ")
             if topic == PARTITION.topic:

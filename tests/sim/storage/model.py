@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from ottla.protocol.batch import BatchHeader, Marker, read_header, read_marker, records
-from ottla.storage.epochs import LeaderEpochs
-from ottla.storage.producer_entry import ProducerEntry
-from ottla.storage.producer_state import AbortedTransaction, ProducerStates
-from ottla.storage.time_search import TimestampOffset
+from ottla.storage.log.leader_epochs import LeaderEpochs
+from ottla.storage.log.time_search import TimestampOffset
+from ottla.storage.producers.entry import ProducerEntry
+from ottla.storage.producers.state import AbortedTransaction, ProducerStates
 
 
 class ModelRecord(NamedTuple):

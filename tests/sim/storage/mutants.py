@@ -8,15 +8,17 @@ import pytest
 
 from ottla.errors import LogOffline
 from ottla.seams.files import Files, read_file, write_all
-from ottla.storage import checkpoints, recovery, snapshots
-from ottla.storage.checkpoint import Checkpoint
-from ottla.storage.epoch_file import EpochSave
-from ottla.storage.flush import Around, Flush
-from ottla.storage.index import OffsetIndex, TimeIndex, TransactionIndex
-from ottla.storage.log import Log
-from ottla.storage.producer_state import ProducerStates
-from ottla.storage.scan import BatchWalk
-from ottla.storage.segment import Segment, Unsynced
+from ottla.storage.directory import checkpoint_files
+from ottla.storage.directory.checkpoint_task import Checkpoint
+from ottla.storage.log.batch_scan import BatchWalk
+from ottla.storage.log.flush import Around, Flush
+from ottla.storage.log.index import OffsetIndex, TimeIndex, TransactionIndex
+from ottla.storage.log.leader_epoch_file import EpochSave
+from ottla.storage.log.log import Log
+from ottla.storage.log.segment import Segment, Unsynced
+from ottla.storage.opening import recovery
+from ottla.storage.producers import snapshot_files
+from ottla.storage.producers.state import ProducerStates
 
 Plant = Callable[[pytest.MonkeyPatch], None]
 
@@ -102,13 +104,13 @@ def cut_is_not_synced(patch: pytest.MonkeyPatch) -> None:
 
 
 def snapshots_beyond_a_cut_are_kept(patch: pytest.MonkeyPatch) -> None:
-    rebuild = snapshots.rebuild_producers
+    rebuild = snapshot_files.rebuild_producers
 
     def rebuild_and_keep(files: Files, directory: str, *args: Any, **named: Any) -> ProducerStates:
         kept = {
             name: read_file(files, f"{directory}/{name}")
             for name in files.list(directory)
-            if name.endswith(snapshots.SUFFIX)
+            if name.endswith(snapshot_files.SUFFIX)
         }
         producers = rebuild(files, directory, *args, **named)
         for name, content in kept.items():
@@ -116,11 +118,11 @@ def snapshots_beyond_a_cut_are_kept(patch: pytest.MonkeyPatch) -> None:
                 write_all(files.create(f"{directory}/{name}"), 0, [content])
         return producers
 
-    patch.setattr(snapshots, "rebuild_producers", rebuild_and_keep)
+    patch.setattr(snapshot_files, "rebuild_producers", rebuild_and_keep)
 
 
 def mark_of_a_clean_stop_stays(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(checkpoints, "remove_clean_shutdown", lambda *_: None)
+    patch.setattr(checkpoint_files, "remove_clean_shutdown", lambda *_: None)
 
 
 def checksums_are_not_checked_in_recovery(patch: pytest.MonkeyPatch) -> None:

@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 from ottla.errors import LogOffline
 from ottla.protocol.batch import read_header
-from ottla.storage import retention
-from ottla.storage.checkpoint import Checkpoint
-from ottla.storage.flush import Flush
+from ottla.storage.directory.checkpoint_task import Checkpoint
+from ottla.storage.log import retention
+from ottla.storage.log.flush import Flush
 from tests.sim.storage import checks
 from tests.sim.storage.appends import Appending
 from tests.sim.storage.machine import (

@@ -7,10 +7,10 @@ import pytest
 from ottla.errors import LogOffline, StorageError
 from ottla.protocol.batch import Record, build, read_header
 from ottla.protocol.primitives import Uuid
-from ottla.storage.checkpoints import TopicPartition
-from ottla.storage.config import LogConfig
-from ottla.storage.directories import LogDirectories
-from ottla.storage.directory import LogDirectory, open_directory
+from ottla.storage.directory.checkpoint_files import TopicPartition
+from ottla.storage.directory.directories import LogDirectories
+from ottla.storage.directory.directory import LogDirectory, open_directory
+from ottla.storage.log.config import LogConfig
 from tests.sim.seams.clock import SimClock
 from tests.sim.seams.disk import SimDisk
 from tests.sim.seams.entropy import SimEntropy

@@ -8,8 +8,8 @@ from ottla.protocol.batch import (
     build_marker,
     stamp_log_append_time,
 )
-from ottla.storage.producer_entry import SEQUENCE_MAX, ProducerEntry
-from ottla.storage.producer_state import ProducerStates
+from ottla.storage.producers.entry import SEQUENCE_MAX, ProducerEntry
+from ottla.storage.producers.state import ProducerStates
 from tests.sim.seams.entropy import SimEntropy
 
 IDEMPOTENT = (1, 2, 3)

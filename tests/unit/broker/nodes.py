@@ -3,7 +3,7 @@
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from ottla.broker.node import Node
+from ottla.broker.node.node import Node
 from ottla.protocol.exchange import encode_request
 from ottla.protocol.messages import APIS
 from tests.sim.seams.loop import run

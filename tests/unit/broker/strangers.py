@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any, cast
 
-from ottla.broker.node import Node
+from ottla.broker.node.node import Node
 from ottla.protocol.framing import FrameReader
 from tests.sim.seams.loop import run
 from tests.unit.broker.batches import batch, fetch, only, produce, values, wanted

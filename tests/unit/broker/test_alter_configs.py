@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from ottla.broker import config_resources
+from ottla.broker.requests import config_resources
 from ottla.errors import ErrorCode
-from ottla.metadata.embedded import EmbeddedStore
+from ottla.metadata.controller.min_isr import agree_on_min_isr
+from ottla.metadata.embedded.store import EmbeddedStore
 from ottla.metadata.image import Image
-from ottla.metadata.min_isr import agree_on_min_isr
 from ottla.protocol.messages import alter_configs as whole
 from ottla.protocol.messages import incremental_alter_configs as incremental
 from ottla.protocol.messages.describe_configs import DescribeConfigsRequest

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from ottla.broker.served import SERVED
+from ottla.broker.requests.served_apis import SERVED
 from ottla.errors import ErrorCode
 from ottla.protocol.messages import APIS
 from ottla.protocol.messages.api_versions import ApiVersionsRequest

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.node import Node
+from ottla.broker.node.node import Node
 from ottla.protocol.messages.delete_topics import DeleteTopicsRequest
-from ottla.storage.checkpoints import RECOVERY_POINTS, TopicPartition, read_offsets
+from ottla.storage.directory.checkpoint_files import RECOVERY_POINTS, TopicPartition, read_offsets
 from tests.sim.seams.loop import run
 from tests.unit.broker.batches import batch, only, produce
 from tests.unit.broker.simulated_broker import Client, Machine, create, new_topic

@@ -9,7 +9,7 @@ import pytest
 from ottla.errors import ErrorCode
 from ottla.protocol.batch import read_header
 from ottla.protocol.messages.delete_topics import DeleteTopicsRequest
-from ottla.storage.log import Log
+from ottla.storage.log.log import Log
 from tests.sim.seams.loop import run
 from tests.unit.broker.batches import batch, fetch, only, produce, values, wanted
 from tests.unit.broker.looking import World

@@ -12,7 +12,7 @@ from typing import Any, cast
 
 import pytest
 
-from ottla.broker.connection import (
+from ottla.broker.net.connection import (
     CROWDED_BYTES_MAX,
     TURN_BYTES_MAX,
     UNSENT_BYTES_MAX,
@@ -20,8 +20,8 @@ from ottla.broker.connection import (
     Later,
     Reply,
 )
-from ottla.broker.listener import STUCK_MS_MAX, ConnectionLimits, Connections
-from ottla.broker.receiving import SCRATCH_BYTES
+from ottla.broker.net.listener import STUCK_MS_MAX, ConnectionLimits, Connections
+from ottla.broker.net.receive_buffer import SCRATCH_BYTES
 from ottla.errors import ErrorCode, PeerError
 from ottla.metrics.node import NodeMetrics
 from ottla.protocol.framing import FrameReader

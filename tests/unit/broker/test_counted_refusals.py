@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.node import Node
+from ottla.broker.node.node import Node
 from ottla.protocol.messages import (
     alter_configs,
     alter_partition_reassignments,

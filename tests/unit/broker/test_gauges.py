@@ -2,7 +2,7 @@
 
 import asyncio
 
-from ottla.broker.node import Node
+from ottla.broker.node.node import Node
 from ottla.protocol.messages.delete_topics import DeleteTopicsRequest
 from tests.unit.broker.batches import batch, only, produce
 from tests.unit.broker.nodes import with_node

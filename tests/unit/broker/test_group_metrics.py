@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.node import Node
+from ottla.broker.node.node import Node
 from ottla.errors import StorageError
 from ottla.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from ottla.protocol.messages.join_group import JoinGroupRequest, Protocol
@@ -145,7 +145,7 @@ def test_a_partition_that_cannot_be_loaded_is_counted(monkeypatch: pytest.Monkey
         raise StorageError("the disk is gone")
 
     with_node(first_life, machine)
-    monkeypatch.setattr("ottla.coordinators.loading.Loader.load", fail)
+    monkeypatch.setattr("ottla.coordinators.runtime.loading.Loader.load", fail)
     with_node(second_life, machine)
 
 

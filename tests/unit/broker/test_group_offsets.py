@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.node import Node
-from ottla.coordinators.shard import Shard
-from ottla.coordinators.shards import java_hash
+from ottla.broker.node.node import Node
+from ottla.coordinators.runtime.shard import Shard
+from ottla.coordinators.runtime.shards import java_hash
 from ottla.errors import ErrorCode, PeerError, StorageError
 from ottla.protocol.batch import Record, build
 from ottla.protocol.messages import (

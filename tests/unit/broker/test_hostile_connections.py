@@ -5,8 +5,8 @@ from typing import cast
 
 import pytest
 
-from ottla.broker.connection import UNSENT_BYTES_MAX
-from ottla.broker.listener import STUCK_MS_MAX
+from ottla.broker.net.connection import UNSENT_BYTES_MAX
+from ottla.broker.net.listener import STUCK_MS_MAX
 from ottla.protocol.exchange import decode_correlation_id
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
 from tests.unit.broker.batches import batch, fetch, only, produce, wanted

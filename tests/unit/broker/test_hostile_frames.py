@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.receiving import AHEAD_BYTES_MIN
-from ottla.broker.served import SERVED
+from ottla.broker.net.receive_buffer import AHEAD_BYTES_MIN
+from ottla.broker.requests.served_apis import SERVED
 from ottla.protocol.batch import Record, build
 from ottla.protocol.exchange import decode_correlation_id, decode_response
 from ottla.protocol.messages import APIS

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.served import SERVED
+from ottla.broker.requests.served_apis import SERVED
 from ottla.protocol.exchange import decode_correlation_id
 from tests.sim.seams.wire import Conditions
 from tests.unit.broker.batches import batch, fetch, only, produce, values, wanted

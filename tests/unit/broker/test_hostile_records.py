@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.record_work import UNITS_PER_TURN, TurnBudget
+from ottla.broker.requests.record_work import UNITS_PER_TURN, TurnBudget
 from ottla.errors import ErrorCode, PeerError
 from ottla.protocol.batch import read_header
 from ottla.protocol.compression import Codec, compress
 from ottla.protocol.messages.list_offsets import ListOffsetsRequest, Partition, Topic
-from ottla.storage import work_budget
-from ottla.storage.work_budget import BudgetSpent
+from ottla.storage.admission import work_budget
+from ottla.storage.admission.work_budget import BudgetSpent
 from tests.forged_batches import bomb, forged
 from tests.sim.seams.loop import run
 from tests.sim.seams.threads import SimThreads

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from ottla.errors import CorruptLog, StorageError
-from ottla.metadata.home import NoHome
+from ottla.metadata.embedded.home import NoHome
 from ottla.protocol.messages.metadata import MetadataRequest
-from ottla.storage.directory import DirectoryInUse, WrongCluster
+from ottla.storage.directory.directory import DirectoryInUse, WrongCluster
 from tests.sim.seams.faults import Operation
 from tests.sim.seams.loop import run
 from tests.unit.broker.batches import batch, fetch, only, produce, values, wanted

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.broker.http_head import MAX_HEADERS, BadRequest, Request, parse_head
+from ottla.broker.http.request_head import MAX_HEADERS, BadRequest, Request, parse_head
 
 GET = b"GET /metrics HTTP/1.1\r\nHost: x"
 HEAD_BYTES = 16 << 10

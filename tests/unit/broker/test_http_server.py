@@ -10,8 +10,8 @@ import pytest
 import uvloop
 from prometheus_client.parser import text_string_to_metric_families
 
-from ottla.broker.health import Health
-from ottla.broker.http_server import HttpLimits, HttpServer
+from ottla.broker.http.health import Health
+from ottla.broker.http.server import HttpLimits, HttpServer
 from ottla.metrics.node import NodeMetrics
 from ottla.seams.net import RealNet
 from tests.sim.seams.loop import run

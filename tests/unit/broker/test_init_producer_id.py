@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
-from ottla.broker.producer_ids import BLOCK_IDS, ProducerIdBlocks
+from ottla.broker.requests.producer_ids import BLOCK_IDS, ProducerIdBlocks
 from ottla.errors import ErrorCode
-from ottla.metadata.embedded import EmbeddedStore
+from ottla.metadata.embedded.store import EmbeddedStore
 from ottla.metadata.publisher import Publisher
 from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
 from tests.sim.seams.clock import SimClock

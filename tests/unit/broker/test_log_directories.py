@@ -10,7 +10,7 @@ import pytest
 from ottla.errors import ErrorCode
 from ottla.metadata.incarnation import read_incarnation
 from ottla.protocol.messages.delete_topics import DeleteTopicsRequest
-from ottla.storage.placements import FILE_NAME
+from ottla.storage.directory.placements import FILE_NAME
 from tests.sim.seams.loop import SimulationStuckError, run
 from tests.unit.broker.batches import batch, fetch, only, produce, values, wanted
 from tests.unit.broker.simulated_broker import Client, Machine, create, new_topic

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from ottla.metadata.home import NoHome
+from ottla.metadata.embedded.home import NoHome
 from ottla.metadata.incarnation import read_incarnation
-from ottla.storage.checkpoints import MetaProperties
-from ottla.storage.placements import FILE_NAME, Placements
+from ottla.storage.directory.checkpoint_files import MetaProperties
+from ottla.storage.directory.placements import FILE_NAME, Placements
 from tests.sim.seams.loop import run
 from tests.unit.broker.batches import batch, fetch, only, produce, values, wanted
 from tests.unit.broker.simulated_broker import Client, Machine, create, new_topic

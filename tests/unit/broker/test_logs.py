@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.logs import (
+from ottla.broker.event_log import (
     VALUE_CHARACTERS_MAX,
     Entry,
     Level,

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from ottla.broker.handlers import create_topics, describe_configs
-from ottla.broker.record_work import UNITS_PER_TURN
-from ottla.broker.slices import SLICE_ITEMS_MAX
+from ottla.broker.requests.record_work import UNITS_PER_TURN
+from ottla.broker.requests.slices import SLICE_ITEMS_MAX
 from ottla.errors import ErrorCode
 from ottla.protocol.exchange import decode_response
 from ottla.protocol.messages import APIS, alter_configs, incremental_alter_configs
@@ -21,8 +21,8 @@ from ottla.protocol.messages.describe_configs import DescribeConfigsRequest, Res
 from ottla.protocol.messages.produce import Partition, ProduceRequest, Topic
 from ottla.protocol.primitives import ZERO_UUID
 from ottla.replication.replicas import Replicas
-from ottla.storage.directory import LogDirectory
-from ottla.storage.work_budget import UNITS_PER_NEW_LOG
+from ottla.storage.admission.work_budget import UNITS_PER_NEW_LOG
+from ottla.storage.directory.directory import LogDirectory
 from tests.unit.broker.batches import batch, produce
 from tests.unit.broker.simulated_broker import Client, create, encoded, new_topic, with_broker
 

@@ -6,16 +6,16 @@ from collections.abc import Callable
 
 import pytest
 
-from ottla.broker.node import Node
-from ottla.broker.storage_health import NAMED_LOGS_MAX, storage_faults
+from ottla.broker.http.storage_health import NAMED_LOGS_MAX, storage_faults
+from ottla.broker.node.node import Node
 from ottla.errors import ErrorCode
 from ottla.protocol.messages.create_topics import CreateTopicsRequest
 from ottla.protocol.messages.delete_records import DeleteRecordsRequest
 from ottla.protocol.messages.delete_records import Partition as DeletedPartition
 from ottla.protocol.messages.delete_records import Topic as DeletedTopic
 from ottla.protocol.messages.delete_topics import DeleteTopicsRequest
-from ottla.storage.checkpoints import TopicPartition
-from ottla.storage.distrust import MARK
+from ottla.storage.directory.checkpoint_files import TopicPartition
+from ottla.storage.opening.unsynced_tail import MARK
 from tests.sim.seams.files import SimFiles
 from tests.unit.broker.batches import fetch, only, wanted
 from tests.unit.broker.simulated_broker import Client, Machine, create, new_topic

@@ -8,12 +8,12 @@ from typing import Any, cast
 
 import pytest
 
-from ottla.broker.auto_creation import PENDING_TOPICS_MAX, AutoCreation
-from ottla.broker.services import Services
+from ottla.broker.requests.auto_creation import PENDING_TOPICS_MAX, AutoCreation
+from ottla.broker.requests.services import Services
 from ottla.errors import ErrorCode
-from ottla.metadata.embedded import EmbeddedStore
+from ottla.metadata.controller.portions import PORTION_RECORDS_MAX
+from ottla.metadata.embedded.store import EmbeddedStore
 from ottla.metadata.image import Image
-from ottla.metadata.portions import PORTION_RECORDS_MAX
 from ottla.protocol.messages.create_partitions import CreatePartitionsRequest
 from ottla.protocol.messages.create_partitions import Topic as GrownTopic
 from ottla.protocol.messages.create_topics import CreateTopicsRequest

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from ottla.errors import ErrorCode
-from ottla.metadata.restart import RECORDS_AN_ENTRY_MAX
+from ottla.metadata.controller.broker_restart import RECORDS_AN_ENTRY_MAX
 from ottla.protocol.messages.delete_topics import DeleteTopicsRequest
 from ottla.protocol.messages.metadata import MetadataRequest, RequestedTopic, Topic
 from ottla.protocol.primitives import ZERO_UUID, Uuid

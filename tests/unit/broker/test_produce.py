@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.node import Node
+from ottla.broker.node.node import Node
 from ottla.errors import ErrorCode
 from ottla.protocol.batch import CRC_START
 from ottla.protocol.exchange import decode_correlation_id

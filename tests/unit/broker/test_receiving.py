@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.broker.receiving import AHEAD, AHEAD_BYTES_MIN, SCRATCH_BYTES, FrameReceiver
+from ottla.broker.net.receive_buffer import AHEAD, AHEAD_BYTES_MIN, SCRATCH_BYTES, FrameReceiver
 from ottla.protocol.framing import BadFrameSize
 
 SIZE_MAX = 1_000_000

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.record_work import (
+from ottla.broker.requests.record_work import (
     FIRST_LANE_UNITS,
     SECOND_LANE_EVERY,
     RecordWork,
     TooMuchWaits,
     Work,
 )
-from ottla.storage.work_budget import BudgetSpent, WorkBudget
+from ottla.storage.admission.work_budget import BudgetSpent, WorkBudget
 from tests.sim.seams.entropy import SimEntropy
 from tests.sim.seams.loop import run
 from tests.sim.seams.threads import SimThreads

@@ -9,11 +9,11 @@ from typing import Any, cast
 import pytest
 import uvloop
 
-from ottla.broker.sending import COPIED_BYTES_MAX, LOOKED_AT_BYTES, TURN_BYTES_MAX, SendQueue
+from ottla.broker.net.send_queue import COPIED_BYTES_MAX, LOOKED_AT_BYTES, TURN_BYTES_MAX, SendQueue
 from ottla.seams.files import File, Files, RealFiles
 from ottla.seams.net import RealNet
 from ottla.seams.threads import RealThreads, Threads
-from ottla.storage.file_slice import FileSlice
+from ottla.storage.log.file_slice import FileSlice
 from tests.sim.seams.disk import SimDisk
 from tests.sim.seams.entropy import SimEntropy
 from tests.sim.seams.faults import FaultRates

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 from ottla.broker import handlers
-from ottla.broker.served import SERVED
+from ottla.broker.requests.served_apis import SERVED
 from ottla.protocol.messages import APIS
 
 HEAVY = {"typer", "rich", "structlog", "starlette", "pyarrow", "pyspark", "nicegui", "kazoo"}
@@ -19,7 +19,7 @@ def test_every_api_that_is_offered_has_a_handler_and_no_handler_is_idle() -> Non
 
 def test_a_broker_imports_nothing_that_it_does_not_need() -> None:
     done = subprocess.run(
-        [sys.executable, "-c", "import ottla.broker.node, sys; print(*sys.modules)"],
+        [sys.executable, "-c", "import ottla.broker.node.node, sys; print(*sys.modules)"],
         capture_output=True,
         text=True,
         check=True,

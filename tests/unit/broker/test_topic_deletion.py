@@ -7,8 +7,8 @@ import pytest
 
 from ottla.errors import ErrorCode
 from ottla.protocol.messages.delete_topics import DeleteTopicsRequest
-from ottla.storage import checkpoints
-from ottla.storage.checkpoints import TopicPartition
+from ottla.storage.directory import checkpoint_files
+from ottla.storage.directory.checkpoint_files import TopicPartition
 from tests.sim.seams.files import SimFile, SimFiles
 from tests.sim.seams.loop import run
 from tests.unit.broker.batches import batch, fetch, only, produce, values, wanted
@@ -65,13 +65,15 @@ def test_the_loop_waits_for_no_disk_when_topics_are_deleted(
 
 def points(machine: Machine, path: str) -> dict[TopicPartition, int]:
     assert machine.files is not None
-    return checkpoints.read_offsets(machine.files, f"{path}/{checkpoints.RECOVERY_POINTS}")
+    return checkpoint_files.read_offsets(
+        machine.files, f"{path}/{checkpoint_files.RECOVERY_POINTS}"
+    )
 
 
 def test_many_topics_are_forgotten_by_few_checkpoints(monkeypatch: pytest.MonkeyPatch) -> None:
     machine = Machine()
     written: list[str] = []
-    write_offsets = checkpoints.write_offsets
+    write_offsets = checkpoint_files.write_offsets
 
     def noted(files: Any, path: str, offsets: Any) -> None:
         written.append(path)
@@ -83,7 +85,7 @@ def test_many_topics_are_forgotten_by_few_checkpoints(monkeypatch: pytest.Monkey
             await create(client, *(new_topic(name, configs=FLUSHED) for name in names))
             for name in names:
                 await fill(client, name, b"x")
-            monkeypatch.setattr(checkpoints, "write_offsets", noted)
+            monkeypatch.setattr(checkpoint_files, "write_offsets", noted)
             await delete(client, *names)
             while points(machine, "/data"):
                 await client.ask(fetch("topic-0", wanted()), 12)
@@ -108,7 +110,7 @@ def test_a_name_that_is_used_again_at_once_inherits_nothing() -> None:
         async with machine.broker() as client:
             await create(client, new_topic("events", configs=FLUSHED))
             await fill(client, "events", *(b"old-%d" % number for number in range(COUNT)))
-            machine.disk.faults.fail_next_write(f"*/{checkpoints.LOG_START_OFFSETS}*")
+            machine.disk.faults.fail_next_write(f"*/{checkpoint_files.LOG_START_OFFSETS}*")
             await delete(client, "events")
             await create(client, new_topic("events", configs=FLUSHED))
             await fill(client, "events", b"new")

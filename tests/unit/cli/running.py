@@ -19,10 +19,10 @@ from ottla.protocol.batch import (
 from ottla.protocol.primitives import Uuid
 from ottla.seams.clock import RealClock
 from ottla.seams.files import RealFiles
-from ottla.storage.checkpoints import TopicPartition
-from ottla.storage.config import LogConfig
-from ottla.storage.directory import LogDirectory, open_directory
-from ottla.storage.log import Log
+from ottla.storage.directory.checkpoint_files import TopicPartition
+from ottla.storage.directory.directory import LogDirectory, open_directory
+from ottla.storage.log.config import LogConfig
+from ottla.storage.log.log import Log
 
 CLUSTER_ID = "cluster-of-the-tests"
 NOW_MS = 1_700_000_000_000

@@ -11,7 +11,7 @@ from ottla.metadata.incarnation import inherited_epochs, read_incarnation
 from ottla.metadata.values import Incarnation, ResourceKind
 from ottla.seams.clock import RealClock
 from ottla.seams.files import RealFiles
-from ottla.storage.checkpoints import META_PROPERTIES, parse_directory_name
+from ottla.storage.directory.checkpoint_files import META_PROPERTIES, parse_directory_name
 from tests.disk_vectors import consume, expected, open_unpacked, record_as_expected, unpack
 from tests.unit.cli.running import Ran, contents, ottla
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ottla.cli.broker_settings import BrokerFlags, load_settings
+from ottla.cli.broker.settings import BrokerFlags, load_settings
 from ottla.testing.broker import Broker
 from tests.unit.cli.running import ottla
 

@@ -4,7 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from ottla.cli.failure import ExitCode
+from ottla.cli.shared.failure import ExitCode
 
 ROOT = Path(__file__).parents[3]
 PAGE = ROOT / "docs" / "cli.md"

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from ottla.cli.descriptors import CONNECTIONS_MIN, SPARE, connections_max, raise_limit
+from ottla.cli.broker.descriptor_limit import CONNECTIONS_MIN, SPARE, connections_max, raise_limit
 from ottla.settings.sources import load
 
 

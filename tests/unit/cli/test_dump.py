@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ottla.cli.log.dump import Selection, dump
-from ottla.cli.output import Format, row_writer
+from ottla.cli.shared.output import Format, row_writer
 from ottla.protocol.batch import Record, build
 from ottla.seams.files import Lock, RealFiles
 from tests.unit.cli.running import (

@@ -9,9 +9,9 @@ import pytest
 import typer
 
 from ottla.cli.app import app
-from ottla.cli.broker_settings import BrokerFlags, load_settings
-from ottla.cli.failure import ExitCode, Failure
-from ottla.cli.names import in_place_of, no_such
+from ottla.cli.broker.settings import BrokerFlags, load_settings
+from ottla.cli.shared.failure import ExitCode, Failure
+from ottla.cli.shared.name_suggestions import in_place_of, no_such
 from ottla.client.errors import Refused, TimedOut
 from ottla.errors import ErrorCode
 from ottla.testing.broker import Broker

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from pyspark.errors import PySparkException
 
-from ottla.cli.failure import ExitCode
-from ottla.cli.pipeline.places import folder_path
+from ottla.cli.pipeline.arguments import folder_path
 from ottla.cli.pipeline.run import failure_of, line, stop_by_signals
+from ottla.cli.shared.failure import ExitCode
 from ottla.spark.progress import BatchProgress
 from tests.unit.cli.conftest import AtBroker
 from tests.unit.cli.running import ottla
@@ -43,7 +43,7 @@ def test_rows_go_to_one_place_only() -> None:
 def test_without_pyspark_it_says_what_to_install(
     monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
 ) -> None:
-    monkeypatch.setattr("ottla.cli.spark_needed.find_spec", lambda _: None)
+    monkeypatch.setattr("ottla.cli.shared.spark_required.find_spec", lambda _: None)
     ran = ottla("pipeline", *command)
     assert (ran.exit_code, ran.stdout) == (ExitCode.FAILED, "")
     assert "pip install 'ottla[spark]'" in ran.stderr

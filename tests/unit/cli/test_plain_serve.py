@@ -4,9 +4,9 @@ import re
 
 import pytest
 
-from ottla.cli import broker_process
-from ottla.cli.broker_process import Order
-from ottla.cli.plain_serve import plain_words
+from ottla.cli.broker import process
+from ottla.cli.broker.plain_serve import plain_words
+from ottla.cli.broker.process import Order
 from tests.unit.cli.running import ottla
 
 PLAIN = [
@@ -38,7 +38,7 @@ LEFT_TO_THE_LIBRARY = [
 def orders(monkeypatch: pytest.MonkeyPatch) -> list[Order]:
     """What typer's reading would have become."""
     given: list[Order] = []
-    monkeypatch.setattr(broker_process, "become", given.append)
+    monkeypatch.setattr(process, "become", given.append)
     return given
 
 

@@ -6,9 +6,9 @@ import sys
 
 import pytest
 
-from ottla.cli.failure import Failure
-from ottla.cli.produce import LINE_BYTES_MAX, Cutter
-from ottla.client.partitioner import partition_of
+from ottla.cli.records.produce import LINE_BYTES_MAX, Cutter
+from ottla.cli.shared.failure import Failure
+from ottla.client.producer.partitioner import partition_of
 from ottla.testing.broker import Broker
 from tests.children import child
 from tests.unit.cli.conftest import AtBroker

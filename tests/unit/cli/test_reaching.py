@@ -4,9 +4,9 @@ import io
 
 import pytest
 
-from ottla.cli.listing import ListingFormat, listing_writer
-from ottla.cli.moments import Offset, Time, parse_place
-from ottla.cli.reaching import failure_of
+from ottla.cli.shared.connect import failure_of
+from ottla.cli.shared.listing import ListingFormat, listing_writer
+from ottla.cli.shared.offsets_spec import Offset, Time, parse_place
 from ottla.client.errors import (
     ClientError,
     ConnectionLost,
@@ -15,7 +15,7 @@ from ottla.client.errors import (
     Unreachable,
     UnsupportedByBroker,
 )
-from ottla.client.offsets import At
+from ottla.client.reading.offsets import At
 from ottla.errors import ErrorCode
 
 HOUR_MS = 3_600_000

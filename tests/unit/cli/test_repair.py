@@ -7,7 +7,7 @@ import pytest
 from ottla.cli.log.verify.damage import Remedy
 from ottla.protocol.batch import build
 from ottla.protocol.compression import Codec
-from ottla.storage import checkpoints
+from ottla.storage.directory import checkpoint_files
 from tests.disk_vectors import consume, expected, open_unpacked, unpack
 from tests.forged_batches import NOW_MS, Record, forged
 from tests.unit.cli.running import (
@@ -67,7 +67,7 @@ def test_a_cut_leaves_a_log_that_opens_and_files_that_hold_what_was_cut(
     offset, position = batch_positions(path)[2]
     flip(path, position + 16)
     if not is_clean:
-        (directory / checkpoints.CLEAN_SHUTDOWN).unlink()
+        (directory / checkpoint_files.CLEAN_SHUTDOWN).unlink()
     cut = {path.name: path.read_bytes()[position:]}
     cut |= {later.name: later.read_bytes() for later in segments(directory)[2:]}
 

@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from ottla.cli import down, processes, serve, up, wipe
-from ottla.cli.broker_process import Mode, Order, carry_out
-from ottla.cli.broker_settings import BrokerFlags, load_settings
-from ottla.cli.failure import Failure
+from ottla.cli.broker import down, proc_table, serve, up, wipe
+from ottla.cli.broker.process import Mode, Order, carry_out
+from ottla.cli.broker.settings import BrokerFlags, load_settings
+from ottla.cli.shared.failure import Failure
 from ottla.seams.files import RealFiles
 from ottla.settings.development import DEVELOPMENT
 from ottla.settings.table.groups import GROUP_INITIAL_REBALANCE_DELAY_MS
@@ -120,7 +120,7 @@ def test_a_brokers_process_holds_nothing_of_the_command_line(served: Served) -> 
     assert "pydantic_core" not in maps
     script = (
         "import sys\n"
-        "import ottla.cli.broker_process, ottla.cli.serve, ottla.cli.up\n"
+        "import ottla.cli.broker.process, ottla.cli.broker.serve, ottla.cli.broker.up\n"
         "print(*sys.modules, sep='\\n')\n"
     )
     finished = subprocess.run(
@@ -370,7 +370,7 @@ def test_wiping_shows_what_would_go_and_acts_with_yes(tmp_path: Path) -> None:
     assert (row["name"], row["runs"]) == (str(data), pid)
     assert row["bytes"] > 0
     assert "nothing was changed" in plan.stderr
-    assert processes.user_of(str(data)) is not None
+    assert proc_table.user_of(str(data)) is not None
     done = ottla("down", "--wipe", "--yes", "--data", data)
     assert done.exit_code == 0
     assert not data.exists()
@@ -520,7 +520,7 @@ def test_up_has_left_its_pid_before_any_client_is_answered(
     ran = in_a_process("up", "--data", str(data), *ports, *NO_RESERVE, *detach)
     assert ran.returncode == 1
     assert "Kafka" not in ran.stdout
-    assert not processes.is_listened_on(port)
+    assert not proc_table.is_listened_on(port)
     assert "ottla.pid" in ran.stderr
 
 
@@ -641,18 +641,18 @@ def test_the_holder_of_a_port_is_found_by_either_protocol(
     port: int, family: socket.AddressFamily, host: str
 ) -> None:
     with socket.create_server((host, port), family=family):
-        holder = processes.listener_on(port)
+        holder = proc_table.listener_on(port)
         assert holder is not None
         assert holder.pid == os.getpid()
-        assert processes.is_listened_on(port)
-    assert processes.listener_on(port) is None
+        assert proc_table.is_listened_on(port)
+    assert proc_table.listener_on(port) is None
 
 
 def test_the_holder_of_a_file_is_found(tmp_path: Path) -> None:
     path = tmp_path / "held"
-    assert processes.holder_of(str(path)) is None
+    assert proc_table.holder_of(str(path)) is None
     with path.open("w"):
-        holder = processes.holder_of(str(path))
+        holder = proc_table.holder_of(str(path))
         assert holder is not None
         assert holder.pid == os.getpid()
-    assert processes.holder_of(str(path)) is None
+    assert proc_table.holder_of(str(path)) is None

@@ -12,7 +12,15 @@ from pathlib import Path
 
 import pytest
 
-from ottla.cli.sql.order import Column, Columns, Done, Failed, Order, Started, encode_message
+from ottla.cli.sql.worker_protocol import (
+    Column,
+    Columns,
+    Done,
+    Failed,
+    Order,
+    Started,
+    encode_message,
+)
 from ottla.nearest import nearest
 from ottla.testing.broker import Broker
 from tests.unit.cli.conftest import AtBroker
@@ -109,7 +117,7 @@ def test_nobody_answers_is_told_before_spark_starts() -> None:
 
 
 def test_without_pyspark_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ottla.cli.spark_needed.find_spec", lambda _: None)
+    monkeypatch.setattr("ottla.cli.shared.spark_required.find_spec", lambda _: None)
     ran = ottla("sql", "select 1")
     assert (ran.exit_code, ran.stdout) == (1, "")
     assert "pip install 'ottla[spark]'" in ran.stderr

@@ -5,10 +5,10 @@ import json
 
 import pytest
 
-from ottla.cli.output import ROWS_WAITING_MAX
+from ottla.cli.shared.output import ROWS_WAITING_MAX
 from ottla.cli.sql.commands import ResultFormat
-from ottla.cli.sql.order import Column
 from ottla.cli.sql.results import result_writer, unique
+from ottla.cli.sql.worker_protocol import Column
 
 COLUMNS = [Column("key", False), Column("count(1)", True), Column("key", False)]
 ROWS = [["anna", 12, None], ["bob, c", 3.5, {"base64": "/w=="}], ["line\nline", None, True]]

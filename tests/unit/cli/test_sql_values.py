@@ -8,7 +8,8 @@ import pytest
 from pyspark.sql import Row
 from pyspark.sql.types import VariantVal
 
-from ottla.cli.sql.order import (
+from ottla.cli.sql.values import plain
+from ottla.cli.sql.worker_protocol import (
     Column,
     Columns,
     Done,
@@ -19,7 +20,6 @@ from ottla.cli.sql.order import (
     decode_line,
     encode_message,
 )
-from ottla.cli.sql.values import plain
 
 
 @pytest.mark.parametrize(

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from ottla.metadata.embedded import EmbeddedStore
+from ottla.metadata.embedded.store import EmbeddedStore
 from ottla.metadata.records import DeletedName
 from ottla.metadata.store import Snapshot
 from ottla.seams.clock import RealClock
 from ottla.seams.files import RealFiles
-from ottla.storage import checkpoints
+from ottla.storage.directory import checkpoint_files
 from tests.disk_vectors import CLEAN_CASES, expected, unpack
 from tests.unit.cli.running import (
     ORDERS,
@@ -26,7 +26,7 @@ from tests.unit.cli.running import (
     write_directory,
 )
 
-POINTS = checkpoints.RECOVERY_POINTS
+POINTS = checkpoint_files.RECOVERY_POINTS
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def verify(path: Path) -> Ran:
 
 
 def unclean(directory: Path) -> None:
-    (directory / checkpoints.CLEAN_SHUTDOWN).unlink()
+    (directory / checkpoint_files.CLEAN_SHUTDOWN).unlink()
 
 
 def test_a_sound_directory_passes_and_is_left_alone(directory: Path) -> None:
@@ -248,7 +248,7 @@ def remove_a_segment(directory: Path) -> Path:
 
 
 def garble_the_topic_id(directory: Path) -> Path:
-    path = directory / str(ORDERS) / checkpoints.PARTITION_METADATA
+    path = directory / str(ORDERS) / checkpoint_files.PARTITION_METADATA
     path.write_text("version: 0\ntopic_id: ?")
     return path
 
@@ -260,7 +260,7 @@ def leave_a_swap(directory: Path) -> Path:
 
 
 def garble_meta_properties(directory: Path) -> Path:
-    path = directory / checkpoints.META_PROPERTIES
+    path = directory / checkpoint_files.META_PROPERTIES
     path.write_text("version=9\n")
     return path
 
@@ -282,7 +282,7 @@ def test_what_cannot_be_made_good_is_reported_and_stays(
 
 def test_compaction_may_leave_a_gap_between_segments(directory: Path) -> None:
     remove_a_segment(directory)
-    (directory / checkpoints.CLEANER_OFFSETS).write_text("0\n1\norders 0 40\n")
+    (directory / checkpoint_files.CLEANER_OFFSETS).write_text("0\n1\norders 0 40\n")
     assert verify(directory).exit_code == 0
 
 

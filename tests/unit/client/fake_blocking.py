@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from ottla.client.blocking_client import BlockingClient
+from ottla.client.blocking.client import BlockingClient
 from ottla.client.options import ClientOptions
 from ottla.protocol.framing import FrameReader
 from tests.sim.seams.clock import SimClock

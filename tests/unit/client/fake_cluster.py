@@ -4,9 +4,9 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from ottla.client.addresses import Address
+from ottla.client.connection.bootstrap import Address
 from ottla.client.options import ClientOptions
-from ottla.client.routing import Router
+from ottla.client.routing.router import Router
 from ottla.errors import ErrorCode
 from ottla.protocol.exchange import UnsupportedVersion, decode_request, encode_response
 from ottla.protocol.framing import FrameReader

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ottla.client.addresses import Address, parse_addresses
+from ottla.client.connection.bootstrap import Address, parse_addresses
 from ottla.client.errors import BadAddress
 
 

@@ -5,10 +5,17 @@ from typing import Any
 
 import pytest
 
-from ottla.client.addresses import Address
-from ottla.client.admin import BROKER_DEFAULT, Admin, Cluster, Config, NewTopic, ResourceType
+from ottla.client.admin.cluster import (
+    BROKER_DEFAULT,
+    Admin,
+    Cluster,
+    Config,
+    NewTopic,
+    ResourceType,
+)
+from ottla.client.connection.bootstrap import Address
 from ottla.client.errors import Refused
-from ottla.client.topology import Broker, Topic, TopicPartition
+from ottla.client.routing.topology import Broker, Topic, TopicPartition
 from ottla.errors import ErrorCode
 from ottla.protocol.messages import (
     create_partitions,

@@ -4,13 +4,13 @@ import struct
 
 import pytest
 
-from ottla.client.assignment import (
+from ottla.client.consumer.embedded_protocol import (
     decode_assignment,
     decode_subscription,
     encode_assignment,
     encode_subscription,
 )
-from ottla.client.topology import TopicPartition
+from ottla.client.routing.topology import TopicPartition
 from ottla.protocol.primitives import DecodeError
 
 PARTITIONS = [TopicPartition("a", 0), TopicPartition("a", 2), TopicPartition("b", 1)]

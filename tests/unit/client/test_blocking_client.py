@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from ottla.client.blocking_client import BlockingClient
+from ottla.client.blocking.client import BlockingClient
 from ottla.client.errors import Refused, TimedOut, Unreachable
-from ottla.client.offsets import At, Isolation
-from ottla.client.topology import TopicPartition
+from ottla.client.reading.offsets import At, Isolation
+from ottla.client.routing.topology import TopicPartition
 from ottla.errors import ErrorCode
 from ottla.protocol.messages import find_coordinator, list_offsets, offset_commit, offset_fetch
 from tests.unit.client.fake_blocking import FakeBlocking

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from ottla.client.addresses import Address
-from ottla.client.connection import Connection, connect
+from ottla.client.connection.bootstrap import Address
+from ottla.client.connection.connection import Connection, connect
 from ottla.client.errors import ConnectionLost, TimedOut, Unreachable, UnsupportedByBroker
 from ottla.client.options import ClientOptions
 from ottla.protocol.messages.metadata import MetadataRequest

@@ -5,24 +5,24 @@ from typing import Any
 
 import pytest
 
-from ottla.client.addresses import Address
-from ottla.client.assignment import encode_assignment
-from ottla.client.errors import Refused
-from ottla.client.group_offsets import (
+from ottla.client.admin.group_offsets import (
     Committed,
     committed_offsets,
     delete_offsets,
     set_offsets,
 )
-from ottla.client.groups import (
+from ottla.client.admin.groups import (
     ListedGroup,
     Member,
     delete_group,
     describe_group,
     list_all_groups,
 )
-from ottla.client.routing import Router
-from ottla.client.topology import TopicPartition
+from ottla.client.connection.bootstrap import Address
+from ottla.client.consumer.embedded_protocol import encode_assignment
+from ottla.client.errors import Refused
+from ottla.client.routing.router import Router
+from ottla.client.routing.topology import TopicPartition
 from ottla.errors import ErrorCode
 from ottla.protocol.messages import (
     consumer_group_describe,

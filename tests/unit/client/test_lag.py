@@ -4,11 +4,11 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any
 
+from ottla.client.admin.lag import Lag, lags
 from ottla.client.errors import Refused
-from ottla.client.lag import Lag, lags
-from ottla.client.offsets import At
-from ottla.client.outcomes import Outcomes
-from ottla.client.topology import TopicPartition
+from ottla.client.reading.offsets import At
+from ottla.client.routing.outcomes import Outcomes
+from ottla.client.routing.topology import TopicPartition
 from ottla.errors import ErrorCode
 from ottla.protocol.batch import (
     Marker,

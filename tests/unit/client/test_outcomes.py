@@ -2,12 +2,12 @@
 
 import pytest
 
-from ottla.client.addresses import Address
+from ottla.client.connection.bootstrap import Address
 from ottla.client.errors import ClientError, ConnectionLost, Refused
 from ottla.client.options import ClientOptions
-from ottla.client.outcomes import Questions, answered
-from ottla.client.retries import Backoff
-from ottla.client.topology import Broker, Partition, Topic, TopicPartition, Topology
+from ottla.client.routing.outcomes import Questions, answered
+from ottla.client.routing.retries import Backoff
+from ottla.client.routing.topology import Broker, Partition, Topic, TopicPartition, Topology
 from ottla.errors import ErrorCode
 from ottla.protocol.primitives import ZERO_UUID
 from tests.sim.seams.entropy import SimEntropy

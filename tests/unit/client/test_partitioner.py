@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from ottla.client.partitioner import murmur2, partition_of
+from ottla.client.producer.partitioner import murmur2, partition_of
 
 RECORDED = Path(__file__).parents[2] / "vectors" / "misc" / "partitioner.json"
 

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from ottla.client.errors import Refused
-from ottla.client.fetch import FetchLimits
-from ottla.client.produce import NO_OFFSET, Acks, produce
-from ottla.client.reading import Gone, Reader
-from ottla.client.topology import TopicPartition
+from ottla.client.producer.send import NO_OFFSET, Acks, produce
+from ottla.client.reading.fetch import FetchLimits
+from ottla.client.reading.partition_reader import Gone, Reader
+from ottla.client.routing.topology import TopicPartition
 from ottla.errors import ErrorCode
 from ottla.protocol.batch import Record, build, read_header, stamp
 from ottla.protocol.messages import fetch as fetching

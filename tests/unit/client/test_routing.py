@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from ottla.client.errors import ClientError, Refused, TimedOut, Unreachable
-from ottla.client.offsets import At, ListedOffset, list_offsets
-from ottla.client.topology import TopicPartition
+from ottla.client.reading.offsets import At, ListedOffset, list_offsets
+from ottla.client.routing.topology import TopicPartition
 from ottla.errors import ErrorCode
 from ottla.protocol.messages import list_offsets as messages
 from ottla.protocol.messages.create_topics import (

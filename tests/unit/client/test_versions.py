@@ -3,7 +3,7 @@
 import pytest
 
 from ottla.client.errors import UnsupportedByBroker
-from ottla.client.versions import Versions, agree
+from ottla.client.wire.versions import Versions, agree
 from ottla.errors import ErrorCode
 from ottla.protocol.messages import APIS
 from ottla.protocol.messages.api_versions import ApiVersionsResponse, VersionRange

@@ -2,8 +2,8 @@
 
 import pytest
 
-from ottla.client.fetch import Aborted
-from ottla.client.visible import BatchTooLarge, visible
+from ottla.client.reading.fetch import Aborted
+from ottla.client.reading.visible_records import BatchTooLarge, visible
 from ottla.protocol.batch import CorruptBatch, Marker, MarkerKind, Record, build, build_marker
 from ottla.protocol.compression import Codec
 from tests.forged_batches import NOW_MS, forged

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from ottla.client.versions import Versions, agree
-from ottla.client.wire import UnexpectedAnswer, Wire, api_of
+from ottla.client.wire.conversation import UnexpectedAnswer, Wire, api_of
+from ottla.client.wire.versions import Versions, agree
 from ottla.errors import PeerError
 from ottla.protocol.exchange import decode_request, encode_response
 from ottla.protocol.messages import APIS

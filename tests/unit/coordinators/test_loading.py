@@ -2,11 +2,11 @@
 
 import pytest
 
-from ottla.coordinators.decision import Decision
 from ottla.coordinators.group.records import ConsumerGroupSaved, OffsetCommitted, Record
-from ottla.coordinators.loading import RECORDS_AT_ONCE, SLICE_NS_MAX, Loader
+from ottla.coordinators.runtime.decision import Decision
+from ottla.coordinators.runtime.loading import RECORDS_AT_ONCE, SLICE_NS_MAX, Loader
 from ottla.metadata.topic_names import CONSUMER_OFFSETS
-from ottla.storage.file_slice import FileSlice
+from ottla.storage.log.file_slice import FileSlice
 from tests.sim.seams.clock import SimClock
 from tests.sim.seams.entropy import SimEntropy
 from tests.sim.seams.threads import SimThreads

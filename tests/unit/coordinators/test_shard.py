@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from ottla.coordinators.decision import NOTHING, Answered, Decision, TimerSet
 from ottla.coordinators.group.records import (
     OffsetCommitted,
     OffsetForgotten,
@@ -14,13 +13,14 @@ from ottla.coordinators.group.records import (
     decode,
     encode,
 )
-from ottla.coordinators.loading import Loader
-from ottla.coordinators.shard import RETRY_MS, Shard
+from ottla.coordinators.runtime.decision import NOTHING, Answered, Decision, TimerSet
+from ottla.coordinators.runtime.loading import Loader
+from ottla.coordinators.runtime.shard import RETRY_MS, Shard
 from ottla.errors import ErrorCode, PeerError
 from ottla.protocol import batch
 from ottla.protocol.batch import MarkerKind
-from ottla.replication.appends import Appender
-from ottla.replication.flushing import Flusher
+from ottla.replication.append.appender import Appender
+from ottla.replication.append.flusher import Flusher
 from ottla.replication.replica import Replica
 from tests.sim.seams.entropy import SimEntropy
 from tests.sim.seams.loop import run

@@ -7,18 +7,18 @@ from typing import Any
 
 import pytest
 
-from ottla.coordinators.decision import Decision
 from ottla.coordinators.group.consumer.group import ConsumerGroup
 from ottla.coordinators.group.records import OffsetCommitted
 from ottla.coordinators.group.state import GroupRules, GroupState
-from ottla.coordinators.shard import RETRY_MS
-from ottla.coordinators.shards import Shards, Surroundings, java_hash
+from ottla.coordinators.runtime.decision import Decision
+from ottla.coordinators.runtime.shard import RETRY_MS
+from ottla.coordinators.runtime.shards import Shards, Surroundings, java_hash
 from ottla.errors import ErrorCode, PeerError
 from ottla.metadata.records import Record
 from ottla.metadata.store import Entry
 from ottla.metadata.topic_names import CONSUMER_OFFSETS
 from ottla.protocol.primitives import ZERO_UUID, Uuid
-from ottla.replication.flushing import Flusher
+from ottla.replication.append.flusher import Flusher
 from ottla.replication.replica import Replica
 from tests.sim.seams.entropy import SimEntropy
 from tests.sim.seams.loop import run
@@ -353,7 +353,7 @@ def test_a_commit_of_the_topic_made_anew_outlives_the_drop_of_the_old_ones() -> 
 
 
 def test_what_a_shard_owes_is_bounded_and_goes_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ottla.coordinators.shards.OWED_DELETIONS_MAX", 3)
+    monkeypatch.setattr("ottla.coordinators.runtime.shards.OWED_DELETIONS_MAX", 3)
 
     async def story(stage: Stage) -> None:
         offsets_topic = stage.create(CONSUMER_OFFSETS)

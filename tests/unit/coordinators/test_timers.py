@@ -3,7 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ottla.coordinators.timers import Timers
+from ottla.coordinators.runtime.timers import Timers
 
 
 def drained(timers: Timers, now_ms: int) -> list[str]:

@@ -4,8 +4,8 @@ import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from ottla.metadata.embedded import EmbeddedStore
-from ottla.metadata.entry_log import PARTITION
+from ottla.metadata.embedded.entry_log import PARTITION
+from ottla.metadata.embedded.store import EmbeddedStore
 from ottla.metadata.image import Image
 from ottla.metadata.records import Config, Record
 from ottla.metadata.store import Entry, Loaded, Snapshot

@@ -4,7 +4,7 @@ import shutil
 from pathlib import Path
 from typing import Protocol
 
-from ottla.metadata.embedded import EmbeddedStore
+from ottla.metadata.embedded.store import EmbeddedStore
 from ottla.metadata.store import MetadataStore
 from ottla.seams.clock import RealClock
 from ottla.seams.files import RealFiles

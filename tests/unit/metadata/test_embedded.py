@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 from ottla.errors import LogOffline, StorageError
-from ottla.metadata import entry_log
-from ottla.metadata.embedded import PACKED_AT_ONCE, StoreInUse
-from ottla.metadata.entry_log import READ_BYTES_MAX
+from ottla.metadata.embedded import entry_log
+from ottla.metadata.embedded.entry_log import READ_BYTES_MAX
+from ottla.metadata.embedded.snapshot_file import FILE_NAME
+from ottla.metadata.embedded.store import PACKED_AT_ONCE, StoreInUse
 from ottla.metadata.image import Image
 from ottla.metadata.records import ControllerStarted
-from ottla.metadata.snapshot_file import FILE_NAME
 from ottla.metadata.store import Entry, StoreClosed
-from ottla.storage.config import LogConfig
+from ottla.storage.log.config import LogConfig
 from tests.sim.seams.faults import Operation
 from tests.sim.seams.loop import run
 from tests.unit.metadata.lives import DIRECTORY, LOG, Life, setting

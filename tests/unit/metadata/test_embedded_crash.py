@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from ottla.errors import CorruptLog, LogOffline, StorageError
-from ottla.metadata.snapshot_file import FILE_NAME
+from ottla.metadata.embedded.snapshot_file import FILE_NAME
 from tests.sim.seams.faults import Operation
 from tests.sim.seams.loop import run
 from tests.unit.metadata.lives import (

@@ -8,7 +8,7 @@ from typing import TypeVar
 import pytest
 
 from ottla.errors import LogOffline
-from ottla.metadata.embedded import EmbeddedStore
+from ottla.metadata.embedded.store import EmbeddedStore
 from ottla.metadata.image import Image
 from ottla.metadata.store import Entry, Fenced, StoreClosed
 from tests.sim.seams.faults import Operation

@@ -1,7 +1,7 @@
 """The partitions' records follow `min.insync.replicas`, whoever set it."""
 
+from ottla.metadata.controller.min_isr import corrections
 from ottla.metadata.image import Image
-from ottla.metadata.min_isr import corrections
 from ottla.metadata.records import Config, Partition, Topic
 from ottla.metadata.values import Incarnation, ResourceKind
 from ottla.settings.broker import BrokerSettings

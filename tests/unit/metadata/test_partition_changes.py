@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from ottla.errors import ErrorCode, PeerError
+from ottla.metadata.controller.partition_changes import Election, elected, is_moving, reassigned
 from ottla.metadata.image import Image
-from ottla.metadata.partition_changes import Election, elected, is_moving, reassigned
 from ottla.metadata.records import EpochFloor, Partition, Topic
 from ottla.metadata.values import BrokerState, Incarnation
 from tests.unit.metadata.samples import broker, partition, topic_id

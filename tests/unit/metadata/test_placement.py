@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ottla.metadata.placement import Site, place
+from ottla.metadata.controller.replica_placement import Site, place
 
 
 def sites(count: int, *, racks: int = 0, hosts: int = 0) -> list[Site]:

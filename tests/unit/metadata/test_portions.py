@@ -1,12 +1,12 @@
 """How many wishes go into one entry of the metadata log."""
 
 from ottla.errors import ErrorCode, PeerError
-from ottla.metadata.controller import REPLICATION_FACTOR_MAX
-from ottla.metadata.portions import (
+from ottla.metadata.controller.portions import (
     PORTION_RECORDS_MAX,
     PORTION_WISHES_MAX,
     decide_portion,
 )
+from ottla.metadata.controller.topic_changes import REPLICATION_FACTOR_MAX
 from ottla.metadata.records import Config, Partition, Record, Topic, encode
 from ottla.metadata.values import Incarnation, ResourceKind
 from tests.unit.metadata.samples import topic_id

@@ -5,18 +5,18 @@ from typing import Any
 
 import pytest
 
-from ottla.metadata.image import Image
-from ottla.metadata.records import ENTRY_BYTES_MAX, Broker, Partition, Topic, encode
-from ottla.metadata.restart import (
+from ottla.metadata.controller.broker_restart import (
     RECORDS_AN_ENTRY_MAX,
     Restart,
     broker_started,
     in_entries,
     rejoin,
 )
+from ottla.metadata.image import Image
+from ottla.metadata.records import ENTRY_BYTES_MAX, Broker, Partition, Topic, encode
 from ottla.metadata.store import Member
 from ottla.metadata.values import Incarnation
-from ottla.storage.checkpoints import TopicPartition
+from ottla.storage.directory.checkpoint_files import TopicPartition
 from tests.unit.metadata.samples import broker, partition, registration, topic_id
 
 OLD, NEW = Incarnation(1, 5), Incarnation(1, 9)

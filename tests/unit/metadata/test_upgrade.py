@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from ottla.metadata import controller
-from ottla.metadata.controller import NewTopic
-from ottla.metadata.draft import Draft
-from ottla.metadata.embedded import EmbeddedStore
+from ottla.metadata.controller import topic_changes
+from ottla.metadata.controller.draft import Draft
+from ottla.metadata.controller.topic_changes import NewTopic
+from ottla.metadata.embedded.store import EmbeddedStore
 from ottla.metadata.image import Image
 from ottla.seams.clock import RealClock
 from ottla.seams.files import RealFiles
@@ -68,10 +68,10 @@ def test_metadata_of_an_earlier_version_goes_on(case: str, tmp_path: Path) -> No
         fence = await store.campaign()
         orders = image.topic("orders")
         assert orders is not None
-        records, _ = controller.delete_topic(Draft(image), orders.topic_id)
+        records, _ = topic_changes.delete_topic(Draft(image), orders.topic_id)
         await store.append(records, fence)
         image = Image.of(await store.load())
-        records, _ = controller.create_topic(
+        records, _ = topic_changes.create_topic(
             Draft(image), NewTopic(name="orders"), BrokerSettings(), topic_id(9), 0
         )
         await store.append(records, fence)

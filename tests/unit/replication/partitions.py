@@ -9,14 +9,14 @@ from ottla.metadata.store import Entry
 from ottla.metadata.values import Incarnation
 from ottla.protocol.batch import Marker, MarkerKind, build_marker, read_header
 from ottla.protocol.primitives import Uuid
-from ottla.replication.appends import Appender, AppendResult
+from ottla.replication.append.appender import Appender, AppendResult
 from ottla.replication.lookup import TopicKey, find_replica
 from ottla.replication.replica import Replica, RetentionRules, TopicRules
 from ottla.replication.replicas import Replicas
-from ottla.storage.admission import AdmissionRules
-from ottla.storage.config import LogConfig
-from ottla.storage.directories import LogDirectories
-from ottla.storage.directory import open_directory
+from ottla.storage.admission.rules import AdmissionRules
+from ottla.storage.directory.directories import LogDirectories
+from ottla.storage.directory.directory import open_directory
+from ottla.storage.log.config import LogConfig
 from tests.sim.seams.clock import SimClock
 from tests.sim.seams.disk import SimDisk
 from tests.sim.seams.entropy import SimEntropy

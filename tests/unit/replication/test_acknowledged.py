@@ -3,7 +3,7 @@
 import asyncio
 
 from ottla.errors import ErrorCode, PeerError
-from ottla.replication.acknowledged import Unacknowledged, until_committed
+from ottla.replication.append.acknowledgement import Unacknowledged, until_committed
 from ottla.replication.replica import Replica
 from tests.sim.seams.loop import run
 from tests.unit.replication.partitions import ME, OTHER, Partitions

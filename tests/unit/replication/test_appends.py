@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from ottla.errors import ErrorCode, PeerError, StorageError
-from ottla.replication.appends import ACKS_ALL, RefusedByLog
+from ottla.replication.append.appender import ACKS_ALL, RefusedByLog
 from ottla.replication.replica import Replica
 from tests.unit.broker.batches import NOW_MS, batch
 from tests.unit.replication.partitions import ME, OTHER, RULES, Partitions

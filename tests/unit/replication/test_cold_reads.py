@@ -9,14 +9,21 @@ import pytest
 
 from ottla.errors import ErrorCode, LogOffline, PeerError
 from ottla.protocol.batch import MarkerKind
-from ottla.replication.cold_reads import ColdReads
-from ottla.replication.fetches import Fetch, FetchItem, FetchLimits, FullFetch, Reading, read_items
-from ottla.replication.reads import Isolation
+from ottla.replication.fetch.cold_reads import ColdReads
+from ottla.replication.fetch.fetch import (
+    Fetch,
+    FetchItem,
+    FetchLimits,
+    FullFetch,
+    Reading,
+    read_items,
+)
+from ottla.replication.fetch.reads import Isolation
 from ottla.replication.replica import Replica
-from ottla.storage import time_search
-from ottla.storage.cold_read import COLD_READS_MAX, ColdBytes, ColdRead
-from ottla.storage.config import LogConfig
-from ottla.storage.log import Log
+from ottla.storage.log import time_search
+from ottla.storage.log.cold_read import COLD_READS_MAX, ColdBytes, ColdRead
+from ottla.storage.log.config import LogConfig
+from ottla.storage.log.log import Log
 from tests.searches import largest_timestamp, offset_for_time
 from tests.sim.seams.files import SimFile
 from tests.sim.seams.loop import run

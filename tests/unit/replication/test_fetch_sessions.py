@@ -8,10 +8,10 @@ from ottla.errors import ErrorCode, PeerError
 from ottla.protocol.batch import MarkerKind
 from ottla.protocol.messages.fetch import FetchRequest
 from ottla.protocol.primitives import Uuid
-from ottla.replication.fetch_sessions import FetchSessions
-from ottla.replication.fetches import Answer, Context, FetchLimits, read_items
+from ottla.replication.fetch.fetch import Answer, Context, FetchLimits, read_items
+from ottla.replication.fetch.reads import Isolation
+from ottla.replication.fetch.sessions import FetchSessions
 from ottla.replication.lookup import TopicKey
-from ottla.replication.reads import Isolation
 from ottla.replication.replica import Replica
 from tests.sim.seams.entropy import SimEntropy
 from tests.unit.broker.batches import batch, fetch, wanted

@@ -3,9 +3,16 @@
 import asyncio
 
 from ottla.errors import ErrorCode, PeerError
-from ottla.replication.cold_reads import ColdReads
-from ottla.replication.fetches import Fetch, FetchItem, FetchLimits, FullFetch, Reading, read_items
-from ottla.replication.reads import Isolation
+from ottla.replication.fetch.cold_reads import ColdReads
+from ottla.replication.fetch.fetch import (
+    Fetch,
+    FetchItem,
+    FetchLimits,
+    FullFetch,
+    Reading,
+    read_items,
+)
+from ottla.replication.fetch.reads import Isolation
 from ottla.seams.threads import SameThread
 from tests.sim.seams.loop import run
 from tests.unit.broker.batches import batch, wanted

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from ottla.replication.flushing import Flusher
-from ottla.storage.epochs import LeaderEpochs
+from ottla.replication.append.flusher import Flusher
+from ottla.storage.log.leader_epochs import LeaderEpochs
 from tests.sim.seams.entropy import SimEntropy
 from tests.sim.seams.loop import run
 from tests.sim.seams.threads import SimThreads

@@ -6,9 +6,10 @@ from dataclasses import replace
 import pytest
 
 from ottla.errors import ErrorCode, PeerError
-from ottla.replication.checkpointing import Checkpointer
-from ottla.replication.deletion import Deletion
-from ottla.replication.deletion import delete_before as delete_all_before
+from ottla.replication.fetch.reads import Isolation
+from ottla.replication.housekeeping.checkpointer import Checkpointer
+from ottla.replication.housekeeping.delete_records import Deletion
+from ottla.replication.housekeeping.delete_records import delete_before as delete_all_before
 from ottla.replication.offsets import (
     NOT_FOUND,
     SpecialTime,
@@ -18,10 +19,9 @@ from ottla.replication.offsets import (
     search_by_time,
     special_offset,
 )
-from ottla.replication.reads import Isolation
 from ottla.replication.replica import Replica
-from ottla.storage.epochs import UNKNOWN_END, EpochEnd
-from ottla.storage.time_search import TimestampOffset
+from ottla.storage.log.leader_epochs import UNKNOWN_END, EpochEnd
+from ottla.storage.log.time_search import TimestampOffset
 from tests import searches
 from tests.sim.seams.entropy import SimEntropy
 from tests.sim.seams.loop import run

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from ottla.replication.parked import Waiter, WaitingRoom
+from ottla.replication.purgatory import Waiter, WaitingRoom
 from tests.sim.seams.loop import run
 
 

@@ -6,11 +6,11 @@ import pytest
 
 from ottla.errors import ErrorCode, PeerError
 from ottla.protocol.batch import HEADER_BYTES, MarkerKind, read_header
-from ottla.replication.reads import Isolation, ReadResult, read
+from ottla.replication.fetch.reads import Isolation, ReadResult, read
 from ottla.replication.replica import Replica
-from ottla.storage.config import LogConfig
-from ottla.storage.epochs import EpochEnd
-from ottla.storage.file_slice import FileSlice
+from ottla.storage.log.config import LogConfig
+from ottla.storage.log.file_slice import FileSlice
+from ottla.storage.log.leader_epochs import EpochEnd
 from tests.unit.broker.batches import batch, values
 from tests.unit.replication.partitions import ME, OTHER, RULES, Partitions
 

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from ottla.errors import PeerError
-from ottla.replication.checkpointing import Checkpointer
-from ottla.replication.deletion import Deletion, delete_before
-from ottla.replication.flushing import Flusher
+from ottla.replication.append.flusher import Flusher
+from ottla.replication.housekeeping.checkpointer import Checkpointer
+from ottla.replication.housekeeping.delete_records import Deletion, delete_before
+from ottla.replication.housekeeping.tick import Tick, TickRules
 from ottla.replication.replica import Replica
-from ottla.replication.tick import Tick, TickRules
 from ottla.seams.threads import RealThreads
-from ottla.storage.config import LogConfig
+from ottla.storage.log.config import LogConfig
 from tests.sim.seams.files import SimFile, SimFiles
 from tests.unit.broker.batches import NOW_MS
 from tests.unit.replication.partitions import RULES, Partitions

@@ -9,8 +9,8 @@ from ottla.replication.rules import topic_rules
 from ottla.settings.broker import BrokerSettings
 from ottla.settings.sources import load
 from ottla.settings.topic import TopicConfigs
-from ottla.storage.admission import AdmissionRules
-from ottla.storage.config import LogConfig
+from ottla.storage.admission.rules import AdmissionRules
+from ottla.storage.log.config import LogConfig
 
 
 def rules(**overrides: str) -> TopicRules:

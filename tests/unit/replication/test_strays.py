@@ -7,8 +7,8 @@ import pytest
 from ottla.metadata import records
 from ottla.metadata.image import Image
 from ottla.replication.replicas import Replicas
-from ottla.storage.checkpoints import TopicPartition
-from ottla.storage.directories import LogDirectories
+from ottla.storage.directory.checkpoint_files import TopicPartition
+from ottla.storage.directory.directories import LogDirectories
 from tests.sim.seams.disk import SimDisk
 from tests.sim.seams.entropy import SimEntropy
 from tests.unit.replication.partitions import ME, RULES, Partitions, topic_id

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from ottla.replication.writeback import UNDER_WAY_MAX, EarlyWriteback
+from ottla.replication.append.early_writeback import UNDER_WAY_MAX, EarlyWriteback
 from ottla.seams.files import File
-from ottla.storage.config import LogConfig
-from ottla.storage.log import Log
-from ottla.storage.writeback import WRITEBACK_BYTES
+from ottla.storage.log.config import LogConfig
+from ottla.storage.log.log import Log
+from ottla.storage.log.writeback import WRITEBACK_BYTES
 from tests.sim.seams.disk import SimDisk
 from tests.sim.seams.entropy import SimEntropy
 from tests.sim.seams.loop import run

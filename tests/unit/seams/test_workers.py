@@ -12,7 +12,7 @@ import pytest
 import uvloop
 
 from ottla.seams.workers import RealWorkers, WorkerDied
-from ottla.storage.cleaning_job import WORKER_MODULE
+from ottla.storage.compaction.cleaner_protocol import WORKER_MODULE
 
 GO_ON = json.dumps({"go_on": True}).encode()
 LOOPS = [asyncio.new_event_loop, uvloop.new_event_loop]

@@ -3,10 +3,10 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from ottla.client.blocking_client import BlockingClient
+from ottla.client.blocking.client import BlockingClient
 from ottla.client.errors import Refused
-from ottla.client.offsets import At, Isolation
-from ottla.client.topology import Partition, Topic, TopicPartition
+from ottla.client.reading.offsets import At, Isolation
+from ottla.client.routing.topology import Partition, Topic, TopicPartition
 from ottla.errors import ErrorCode
 from ottla.protocol.primitives import Uuid
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from ottla.client.offsets import Isolation
-from ottla.client.topology import TopicPartition
+from ottla.client.reading.offsets import Isolation
+from ottla.client.routing.topology import TopicPartition
 from ottla.spark.offsets import AtOffsets, AtTime, AtTimes, Edge
 from ottla.spark.option_table import OPTIONS, LaterThanAll, Mode, Option, Verdict, row_of
 from ottla.spark.options import Assigned, BadOption, Matching, Named, SourceOptions, read_options

@@ -7,7 +7,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, Read
 
 from ottla.client.arrow.spans import Span
 from ottla.client.errors import Refused
-from ottla.client.topology import TopicPartition
+from ottla.client.routing.topology import TopicPartition
 from ottla.errors import ErrorCode
 from ottla.spark.cluster import Cluster
 from ottla.spark.failures import DataLost

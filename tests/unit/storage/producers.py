@@ -2,7 +2,7 @@
 
 from ottla.errors import ErrorCode, PeerError
 from ottla.protocol.batch import BatchHeader, Marker, MarkerKind
-from ottla.storage.producer_state import ProducerStates
+from ottla.storage.producers.state import ProducerStates
 
 ABORT = Marker(MarkerKind.ABORT, coordinator_epoch=0)
 COMMIT = Marker(MarkerKind.COMMIT, coordinator_epoch=0)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from ottla.errors import ErrorCode, PeerError
 from ottla.protocol.batch import Record, build, crc_is_valid, crc_of, read_header, records
 from ottla.protocol.compression import Codec, compress
-from ottla.storage.admission import (
+from ottla.storage.admission.rules import (
     RECORD_ERRORS_MAX,
     AdmissionRules,
     Refused,
@@ -21,7 +21,7 @@ from ottla.storage.admission import (
     admits_ordinary,
     all_ordinary,
 )
-from ottla.storage.work_budget import BudgetSpent, WorkBudget
+from ottla.storage.admission.work_budget import BudgetSpent, WorkBudget
 
 NOW_MS = 1_794_780_313_228
 HOUR_MS = 3_600_000

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from ottla.errors import CorruptLog
 from ottla.protocol.primitives import Uuid
 from ottla.seams.files import RealFiles
-from ottla.storage.checkpoints import (
+from ottla.storage.directory.checkpoint_files import (
     CLEAN_SHUTDOWN,
     META_PROPERTIES,
     PARTITION_METADATA,

@@ -2,10 +2,10 @@
 
 from ottla.native.batches import Left
 from ottla.protocol.batch import Record, build, read_header
-from ottla.storage.cleaned_segment import CleanedSegment
-from ottla.storage.config import LogConfig
-from ottla.storage.file_pool import FilePool
-from ottla.storage.segment import Segment
+from ottla.storage.compaction.cleaned_segment import CleanedSegment
+from ottla.storage.log.config import LogConfig
+from ottla.storage.log.file_pool import FilePool
+from ottla.storage.log.segment import Segment
 from tests.sim.seams.disk import SimDisk
 
 NOW_MS = 1_700_000_000_000

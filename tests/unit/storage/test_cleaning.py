@@ -9,15 +9,15 @@ import pytest
 from ottla.errors import PeerError
 from ottla.protocol.batch import MarkerKind, Record, build, read_header, records
 from ottla.protocol.compression import Codec
-from ottla.replication.cleaning import CleanerRules, job_for, look
+from ottla.replication.housekeeping.log_cleaner import CleanerRules, job_for, look
 from ottla.replication.replica import RetentionRules, TopicRules
-from ottla.storage.admission import AdmissionRules
-from ottla.storage.cleaner_worker import CleanerWorker
-from ottla.storage.compaction import CompactionRules
-from ottla.storage.config import LogConfig
-from ottla.storage.log import Log
-from ottla.storage.scan import Placed
-from ottla.storage.swaps import CLEANED, OutputIsUseless
+from ottla.storage.admission.rules import AdmissionRules
+from ottla.storage.compaction.cleaner_worker import CleanerWorker
+from ottla.storage.compaction.rules import CompactionRules
+from ottla.storage.compaction.segment_swap import CLEANED, OutputIsUseless
+from ottla.storage.log.batch_scan import Placed
+from ottla.storage.log.config import LogConfig
+from ottla.storage.log.log import Log
 from tests.forged_batches import forged
 from tests.searches import largest_timestamp, offset_for_time
 from tests.sim.seams.clock import SimClock

@@ -11,7 +11,7 @@ from ottla.protocol.batch import (
     build_marker,
     read_header,
 )
-from ottla.storage.compaction import (
+from ottla.storage.compaction.rules import (
     BatchJudge,
     Cleanable,
     CompactionRules,
@@ -22,8 +22,8 @@ from ottla.storage.compaction import (
     is_due,
     overdue_ms,
 )
-from ottla.storage.producer_state import AbortedTransaction
-from ottla.storage.retention import OFFSET_DELTA_MAX, SegmentSummary
+from ottla.storage.log.retention import OFFSET_DELTA_MAX, SegmentSummary
+from ottla.storage.producers.state import AbortedTransaction
 
 NOW_MS = 1_700_000_000_000
 RULES = CompactionRules(compacts=True)

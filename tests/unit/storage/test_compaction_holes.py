@@ -7,10 +7,10 @@ import pytest
 from ottla.protocol.batch import Record, build
 from ottla.seams.clock import RealClock
 from ottla.seams.files import RealFiles
-from ottla.storage.config import LogConfig
-from ottla.storage.file_pool import FilePool
-from ottla.storage.log import Log
-from ottla.storage.recovery import open_log
+from ottla.storage.log.config import LogConfig
+from ottla.storage.log.file_pool import FilePool
+from ottla.storage.log.log import Log
+from ottla.storage.opening.recovery import open_log
 
 
 def reopen(directory: Path, cleaned_offset: int) -> Log:

@@ -6,8 +6,8 @@ import pytest
 
 from ottla.errors import StorageError
 from ottla.protocol.primitives import Uuid
-from ottla.storage.checkpoints import TopicPartition
-from ottla.storage.directories import LogDirectories
+from ottla.storage.directory.checkpoint_files import TopicPartition
+from ottla.storage.directory.directories import LogDirectories
 from tests.sim.seams.disk import SimDisk
 from tests.unit.storage.test_directory import open_at
 from tests.unit.storage.workbench import fill, offsets

@@ -7,9 +7,14 @@ import pytest
 from ottla.errors import CorruptLog, LogOffline, StorageError
 from ottla.protocol.primitives import Uuid
 from ottla.seams.files import Files
-from ottla.storage import checkpoints
-from ottla.storage.checkpoints import TopicPartition
-from ottla.storage.directory import DirectoryInUse, LogDirectory, WrongCluster, open_directory
+from ottla.storage.directory import checkpoint_files
+from ottla.storage.directory.checkpoint_files import TopicPartition
+from ottla.storage.directory.directory import (
+    DirectoryInUse,
+    LogDirectory,
+    WrongCluster,
+    open_directory,
+)
 from tests.sim.seams.clock import SimClock
 from tests.sim.seams.disk import SimDisk
 from tests.sim.seams.files import SimFiles
@@ -38,7 +43,7 @@ def close(directory: LogDirectory) -> None:
 
 
 def is_marked_clean(files: Files, path: str) -> bool:
-    return files.exists(f"{path}/{checkpoints.CLEAN_SHUTDOWN}")
+    return files.exists(f"{path}/{checkpoint_files.CLEAN_SHUTDOWN}")
 
 
 def with_directory(disk: SimDisk) -> SimFiles:
@@ -130,7 +135,7 @@ def test_whose_a_flushed_log_is_is_not_guessed(bench: Workbench) -> None:
     directory = open_at(bench.files, bench.directory)
     fill(directory.create(FIRST, TOPIC_ID), 5)
     close(directory)
-    bench.overwrite(f"{FIRST}/{checkpoints.PARTITION_METADATA}", 0, b"\0\0\0\0")
+    bench.overwrite(f"{FIRST}/{checkpoint_files.PARTITION_METADATA}", 0, b"\0\0\0\0")
     assert isinstance(open_at(bench.files, bench.directory).unusable[FIRST], CorruptLog)
 
 
@@ -157,10 +162,10 @@ def test_a_partition_is_renamed_durably_before_its_recovery_point_is_forgotten(
     assert bench.files.synced == []
     directory.checkpoint()
     assert bench.files.synced[0] == bench.directory
-    assert checkpoints.LOG_START_OFFSETS in bench.files.synced[1]
+    assert checkpoint_files.LOG_START_OFFSETS in bench.files.synced[1]
     bench.files.synced.clear()
     directory.checkpoint()
-    assert checkpoints.LOG_START_OFFSETS in bench.files.synced[0], "nothing was renamed since"
+    assert checkpoint_files.LOG_START_OFFSETS in bench.files.synced[0], "nothing was renamed since"
 
 
 def test_partitions_with_the_longest_names_are_taken_away_together(bench: Workbench) -> None:
@@ -197,7 +202,7 @@ def test_a_directory_with_partitions_and_no_stamp_is_not_taken_over(bench: Workb
     directory = open_at(bench.files, bench.directory)
     directory.create(FIRST, TOPIC_ID)
     close(directory)
-    bench.files.remove(bench.path(checkpoints.META_PROPERTIES))
+    bench.files.remove(bench.path(checkpoint_files.META_PROPERTIES))
     with pytest.raises(CorruptLog, match="partitions are here"):
         open_at(bench.files, bench.directory)
 
@@ -263,7 +268,9 @@ def test_a_log_that_cannot_be_opened_harms_no_other_and_no_stop_is_clean(
     close(again)
     assert not is_marked_clean(bench.files, bench.directory)
     # What was known of the damaged one is kept for whoever mends it.
-    points = checkpoints.read_offsets(bench.files, bench.path(checkpoints.RECOVERY_POINTS))
+    points = checkpoint_files.read_offsets(
+        bench.files, bench.path(checkpoint_files.RECOVERY_POINTS)
+    )
     assert points == {FIRST: 5, SECOND: 5}
 
 
@@ -277,14 +284,14 @@ def test_a_log_that_went_offline_is_not_vouched_for_by_a_stop(disk: SimDisk, fil
         broken.flush()
     close(directory)
     assert not is_marked_clean(files, "/d")
-    points = checkpoints.read_offsets(files, f"/d/{checkpoints.RECOVERY_POINTS}")
+    points = checkpoint_files.read_offsets(files, f"/d/{checkpoint_files.RECOVERY_POINTS}")
     assert points == {SECOND: 5}
 
 
 def test_a_stop_that_finds_no_room_still_gives_the_lock_back(disk: SimDisk, files: Files) -> None:
     directory = open_at(files, "/d")
     fill(directory.create(FIRST, TOPIC_ID), 5)
-    disk.faults.fail_next_write(f"/d/{checkpoints.RECOVERY_POINTS}*")
+    disk.faults.fail_next_write(f"/d/{checkpoint_files.RECOVERY_POINTS}*")
     assert "No space" in str(directory.close(broker_epoch=3)["/d"])
     assert not is_marked_clean(files, "/d")
     assert offsets(open_at(files, "/d").logs[FIRST]) == list(range(5))
@@ -331,12 +338,12 @@ def test_a_name_is_not_used_again_while_the_old_recovery_point_is_written_down(
 ) -> None:
     directory = open_at(files, "/d")
     flushed(directory, 30)
-    disk.faults.fail_next_write(f"/d/{checkpoints.RECOVERY_POINTS}*")
+    disk.faults.fail_next_write(f"/d/{checkpoint_files.RECOVERY_POINTS}*")
     directory.delete([FIRST], "abc")
-    points = f"/d/{checkpoints.RECOVERY_POINTS}"
-    assert checkpoints.read_offsets(files, points) == {FIRST: 30}
+    points = f"/d/{checkpoint_files.RECOVERY_POINTS}"
+    assert checkpoint_files.read_offsets(files, points) == {FIRST: 30}
 
-    disk.faults.fail_next_write(f"/d/{checkpoints.RECOVERY_POINTS}*")
+    disk.faults.fail_next_write(f"/d/{checkpoint_files.RECOVERY_POINTS}*")
     with pytest.raises(OSError, match="No space"):
         directory.create(FIRST, OTHER_ID)
     assert not files.exists(f"/d/{FIRST}")
@@ -353,7 +360,7 @@ def test_a_crash_before_the_old_recovery_point_is_forgotten_leaves_nothing_to_in
 ) -> None:
     directory = open_at(files, "/d")
     flushed(directory, 30)
-    disk.faults.fail_next_write(f"/d/{checkpoints.RECOVERY_POINTS}*")
+    disk.faults.fail_next_write(f"/d/{checkpoint_files.RECOVERY_POINTS}*")
     directory.delete([FIRST], "abc")
     disk.power_loss()
 
@@ -371,13 +378,13 @@ def test_a_later_partition_of_the_name_does_not_pass_for_compacted(bench: Workbe
     directory.create(FIRST, TOPIC_ID)
     fill(directory.create(SECOND, TOPIC_ID), 7)
     close(directory)
-    cleaned = bench.path(checkpoints.CLEANER_OFFSETS)
-    checkpoints.write_offsets(bench.files, cleaned, {FIRST: 1_000, SECOND: 7})
+    cleaned = bench.path(checkpoint_files.CLEANER_OFFSETS)
+    checkpoint_files.write_offsets(bench.files, cleaned, {FIRST: 1_000, SECOND: 7})
 
     again = open_at(bench.files, bench.directory)
     again.delete([FIRST], "abc")
 
-    assert checkpoints.read_offsets(bench.files, cleaned) == {SECOND: 7}
+    assert checkpoint_files.read_offsets(bench.files, cleaned) == {SECOND: 7}
 
 
 def test_whose_a_directory_is_is_known_even_if_its_log_cannot_be_opened(bench: Workbench) -> None:

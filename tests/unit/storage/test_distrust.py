@@ -4,9 +4,9 @@ import pytest
 
 from ottla.errors import LogOffline
 from ottla.protocol.primitives import Uuid
-from ottla.storage.checkpoints import TopicPartition
-from ottla.storage.directory import LogDirectory, open_directory
-from ottla.storage.distrust import MARK
+from ottla.storage.directory.checkpoint_files import TopicPartition
+from ottla.storage.directory.directory import LogDirectory, open_directory
+from ottla.storage.opening.unsynced_tail import MARK
 from tests.sim.seams.clock import SimClock
 from tests.sim.seams.disk import SimDisk
 from tests.sim.seams.files import SimFiles

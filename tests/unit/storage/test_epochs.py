@@ -3,7 +3,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ottla.errors import CorruptLog
-from ottla.storage.epochs import UNKNOWN_END, EpochEntry, LeaderEpochs
+from ottla.storage.log.leader_epochs import UNKNOWN_END, EpochEntry, LeaderEpochs
 from tests.unit.storage.disk_vectors import CASES, batches_of, expected, files_of
 
 NAME = "leader-epoch-checkpoint"

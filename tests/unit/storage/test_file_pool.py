@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from ottla.seams.files import RealFiles
-from ottla.storage.file_pool import FilePool
-from ottla.storage.log import Log
+from ottla.storage.log.file_pool import FilePool
+from ottla.storage.log.log import Log
 from tests.unit.storage.workbench import Workbench, content, fill
 
 

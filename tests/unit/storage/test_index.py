@@ -5,16 +5,16 @@ from struct import Struct
 
 import pytest
 
-from ottla.storage.cold_read import ColdRead, read_warm
-from ottla.storage.file_pool import FilePool
-from ottla.storage.index import (
+from ottla.storage.log.cold_read import ColdRead, read_warm
+from ottla.storage.log.file_pool import FilePool
+from ottla.storage.log.index import (
     BLOCK_ENTRIES,
     PENDING_BYTES_MAX,
     OffsetIndex,
     TimeIndex,
     TransactionIndex,
 )
-from ottla.storage.producer_state import AbortedTransaction
+from ottla.storage.producers.state import AbortedTransaction
 from tests.sim.seams.disk import SimDisk
 from tests.unit.storage.workbench import Workbench
 

@@ -9,17 +9,18 @@ import pytest
 from ottla.protocol.batch import Record, records
 from ottla.seams.clock import RealClock
 from ottla.seams.files import RealFiles
-from ottla.storage import epochs, producer_snapshot
-from ottla.storage.checkpoints import TopicPartition, parse_directory_name
-from ottla.storage.directory import LogDirectory
-from ottla.storage.epochs import LeaderEpochs
-from ottla.storage.file_pool import FilePool
-from ottla.storage.log import Log
-from ottla.storage.producer_entry import ProducerEntry
-from ottla.storage.recovery import open_log
-from ottla.storage.scan import Placed
-from ottla.storage.segment import OFFSETS, TIMES, TRANSACTIONS, Segment
-from ottla.storage.time_search import TimestampOffset
+from ottla.storage.directory.checkpoint_files import TopicPartition, parse_directory_name
+from ottla.storage.directory.directory import LogDirectory
+from ottla.storage.log import leader_epochs
+from ottla.storage.log.batch_scan import Placed
+from ottla.storage.log.file_pool import FilePool
+from ottla.storage.log.leader_epochs import LeaderEpochs
+from ottla.storage.log.log import Log
+from ottla.storage.log.segment import OFFSETS, TIMES, TRANSACTIONS, Segment
+from ottla.storage.log.time_search import TimestampOffset
+from ottla.storage.opening.recovery import open_log
+from ottla.storage.producers import snapshot_format
+from ottla.storage.producers.entry import ProducerEntry
 from tests.disk_vectors import (
     CLEAN_CASES,
     CONFIG,
@@ -220,7 +221,7 @@ def test_leader_epochs_are_kafkas(case: str, opened: dict[str, LogDirectory]) ->
 
 def test_epochs_are_found_again_in_the_headers(tmp_path: Path) -> None:
     directory = unpack("segments", tmp_path)
-    (directory / "segments-0" / epochs.FILE_NAME).unlink()
+    (directory / "segments-0" / leader_epochs.FILE_NAME).unlink()
     log = open_unpacked(directory).logs[partition_of("segments-0")]
     partition = expected("segments")["partitions"]["segments-0"]
     assert log.epochs.encode().decode() == partition["leader-epoch-checkpoint"]
@@ -310,12 +311,12 @@ def test_kafkas_producer_snapshots_are_read_and_written_alike(case: str, tmp_pat
         if path.parent.name not in partitions:
             continue
         content = path.read_bytes()
-        entries = producer_snapshot.decode(content, str(path))
+        entries = snapshot_format.decode(content, str(path))
         wanted = partitions[path.parent.name]["producerSnapshots"][path.name]
         by_id = sorted(wanted, key=lambda entry: entry["producerId"])
         assert [_as_expected(entry) for entry in sorted(entries)] == by_id
         # Kafka writes several in no order.
-        assert len(entries) > 1 or producer_snapshot.encode(entries) == content
+        assert len(entries) > 1 or snapshot_format.encode(entries) == content
 
 
 def _as_expected(entry: ProducerEntry) -> dict[str, int]:

@@ -4,7 +4,7 @@ import pytest
 
 from ottla.errors import ErrorCode, OffsetOutOfRange, PeerError
 from ottla.protocol.batch import PREFIX_BYTES, MarkerKind, build, read_header
-from ottla.storage.config import LogConfig
+from ottla.storage.log.config import LogConfig
 from tests.unit.storage.workbench import (
     NOW_MS,
     Workbench,

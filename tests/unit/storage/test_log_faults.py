@@ -6,10 +6,10 @@ import pytest
 
 from ottla.errors import LogOffline
 from ottla.seams.files import read_file
-from ottla.storage.config import LogConfig
-from ottla.storage.epoch_file import NoRoomForEpochs
-from ottla.storage.epochs import LeaderEpochs
-from ottla.storage.log import Log
+from ottla.storage.log.config import LogConfig
+from ottla.storage.log.leader_epoch_file import NoRoomForEpochs
+from ottla.storage.log.leader_epochs import LeaderEpochs
+from ottla.storage.log.log import Log
 from tests.searches import offset_for_time
 from tests.sim.seams.disk import SimDisk
 from tests.unit.storage.workbench import (

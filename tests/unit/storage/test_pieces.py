@@ -6,7 +6,7 @@ from ottla.errors import CorruptLog
 from ottla.native.keymap import ALL_GO
 from ottla.protocol.batch import HEADER_BYTES, Record, build
 from ottla.protocol.compression import Codec
-from ottla.storage.pieces import Piece, UnreadableRecords, pieces
+from ottla.storage.log.segment_reader import Piece, UnreadableRecords, pieces
 from tests.sim.seams.disk import SimDisk
 
 NOW_MS = 1_700_000_000_000

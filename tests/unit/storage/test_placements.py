@@ -7,7 +7,7 @@ import pytest
 from ottla.errors import CorruptLog, StorageError
 from ottla.protocol.primitives import Uuid
 from ottla.seams.files import Files, replace_file, sync_file
-from ottla.storage.placements import FILE_NAME, Placed, Placements
+from ottla.storage.directory.placements import FILE_NAME, Placed, Placements
 from tests.sim.seams.disk import SimDisk
 
 HOME = "/a"

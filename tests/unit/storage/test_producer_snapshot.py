@@ -4,8 +4,8 @@ import pytest
 from crc32c import crc32c
 
 from ottla.errors import CorruptLog, ErrorCode
-from ottla.storage import producer_snapshot
-from ottla.storage.producer_state import AbortedTransaction, Duplicate, ProducerStates
+from ottla.storage.producers import snapshot_format
+from ottla.storage.producers.state import AbortedTransaction, Duplicate, ProducerStates
 from tests.unit.storage.disk_vectors import CASES, batches_of, expected, files_of
 from tests.unit.storage.headers import data_batch, marker_batch
 from tests.unit.storage.producers import (
@@ -36,17 +36,17 @@ def test_the_last_row_of_each_producer_is_the_one_that_kafka_would_have_written(
         data_batch(3, producer_id=8, transactional=True),
         data_batch(4, sequence=1, producer_id=8, transactional=True),
     )
-    rows = producer_snapshot.rows(states.encode_snapshot(), "")
+    rows = snapshot_format.rows(states.encode_snapshot(), "")
     assert [row.producer_id for row in rows] == [7, 7, 7, 8, 8]
     # Kafka would take any but the last for a transaction of its own.
     assert [row.transaction_first_offset for row in rows] == [-1, -1, -1, -1, 3]
     last_rows = {row.producer_id: row for row in rows}
-    assert producer_snapshot.encode(last_rows.values()) == as_kafka_writes(states)
+    assert snapshot_format.encode(last_rows.values()) == as_kafka_writes(states)
 
 
 def as_kafka_writes(states: ProducerStates) -> bytes:
     """A snapshot of each producer's last batch alone."""
-    return producer_snapshot.encode(entry._replace(batches=entry.batches[-1:]) for entry in states)
+    return snapshot_format.encode(entry._replace(batches=entry.batches[-1:]) for entry in states)
 
 
 def test_a_snapshot_keeps_open_transactions() -> None:

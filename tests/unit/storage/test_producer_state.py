@@ -1,8 +1,8 @@
 import pytest
 
 from ottla.errors import ErrorCode, PeerError
-from ottla.storage.producer_entry import SEQUENCE_MAX
-from ottla.storage.producer_state import AbortedTransaction, Duplicate, ProducerStates
+from ottla.storage.producers.entry import SEQUENCE_MAX
+from ottla.storage.producers.state import AbortedTransaction, Duplicate, ProducerStates
 from tests.unit.storage.headers import data_batch, emptied, marker_batch
 from tests.unit.storage.producers import (
     ABORT,

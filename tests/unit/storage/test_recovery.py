@@ -4,8 +4,8 @@ import pytest
 
 from ottla.errors import CorruptLog
 from ottla.protocol.batch import MarkerKind
-from ottla.storage.config import LogConfig
-from ottla.storage.log import Log
+from ottla.storage.log.config import LogConfig
+from ottla.storage.log.log import Log
 from tests.sim.seams.disk import SimDisk
 from tests.unit.storage.workbench import (
     Workbench,

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ottla.storage.retention import (
+from ottla.storage.log.retention import (
     OFFSET_DELTA_MAX,
     RollRules,
     RollState,

@@ -4,7 +4,7 @@ import pytest
 
 from ottla.errors import CorruptLog
 from ottla.protocol.batch import Marker, MarkerKind, build_marker, records
-from ottla.storage.scan import BatchWalk
+from ottla.storage.log.batch_scan import BatchWalk
 from tests.unit.storage.workbench import Workbench, batch_of
 
 BATCHES = [batch_of(*range(1, 2 + n), base_offset=10 * n, value=b"v" * 50) for n in range(6)]

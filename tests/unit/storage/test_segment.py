@@ -5,12 +5,12 @@ from struct import Struct
 import pytest
 
 from ottla.protocol.batch import records
-from ottla.storage.config import LogConfig
-from ottla.storage.file_pool import FilePool
-from ottla.storage.log import Log
-from ottla.storage.scan import Placed
-from ottla.storage.segment import Segment
-from ottla.storage.time_search import TimestampOffset
+from ottla.storage.log.batch_scan import Placed
+from ottla.storage.log.config import LogConfig
+from ottla.storage.log.file_pool import FilePool
+from ottla.storage.log.log import Log
+from ottla.storage.log.segment import Segment
+from ottla.storage.log.time_search import TimestampOffset
 from tests.searches import largest_timestamp, offset_for_time
 from tests.unit.storage.workbench import NOW_MS, Workbench, append, batch_of, fill
 

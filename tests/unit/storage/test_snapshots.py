@@ -1,7 +1,7 @@
 """Producer snapshots shorten a restart and are never needed for it."""
 
-from ottla.storage.log import Log
-from ottla.storage.snapshots import snapshot_offsets
+from ottla.storage.log.log import Log
+from ottla.storage.producers.snapshot_files import snapshot_offsets
 from tests.unit.storage.workbench import NOW_MS, Workbench, append, batch_from, fill
 
 

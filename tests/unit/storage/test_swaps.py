@@ -9,10 +9,10 @@ import pytest
 from ottla.errors import CorruptLog
 from ottla.protocol.batch import read_header
 from ottla.seams.files import Files, read_file, write_all
-from ottla.storage.config import LogConfig
-from ottla.storage.log import Log
-from ottla.storage.segment import LOG, SUFFIXES, segment_path
-from ottla.storage.swaps import CLEANED, SWAP, settle_compaction
+from ottla.storage.compaction.segment_swap import CLEANED, SWAP, settle_compaction
+from ottla.storage.log.config import LogConfig
+from ottla.storage.log.log import Log
+from ottla.storage.log.segment import LOG, SUFFIXES, segment_path
 from tests.sim.seams.disk import SimDisk
 from tests.sim.seams.files import SimFiles
 from tests.unit.storage.workbench import Workbench, content, fill, offsets

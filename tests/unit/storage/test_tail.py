@@ -3,8 +3,8 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ottla.storage.config import LogConfig
-from ottla.storage.tail import Found, Tail
+from ottla.storage.log.config import LogConfig
+from ottla.storage.log.tail import Found, Tail
 from tests.unit.storage.workbench import Workbench, batch_of
 
 

@@ -1,8 +1,8 @@
 import pytest
 
 from ottla.errors import ErrorCode
-from ottla.storage import transactions
-from ottla.storage.producer_state import AbortedTransaction, Duplicate, ProducerStates
+from ottla.storage.producers import transactions
+from ottla.storage.producers.state import AbortedTransaction, Duplicate, ProducerStates
 from tests.unit.storage.headers import data_batch, marker_batch
 from tests.unit.storage.producers import (
     ABORT,

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 
 from ottla.protocol.batch import Marker, MarkerKind, Record, build, build_marker, read_header
 from ottla.seams.files import Buffer, File, Files, Lock
-from ottla.storage.appended import Appended
-from ottla.storage.config import LogConfig
-from ottla.storage.file_pool import FilePool
-from ottla.storage.log import Log
-from ottla.storage.recovery import Recovery, open_log
+from ottla.storage.log.append_result import Appended
+from ottla.storage.log.config import LogConfig
+from ottla.storage.log.file_pool import FilePool
+from ottla.storage.log.log import Log
+from ottla.storage.opening.recovery import Recovery, open_log
 from tests.sim.seams.clock import SimClock
 
 NOW_MS = 1_700_000_000_000

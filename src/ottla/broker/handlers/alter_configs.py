@@ -2,9 +2,9 @@
 levels of loggers are refused with INVALID_REQUEST.
 """
 
-from ottla.broker.call import Call
-from ottla.broker.config_resources import change, change_each, resource_key
-from ottla.metadata.config_changes import replace_configs
+from ottla.broker.requests.call import Call
+from ottla.broker.requests.config_resources import change, change_each, resource_key
+from ottla.metadata.controller.config_changes import replace_configs
 from ottla.protocol.messages.alter_configs import (
     AlterConfigsRequest,
     AlterConfigsResponse,

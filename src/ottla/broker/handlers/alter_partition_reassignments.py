@@ -3,12 +3,12 @@ move between brokers, a target on others than now is refused with INVALID_REPLIC
 timeout is not looked at: an answer comes when the change is made.
 """
 
-from ottla.broker import decisions
-from ottla.broker.call import Call
-from ottla.broker.decisions import Outcome
+from ottla.broker.requests import metadata_changes
+from ottla.broker.requests.call import Call
+from ottla.broker.requests.metadata_changes import Outcome
 from ottla.errors import ErrorCode
+from ottla.metadata.controller.partition_changes import reassigned
 from ottla.metadata.image import Image
-from ottla.metadata.partition_changes import reassigned
 from ottla.metadata.records import Partition
 from ottla.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
@@ -43,7 +43,7 @@ async def _reassign(topic: Topic, may_change_factor: bool, call: Call) -> TopicR
             image, topic.name, index, targets[index], may_change_factor=may_change_factor
         )
 
-    outcomes = await decisions.change_partitions(call.services, targets, change)
+    outcomes = await metadata_changes.change_partitions(call.services, targets, change)
     for outcome in outcomes:
         if outcome.code is not ErrorCode.NONE:
             call.count_refusal(outcome.code)

@@ -2,7 +2,7 @@
 directory to another, who asks for that is told UNSUPPORTED_VERSION.
 """
 
-from ottla.broker.call import Call
+from ottla.broker.requests.call import Call
 from ottla.errors import ErrorCode, PeerError
 from ottla.protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirsRequest,
@@ -11,9 +11,9 @@ from ottla.protocol.messages.alter_replica_log_dirs import (
     TopicResult,
 )
 from ottla.replication.lookup import find_replica
-from ottla.storage.checkpoints import TopicPartition
-from ottla.storage.directories import LogDirectories
-from ottla.storage.directory import LogDirectory
+from ottla.storage.directory.checkpoint_files import TopicPartition
+from ottla.storage.directory.directories import LogDirectories
+from ottla.storage.directory.directory import LogDirectory
 
 
 def handle(request: AlterReplicaLogDirsRequest, call: Call) -> AlterReplicaLogDirsResponse:

@@ -4,7 +4,7 @@ Gaps: no other feature is offered.
 
 import string
 
-from ottla.broker.call import Call
+from ottla.broker.requests.call import Call
 from ottla.errors import ErrorCode, PeerError
 from ottla.protocol.messages import APIS
 from ottla.protocol.messages.api_versions import (

@@ -2,8 +2,8 @@
 Gaps: none.
 """
 
-from ottla.broker.call import Call
-from ottla.broker.operations import ALL_OF_A_GROUP
+from ottla.broker.requests.authorized_operations import ALL_OF_A_GROUP
+from ottla.broker.requests.call import Call
 from ottla.coordinators.group.consumer.description import describe
 from ottla.coordinators.group.consumer.entry import consumer_group
 from ottla.coordinators.group.consumer.topics import ImageTopics

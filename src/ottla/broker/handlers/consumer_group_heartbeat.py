@@ -6,14 +6,14 @@ import asyncio
 from collections.abc import Awaitable, Callable, Hashable
 from typing import cast
 
-from ottla.broker.call import Call
-from ottla.broker.groups import consumer_rules
-from ottla.coordinators.decision import Decision
+from ottla.broker.node.group_coordinator import consumer_rules
+from ottla.broker.requests.call import Call
 from ottla.coordinators.group.consumer.entry import take_arrival, take_heartbeat
 from ottla.coordinators.group.consumer.regex import match_topics
 from ottla.coordinators.group.consumer.requests import Heartbeat, SpecialEpoch, check_heartbeat
 from ottla.coordinators.group.consumer.topics import ImageTopics
-from ottla.coordinators.shards import GroupShard
+from ottla.coordinators.runtime.decision import Decision
+from ottla.coordinators.runtime.shards import GroupShard
 from ottla.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,

@@ -4,12 +4,12 @@ looked at: an answer comes when the partitions are there.
 
 from collections import Counter
 
-from ottla.broker import decisions
-from ottla.broker.call import Call
-from ottla.broker.topics_max import beyond_topics_max, within_topics_max
+from ottla.broker.requests import metadata_changes
+from ottla.broker.requests.call import Call
+from ottla.broker.requests.request_limits import beyond_topics_max, within_topics_max
 from ottla.errors import ErrorCode, PeerError
-from ottla.metadata import controller
-from ottla.metadata.draft import Draft
+from ottla.metadata.controller import topic_changes
+from ottla.metadata.controller.draft import Draft
 from ottla.metadata.records import Record
 from ottla.protocol.messages.create_partitions import (
     CreatePartitionsRequest,
@@ -31,13 +31,13 @@ async def handle(request: CreatePartitionsRequest, call: Call) -> CreatePartitio
         assignments = None
         if topic.assignments is not None:
             assignments = [assignment.broker_ids for assignment in topic.assignments]
-        start = decisions.placement_start(services.entropy)
-        return controller.create_partitions(
+        start = metadata_changes.placement_start(services.entropy)
+        return topic_changes.create_partitions(
             draft, topic.name, topic.count, assignments, services.settings, start
         )
 
     allowed, beyond = within_topics_max(topics, services.settings)
-    outcomes = await decisions.commit_each(
+    outcomes = await metadata_changes.commit_each(
         services, allowed, decide, validate_only=request.validate_only
     )
     outcomes += [beyond_topics_max(services.settings)] * len(beyond)

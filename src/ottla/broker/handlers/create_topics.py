@@ -4,12 +4,12 @@ at: an answer comes when the topics are there.
 
 from collections import Counter
 
-from ottla.broker import decisions
-from ottla.broker.call import Call
-from ottla.broker.slices import map_in_slices
-from ottla.broker.topics_max import beyond_topics_max, within_topics_max
+from ottla.broker.requests import metadata_changes
+from ottla.broker.requests.call import Call
+from ottla.broker.requests.request_limits import beyond_topics_max, within_topics_max
+from ottla.broker.requests.slices import map_in_slices
 from ottla.errors import ErrorCode, PeerError
-from ottla.metadata.controller import CreatedTopic, NewTopic
+from ottla.metadata.controller.topic_changes import CreatedTopic, NewTopic
 from ottla.protocol.messages.create_topics import (
     ConfigResult,
     CreateTopicsRequest,
@@ -34,7 +34,7 @@ async def handle(request: CreateTopicsRequest, call: Call) -> CreateTopicsRespon
             wishes.append(_wish(topic, named[name] > 1))
         except PeerError as error:
             outcomes[name] = error
-    created = await decisions.create_topics(
+    created = await metadata_changes.create_topics(
         call.services, wishes, validate_only=request.validate_only
     )
     outcomes.update(zip((wish.name for wish in wishes), created, strict=True))

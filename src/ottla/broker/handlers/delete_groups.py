@@ -2,7 +2,7 @@
 Gaps: none.
 """
 
-from ottla.broker.call import Call
+from ottla.broker.requests.call import Call
 from ottla.errors import ErrorCode, PeerError
 from ottla.protocol.messages.delete_groups import (
     DeleteGroupsRequest,

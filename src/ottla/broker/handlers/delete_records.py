@@ -2,7 +2,7 @@
 Gaps: none.
 """
 
-from ottla.broker.call import Call
+from ottla.broker.requests.call import Call
 from ottla.errors import ErrorCode, PeerError
 from ottla.protocol.messages.delete_records import (
     DeleteRecordsRequest,
@@ -11,7 +11,7 @@ from ottla.protocol.messages.delete_records import (
     PartitionResult,
     TopicResult,
 )
-from ottla.replication.deletion import Deletion, delete_before
+from ottla.replication.housekeeping.delete_records import Deletion, delete_before
 from ottla.replication.lookup import find_replica
 
 

@@ -5,12 +5,12 @@ looked at: an answer comes when the topics are gone.
 from collections import Counter
 from typing import NamedTuple
 
-from ottla.broker import decisions
-from ottla.broker.call import Call
-from ottla.broker.topics_max import beyond_topics_max, within_topics_max
+from ottla.broker.requests import metadata_changes
+from ottla.broker.requests.call import Call
+from ottla.broker.requests.request_limits import beyond_topics_max, within_topics_max
 from ottla.errors import ErrorCode, PeerError
-from ottla.metadata import controller
-from ottla.metadata.draft import Draft
+from ottla.metadata.controller import topic_changes
+from ottla.metadata.controller.draft import Draft
 from ottla.metadata.image import Image
 from ottla.metadata.records import Record, Topic
 from ottla.protocol.messages.delete_topics import (
@@ -47,10 +47,10 @@ async def handle(request: DeleteTopicsRequest, call: Call) -> DeleteTopicsRespon
         topic = _found(draft.image, *each)
         if each.name is not None and topic.topic_id in by_id:
             raise PeerError(ErrorCode.INVALID_REQUEST, "This topic is named by its id as well.")
-        return controller.delete_topic(draft, topic.topic_id)
+        return topic_changes.delete_topic(draft, topic.topic_id)
 
     allowed, beyond = within_topics_max(list(named), call.services.settings)
-    outcomes = await decisions.commit_each(call.services, allowed, decide)
+    outcomes = await metadata_changes.commit_each(call.services, allowed, decide)
     outcomes += [beyond_topics_max(call.services.settings)] * len(beyond)
     return DeleteTopicsResponse(
         responses=tuple(

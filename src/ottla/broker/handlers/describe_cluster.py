@@ -2,9 +2,9 @@
 
 from enum import IntEnum
 
-from ottla.broker.addresses import known_brokers
-from ottla.broker.call import Call
-from ottla.broker.operations import ALL_OF_THE_CLUSTER
+from ottla.broker.requests.advertised_addresses import known_brokers
+from ottla.broker.requests.authorized_operations import ALL_OF_THE_CLUSTER
+from ottla.broker.requests.call import Call
 from ottla.errors import ErrorCode, PeerError
 from ottla.protocol.messages.describe_cluster import (
     Broker,

@@ -5,10 +5,10 @@ INVALID_REQUEST, a group's settings for share and streams groups are not listed.
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from ottla.broker.call import Call
-from ottla.broker.config_resources import RESOURCE_TYPES, resource_key
-from ottla.broker.services import Services
-from ottla.broker.slices import map_in_slices
+from ottla.broker.requests.call import Call
+from ottla.broker.requests.config_resources import RESOURCE_TYPES, resource_key
+from ottla.broker.requests.services import Services
+from ottla.broker.requests.slices import map_in_slices
 from ottla.errors import ErrorCode, PeerError
 from ottla.metadata.configs import ALL_BROKERS, group_configs, topic_configs
 from ottla.metadata.values import ResourceKind

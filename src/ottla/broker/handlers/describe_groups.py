@@ -1,7 +1,7 @@
 """DescribeGroups (15) v0-6. Groups of the classic protocol; others are not found. Gaps: none."""
 
-from ottla.broker.call import Call
-from ottla.broker.operations import ALL_OF_A_GROUP
+from ottla.broker.requests.authorized_operations import ALL_OF_A_GROUP
+from ottla.broker.requests.call import Call
 from ottla.coordinators.group.classic.group import ClassicGroup
 from ottla.coordinators.group.state import GroupState
 from ottla.errors import ErrorCode, PeerError

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 from itertools import groupby
 
-from ottla.broker.call import Call
+from ottla.broker.requests.call import Call
 from ottla.errors import ErrorCode
 from ottla.protocol.messages.describe_log_dirs import (
     DescribeLogDirsRequest,
@@ -13,8 +13,8 @@ from ottla.protocol.messages.describe_log_dirs import (
     RequestedTopic,
     Topic,
 )
-from ottla.storage.checkpoints import TopicPartition
-from ottla.storage.directory import LogDirectory
+from ottla.storage.directory.checkpoint_files import TopicPartition
+from ottla.storage.directory.directory import LogDirectory
 
 IsAskedFor = Callable[[TopicPartition], bool]
 

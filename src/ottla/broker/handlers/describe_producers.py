@@ -2,7 +2,7 @@
 transactional ones. Gaps: none.
 """
 
-from ottla.broker.call import Call
+from ottla.broker.requests.call import Call
 from ottla.errors import ErrorCode, PeerError
 from ottla.metadata.topic_names import missing_topic_code
 from ottla.protocol.messages.describe_producers import (

@@ -2,8 +2,8 @@
 entries. Gaps: none.
 """
 
-from ottla.broker.addresses import present_brokers
-from ottla.broker.call import Call
+from ottla.broker.requests.advertised_addresses import present_brokers
+from ottla.broker.requests.call import Call
 from ottla.errors import ErrorCode
 from ottla.protocol.messages.describe_quorum import (
     DescribeQuorumRequest,

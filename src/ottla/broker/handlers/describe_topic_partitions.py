@@ -4,9 +4,9 @@ next begins. Gaps: none.
 
 from collections.abc import Collection, Iterator
 
-from ottla.broker.addresses import present_brokers
-from ottla.broker.call import Call
-from ottla.broker.operations import ALL_OF_A_TOPIC
+from ottla.broker.requests.advertised_addresses import present_brokers
+from ottla.broker.requests.authorized_operations import ALL_OF_A_TOPIC
+from ottla.broker.requests.call import Call
 from ottla.errors import ErrorCode, PeerError
 from ottla.metadata import records
 from ottla.metadata.image import Image

@@ -5,11 +5,11 @@ the elections are over.
 
 from collections.abc import Iterator
 
-from ottla.broker import decisions
-from ottla.broker.call import Call
+from ottla.broker.requests import metadata_changes
+from ottla.broker.requests.call import Call
 from ottla.errors import ErrorCode, PeerError
+from ottla.metadata.controller.partition_changes import Election, elected
 from ottla.metadata.image import Image
-from ottla.metadata.partition_changes import Election, elected
 from ottla.metadata.records import Partition
 from ottla.protocol.messages.elect_leaders import (
     ElectLeadersRequest,
@@ -18,7 +18,7 @@ from ottla.protocol.messages.elect_leaders import (
     TopicPartitions,
     TopicResult,
 )
-from ottla.storage.checkpoints import TopicPartition
+from ottla.storage.directory.checkpoint_files import TopicPartition
 
 
 async def handle(request: ElectLeadersRequest, call: Call) -> ElectLeadersResponse:
@@ -57,7 +57,9 @@ async def _elect(
         return elected(image, topic.topic, index, election)
 
     services = call.services
-    outcomes = await decisions.change_partitions(services, dict.fromkeys(topic.partitions), change)
+    outcomes = await metadata_changes.change_partitions(
+        services, dict.fromkeys(topic.partitions), change
+    )
     if not tells_needless:
         outcomes = [each for each in outcomes if each.code is not ErrorCode.ELECTION_NOT_NEEDED]
     for outcome in outcomes:

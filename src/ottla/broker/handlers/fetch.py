@@ -6,7 +6,7 @@ does not say who leads instead (KIP-951).
 from collections.abc import Awaitable
 from itertools import groupby
 
-from ottla.broker.call import Call
+from ottla.broker.requests.call import Call
 from ottla.errors import ErrorCode, PeerError
 from ottla.protocol.messages.fetch import (
     AbortedTransaction,
@@ -18,9 +18,9 @@ from ottla.protocol.messages.fetch import (
     refused_partition,
 )
 from ottla.protocol.primitives import Uuid
-from ottla.replication.fetches import NO_SESSION, Context, Fetch, FetchLimits, ItemRead, Reading
+from ottla.replication.fetch.fetch import NO_SESSION, Context, Fetch, FetchLimits, ItemRead, Reading
+from ottla.replication.fetch.reads import Isolation, ReadResult
 from ottla.replication.lookup import TopicKey, UnknownPartition, find_replica
-from ottla.replication.reads import Isolation, ReadResult
 from ottla.settings.table.network import FETCH_MAX_BYTES
 
 TOPIC_IDS_SINCE = 13

@@ -6,9 +6,9 @@ one of transactions is told UNSUPPORTED_VERSION.
 from collections.abc import Awaitable, Sequence
 from enum import IntEnum
 
-from ottla.broker.addresses import BrokerAddress, present_brokers
-from ottla.broker.call import Call
-from ottla.broker.offsets_topic import make_offsets_topic
+from ottla.broker.requests.advertised_addresses import BrokerAddress, present_brokers
+from ottla.broker.requests.call import Call
+from ottla.broker.requests.offsets_topic import make_offsets_topic
 from ottla.errors import ErrorCode, PeerError
 from ottla.metadata.topic_names import CONSUMER_OFFSETS
 from ottla.protocol.messages.find_coordinator import (

@@ -5,9 +5,9 @@
 from collections.abc import Awaitable, Hashable
 from typing import cast
 
-from ottla.broker.call import Call
-from ottla.coordinators.decision import Decision
+from ottla.broker.requests.call import Call
 from ottla.coordinators.group import classic_entry
+from ottla.coordinators.runtime.decision import Decision
 from ottla.errors import ErrorCode, PeerError
 from ottla.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 

@@ -2,10 +2,10 @@
 metrics and the levels of loggers are refused with INVALID_REQUEST.
 """
 
-from ottla.broker.call import Call
-from ottla.broker.config_resources import change, change_each, resource_key
+from ottla.broker.requests.call import Call
+from ottla.broker.requests.config_resources import change, change_each, resource_key
 from ottla.errors import ErrorCode, PeerError
-from ottla.metadata.config_changes import ConfigChange, Operation, change_configs
+from ottla.metadata.controller.config_changes import ConfigChange, Operation, change_configs
 from ottla.protocol.messages.incremental_alter_configs import (
     Config,
     IncrementalAlterConfigsRequest,

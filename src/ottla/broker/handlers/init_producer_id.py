@@ -4,8 +4,8 @@ Gaps: there are no transactions, who has a transactional id is told UNSUPPORTED_
 
 from collections.abc import Awaitable
 
-from ottla.broker.call import Call
-from ottla.broker.producer_ids import ProducerIdBlocks
+from ottla.broker.requests.call import Call
+from ottla.broker.requests.producer_ids import ProducerIdBlocks
 from ottla.errors import ErrorCode, PeerError
 from ottla.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 

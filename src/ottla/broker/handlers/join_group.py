@@ -7,19 +7,19 @@ members in, and answers at once. Gaps: none.
 from collections.abc import Awaitable, Hashable
 from typing import cast
 
-from ottla.broker.call import Call
-from ottla.broker.groups import consumer_rules
-from ottla.broker.offsets_topic import MESSAGE_BYTES_MAX
-from ottla.coordinators.decision import Decision
+from ottla.broker.node.group_coordinator import consumer_rules
+from ottla.broker.requests.call import Call
+from ottla.broker.requests.offsets_topic import MESSAGE_BYTES_MAX
 from ottla.coordinators.group import classic_entry
 from ottla.coordinators.group.classic import lookup
 from ottla.coordinators.group.classic.answers import join_refused
 from ottla.coordinators.group.classic.join import Joiner, check
 from ottla.coordinators.group.classic.limits import limits_of
-from ottla.coordinators.group.consumer.deciding import Moment
+from ottla.coordinators.group.consumer.member_update import Moment
 from ottla.coordinators.group.consumer.regex import match_topics
 from ottla.coordinators.group.consumer.rules import ConsumerRules
 from ottla.coordinators.group.consumer.topics import ImageTopics
+from ottla.coordinators.runtime.decision import Decision
 from ottla.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from ottla.protocol.primitives import Uuid
 

@@ -4,8 +4,8 @@ metrics and loggers there are none, since their settings are not served.
 
 from collections.abc import Iterator
 
-from ottla.broker.call import Call
-from ottla.broker.config_resources import RESOURCE_TYPES, ResourceType
+from ottla.broker.requests.call import Call
+from ottla.broker.requests.config_resources import RESOURCE_TYPES, ResourceType
 from ottla.errors import ErrorCode, PeerError
 from ottla.metadata.image import Image
 from ottla.metadata.values import BrokerState, ResourceKind

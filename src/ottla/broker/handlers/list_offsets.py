@@ -8,8 +8,8 @@ from collections.abc import Awaitable
 from functools import partial
 from typing import NamedTuple
 
-from ottla.broker.call import Call
-from ottla.broker.record_work import TooMuchWaits
+from ottla.broker.requests.call import Call
+from ottla.broker.requests.record_work import TooMuchWaits
 from ottla.errors import ErrorCode, PeerError, StorageError
 from ottla.protocol.messages.list_offsets import (
     ListOffsetsRequest,
@@ -18,7 +18,8 @@ from ottla.protocol.messages.list_offsets import (
     PartitionResult,
     TopicResult,
 )
-from ottla.replication.cold_reads import ColdPiece
+from ottla.replication.fetch.cold_reads import ColdPiece
+from ottla.replication.fetch.reads import Isolation
 from ottla.replication.lookup import find_replica
 from ottla.replication.offsets import (
     SpecialTime,
@@ -27,11 +28,10 @@ from ottla.replication.offsets import (
     search_by_time,
     special_offset,
 )
-from ottla.replication.reads import Isolation
 from ottla.replication.replica import Replica
-from ottla.storage.cold_read import ColdBytes
-from ottla.storage.time_search import Answer, Reading, TimestampOffset, Unreadable
-from ottla.storage.work_budget import BudgetSpent
+from ottla.storage.admission.work_budget import BudgetSpent
+from ottla.storage.log.cold_read import ColdBytes
+from ottla.storage.log.time_search import Answer, Reading, TimestampOffset, Unreadable
 
 CONSUMER = -1
 FIRST_VERSION_OF: dict[int, int] = {

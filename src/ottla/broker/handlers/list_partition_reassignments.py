@@ -4,10 +4,10 @@ of those that are named. Gaps: none.
 
 from collections.abc import Collection, Iterator
 
-from ottla.broker.call import Call
+from ottla.broker.requests.call import Call
 from ottla.errors import ErrorCode
+from ottla.metadata.controller.partition_changes import is_moving
 from ottla.metadata.image import Image
-from ottla.metadata.partition_changes import is_moving
 from ottla.protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,

@@ -5,10 +5,10 @@ client asks again. Gaps: none.
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from ottla.broker.addresses import BrokerAddress, present_brokers
-from ottla.broker.call import Call
-from ottla.broker.operations import ALL_OF_A_TOPIC, ALL_OF_THE_CLUSTER
-from ottla.broker.services import Services
+from ottla.broker.requests.advertised_addresses import BrokerAddress, present_brokers
+from ottla.broker.requests.authorized_operations import ALL_OF_A_TOPIC, ALL_OF_THE_CLUSTER
+from ottla.broker.requests.call import Call
+from ottla.broker.requests.services import Services
 from ottla.errors import ErrorCode, PeerError
 from ottla.metadata import records
 from ottla.metadata.image import Image

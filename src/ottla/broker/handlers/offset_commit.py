@@ -4,11 +4,11 @@ import asyncio
 from collections.abc import Awaitable, Hashable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple, cast
 
-from ottla.broker.call import Call
-from ottla.broker.commits import NAME
-from ottla.coordinators.decision import Answered, Decision
+from ottla.broker.requests.call import Call
+from ottla.broker.requests.gathered_commits import NAME
 from ottla.coordinators.group.offsets import Commit
 from ottla.coordinators.group.state import CommitWish, GroupState
+from ottla.coordinators.runtime.decision import Answered, Decision
 from ottla.errors import ErrorCode, PeerError
 from ottla.metadata.image import Image
 from ottla.native import commit as native_commit
@@ -22,8 +22,8 @@ from ottla.protocol.primitives import ZERO_UUID, Uuid
 from ottla.tuples import maker
 
 if TYPE_CHECKING:
-    from ottla.broker.services import Services
-    from ottla.coordinators.shards import GroupShard
+    from ottla.broker.requests.services import Services
+    from ottla.coordinators.runtime.shards import GroupShard
 
 # What an ordinary commit says of how long offsets are kept.
 NO_RETENTION_MS = -1

@@ -5,8 +5,8 @@ themselves, as are partitions that do not exist. Gaps: none.
 from collections.abc import Hashable, Sequence
 from typing import cast
 
-from ottla.broker.call import Call
-from ottla.coordinators.decision import Decision
+from ottla.broker.requests.call import Call
+from ottla.coordinators.runtime.decision import Decision
 from ottla.errors import ErrorCode, PeerError
 from ottla.metadata.image import Image
 from ottla.protocol.messages.offset_delete import (

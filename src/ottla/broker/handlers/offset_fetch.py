@@ -4,7 +4,7 @@ transactions yet, so that all of them are stable.
 
 from itertools import groupby
 
-from ottla.broker.call import Call
+from ottla.broker.requests.call import Call
 from ottla.coordinators.group.offsets import Offsets
 from ottla.coordinators.group.records import OffsetCommitted
 from ottla.errors import ErrorCode, PeerError

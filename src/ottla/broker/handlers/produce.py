@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Awaitable, Iterator
 from typing import TYPE_CHECKING, NamedTuple, cast
 
-from ottla.broker.call import Call
+from ottla.broker.requests.call import Call
 from ottla.errors import ErrorCode, PeerError, StorageError
 from ottla.metrics.meters import TopicCounters
 from ottla.native import produce as native_produce
@@ -22,8 +22,8 @@ from ottla.protocol.messages.produce import (
     TopicResult,
 )
 from ottla.protocol.primitives import ZERO_UUID, Uuid
-from ottla.replication.acknowledged import Unacknowledged, is_committed, until_committed
-from ottla.replication.appends import (
+from ottla.replication.append.acknowledgement import Unacknowledged, is_committed, until_committed
+from ottla.replication.append.appender import (
     ACKS_ALL,
     ACKS_LEADER,
     ACKS_NONE,
@@ -32,12 +32,12 @@ from ottla.replication.appends import (
 )
 from ottla.replication.lookup import TopicKey, find_replica
 from ottla.replication.replica import Replica
-from ottla.storage.admission import Admitted, Refused
-from ottla.storage.work_budget import BudgetSpent, WorkBudget
+from ottla.storage.admission.rules import Admitted, Refused
+from ottla.storage.admission.work_budget import BudgetSpent, WorkBudget
 
 if TYPE_CHECKING:
-    from ottla.broker.produces import Gathered
-    from ottla.broker.services import Services
+    from ottla.broker.requests.gathered_produces import Gathered
+    from ottla.broker.requests.services import Services
 
 API_NAME = "Produce"
 TOPIC_IDS_SINCE = 13

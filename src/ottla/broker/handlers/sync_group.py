@@ -6,10 +6,10 @@ consumer protocol has assigned already, and answers at once. Gaps: none.
 from collections.abc import Awaitable, Hashable
 from typing import cast
 
-from ottla.broker.call import Call
-from ottla.coordinators.decision import Decision
+from ottla.broker.requests.call import Call
 from ottla.coordinators.group import classic_entry
 from ottla.coordinators.group.consumer.topics import ImageTopics
+from ottla.coordinators.runtime.decision import Decision
 from ottla.errors import ErrorCode, PeerError
 from ottla.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 

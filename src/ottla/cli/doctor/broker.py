@@ -1,9 +1,9 @@
 """What a cluster answers: whether it is there, what it speaks, whether all of it can be reached."""
 
 from ottla.cli.doctor.finding import Finding, State
-from ottla.client.connection import Connection
+from ottla.client.connection.connection import Connection
 from ottla.client.errors import ClientError
-from ottla.client.routing import Router
+from ottla.client.routing.router import Router
 from ottla.protocol.messages import APIS
 
 # What the commands of this program ask for: without these some of them do not work.

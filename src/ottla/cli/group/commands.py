@@ -4,8 +4,8 @@ from typing import Annotated
 
 import typer
 
-from ottla.cli.listing import Listing, ListingFormat, listing_writer
-from ottla.cli.options import (
+from ottla.cli.shared.listing import Listing, ListingFormat, listing_writer
+from ottla.cli.shared.options import (
     BOOTSTRAP_DEFAULT,
     TIMEOUT_S_DEFAULT,
     Bootstrap,
@@ -43,7 +43,7 @@ def list_(
 ) -> None:
     """List groups, of every broker."""
     from ottla.cli.group.show import check_states, list_groups
-    from ottla.cli.reaching import reach
+    from ottla.cli.shared.connect import reach
 
     check_states(state or ())
     writer = listing_writer(output, named=NAMED)
@@ -60,7 +60,7 @@ def describe(
 ) -> None:
     """Show groups: members, who owns what, and how far behind, in records and in seconds."""
     from ottla.cli.group.show import describe_groups
-    from ottla.cli.reaching import reach
+    from ottla.cli.shared.connect import reach
     from ottla.seams.clock import RealClock
 
     writer = listing_writer(output, named=NAMED)
@@ -96,7 +96,7 @@ def reset(
 ) -> None:
     """Set a group's offsets, of all its topics or of some. Shows the plan; acts with --yes."""
     from ottla.cli.group.reset import Wish, parse_goal, reset_group
-    from ottla.cli.reaching import reach
+    from ottla.cli.shared.connect import reach
     from ottla.seams.clock import RealClock
 
     goal = parse_goal(to, shift, RealClock().wall_ms())
@@ -117,7 +117,7 @@ def delete(
 ) -> None:
     """Delete groups, or their offsets of some topics. Shows what would go; acts with --yes."""
     from ottla.cli.group.delete import delete_groups
-    from ottla.cli.reaching import reach
+    from ottla.cli.shared.connect import reach
 
     writer = listing_writer(output, named=NAMED)
     unique = list(dict.fromkeys(names))

@@ -2,16 +2,16 @@
 
 from collections.abc import Collection, Sequence
 
-from ottla.cli.counted import counted
-from ottla.cli.failure import Failure
-from ottla.cli.names import no_such_topic
-from ottla.cli.output import RowWriter, say
-from ottla.client.admin import Admin
+from ottla.cli.shared.counted import counted
+from ottla.cli.shared.failure import Failure
+from ottla.cli.shared.name_suggestions import no_such_topic
+from ottla.cli.shared.output import RowWriter, say
+from ottla.client.admin.cluster import Admin
+from ottla.client.admin.group_offsets import committed_offsets, delete_offsets
+from ottla.client.admin.groups import Group, delete_group, describe_group
 from ottla.client.errors import Refused
-from ottla.client.group_offsets import committed_offsets, delete_offsets
-from ottla.client.groups import Group, delete_group, describe_group
-from ottla.client.routing import Router
-from ottla.client.topology import TopicPartition
+from ottla.client.routing.router import Router
+from ottla.client.routing.topology import TopicPartition
 from ottla.errors import ErrorCode
 
 

@@ -4,18 +4,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ottla.cli.counted import counted
-from ottla.cli.failure import ExitCode, Failure
-from ottla.cli.moments import Offset, Place, parse_place
-from ottla.cli.output import RowWriter, say
-from ottla.cli.places import chosen_partitions, offsets_at
+from ottla.cli.shared.counted import counted
+from ottla.cli.shared.failure import ExitCode, Failure
+from ottla.cli.shared.offset_lookup import chosen_partitions, offsets_at
+from ottla.cli.shared.offsets_spec import Offset, Place, parse_place
+from ottla.cli.shared.output import RowWriter, say
+from ottla.client.admin.group_offsets import Committed, committed_offsets, set_offsets
+from ottla.client.admin.groups import Group, describe_group
 from ottla.client.errors import Refused
-from ottla.client.group_offsets import Committed, committed_offsets, set_offsets
-from ottla.client.groups import Group, describe_group
-from ottla.client.offsets import At
-from ottla.client.outcomes import answered
-from ottla.client.routing import Router
-from ottla.client.topology import TopicPartition
+from ottla.client.reading.offsets import At
+from ottla.client.routing.outcomes import answered
+from ottla.client.routing.router import Router
+from ottla.client.routing.topology import TopicPartition
 from ottla.errors import ErrorCode
 
 # Kafka's words for what `ottla consume` calls beginning and end.

@@ -2,16 +2,16 @@
 
 from collections.abc import Collection, Mapping, Sequence
 
-from ottla.cli.names import no_such
-from ottla.cli.output import Row, RowWriter
+from ottla.cli.shared.name_suggestions import no_such
+from ottla.cli.shared.output import Row, RowWriter
+from ottla.client.admin.group_offsets import Committed, committed_offsets
+from ottla.client.admin.groups import Group, describe_group, list_all_groups
+from ottla.client.admin.lag import Lag, lags
 from ottla.client.errors import ClientError
-from ottla.client.group_offsets import Committed, committed_offsets
-from ottla.client.groups import Group, describe_group, list_all_groups
-from ottla.client.lag import Lag, lags
-from ottla.client.offsets import At, list_offsets
-from ottla.client.outcomes import Outcomes
-from ottla.client.routing import Router
-from ottla.client.topology import TopicPartition
+from ottla.client.reading.offsets import At, list_offsets
+from ottla.client.routing.outcomes import Outcomes
+from ottla.client.routing.router import Router
+from ottla.client.routing.topology import TopicPartition
 
 # Of classic groups, of consumer groups, and of the kinds that other clusters have.
 STATES = (

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from ottla.cli.listing import Listing, ListingFormat, listing_writer
+from ottla.cli.shared.listing import Listing, ListingFormat, listing_writer
 
 app = typer.Typer(
     help="Look into, check and take over log directories. Works on stopped ones, without a broker.",
@@ -59,7 +59,7 @@ def verify(
     output: Listing = ListingFormat.TABLE,
 ) -> None:
     """Read every batch and every index, and say what is damaged."""
-    from ottla.cli.log.verify.command import verify as run
+    from ottla.cli.log.verify.run import verify as run
     from ottla.seams.files import RealFiles
 
     if yes and not repair:
@@ -85,8 +85,8 @@ def adopt(
     output: Listing = ListingFormat.TABLE,
 ) -> None:
     """Make topics of a log directory that Kafka wrote."""
-    from ottla.cli.log.adopt.command import World
-    from ottla.cli.log.adopt.command import adopt as run
+    from ottla.cli.log.adopt.run import World
+    from ottla.cli.log.adopt.run import adopt as run
     from ottla.seams.clock import RealClock
     from ottla.seams.entropy import RealEntropy
     from ottla.seams.files import RealFiles

@@ -5,20 +5,21 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ottla.cli.failure import ExitCode, Failure
-from ottla.cli.log.entries import read_entries
-from ottla.cli.log.places import Place, PlaceKind, held_for_reading, partitions_of
+from ottla.cli.log.index_entries import read_entries
+from ottla.cli.log.paths import Place, PlaceKind, held_for_reading, partitions_of
 from ottla.cli.log.rows import batch_row, producer_row, record_row
-from ottla.cli.output import Row, RowWriter, say
+from ottla.cli.shared.failure import ExitCode, Failure
+from ottla.cli.shared.output import Row, RowWriter, say
 from ottla.errors import CorruptLog, PeerError
 from ottla.protocol.batch import records
 from ottla.seams.files import Files, read_file
-from ottla.storage import epochs, producer_snapshot
-from ottla.storage.epochs import LeaderEpochs
-from ottla.storage.index import OffsetIndex, TimeIndex, TransactionIndex
-from ottla.storage.recovery import segment_offsets
-from ottla.storage.scan import SCAN_WINDOW_BYTES, BatchWalk, Placed
-from ottla.storage.segment import LOG, segment_path
+from ottla.storage.log import leader_epochs
+from ottla.storage.log.batch_scan import SCAN_WINDOW_BYTES, BatchWalk, Placed
+from ottla.storage.log.index import OffsetIndex, TimeIndex, TransactionIndex
+from ottla.storage.log.leader_epochs import LeaderEpochs
+from ottla.storage.log.segment import LOG, segment_path
+from ottla.storage.opening.recovery import segment_offsets
+from ottla.storage.producers import snapshot_format
 
 OFFSET_MAX = 2**63 - 1
 DAMAGE = "damage"
@@ -86,7 +87,7 @@ class _Named(NamedTuple):
 
 def _named(path: str) -> _Named:
     name = os.path.basename(path)
-    if name == epochs.FILE_NAME:
+    if name == leader_epochs.FILE_NAME:
         return _Named(0, name)
     base_offset, _, kind = name.partition(".")
     kind = kind.partition(".")[0]
@@ -94,7 +95,7 @@ def _named(path: str) -> _Named:
         raise Failure(
             f"{path} cannot be shown",
             why=f"its name is none of N.log, N.{', N.'.join(list(_READERS)[1:-1])}"
-            f" and {epochs.FILE_NAME}",
+            f" and {leader_epochs.FILE_NAME}",
             exit_code=ExitCode.USAGE,
         )
     return _Named(int(base_offset), kind)
@@ -174,7 +175,7 @@ def _aborted(files: Files, path: str, _: int, selection: Selection) -> Iterator[
 
 
 def _producers(files: Files, path: str, _: int, __: Selection) -> Iterator[Row]:
-    for row in producer_snapshot.rows(read_file(files, path), path):
+    for row in snapshot_format.rows(read_file(files, path), path):
         yield producer_row(path, row)
 
 
@@ -192,5 +193,5 @@ _READERS: dict[str, _Reader] = {
     "timeindex": _time_index,
     "txnindex": _aborted,
     "snapshot": _producers,
-    epochs.FILE_NAME: _epochs,
+    leader_epochs.FILE_NAME: _epochs,
 }

@@ -9,10 +9,13 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ottla.cli.pid_file import PID_FILE
-from ottla.metadata import incarnation, snapshot_file
-from ottla.storage import checkpoints, distrust, epochs, placements
-from ottla.storage.directory import LOCK
+from ottla.cli.broker.pid_file import PID_FILE
+from ottla.metadata import incarnation
+from ottla.metadata.embedded import snapshot_file
+from ottla.storage.directory import checkpoint_files, placements
+from ottla.storage.directory.directory import LOCK
+from ottla.storage.log import leader_epochs
+from ottla.storage.opening import unsynced_tail
 
 # What a broker says that `ottla up --detach` started.
 LOG_FILE = "ottla.log"
@@ -22,12 +25,12 @@ UNFINISHED = ".adopting"
 DAMAGED = ".damaged"
 
 _ROOT_FILES = (
-    checkpoints.META_PROPERTIES,
-    checkpoints.CLEAN_SHUTDOWN,
-    checkpoints.RECOVERY_POINTS,
-    checkpoints.LOG_START_OFFSETS,
-    checkpoints.HIGH_WATERMARKS,
-    checkpoints.CLEANER_OFFSETS,
+    checkpoint_files.META_PROPERTIES,
+    checkpoint_files.CLEAN_SHUTDOWN,
+    checkpoint_files.RECOVERY_POINTS,
+    checkpoint_files.LOG_START_OFFSETS,
+    checkpoint_files.HIGH_WATERMARKS,
+    checkpoint_files.CLEANER_OFFSETS,
     placements.FILE_NAME,
     incarnation.FILE_NAME,
     LOCK,
@@ -35,10 +38,10 @@ _ROOT_FILES = (
     LOG_FILE,
 )
 _PARTITION_FILES = (
-    checkpoints.PARTITION_METADATA,
-    checkpoints.RECOVERY_POINTS,
-    epochs.FILE_NAME,
-    distrust.MARK,
+    checkpoint_files.PARTITION_METADATA,
+    checkpoint_files.RECOVERY_POINTS,
+    leader_epochs.FILE_NAME,
+    unsynced_tail.MARK,
     snapshot_file.FILE_NAME,
     # Of Kafka's own metadata.
     "quorum-state",
@@ -87,7 +90,7 @@ def listed(names: Sequence[str]) -> str:
 def foreign_in_new(directory: str) -> list[str]:
     """The foreign entries of a directory that is not a log directory yet."""
     own, foreign = entries_of(directory)
-    return [] if checkpoints.META_PROPERTIES in own else foreign
+    return [] if checkpoint_files.META_PROPERTIES in own else foreign
 
 
 def _is_own(path: str) -> bool:
@@ -98,7 +101,7 @@ def _is_own(path: str) -> bool:
 
 
 def _is_partition_name(name: str) -> bool:
-    partition = checkpoints.parse_directory_name(name.removesuffix(UNFINISHED))
+    partition = checkpoint_files.parse_directory_name(name.removesuffix(UNFINISHED))
     return partition is not None or _SET_ASIDE.fullmatch(name) is not None
 
 

@@ -2,12 +2,12 @@
 
 from struct import Struct
 
-from ottla.cli.cells import bytes_cell
-from ottla.cli.output import Cell
+from ottla.cli.shared.cells import bytes_cell
+from ottla.cli.shared.output import Cell
 from ottla.protocol.batch import BatchHeader, Record
 from ottla.protocol.compression import Codec
-from ottla.storage.producer_entry import ProducerEntry
-from ottla.storage.scan import Placed
+from ottla.storage.log.batch_scan import Placed
+from ottla.storage.producers.entry import ProducerEntry
 
 # The kinds of control records, by the number in their keys.
 CONTROL_KINDS = (

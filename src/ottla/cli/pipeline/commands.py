@@ -5,8 +5,8 @@ from typing import Annotated
 
 import typer
 
-from ottla.cli.listing import Listing, ListingFormat, listing_writer
-from ottla.cli.options import BOOTSTRAP_DEFAULT, TIMEOUT_S_DEFAULT, Bootstrap, TimeoutS
+from ottla.cli.shared.listing import Listing, ListingFormat, listing_writer
+from ottla.cli.shared.options import BOOTSTRAP_DEFAULT, TIMEOUT_S_DEFAULT, Bootstrap, TimeoutS
 
 app = typer.Typer(
     help="Run pipelines of Spark on topics, and make records for them.",
@@ -93,10 +93,10 @@ def run(
     bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
 ) -> None:
     """Run a pipeline from where its last run ended, until Ctrl-C or SIGTERM."""
-    from ottla.cli.assignments import parse_assignments
-    from ottla.cli.failure import ExitCode, Failure
-    from ottla.cli.pipeline.places import check_options, check_topic, folder_path, known_pipeline
-    from ottla.cli.spark_needed import require_spark
+    from ottla.cli.pipeline.arguments import check_options, check_topic, folder_path, known_pipeline
+    from ottla.cli.shared.failure import ExitCode, Failure
+    from ottla.cli.shared.name_value_pairs import parse_assignments
+    from ottla.cli.shared.spark_required import require_spark
 
     if console and to is not None:
         raise Failure("--console and --to exclude each other", exit_code=ExitCode.USAGE)
@@ -110,7 +110,7 @@ def run(
         check_topic(topic or pipeline.topic, bootstrap)
 
     from ottla.cli.pipeline.run import run_pipeline
-    from ottla.cli.pipeline.spark import SparkChoice
+    from ottla.cli.pipeline.spark_session import SparkChoice
     from ottla.spark.pipelines.streams import Console, Folder, Streams
 
     streams = Streams(
@@ -152,9 +152,9 @@ def generate(
     timeout: TimeoutS = TIMEOUT_S_DEFAULT,
 ) -> None:
     """Send records like those of real life to a pipeline's topic, made if it is missing."""
+    from ottla.cli.pipeline.arguments import known_pipeline
     from ottla.cli.pipeline.generate import Generated, send_generated
-    from ottla.cli.pipeline.places import known_pipeline
-    from ottla.cli.reaching import reach
+    from ottla.cli.shared.connect import reach
 
     pipeline = known_pipeline(name)
     wanted = Generated(
@@ -179,8 +179,8 @@ def pack(
     ] = False,
 ) -> None:
     """Write an archive of what Spark's nodes need, for nodes on which ottla is not installed."""
-    from ottla.cli.output import say
-    from ottla.cli.spark_needed import require_spark
+    from ottla.cli.shared.output import say
+    from ottla.cli.shared.spark_required import require_spark
 
     require_spark()
 

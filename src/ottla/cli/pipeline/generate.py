@@ -5,14 +5,14 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from ottla.cli.counted import counted
-from ottla.cli.output import say
-from ottla.client.admin import Admin, NewTopic
-from ottla.client.outcomes import answered
-from ottla.client.partitioner import partition_of
-from ottla.client.produce import Acks, produce
-from ottla.client.routing import Router
-from ottla.client.topology import TopicPartition
+from ottla.cli.shared.counted import counted
+from ottla.cli.shared.output import say
+from ottla.client.admin.cluster import Admin, NewTopic
+from ottla.client.producer.partitioner import partition_of
+from ottla.client.producer.send import Acks, produce
+from ottla.client.routing.outcomes import answered
+from ottla.client.routing.router import Router
+from ottla.client.routing.topology import TopicPartition
 from ottla.errors import ErrorCode
 from ottla.protocol.batch import Record, build
 from ottla.protocol.compression import Codec

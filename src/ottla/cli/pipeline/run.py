@@ -10,9 +10,9 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from ottla.cli.failure import Failure
-from ottla.cli.output import say
-from ottla.cli.pipeline.spark import SparkChoice, open_session
+from ottla.cli.pipeline.spark_session import SparkChoice, open_session
+from ottla.cli.shared.failure import Failure
+from ottla.cli.shared.output import say
 from ottla.seams.blocking import RealBlocking
 from ottla.spark.pipelines.catalogue import Pipeline, main_of
 from ottla.spark.pipelines.streams import Folder, Streams

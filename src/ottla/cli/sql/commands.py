@@ -5,8 +5,8 @@ from typing import Annotated
 
 import typer
 
-from ottla.cli.options import BOOTSTRAP_DEFAULT, TIMEOUT_S_DEFAULT, Bootstrap, TimeoutS
-from ottla.cli.records_commands import IsolationOption
+from ottla.cli.records.commands import IsolationOption
+from ottla.cli.shared.options import BOOTSTRAP_DEFAULT, TIMEOUT_S_DEFAULT, Bootstrap, TimeoutS
 
 
 class ResultFormat(StrEnum):
@@ -65,11 +65,11 @@ def sql(
     """Ask topics a question in SQL: each is a table of that name. Needs Java and ottla[spark]."""
     import sys
 
-    from ottla.cli.assignments import parse_assignments
-    from ottla.cli.moments import parse_place
-    from ottla.cli.sql.command import Wish, run_query
+    from ottla.cli.shared.name_value_pairs import parse_assignments
+    from ottla.cli.shared.offsets_spec import parse_place
+    from ottla.cli.sql.run import Wish, run_query
     from ottla.cli.sql.topics import Extent
-    from ottla.client.offsets import Isolation
+    from ottla.client.reading.offsets import Isolation
     from ottla.seams.clock import RealClock
 
     now_ms = RealClock().wall_ms()

@@ -8,8 +8,8 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any, Protocol, TextIO
 
-from ottla.cli.listing import Yaml
-from ottla.cli.output import (
+from ottla.cli.shared.listing import Yaml
+from ottla.cli.shared.output import (
     ROWS_WAITING_MAX,
     JsonArray,
     JsonLines,
@@ -17,7 +17,7 @@ from ottla.cli.output import (
     cell_text,
 )
 from ottla.cli.sql.commands import ResultFormat
-from ottla.cli.sql.order import Column
+from ottla.cli.sql.worker_protocol import Column
 
 
 class ResultWriter(Protocol):

@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 from types import TracebackType
 
-from ottla.cli.sql.order import Message, Order, Row, decode_line
+from ottla.cli.sql.worker_protocol import Message, Order, Row, decode_line
 
 # How long Java may take to remove its files before it is ended for good.
 GRACE_S = 10.0

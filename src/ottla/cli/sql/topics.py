@@ -4,13 +4,13 @@ import json
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ottla.cli.moments import Place
-from ottla.cli.names import no_such_topic
-from ottla.cli.places import chosen_partitions, offsets_at
-from ottla.client.admin import Admin
-from ottla.client.offsets import At, Isolation
-from ottla.client.routing import Router
-from ottla.client.topology import Topic
+from ottla.cli.shared.name_suggestions import no_such_topic
+from ottla.cli.shared.offset_lookup import chosen_partitions, offsets_at
+from ottla.cli.shared.offsets_spec import Place
+from ottla.client.admin.cluster import Admin
+from ottla.client.reading.offsets import At, Isolation
+from ottla.client.routing.router import Router
+from ottla.client.routing.topology import Topic
 from ottla.spark.offsets import to_form
 
 

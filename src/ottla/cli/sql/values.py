@@ -8,7 +8,7 @@ from typing import Any
 from pyspark.sql import Row
 from pyspark.sql.types import VariantVal
 
-from ottla.cli.cells import bytes_cell
+from ottla.cli.shared.cells import bytes_cell
 
 _US_PER_MS = 1_000
 

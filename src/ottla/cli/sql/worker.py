@@ -11,7 +11,7 @@ import signal
 import sys
 from typing import TextIO
 
-from ottla.cli.sql.order import (
+from ottla.cli.sql.worker_protocol import (
     Column,
     Columns,
     Done,

@@ -2,18 +2,18 @@
 
 from collections.abc import Iterable, Sequence
 
-from ottla.cli.counted import counted
-from ottla.cli.failure import Failure
-from ottla.cli.moments import Place
-from ottla.cli.names import no_such
-from ottla.cli.output import RowWriter, say
-from ottla.cli.places import chosen_partitions, offsets_at
+from ottla.cli.shared.counted import counted
+from ottla.cli.shared.failure import Failure
+from ottla.cli.shared.name_suggestions import no_such
+from ottla.cli.shared.offset_lookup import chosen_partitions, offsets_at
+from ottla.cli.shared.offsets_spec import Place
+from ottla.cli.shared.output import RowWriter, say
 from ottla.cli.topic.show import existing_topics, partitions_of
-from ottla.client.admin import Admin, NewTopic
+from ottla.client.admin.cluster import Admin, NewTopic
 from ottla.client.errors import Refused
-from ottla.client.offsets import At
-from ottla.client.outcomes import answered
-from ottla.client.routing import Router
+from ottla.client.reading.offsets import At
+from ottla.client.routing.outcomes import answered
+from ottla.client.routing.router import Router
 from ottla.errors import ErrorCode
 from ottla.settings.table import TOPIC_SETTINGS
 

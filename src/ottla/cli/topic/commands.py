@@ -4,8 +4,8 @@ from typing import Annotated
 
 import typer
 
-from ottla.cli.listing import Listing, ListingFormat, listing_writer
-from ottla.cli.options import (
+from ottla.cli.shared.listing import Listing, ListingFormat, listing_writer
+from ottla.cli.shared.options import (
     BOOTSTRAP_DEFAULT,
     TIMEOUT_S_DEFAULT,
     Bootstrap,
@@ -35,7 +35,7 @@ def list_(
     output: Listing = ListingFormat.TABLE,
 ) -> None:
     """List topics."""
-    from ottla.cli.reaching import reach
+    from ottla.cli.shared.connect import reach
     from ottla.cli.topic.show import list_topics
 
     writer = listing_writer(output, named=NAMED)
@@ -51,7 +51,7 @@ def describe(
     output: Listing = ListingFormat.TABLE,
 ) -> None:
     """Show topics: partitions, leaders, copies, offsets, sizes, and what was set."""
-    from ottla.cli.reaching import reach
+    from ottla.cli.shared.connect import reach
     from ottla.cli.topic.show import describe_topics
 
     writer = listing_writer(output, named=NAMED)
@@ -88,10 +88,10 @@ def create(
     timeout: TimeoutS = TIMEOUT_S_DEFAULT,
 ) -> None:
     """Create topics. What is not given is the broker's default."""
-    from ottla.cli.assignments import parse_assignments
-    from ottla.cli.reaching import reach
+    from ottla.cli.shared.connect import reach
+    from ottla.cli.shared.name_value_pairs import parse_assignments
     from ottla.cli.topic.change import create_topics
-    from ottla.client.admin import BROKER_DEFAULT, NewTopic
+    from ottla.client.admin.cluster import BROKER_DEFAULT, NewTopic
 
     configs = parse_assignments(config or (), "--config")
     topics = [
@@ -117,7 +117,7 @@ def grow(
     output: Listing = ListingFormat.TABLE,
 ) -> None:
     """Give a topic more partitions. It cannot be taken back, and keys move to other partitions."""
-    from ottla.cli.reaching import reach
+    from ottla.cli.shared.connect import reach
     from ottla.cli.topic.change import grow_topic
 
     writer = listing_writer(output, named=NAMED)
@@ -138,7 +138,7 @@ def delete(
     output: Listing = ListingFormat.TABLE,
 ) -> None:
     """Delete topics with all their records. Shows what would be deleted; acts with --yes."""
-    from ottla.cli.reaching import reach
+    from ottla.cli.shared.connect import reach
     from ottla.cli.topic.change import delete_topics
 
     writer = listing_writer(output, named=NAMED)
@@ -165,8 +165,8 @@ def trim(
     output: Listing = ListingFormat.TABLE,
 ) -> None:
     """Delete a topic's oldest records. Shows what would be deleted; acts with --yes."""
-    from ottla.cli.moments import parse_place
-    from ottla.cli.reaching import reach
+    from ottla.cli.shared.connect import reach
+    from ottla.cli.shared.offsets_spec import parse_place
     from ottla.cli.topic.change import trim_topic
     from ottla.seams.clock import RealClock
 

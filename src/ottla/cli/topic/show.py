@@ -2,13 +2,13 @@
 
 from collections.abc import Collection, Iterable, Sequence
 
-from ottla.cli.output import Row, RowWriter
-from ottla.client.admin import Admin, ResourceType
+from ottla.cli.shared.output import Row, RowWriter
+from ottla.client.admin.cluster import Admin, ResourceType
 from ottla.client.errors import ClientError, Refused, UnsupportedByBroker
-from ottla.client.offsets import At, ListedOffset
-from ottla.client.outcomes import Outcomes, answered
-from ottla.client.routing import Router
-from ottla.client.topology import NOBODY, Topic, TopicPartition
+from ottla.client.reading.offsets import At, ListedOffset
+from ottla.client.routing.outcomes import Outcomes, answered
+from ottla.client.routing.router import Router
+from ottla.client.routing.topology import NOBODY, Topic, TopicPartition
 
 # Where DescribeConfigs says that a topic's setting is its own.
 OWN_SETTING = 1

@@ -3,8 +3,13 @@
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from ottla.client.fetch import Fetched
-from ottla.client.visible import PlacedBatch, Unreadable, unreadable, visible_batches
+from ottla.client.reading.fetch import Fetched
+from ottla.client.reading.visible_records import (
+    PlacedBatch,
+    Unreadable,
+    unreadable,
+    visible_batches,
+)
 from ottla.errors import PeerError
 from ottla.native.columns import Columns, Rows
 from ottla.protocol.batch import (

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from ottla.client.arrow.schema import arrow_schema, import_pyarrow
-from ottla.client.topology import TopicPartition
+from ottla.client.routing.topology import TopicPartition
 from ottla.native.columns import BinaryColumn, Columns, HeaderColumn
 
 if TYPE_CHECKING:

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, NamedTuple
 from ottla.client.arrow.columns import ColumnLimits, fetched_columns
 from ottla.client.arrow.record_batches import RecordBatchMaker
 from ottla.client.arrow.schema import checked_columns, wanted
-from ottla.client.blocking_client import BlockingClient
-from ottla.client.blocking_connection import BlockingConnection
+from ottla.client.blocking.client import BlockingClient
+from ottla.client.blocking.connection import BlockingConnection
 from ottla.client.errors import ClientError, Refused, TimedOut
-from ottla.client.fetch import Fetched, FetchLimits, fetch_request, fetched
-from ottla.client.offsets import At, Isolation
-from ottla.client.outcomes import answered, lacking
-from ottla.client.reading import Gone, UnreadableSpan
-from ottla.client.retries import is_passing
-from ottla.client.topology import TopicPartition
-from ottla.client.visible import PlacedBatch, Unreadable, whole_batches
+from ottla.client.reading.fetch import Fetched, FetchLimits, fetch_request, fetched
+from ottla.client.reading.offsets import At, Isolation
+from ottla.client.reading.partition_reader import Gone, UnreadableSpan
+from ottla.client.reading.visible_records import PlacedBatch, Unreadable, whole_batches
+from ottla.client.routing.outcomes import answered, lacking
+from ottla.client.routing.retries import is_passing
+from ottla.client.routing.topology import TopicPartition
 from ottla.errors import ErrorCode
 from ottla.protocol.batch import CorruptBatch
 from ottla.protocol.primitives import Uuid

@@ -4,13 +4,13 @@ import logging
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Literal, overload
 
-from ottla.client.arrow.places import Place, check_place, resolve
+from ottla.client.arrow.offsets_spec import Place, check_place, resolve
 from ottla.client.arrow.schema import import_pyarrow
 from ottla.client.arrow.spans import Span, SpanReader
-from ottla.client.blocking_client import BlockingClient
-from ottla.client.offsets import At, Isolation
+from ottla.client.blocking.client import BlockingClient
 from ottla.client.options import ClientOptions
-from ottla.client.reading import UnreadableSpan
+from ottla.client.reading.offsets import At, Isolation
+from ottla.client.reading.partition_reader import UnreadableSpan
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
-from ottla.client.topology import TopicPartition
+from ottla.client.routing.topology import TopicPartition
 
 
 def assign_range(

@@ -8,21 +8,21 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ottla.client.assignment import (
+from ottla.client.admin.group_offsets import NOBODY, Committed, Seat, set_offsets
+from ottla.client.connection.connection import Connection
+from ottla.client.consumer.assignors import assign_range
+from ottla.client.consumer.embedded_protocol import (
     PROTOCOL_TYPE,
     decode_assignment,
     decode_subscription,
     encode_assignment,
     encode_subscription,
 )
-from ottla.client.connection import Connection
-from ottla.client.consumer.assignors import assign_range
-from ottla.client.coordinators import ask_coordinator, coordinator_of
 from ottla.client.errors import ClientError, Refused, error_code, raise_if_refused
-from ottla.client.group_offsets import NOBODY, Committed, Seat, set_offsets
-from ottla.client.outcomes import answered
-from ottla.client.routing import Router
-from ottla.client.topology import TopicPartition
+from ottla.client.routing.coordinators import ask_coordinator, coordinator_of
+from ottla.client.routing.outcomes import answered
+from ottla.client.routing.router import Router
+from ottla.client.routing.topology import TopicPartition
 from ottla.errors import ErrorCode
 from ottla.protocol.messages import heartbeat, join_group, leave_group, sync_group
 

@@ -2,15 +2,15 @@
 
 from collections.abc import Callable, Hashable, Sequence
 
-from ottla.coordinators.decision import Answered, Decision
 from ottla.coordinators.group.classic import lookup
 from ottla.coordinators.group.classic.join import Joiner
 from ottla.coordinators.group.classic.leave import nobody_left
-from ottla.coordinators.group.consumer.deciding import Moment
 from ottla.coordinators.group.consumer.group import ConsumerGroup
+from ottla.coordinators.group.consumer.member_update import Moment
 from ottla.coordinators.group.consumer.rules import ConsumerRules
 from ottla.coordinators.group.consumer.topics import Topics
 from ottla.coordinators.group.state import GroupState
+from ottla.coordinators.runtime.decision import Answered, Decision
 from ottla.protocol.messages.heartbeat import HeartbeatRequest
 from ottla.protocol.messages.join_group import JoinGroupRequest
 from ottla.protocol.messages.leave_group import Member

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 import ottla
-from ottla.client.arrow.places import check_place
+from ottla.client.arrow.offsets_spec import check_place
 
 # Made so that a naive one is what is looked at; nothing asks which zone it would be in.
 NAIVE = datetime(2026, 1, 1)  # noqa: DTZ001

@@ -9,9 +9,9 @@ import pytest
 from ottla.client.arrow.columns import ColumnLimits, fetched_columns
 from ottla.client.arrow.record_batches import RecordBatchMaker
 from ottla.client.arrow.schema import COLUMNS, arrow_schema, checked_columns, import_pyarrow, wanted
-from ottla.client.fetch import Fetched
-from ottla.client.topology import TopicPartition
-from ottla.client.visible import whole_batches
+from ottla.client.reading.fetch import Fetched
+from ottla.client.reading.visible_records import whole_batches
+from ottla.client.routing.topology import TopicPartition
 from ottla.native.columns import Columns
 from ottla.protocol.batch import Record, build
 

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from ottla.client.arrow.columns import ColumnLimits, fetched_columns
-from ottla.client.fetch import Aborted, Fetched
-from ottla.client.visible import whole_batches
-from ottla.storage.log import Log
+from ottla.client.reading.fetch import Aborted, Fetched
+from ottla.client.reading.visible_records import whole_batches
+from ottla.storage.log.log import Log
 from tests.disk_vectors import CLEAN_CASES, consume, open_unpacked, unpack
 from tests.unit.native.test_columns import ALL, rows_of
 

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from ottla.client.arrow.spans import OffsetsGone, RecordsUnreadable, Span, SpanReader
-from ottla.client.blocking_client import BlockingClient
+from ottla.client.blocking.client import BlockingClient
 from ottla.client.errors import Refused, TimedOut
-from ottla.client.offsets import Isolation
-from ottla.client.reading import Gone, UnreadableSpan
-from ottla.client.topology import TopicPartition
+from ottla.client.reading.offsets import Isolation
+from ottla.client.reading.partition_reader import Gone, UnreadableSpan
+from ottla.client.routing.topology import TopicPartition
 from ottla.errors import ErrorCode
 from ottla.protocol.batch import CorruptBatch, Record, build
 from ottla.protocol.compression import Codec

@@ -6,10 +6,14 @@ from typing import Any
 
 import pytest
 
-from ottla.client.assignment import decode_assignment, encode_assignment, encode_subscription
+from ottla.client.consumer.embedded_protocol import (
+    decode_assignment,
+    encode_assignment,
+    encode_subscription,
+)
 from ottla.client.consumer.membership import MemberOptions, Membership
 from ottla.client.errors import Refused
-from ottla.client.topology import TopicPartition
+from ottla.client.routing.topology import TopicPartition
 from ottla.errors import ErrorCode
 from ottla.protocol.messages import (
     find_coordinator,

@@ -2,12 +2,12 @@
 
 import pytest
 
-from ottla.coordinators.decision import NOTHING
 from ottla.coordinators.group.classic import lookup
 from ottla.coordinators.group.classic.group import ClassicGroup, created
 from ottla.coordinators.group.consumer.group import ConsumerGroup
 from ottla.coordinators.group.records import ConsumerGroupForgotten, ConsumerGroupSaved
 from ottla.coordinators.group.state import GroupRules, GroupState
+from ottla.coordinators.runtime.decision import NOTHING
 from ottla.errors import ErrorCode, PeerError
 from tests.unit.coordinators.classic.bench import GROUP, LIMITS
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from ottla.coordinators.decision import Decision
 from ottla.coordinators.group.classic.group import ClassicGroup
 from ottla.coordinators.group.classic.rules import State
 from ottla.coordinators.group.records import ClassicGroupSaved
+from ottla.coordinators.runtime.decision import Decision
 from ottla.errors import ErrorCode
 from tests.unit.coordinators.classic.bench import (
     GROUP,

@@ -8,15 +8,14 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
-from ottla.coordinators.decision import Decision
 from ottla.coordinators.group import classic_entry
 from ottla.coordinators.group.classic import lookup
 from ottla.coordinators.group.classic.group import ClassicGroup
 from ottla.coordinators.group.classic.join import Joiner
 from ottla.coordinators.group.classic.limits import ClassicLimits
-from ottla.coordinators.group.consumer.deciding import Moment
 from ottla.coordinators.group.consumer.entry import take_arrival, take_heartbeat
 from ottla.coordinators.group.consumer.group import ConsumerGroup
+from ottla.coordinators.group.consumer.member_update import Moment
 from ottla.coordinators.group.consumer.requests import Heartbeat, SpecialEpoch
 from ottla.coordinators.group.consumer.rules import ConsumerRules
 from ottla.coordinators.group.embedded import (
@@ -30,6 +29,7 @@ from ottla.coordinators.group.embedded import (
 from ottla.coordinators.group.group import Group
 from ottla.coordinators.group.records import decode, encode
 from ottla.coordinators.group.state import GroupRules, GroupState
+from ottla.coordinators.runtime.decision import Decision
 from ottla.errors import ErrorCode, PeerError
 from ottla.protocol import codec
 from ottla.protocol.messages import join_group, leave_group, sync_group

@@ -4,13 +4,13 @@ from typing import Any
 
 import pytest
 
-from ottla.coordinators.decision import Decision
 from ottla.coordinators.group.consumer.entry import consumer_group, take_arrival, take_heartbeat
 from ottla.coordinators.group.consumer.group import ConsumerGroup
 from ottla.coordinators.group.consumer.requests import Heartbeat
 from ottla.coordinators.group.consumer.rules import ConsumerRules
 from ottla.coordinators.group.records import OffsetCommitted
 from ottla.coordinators.group.state import GroupRules, GroupState
+from ottla.coordinators.runtime.decision import Decision
 from ottla.errors import ErrorCode, PeerError
 from ottla.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from ottla.protocol.primitives import ZERO_UUID

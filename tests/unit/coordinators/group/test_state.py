@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from ottla.coordinators.decision import NOTHING, Decision, TimerSet
 from ottla.coordinators.group.group import GroupType
 from ottla.coordinators.group.offsets import Commit, CommitCheck, anything
 from ottla.coordinators.group.records import (
@@ -26,6 +25,7 @@ from ottla.coordinators.group.state import (
     GroupRules,
     GroupState,
 )
+from ottla.coordinators.runtime.decision import NOTHING, Decision, TimerSet
 from ottla.errors import ErrorCode, PeerError
 from ottla.protocol.primitives import ZERO_UUID
 

@@ -4,9 +4,9 @@ from contextlib import closing
 
 from ottla.cli.log.adopt.survey import SurveyedPartition
 from ottla.cli.log.own_files import UNFINISHED
-from ottla.cli.progress import Advance
+from ottla.cli.shared.progress import Advance
 from ottla.seams.files import Files, write_all
-from ottla.storage.recovery import LEFTOVERS
+from ottla.storage.opening.recovery import LEFTOVERS
 
 COPY_BYTES = 1 << 20
 ZEROS = bytes(COPY_BYTES)

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from ottla.cli.log.adopt.plan import AdoptedTopic
 from ottla.cli.log.adopt.recover import RecoveredPartition
 from ottla.cli.log.adopt.survey import SurveyedPartition
-from ottla.metadata.embedded import EmbeddedStore
-from ottla.metadata.entry_log import PARTITION
+from ottla.metadata.embedded.entry_log import PARTITION
+from ottla.metadata.embedded.store import EmbeddedStore
 from ottla.metadata.image import Image
 from ottla.metadata.incarnation import SavedIncarnation, read_incarnation, write_incarnation
 from ottla.metadata.records import (
@@ -22,7 +22,7 @@ from ottla.metadata.store import MetadataStore, Registration
 from ottla.metadata.values import Incarnation, ResourceKind
 from ottla.seams.clock import Clock
 from ottla.seams.files import Files
-from ottla.storage.checkpoints import TopicPartition
+from ottla.storage.directory.checkpoint_files import TopicPartition
 
 # So many fit into one entry of the metadata with room to spare.
 PARTITIONS_AN_ENTRY = 500

@@ -4,7 +4,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 
 from ottla.cli.log.adopt.survey import Survey, SurveyedPartition
-from ottla.cli.output import Row
+from ottla.cli.shared.output import Row
 from ottla.metadata.image import Image
 from ottla.protocol.primitives import Uuid
 

@@ -6,11 +6,11 @@ from typing import NamedTuple
 from ottla.cli.log.adopt.survey import Survey
 from ottla.seams.clock import Clock
 from ottla.seams.files import Files
-from ottla.storage import checkpoints
-from ottla.storage.checkpoints import TopicPartition
-from ottla.storage.config import LogConfig
-from ottla.storage.file_pool import FilePool
-from ottla.storage.recovery import Recovery, open_log
+from ottla.storage.directory import checkpoint_files
+from ottla.storage.directory.checkpoint_files import TopicPartition
+from ottla.storage.log.config import LogConfig
+from ottla.storage.log.file_pool import FilePool
+from ottla.storage.opening.recovery import Recovery, open_log
 
 
 class RecoveredPartition(NamedTuple):
@@ -36,21 +36,21 @@ class Points:
 
     @classmethod
     def of(cls, files: Files, directory: str) -> "Points":
-        read = checkpoints.read_offsets
+        read = checkpoint_files.read_offsets
         return cls(
             files,
             directory,
-            read(files, f"{directory}/{checkpoints.RECOVERY_POINTS}"),
-            read(files, f"{directory}/{checkpoints.LOG_START_OFFSETS}"),
+            read(files, f"{directory}/{checkpoint_files.RECOVERY_POINTS}"),
+            read(files, f"{directory}/{checkpoint_files.LOG_START_OFFSETS}"),
         )
 
     def write(self) -> None:
         """Durable on return; the starts first: a recovery point never lies before its log."""
         for name, offsets in (
-            (checkpoints.LOG_START_OFFSETS, self.start_offsets),
-            (checkpoints.RECOVERY_POINTS, self.recovery_points),
+            (checkpoint_files.LOG_START_OFFSETS, self.start_offsets),
+            (checkpoint_files.RECOVERY_POINTS, self.recovery_points),
         ):
-            checkpoints.write_offsets(self.files, f"{self.directory}/{name}", offsets)
+            checkpoint_files.write_offsets(self.files, f"{self.directory}/{name}", offsets)
 
 
 def recover(

@@ -4,17 +4,18 @@ import os
 from contextlib import closing
 from dataclasses import dataclass, field
 
-from ottla.cli.failure import Failure
+from ottla.cli.shared.failure import Failure
 from ottla.errors import CorruptLog, StorageError
 from ottla.protocol.primitives import ZERO_UUID, Uuid
 from ottla.seams.files import Files, read_file
-from ottla.storage import checkpoints, epochs
-from ottla.storage.checkpoints import MetaProperties, TopicPartition
-from ottla.storage.epochs import LeaderEpochs
-from ottla.storage.recovery import segment_offsets
-from ottla.storage.scan import SCAN_WINDOW_BYTES, BatchWalk
-from ottla.storage.segment import LOG, segment_path
-from ottla.storage.swaps import SWAP
+from ottla.storage.compaction.segment_swap import SWAP
+from ottla.storage.directory import checkpoint_files
+from ottla.storage.directory.checkpoint_files import MetaProperties, TopicPartition
+from ottla.storage.log import leader_epochs
+from ottla.storage.log.batch_scan import SCAN_WINDOW_BYTES, BatchWalk
+from ottla.storage.log.leader_epochs import LeaderEpochs
+from ottla.storage.log.segment import LOG, segment_path
+from ottla.storage.opening.recovery import segment_offsets
 
 KAFKAS_METADATA = TopicPartition("__cluster_metadata", 0)
 OUR_METADATA = TopicPartition("__ottla_metadata", 0)
@@ -63,16 +64,16 @@ def survey(files: Files, path: str) -> Survey:
     if meta is None:
         raise Failure(
             f"{path} is no log directory",
-            why=f"there is no {checkpoints.META_PROPERTIES} in it",
+            why=f"there is no {checkpoint_files.META_PROPERTIES} in it",
             advice="name the directory that Kafka's log.dirs names",
         )
     found = Survey(
         path,
         meta,
-        is_clean=checkpoints.read_clean_shutdown(files, path) is not None,
-        recovery_points=_offsets(files, path, checkpoints.RECOVERY_POINTS),
-        start_offsets=_offsets(files, path, checkpoints.LOG_START_OFFSETS),
-        cleaned_offsets=_offsets(files, path, checkpoints.CLEANER_OFFSETS),
+        is_clean=checkpoint_files.read_clean_shutdown(files, path) is not None,
+        recovery_points=_offsets(files, path, checkpoint_files.RECOVERY_POINTS),
+        start_offsets=_offsets(files, path, checkpoint_files.LOG_START_OFFSETS),
+        cleaned_offsets=_offsets(files, path, checkpoint_files.CLEANER_OFFSETS),
     )
     for name in files.list(path):
         if files.is_dir(f"{path}/{name}"):
@@ -81,11 +82,11 @@ def survey(files: Files, path: str) -> Survey:
 
 
 def _offsets(files: Files, path: str, name: str) -> dict[TopicPartition, int]:
-    return checkpoints.read_offsets(files, f"{path}/{name}")
+    return checkpoint_files.read_offsets(files, f"{path}/{name}")
 
 
 def _survey_directory(files: Files, found: Survey, name: str) -> None:
-    partition = checkpoints.parse_directory_name(name)
+    partition = checkpoint_files.parse_directory_name(name)
     if partition == OUR_METADATA:
         return
     if partition == KAFKAS_METADATA:
@@ -106,9 +107,11 @@ def _survey_partition(files: Files, found: Survey, partition: TopicPartition) ->
     swapped = [name for name in names if name.endswith(SWAP)]
     if swapped:
         raise CorruptLog(f"{path}/{swapped[0]}", 0, "a compaction stopped while swapping files")
-    topic_id = checkpoints.read_partition_metadata(files, path)
+    topic_id = checkpoint_files.read_partition_metadata(files, path)
     if topic_id is None or topic_id == ZERO_UUID:
-        raise CorruptLog(f"{path}/{checkpoints.PARTITION_METADATA}", 0, "the topic's id is missing")
+        raise CorruptLog(
+            f"{path}/{checkpoint_files.PARTITION_METADATA}", 0, "the topic's id is missing"
+        )
     base_offsets = segment_offsets(files, path)
     first = base_offsets[0] if base_offsets else 0
     return SurveyedPartition(
@@ -123,7 +126,7 @@ def _survey_partition(files: Files, found: Survey, partition: TopicPartition) ->
 
 
 def _leader_epoch(files: Files, path: str) -> int:
-    path = f"{path}/{epochs.FILE_NAME}"
+    path = f"{path}/{leader_epochs.FILE_NAME}"
     try:
         latest = LeaderEpochs.decode(read_file(files, path), path).latest
     except (FileNotFoundError, CorruptLog):

@@ -5,11 +5,11 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from ottla.cli.log.verify.damage import Damage, Effect, LeftAs, Remedy
-from ottla.cli.progress import Advance
+from ottla.cli.shared.progress import Advance
 from ottla.errors import CorruptLog, PeerError
 from ottla.protocol.batch import CorruptBatch, Marker, read_marker, records
 from ottla.seams.files import File
-from ottla.storage.scan import SCAN_WINDOW_BYTES, BatchWalk, Placed
+from ottla.storage.log.batch_scan import SCAN_WINDOW_BYTES, BatchWalk, Placed
 
 
 class SoundBatch(NamedTuple):

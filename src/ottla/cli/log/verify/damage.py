@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Self
 
-from ottla.cli.output import Row
+from ottla.cli.shared.output import Row
 from ottla.errors import CorruptLog
 
 

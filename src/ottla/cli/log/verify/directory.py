@@ -4,17 +4,21 @@ import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from ottla.cli.log.places import Place, PlaceKind, partitions_of, recovery_points_path
+from ottla.cli.log.paths import Place, PlaceKind, partitions_of, recovery_points_path
 from ottla.cli.log.verify.damage import Damage, Effect, LeftAs, Remedy
 from ottla.cli.log.verify.partition import PartitionReport, check_partition
-from ottla.cli.progress import progress_of
+from ottla.cli.shared.progress import progress_of
 from ottla.errors import CorruptLog
-from ottla.metadata.snapshot_file import read_snapshot
+from ottla.metadata.embedded.snapshot_file import read_snapshot
 from ottla.seams.files import Files
-from ottla.storage import checkpoints
-from ottla.storage.checkpoints import MetaProperties, TopicPartition, parse_directory_name
-from ottla.storage.recovery import segment_offsets
-from ottla.storage.segment import LOG, segment_path
+from ottla.storage.directory import checkpoint_files
+from ottla.storage.directory.checkpoint_files import (
+    MetaProperties,
+    TopicPartition,
+    parse_directory_name,
+)
+from ottla.storage.log.segment import LOG, segment_path
+from ottla.storage.opening.recovery import segment_offsets
 
 Offsets = dict[TopicPartition, int]
 
@@ -68,15 +72,15 @@ def _how_it_was_left(files: Files, report: Report) -> Callable[[str], LeftAs]:
     directory = report.log_directory
     if directory is None:
         return lambda _: LeftAs()
-    is_clean = checkpoints.read_clean_shutdown(files, directory) is not None
-    common_points = f"{directory}/{checkpoints.RECOVERY_POINTS}"
+    is_clean = checkpoint_files.read_clean_shutdown(files, directory) is not None
+    common_points = f"{directory}/{checkpoint_files.RECOVERY_POINTS}"
     recovery_points = _read_offsets(files, report, common_points)
     start_offsets, cleaned_offsets, _ = (
         _read_offsets(files, report, f"{directory}/{name}")
         for name in (
-            checkpoints.LOG_START_OFFSETS,
-            checkpoints.CLEANER_OFFSETS,
-            checkpoints.HIGH_WATERMARKS,
+            checkpoint_files.LOG_START_OFFSETS,
+            checkpoint_files.CLEANER_OFFSETS,
+            checkpoint_files.HIGH_WATERMARKS,
         )
     )
     try:
@@ -116,10 +120,10 @@ def _behind_snapshot(files: Files, report: Report, path: str) -> int:
 
 def _read_offsets(files: Files, report: Report, path: str) -> Offsets:
     try:
-        return checkpoints.read_offsets(files, path)
+        return checkpoint_files.read_offsets(files, path)
     except CorruptLog as damage:
         effect = Effect.OVERLOOKS
-        if path.endswith((checkpoints.RECOVERY_POINTS, checkpoints.LOG_START_OFFSETS)):
+        if path.endswith((checkpoint_files.RECOVERY_POINTS, checkpoint_files.LOG_START_OFFSETS)):
             effect = Effect.REFUSES_DIRECTORY
         report.root_damages.append(Damage.of(damage, effect, Remedy.SET_ASIDE))
         return {}

@@ -4,15 +4,15 @@ from ottla.cli.log.verify.damage import Damage, Effect, LeftAs, Remedy
 from ottla.errors import CorruptLog
 from ottla.protocol.batch import BatchHeader
 from ottla.seams.files import Files, read_file
-from ottla.storage import epochs
-from ottla.storage.epochs import LeaderEpochs
+from ottla.storage.log import leader_epochs
+from ottla.storage.log.leader_epochs import LeaderEpochs
 
 
 class EpochCheck:
     """Is shown every batch, in order. One contradiction is enough: `damage` then says which."""
 
     def __init__(self, files: Files, directory: str, left: LeftAs) -> None:
-        self._path = f"{directory}/{epochs.FILE_NAME}"
+        self._path = f"{directory}/{leader_epochs.FILE_NAME}"
         self._left = left
         self.damage: Damage | None = None
         self._listed = self._read(files)

@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterator
 from struct import Struct
 from typing import NoReturn
 
-from ottla.cli.log.entries import PlacedEntry, read_entries
+from ottla.cli.log.index_entries import PlacedEntry, read_entries
 from ottla.cli.log.verify.damage import Effect, LeftAs
 from ottla.errors import CorruptLog
 from ottla.seams.files import Files
-from ottla.storage.index import OffsetIndex, TimeIndex
-from ottla.storage.scan import Placed
+from ottla.storage.log.batch_scan import Placed
+from ottla.storage.log.index import OffsetIndex, TimeIndex
 
 
 class IndexFault(Exception):

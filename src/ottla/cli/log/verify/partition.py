@@ -10,13 +10,13 @@ from ottla.cli.log.verify.damage import Damage, Effect, LeftAs, Remedy
 from ottla.cli.log.verify.epochs import EpochCheck
 from ottla.cli.log.verify.indexes import EntryCheck, OffsetCheck, TimeCheck
 from ottla.cli.log.verify.producers import AbortedCheck, ProducerReplay
-from ottla.cli.progress import Advance
+from ottla.cli.shared.progress import Advance
 from ottla.errors import CorruptLog
 from ottla.seams.files import Files
-from ottla.storage import checkpoints
-from ottla.storage.recovery import segment_offsets
-from ottla.storage.segment import LOG, OFFSETS, TIMES, TRANSACTIONS, segment_path
-from ottla.storage.swaps import SWAP
+from ottla.storage.compaction.segment_swap import SWAP
+from ottla.storage.directory import checkpoint_files
+from ottla.storage.log.segment import LOG, OFFSETS, TIMES, TRANSACTIONS, segment_path
+from ottla.storage.opening.recovery import segment_offsets
 
 # Of one partition; what is found beyond that is counted.
 DAMAGES_MAX = 200
@@ -71,7 +71,7 @@ def check_partition(files: Files, path: str, left: LeftAs, advance: Advance) -> 
 def _check_names(files: Files, report: PartitionReport) -> None:
     """The small files, and what a crash may have left."""
     try:
-        checkpoints.read_partition_metadata(files, report.path)
+        checkpoint_files.read_partition_metadata(files, report.path)
     except CorruptLog as damage:
         report.add(Damage.of(damage, Effect.REFUSES_PARTITION, Remedy.NONE))
     for name in files.list(report.path):

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from ottla.cli.log.verify.damage import Remedy
 from ottla.cli.log.verify.directory import Report
 from ottla.cli.log.verify.partition import PartitionReport
-from ottla.cli.output import Row
+from ottla.cli.shared.output import Row
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,16 +3,16 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from ottla.cli.log.entries import read_entries
+from ottla.cli.log.index_entries import read_entries
 from ottla.cli.log.verify.damage import Damage, Effect, LeftAs, Remedy
 from ottla.errors import CorruptLog
 from ottla.protocol.batch import BatchHeader, Marker, MarkerKind
 from ottla.seams.files import Files, read_file
-from ottla.storage import producer_snapshot
-from ottla.storage.index import TransactionIndex
-from ottla.storage.producer_entry import NO_EPOCH, ProducerEntry
-from ottla.storage.producer_state import AbortedTransaction, ProducerStates
-from ottla.storage.snapshots import snapshot_offsets
+from ottla.storage.log.index import TransactionIndex
+from ottla.storage.producers import snapshot_format
+from ottla.storage.producers.entry import NO_EPOCH, ProducerEntry
+from ottla.storage.producers.snapshot_files import snapshot_offsets
+from ottla.storage.producers.state import AbortedTransaction, ProducerStates
 
 
 class Snapshot(NamedTuple):
@@ -65,9 +65,9 @@ class ProducerReplay:
         for offset in snapshot_offsets(files, self._directory):
             if offset < first_offset or not self._left.is_trusted(offset - 1):
                 continue
-            path = f"{self._directory}/{offset:020d}{producer_snapshot.SUFFIX}"
+            path = f"{self._directory}/{offset:020d}{snapshot_format.SUFFIX}"
             try:
-                yield Snapshot(offset, path, producer_snapshot.decode(read_file(files, path), path))
+                yield Snapshot(offset, path, snapshot_format.decode(read_file(files, path), path))
             except CorruptLog as damage:
                 self._report(path, damage.reason, Effect.FALLS_BACK, damage.position)
 
@@ -101,7 +101,7 @@ class ProducerReplay:
 
 
 def _states_of(snapshot: Snapshot) -> ProducerStates:
-    content = producer_snapshot.encode(snapshot.producers)
+    content = snapshot_format.encode(snapshot.producers)
     return ProducerStates.decode_snapshot(content, snapshot.offset, path=snapshot.path)
 
 

@@ -6,21 +6,31 @@ from collections.abc import Sequence
 from contextlib import closing
 
 from ottla.cli.log.own_files import DAMAGED
-from ottla.cli.log.places import recovery_points_path
+from ottla.cli.log.paths import recovery_points_path
 from ottla.cli.log.verify.damage import Remedy
 from ottla.cli.log.verify.plan import Cut, Renew, SetAside, Step
 from ottla.errors import CorruptLog
 from ottla.protocol.batch import read_marker
 from ottla.seams.files import Files, read_file, replace_file, write_all
-from ottla.storage import checkpoints, epochs, producer_snapshot
-from ottla.storage.checkpoints import parse_directory_name
-from ottla.storage.config import LogConfig
-from ottla.storage.epochs import LeaderEpochs
-from ottla.storage.file_pool import FilePool
-from ottla.storage.producer_state import ProducerStates
-from ottla.storage.recovery import segment_offsets
-from ottla.storage.segment import LOG, OFFSETS, SUFFIXES, TIMES, TRANSACTIONS, Segment, segment_path
-from ottla.storage.snapshots import snapshot_offsets
+from ottla.storage.directory import checkpoint_files
+from ottla.storage.directory.checkpoint_files import parse_directory_name
+from ottla.storage.log import leader_epochs
+from ottla.storage.log.config import LogConfig
+from ottla.storage.log.file_pool import FilePool
+from ottla.storage.log.leader_epochs import LeaderEpochs
+from ottla.storage.log.segment import (
+    LOG,
+    OFFSETS,
+    SUFFIXES,
+    TIMES,
+    TRANSACTIONS,
+    Segment,
+    segment_path,
+)
+from ottla.storage.opening.recovery import segment_offsets
+from ottla.storage.producers import snapshot_format
+from ottla.storage.producers.snapshot_files import snapshot_offsets
+from ottla.storage.producers.state import ProducerStates
 
 COPY_BYTES = 1 << 20
 # Indexes are made with Kafka's defaults; a broker that wants them denser adds to them.
@@ -68,7 +78,7 @@ def _cut(pool: FilePool, cut: Cut) -> None:
                 _set_aside(files, path)
     for offset in snapshot_offsets(files, cut.directory):
         if offset > cut.end_offset:
-            _set_aside(files, f"{cut.directory}/{offset:020d}{producer_snapshot.SUFFIX}")
+            _set_aside(files, f"{cut.directory}/{offset:020d}{snapshot_format.SUFFIX}")
     if cut.base_offset not in cut.dropped:
         _cut_segment(pool, cut)
     _truncate_epochs(files, cut)
@@ -106,13 +116,13 @@ def _lower_recovery_point(files: Files, directory: str, end_offset: int) -> None
     path = recovery_points_path(files, directory)
     if partition is None or not files.exists(path):
         return
-    points = checkpoints.read_offsets(files, path)
+    points = checkpoint_files.read_offsets(files, path)
     if points.get(partition, 0) > end_offset:
-        checkpoints.write_offsets(files, path, points | {partition: end_offset})
+        checkpoint_files.write_offsets(files, path, points | {partition: end_offset})
 
 
 def _truncate_epochs(files: Files, cut: Cut) -> None:
-    path = f"{cut.directory}/{epochs.FILE_NAME}"
+    path = f"{cut.directory}/{leader_epochs.FILE_NAME}"
     # What cannot be read is a damage of its own, with a step of its own.
     with contextlib.suppress(FileNotFoundError, CorruptLog):
         found = LeaderEpochs.decode(read_file(files, path), path)
@@ -127,7 +137,7 @@ def _rewrite_epochs(pool: FilePool, directory: str) -> None:
             epoch, latest = placed.header.partition_leader_epoch, found.latest
             if epoch >= 0 and (latest is None or latest.epoch < epoch):
                 found.assign(epoch, placed.header.base_offset)
-    replace_file(pool.files, f"{directory}/{epochs.FILE_NAME}", found.encode())
+    replace_file(pool.files, f"{directory}/{leader_epochs.FILE_NAME}", found.encode())
 
 
 def _rebuild_indexes(pool: FilePool, directory: str, base_offset: int) -> None:

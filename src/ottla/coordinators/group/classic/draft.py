@@ -3,8 +3,8 @@
 from collections.abc import Hashable
 from typing import Any
 
-from ottla.coordinators.decision import Answered, Decision, TimerSet
 from ottla.coordinators.group.records import Record
+from ottla.coordinators.runtime.decision import Answered, Decision, TimerSet
 from ottla.tuples import maker
 
 _answered, _timer_set, _decision = maker(Answered), maker(TimerSet), maker(Decision)

@@ -7,7 +7,6 @@ is rebuilt by the members after a load, each of which has a fresh session then.
 
 from collections.abc import Hashable, Mapping, Sequence
 
-from ottla.coordinators.decision import Decision, TimerSet
 from ottla.coordinators.group.classic import join, leave, rebalance, sync
 from ottla.coordinators.group.classic.draft import Draft, joining_key, session_key, syncing_key
 from ottla.coordinators.group.classic.join import Joiner
@@ -25,6 +24,7 @@ from ottla.coordinators.group.classic.waiting import Waiting
 from ottla.coordinators.group.group import GroupType
 from ottla.coordinators.group.offsets import CommitCheck, anything
 from ottla.coordinators.group.records import ClassicGroupForgotten, ClassicGroupSaved, Record
+from ottla.coordinators.runtime.decision import Decision, TimerSet
 from ottla.errors import ErrorCode, PeerError
 from ottla.protocol.messages import describe_groups, leave_group
 from ottla.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse

@@ -12,15 +12,6 @@ from typing import NamedTuple
 from ottla.coordinators.group.classic.join import ID_REQUIRED_SINCE, Joiner
 from ottla.coordinators.group.classic.member import rebalance_timeout_ms
 from ottla.coordinators.group.classic.subscription import CONSUMER
-from ottla.coordinators.group.consumer.deciding import (
-    Arrival,
-    Checked,
-    Deciding,
-    Moment,
-    Outcome,
-    Statement,
-    is_assignment_due,
-)
 from ottla.coordinators.group.consumer.heartbeat import check_room
 from ottla.coordinators.group.consumer.member import (
     Member,
@@ -28,6 +19,15 @@ from ottla.coordinators.group.consumer.member import (
     new_member,
     successor,
     unknown_member,
+)
+from ottla.coordinators.group.consumer.member_update import (
+    Arrival,
+    Checked,
+    Deciding,
+    Moment,
+    Outcome,
+    Statement,
+    is_assignment_due,
 )
 from ottla.coordinators.group.consumer.reconcile import MemberState
 from ottla.coordinators.group.consumer.requests import SUBSCRIPTION_CHARACTERS_MAX

@@ -3,15 +3,15 @@
 from collections.abc import Hashable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from ottla.coordinators.decision import Answered, Decision, TimerSet
 from ottla.coordinators.group.classic import answers
 from ottla.coordinators.group.classic import leave as leaving_classic
 from ottla.coordinators.group.classic.join import Joiner
 from ottla.coordinators.group.consumer import classic_members
-from ottla.coordinators.group.consumer.deciding import Moment, Outcome
 from ottla.coordinators.group.consumer.member import Member
+from ottla.coordinators.group.consumer.member_update import Moment, Outcome
 from ottla.coordinators.group.consumer.timers import Timer
 from ottla.coordinators.group.records import ConsumerGroupSaved
+from ottla.coordinators.runtime.decision import Answered, Decision, TimerSet
 from ottla.errors import ErrorCode
 from ottla.protocol.messages import leave_group
 from ottla.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse

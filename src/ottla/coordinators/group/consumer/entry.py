@@ -4,15 +4,15 @@ A group that is made here is known to the shard once its first record is replaye
 of a join that is refused nothing is left.
 """
 
-from ottla.coordinators.decision import NOTHING, Decision
 from ottla.coordinators.group.classic.group import ClassicGroup
 from ottla.coordinators.group.consumer.group import ConsumerGroup
 from ottla.coordinators.group.consumer.requests import Heartbeat, SpecialEpoch
 from ottla.coordinators.group.consumer.rules import ConsumerRules
 from ottla.coordinators.group.group import Group
-from ottla.coordinators.group.moving import moved_up
+from ottla.coordinators.group.migration import moved_up
 from ottla.coordinators.group.records import ClassicGroupForgotten, ConsumerGroupSaved
 from ottla.coordinators.group.state import GroupState
+from ottla.coordinators.runtime.decision import NOTHING, Decision
 from ottla.errors import ErrorCode, PeerError
 
 

@@ -6,12 +6,9 @@ classic protocol; once all that are left do, the group becomes a classic one.
 
 from collections.abc import Collection, Hashable, Iterator, Sequence
 
-from ottla.coordinators.decision import NOTHING as NO_DECISION
-from ottla.coordinators.decision import Answered, Decision, TimerSet
-from ottla.coordinators.group import moving
+from ottla.coordinators.group import migration
 from ottla.coordinators.group.classic.join import Joiner
 from ottla.coordinators.group.consumer import classic_requests, commits
-from ottla.coordinators.group.consumer.deciding import Checked, Moment, Outcome
 from ottla.coordinators.group.consumer.heartbeat import decide_arrival, decide_heartbeat
 from ottla.coordinators.group.consumer.member import (
     Member,
@@ -20,6 +17,7 @@ from ottla.coordinators.group.consumer.member import (
     stepped_aside,
     unknown_member,
 )
+from ottla.coordinators.group.consumer.member_update import Checked, Moment, Outcome
 from ottla.coordinators.group.consumer.reconcile import MemberState
 from ottla.coordinators.group.consumer.requests import Heartbeat, SpecialEpoch
 from ottla.coordinators.group.consumer.rules import ConsumerRules
@@ -39,6 +37,8 @@ from ottla.coordinators.group.records import (
     RegexForgotten,
     TargetEpochForgotten,
 )
+from ottla.coordinators.runtime.decision import NOTHING as NO_DECISION
+from ottla.coordinators.runtime.decision import Answered, Decision, TimerSet
 from ottla.errors import ErrorCode, PeerError
 from ottla.protocol.messages import leave_group
 from ottla.protocol.messages.consumer_group_heartbeat import (
@@ -232,14 +232,14 @@ class ConsumerGroup:
         self, members: Sequence[Member], now_ms: int, *, must_rejoin: bool
     ) -> Decision | None:
         """These members as a classic group, if all of them speak its protocol and it may be."""
-        classic = moving.moved_down(
+        classic = migration.moved_down(
             self.saved, members, self.rules, self.topics, now_ms, must_rejoin=must_rejoin
         )
         if classic is None:
             return None
         return Decision(
             records=(*self.forgotten(), classic),
-            timers=tuple(moving.timers_moved_down(classic, self.saved.members, now_ms)),
+            timers=tuple(migration.timers_moved_down(classic, self.saved.members, now_ms)),
         )
 
     # Timers

@@ -1,13 +1,5 @@
 """A heartbeat of the consumer protocol: whose it is, and what it comes to. Pure."""
 
-from ottla.coordinators.group.consumer.deciding import (
-    Arrival,
-    Checked,
-    Deciding,
-    Moment,
-    Outcome,
-    Statement,
-)
 from ottla.coordinators.group.consumer.member import (
     Member,
     as_it_says,
@@ -15,6 +7,14 @@ from ottla.coordinators.group.consumer.member import (
     new_member,
     successor,
     unknown_member,
+)
+from ottla.coordinators.group.consumer.member_update import (
+    Arrival,
+    Checked,
+    Deciding,
+    Moment,
+    Outcome,
+    Statement,
 )
 from ottla.coordinators.group.consumer.requests import Heartbeat, SpecialEpoch
 from ottla.coordinators.group.consumer.rules import ConsumerRules

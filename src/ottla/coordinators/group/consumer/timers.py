@@ -5,7 +5,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import NamedTuple
 
-from ottla.coordinators.decision import TimerSet
+from ottla.coordinators.runtime.decision import TimerSet
 
 
 class Timer(StrEnum):

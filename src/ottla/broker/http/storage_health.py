@@ -1,0 +1,90 @@
+"""What a node's health says about its log directories and its logs that are offline.
+
+A node without any log directory, or without the one that holds the metadata, is not ready. Where
+only some directories or logs are offline the rest is served: each of them is a warning.
+"""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from ottla.broker.http.health import Condition, Health
+from ottla.replication.replica import Replica
+from ottla.storage.directory.checkpoint_files import TopicPartition
+from ottla.storage.directory.directories import LogDirectories
+
+# The page stays short, however many logs are offline.
+NAMED_LOGS_MAX = 20
+
+
+class StorageFaults(NamedTuple):
+    """Reasons by the part that gives them."""
+
+    not_ready: dict[str, str]
+    warnings: dict[str, str]
+
+
+def why_offline(replica: Replica, directories: LogDirectories) -> str | None:
+    """Why a partition's log is offline by itself; None if it is not, or its directory is."""
+    log = replica.log
+    if log is not None:
+        is_alone = log.offline is not None and directories.home_of(log).offline is None
+        return str(log.offline) if is_alone else None
+    if not replica.is_unusable:
+        return None
+    for directory in directories.directories:
+        if replica.name in directory.unusable:
+            return str(directory.unusable[replica.name]) if directory.offline is None else None
+    return "its log directory is missing"
+
+
+def storage_faults(
+    offline_directories: Mapping[str, Exception],
+    offline_logs: Mapping[TopicPartition, str],
+    *,
+    metadata_path: str,
+    has_usable: bool,
+) -> StorageFaults:
+    """What to show. Decides only."""
+    not_ready: dict[str, str] = {}
+    if not has_usable:
+        not_ready["log directories"] = f"all are offline: {', '.join(offline_directories)}"
+    if metadata_path in offline_directories:
+        reason = offline_directories[metadata_path]
+        not_ready["metadata"] = f"its log directory {metadata_path} is offline: {reason}"
+    warnings = {
+        f"log directory {path}": f"offline: {error}" for path, error in offline_directories.items()
+    }
+    named = sorted(offline_logs)[:NAMED_LOGS_MAX]
+    warnings |= {f"partition {name}": f"offline: {offline_logs[name]}" for name in named}
+    if len(offline_logs) > len(named):
+        warnings["more partitions"] = f"{len(offline_logs) - len(named)} are offline"
+    return StorageFaults(not_ready, warnings)
+
+
+class StorageHealth:
+    """Keeps a node's health up to date."""
+
+    def __init__(self, health: Health, directories: LogDirectories, metadata_path: str) -> None:
+        self._health = health
+        self._directories = directories
+        self._metadata_path = metadata_path
+        self._shown = StorageFaults({}, {})
+
+    def show(self, offline_logs: Mapping[TopicPartition, str]) -> None:
+        """Shows the directories as they are now, and these logs."""
+        faults = storage_faults(
+            self._directories.offline,
+            offline_logs,
+            metadata_path=self._metadata_path,
+            has_usable=any(each.offline is None for each in self._directories.directories),
+        )
+        _replace(self._health.ready, self._shown.not_ready, faults.not_ready)
+        _replace(self._health.warnings, self._shown.warnings, faults.warnings)
+        self._shown = faults
+
+
+def _replace(condition: Condition, before: Mapping[str, str], now: Mapping[str, str]) -> None:
+    for part in before.keys() - now.keys():
+        condition.clear(part)
+    for part, reason in now.items():
+        condition.fail(part, reason)

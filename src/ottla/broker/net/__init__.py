@@ -1,0 +1,1 @@
+"""Connections: listening, receiving requests, sending replies."""

@@ -1,0 +1,109 @@
+"""What is measured by looking, once a second: partitions led, what they lack, what is offline."""
+
+import asyncio
+from collections.abc import Iterable, Iterator
+
+from ottla.broker.http.storage_health import StorageHealth, why_offline
+from ottla.metadata.publisher import Publisher
+from ottla.metadata.values import BrokerState
+from ottla.metrics.meters import BrokerMeter
+from ottla.metrics.node import NodeMetrics
+from ottla.replication.replica import Replica
+from ottla.replication.replicas import Replicas
+from ottla.storage.directory.checkpoint_files import TopicPartition
+
+PERIOD_S = 1.0
+# Of ten thousand partitions, so that others have their turn in between.
+SLICE_PARTITIONS_MAX = 500
+
+
+class Gauges:
+    """Keeps a node's gauges, and the tables of what is shown by topic and by partition."""
+
+    def __init__(
+        self,
+        metrics: NodeMetrics,
+        replicas: Replicas,
+        publisher: Publisher,
+        storage_health: StorageHealth,
+    ) -> None:
+        self._metrics = metrics
+        self._storage_health = storage_health
+        self._replicas = replicas
+        self._publisher = publisher
+        self._topics: set[str] = set()
+        self._shown: set[TopicPartition] = set()
+
+    async def run(self) -> None:
+        while True:
+            await self.refresh()
+            await asyncio.sleep(PERIOD_S)
+
+    async def refresh(self) -> None:
+        """Looks at everything once."""
+        found = BrokerMeter()
+        shown = set()
+        offline_logs: dict[TopicPartition, str] = {}
+        directories = self._replicas.directories
+        for replicas in _slices(self._replicas):
+            for replica in replicas:
+                _count(replica, found)
+                why = why_offline(replica, directories)
+                if why is not None:
+                    offline_logs[replica.name] = why
+                if replica.log is not None:
+                    shown.add(replica.name)
+                    self._metrics.partitions.add(*replica.name, replica.log)
+            await asyncio.sleep(0)
+        for gone in self._shown - shown:
+            self._metrics.partitions.remove(*gone)
+        self._shown = shown
+        found.offline_log_dirs = len(directories.offline)
+        self._show(found)
+        self._storage_health.show(offline_logs)
+        self._look_at_cluster()
+
+    def _show(self, found: BrokerMeter) -> None:
+        meter = self._metrics.broker
+        meter.leaders = found.leaders
+        meter.partitions = found.partitions
+        meter.under_replicated_partitions = found.under_replicated_partitions
+        meter.under_min_isr_partitions = found.under_min_isr_partitions
+        meter.at_min_isr_partitions = found.at_min_isr_partitions
+        meter.offline_replicas = found.offline_replicas
+        meter.offline_log_dirs = found.offline_log_dirs
+
+    def _look_at_cluster(self) -> None:
+        image = self._publisher.image
+        topics = set(image.topic_names)
+        for gone in self._topics - topics:
+            self._metrics.topics.remove(gone)
+        self._topics = topics
+        states = [broker.state for broker in image.brokers.values()]
+        meter = self._metrics.controller
+        meter.active_controllers = 1
+        meter.active_brokers = len(states) - states.count(BrokerState.GONE)
+        meter.topics = len(topics)
+        # This broker is alone, and so has a replica of every partition.
+        meter.partitions = self._metrics.broker.partitions
+        meter.offline_partitions = meter.partitions - self._metrics.broker.leaders
+
+
+def _slices(replicas: Iterable[Replica]) -> Iterator[list[Replica]]:
+    """All of them as they are now, some at a time."""
+    everything = list(replicas)
+    for begin in range(0, len(everything), SLICE_PARTITIONS_MAX):
+        yield everything[begin : begin + SLICE_PARTITIONS_MAX]
+
+
+def _count(replica: Replica, meter: BrokerMeter) -> None:
+    partition = replica.partition
+    meter.partitions += 1
+    if replica.is_unusable or (replica.log is not None and replica.log.offline is not None):
+        meter.offline_replicas += 1
+    if partition.is_leader:
+        meter.leaders += 1
+        in_sync = len(partition.isr)
+        meter.under_replicated_partitions += in_sync < len(partition.replicas)
+        meter.under_min_isr_partitions += in_sync < partition.min_isr_in_force
+        meter.at_min_isr_partitions += in_sync == partition.min_isr_in_force

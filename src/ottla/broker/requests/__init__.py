@@ -1,0 +1,1 @@
+"""From a decoded request to its reply: dispatch, and what handlers share."""

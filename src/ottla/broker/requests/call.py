@@ -1,0 +1,33 @@
+"""What a handler is called with besides the request."""
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from ottla.errors import ErrorCode
+from ottla.protocol.messages import Api
+from ottla.tuples import maker
+
+if TYPE_CHECKING:
+    from ottla.broker.net.connection import Connection
+    from ottla.broker.requests.services import Services
+
+
+class Call(NamedTuple):
+    """One request's circumstances: who asks, in which version, and what can be asked in turn."""
+
+    api: Api
+    version: int
+    client_id: str | None
+    connection: "Connection"
+    services: "Services"
+
+    def refuse(self, request: object, code: ErrorCode, message: str | None = None) -> object:
+        """The reply that says this error of all that was asked."""
+        return self.api.refuse(request, self.version, code, message)
+
+    def count_refusal(self, code: ErrorCode) -> None:
+        """To be called for each part of a reply that says an error. The refusal of the whole, which
+        a handler raises, is counted where it is met."""
+        self.services.metrics.request_refused(self.api.name, code.name)
+
+
+make_call = maker(Call)

@@ -1,0 +1,181 @@
+"""What has settings, as requests name it, and the way to change them."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
+from enum import IntEnum
+from typing import Protocol, TypeVar
+
+from ottla.broker.requests import metadata_changes
+from ottla.broker.requests.call import Call
+from ottla.broker.requests.request_limits import beyond_topics_max, within_topics_max
+from ottla.broker.requests.services import Services
+from ottla.broker.requests.slices import SLICE_ITEMS_MAX
+from ottla.errors import ErrorCode, PeerError
+from ottla.metadata.configs import ALL_BROKERS
+from ottla.metadata.controller.config_changes import Decision
+from ottla.metadata.controller.min_isr import agree_on_min_isr
+from ottla.metadata.image import Image, ResourceKey
+from ottla.metadata.records import Config
+from ottla.metadata.topic_names import check_topic_name
+from ottla.metadata.values import ResourceKind
+from ottla.settings.broker import BrokerSettings
+from ottla.settings.group import GroupConfigs, check_group_configs
+from ottla.settings.table.groups import GROUPS_MAX
+from ottla.settings.table.replicas import MIN_INSYNC_REPLICAS
+
+
+class ResourceType(IntEnum):
+    """Kafka's numbers of what has settings."""
+
+    TOPIC = 2
+    BROKER = 4
+    BROKER_LOGGER = 8
+    CLIENT_METRICS = 16
+    GROUP = 32
+
+
+RESOURCE_TYPES = frozenset(map(int, ResourceType))
+
+
+class Named(Protocol):
+    """A resource in a request."""
+
+    @property
+    def resource_type(self) -> int: ...
+
+    @property
+    def resource_name(self) -> str: ...
+
+
+Resource = TypeVar("Resource", bound=Named)
+Result = TypeVar("Result")
+
+
+def resource_key(resource: Named, services: Services) -> ResourceKey:
+    """What a request means, whether it is there or not. PeerError if its settings are not ours to
+    tell or to change."""
+    name = resource.resource_name
+    match resource.resource_type:
+        case ResourceType.TOPIC:
+            check_topic_name(name)
+            return ResourceKey(ResourceKind.TOPIC, name)
+        case ResourceType.BROKER:
+            _check_broker(name, services.node_id)
+            return ResourceKey(ResourceKind.BROKER, name)
+        case ResourceType.GROUP:
+            if not name:
+                raise PeerError(ErrorCode.INVALID_REQUEST, "Group name must not be empty")
+            return ResourceKey(ResourceKind.GROUP, name)
+        case other if other in RESOURCE_TYPES:
+            fault = f"Settings of a {ResourceType(other).name} are not served yet."
+        case other:
+            fault = f"There is no resource type {other}."
+    raise PeerError(ErrorCode.INVALID_REQUEST, fault)
+
+
+def _check_broker(name: str, node_id: int) -> None:
+    if name in (ALL_BROKERS, str(node_id)):
+        return
+    if not name.isdecimal():
+        fault = f"A broker's id is a number, and not '{name[:40]}'."
+    else:
+        fault = f"This is broker {node_id}; broker {name[:40]} is to be asked itself."
+    raise PeerError(ErrorCode.INVALID_REQUEST, fault)
+
+
+async def change_each(
+    call: Call,
+    resources: Sequence[Resource],
+    change_one: Callable[[Resource], Awaitable[None]],
+    result: Callable[..., Result],
+) -> tuple[Result, ...]:
+    """Changes resources in their order, each by itself: one result for each.
+
+    `result` is the response's own. What is named twice is refused, each time, and so are those
+    beyond the limit of a request.
+    """
+    settings = call.services.settings
+    allowed, _ = within_topics_max(resources, settings)
+    count = Counter((each.resource_type, each.resource_name) for each in resources)
+    results = []
+    for number, resource in enumerate(resources):
+        if number and number % SLICE_ITEMS_MAX == 0:
+            await asyncio.sleep(0)
+        named = resource.resource_type, resource.resource_name
+        code, message = ErrorCode.NONE, None
+        try:
+            if number >= len(allowed):
+                raise beyond_topics_max(settings)
+            if count[named] > 1:
+                raise PeerError(
+                    ErrorCode.INVALID_REQUEST, "Each resource must appear at most once."
+                )
+            await change_one(resource)
+        except PeerError as error:
+            call.count_refusal(error.code)
+            code, message = error.code, str(error)
+        results.append(
+            result(
+                error_code=code,
+                error_message=message,
+                resource_type=resource.resource_type,
+                resource_name=resource.resource_name,
+            )
+        )
+    return tuple(results)
+
+
+async def change(
+    services: Services,
+    decide: Callable[[Image], Decision],
+    resource: ResourceKey,
+    *,
+    validate_only: bool,
+) -> None:
+    """Commits a change of a resource's settings, or only finds out whether it could be."""
+    if resource.kind is ResourceKind.GROUP:
+        decide = _within_bounds(decide, resource, services.settings)
+    if validate_only:
+        decide(services.image)
+        return
+    changed = await metadata_changes.commit(services, decide)
+    if resource.kind is ResourceKind.TOPIC:
+        # Whatever was changed: an earlier change may have found no room for the second half.
+        await _agree(services, (resource.name,))
+    elif MIN_INSYNC_REPLICAS.name in changed:
+        await _agree(services, tuple(services.image.topic_names))
+
+
+async def _agree(services: Services, topics: Sequence[str]) -> None:
+    """The partitions of these topics follow the setting. PeerError if there is no room for it."""
+    try:
+        await agree_on_min_isr(services.publisher, topics, lambda: services.settings)
+    except OSError as error:
+        raise PeerError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
+
+
+def _within_bounds(
+    decide: Callable[[Image], Decision], group: ResourceKey, settings: BrokerSettings
+) -> Callable[[Image], Decision]:
+    """The same, refused if it leaves the bounds that a broker sets for its groups."""
+
+    def decide_within(image: Image) -> Decision:
+        records, changed = decide(image)
+        after = dict(image.configs(*group))
+        for record in records:
+            if isinstance(record, Config):
+                if record.value is None:
+                    after.pop(record.key, None)
+                else:
+                    after[record.key] = record.value
+        check_group_configs(GroupConfigs(after, settings), settings)
+        known = sum(each.kind is ResourceKind.GROUP for each in image.configured)
+        if after and group not in image.configured and known >= settings[GROUPS_MAX]:
+            raise PeerError(
+                ErrorCode.POLICY_VIOLATION,
+                f"There is no room for settings of more groups than {known}.",
+            )
+        return records, changed
+
+    return decide_within

@@ -1,0 +1,172 @@
+"""From a frame to a handler and back: decoded, handled, encoded, timed.
+
+A handler is a module of `broker.handlers` with `handle(request, call)`: it returns the response, or
+None where none is due, or an awaitable of either; a future does without a task. It is imported when
+its API is first called. If older versions are told something else it has `in_version(response,
+version)`, too.
+
+The peer's fault (PeerError) becomes the error that the API's message declares. Bytes that are no
+request end the connection. Anything else is our own fault, and ends the broker.
+"""
+
+import asyncio
+import importlib
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from ottla.broker.net.connection import Connection, Later, Reply
+from ottla.broker.requests.call import Call, make_call
+from ottla.broker.requests.gathered_commits import OFFSET_COMMIT, OrdinaryCommits
+from ottla.broker.requests.gathered_produces import PRODUCE, OrdinaryProduces
+from ottla.errors import ErrorCode, PeerError
+from ottla.native import produce as native_produce
+from ottla.protocol.exchange import UnsupportedVersion, decode_request, encode_response
+from ottla.protocol.messages import APIS, Api
+from ottla.protocol.messages.api_versions import ApiVersionsResponse, VersionRange
+from ottla.settings.table.network import (
+    REQUEST_BESIDES_PRODUCE_MAX_BYTES,
+    REQUEST_ELEMENTS_MAX,
+)
+
+if TYPE_CHECKING:
+    from ottla.broker.requests.services import Services
+
+API_VERSIONS = 18
+Handle = Callable[[Any, Call], Any]
+
+
+class Dispatch:
+    """Handles the frames of every connection of a node."""
+
+    def __init__(
+        self, services: "Services", served: frozenset[int], on_fault: Callable[[Exception], None]
+    ) -> None:
+        self._services = services
+        self._served = served
+        self._handles: dict[int, Handle] = {}
+        self._in_version: dict[int, Callable[[Any, int], object]] = {}
+        self._produces = OrdinaryProduces(services, on_fault)
+        # The APIs whose ordinary requests are gathered, by key.
+        self._gathering: dict[int, OrdinaryProduces | OrdinaryCommits] = {
+            PRODUCE: self._produces,
+            OFFSET_COMMIT: OrdinaryCommits(services, on_fault),
+        }
+        self._steady_ns = services.clock.steady_ns
+        self._on_fault = on_fault
+
+    def handle(self, frame: memoryview, connection: Connection) -> Reply | Later | Awaitable[Reply]:
+        # Produces are what a broker does most often: most of them do not go through the codec.
+        produce = native_produce.read(frame)
+        if produce is not None:
+            return self._produces.handle(produce, frame)
+        started_ns = self._steady_ns()
+        self._check_size(frame)
+        try:
+            header, api, request = decode_request(
+                frame, self._services.settings[REQUEST_ELEMENTS_MAX]
+            )
+        except UnsupportedVersion as error:
+            return self._offer_versions(error)
+        if api.key not in self._served:
+            raise PeerError(ErrorCode.UNSUPPORTED_VERSION, f"{api.name} is not served")
+        call = make_call(
+            (api, header.request_api_version, header.client_id, connection, self._services)
+        )
+        try:
+            response = self._handle_of(api)(request, call)
+        except PeerError as error:
+            response = self._refuse(request, call, error)
+        if isinstance(response, asyncio.Future):
+            finish = partial(self._finish, request, call, header.correlation_id, started_ns)
+            return finish(response) if response.done() else Later(response, finish)
+        if isinstance(response, Awaitable):
+            return self._later(response, request, call, header.correlation_id, started_ns)
+        return self._reply(response, call, header.correlation_id, started_ns)
+
+    def gather(self, frame: memoryview, connection: Connection) -> bool:
+        gathering = self._gathering.get(int.from_bytes(frame[:2], "big"))
+        return gathering is not None and gathering.gather(frame, connection)
+
+    def gather_silent(self, frame: memoryview, connection: Connection) -> bool:
+        return self._produces.gather_silent(frame, connection)
+
+    def settle_gathered(self) -> None:
+        for gathering in self._gathering.values():
+            gathering.settle()
+
+    def _check_size(self, frame: memoryview) -> None:
+        """Caps the size of non-produce requests so that one client cannot stall the loop."""
+        size_max = self._services.settings[REQUEST_BESIDES_PRODUCE_MAX_BYTES]
+        if len(frame) > size_max and int.from_bytes(frame[:2], "big") != PRODUCE:
+            raise PeerError(
+                ErrorCode.INVALID_REQUEST,
+                f"a request of {len(frame)} bytes; {size_max} are taken unless it is a produce",
+            )
+
+    def failed(self, error: Exception) -> None:
+        self._on_fault(error)
+
+    async def _later(
+        self,
+        coming: Awaitable[Any],
+        request: object,
+        call: Call,
+        correlation_id: int,
+        started_ns: int,
+    ) -> Reply:
+        try:
+            response = await coming
+        except PeerError as error:
+            response = self._refuse(request, call, error)
+        return self._reply(response, call, correlation_id, started_ns)
+
+    def _finish(
+        self,
+        request: object,
+        call: Call,
+        correlation_id: int,
+        started_ns: int,
+        come: "asyncio.Future[Any]",
+    ) -> Reply:
+        """As `_later`, of what is there."""
+        try:
+            response = come.result()
+        except PeerError as error:
+            response = self._refuse(request, call, error)
+        return self._reply(response, call, correlation_id, started_ns)
+
+    def _reply(self, response: object, call: Call, correlation_id: int, started_ns: int) -> Reply:
+        elapsed_ns = self._steady_ns() - started_ns
+        self._services.metrics.request_done(call.api.name, elapsed_ns / 1e9)
+        if response is None:
+            return None
+        if in_version := self._in_version.get(call.api.key):
+            response = in_version(response, call.version)
+        return encode_response(correlation_id, call.api, call.version, response)
+
+    def _refuse(self, request: object, call: Call, error: PeerError) -> object:
+        self._services.metrics.request_refused(call.api.name, error.code.name)
+        return call.refuse(request, error.code, str(error))
+
+    def _offer_versions(self, error: UnsupportedVersion) -> Reply:
+        """Only this API answers a version that nobody knows: in v0, with the range it has."""
+        if error.header.request_api_key != API_VERSIONS:
+            raise error
+        api = APIS[API_VERSIONS]
+        first, last = api.advertised
+        response = ApiVersionsResponse(
+            error_code=ErrorCode.UNSUPPORTED_VERSION,
+            api_keys=(VersionRange(api_key=api.key, min_version=first, max_version=last),),
+        )
+        return encode_response(error.header.correlation_id, api, 0, response)
+
+    def _handle_of(self, api: Api) -> Handle:
+        handle = self._handles.get(api.key)
+        if handle is None:
+            name = api.module.rpartition(".")[2]
+            module = importlib.import_module(f"ottla.broker.handlers.{name}")
+            handle = self._handles[api.key] = module.handle
+            if hasattr(module, "in_version"):
+                self._in_version[api.key] = module.in_version
+        return handle

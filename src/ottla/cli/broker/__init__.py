@@ -1,0 +1,1 @@
+"""`ottla up`, `ottla down` and `ottla serve`."""

@@ -1,0 +1,95 @@
+"""From the flags of `ottla serve` and `up` to a broker's settings."""
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ottla.cli.shared.failure import ExitCode, Failure
+from ottla.cli.shared.name_value_pairs import parse_assignments
+from ottla.settings.broker import BrokerSettings
+from ottla.settings.setting import BadSetting, ConfigSource, UnknownSetting
+from ottla.settings.sources import FILE_BYTES_MAX, load
+from ottla.settings.table.node import LISTENERS, LOG_DIRS, METRICS_PORT, NODE_ID
+
+HOST_DEFAULT = "127.0.0.1"
+PORT_DEFAULT = 9092
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerFlags:
+    """What was given on the command line; None is what was not."""
+
+    data: str | None = None
+    host: str | None = None
+    port: int | None = None
+    metrics_port: int | None = None
+    sets: Sequence[str] = ()
+    config: str | None = None
+
+
+def load_settings(
+    flags: BrokerFlags,
+    environment: Mapping[str, str],
+    defaults: Mapping[str, str] | None = None,
+) -> BrokerSettings:
+    """The settings that are in force. Failure for what does not exist or contradicts."""
+    given = parse_assignments(flags.sets, "--set")
+    if flags.data is not None:
+        check_named(flags.data)
+    for flag, value, name in (
+        ("--data", os.path.abspath(flags.data) if flags.data is not None else None, LOG_DIRS.name),
+        ("--metrics-port", flags.metrics_port, METRICS_PORT.name),
+    ):
+        if value is not None:
+            if name in given:
+                raise _contradiction(flag, f"--set {name}")
+            given[name] = str(value)
+    content = None if flags.config is None else _read(flags.config)
+    try:
+        settings = load(given=given, environment=environment, file=content, defaults=defaults)
+        if flags.host is None and flags.port is None:
+            return settings
+        if settings.source_of(LISTENERS) is not ConfigSource.DEFAULT:
+            flag = "--host" if flags.port is None else "--port"
+            raise _contradiction(flag, LISTENERS.name)
+        given[LISTENERS.name] = _listener(flags)
+        return load(given=given, environment=environment, file=content, defaults=defaults)
+    except UnknownSetting as error:
+        raise Failure(str(error), exit_code=ExitCode.NOT_FOUND) from None
+    except BadSetting as error:
+        raise Failure(str(error), exit_code=ExitCode.USAGE) from None
+
+
+def check_named(data: str) -> None:
+    """A script's unset variable must not end in some directory. Failure."""
+    if not data:
+        raise Failure("--data names no directory", exit_code=ExitCode.USAGE)
+
+
+def data_directory(settings: BrokerSettings) -> str:
+    """The first of the log directories: what is not a log lies there too."""
+    return os.path.abspath(settings[LOG_DIRS][0])
+
+
+def node_id(settings: BrokerSettings) -> int:
+    return settings[NODE_ID]
+
+
+def _listener(flags: BrokerFlags) -> str:
+    host = HOST_DEFAULT if flags.host is None else flags.host
+    port = PORT_DEFAULT if flags.port is None else flags.port
+    return f"PLAINTEXT://[{host}]:{port}" if ":" in host else f"PLAINTEXT://{host}:{port}"
+
+
+def _contradiction(flag: str, other: str) -> Failure:
+    return Failure(
+        f"{flag} and {other} say the same thing twice",
+        advice=f"leave one of them out: {other} says it all",
+        exit_code=ExitCode.USAGE,
+    )
+
+
+def _read(path: str) -> bytes:
+    with open(path, "rb") as file:
+        # One more than is allowed: whoever reads it says that it is too much.
+        return file.read(FILE_BYTES_MAX + 1)

@@ -1,0 +1,51 @@
+"""Records on standard output: their values as they are, or everything about them as JSON."""
+
+import json
+from collections.abc import Callable
+from typing import BinaryIO
+
+from ottla.cli.records.commands import RecordForm
+from ottla.cli.shared.cells import bytes_cell
+from ottla.client.routing.topology import TopicPartition
+from ottla.protocol.batch import Record
+
+# Writes some records of a partition and flushes.
+Printer = Callable[[TopicPartition, list[Record]], None]
+
+
+def printer(form: RecordForm, key_separator: str, stream: BinaryIO) -> Printer:
+    """A line a record. A null value or key is an empty one, but in JSON."""
+    separator = key_separator.encode()
+
+    def value(_: TopicPartition, record: Record) -> bytes:
+        return record.value or b""
+
+    def key_value(_: TopicPartition, record: Record) -> bytes:
+        return (record.key or b"") + separator + (record.value or b"")
+
+    lines = {
+        RecordForm.VALUE: value,
+        RecordForm.KEY_VALUE: key_value,
+        RecordForm.JSONL: _as_json,
+    }
+    line = lines[form]
+
+    def write(partition: TopicPartition, records: list[Record]) -> None:
+        stream.writelines(line(partition, record) + b"\n" for record in records)
+        stream.flush()
+
+    return write
+
+
+def _as_json(partition: TopicPartition, record: Record) -> bytes:
+    return json.dumps(
+        {
+            "topic": partition.topic,
+            "partition": partition.partition,
+            "offset": record.offset,
+            "timestamp": record.timestamp,
+            "key": bytes_cell(record.key),
+            "value": bytes_cell(record.value),
+            "headers": [[name, bytes_cell(value)] for name, value in record.headers],
+        }
+    ).encode()

@@ -1,0 +1,111 @@
+"""How commands reach a cluster, and what they say when it does not answer as hoped."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from typing import TypeVar
+
+from ottla.cli.shared.failure import ExitCode, Failure
+from ottla.cli.shared.name_suggestions import in_place_of, wrong_name
+from ottla.client.connection.bootstrap import parse_addresses
+from ottla.client.errors import (
+    BadAddress,
+    ClientError,
+    ConnectionLost,
+    Refused,
+    TimedOut,
+    Unreachable,
+)
+from ottla.client.options import ClientOptions
+from ottla.client.routing.router import Router
+from ottla.errors import ErrorCode
+from ottla.seams.entropy import RealEntropy
+from ottla.seams.net import RealNet
+
+T = TypeVar("T")
+
+_NOT_FOUND = frozenset(
+    {
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.GROUP_ID_NOT_FOUND,
+        ErrorCode.RESOURCE_NOT_FOUND,
+    }
+)
+_DENIED = frozenset(
+    {
+        ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        ErrorCode.GROUP_AUTHORIZATION_FAILED,
+        ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        ErrorCode.SASL_AUTHENTICATION_FAILED,
+    }
+)
+
+
+def router_to(bootstrap: str, timeout_s: float) -> Router:
+    """A client of the cluster at these addresses, as patient as the user."""
+    try:
+        addresses = parse_addresses(bootstrap)
+    except BadAddress as error:
+        raise Failure(f"--bootstrap: {error}", exit_code=ExitCode.USAGE) from None
+    timeout_ms = int(timeout_s * 1000)
+    options = ClientOptions(
+        client_id="ottla-cli",
+        socket_connection_setup_timeout_ms=timeout_ms,
+        request_timeout_ms=timeout_ms,
+        default_api_timeout_ms=timeout_ms,
+    )
+    return Router(addresses, net=RealNet(), entropy=RealEntropy(), options=options)
+
+
+def reach(bootstrap: str, timeout_s: float, work: Callable[[Router], Awaitable[T]]) -> T:
+    """Does `work` with a cluster. Failure says what went wrong with it."""
+
+    async def worked() -> T:
+        async with router_to(bootstrap, timeout_s) as router:
+            return await with_names(router, work(router))
+
+    with in_words(bootstrap):
+        return asyncio.run(worked())
+
+
+async def with_names(router: Router, work: Awaitable[T]) -> T:
+    """Does `work`; where it names what does not exist, the Failure says what was probably meant."""
+    try:
+        return await work
+    except Refused as refused:
+        raise await in_place_of(refused, router) from refused
+
+
+@contextmanager
+def in_words(bootstrap: str) -> Iterator[None]:
+    """What the client raises becomes a Failure."""
+    try:
+        yield
+    except ClientError as error:
+        raise failure_of(error, bootstrap) from error
+
+
+def failure_of(error: ClientError, bootstrap: str) -> Failure:
+    match error:
+        case Unreachable() | ConnectionLost() | TimedOut():
+            return Failure(
+                f"no answer from {bootstrap}",
+                why=str(error),
+                advice="`ottla up` starts a broker here; --bootstrap HOST:PORT names another",
+                exit_code=ExitCode.UNREACHABLE,
+            )
+        case Refused() if error.code in _NOT_FOUND:
+            return wrong_name(error) or Failure(
+                f"{error.what} does not exist",
+                advice="`ottla topic list` shows what there is",
+                exit_code=ExitCode.NOT_FOUND,
+            )
+        case Refused() if error.code in _DENIED:
+            why = error.message or error.code.name
+            return Failure(f"{error.what}: denied", why=why, exit_code=ExitCode.DENIED)
+        case Refused():
+            return Failure(error.what, why=error.message or error.code.name)
+        case _:
+            return Failure(str(error))

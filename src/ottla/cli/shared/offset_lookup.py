@@ -1,0 +1,48 @@
+"""Which offsets a place has in the partitions of a topic."""
+
+from collections.abc import Sequence
+
+from ottla.cli.shared.failure import ExitCode, Failure
+from ottla.cli.shared.offsets_spec import Offset, Place, Time
+from ottla.client.reading.offsets import At, Isolation, list_offsets
+from ottla.client.routing.outcomes import answered
+from ottla.client.routing.router import Router
+from ottla.client.routing.topology import Topic, TopicPartition
+
+
+def chosen_partitions(topic: Topic, numbers: Sequence[int] | None) -> list[TopicPartition]:
+    """All partitions, or those that were named. Failure if one does not exist."""
+    for number in numbers or ():
+        if number >= len(topic.partitions):
+            raise Failure(
+                f"topic {topic.name} has no partition {number}",
+                why=f"it has {len(topic.partitions)}, from 0 on",
+                exit_code=ExitCode.NOT_FOUND,
+            )
+    wanted = dict.fromkeys(numbers or (each.number for each in topic.partitions))
+    return [TopicPartition(topic.name, number) for number in wanted]
+
+
+async def offsets_at(
+    router: Router,
+    partitions: Sequence[TopicPartition],
+    place: Place,
+    isolation: Isolation = Isolation.READ_UNCOMMITTED,
+) -> dict[TopicPartition, int]:
+    """The offset of a place in each partition; a time after the last record is the end."""
+    match place:
+        case Offset(offset):
+            return dict.fromkeys(partitions, offset)
+        case Time(timestamp_ms):
+            found = await _listed(router, partitions, timestamp_ms, isolation)
+            late = [partition for partition, offset in found.items() if offset < 0]
+            return found | await _listed(router, late, At.END, isolation)
+        case At():
+            return await _listed(router, partitions, place, isolation)
+
+
+async def _listed(
+    router: Router, partitions: Sequence[TopicPartition], place: int, isolation: Isolation
+) -> dict[TopicPartition, int]:
+    outcomes = await list_offsets(router, dict.fromkeys(partitions, place), isolation)
+    return {partition: answered(outcome).offset for partition, outcome in outcomes.items()}

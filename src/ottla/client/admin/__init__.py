@@ -1,0 +1,1 @@
+"""Administration: topics, configurations, groups and their offsets."""

@@ -1,0 +1,1 @@
+"""The client for threads that may block: no event loop."""

@@ -1,0 +1,162 @@
+"""The router for a thread that may block: `client.routing.router` without an event loop."""
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import TypeVar
+
+from ottla.client.blocking.connection import BlockingConnection, dial
+from ottla.client.connection.bootstrap import Address
+from ottla.client.errors import ClientError, Unreachable
+from ottla.client.options import ClientOptions
+from ottla.client.routing.outcomes import Outcomes, Questions
+from ottla.client.routing.retries import Backoff
+from ottla.client.routing.topology import (
+    Broker,
+    Topic,
+    TopicPartition,
+    Topology,
+    learned,
+    metadata_request,
+)
+from ottla.protocol.primitives import Uuid
+from ottla.seams.blocking import Blocking
+from ottla.seams.clock import Clock
+from ottla.seams.entropy import Entropy
+
+T = TypeVar("T")
+
+# Asks one leader about partitions that it leads.
+AskLeader = Callable[[BlockingConnection, Sequence[TopicPartition]], Outcomes[T]]
+
+
+class BlockingRouter:
+    """A thread's view of one cluster, and its connections to it.
+
+    Nothing is asked before it is needed. While no broker was ever reached a failure is final;
+    later ones that may pass are retried, for `default_api_timeout_ms` at most.
+    """
+
+    def __init__(
+        self,
+        bootstrap: Sequence[Address],
+        *,
+        blocking: Blocking,
+        clock: Clock,
+        entropy: Entropy,
+        options: ClientOptions | None = None,
+    ) -> None:
+        self.options = options or ClientOptions()
+        self.topology = Topology()
+        self._bootstrap = tuple(bootstrap)
+        self._blocking = blocking
+        self._clock = clock
+        self._entropy = entropy
+        self._connections: dict[Address, BlockingConnection] = {}
+
+    def close(self) -> None:
+        """Idempotent; what is asked afterwards dials anew."""
+        for connection in self._connections.values():
+            connection.close()
+        self._connections.clear()
+
+    # Connections
+
+    def connection_to(self, address: Address) -> BlockingConnection:
+        """The connection to this address, made if there is none. Unreachable."""
+        connection = self._connections.get(address)
+        if connection is None or not connection.is_open:
+            connection = dial(self._blocking, self._clock, address, self.options)
+            self._connections[address] = connection
+        return connection
+
+    def any_broker(self) -> BlockingConnection:
+        """Some broker: one that is connected, one that is known, one of the bootstrap list."""
+        for connection in self._connections.values():
+            if connection.is_open:
+                return connection
+        failures = []
+        for address in dict.fromkeys((*self.topology.addresses, *self._bootstrap)):
+            try:
+                return self.connection_to(address)
+            except Unreachable as error:
+                failures.append(str(error))
+        raise Unreachable("; ".join(failures))
+
+    def leader(self, partition: TopicPartition) -> BlockingConnection:
+        """The leader of a partition, as far as is known. Refused if none is, Unreachable."""
+        self._know([partition.topic])
+        leader = self.topology.leader_of(partition)
+        if leader is None:
+            raise self.topology.why_not_led(partition)
+        return self._reach(leader)
+
+    def _reach(self, broker: Broker) -> BlockingConnection:
+        try:
+            return self.connection_to(broker.address)
+        except Unreachable as error:
+            raise broker.why_away(error) from None
+
+    # What is known of the cluster
+
+    def refresh(self, topics: Collection[str] | None) -> Topology:
+        """Asks a broker about the cluster and these topics (None: all of them)."""
+        answer = self.any_broker().ask(metadata_request(topics))
+        self.topology = learned(self.topology, topics, answer)
+        return self.topology
+
+    def topic(self, name: str) -> Topic:
+        """A topic of which every partition is led. Refused if it does not turn up."""
+        return self.retrying(lambda: self.refresh([name]).led_topic(name))
+
+    def topic_id(self, name: str) -> Uuid:
+        """The id by which later versions name a topic; zero if it is not known."""
+        return self.topology.topic_id(name)
+
+    def distrust(self, topics: Collection[str]) -> None:
+        """What is known of these topics is not believed any more: it is asked for again."""
+        self.topology = self.topology.without(topics)
+
+    def _know(self, topics: Collection[str]) -> None:
+        if unknown := self.topology.unknown(topics):
+            self.refresh(unknown)
+
+    # Asking
+
+    def retrying(self, attempt: Callable[[], T]) -> T:
+        """Tries again while the failure is one that may pass; then it is raised."""
+        started_ns = self._clock.steady_ns()
+        backoff = Backoff(self.options, self._entropy)
+        while True:
+            try:
+                return attempt()
+            except ClientError as error:
+                waited_ms = (self._clock.steady_ns() - started_ns) // 1_000_000
+                pause_ms = backoff.pause_after(error, waited_ms)
+                was_reached = bool(self._connections)
+                if pause_ms is None or not was_reached:
+                    raise
+                self._blocking.pause(pause_ms)
+
+    def ask_leaders(self, partitions: Iterable[TopicPartition], ask: AskLeader[T]) -> Outcomes[T]:
+        """Asks the leader of each partition, and again where that has changed.
+
+        There is an outcome for each partition; raises only if for some nothing could be asked.
+        """
+        questions = Questions[T](partitions)
+
+        def ask_those_left() -> None:
+            self._know(questions.topics)
+            for leader, asked in questions.by_leader(self.topology).items():
+                try:
+                    questions.answer(asked, ask(self._reach(leader), asked))
+                except ClientError as error:
+                    questions.fail(asked, error)
+            if passing := questions.end_round():
+                self.distrust(questions.topics)
+                raise passing
+
+        try:
+            self.retrying(ask_those_left)
+        except ClientError:
+            if not questions.has_every_outcome:
+                raise
+        return questions.outcomes

@@ -1,0 +1,1 @@
+"""Sending record batches to partition leaders."""

@@ -1,0 +1,1 @@
+"""Finding leaders, coordinators and the controller, and retrying when they move."""

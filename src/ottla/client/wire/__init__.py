@@ -1,0 +1,1 @@
+"""One connection's requests and responses as bytes. Does no I/O."""

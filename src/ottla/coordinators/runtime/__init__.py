@@ -1,0 +1,1 @@
+"""The runtime that every coordinator shares: shards of state, replayed from a partition."""

@@ -1,0 +1,1 @@
+"""The controller's decisions: topics, partitions, configurations, brokers. No I/O."""

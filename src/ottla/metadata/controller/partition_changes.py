@@ -1,0 +1,131 @@
+"""Changes of single partitions that somebody asks for: who leads, and where the replicas are.
+
+Each takes the image and gives the partition as it is to be, or None if it is like that already.
+What cannot be is a PeerError with Kafka's code. Decides, does no I/O.
+"""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from enum import IntEnum
+
+from ottla.errors import ErrorCode, PeerError
+from ottla.metadata.controller.topic_changes import Replicas, assignment_fault
+from ottla.metadata.image import Image
+from ottla.metadata.records import Partition
+from ottla.metadata.values import BrokerState, Incarnation
+
+
+class Election(IntEnum):
+    """What an election is for, by Kafka's numbers."""
+
+    # The first of the replicas leads again.
+    PREFERRED = 0
+    # Somebody leads, even if records are lost by it.
+    UNCLEAN = 1
+
+
+def is_moving(partition: Partition) -> bool:
+    """Whether its replicas are on the way from some brokers to others."""
+    return bool(partition.adding or partition.removing)
+
+
+def elected(image: Image, topic: str, index: int, election: Election) -> Partition:
+    """The partition under the leader that the election is for."""
+    partition = _named(image, topic, index)
+    if election is Election.PREFERRED:
+        return _preferred(image, partition)
+    return _led_by_anybody(image, partition)
+
+
+def reassigned(
+    image: Image, topic: str, index: int, target: Replicas | None, *, may_change_factor: bool
+) -> Partition | None:
+    """The partition with its replicas in the target's order; without a target a move is ended.
+
+    Replicas do not move between brokers yet: only the order in which they should lead can change.
+    """
+    partition = _named(image, topic, index)
+    if target is None:
+        raise PeerError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, "No replica of it is moving.")
+    fault = assignment_fault(image, target, len(target))
+    if fault:
+        raise PeerError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, fault)
+    if len(target) != len(partition.replicas) and not may_change_factor:
+        raise PeerError(
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            f"It has {len(partition.replicas)} replicas, the target {len(target)}.",
+        )
+    if set(target) != set(partition.replicas):
+        raise PeerError(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT, "Replicas do not move between brokers yet."
+        )
+    if target == partition.replicas:
+        return None
+    return replace(partition, replicas=target, partition_epoch=partition.partition_epoch + 1)
+
+
+# --- parts of decisions -----------------------------------------------------------------------
+
+
+def _named(image: Image, topic: str, index: int) -> Partition:
+    known = image.topic(topic)
+    if known is None:
+        raise PeerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic '{topic}'.")
+    partition = image.partition(known.topic_id, index)
+    if partition is None:
+        raise PeerError(
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Topic '{topic}' has no partition {index}."
+        )
+    return partition
+
+
+def _preferred(image: Image, partition: Partition) -> Partition:
+    preferred = partition.replicas[0]
+    if partition.leader is not None and partition.leader.broker_id == preferred:
+        raise PeerError(ErrorCode.ELECTION_NOT_NEEDED, "The preferred replica leads already.")
+    leader = _first_up(image, (preferred,), partition.isr)
+    if leader is None:
+        raise PeerError(
+            ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE,
+            f"Broker {preferred} is not up, or not in sync.",
+        )
+    return _under(partition, leader)
+
+
+def _led_by_anybody(image: Image, partition: Partition) -> Partition:
+    """Whoever has most: somebody in sync, somebody who may lead, anybody."""
+    if partition.leader is not None:
+        raise PeerError(ErrorCode.ELECTION_NOT_NEEDED, "Somebody leads already.")
+    leader = _first_up(image, partition.replicas, partition.isr)
+    if leader is not None:
+        return _under(partition, leader)
+    leader = _first_up(image, partition.replicas, partition.elr)
+    if leader is not None:
+        elr = tuple(each for each in partition.elr if each != leader)
+        return _under(replace(partition, isr=(leader,), elr=elr), leader)
+    for broker_id in partition.replicas:
+        broker = image.brokers.get(broker_id)
+        if broker is not None and broker.state is BrokerState.UP:
+            leader = broker.incarnation
+            return _under(replace(partition, isr=(leader,), elr=(), unclean=()), leader)
+    raise PeerError(ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, "None of its brokers is up.")
+
+
+def _first_up(
+    image: Image, replicas: Iterable[int], among: tuple[Incarnation, ...]
+) -> Incarnation | None:
+    """The first replica, in the order given, that is up in the life in which it is named."""
+    for broker_id in replicas:
+        broker = image.brokers.get(broker_id)
+        if broker is not None and broker.state is BrokerState.UP and broker.incarnation in among:
+            return broker.incarnation
+    return None
+
+
+def _under(partition: Partition, leader: Incarnation) -> Partition:
+    return replace(
+        partition,
+        leader=leader,
+        leader_epoch=partition.leader_epoch + 1,
+        partition_epoch=partition.partition_epoch + 1,
+    )

@@ -1,0 +1,298 @@
+"""The controller's decisions about topics: an image and a wish give records and a reply.
+
+Each is made on the newest image by `Publisher.commit`, alone or with others in one entry of the
+log, all or nothing. What a client may not wish for is a PeerError with Kafka's code.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from ottla.errors import ErrorCode, PeerError
+from ottla.metadata.configs import topic_configs, validated_topic_configs
+from ottla.metadata.controller.broker_restart import broker_started, in_entries
+from ottla.metadata.controller.draft import Draft
+from ottla.metadata.controller.replica_placement import Site, place
+from ottla.metadata.image import Image
+from ottla.metadata.publisher import Publisher
+from ottla.metadata.records import Config, Partition, Record, Topic, TopicDeleted
+from ottla.metadata.store import Member
+from ottla.metadata.topic_names import check_topic_name
+from ottla.metadata.values import BrokerState, Incarnation, ResourceKind
+from ottla.protocol.primitives import Uuid
+from ottla.settings.broker import BrokerSettings
+from ottla.settings.table.replicas import (
+    DEFAULT_REPLICATION_FACTOR,
+    MIN_INSYNC_REPLICAS,
+    NUM_PARTITIONS,
+)
+from ottla.settings.topic import TopicConfigs
+from ottla.storage.directory.checkpoint_files import TopicPartition
+
+# What is made at once is one entry, and an entry has its size.
+PARTITIONS_AT_ONCE_MAX = 1_000
+PARTITIONS_A_TOPIC_MAX = 10_000
+PARTITIONS_MAX = 100_000
+REPLICATION_FACTOR_MAX = 6
+
+# Where a number stands, this leaves it to the broker's settings.
+DEFAULT = -1
+
+Replicas = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewTopic:
+    """A topic that somebody wishes for. With assignments the two numbers are theirs to say."""
+
+    name: str
+    partitions: int = DEFAULT
+    replication_factor: int = DEFAULT
+    # The replicas of each partition, by index.
+    assignments: Mapping[int, Replicas] = field(default_factory=dict)
+    configs: Sequence[tuple[str, str | None]] = ()
+
+
+class CreatedTopic(NamedTuple):
+    """What was made of a wish."""
+
+    topic_id: Uuid
+    partitions: int
+    replication_factor: int
+    configs: TopicConfigs
+
+
+async def start_broker(publisher: Publisher, member: Member) -> list[TopicPartition]:
+    """This broker is up, committed; the partitions that may have lost something by its return.
+
+    Nobody else decides anything yet: what is decided here holds over all its entries.
+    """
+    restart = broker_started(publisher.image, member)
+    for records in in_entries(restart.records):
+        await _commit(publisher, records)
+    return restart.possible_losses
+
+
+async def _commit(publisher: Publisher, records: list[Record]) -> None:
+    await publisher.commit(lambda _: (records, None))
+
+
+# --- deciding ---------------------------------------------------------------------------------
+
+
+def create_topic(
+    draft: Draft, wish: NewTopic, settings: BrokerSettings, topic_id: Uuid, start: int
+) -> tuple[list[Record], CreatedTopic]:
+    """A new topic. `topic_id` must be new as well; `start` is where placement begins."""
+    image = draft.image
+    _check_new_name(draft, wish.name)
+    overrides = validated_topic_configs(wish.configs)
+    configs = TopicConfigs(overrides, settings)
+    if wish.assignments:
+        replicas = _assigned(draft, wish)
+    else:
+        replicas = _placed(draft, wish, settings, start)
+    topic = Topic(wish.name, topic_id)
+    records: list[Record] = [topic]
+    records += _new_partitions(image, topic, 0, replicas, configs[MIN_INSYNC_REPLICAS])
+    records += [
+        Config(ResourceKind.TOPIC, wish.name, key, value) for key, value in overrides.items()
+    ]
+    draft.add_topic(wish.name, len(replicas))
+    return records, CreatedTopic(topic_id, len(replicas), len(replicas[0]), configs)
+
+
+def delete_topic(draft: Draft, topic_id: Uuid) -> tuple[list[Record], Topic]:
+    """A topic goes; one of the same name will never have its leader epochs again."""
+    topic = draft.image.topic_by_id(topic_id)
+    if topic is None:
+        raise PeerError(ErrorCode.UNKNOWN_TOPIC_ID, f"There is no topic with id {topic_id}.")
+    return [*draft.retire(topic), TopicDeleted(topic_id, topic.name)], topic
+
+
+def create_partitions(
+    draft: Draft,
+    name: str,
+    count: int,
+    assignments: Sequence[Replicas] | None,
+    settings: BrokerSettings,
+    start: int,
+) -> tuple[list[Record], None]:
+    """A topic gets more partitions, `count` in all; the new ones are as replicated as the first."""
+    image = draft.image
+    topic = image.topic(name)
+    if topic is None:
+        raise PeerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic '{name}'.")
+    present = image.partitions(topic.topic_id)
+    if count <= len(present):
+        raise _no_increase(name, len(present), count)
+    more = count - len(present)
+    _check_room(draft, more, count)
+    replication_factor = len(present[0].replicas)
+    if assignments is None:
+        replicas = place(_sites(image, replication_factor), more, replication_factor, start)
+    else:
+        replicas = _more_assigned(image, assignments, more, replication_factor)
+    min_isr = topic_configs(image, name, settings)[MIN_INSYNC_REPLICAS]
+    draft.partitions += more
+    return _new_partitions(image, topic, len(present), replicas, min_isr), None
+
+
+# --- parts of decisions -----------------------------------------------------------------------
+
+
+def _check_new_name(draft: Draft, name: str) -> None:
+    check_topic_name(name)
+    if draft.has_topic(name):
+        raise PeerError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
+    other = draft.colliding_topic(name)
+    if other is not None:
+        raise PeerError(
+            ErrorCode.INVALID_TOPIC_EXCEPTION,
+            f"Topic '{name}' collides with topic '{other}': '.' and '_' are not told apart"
+            " in the names of metrics",
+        )
+
+
+def _placed(draft: Draft, wish: NewTopic, settings: BrokerSettings, start: int) -> list[Replicas]:
+    """Replicas where there is room, as many as the wish or the settings say."""
+    partitions, factor = wish.partitions, wish.replication_factor
+    if factor == DEFAULT:
+        factor = settings[DEFAULT_REPLICATION_FACTOR]
+    if partitions == DEFAULT:
+        partitions = settings[NUM_PARTITIONS]
+    if factor < 1:
+        raise PeerError(
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            f"A replication factor of {factor}; allowed is 1 or more, or -1 for the default.",
+        )
+    if partitions < 1:
+        raise PeerError(
+            ErrorCode.INVALID_PARTITIONS,
+            f"{partitions} partitions; allowed is 1 or more, or -1 for the default.",
+        )
+    _check_room(draft, partitions, partitions)
+    return place(_sites(draft.image, factor), partitions, factor, start)
+
+
+def _sites(image: Image, replication_factor: int) -> list[Site]:
+    """Where replicas can be put. PeerError if these are too few."""
+    sites = [
+        Site(broker.broker_id, broker.rack, broker.host)
+        for _, broker in sorted(image.brokers.items())
+        if broker.state is BrokerState.UP
+    ]
+    if replication_factor > min(len(sites), REPLICATION_FACTOR_MAX):
+        raise PeerError(
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            f"A replication factor of {replication_factor}, where {len(sites)} brokers are up"
+            f" and {REPLICATION_FACTOR_MAX} is the most there can be.",
+        )
+    return sites
+
+
+def _assigned(draft: Draft, wish: NewTopic) -> list[Replicas]:
+    """The replicas as the wish names them, in the order of partitions."""
+    if wish.partitions != DEFAULT or wish.replication_factor != DEFAULT:
+        raise PeerError(
+            ErrorCode.INVALID_REQUEST,
+            "With assignments the number of partitions and the replication factor must be -1.",
+        )
+    assignments = wish.assignments
+    if any(index not in assignments for index in range(len(assignments))):
+        raise PeerError(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            "The assigned partitions are not numbered from 0 on without a gap.",
+        )
+    _check_room(draft, len(assignments), len(assignments))
+    replicas = [assignments[index] for index in range(len(assignments))]
+    _check_assignments(draft.image, replicas, len(replicas[0]))
+    return replicas
+
+
+def _more_assigned(
+    image: Image, assignments: Sequence[Replicas], more: int, replication_factor: int
+) -> list[Replicas]:
+    if len(assignments) != more:
+        raise PeerError(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            f"{len(assignments)} assignments for {more} new partitions.",
+        )
+    _check_assignments(image, assignments, replication_factor)
+    return list(assignments)
+
+
+def _check_assignments(
+    image: Image, assignments: Sequence[Replicas], replication_factor: int
+) -> None:
+    for replicas in assignments:
+        fault = assignment_fault(image, replicas, replication_factor)
+        if fault:
+            raise PeerError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, fault)
+
+
+def assignment_fault(image: Image, replicas: Replicas, replication_factor: int) -> str | None:
+    """Why a partition cannot be on these brokers; None if it can."""
+    if not replicas:
+        return "A partition is assigned to no broker."
+    if len(replicas) != replication_factor:
+        return (
+            f"A partition is assigned to {len(replicas)} brokers,"
+            f" the first one of the topic to {replication_factor}."
+        )
+    if len(replicas) > REPLICATION_FACTOR_MAX:
+        return f"A partition is assigned to more than {REPLICATION_FACTOR_MAX} brokers."
+    if len(set(replicas)) != len(replicas):
+        return "A partition is assigned to a broker twice."
+    for broker_id in replicas:
+        broker = image.brokers.get(broker_id)
+        if broker is None or broker.state is not BrokerState.UP:
+            return f"A partition is assigned to broker {broker_id}, which is not up."
+    return None
+
+
+def _new_partitions(
+    image: Image, topic: Topic, first: int, assignments: Sequence[Replicas], min_isr: int
+) -> list[Record]:
+    """Partitions whose replicas are all up and have nothing: every one is in sync."""
+    first_epoch = image.first_epoch(topic.name)
+    records: list[Record] = []
+    for index, replicas in enumerate(assignments, first):
+        isr: tuple[Incarnation, ...] = tuple(
+            image.brokers[broker_id].incarnation for broker_id in replicas
+        )
+        records.append(
+            Partition(
+                topic_id=topic.topic_id,
+                index=index,
+                replicas=replicas,
+                leader=isr[0],
+                leader_epoch=first_epoch,
+                isr=isr,
+                min_isr=min_isr,
+                partition_epoch=0,
+            )
+        )
+    return records
+
+
+def _check_room(draft: Draft, more: int, in_topic: int) -> None:
+    """Whether so many partitions can be added, with which the topic has so many."""
+    present = draft.partitions
+    if more > PARTITIONS_AT_ONCE_MAX:
+        fault = f"{more} at once, {PARTITIONS_AT_ONCE_MAX} are allowed; more can follow later"
+    elif in_topic > PARTITIONS_A_TOPIC_MAX:
+        fault = f"{in_topic} of a topic, {PARTITIONS_A_TOPIC_MAX} are allowed"
+    elif present + more > PARTITIONS_MAX:
+        fault = f"{present} and {more} more, {PARTITIONS_MAX} are allowed in all"
+    else:
+        return
+    raise PeerError(ErrorCode.POLICY_VIOLATION, f"Too many partitions: {fault}.")
+
+
+def _no_increase(name: str, present: int, count: int) -> PeerError:
+    if count == present:
+        message = f"Topic '{name}' has {present} partitions already."
+    else:
+        message = f"Topic '{name}' currently has {present} partitions; {count} would be fewer."
+    return PeerError(ErrorCode.INVALID_PARTITIONS, message)

@@ -1,0 +1,1 @@
+"""Produce requests: appends by the leader, acknowledgement, flushes."""

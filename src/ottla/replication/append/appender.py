@@ -1,0 +1,212 @@
+"""The leader's way to append: checked, admitted, written, and committed as far as it is."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from ottla.errors import ErrorCode, PeerError, StorageError
+from ottla.protocol.batch import BatchHeader
+from ottla.protocol.compression import Buffer
+from ottla.replication.replica import Replica, TopicRules
+from ottla.storage.admission.rules import (
+    Admitted,
+    RecordFault,
+    Refused,
+    admit,
+    admits_ordinary,
+    all_ordinary,
+)
+from ottla.storage.admission.work_budget import (
+    UNBOUNDED,
+    UNCOUNTED_RECORDS_MAX,
+    BudgetSpent,
+    WorkBudget,
+)
+from ottla.storage.directory.directories import LogDirectories
+from ottla.storage.log.config import UNLIMITED
+from ottla.storage.log.joint_append import JointAppend
+from ottla.storage.log.log import Log
+from ottla.tuples import maker
+
+ACKS_NONE, ACKS_LEADER, ACKS_ALL = 0, 1, -1
+NO_TIMESTAMP = -1
+
+
+class AppendResult(NamedTuple):
+    """Where a batch went, and the offset at which it is committed."""
+
+    first_offset: int
+    committed_offset: int
+    log_append_time_ms: int
+    start_offset: int
+    leader_epoch: int
+    # None were appended if the batch was there already.
+    record_count: int
+    # Nothing is left to wait for, and nothing to tell but where the batch went.
+    is_settled: bool
+
+
+_result = maker(AppendResult)
+
+
+class RefusedByLog(PeerError):
+    """The log was asked and refused: the answer carries its start."""
+
+    def __init__(
+        self, cause: PeerError, start_offset: int, record_faults: tuple[RecordFault, ...] = ()
+    ) -> None:
+        super().__init__(cause.code, str(cause))
+        self.start_offset = start_offset
+        self.record_faults = record_faults
+
+
+class Appender:
+    """Appends to any replica of this broker. `create_log` makes a partition's log when needed.
+
+    What is done with the records of clients is bounded by `budget`.
+    """
+
+    __slots__ = ("_budget", "_create_log", "_directories", "_full")
+
+    def __init__(
+        self,
+        create_log: Callable[[Replica], Log],
+        directories: LogDirectories,
+        budget: WorkBudget = UNBOUNDED,
+    ) -> None:
+        self._create_log = create_log
+        self._directories = directories
+        self._budget = budget
+        # Hardly ever is there one: then nothing more is asked.
+        self._full = directories.full
+
+    def why_full(self, replica: Replica) -> str | None:
+        """Why nothing is appended: its disk is below the reserve. Reads and retention go on."""
+        return self._directories.why_full(replica.log) if self._full else None
+
+    def append(
+        self,
+        replica: Replica,
+        batch: memoryview,
+        *,
+        acks: int,
+        transactional_id_given: bool,
+        now_ms: int,
+        ordinary: BatchHeader | None = None,
+        admitted: Admitted | None = None,
+        is_own: bool = False,
+    ) -> AppendResult:
+        """Appends a client's batch. PeerError if it is refused; then nothing was written.
+
+        `ordinary` is the batch's header if it is known to have nothing out of the ordinary, and
+        `admitted` what `admit` made of the batch before. BudgetSpent if that has to be done first.
+        A batch that `is_own` comes from the broker, which alone writes to its internal topics.
+        """
+        partition = replica.partition
+        if not partition.is_leader:
+            partition.check_leadership()
+        if acks == ACKS_ALL:
+            partition.check_in_sync()
+        if self._full and (why_full := self.why_full(replica)):
+            raise PeerError(ErrorCode.KAFKA_STORAGE_ERROR, why_full)
+        if replica.is_internal and not is_own:
+            raise PeerError(ErrorCode.INVALID_TOPIC_EXCEPTION, "it is the broker's own topic")
+        # A batch that was admitted in a thread has waited for its turn already.
+        if replica.log is None and admitted is None and not is_own:
+            self._budget.spend_on_new_log()
+        stored: Buffer = batch
+        append_time_ms = NO_TIMESTAMP
+        if ordinary is not None and self._is_ordinary(batch, ordinary, replica.rules, now_ms):
+            header = ordinary
+        else:
+            if admitted is None:
+                budget = UNBOUNDED if is_own else self._budget
+                admitted = self.admit(replica, batch, transactional_id_given, now_ms, budget)
+            stored, header, append_time_ms = admitted
+        try:
+            log = replica.log or self._create_log(replica)
+            appended = log.append(stored, header, leader_epoch=partition.leader_epoch)
+        except PeerError as refused:
+            raise RefusedByLog(refused, replica.start_offset) from None
+        except (OSError, StorageError) as error:
+            raise PeerError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
+        record_count = header.count
+        if appended.duplicate_timestamp_ms is not None:
+            append_time_ms, record_count = appended.duplicate_timestamp_ms, 0
+        elif partition.appended(log.end_offset) and replica.waiting.watchers:
+            replica.waiting.count(len(stored))
+        committed_offset = appended.last_offset + 1
+        is_settled = (
+            append_time_ms == NO_TIMESTAMP
+            and log.messages_unflushed < log.flush_messages
+            and (acks != ACKS_ALL or partition.high_watermark >= committed_offset)
+        )
+        return _result(
+            (
+                appended.first_offset,
+                committed_offset,
+                append_time_ms,
+                log.start_offset,
+                partition.leader_epoch,
+                record_count,
+                is_settled,
+            )
+        )
+
+    def append_joint(
+        self, replica: Replica, batches: list[tuple[memoryview, BatchHeader]], *, now_ms: int
+    ) -> JointAppend | None:
+        """Appends ordinary batches of many clients by one write; all of them are settled then.
+
+        None, and nothing was done, if anything stands against it or has to be waited for. Then
+        `append` says of each what it is.
+        """
+        partition, log, rules = replica.partition, replica.log, replica.rules.admission
+        if (
+            log is None
+            or not (partition.is_leader and partition.commits_alone)
+            or (self._full and self.why_full(replica))
+            or replica.is_internal
+            or log.flush_messages != UNLIMITED
+        ):
+            return None
+        if not all_ordinary(batches, rules, now_ms):
+            return None
+        try:
+            appended = log.append_joint(batches, leader_epoch=partition.leader_epoch)
+        except (OSError, StorageError):
+            return None
+        if appended and partition.appended(log.end_offset) and replica.waiting.watchers:
+            replica.waiting.count(appended.size_bytes)
+        return appended
+
+    def _is_ordinary(
+        self, batch: memoryview, header: BatchHeader, rules: TopicRules, now_ms: int
+    ) -> bool:
+        if header.count > UNCOUNTED_RECORDS_MAX:
+            try:
+                self._budget.spend_on_reading(header.count)
+            except BudgetSpent:
+                return False
+        return admits_ordinary(batch, header, rules.admission, now_ms)
+
+    def admit(
+        self,
+        replica: Replica,
+        batch: memoryview,
+        transactional_id_given: bool,
+        now_ms: int,
+        budget: WorkBudget = UNBOUNDED,
+    ) -> Admitted:
+        """As `admission.admit`, by the rules of the replica's topic. May be called in a thread."""
+        try:
+            return admit(
+                batch,
+                replica.rules.admission,
+                transactional_id_given=transactional_id_given,
+                now_ms=now_ms,
+                budget=budget,
+            )
+        except Refused as refused:
+            if not refused.record_faults:
+                raise
+            raise RefusedByLog(refused, replica.start_offset, refused.record_faults) from None

@@ -1,0 +1,1 @@
+"""Fetch requests: sessions, reads from logs, cold reads."""

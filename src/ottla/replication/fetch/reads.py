@@ -1,0 +1,119 @@
+"""Reading a partition for a consumer: what is committed, as slices of the log."""
+
+from bisect import bisect_left
+from enum import IntEnum
+from typing import NamedTuple
+
+from ottla.errors import ErrorCode, OffsetOutOfRange, PeerError, StorageError
+from ottla.replication.partition import NO_LEADER_EPOCH
+from ottla.replication.replica import Replica
+from ottla.storage.log.file_slice import FileSlice
+from ottla.storage.log.leader_epochs import UNKNOWN_END, EpochEnd
+from ottla.storage.log.log import Log
+from ottla.storage.producers.state import AbortedTransaction
+
+
+class Isolation(IntEnum):
+    READ_UNCOMMITTED = 0
+    READ_COMMITTED = 1
+
+
+class ReadResult(NamedTuple):
+    """What a consumer gets of one partition. `aborted` is None where nobody asked."""
+
+    records: FileSlice | None
+    high_watermark: int
+    last_stable_offset: int
+    start_offset: int
+    aborted: list[AbortedTransaction] | None
+    # Whether there is nothing to read beyond the offset that was asked for.
+    is_caught_up: bool
+    # Where the reader's log parted from this one, if it did: then nothing else is of use to it.
+    diverging: EpochEnd | None = None
+
+    @property
+    def size(self) -> int:
+        return self.records.size if self.records else 0
+
+
+def read(
+    replica: Replica,
+    offset: int,
+    *,
+    bytes_max: int,
+    isolation: Isolation,
+    is_first: bool = True,
+    current_leader_epoch: int = NO_LEADER_EPOCH,
+    last_fetched_epoch: int = NO_LEADER_EPOCH,
+    warm_only: bool = False,
+) -> ReadResult:
+    """The committed batches from the one that holds `offset` on. PeerError if it cannot be read.
+
+    With `warm_only` ColdRead, rather than to wait for the disk.
+
+    At most `bytes_max`, except that of the first partition of a reply (`is_first`) the first batch
+    comes whole, however large it is; of any other nothing comes if its first batch does not fit.
+    """
+    partition = replica.partition
+    partition.check_leadership(current_leader_epoch)
+    is_committed_only = isolation is Isolation.READ_COMMITTED
+    log = replica.log
+    if log is None:
+        if offset != 0:
+            raise OffsetOutOfRange(offset, 0, 0)
+        return ReadResult(None, 0, 0, 0, [] if is_committed_only else None, True)
+    if log.offline is not None:
+        raise PeerError(ErrorCode.KAFKA_STORAGE_ERROR, str(log.offline))
+    high_watermark, stable_offset = partition.high_watermark, replica.last_stable_offset
+    bound = stable_offset if is_committed_only else high_watermark
+    records, diverging = None, None
+    aborted: list[AbortedTransaction] | None = [] if is_committed_only else None
+    if last_fetched_epoch != NO_LEADER_EPOCH:
+        diverging = _diverging(log, offset, last_fetched_epoch)
+    if diverging is None and not log.start_offset <= offset <= log.end_offset:
+        raise OffsetOutOfRange(offset, log.start_offset, log.end_offset)
+    if diverging is None and offset < bound and (is_first or bytes_max > 0):
+        try:
+            records = log.read(offset, bytes_max=bytes_max, end_offset=bound, warm_only=warm_only)
+            if records and not is_first and records.size > bytes_max:
+                records = None
+            if records and is_committed_only:
+                aborted = _aborted(log, offset, bound, records, warm_only=warm_only)
+        except (StorageError, OSError) as error:
+            raise PeerError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
+    return ReadResult(
+        records,
+        high_watermark,
+        stable_offset,
+        log.start_offset,
+        aborted,
+        offset >= bound,
+        diverging,
+    )
+
+
+def _diverging(log: Log, offset: int, last_fetched_epoch: int) -> EpochEnd | None:
+    """Where a reader must cut its log that holds this epoch up to this offset; None: nowhere."""
+    end = log.epochs.end_offset(last_fetched_epoch, log.end_offset)
+    if end == UNKNOWN_END or offset < log.start_offset:
+        raise OffsetOutOfRange(offset, log.start_offset, log.end_offset)
+    return end if end.epoch < last_fetched_epoch or end.end_offset < offset else None
+
+
+def _aborted(
+    log: Log, offset: int, bound: int, records: FileSlice, *, warm_only: bool
+) -> list[AbortedTransaction]:
+    """The aborted transactions with a record in the slice: those behind it are another reply's."""
+    found = log.aborted_transactions(offset, bound, warm_only=warm_only)
+    end_position = records.position + records.size
+
+    def begins_behind(transaction: AbortedTransaction) -> bool:
+        if transaction.first_offset <= offset:
+            return False
+        first_offset = transaction.first_offset
+        begin = log.read(first_offset, bytes_max=1, end_offset=bound, warm_only=warm_only)
+        if begin is None or begin.file.path != records.file.path:
+            return True
+        return begin.position >= end_position
+
+    return found[: bisect_left(found, True, key=begins_behind)]

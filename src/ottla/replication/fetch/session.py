@@ -1,0 +1,222 @@
+"""One fetch session (KIP-227): a client names its partitions once, then only what changes.
+
+A session knows which of its partitions may have something to tell: they are marked when they grow,
+move or are asked for anew, and unmarked when a read finds nothing. So a request of an idle session
+costs the same for one partition and for a thousand.
+"""
+
+from collections.abc import Iterable, Iterator
+
+from ottla.errors import PeerError
+from ottla.protocol.messages.fetch import FetchRequest, ForgottenTopic, Topic
+from ottla.protocol.messages.fetch import Partition as AskedPartition
+from ottla.replication.fetch.fetch import Answer, FetchItem, ItemRead, Reading
+from ottla.replication.fetch.reads import Isolation
+from ottla.replication.lookup import TopicKey
+from ottla.replication.purgatory import Waiter, WaitingRoom
+from ottla.replication.replica import Replica
+
+# With this epoch a client asks for a session; the first of its incremental requests has the next.
+INITIAL_EPOCH = 0
+EPOCH_MAX = 2**31 - 1
+NOTHING_TOLD = -1
+
+
+class SessionItem(FetchItem):
+    """One partition of a session, and what its client was last told of it."""
+
+    __slots__ = ("_session", "_told_high_watermark", "_told_start_offset")
+
+    def __init__(self, session: "Session", topic: TopicKey, asked: AskedPartition) -> None:
+        super().__init__(topic, asked)
+        self._session = session
+        self._told_high_watermark = self._told_start_offset = NOTHING_TOLD
+
+    def attach(self, replica: Replica | None) -> None:
+        if self.replica is not None:
+            self.replica.waiting.leave(self)
+        self.replica = replica
+        if replica is not None:
+            replica.waiting.enter(self)
+
+    def count(self, amount: int) -> None:
+        """The partition has more to read."""
+        self._session.dirty[self] = None
+        self._session.waiting.count(amount)
+
+    def wake(self) -> None:
+        """The partition changed."""
+        self._session.dirty[self] = None
+        self._session.waiting.wake_all()
+
+    def has_news(self, read: ItemRead) -> bool:
+        """Whether the client learns something from this."""
+        result = read.outcome
+        return (
+            isinstance(result, PeerError)
+            or result.records is not None
+            or result.diverging is not None
+            or result.high_watermark != self._told_high_watermark
+            or result.start_offset != self._told_start_offset
+        )
+
+    def told(self, read: ItemRead) -> None:
+        """The client is sent this."""
+        result = read.outcome
+        if isinstance(result, PeerError):
+            self._told_high_watermark = self._told_start_offset = NOTHING_TOLD
+        else:
+            self._told_high_watermark = result.high_watermark
+            self._told_start_offset = result.start_offset
+
+
+class Session:
+    """One client's partitions. `dirty` has, in the order of their turn, those to be read next."""
+
+    __slots__ = (
+        "_items",
+        "created_ns",
+        "dirty",
+        "epoch",
+        "id",
+        "isolation",
+        "used_ns",
+        "uses_ids",
+        "waiting",
+    )
+
+    def __init__(
+        self, session_id: int, isolation: Isolation, *, uses_ids: bool, now_ns: int
+    ) -> None:
+        self.id = session_id
+        self.epoch = INITIAL_EPOCH
+        self.isolation = isolation
+        self.uses_ids = uses_ids
+        self.created_ns = self.used_ns = now_ns
+        # Dicts for their order, which sets would not have.
+        self.dirty: dict[SessionItem, None] = {}
+        self.waiting = WaitingRoom()
+        self._items: dict[tuple[TopicKey, int], SessionItem] = {}
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def begin(self, reads: Iterable[ItemRead]) -> None:
+        """Takes all partitions as they are answered in full."""
+        for read in reads:
+            item = self._ask(read.item.topic, read.item.asked)
+            item.attach(read.item.replica)
+            item.told(read)
+            _unmark_if_caught_up(self, item, read)
+        self.epoch = _next_epoch(self.epoch)
+
+    def update(self, request: FetchRequest, isolation: Isolation) -> None:
+        """Takes what an incremental request changes."""
+        if isolation is not self.isolation:
+            self.isolation = isolation
+            self.dirty.update(dict.fromkeys(self._items.values()))
+        for topic, asked in asked_partitions(request.topics, uses_ids=self.uses_ids):
+            self._ask(topic, asked)
+        for forgotten in request.forgotten_topics_data:
+            for index in forgotten.partitions:
+                self._forget(topic_key(forgotten, uses_ids=self.uses_ids), index)
+        self.epoch = _next_epoch(self.epoch)
+
+    def close(self) -> None:
+        """Nobody tells it of anything any more."""
+        for item in self._items.values():
+            item.attach(None)
+        self._items.clear()
+        self.dirty.clear()
+        self.waiting.wake_all()
+
+    def _ask(self, topic: TopicKey, asked: AskedPartition) -> SessionItem:
+        key = topic, asked.partition
+        item = self._items.get(key)
+        if item is None:
+            item = self._items[key] = SessionItem(self, topic, asked)
+        item.asked = asked
+        self.dirty[item] = None
+        return item
+
+    def _forget(self, topic: TopicKey, index: int) -> None:
+        item = self._items.pop((topic, index), None)
+        if item is not None:
+            item.attach(None)
+            self.dirty.pop(item, None)
+
+
+class IncrementalFetch:
+    """The partitions are the session's; only those with news are told of."""
+
+    __slots__ = ("_session",)
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    @property
+    def is_empty(self) -> bool:
+        return not len(self._session)
+
+    def items(self) -> Iterable[FetchItem]:
+        return tuple(self._session.dirty)
+
+    def enter(self, waiter: Waiter) -> None:
+        self._session.waiting.enter(waiter)
+
+    def leave(self, waiter: Waiter) -> None:
+        self._session.waiting.leave(waiter)
+
+    def settle(self, reading: Reading) -> None:
+        for item, read in _session_reads(reading):
+            if not item.has_news(read):
+                _unmark_if_caught_up(self._session, item, read)
+
+    def answer(self, reading: Reading) -> Answer:
+        news = []
+        for item, read in _session_reads(reading):
+            if item.has_news(read):
+                item.told(read)
+                news.append(read)
+            _unmark_if_caught_up(self._session, item, read)
+            if not isinstance(read.outcome, PeerError) and read.outcome.records is not None:
+                self._to_the_end(item)
+        return Answer(self._session.id, news)
+
+    def _to_the_end(self, item: SessionItem) -> None:
+        """It had its turn: next time the others come first."""
+        dirty = self._session.dirty
+        if item in dirty:
+            del dirty[item]
+            dirty[item] = None
+
+
+def topic_key(topic: Topic | ForgottenTopic, *, uses_ids: bool) -> TopicKey:
+    return topic.topic_id if uses_ids else topic.topic
+
+
+def asked_partitions(
+    topics: Iterable[Topic], *, uses_ids: bool
+) -> Iterator[tuple[TopicKey, AskedPartition]]:
+    for topic in topics:
+        key = topic_key(topic, uses_ids=uses_ids)
+        for asked in topic.partitions:
+            yield key, asked
+
+
+def _session_reads(reading: Reading) -> Iterator[tuple[SessionItem, ItemRead]]:
+    for read in reading.reads:
+        if isinstance(read.item, SessionItem):
+            yield read.item, read
+
+
+def _unmark_if_caught_up(session: Session, item: SessionItem, read: ItemRead) -> None:
+    """Until it changes there is nothing to read. What failed, or did not fit, stays marked."""
+    result = read.outcome
+    if isinstance(result, PeerError) or not result.is_caught_up or result.diverging is not None:
+        return
+    session.dirty.pop(item, None)
+
+
+def _next_epoch(epoch: int) -> int:
+    return epoch + 1 if epoch < EPOCH_MAX else INITIAL_EPOCH + 1

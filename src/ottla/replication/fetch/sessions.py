@@ -1,0 +1,142 @@
+"""All fetch sessions of a node: begun, found again, and closed when there are too many."""
+
+from collections import OrderedDict
+
+from ottla.errors import ErrorCode, PeerError
+from ottla.protocol.messages.fetch import FetchRequest
+from ottla.replication.fetch.fetch import NO_SESSION, Context, FetchItem, FullFetch, ItemRead
+from ottla.replication.fetch.reads import Isolation
+from ottla.replication.fetch.session import (
+    INITIAL_EPOCH,
+    IncrementalFetch,
+    Session,
+    asked_partitions,
+)
+from ottla.seams.clock import Clock
+from ottla.seams.entropy import Entropy
+
+# With this epoch a client ends its session, or wants none.
+FINAL_EPOCH = -1
+SESSION_ID_MAX = 2**31 - 1
+# A session that was idle for longer makes room; one younger than this is left alone otherwise.
+EVICTION_NS = 120 * 10**9
+# Of all sessions together.
+PARTITIONS_MAX = 500_000
+
+
+class FetchSessions:
+    """All sessions of a node, at most `slots_max`: a client without one is served all the same."""
+
+    def __init__(
+        self,
+        slots_max: int,
+        clock: Clock,
+        entropy: Entropy,
+        *,
+        partitions_max: int = PARTITIONS_MAX,
+    ) -> None:
+        self._slots_max = slots_max
+        self._clock = clock
+        self._entropy = entropy
+        self._partitions_max = partitions_max
+        # The one that was idle for longest comes first.
+        self._sessions: OrderedDict[int, Session] = OrderedDict()
+        self._partitions = 0
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    @property
+    def partitions(self) -> int:
+        """Of all sessions together."""
+        return self._partitions
+
+    def open(self, request: FetchRequest, isolation: Isolation, *, uses_ids: bool) -> Context:
+        """What a request is about. PeerError if it names a session that is not there or not so."""
+        if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
+            self._close(self._sessions.get(request.session_id))
+            items = [
+                FetchItem(topic, asked)
+                for topic, asked in asked_partitions(request.topics, uses_ids=uses_ids)
+            ]
+            if request.session_epoch == FINAL_EPOCH:
+                return FullFetch(items, None)
+            return FullFetch(items, lambda reads: self._begin(reads, isolation, uses_ids=uses_ids))
+        session = self._checked(request, uses_ids=uses_ids)
+        before = len(session)
+        session.update(request, isolation)
+        self._partitions += len(session) - before
+        if self._partitions > self._partitions_max:
+            self._close(session)
+            raise PeerError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND, "sessions have grown too large")
+        session.used_ns = self._clock.steady_ns()
+        self._sessions.move_to_end(session.id)
+        if not len(session):
+            self._close(session)
+            return FullFetch([], None)
+        return IncrementalFetch(session)
+
+    def _begin(self, reads: list[ItemRead], isolation: Isolation, *, uses_ids: bool) -> int:
+        """A new session of these partitions; its id, or NO_SESSION if there is no room."""
+        now_ns = self._clock.steady_ns()
+        if not reads or not self._make_room(len(reads), now_ns):
+            return NO_SESSION
+        session = Session(self._new_id(), isolation, uses_ids=uses_ids, now_ns=now_ns)
+        session.begin(reads)
+        self._sessions[session.id] = session
+        self._partitions += len(session)
+        return session.id
+
+    def _checked(self, request: FetchRequest, *, uses_ids: bool) -> Session:
+        session = self._sessions.get(request.session_id)
+        if session is None:
+            raise PeerError(
+                ErrorCode.FETCH_SESSION_ID_NOT_FOUND, f"no session {request.session_id}"
+            )
+        if request.session_epoch != session.epoch:
+            raise PeerError(
+                ErrorCode.INVALID_FETCH_SESSION_EPOCH,
+                f"session epoch {request.session_epoch} where {session.epoch} is due",
+            )
+        if uses_ids != session.uses_ids:
+            raise PeerError(
+                ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR, "the session names topics the other way"
+            )
+        return session
+
+    def _make_room(self, size: int, now_ns: int) -> bool:
+        """Room for a session of so many partitions, if need be in the place of another.
+
+        One that is idle goes first, else the smallest of those that had their time, if it is
+        smaller: the larger a session is, the more it saves.
+        """
+        if self._partitions + size > self._partitions_max or not self._slots_max:
+            return False
+        if len(self._sessions) < self._slots_max:
+            return True
+        idlest = next(iter(self._sessions.values()))
+        if now_ns - idlest.used_ns > EVICTION_NS:
+            self._close(idlest)
+            return True
+        settled = [
+            session
+            for session in self._sessions.values()
+            if now_ns - session.created_ns > EVICTION_NS
+        ]
+        smallest = min(settled, key=len, default=None)
+        if smallest is None or len(smallest) >= size:
+            return False
+        self._close(smallest)
+        return True
+
+    def _close(self, session: Session | None) -> None:
+        if session is not None:
+            del self._sessions[session.id]
+            self._partitions -= len(session)
+            session.close()
+
+    def _new_id(self) -> int:
+        while True:
+            session_id = 1 + self._entropy.below(SESSION_ID_MAX)
+            if session_id not in self._sessions:
+                return session_id

@@ -1,0 +1,1 @@
+"""Background work on partitions: retention, checkpoints, compaction, DeleteRecords."""

@@ -1,0 +1,319 @@
+"""Which log is compacted next, and what becomes of the result: the dirtiest first, one at a time.
+
+The worker reads and writes in a process of its own; here its outputs are swapped in, between two
+turns of the loop. A worker that dies is started anew with the next compaction. A log that cannot be
+compacted is left alone until the broker starts again, and both the node's log and its metrics say
+so.
+"""
+
+import asyncio
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, NamedTuple, Protocol
+from weakref import WeakKeyDictionary
+
+from ottla.errors import LogOffline
+from ottla.metrics.meters import CleanerMeter
+from ottla.replication.append.flusher import Flusher
+from ottla.replication.replica import Replica, TopicRules
+from ottla.replication.replicas import Replicas
+from ottla.seams.clock import Clock
+from ottla.seams.files import Files
+from ottla.seams.threads import Threads
+from ottla.seams.workers import Worker, WorkerDied, Workers
+from ottla.storage.compaction import rules as compaction_rules
+from ottla.storage.compaction.cleaner_protocol import WORKER_MODULE, CleaningJob, FailureKind
+from ottla.storage.compaction.rules import Cleanable, CompactionRules, LatestBatches
+from ottla.storage.compaction.segment_swap import OutputIsUseless
+from ottla.storage.directory.checkpoint_files import TopicPartition
+from ottla.storage.log.log import Log
+
+# One that kills so many workers is not tried again.
+DEATHS_MAX = 3
+SLICE_NS_MAX = 1_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CleanerRules:
+    """The broker's `log.cleaner.` settings."""
+
+    is_enabled: bool = True
+    backoff_ms: int = 15_000
+    key_map_bytes_max: int = 128 << 20
+    key_map_load_factor: float = 0.9
+    window_bytes: int = 512 << 10
+    bytes_per_second: float = 1.7976931348623157e308
+
+
+class Told(Protocol):
+    """Who hears of what happens."""
+
+    def info(self, event: str, /, *, repeats_of: str = "", **fields: object) -> None: ...
+
+    def warning(self, event: str, /, *, repeats_of: str = "", **fields: object) -> None: ...
+
+    def error(self, event: str, /, *, repeats_of: str = "", **fields: object) -> None: ...
+
+
+class Candidate(NamedTuple):
+    """A log that could be compacted now."""
+
+    replica: Replica
+    log: Log
+    found: Cleanable
+
+
+class _Failed(Exception):
+    """The worker could not go on with a log."""
+
+    def __init__(self, kind: FailureKind, why: str) -> None:
+        super().__init__(why)
+        self.kind = kind
+
+
+class LogCleaner:
+    """`run` does not end; `clean_dirtiest` is one step of it.
+
+    `remove_later` takes files that a replica's rules keep for a while.
+    """
+
+    def __init__(
+        self,
+        replicas: Replicas,
+        workers: Workers,
+        flusher: Flusher,
+        threads: Threads,
+        files: Files,
+        clock: Clock,
+        rules: CleanerRules,
+        meter: CleanerMeter,
+        told: Told,
+        remove_later: Callable[[Replica, list[str]], None],
+    ) -> None:
+        # Replaced when a setting changes.
+        self.rules = rules
+        self._replicas = replicas
+        self._workers = workers
+        self._flusher = flusher
+        self._threads = threads
+        self._files = files
+        self._clock = clock
+        self._meter = meter
+        meter.now_ms = self._steady_ms
+        self._told = told
+        self._remove_later = remove_later
+        self._worker: Worker | None = None
+        # How many workers died of each log; forgotten with the log.
+        self._deaths: WeakKeyDictionary[Log, int] = WeakKeyDictionary()
+        # By directory: a topic that is made anew gets another one's place, not its fate.
+        self._uncleanable: dict[str, Log] = {}
+
+    async def run(self) -> None:
+        try:
+            while True:
+                if not (self.rules.is_enabled and await self.clean_dirtiest()):
+                    await asyncio.sleep(self.rules.backoff_ms / 1000)
+        finally:
+            await self._end_worker()
+
+    async def clean_dirtiest(self) -> bool:
+        """Compacts the log that needs it most; False if none does, or if it could not be."""
+        candidates = await self._candidates()
+        self._meter.max_dirty_percent = 100 * max(
+            (each.found.dirty_ratio for each in candidates), default=0.0
+        )
+        self._meter.max_compaction_delay_seconds = (
+            max((each.found.overdue_ms for each in candidates), default=0) / 1000
+        )
+        self._meter.looked_ms = self._steady_ms()
+        due = [
+            each
+            for each in candidates
+            if compaction_rules.is_due(each.found, each.replica.rules.compaction)
+        ]
+        if not due:
+            return False
+        return await self._clean(max(due, key=lambda each: each.found.dirty_ratio))
+
+    # Choosing
+
+    async def _candidates(self) -> list[Candidate]:
+        now_ms = self._clock.wall_ms()
+        found = []
+        slice_ends_ns = self._clock.steady_ns() + SLICE_NS_MAX
+        for replica in list(self._replicas):
+            log = replica.log
+            if (
+                replica.rules.compaction.compacts
+                and log is not None
+                and log.offline is None
+                and self._uncleanable.get(log.directory) is not log
+            ):
+                part = look(log, replica.rules.compaction, replica.last_stable_offset, now_ms)
+                found.append(Candidate(replica, log, part))
+            if self._clock.steady_ns() >= slice_ends_ns:
+                await asyncio.sleep(0)
+                slice_ends_ns = self._clock.steady_ns() + SLICE_NS_MAX
+        self._show_uncleanable()
+        return found
+
+    # Compacting
+
+    async def _clean(self, chosen: Candidate) -> bool:
+        replica, log, _ = chosen
+        started_ns = self._clock.steady_ns()
+        try:
+            report = await self._run_job(chosen)
+        except WorkerDied as error:
+            await self._on_death(replica.name, log, error)
+            return False
+        except _Failed as error:
+            self._on_failure(replica.name, log, error)
+            return False
+        except (OutputIsUseless, LogOffline) as error:
+            # It was trimmed, cut or deleted meanwhile, or its disk failed, which is told elsewhere.
+            self._told.info("compaction abandoned", partition=str(replica.name), why=str(error))
+            return False
+        except OSError as error:
+            self._told.error("compaction failed", partition=str(replica.name), error=str(error))
+            return False
+        self._deaths.pop(log, None)
+        seconds = (self._clock.steady_ns() - started_ns) / 1e9
+        self._meter.note(seconds, report)
+        name = str(replica.name)
+        seconds = round(seconds, 3)
+        where = report.pop("unreadable")
+        self._told.info("log compacted", repeats_of=name, partition=name, seconds=seconds, **report)
+        if count := report["unreadable_batches"]:
+            # A client wrote them so: they are kept, and everything else was compacted.
+            self._told.warning("unreadable batches", partition=name, count=count, last=where)
+        return True
+
+    async def _run_job(self, chosen: Candidate) -> dict[str, Any]:
+        """From the first question to the last answer, each output put in its place at once."""
+        replica, log, _ = chosen
+        worker = self._worker = self._worker or await self._workers.start(WORKER_MODULE)
+        truncations = log.truncations
+        # The markers by which it was decided what is stable must outlive what they made obsolete.
+        await self._flusher.flush(log, log.end_offset)
+        now_ms = self._clock.wall_ms()
+        # Again: what is on the disk only since then can be compacted as well.
+        found = look(log, replica.rules.compaction, replica.last_stable_offset, now_ms)
+        if not found.dirty_bytes:
+            raise _Failed(FailureKind.GONE, "it was trimmed meanwhile")
+        by_base = {segment.base_offset: segment for segment in log.segments}
+        job = job_for(log, found, replica.rules, self.rules, now_ms)
+        question: dict[str, Any] = {"clean": job.as_json()}
+        while True:
+            answer = json.loads(await worker.ask(json.dumps(question).encode()))
+            if "failed" in answer:
+                raise _Failed(FailureKind(answer["failed"]["kind"]), answer["failed"]["why"])
+            if "done" in answer:
+                report: dict[str, Any] = answer["done"]
+                log.cleaned_offset = max(log.cleaned_offset, report["end_offset"])
+                return report
+            sources = [by_base[base_offset] for base_offset in answer["output"]["sources"]]
+            self._remove_later(replica, log.replace_segments(sources, truncations))
+            # Not needed for safety: it spares the next start the work of finishing this.
+            await self._threads.run(lambda: self._files.sync_dir(log.directory))
+            question = {"go_on": True}
+
+    # Failing
+
+    async def _on_death(self, name: TopicPartition, log: Log, error: WorkerDied) -> None:
+        await self._end_worker()
+        self._meter.worker_deaths += 1
+        deaths = self._deaths[log] = self._deaths.get(log, 0) + 1
+        self._told.warning("cleaner died", partition=str(name), why=str(error), deaths=deaths)
+        if deaths >= DEATHS_MAX:
+            self._give_up(name, log, f"{deaths} workers died of it")
+
+    def _on_failure(self, name: TopicPartition, log: Log, failure: _Failed) -> None:
+        match failure.kind:
+            case FailureKind.GONE:
+                self._told.info("compaction abandoned", partition=str(name), why=str(failure))
+            case FailureKind.FULL:
+                self._told.warning("compaction failed", partition=str(name), error=str(failure))
+            case FailureKind.CORRUPT | FailureKind.DISK:
+                self._give_up(name, log, str(failure))
+
+    def _give_up(self, name: TopicPartition, log: Log, why: str) -> None:
+        self._deaths.pop(log, None)
+        self._uncleanable[log.directory] = log
+        self._show_uncleanable()
+        self._told.error("log cannot be compacted", partition=str(name), why=why)
+
+    def _show_uncleanable(self) -> None:
+        """By log directory. A log that is gone is no trouble any more."""
+        logs = {id(replica.log) for replica in self._replicas}
+        self._uncleanable = {
+            directory: log for directory, log in self._uncleanable.items() if id(log) in logs
+        }
+        self._meter.uncleanable_partitions.clear()
+        self._meter.uncleanable_bytes.clear()
+        for directory, log in self._uncleanable.items():
+            log_dir = directory.rpartition("/")[0]
+            count = self._meter.uncleanable_partitions.get(log_dir, 0)
+            self._meter.uncleanable_partitions[log_dir] = count + 1
+            size_bytes = self._meter.uncleanable_bytes.get(log_dir, 0)
+            self._meter.uncleanable_bytes[log_dir] = size_bytes + log.size_bytes
+
+    def _steady_ms(self) -> int:
+        return self._clock.steady_ns() // 1_000_000
+
+    async def _end_worker(self) -> None:
+        worker, self._worker = self._worker, None
+        if worker is not None:
+            await worker.close()
+
+
+def look(log: Log, rules: CompactionRules, stable_offset: int, now_ms: int) -> Cleanable:
+    """What could be compacted of a log that readers of committed records see up to there."""
+    found = compaction_rules.cleanable(
+        log.summaries(),
+        rules,
+        cleaned_offset=log.cleaned_offset,
+        start_offset=log.start_offset,
+        end_offset_max=min(stable_offset, log.recovery_point),
+        now_ms=now_ms,
+    )
+    if rules.max_lag_ms >= now_ms or not found.dirty_bytes:
+        return found
+    times = (
+        segment.first_timestamp_ms or 0
+        for segment, following in pairwise(log.segments)
+        if following.base_offset > found.first_dirty_offset
+        and segment.base_offset < found.end_offset
+    )
+    return found._replace(overdue_ms=compaction_rules.overdue_ms(times, rules, now_ms))
+
+
+def job_for(
+    log: Log, found: Cleanable, topic: TopicRules, rules: CleanerRules, now_ms: int
+) -> CleaningJob:
+    """What the worker must know to compact what was found."""
+    config = log.config
+    return CleaningJob(
+        directory=log.directory,
+        segments=[
+            (segment.base_offset, following.base_offset, segment.size_bytes)
+            for segment, following in pairwise(log.segments)
+            if segment.base_offset < found.end_offset
+        ],
+        first_dirty_offset=found.first_dirty_offset,
+        # Those that end within the segments are in their indexes.
+        aborted_later=log.aborted_transactions(found.end_offset, found.end_offset),
+        producers=[(entry.producer_id, *LatestBatches.of(entry)) for entry in log.producers],
+        now_ms=now_ms,
+        delete_retention_ms=topic.compaction.delete_retention_ms,
+        segment_bytes=config.segment_bytes,
+        index_bytes_max=config.segment_index_bytes,
+        index_interval_bytes=config.index_interval_bytes,
+        decompressed_bytes_max=topic.admission.decompressed_bytes_max,
+        key_map_bytes_max=rules.key_map_bytes_max,
+        key_map_load_factor=rules.key_map_load_factor,
+        window_bytes=rules.window_bytes,
+        bytes_per_second=rules.bytes_per_second,
+    )

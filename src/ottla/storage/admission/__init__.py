@@ -1,0 +1,1 @@
+"""Checks of a batch before it is appended to a log."""

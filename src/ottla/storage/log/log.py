@@ -1,0 +1,519 @@
+"""One partition's log: segments in a row, appended to at the end and trimmed at the start.
+
+A log has one owner and no event loop: every method runs to its end. The peer's faults are
+PeerErrors and change nothing. A full disk is an OSError and changes nothing either. After any other
+fault of the disk the log is offline: it raises LogOffline until it is opened anew.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import NoReturn
+
+from ottla.errors import ErrorCode, LogOffline, OffsetOutOfRange, PeerError, StorageError
+from ottla.protocol.batch import (
+    PREFIX_BYTES,
+    UNCOUNTED_BYTES,
+    BatchHeader,
+    Marker,
+    prefix,
+    read_header,
+)
+from ottla.seams.clock import Clock
+from ottla.seams.files import Buffer
+from ottla.storage.admission.replicated import check_replicated, marker_of
+from ottla.storage.compaction import segment_swap
+from ottla.storage.directory.full_disk import FULL
+from ottla.storage.log import retention
+from ottla.storage.log.append_result import Appended, make_appended
+from ottla.storage.log.config import LogConfig
+from ottla.storage.log.file_pool import FilePool
+from ottla.storage.log.flush import Around, Flush
+from ottla.storage.log.joint_append import JointAppend, join, make_joint_append
+from ottla.storage.log.leader_epoch_file import EpochFile, NoRoomForEpochs
+from ottla.storage.log.reading import ReadableLog
+from ottla.storage.log.segment import Segment
+from ottla.storage.log.state import LogState
+from ottla.storage.log.tail import Tail
+from ottla.storage.log.writeback import WritebackDue
+from ottla.storage.producers import snapshot_files
+
+DELETED = ".deleted"
+
+
+class Log(ReadableLog):
+    """See the module. Opened by `recovery.open_log`."""
+
+    def __init__(
+        self,
+        pool: FilePool,
+        directory: str,
+        config: LogConfig,
+        state: LogState,
+        *,
+        clock: Clock,
+        checkpoint: Callable[[], None],
+    ) -> None:
+        """`checkpoint` makes start offset and recovery point durable before it returns."""
+        super().__init__(
+            pool,
+            directory,
+            state.segments,
+            Tail(config.tail_batches_max, state.end_offset),
+            start_offset=state.start_offset,
+            end_offset=state.end_offset,
+        )
+        self._clock = clock
+        self._config = config
+        self.flush_messages = config.flush_messages
+        self._room = retention.NO_ROOM
+        self.epochs = state.epochs
+        self.producers = state.producers
+        # Where it shall start once a checkpoint has said so durably.
+        self.planned_start: int | None = None
+        self.recovery_point = state.recovery_point
+        # What a crashed process wrote may be in the page cache alone.
+        self.messages_unflushed = state.end_offset - state.recovery_point
+        self._last_flush_ms = self._steady_ms()
+        # Below it the log is compacted.
+        self.cleaned_offset = state.cleaned_offset
+        self.truncations = 0
+        self._epoch_file = EpochFile(pool.files, directory, state.epochs, state.saved_epoch)
+        self.unsynced_around: Around | None = None
+        self._active_since_ms = self._last_flush_ms
+        self._checkpoint = checkpoint
+        self.writeback = WritebackDue(state.segments[-1])
+
+    @property
+    def config(self) -> LogConfig:
+        return self._config
+
+    @config.setter
+    def config(self, config: LogConfig) -> None:
+        self._config = config
+        self.flush_messages = config.flush_messages
+        self._room = retention.NO_ROOM
+
+    @property
+    def segments(self) -> tuple[Segment, ...]:
+        return tuple(self._segments)
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(segment.size_bytes for segment in self._segments)
+
+    # Appending
+
+    def append(self, batch: Buffer, header: BatchHeader, *, leader_epoch: int) -> Appended:
+        """Appends an admitted batch as the leader: gives it its offsets, stamps its epoch.
+
+        A batch that an idempotent producer sent before is not written again.
+        """
+        if self.offline is not None:
+            self._require_online()
+        if header.producer_id >= 0:
+            duplicate = self.producers.check(header, from_client=True)
+            if duplicate:
+                return Appended(duplicate.first_offset, duplicate.last_offset, duplicate.timestamp)
+        return self._append_stamped(batch, header, None, leader_epoch)
+
+    def append_joint(
+        self, batches: list[tuple[memoryview, BatchHeader]], *, leader_epoch: int
+    ) -> JointAppend | None:
+        """Appends admitted batches by one write.
+
+        None, and nothing was done, if there is more to it: a producer that repeats itself, a full
+        segment, the first batch of an epoch. Then each has to be appended by itself.
+        """
+        self._require_online()
+        if leader_epoch > self._epoch_file.written or not self.producers.continue_all(batches):
+            return None
+        active, offset = self._segments[-1], self.end_offset
+        joint = join(batches, active.size_bytes, offset, leader_epoch)
+        size_bytes, end_offset = len(joint.content), joint.last_offsets[-1] + 1
+        end = active.size_bytes + size_bytes
+        if not self._room.takes(end, end_offset - 1, max(joint.timestamps)):
+            return None
+        try:
+            active.append_joint(joint)
+        except (OSError, StorageError) as error:
+            self._give_up_unless_full(error)
+        # The batches are in the log: nothing from here on can fail.
+        self.end_offset = end_offset
+        self._tail.add_all(joint.last_offsets, joint.positions, active.size_bytes)
+        for (_, header), first_offset in zip(batches, joint.first_offsets, strict=True):
+            if header.producer_id >= 0:
+                self.producers.replay(header.placed(first_offset, leader_epoch))
+        self.producers.map_end_offset = end_offset
+        self.messages_unflushed += end_offset - offset
+        if active.size_bytes >= self.writeback.due_bytes:
+            self.writeback.offer(active)
+        return make_joint_append((joint.first_offsets, end_offset - offset, size_bytes))
+
+    def append_marker(
+        self,
+        batch: Buffer,
+        header: BatchHeader,
+        *,
+        leader_epoch: int,
+        transaction_version: int,
+    ) -> Appended:
+        """Appends the control batch with which a coordinator ends a transaction."""
+        self._require_online()
+        marker = marker_of(batch, header)
+        if marker is None:
+            raise PeerError(ErrorCode.INVALID_RECORD, "a transaction's end needs its marker")
+        self.producers.check_marker(header, marker, transaction_version=transaction_version)
+        return self._append_stamped(batch, header, marker, leader_epoch)
+
+    def _append_stamped(
+        self,
+        batch: Buffer,
+        header: BatchHeader,
+        marker: Marker | None,
+        leader_epoch: int,
+    ) -> Appended:
+        offset = self.end_offset
+        stamped = header.placed(offset, leader_epoch)
+        rest = memoryview(batch)[PREFIX_BYTES : header.length + UNCOUNTED_BYTES]
+        self._write((prefix(offset, header.length, leader_epoch), rest), stamped, marker)
+        return make_appended((offset, offset + header.last_offset_delta, None))
+
+    def append_replicated(self, batches: Buffer) -> None:
+        """Appends whole batches as the leader wrote them: a follower's way."""
+        self._require_online()
+        view = memoryview(batches)
+        position = 0
+        while position < len(view):
+            header = read_header(view, position)
+            check_replicated(view, position, header, self.end_offset)
+            batch = view[position : position + header.size]
+            self._write((batch,), header, marker_of(batch, header))
+            position += header.size
+
+    def _write(self, parts: Sequence[Buffer], header: BatchHeader, marker: Marker | None) -> None:
+        room = self._room
+        active = self._segments[-1]
+        try:
+            if not (
+                active.size_bytes + header.length + UNCOUNTED_BYTES <= room.size_bytes
+                and header.base_offset + header.last_offset_delta <= room.last_offset
+                and header.max_timestamp <= room.timestamp_ms
+            ):
+                self._roll_if_due(header)
+                active = self._segments[-1]
+            position = active.append(parts, header)
+        except (OSError, StorageError) as error:
+            self._give_up_unless_full(error)
+        # The batch is in the log: nothing from here on can fail.
+        if header.partition_leader_epoch > self._epoch_file.written:
+            self._epoch_file.begin(header.partition_leader_epoch, self.end_offset)
+        last_offset = header.base_offset + header.last_offset_delta
+        size = header.length + UNCOUNTED_BYTES
+        self.end_offset = last_offset + 1
+        self._tail.add(last_offset, position, size)
+        if header.producer_id < 0:
+            self.producers.map_end_offset = last_offset + 1
+        elif aborted := self.producers.replay(header, marker):
+            self._segments[-1].aborted.add(aborted)
+        self.messages_unflushed += header.count
+        if position + size >= self.writeback.due_bytes:
+            self.writeback.offer(self._segments[-1])
+
+    def begin_epoch(self, epoch: int) -> None:
+        """From the end of the log on a new leader writes. The flush of its first batch saves that.
+
+        Not sooner: opening a log drops an epoch without a batch, and whoever leads begins it anew.
+        So a start that leads thousands of partitions writes nothing for them.
+        """
+        self._require_online()
+        self.epochs.assign(epoch, self.end_offset)
+
+    def _roll_if_due(self, header: BatchHeader) -> None:
+        active = self._segments[-1].roll_state(self._active_since_ms)
+        rules = self._config.roll_rules
+        if retention.should_roll(
+            active,
+            rules,
+            batch_bytes=header.size,
+            batch_last_offset=header.last_offset,
+            batch_max_timestamp_ms=header.max_timestamp,
+            now_ms=self._steady_ms(),
+        ):
+            self.roll()
+        else:
+            self._room = retention.room(active, rules, self._config.index_interval_bytes)
+
+    def roll(self) -> None:
+        """Closes the active segment and begins a new one at the end of the log."""
+        self._require_online()
+        if self._segments[-1].base_offset == self.end_offset:
+            return
+        files, offset = self._pool.files, self.end_offset
+        try:
+            # Else a power loss might leave the new segment alone, as if it were the first.
+            self._make_place_durable()
+            self._segments[-1].seal()
+            snapshot_files.write_snapshot(files, self.directory, offset, self.producers)
+            self._segments.append(Segment.create(self._pool, self.directory, offset, self.config))
+        except OSError as error:
+            self._give_up_unless_full(error)
+        self._tail.clear(offset)
+        self._room = retention.NO_ROOM
+        self._active_since_ms = self._steady_ms()
+        self.writeback.begin_at(0)
+
+    # Making durable
+
+    def flush_is_due(self) -> bool:
+        return retention.flush_due(
+            self.messages_unflushed,
+            self._last_flush_ms,
+            self._steady_ms(),
+            self.config.flush_messages,
+            self.config.flush_ms,
+        )
+
+    @property
+    def has_unflushed_segments(self) -> bool:
+        """Whether closed segments would have to be read again after a crash."""
+        return self.recovery_point < self._segments[-1].base_offset
+
+    def flush(self) -> None:
+        """Everything appended so far is durable on return."""
+        flush = self.begin_flush()
+        try:
+            flush.run()
+        except NoRoomForEpochs:
+            raise
+        except OSError as error:
+            self.fail(error)
+        self.end_flush(flush)
+
+    def begin_flush(self) -> Flush:
+        """What a flush must do. Its `run` may be called in a thread, then `end_flush` or `fail`.
+
+        Nothing was done if its `run` raises NoRoomForEpochs.
+        """
+        self._require_online()
+        try:
+            unsynced = tuple(
+                item
+                for index, segment in enumerate(self._segments)
+                if self._end_of(index) >= self.recovery_point
+                for item in segment.unsynced()
+            )
+        except OSError as error:
+            self._give_up_unless_full(error)
+        return Flush(
+            files=self._pool.files,
+            directory=self.directory,
+            end_offset=self.end_offset,
+            truncations=self.truncations,
+            messages=self.messages_unflushed,
+            epochs=self._epoch_file.begin_save_if_new(),
+            unsynced=unsynced,
+            # What was never synced may have a new name.
+            has_new_names=any(item.owner.synced_bytes <= 0 for item in unsynced),
+            around=self.unsynced_around,
+        )
+
+    def _make_place_durable(self) -> None:
+        """The directory and the first segment's name: what all that is said of a log stands on."""
+        if self.unsynced_around is not None:
+            self.unsynced_around.sync(self._pool.files)
+            self.unsynced_around = None
+
+    def end_flush(self, flush: Flush) -> None:
+        """The flush has run: what it covered is safe, and recovery need not look at it again."""
+        if flush.truncations != self.truncations:
+            return  # what it covered may since have been cut and written anew
+        if flush.epochs is not None:
+            self._epoch_file.end_save(flush.epochs)
+        for item in flush.unsynced:
+            item.owner.synced_bytes = item.size_bytes
+        if flush.around is self.unsynced_around:
+            self.unsynced_around = None
+        self.recovery_point = min(max(self.recovery_point, flush.end_offset), self.end_offset)
+        self.messages_unflushed = max(0, self.messages_unflushed - flush.messages)
+        self._last_flush_ms = self._steady_ms()
+
+    def close(self) -> None:
+        """Leaves the directory as it should be found: flushed, sealed, with a snapshot."""
+        if self.offline is None:
+            with self._disk_faults():
+                self._segments[-1].seal()
+                snapshot_files.write_snapshot(
+                    self._pool.files, self.directory, self.end_offset, self.producers
+                )
+            self.flush()
+        self.abandon(self.offline)
+
+    # Shrinking
+
+    def truncate(self, offset: int) -> None:
+        """Drops what lies at or beyond `offset`, durably: it does not come back.
+
+        A batch that reaches across `offset` goes as a whole, so the log may end before it. An epoch
+        that begins at the end of the log goes even if no record does (KAFKA-10706).
+        """
+        self._require_online()
+        if offset >= self.end_offset:
+            self._epoch_file.cut(self.end_offset)
+            return
+        flushed = self.recovery_point
+        kept = self._segments[self._segment_index(offset)]
+        self.cleaned_offset = min(self.cleaned_offset, offset)
+        self.planned_start = None
+        # A recovery point above the cut would vouch for what is appended there next.
+        self._save(recovery_point=min(flushed, offset, kept.base_offset))
+        self.truncations += 1
+        with self._disk_faults():
+            if offset < self._segments[0].base_offset:
+                self._restart_at(offset)
+            else:
+                self._cut(offset)
+            self.recovery_point = min(flushed, self.end_offset)
+            self._epoch_file.cut(self.end_offset)
+            self.producers = snapshot_files.rebuild_producers(
+                self._pool.files,
+                self.directory,
+                self._segments,
+                min(self.start_offset, self.end_offset),
+                self.end_offset,
+                trusted_offset=self.end_offset,
+                producers_max=self.config.producers_max,
+            )
+            self._pool.files.sync_dir(self.directory)
+            if self.start_offset > self.end_offset:
+                self._save(start_offset=self.end_offset)
+        self._tail.clear(self.end_offset)
+        self._room = retention.NO_ROOM
+        self.writeback.begin_at(self._segments[-1].size_bytes)
+        self.messages_unflushed = min(
+            self.messages_unflushed, self.end_offset - self.recovery_point
+        )
+
+    def _cut(self, offset: int) -> None:
+        while self._segments[-1].base_offset > offset:
+            self._segments.pop().remove()
+        segment = self._segments[-1]
+        placed = segment.find(offset)
+        if placed:
+            segment.truncate(placed.position, placed.header.base_offset)
+            segment.file.sync()
+        # Not `offset`, which may lie in a batch or in a hole: the end must be found again.
+        self.end_offset = segment.find_end()
+
+    def _restart_at(self, offset: int) -> None:
+        while self._segments:
+            self._segments.pop().remove()
+        self._segments.append(Segment.create(self._pool, self.directory, offset, self.config))
+        self.end_offset = offset
+
+    def advance_start(self, offset: int) -> None:
+        """Nothing before `offset` is served again, durably. Segments go by `drop_segments`."""
+        self._require_online()
+        if offset > self.end_offset:
+            raise OffsetOutOfRange(offset, self.start_offset, self.end_offset)
+        if offset <= self.start_offset:
+            return
+        self._save(start_offset=offset)
+        # Only here: opening the log trims what the epochs' file says, too.
+        self.epochs.truncate_start(offset)
+        self.producers.truncate_start(offset)
+
+    def plan_start(self, offset: int) -> None:
+        """As `advance_start`, but by the next checkpoint: one for many logs. At most the end."""
+        self._require_online()
+        self.planned_start = max(offset, self.planned_start or 0)
+
+    def planned_start_is_durable(self, offset: int, truncations: int) -> None:
+        """A checkpoint that was begun when there had been so many truncations says so."""
+        if self.offline is not None or truncations != self.truncations:
+            return
+        if offset > self.start_offset:
+            self.start_offset = offset
+            self.epochs.truncate_start(offset)
+            self.producers.truncate_start(offset)
+        if self.planned_start is not None and self.planned_start <= self.start_offset:
+            self.planned_start = None
+
+    def _save(self, *, start_offset: int | None = None, recovery_point: int | None = None) -> None:
+        """Changes these and makes it durable. If the disk is full they are what they were."""
+        before = self.start_offset, self.recovery_point
+        if start_offset is not None:
+            self.start_offset = start_offset
+        if recovery_point is not None:
+            self.recovery_point = recovery_point
+        try:
+            # Else a power loss might leave less than what is now said of it.
+            self._make_place_durable()
+            self._checkpoint()
+        except (OSError, StorageError) as error:
+            self.start_offset, self.recovery_point = before
+            self._give_up_unless_full(error)
+
+    def summaries(self) -> list[retention.SegmentSummary]:
+        """What retention decides by."""
+        return [
+            segment.summary(
+                end_offset=self._end_of(index), is_active=index + 1 == len(self._segments)
+            )
+            for index, segment in enumerate(self._segments)
+        ]
+
+    def drop_segments(self, count: int) -> list[str]:
+        """Takes the first `count` segments out of the log, never the active one.
+
+        Returns what to remove once readers have let go of it.
+        """
+        self._require_online()
+        if not 0 <= count < len(self._segments):
+            raise ValueError(f"{count} of {len(self._segments)} segments cannot be dropped")
+        if count == 0:
+            return []
+        # First nobody may look below; then it does not matter which renames survive a crash.
+        self.advance_start(max(self.start_offset, self._segments[count].base_offset))
+        with self._disk_faults():
+            dropped, self._segments = self._segments[:count], self._segments[count:]
+            snapshot_files.remove_snapshots_below(
+                self._pool.files, self.directory, self._segments[0].base_offset
+            )
+            return [path for segment in dropped for path in segment.mark_deleted(DELETED)]
+
+    def replace_segments(self, sources: Sequence[Segment], truncations: int) -> list[str]:
+        """Puts a compaction's output (`swaps`) in the place of segments that it was made from.
+
+        Returns what to remove. OutputIsUseless if the log is not what it was when there had been
+        so many `truncations`; nothing was changed then.
+        """
+        self._require_online()
+        first = self._segment_index(sources[0].base_offset)
+        end = first + len(sources)
+        are_there = end < len(self._segments) and self._segments[first:end] == list(sources)
+        if truncations != self.truncations or not are_there:
+            raise segment_swap.OutputIsUseless(
+                f"{self.directory}: cut or trimmed during a compaction"
+            )
+        with self._disk_faults():
+            end_offset = self._segments[end].base_offset
+            left = segment_swap.swap_in(self._pool, self.directory, sources, end_offset, DELETED)
+            output = Segment(self._pool, self.directory, sources[0].base_offset, self.config)
+            output.trust()
+            self._segments[first:end] = [output]
+            return left
+
+    # Failing
+
+    def abandon(self, error: Exception | None = None) -> None:
+        """Serves nothing from now on, and leaves the files as they are."""
+        self.offline = error or LogOffline(f"{self.directory} is closed")
+        self._epoch_file.abandon()
+        self._pool.forget_below(self.directory)
+
+    def _steady_ms(self) -> int:
+        return self._clock.steady_ns() // 1_000_000
+
+    def _give_up_unless_full(self, error: Exception) -> NoReturn:
+        if isinstance(error, LogOffline) or (isinstance(error, OSError) and error.errno in FULL):
+            raise error
+        self.fail(error)

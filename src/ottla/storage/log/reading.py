@@ -1,0 +1,165 @@
+"""Reading a log: which batch holds an offset or a time, and what lies there.
+
+`warm_only` asks for what is found without waiting for the disk; ColdRead if it cannot be.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NoReturn
+
+from ottla.errors import LogOffline, OffsetOutOfRange, StorageError
+from ottla.storage.log import aborted_transactions
+from ottla.storage.log.batch_scan import Placed
+from ottla.storage.log.cold_read import ReadAt, reader
+from ottla.storage.log.file_pool import FilePool
+from ottla.storage.log.file_slice import FileSlice
+from ottla.storage.log.segment import Segment
+from ottla.storage.log.tail import Found, Tail
+from ottla.storage.log.time_search import LatestClaim, StoredBatch, Unfinished
+from ottla.storage.opening.unsynced_tail import mark_distrusted
+from ottla.storage.producers.state import AbortedTransaction
+
+
+class ReadableLog:
+    """The part of a log that changes nothing, except that it is offline after the disk failed."""
+
+    def __init__(
+        self,
+        pool: FilePool,
+        directory: str,
+        segments: list[Segment],
+        tail: Tail,
+        *,
+        start_offset: int,
+        end_offset: int,
+    ) -> None:
+        self.directory = directory
+        self.start_offset = start_offset
+        self.end_offset = end_offset
+        self.offline: Exception | None = None
+        self._pool = pool
+        self._segments = segments
+        self._tail = tail
+
+    def read(
+        self,
+        offset: int,
+        *,
+        bytes_max: int,
+        end_offset: int | None = None,
+        warm_only: bool = False,
+    ) -> FileSlice | None:
+        """The batches from the one that holds `offset` on, up to `end_offset` (exclusive).
+
+        The first batch is whole even if it is larger than `bytes_max`; the last may be cut. None
+        if there is nothing yet. Nothing crosses from one segment to the next.
+        """
+        self._require_online()
+        if not self.start_offset <= offset <= self.end_offset:
+            raise OffsetOutOfRange(offset, self.start_offset, self.end_offset)
+        bound = self.end_offset if end_offset is None else min(end_offset, self.end_offset)
+        if offset >= bound:
+            return None
+        with self._disk_faults():
+            return self._slice(offset, bound, bytes_max, reader(warm_only=warm_only))
+
+    def _slice(self, offset: int, bound: int, bytes_max: int, read: ReadAt) -> FileSlice | None:
+        for index in range(self._segment_index(offset), len(self._segments)):
+            segment = self._segments[index]
+            found = self._find(segment, offset, read)
+            if found is None:
+                continue  # compaction may leave nothing at the end of a segment
+            end_position = segment.size_bytes
+            if bound < self._end_of(index):
+                beyond = self._find(segment, bound, read)
+                end_position = beyond.position if beyond else end_position
+            slice_ = segment.slice(found, end_position, bytes_max)
+            return slice_ if slice_.size > 0 else None
+        return None
+
+    @property
+    def largest_claim_ms(self) -> int:
+        """No batch claims a larger time; -1 if there is none."""
+        return max(segment.largest_timestamp[0] for segment in self._segments)
+
+    def batch_by_time(
+        self, timestamp_ms: int, offset: int, *, warm_only: bool = False
+    ) -> StoredBatch | Unfinished | None:
+        """The first batch that ends at or beyond `offset` and claims at least this time."""
+        self._require_online()
+        read = reader(warm_only=warm_only)
+        with self._disk_faults():
+            for segment in self._segments[self._segment_index(offset) :]:
+                found = segment.batch_by_time(timestamp_ms, offset, read)
+                if found is not None:
+                    return found
+        return None
+
+    def batch_at(self, offset: int, *, warm_only: bool = False) -> StoredBatch | None:
+        """The batch that holds an offset, or the next one."""
+        self._require_online()
+        read = reader(warm_only=warm_only)
+        with self._disk_faults():
+            for segment in self._segments[self._segment_index(offset) :]:
+                found = segment.batch_at(offset, read)
+                if found is not None:
+                    return found
+        return None
+
+    def latest_claim(
+        self, offset: int, *, warm_only: bool = False
+    ) -> tuple[LatestClaim | None, Unfinished | None]:
+        """What the headers of the next batches claim that begin at or beyond `offset`."""
+        self._require_online()
+        with self._disk_faults():
+            index = self._segment_index(offset)
+            read = reader(warm_only=warm_only)
+            claim, unfinished = self._segments[index].latest_claim(offset, read)
+            if unfinished is None and index + 1 < len(self._segments):
+                unfinished = Unfinished(self._segments[index + 1].base_offset)
+            return claim, unfinished
+
+    def aborted_transactions(
+        self, start_offset: int, end_offset: int, *, warm_only: bool = False
+    ) -> list[AbortedTransaction]:
+        """The aborted transactions with a record in [start, end), by their first offsets."""
+        self._require_online()
+        with self._disk_faults():
+            later = self._segments[self._segment_index(start_offset) :]
+            read = reader(warm_only=warm_only)
+            return aborted_transactions.aborted_transactions(later, start_offset, end_offset, read)
+
+    def _find(self, segment: Segment, offset: int, read: ReadAt) -> Found | None:
+        if segment is self._segments[-1]:
+            found = self._tail.find(offset)
+            if found:
+                return found
+        placed: Placed | None = segment.find(offset, read)
+        return Found(placed.position, placed.header.size) if placed else None
+
+    def _segment_index(self, offset: int) -> int:
+        found = bisect_right(self._segments, offset, key=lambda segment: segment.base_offset)
+        return max(found - 1, 0)
+
+    def _end_of(self, index: int) -> int:
+        if index + 1 < len(self._segments):
+            return self._segments[index + 1].base_offset
+        return self.end_offset
+
+    def fail(self, error: Exception) -> NoReturn:
+        """The disk cannot be trusted: nothing is served until the log is opened anew."""
+        self.offline = error
+        mark_distrusted(self._pool.files, self.directory)
+        raise LogOffline(f"{self.directory}: {error}") from error
+
+    def _require_online(self) -> None:
+        if self.offline is not None:
+            raise LogOffline(f"{self.directory}: {self.offline}") from self.offline
+
+    @contextmanager
+    def _disk_faults(self) -> Iterator[None]:
+        try:
+            yield
+        except (OSError, StorageError) as error:
+            self.fail(error)

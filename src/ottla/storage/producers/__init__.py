@@ -1,0 +1,1 @@
+"""Producer state: idempotence, transactions, and their snapshots."""
