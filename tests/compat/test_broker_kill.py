@@ -12,11 +12,11 @@ from typing import Self
 
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 
-from tests.compat.clients.client import WAIT_S
-from tests.compat.clients.librdkafka import open_consumer
-from tests.compat.free_port import free_port
-from tests.compat.java_tools import try_tool
-from tests.compat.kafka_lines import by_file
+from tests.support.clients.client import WAIT_S
+from tests.support.clients.librdkafka import open_consumer
+from tests.support.compat.java_tools import try_tool
+from tests.support.compat.kafka_dump_lines import by_file
+from tests.support.free_port import free_port
 
 KILLS = int(os.environ.get("KILLS", "10"))
 TOPIC = "killed"

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.compat.free_port import free_port
+from tests.support.free_port import free_port
 
 OTTLA = [sys.executable, "-m", "ottla.cli"]
 READY = re.compile(r"ready kafka=(\S+):([0-9]+) metrics=\S+:[0-9]+ pid=([0-9]+)\n")

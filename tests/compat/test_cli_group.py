@@ -17,9 +17,9 @@ from typer.testing import CliRunner
 
 from ottla.cli.app import app
 from ottla.testing import Broker
-from tests.children import child
-from tests.compat.java_tools import run_tool
-from tests.compat.kafka_peer import kafka_peer
+from tests.support.child_processes import child
+from tests.support.compat.java_tools import run_tool
+from tests.support.compat.kafka_peer import kafka_peer
 
 WAIT_S = 120.0
 # Who leaves is gone long before its session would end.

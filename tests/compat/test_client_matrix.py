@@ -8,10 +8,10 @@ from ottla.broker.requests.served_apis import SERVED
 from ottla.protocol.batch import BatchHeader, read_header
 from ottla.protocol.compression import Codec
 from ottla.testing import Broker
-from tests.compat.clients import CLIENTS, name_of
-from tests.compat.clients.client import CODECS, Client, numbered, samples, unlike
-from tests.compat.clients.kcat import Kcat
-from tests.compat.clients.librdkafka import Librdkafka
+from tests.support.clients import CLIENTS, name_of
+from tests.support.clients.client import CODECS, Client, numbered, samples, unlike
+from tests.support.clients.kcat import Kcat
+from tests.support.clients.librdkafka import Librdkafka
 
 FIND_COORDINATOR = 10
 

@@ -10,11 +10,11 @@ from confluent_kafka import TopicCollection
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from ottla.testing import Broker
-from tests.compat.clients.client import WAIT_S, Sent
-from tests.compat.clients.librdkafka import Librdkafka
-from tests.compat.clients.sessions import SESSIONS, OpenSession
-from tests.compat.free_port import free_port
-from tests.compat.losing_proxy import LosingProxy
+from tests.support.clients.client import WAIT_S, Sent
+from tests.support.clients.librdkafka import Librdkafka
+from tests.support.clients.sessions import SESSIONS, OpenSession
+from tests.support.compat.losing_proxy import LosingProxy
+from tests.support.free_port import free_port
 
 # Several attempts to connect, of each of them.
 AWAY_S = 1.5

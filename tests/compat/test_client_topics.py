@@ -5,10 +5,10 @@ from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from ottla.errors import ErrorCode
-from tests.compat.clients import CLIENTS, QUICK_CLIENTS, name_of
-from tests.compat.clients.admins import ADMINS, KafkaPythonAdmin, LibrdkafkaAdmin, OpenAdmin
-from tests.compat.clients.client import FIRST_TIMESTAMP_MS, WAIT_S, Client, Sent, numbered, unlike
-from tests.compat.clients.librdkafka import Librdkafka
+from tests.support.clients import CLIENTS, QUICK_CLIENTS, name_of
+from tests.support.clients.admins import ADMINS, KafkaPythonAdmin, LibrdkafkaAdmin, OpenAdmin
+from tests.support.clients.client import FIRST_TIMESTAMP_MS, WAIT_S, Client, Sent, numbered, unlike
+from tests.support.clients.librdkafka import Librdkafka
 
 each_admin = pytest.mark.parametrize("open_admin", ADMINS.values(), ids=ADMINS)
 

@@ -15,12 +15,12 @@ from confluent_kafka import Producer
 
 from ottla.storage.compaction.cleaner_protocol import WORKER_MODULE
 from ottla.testing import Broker
-from tests.compat.clients import CLIENTS, name_of
-from tests.compat.clients.admins import LibrdkafkaAdmin
-from tests.compat.clients.client import WAIT_S, Client, Stored
-from tests.compat.clients.kcat import Kcat
-from tests.compat.java_tools import run_tool
-from tests.compat.kafka_lines import by_file, kafka_lines, ottla_dump
+from tests.support.clients import CLIENTS, name_of
+from tests.support.clients.admins import LibrdkafkaAdmin
+from tests.support.clients.client import WAIT_S, Client, Stored
+from tests.support.clients.kcat import Kcat
+from tests.support.compat.java_tools import run_tool
+from tests.support.compat.kafka_dump_lines import by_file, kafka_lines, ottla_dump
 
 TOPIC = "compacted"
 SEGMENT_BYTES = 1 << 20

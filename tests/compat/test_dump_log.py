@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from ottla.storage.log.segment import LOG, OFFSETS, SUFFIXES, TIMES
-from tests.compat.kafka_lines import Row, by_file, kafka_lines, ottla_dump
-from tests.compat.killed_log import kill_a_writer
-from tests.compat.written_logs import WRITERS, write_logs
+from tests.support.compat.kafka_dump_lines import Row, by_file, kafka_lines, ottla_dump
+from tests.support.compat.killed_log import kill_a_writer
+from tests.support.compat.written_logs import WRITERS, write_logs
 
 JARS = Path(os.environ.get("KAFKA_JARS", ".cache/kafka-4.3.1"))
 DUMPED = (*SUFFIXES, ".snapshot")

@@ -16,7 +16,7 @@ from kio.index import load_request_schema
 
 from ottla.protocol.batch import Record, build
 from ottla.testing import Broker
-from tests.compat.kio_client import Filling, KioClient, error_codes, filled
+from tests.support.compat.kio_client import Filling, KioClient, error_codes, filled
 
 SETTINGS = {"group.initial.rebalance.delay.ms": "0", "offsets.topic.num.partitions": "1"}
 RANDOM_ROUNDS = 4

@@ -14,10 +14,10 @@ from typing import Self
 import pytest
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 
-from tests.compat.clients.client import WAIT_S
-from tests.compat.clients.librdkafka import open_consumer
-from tests.compat.free_port import free_port
-from tests.compat.small_disks import MIB, SmallDisk, small_disk
+from tests.support.clients.client import WAIT_S
+from tests.support.clients.librdkafka import open_consumer
+from tests.support.compat.small_disks import MIB, SmallDisk, small_disk
+from tests.support.free_port import free_port
 
 TOPIC = "full"
 PARTITIONS = 3

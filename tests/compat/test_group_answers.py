@@ -8,9 +8,9 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from ottla.testing import Broker
-from tests.compat.group_scenes import classic, consumer, moving
-from tests.compat.group_scenes.peer import Answers, Peer
-from tests.compat.kafka_peer import kafka_peer
+from tests.support.compat.kafka_peer import kafka_peer
+from tests.support.group_scenarios import classic, consumer, migration
+from tests.support.group_scenarios.peer import Answers, Peer
 
 TOPIC = "scenes"
 PARTITIONS = 2
@@ -63,7 +63,7 @@ def played(scene: Scene, servers: str, group: str) -> Answers:
     "scene",
     [
         pytest.param(scene, id=f"{kind.__name__.rpartition('.')[2]}-{scene.__name__}")
-        for kind in (classic, consumer, moving)
+        for kind in (classic, consumer, migration)
         for scene in kind.SCENES
     ],
 )

@@ -36,8 +36,8 @@ from ottla.coordinators.group.records import (
     encode,
 )
 from ottla.protocol.primitives import Uuid
-from tests.compat.java_tools import JARS, JVM, WAIT_S
-from tests.unit.coordinators.group.record_samples import KINDS, any_of
+from tests.support.compat.java_tools import JARS, JVM, WAIT_S
+from tests.support.coordinators.record_samples import KINDS, any_of
 
 PROGRAM = Path(__file__).parent / "GroupRecords.java"
 ORDERS, USERS = Uuid(bytes(range(16))), Uuid(b"\xff" * 16)

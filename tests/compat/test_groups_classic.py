@@ -17,17 +17,17 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient
 
 from ottla.testing import Broker
-from tests.compat.clients.admins import LibrdkafkaAdmin
-from tests.compat.clients.client import WAIT_S
-from tests.compat.clients.members import (
+from tests.compat.test_broker_kill import BrokerProcess
+from tests.support.clients.admins import LibrdkafkaAdmin
+from tests.support.clients.client import WAIT_S
+from tests.support.clients.members import (
     AioKafkaMember,
     GroupMember,
     JavaMember,
     KafkaPythonMember,
     LibrdkafkaMember,
 )
-from tests.compat.free_port import free_port
-from tests.compat.test_broker_kill import BrokerProcess
+from tests.support.free_port import free_port
 
 PARTITIONS = 10
 # kafka-python is not among them: how it waits for a broker is in `test_client_sessions`.

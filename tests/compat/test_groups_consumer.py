@@ -9,11 +9,11 @@ from confluent_kafka import Consumer, ConsumerGroupState, ConsumerGroupType, Kaf
 from confluent_kafka.admin import AdminClient, NewPartitions
 
 from ottla.testing import Broker
-from tests.compat.clients.admins import LibrdkafkaAdmin
-from tests.compat.clients.client import WAIT_S, numbered
-from tests.compat.clients.librdkafka import Librdkafka
-from tests.compat.free_port import free_port
-from tests.compat.java_tools import run_tool
+from tests.support.clients.admins import LibrdkafkaAdmin
+from tests.support.clients.client import WAIT_S, numbered
+from tests.support.clients.librdkafka import Librdkafka
+from tests.support.compat.java_tools import run_tool
+from tests.support.free_port import free_port
 
 GROUP = "readers"
 PARTITIONS = 4

@@ -13,10 +13,10 @@ from confluent_kafka import ConsumerGroupState, ConsumerGroupType, Producer
 from confluent_kafka.admin import AdminClient
 
 from ottla.testing import Broker
-from tests.compat.clients.admins import LibrdkafkaAdmin
-from tests.compat.clients.client import WAIT_S
-from tests.compat.clients.verifiable import Spell, VerifiableMember
-from tests.compat.free_port import free_port
+from tests.support.clients.admins import LibrdkafkaAdmin
+from tests.support.clients.client import WAIT_S
+from tests.support.clients.verifiable import Spell, VerifiableMember
+from tests.support.free_port import free_port
 
 GROUP = "rolled"
 PARTITIONS = 4

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.compat.clients.member_process import MemberProcess, member_process
-from tests.compat.clients.members import COMMIT_MS, HEARTBEAT_MS
-from tests.compat.java_tools import JARS, JVM, TOOLS
 from tests.compat.test_broker_kill import BrokerProcess
 from tests.compat.test_groups_classic import Group, until
+from tests.support.clients.member_process import MemberProcess, member_process
+from tests.support.clients.members import COMMIT_MS, HEARTBEAT_MS
+from tests.support.compat.java_tools import JARS, JVM, TOOLS
 
 # Whoever is silent for so long is given up: the stopped and the killed, and nobody who is slow.
 SESSION_MS = 15_000

@@ -23,9 +23,9 @@ from ottla.protocol.exchange import decode_response
 from ottla.protocol.messages import APIS
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
 from ottla.protocol.messages.create_topics import CreateTopicsRequest
-from tests.unit.broker.batches import batch, fetch, only, produce, values, wanted
-from tests.unit.broker.nodes import framed
-from tests.unit.broker.simulated_broker import new_topic
+from tests.support.broker.nodes import framed
+from tests.support.broker.produce_and_fetch import batch, fetch, only, produce, values, wanted
+from tests.support.broker.simulated_broker import new_topic
 
 SILENT = 5_000
 LIARS = 300

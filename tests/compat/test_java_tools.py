@@ -8,13 +8,13 @@ from pathlib import Path
 from ottla.broker.requests.served_apis import SERVED
 from ottla.protocol.messages import APIS
 from ottla.testing import Broker
-from tests.compat.clients import QUICK_CLIENTS
-from tests.compat.clients.admins import LibrdkafkaAdmin
-from tests.compat.clients.client import ANY_BYTES, CODECS, FIRST_TIMESTAMP_MS, numbered, samples
-from tests.compat.clients.kafka_python import KafkaPython
-from tests.compat.clients.librdkafka import Librdkafka
-from tests.compat.java_tools import run_tool, try_tool
-from tests.compat.kafka_lines import by_file, kafka_lines, ottla_dump
+from tests.support.clients import QUICK_CLIENTS
+from tests.support.clients.admins import LibrdkafkaAdmin
+from tests.support.clients.client import ANY_BYTES, CODECS, FIRST_TIMESTAMP_MS, numbered, samples
+from tests.support.clients.kafka_python import KafkaPython
+from tests.support.clients.librdkafka import Librdkafka
+from tests.support.compat.java_tools import run_tool, try_tool
+from tests.support.compat.kafka_dump_lines import by_file, kafka_lines, ottla_dump
 
 RECORDS = 500
 DAY_MS = 86_400_000

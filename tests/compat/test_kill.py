@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from ottla.protocol.batch import read_header
-from tests.compat.append_until_killed import BATCHES_A_FLUSH, PARTITION, value_at
-from tests.compat.killed_log import Killed, kill_a_writer, read_all
+from tests.support.compat.append_until_killed import BATCHES_A_FLUSH, PARTITION, value_at
+from tests.support.compat.killed_log import Killed, kill_a_writer, read_all
 
 
 @pytest.fixture

@@ -9,12 +9,12 @@ from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, To
 from confluent_kafka.admin import AdminClient
 
 from ottla.testing import Broker
-from tests.compat.clients.client import WAIT_S
-from tests.compat.clients.kafka_python import KafkaAdminClient, KafkaConsumer, OffsetAndMetadata
-from tests.compat.clients.kafka_python import TopicPartition as KafkaPythonPartition
-from tests.compat.clients.kcat import kcat
-from tests.compat.java_tools import run_tool
 from tests.compat.test_broker_kill import BrokerProcess
+from tests.support.clients.client import WAIT_S
+from tests.support.clients.kafka_python import KafkaAdminClient, KafkaConsumer, OffsetAndMetadata
+from tests.support.clients.kafka_python import TopicPartition as KafkaPythonPartition
+from tests.support.clients.kcat import kcat
+from tests.support.compat.java_tools import run_tool
 
 COMMITS_BETWEEN_KILLS = 50
 KILLS = 3

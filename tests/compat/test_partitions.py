@@ -10,17 +10,17 @@ import pytest
 from aiokafka.errors import KafkaError as AioKafkaError
 
 from ottla.errors import ErrorCode
-from tests.compat.clients.admins import LibrdkafkaAdmin
-from tests.compat.clients.client import WAIT_S, numbered
-from tests.compat.clients.kafka_python import (
+from tests.support.clients.admins import LibrdkafkaAdmin
+from tests.support.clients.client import WAIT_S, numbered
+from tests.support.clients.kafka_python import (
     KafkaAdminClient,
     KafkaError,
     KafkaProducer,
     TopicPartition,
     TopicPartitionReplica,
 )
-from tests.compat.clients.librdkafka import Librdkafka
-from tests.compat.java_tools import run_tool, try_tool
+from tests.support.clients.librdkafka import Librdkafka
+from tests.support.compat.java_tools import run_tool, try_tool
 
 
 def test_kafkas_tools_find_leaders_and_replicas_where_they_should_be(

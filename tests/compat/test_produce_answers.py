@@ -18,9 +18,9 @@ from ottla.protocol.messages.fetch import FetchRequest
 from ottla.protocol.messages.fetch import Partition as FetchPartition
 from ottla.protocol.messages.fetch import Topic as FetchTopic
 from ottla.testing import Broker
-from tests.compat.kafka_peer import kafka_peer
-from tests.forged_batches import forged, with_header
-from tests.sending import send_batch
+from tests.support.compat.kafka_peer import kafka_peer
+from tests.support.forged_batches import forged, with_header
+from tests.support.raw_produce import send_batch
 
 HOUR_MS = 3_600_000
 WAIT_S = 120.0

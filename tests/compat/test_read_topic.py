@@ -25,9 +25,10 @@ from ottla.client.reading.partition_reader import Gone
 from ottla.client.routing.topology import TopicPartition
 from ottla.errors import ErrorCode
 from ottla.protocol.compression import Codec
-from tests.compat.kafka_peer import kafka_peer
-from tests.forged_batches import forged
-from tests.sending import store_batch
+from tests.support.compat.kafka_peer import kafka_peer
+from tests.support.forged_batches import forged
+from tests.support.paths import ROOT
+from tests.support.raw_produce import store_batch
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 WAIT_S = 120
@@ -271,9 +272,6 @@ def test_what_compaction_took_is_a_gap_and_the_rest_is_read(kafka: str) -> None:
     table = ottla.read_topic(topic, bootstrap_servers=kafka, end=200)
     assert table["offset"].to_pylist() == list(range(190, 200))
     assert values_of(table) == [b"%d" % number for number in range(190, 200)]
-
-
-ROOT = Path(__file__).parents[2]
 
 
 def run(*arguments: str | Path) -> str:

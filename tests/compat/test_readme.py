@@ -20,9 +20,9 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.compat.free_port import free_port
+from tests.support.free_port import free_port
+from tests.support.paths import ROOT
 
-ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
 README_PORT = "127.0.0.1:9092"
 # A machine that does other things may take its time; pip and uv fill caches of their own.

@@ -4,8 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.compat.kafka_lines import by_file, kafka_lines, ottla_dump, without_key_and_payload
-from tests.disk_vectors import DISK, recorded_dump, unpack
+from tests.support.compat.kafka_dump_lines import (
+    by_file,
+    kafka_lines,
+    ottla_dump,
+    without_key_and_payload,
+)
+from tests.support.disk_vectors import DISK, recorded_dump, unpack
 
 # Kafka shows the keys and values of its own topics decoded.
 DECODED = ("__cluster_metadata", "__consumer_offsets", "__transaction_state")

@@ -21,7 +21,7 @@ from ottla.protocol.batch import (
 )
 from ottla.protocol.compression import Codec, compress, decompress
 from ottla.protocol.record_survey import survey
-from tests.unit.native.modules import KINDS, load
+from tests.support.native_modules import KINDS, load
 
 repeatable = settings(derandomize=True, deadline=None)
 

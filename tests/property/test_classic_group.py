@@ -17,7 +17,7 @@ from ottla.coordinators.group.records import ClassicGroupSaved
 from ottla.errors import ErrorCode
 from ottla.protocol.messages.join_group import JoinGroupResponse
 from ottla.protocol.messages.sync_group import SyncGroupResponse
-from tests.unit.coordinators.classic.bench import LIMITS, SESSION_MS, Bench, Ticket
+from tests.support.coordinators.classic_group import LIMITS, SESSION_MS, Bench, Ticket
 
 CLIENTS = 5
 PROTOCOLS = (("range",), ("range", "sticky"), ("sticky", "range"))

@@ -14,7 +14,7 @@ from ottla.protocol.codec import decode
 from ottla.protocol.exchange import decode_request
 from ottla.protocol.messages import APIS, Api
 from ottla.protocol.primitives import DecodeError
-from tests.unit.protocol.wire_vectors import Recorded, one_of_each
+from tests.support.protocol.wire_vectors import Recorded, one_of_each
 
 # `make soak` looks longer.
 ROUNDS = 200 if os.environ.get("HYPOTHESIS_PROFILE") == "soak" else 8

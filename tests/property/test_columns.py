@@ -13,7 +13,7 @@ from ottla.errors import PeerError
 from ottla.protocol.batch import CorruptBatch, Marker, MarkerKind, Record, build, build_marker
 from ottla.protocol.compression import Codec
 from tests.property.test_batch import damage, rising_records
-from tests.unit.native.modules import KINDS, load
+from tests.support.native_modules import KINDS, load
 from tests.unit.native.test_columns import ALL, END, rows_of
 
 repeatable = settings(derandomize=True, deadline=None)

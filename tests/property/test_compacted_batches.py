@@ -16,7 +16,7 @@ from ottla.protocol.batch import Record, build, compress_records, read_header, r
 from ottla.protocol.compression import Codec
 from ottla.storage.log.segment_reader import pieces
 from tests.sim.seams.disk import SimDisk
-from tests.unit.native.modules import KINDS, load
+from tests.support.native_modules import KINDS, load
 
 NOW_MS = 1_700_000_000_000
 HORIZON_MS = NOW_MS + 86_400_000

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from ottla.coordinators.group.consumer.requests import SpecialEpoch
 from ottla.coordinators.group.consumer.rules import ConsumerRules
-from tests.unit.coordinators.group.consumer_clients import Client, Coordinator, FakeTopics
+from tests.support.coordinators.consumer_clients import Client, Coordinator, FakeTopics
 
 NAMES = ("logs", "orders", "orders-eu", "clicks")
 STEPS = 120

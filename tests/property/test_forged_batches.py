@@ -25,14 +25,14 @@ from ottla.storage.admission.rules import AdmissionRules, admit, admits_ordinary
 from ottla.storage.compaction.cleaner_worker import CleanerWorker
 from ottla.storage.log.config import LogConfig
 from ottla.storage.log.log import Log
-from tests.forged_batches import NOW_MS, forged, forged_batches, readable
-from tests.searches import largest_timestamp, offset_for_time
 from tests.sim.seams.clock import SimClock
 from tests.sim.seams.disk import SimDisk
 from tests.sim.seams.entropy import SimEntropy
+from tests.support.forged_batches import NOW_MS, forged, forged_batches, readable
+from tests.support.storage.workbench import Workbench
+from tests.support.time_searches import largest_timestamp, offset_for_time
 from tests.unit.native.test_columns import ALL, END, rows_of
-from tests.unit.storage.test_cleaning import TOPIC
-from tests.unit.storage.workbench import Workbench
+from tests.unit.storage.compaction.test_cleaning import TOPIC
 
 FORGERIES = int(os.environ.get("OTTLA_FORGERIES", "40"))
 # Not explained: tracing every line would take longer than all the rest.

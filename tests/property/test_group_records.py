@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ottla.coordinators.group.records import DamagedRecord, decode, encode
-from tests.unit.coordinators.group.record_samples import KINDS, any_of
+from tests.support.coordinators.record_samples import KINDS, any_of
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)

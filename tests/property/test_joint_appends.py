@@ -10,8 +10,8 @@ from ottla.protocol.batch import Record, build, read_header
 from ottla.seams.files import RealFiles
 from ottla.storage.log.config import LogConfig
 from ottla.storage.log.log import Log
-from tests.searches import largest_timestamp, offset_for_time
-from tests.unit.storage.workbench import NOW_MS, Workbench, append, content
+from tests.support.storage.workbench import NOW_MS, Workbench, append, content
+from tests.support.time_searches import largest_timestamp, offset_for_time
 
 CONFIG = LogConfig(segment_bytes=3000, index_interval_bytes=200, tail_batches_max=16)
 

@@ -12,8 +12,8 @@ from ottla.coordinators.group.consumer.rules import ConsumerRules
 from ottla.coordinators.group.group import GroupType
 from ottla.errors import ErrorCode, PeerError
 from ottla.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
-from tests.unit.coordinators.group.consumer_clients import Client, FakeTopics
-from tests.unit.coordinators.group.mixed_clients import (
+from tests.support.coordinators.consumer_clients import Client, FakeTopics
+from tests.support.coordinators.mixed_clients import (
     COOPERATIVE,
     EAGER,
     ClassicClient,

@@ -23,7 +23,8 @@ from ottla.protocol.messages.offset_commit import (
     TopicResult,
 )
 from ottla.protocol.primitives import Uuid
-from tests.property.request_frames import (
+from tests.support.native_modules import KINDS, load
+from tests.support.request_frames import (
     frames_of_others,
     int32s,
     joined,
@@ -31,7 +32,6 @@ from tests.property.request_frames import (
     names,
     recorded_frames,
 )
-from tests.unit.native.modules import KINDS, load
 
 OFFSET_COMMIT = APIS[8]
 

@@ -27,7 +27,8 @@ from ottla.protocol.messages.produce import (
 )
 from ottla.protocol.primitives import Uuid
 from ottla.storage.admission.rules import UNLIMITED_MS, AdmissionRules, Refused, admit
-from tests.property.request_frames import (
+from tests.support.native_modules import KINDS, load
+from tests.support.request_frames import (
     frames_of_others,
     int32s,
     joined,
@@ -35,7 +36,6 @@ from tests.property.request_frames import (
     names,
     recorded_frames,
 )
-from tests.unit.native.modules import KINDS, load
 
 PRODUCE = APIS[0]
 CRC_BYTES = 4

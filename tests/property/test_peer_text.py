@@ -16,8 +16,8 @@ from ottla.metadata.topic_names import check_topic_name
 from ottla.settings import kinds
 from ottla.settings.kinds import ConfigType, Double, NotAllowed, WholeNumber
 from ottla.settings.listeners import Listeners
+from tests.support.paths import ROOT
 
-ROOT = Path(__file__).parents[2]
 # Modules of the broker that may use regular expressions, and what on: never what a peer sent.
 ALLOWED = {
     "ottla.cli.log.own_files": "names of files on disk, at a start",

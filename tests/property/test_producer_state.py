@@ -10,7 +10,7 @@ from ottla.errors import ErrorCode, PeerError
 from ottla.protocol.batch import BatchHeader, Marker, MarkerKind
 from ottla.storage.producers.entry import BATCHES_KEPT, SEQUENCE_MAX
 from ottla.storage.producers.state import AbortedTransaction, Duplicate, ProducerStates
-from tests.unit.storage.headers import data_batch, marker_batch
+from tests.support.storage.batch_headers import data_batch, marker_batch
 
 ACTIONS = ("append", "retry", "gap", "old_epoch", "new_epoch", "begin", "end", "plain")
 

@@ -10,9 +10,9 @@ from pyspark.sql import SparkSession
 
 from ottla.spark import session
 from ottla.testing import Broker
-from tests.compat.kafka_peer import kafka_peer
-from tests.spark.clusters import Cluster
-from tests.spark.topics import Topics
+from tests.support.compat.kafka_peer import kafka_peer
+from tests.support.spark.clusters import Cluster
+from tests.support.spark.topics import Topics
 
 CONNECTOR_JARS = Path(os.environ.get("SPARK_CONNECTOR_JARS", ".cache/spark-kafka-4.2.0"))
 CONF = {

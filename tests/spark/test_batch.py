@@ -10,10 +10,10 @@ from pyspark.sql.functions import col
 
 from ottla.protocol.compression import Codec
 from ottla.spark import read
-from tests.forged_batches import forged
-from tests.sending import store_batch
-from tests.spark.clusters import on_both
-from tests.spark.topics import Topics, numbered
+from tests.support.forged_batches import forged
+from tests.support.raw_produce import store_batch
+from tests.support.spark.clusters import on_both
+from tests.support.spark.topics import Topics, numbered
 
 PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 NOON_MS = 1_767_268_800_000

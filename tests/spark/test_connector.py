@@ -7,10 +7,10 @@ import pytest
 from pyspark.sql import Row, SparkSession
 
 import ottla
-from tests.spark.clusters import Cluster, on, on_both
-from tests.spark.streams import Stream
-from tests.spark.topics import Topics, numbered, wait_until
-from tests.spark.transactions import COMMITTED, Transactions
+from tests.support.spark.clusters import Cluster, on, on_both
+from tests.support.spark.streams import Stream
+from tests.support.spark.topics import Topics, numbered, wait_until
+from tests.support.spark.transactions import COMMITTED, Transactions
 
 NOON_MS = 1_767_268_800_000
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")

@@ -11,10 +11,10 @@ from pyspark.sql import SparkSession
 
 from ottla.spark.packing import pack
 from ottla.spark.pipelines.trending.generate import generate
-from tests.spark.pipelines.exactness import assert_exact, contents, send
-from tests.spark.pipelines.process import PipelineRun
-from tests.spark.pipelines.standalone import Standalone
-from tests.spark.topics import Topics
+from tests.support.spark.pipelines.exactness import assert_exact, contents, send
+from tests.support.spark.pipelines.process import PipelineRun
+from tests.support.spark.pipelines.standalone import Standalone
+from tests.support.spark.topics import Topics
 
 NOON_MS = 1_767_268_800_000
 PARTITIONS = 8

@@ -13,9 +13,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from ottla.spark.pipelines.trending.generate import generate
-from tests.spark.pipelines.exactness import assert_exact, contents, send
-from tests.spark.pipelines.process import PipelineRun
-from tests.spark.topics import Topics
+from tests.support.spark.pipelines.exactness import assert_exact, contents, send
+from tests.support.spark.pipelines.process import PipelineRun
+from tests.support.spark.topics import Topics
 
 KILLS = int(os.environ.get("KILLS", "3"))
 SEED = 11

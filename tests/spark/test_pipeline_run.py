@@ -11,7 +11,7 @@ from ottla.spark.pipelines.catalogue import PIPELINES, main_of
 from ottla.spark.pipelines.streams import OTTLA, Console, Folder, Streams
 from ottla.spark.pipelines.trending.generate import generate
 from ottla.spark.progress import BatchProgress, ProgressWatch
-from tests.spark.pipelines.exactness import (
+from tests.support.spark.pipelines.exactness import (
     assert_exact,
     batches_of,
     contents,
@@ -19,9 +19,9 @@ from tests.spark.pipelines.exactness import (
     uncommit,
     unseen_of,
 )
-from tests.spark.pipelines.process import PipelineRun
-from tests.spark.streams import QUERY_WAIT_S
-from tests.spark.topics import Topics
+from tests.support.spark.pipelines.process import PipelineRun
+from tests.support.spark.streams import QUERY_WAIT_S
+from tests.support.spark.topics import Topics
 
 NOON_MS = 1_767_268_800_000
 PARTITIONS = 3

@@ -15,9 +15,9 @@ from ottla.spark.pipelines.trending import transform
 from ottla.spark.pipelines.trending.generate import generate
 from ottla.spark.pipelines.trending.transform import RULES, Rules
 from ottla.spark.progress import ProgressWatch
-from tests.spark.pipelines import trending_model as model
-from tests.spark.pipelines.frames import SCHEMA, activity_rows, frame_of, trend_rows
-from tests.spark.streams import QUERY_WAIT_S
+from tests.support.spark.pipelines import trending_model as model
+from tests.support.spark.pipelines.frames import SCHEMA, activity_rows, frame_of, trend_rows
+from tests.support.spark.streams import QUERY_WAIT_S
 
 NOON_MS = 1_767_268_800_000
 DAY_MS = 86_400_000

@@ -24,8 +24,8 @@ from ottla.spark.queries import (
     rows_of,
     said_by,
 )
-from tests.spark.topics import Topics, numbered
-from tests.unit.cli.sql_queries import QUERIES, Asked
+from tests.support.cli.sql_queries import QUERIES, Asked
+from tests.support.spark.topics import Topics, numbered
 
 TIMEOUT_S = 600
 # However slow the machine is, Java gets the time to remove its files.

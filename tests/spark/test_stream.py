@@ -8,10 +8,10 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
 from ottla.testing import Broker
-from tests.compat.free_port import free_port
-from tests.spark.clusters import Cluster, on_both
-from tests.spark.streams import Stream
-from tests.spark.topics import WAIT_S, Topics, numbered, wait_until
+from tests.support.free_port import free_port
+from tests.support.spark.clusters import Cluster, on_both
+from tests.support.spark.streams import Stream
+from tests.support.spark.topics import WAIT_S, Topics, numbered, wait_until
 
 
 @pytest.fixture

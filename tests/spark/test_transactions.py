@@ -4,10 +4,10 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from tests.spark.clusters import Cluster, on
-from tests.spark.streams import Stream
-from tests.spark.topics import Topics, numbered
-from tests.spark.transactions import COMMITTED, Transactions
+from tests.support.spark.clusters import Cluster, on
+from tests.support.spark.streams import Stream
+from tests.support.spark.topics import Topics, numbered
+from tests.support.spark.transactions import COMMITTED, Transactions
 
 pytestmark = on(Cluster.KAFKA)
 

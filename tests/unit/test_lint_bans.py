@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-REPOSITORY = Path(__file__).resolve().parents[2]
+from tests.support.paths import ROOT
+
 GUARDED_PACKAGES = (
     "native",
     "protocol",
@@ -132,7 +133,7 @@ OPEN_CODE = "PTH123"
 
 def ruff() -> str:
     """The linter beside this interpreter, or the one of the repository's own environment."""
-    for directory in (Path(sys.executable).parent, REPOSITORY / ".venv" / "bin"):
+    for directory in (Path(sys.executable).parent, ROOT / ".venv" / "bin"):
         if (directory / "ruff").exists():
             return str(directory / "ruff")
     raise FileNotFoundError("ruff is neither beside the interpreter nor in .venv")
@@ -145,7 +146,7 @@ def refused_lines(package: str, source: str, code: str) -> list[str]:
             *(ruff(), "check", "--no-cache", "--output-format", "json"),
             *("--stdin-filename", f"src/ottla/{package}/x.py", "-"),
         ],
-        cwd=REPOSITORY,
+        cwd=ROOT,
         input=source,
         capture_output=True,
         text=True,
@@ -175,7 +176,7 @@ def test_the_seams_themselves_may_use_it_all() -> None:
 
 
 def test_every_ban_has_a_forbidden_use_here() -> None:
-    settings = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())
     banned = settings["tool"]["ruff"]["lint"]["flake8-tidy-imports"]["banned-api"]
     tried = set(re.findall(r"\w+", FORBIDDEN_USES))
     assert [name for name in banned if name.rpartition(".")[2] not in tried] == []

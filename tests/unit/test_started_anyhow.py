@@ -5,17 +5,17 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from tests.support.paths import ROOT
+
 # Of each kind that once depended on it: an interrupt, a broker's settings, files, times, words.
 PROBES = (
     "tests/unit/cli/test_main.py::test_an_interrupted_command_ends_with_130",
-    "tests/unit/cli/test_serve.py::test_a_broker_says_one_line_serves_and_stops_cleanly",
-    "tests/unit/cli/test_reaching.py",
-    "tests/unit/cli/test_produce.py::test_timestamps_are_those_of_the_moment",
+    "tests/unit/cli/broker/test_serve.py::test_a_broker_says_one_line_serves_and_stops_cleanly",
+    "tests/unit/cli/shared/test_connect.py",
+    "tests/unit/cli/records/test_produce.py::test_timestamps_are_those_of_the_moment",
 )
 TIMEOUT_S = 240
 

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from tests.support.paths import ROOT
+
 SOURCES = sorted((ROOT / "src").rglob("*.py"))
 LINES_MAX = 600
 FUNCTION_LINES_MAX = 80

@@ -14,8 +14,8 @@ from tests.sim.broker.consumers import batches_of
 from tests.sim.broker.history import PartitionHistory, Sent
 from tests.sim.broker.line import Line
 from tests.sim.broker.world import World
-from tests.unit.broker.batches import batch, fetch, only, produce, wanted
-from tests.unit.broker.simulated_broker import new_topic
+from tests.support.broker.produce_and_fetch import batch, fetch, only, produce, wanted
+from tests.support.broker.simulated_broker import new_topic
 
 NAME = "churn"
 CREATE_VERSION = 7

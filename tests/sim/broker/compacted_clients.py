@@ -9,7 +9,7 @@ from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
 from tests.sim.broker.compacted_history import CompactedHistory, Sent
 from tests.sim.broker.line import Line
 from tests.sim.broker.world import MAIN_TOPIC, World
-from tests.unit.broker.batches import fetch, only, produce, wanted
+from tests.support.broker.produce_and_fetch import fetch, only, produce, wanted
 
 KEYS_A_WRITER = 5
 RECORDS_A_BATCH_MAX = 3

@@ -19,7 +19,7 @@ from tests.sim.broker.witness import Witness
 from tests.sim.broker.world import MAIN_TOPIC, World
 from tests.sim.seams.entropy import SimEntropy
 from tests.sim.seams.loop import run
-from tests.unit.broker.simulated_broker import new_topic
+from tests.support.broker.simulated_broker import new_topic
 
 STEPS_PER_SEED = 8
 # Longer than the backoff of the cleaner and its work, with the roll that must come first.

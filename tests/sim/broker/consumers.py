@@ -10,7 +10,7 @@ from ottla.protocol.messages.api_versions import ApiVersionsRequest
 from ottla.protocol.messages.fetch import FetchRequest, PartitionResult
 from tests.sim.broker.line import Line
 from tests.sim.broker.world import MAIN_PARTITIONS, MAIN_TOPIC, World
-from tests.unit.broker.batches import fetch, wanted
+from tests.support.broker.produce_and_fetch import fetch, wanted
 
 TOPIC_IDS_SINCE = 13
 SESSIONS_SINCE = 7

@@ -3,7 +3,7 @@
 import errno
 from typing import Any
 
-from tests.unit.broker.simulated_broker import Machine
+from tests.support.broker.simulated_broker import Machine
 
 
 class PowerSwitch:

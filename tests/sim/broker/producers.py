@@ -11,7 +11,7 @@ from ottla.protocol.messages.produce import PartitionResult, ProduceRequest
 from tests.sim.broker.history import PartitionHistory, Sent
 from tests.sim.broker.line import Line
 from tests.sim.broker.world import MAIN_TOPIC, World
-from tests.unit.broker.batches import only, produce
+from tests.support.broker.produce_and_fetch import only, produce
 
 UNACKNOWLEDGED_MAX = 5
 RECORDS_A_BATCH_MAX = 4

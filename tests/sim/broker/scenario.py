@@ -17,8 +17,8 @@ from tests.sim.broker.witness import Witness
 from tests.sim.broker.world import MAIN_PARTITIONS, MAIN_TOPIC, World
 from tests.sim.seams.entropy import SimEntropy
 from tests.sim.seams.loop import run
-from tests.unit.broker.batches import fetch, only, wanted
-from tests.unit.broker.simulated_broker import new_topic
+from tests.support.broker.produce_and_fetch import fetch, only, wanted
+from tests.support.broker.simulated_broker import new_topic
 
 STEPS_PER_SEED = 8
 LATENESS_NS_MAX = 200_000

@@ -14,8 +14,8 @@ from tests.sim.broker.machine import OWN_TASK, Machine
 from tests.sim.broker.witness import Witness
 from tests.sim.seams.entropy import SimEntropy
 from tests.sim.seams.loop import run
-from tests.unit.broker.groups import codes, commit
-from tests.unit.broker.simulated_broker import new_topic
+from tests.support.broker.group_requests import codes, commit
+from tests.support.broker.simulated_broker import new_topic
 
 TOPIC = "orders"
 GROUPS = ("a", "b", "c")

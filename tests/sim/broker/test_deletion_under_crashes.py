@@ -13,8 +13,8 @@ from ottla.errors import ErrorCode
 from ottla.protocol.messages.delete_topics import DeleteTopicsRequest
 from tests.sim.broker.power_switch import PowerSwitch
 from tests.sim.seams.loop import run
-from tests.unit.broker.batches import batch, fetch, produce, values, wanted
-from tests.unit.broker.simulated_broker import Client, Machine, create, new_topic
+from tests.support.broker.produce_and_fetch import batch, fetch, produce, values, wanted
+from tests.support.broker.simulated_broker import Client, Machine, create, new_topic
 
 PARTITIONS = 3
 SETTINGS = {"log_dirs": "/a,/b", "connections_max_idle_ms": "86400000"}

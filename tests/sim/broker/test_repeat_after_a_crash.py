@@ -7,8 +7,8 @@ from tests.sim.broker.line import Line
 from tests.sim.broker.machine import OWN_TASK, Machine
 from tests.sim.broker.witness import Witness
 from tests.sim.seams.loop import run
-from tests.unit.broker.batches import batch, fetch, only, produce, values, wanted
-from tests.unit.broker.simulated_broker import new_topic
+from tests.support.broker.produce_and_fetch import batch, fetch, only, produce, values, wanted
+from tests.support.broker.simulated_broker import new_topic
 
 TOPIC = "orders"
 VERSION = 9

@@ -14,8 +14,8 @@ from ottla.protocol.messages.list_offsets import Partition as ListPartition
 from ottla.protocol.messages.list_offsets import Topic as ListTopic
 from tests.sim.broker.power_switch import PowerSwitch
 from tests.sim.seams.loop import run
-from tests.unit.broker.batches import batch, fetch, only, produce, values, wanted
-from tests.unit.broker.simulated_broker import Client, Machine, create, new_topic
+from tests.support.broker.produce_and_fetch import batch, fetch, only, produce, values, wanted
+from tests.support.broker.simulated_broker import Client, Machine, create, new_topic
 
 PARTITIONS = 5
 SEGMENTS = 4

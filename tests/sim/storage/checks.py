@@ -5,9 +5,9 @@ from bisect import bisect_right
 from ottla.storage.log.leader_epochs import LeaderEpochs
 from ottla.storage.log.log import Log
 from ottla.storage.log.segment import Segment
-from tests.searches import largest_timestamp, offset_for_time
 from tests.sim.seams.entropy import SimEntropy
 from tests.sim.storage.model import Fold, LogModel, ModelBatch, durable_part
+from tests.support.time_searches import largest_timestamp, offset_for_time
 
 READS_MAX = 12
 """Offsets that a check of everything reads through the log; every one is looked up besides."""

@@ -31,12 +31,12 @@ from ottla.storage.log.log import Log
 from ottla.storage.log.segment import Segment
 from ottla.storage.opening.recovery import UNFINISHED
 from ottla.storage.producers.state import ProducerStates
-from tests.searches import largest_timestamp
 from tests.sim.seams.clock import SimClock
 from tests.sim.seams.disk import SimDisk
 from tests.sim.seams.entropy import SimEntropy
 from tests.sim.storage.compaction_model import Appended, CompactionModel, Transaction
 from tests.sim.storage.machine import PARTITION, PARTITION_PATH, ROOT, TOPIC_ID, Killed, KillSwitch
+from tests.support.time_searches import largest_timestamp
 
 OPERATIONS_PER_SEED = 120
 KEYS = tuple(b"k%d" % number for number in range(6))

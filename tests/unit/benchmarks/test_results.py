@@ -14,7 +14,7 @@ from benchmarks.results import Result, all_lines
 from benchmarks.table import COLUMNS, base_names, cells, table
 from rich.console import Console
 
-from tests.unit.benchmarks.measured import result, row
+from tests.support.benchmark_results import result, row
 
 FAST = row("fast", at_least(1.0, goal=1.3), at_most(0.5))
 SLOW = row("slow <1 MB>", at_least(1.0), at_most(0.5))

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from ottla.cli.app import app
 from ottla.testing.broker import Broker
-from tests.unit.cli.running import Ran, at
+from tests.support.cli.run_command import Ran, at
 
 _numbers = itertools.count(1)
 

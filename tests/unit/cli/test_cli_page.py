@@ -2,11 +2,10 @@
 
 import subprocess
 import sys
-from pathlib import Path
 
 from ottla.cli.shared.failure import ExitCode
+from tests.support.paths import ROOT
 
-ROOT = Path(__file__).parents[3]
 PAGE = ROOT / "docs" / "cli.md"
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ottla.testing.broker import Broker
-from tests.unit.cli.running import at, write_directory
+from tests.support.cli.run_command import at, write_directory
 
 # No command needs these to list, describe or look something up.
 NEVER = (

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 import ottla
-from tests.children import child
-from tests.unit.cli import running
-from tests.unit.cli.running import write_directory
+from tests.support.child_processes import child
+from tests.support.cli import run_command
+from tests.support.cli.run_command import write_directory
 
 # What only a command that runs may need.
 HEAVY = (
@@ -54,7 +54,7 @@ def test_help_imports_nothing_that_only_a_command_needs(arguments: list[str]) ->
 
 
 def test_the_version_is_the_packages() -> None:
-    ran = running.ottla("--version")
+    ran = run_command.ottla("--version")
     assert (ran.exit_code, ran.stdout) == (0, f"ottla {ottla.__version__}\n")
 
 
@@ -69,7 +69,7 @@ def test_the_version_is_the_packages() -> None:
     ],
 )
 def test_a_call_that_makes_no_sense_is_a_usage_error(arguments: list[str]) -> None:
-    ran = running.ottla(*arguments)
+    ran = run_command.ottla(*arguments)
     assert ran.exit_code == 2
     assert ran.stdout == ""
     assert "Usage" in ran.stderr

@@ -12,7 +12,7 @@ from ottla.settings.setting import ConfigSource
 from ottla.settings.sources import load
 from ottla.settings.table.network import MAX_CONNECTIONS
 from ottla.settings.table.retention import RETENTION_MS
-from tests.unit.metadata.samples import topic_id
+from tests.support.metadata.sample_records import topic_id
 
 
 def image_with(*configs: Config) -> Image:

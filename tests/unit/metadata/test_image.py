@@ -23,7 +23,7 @@ from ottla.metadata.records import (
 )
 from ottla.metadata.store import Entry, Loaded, Snapshot
 from ottla.metadata.values import BrokerState, Incarnation, ResourceKind, ScramMechanism
-from tests.unit.metadata.samples import (
+from tests.support.metadata.sample_records import (
     BINDING,
     CREDENTIAL,
     ENTITY,

@@ -25,7 +25,7 @@ from ottla.metadata.store import Entry
 from ottla.metadata.values import Incarnation, ResourceKind, ScramMechanism
 from tests.sim.metadata_store import SimEnsemble
 from tests.sim.seams.loop import run
-from tests.unit.metadata.samples import (
+from tests.support.metadata.sample_records import (
     BINDING,
     ENTITY,
     ONE_OF_EACH,
@@ -33,7 +33,7 @@ from tests.unit.metadata.samples import (
     partition,
     topic_id,
 )
-from tests.unit.metadata.store_places import ThreadedMachine
+from tests.support.metadata.store_kinds import ThreadedMachine
 
 ORDERS = (Topic("orders", topic_id(1)), partition())
 

@@ -27,7 +27,14 @@ from ottla.metadata.records import (
 )
 from ottla.metadata.values import Incarnation, QuotaEntity, QuotaEntityKind, ResourceKind
 from ottla.protocol.primitives import ZERO_UUID
-from tests.unit.metadata.samples import ENDPOINT, ENTITY, ONE_OF_EACH, broker, partition, topic_id
+from tests.support.metadata.sample_records import (
+    ENDPOINT,
+    ENTITY,
+    ONE_OF_EACH,
+    broker,
+    partition,
+    topic_id,
+)
 
 DETERMINISTIC = settings(derandomize=True, deadline=None)
 

@@ -7,7 +7,7 @@ import pytest
 from ottla.metadata.store import Entry, Fenced
 from tests.sim.metadata_store import SimEnsemble
 from tests.sim.seams.loop import run
-from tests.unit.metadata.samples import ONE_OF_EACH, registration
+from tests.support.metadata.sample_records import ONE_OF_EACH, registration
 
 
 def test_a_controller_that_lost_its_session_is_fenced_by_the_next() -> None:

@@ -10,7 +10,7 @@ from ottla.metadata.topic_names import (
     metric_name,
     missing_topic_code,
 )
-from tests.unit.metadata.samples import topic_id
+from tests.support.metadata.sample_records import topic_id
 
 LEGAL = ["a", "A.b_c-9", "x" * 249, "...", "__consumer_offsets"]
 IMPOSSIBLE = ["", ".", "..", "bad name!", "ä", "a/b", "a\n", "x" * 250]

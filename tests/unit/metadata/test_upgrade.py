@@ -15,9 +15,10 @@ from ottla.seams.clock import RealClock
 from ottla.seams.files import RealFiles
 from ottla.settings.broker import BrokerSettings
 from tests.sim.seams.loop import run
-from tests.unit.metadata.samples import topic_id
+from tests.support.metadata.sample_records import topic_id
+from tests.support.paths import VECTORS
 
-UPGRADE = Path(__file__).parents[2] / "vectors" / "upgrade"
+UPGRADE = VECTORS / "upgrade"
 # Both of one history: a log of entries alone, and a snapshot with entries behind it.
 CASES = ("metadata-log", "metadata-snapshot")
 

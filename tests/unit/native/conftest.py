@@ -2,7 +2,7 @@ from types import ModuleType
 
 import pytest
 
-from tests.unit.native.modules import KINDS, load
+from tests.support.native_modules import KINDS, load
 
 
 @pytest.fixture(params=KINDS)

@@ -8,7 +8,7 @@ import pytest
 from ottla.native import keymap, scan
 from ottla.protocol.batch import HEADER_BYTES, Record, build, crc_is_valid, read_header, records
 from ottla.protocol.compression import Codec
-from tests.unit.native.modules import KINDS, load
+from tests.support.native_modules import KINDS, load
 
 NOW_MS = 1_700_000_000_000
 HORIZON_MS = NOW_MS + 86_400_000

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.native.modules import KINDS, load
+from tests.support.native_modules import KINDS, load
 from tests.unit.native.test_scan import MALFORMED
 
 Row = tuple[int, int, bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...]]

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.native.modules import KINDS, load
+from tests.support.native_modules import KINDS, load
 
 
 @pytest.mark.parametrize("name", ["scan", "build", "batches", "columns", "keymap", "produce"])

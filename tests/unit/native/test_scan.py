@@ -1,10 +1,11 @@
 import json
-from pathlib import Path
 from types import ModuleType
 
 import pytest
 
-VARINTS = json.loads((Path(__file__).parents[2] / "vectors/misc/varints.json").read_text())
+from tests.support.paths import VECTORS
+
+VARINTS = json.loads((VECTORS / "misc/varints.json").read_text())
 INT64_MAX = 2**63 - 1
 
 

@@ -21,7 +21,7 @@ from ottla.protocol.batch import (
 )
 from ottla.protocol.compression import Codec
 from ottla.protocol.record_survey import survey
-from tests.unit.protocol.batch_vectors import (
+from tests.support.protocol.batch_vectors import (
     DISK_CASES,
     VECTORS,
     Expected,

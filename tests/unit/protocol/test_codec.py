@@ -36,8 +36,8 @@ from ottla.protocol.primitives import (
     u16,
     u32,
 )
-from tests.unit.protocol.traced import takes_less_than
-from tests.unit.protocol.wire_vectors import Recorded, one_of_each
+from tests.support.protocol.memory_trace import takes_less_than
+from tests.support.protocol.wire_vectors import Recorded, one_of_each
 
 
 @struct

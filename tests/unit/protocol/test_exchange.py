@@ -19,7 +19,7 @@ from ottla.protocol.messages import APIS
 from ottla.protocol.messages.api_versions import ApiVersionsResponse
 from ottla.protocol.messages.heartbeat import HeartbeatRequest
 from ottla.protocol.primitives import DecodeError
-from tests.unit.protocol.wire_vectors import pairs, recorded, to_json
+from tests.support.protocol.wire_vectors import pairs, recorded, to_json
 
 HEARTBEAT = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
 

@@ -6,8 +6,8 @@ import pytest
 
 from ottla.errors import ErrorCode
 from ottla.protocol.framing import BadFrameSize, FrameReader, frame
-from tests.unit.protocol.traced import takes_less_than
-from tests.unit.protocol.wire_vectors import recorded
+from tests.support.protocol.memory_trace import takes_less_than
+from tests.support.protocol.wire_vectors import recorded
 
 SIZE_MAX = 100_000
 

@@ -14,7 +14,7 @@ from ottla.protocol.codec import decode, encode, encode_bytes
 from ottla.protocol.codec.layout import Layout, Many, Nested, layout_of
 from ottla.protocol.messages import APIS, Api
 from ottla.protocol.primitives import ZERO_UUID, Fixed, Span
-from tests.unit.protocol.wire_vectors import Recorded, from_json, pairs, recorded, to_json
+from tests.support.protocol.wire_vectors import Recorded, from_json, pairs, recorded, to_json
 
 EACH_VERSION = [
     (api, version)

@@ -4,7 +4,7 @@ import pytest
 
 from ottla.errors import ErrorCode, PeerError
 from ottla.replication.lookup import TopicKey, UnknownPartition
-from tests.unit.replication.partitions import OTHER, Partitions, topic_id
+from tests.support.replication.partitions import OTHER, Partitions, topic_id
 
 
 def test_by_name_and_by_id_the_same_partition_is_found() -> None:

@@ -22,19 +22,19 @@ from ottla.replication.offsets import (
 from ottla.replication.replica import Replica
 from ottla.storage.log.leader_epochs import UNKNOWN_END, EpochEnd
 from ottla.storage.log.time_search import TimestampOffset
-from tests import searches
 from tests.sim.seams.entropy import SimEntropy
 from tests.sim.seams.loop import run
 from tests.sim.seams.threads import SimThreads
-from tests.unit.broker.batches import NOW_MS
-from tests.unit.replication.partitions import ME, OTHER, RULES, Partitions
+from tests.support import time_searches
+from tests.support.broker.produce_and_fetch import NOW_MS
+from tests.support.replication.partitions import ME, OTHER, RULES, Partitions
 
 
 # What ListOffsets answers, with all steps of a search at once.
 def offset_at(replica: Replica, timestamp_ms: int, isolation: Isolation | None) -> TimestampOffset:
     if is_special(timestamp_ms):
         return special_offset(replica, timestamp_ms, isolation)
-    found = searches.run(search_by_time(replica.log, timestamp_ms)) if replica.log else None
+    found = time_searches.run(search_by_time(replica.log, timestamp_ms)) if replica.log else None
     return offset_found(replica, found, isolation)
 
 

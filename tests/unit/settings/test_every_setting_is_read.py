@@ -5,8 +5,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ottla.settings.table import AREAS, constants
+from tests.support.paths import ROOT
 
-SOURCE = Path(__file__).parents[3] / "src" / "ottla"
+SOURCE = ROOT / "src" / "ottla"
 TABLE = "ottla.settings.table"
 
 # Nothing has to read these: no other value than the default is taken.

@@ -3,7 +3,6 @@
 import functools
 import gzip
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,8 +12,9 @@ from ottla.settings.describe import ConfigRow, describe_broker, describe_topic
 from ottla.settings.setting import ConfigSource
 from ottla.settings.table import BROKER_SETTINGS, TOPIC_SETTINGS
 from ottla.settings.topic import TopicConfigs
+from tests.support.paths import VECTORS
 
-WIRE = Path(__file__).parents[2] / "vectors" / "wire"
+WIRE = VECTORS / "wire"
 TOPIC_RESOURCE, BROKER_RESOURCE = 2, 4
 
 # The recorded cluster tracks eligible leader replicas, and so sets this for all brokers at its

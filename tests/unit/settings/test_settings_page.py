@@ -2,11 +2,9 @@
 
 import subprocess
 import sys
-from pathlib import Path
 
 from ottla.settings.table import BROKER_SETTINGS, GROUP_SETTINGS, TOPIC_SETTINGS
-
-ROOT = Path(__file__).parents[3]
+from tests.support.paths import ROOT
 
 
 def test_the_page_is_what_the_table_would_write() -> None:

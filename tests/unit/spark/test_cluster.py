@@ -7,7 +7,7 @@ from ottla.spark.cluster import Cluster
 from ottla.spark.failures import DataLost, SourceFailed
 from ottla.spark.option_table import Mode
 from ottla.spark.options import read_options
-from tests.unit.spark.fake_cluster import FakeClient
+from tests.support.spark.fake_cluster import FakeClient
 
 A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
 

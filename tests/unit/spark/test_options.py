@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,8 +13,8 @@ from ottla.spark.option_table import OPTIONS, LaterThanAll, Mode, Option, Verdic
 from ottla.spark.options import Assigned, BadOption, Matching, Named, SourceOptions, read_options
 from ottla.spark.plan import Splitting
 from ottla.spark.stream import Limits
+from tests.support.paths import ROOT
 
-ROOT = Path(__file__).parents[3]
 CLUSTER = {"kafka.bootstrap.servers": "localhost:9092"}
 LEAST = CLUSTER | {"subscribe": "orders"}
 WITHOUT_FAMILIES = [row for row in OPTIONS.values() if not row.is_family]

@@ -18,7 +18,7 @@ from ottla.spark.reader import SpanPartition
 from ottla.spark.schema import topic_schema
 from ottla.spark.stream_reader import StreamReader
 from tests.sim.seams.clock import SimClock
-from tests.unit.spark.fake_cluster import FakeClient
+from tests.support.spark.fake_cluster import FakeClient
 
 A0, A1 = TopicPartition("a", 0), TopicPartition("a", 1)
 ALL = ReadAllAvailable()

@@ -6,7 +6,7 @@ import pytest
 
 from ottla.seams.files import RealFiles
 from tests.sim.seams.disk import SimDisk
-from tests.unit.storage.workbench import Workbench
+from tests.support.storage.workbench import Workbench
 
 
 @pytest.fixture

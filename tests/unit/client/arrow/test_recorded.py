@@ -8,7 +8,7 @@ from ottla.client.arrow.columns import ColumnLimits, fetched_columns
 from ottla.client.reading.fetch import Aborted, Fetched
 from ottla.client.reading.visible_records import whole_batches
 from ottla.storage.log.log import Log
-from tests.disk_vectors import CLEAN_CASES, consume, open_unpacked, unpack
+from tests.support.disk_vectors import CLEAN_CASES, consume, open_unpacked, unpack
 from tests.unit.native.test_columns import ALL, rows_of
 
 

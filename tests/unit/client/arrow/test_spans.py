@@ -15,9 +15,9 @@ from ottla.errors import ErrorCode
 from ottla.protocol.batch import CorruptBatch, Record, build
 from ottla.protocol.compression import Codec
 from ottla.protocol.messages import fetch, list_offsets
-from tests.forged_batches import forged
-from tests.unit.client.fake_blocking import FakeBlocking
-from tests.unit.client.fake_cluster import FakeBroker, FakeCluster
+from tests.support.client.fake_blocking import FakeBlocking
+from tests.support.client.fake_cluster import FakeBroker, FakeCluster
+from tests.support.forged_batches import forged
 
 ORDERS = TopicPartition("orders", 0)
 BATCH_RECORDS = 10

@@ -24,7 +24,7 @@ from ottla.protocol.messages import (
     sync_group,
 )
 from tests.sim.seams.loop import run
-from tests.unit.client.fake_cluster import PORT, FakeBroker, FakeCluster
+from tests.support.client.fake_cluster import PORT, FakeBroker, FakeCluster
 
 ORDERS = [TopicPartition("orders", number) for number in range(3)]
 

@@ -10,7 +10,7 @@ from ottla.coordinators.group.embedded import (
     read_subscription,
     write_assignment,
 )
-from tests.unit.coordinators.group.consumer_clients import FakeTopics, topic_id
+from tests.support.coordinators.consumer_clients import FakeTopics, topic_id
 
 # Version, one topic, no data of the assignor's; then what each version adds.
 V0 = b"\x00\x00" + b"\x00\x00\x00\x01\x00\x04logs" + b"\xff\xff\xff\xff"

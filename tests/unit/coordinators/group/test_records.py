@@ -22,8 +22,8 @@ from ottla.coordinators.group.records import (
 from ottla.coordinators.group.records.offsets import store_committed
 from ottla.coordinators.group.records.stored import to_bytes
 from ottla.protocol.primitives import ZERO_UUID, Uuid
-from tests.disk_vectors import expected
-from tests.unit.coordinators.group.record_samples import OFFSETS_TOPIC, written_by_kafka
+from tests.support.coordinators.record_samples import OFFSETS_TOPIC, written_by_kafka
+from tests.support.disk_vectors import expected
 
 TOPIC_ID = Uuid(bytes(range(16)))
 

@@ -1,0 +1,448 @@
+"""A coordinator that has groups of both kinds, and classic clients as small as they can be.
+
+Clients of the consumer protocol are in `consumer_clients`; both kinds talk to the same coordinator.
+"""
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any
+
+from ottla.coordinators.group import classic_entry
+from ottla.coordinators.group.classic import lookup
+from ottla.coordinators.group.classic.group import ClassicGroup
+from ottla.coordinators.group.classic.join import Joiner
+from ottla.coordinators.group.classic.limits import ClassicLimits
+from ottla.coordinators.group.consumer.entry import take_arrival, take_heartbeat
+from ottla.coordinators.group.consumer.group import ConsumerGroup
+from ottla.coordinators.group.consumer.member_update import Moment
+from ottla.coordinators.group.consumer.requests import Heartbeat, SpecialEpoch
+from ottla.coordinators.group.consumer.rules import ConsumerRules
+from ottla.coordinators.group.embedded import (
+    Assignment,
+    Subscription,
+    TopicPartitions,
+    by_topic_id,
+    read_assignment,
+    read_subscription,
+)
+from ottla.coordinators.group.group import Group
+from ottla.coordinators.group.records import decode, encode
+from ottla.coordinators.group.state import GroupRules, GroupState
+from ottla.coordinators.runtime.decision import Decision
+from ottla.errors import ErrorCode, PeerError
+from ottla.protocol import codec
+from ottla.protocol.messages import join_group, leave_group, sync_group
+from ottla.protocol.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
+from ottla.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from ottla.protocol.messages.join_group import JoinGroupRequest
+from ottla.protocol.messages.sync_group import SyncGroupRequest
+from ottla.protocol.primitives import Uuid
+from tests.support.coordinators.consumer_clients import (
+    GROUP,
+    FakeTopics,
+    Log,
+    compacted,
+    match_by_prefix,
+)
+
+SESSION_MS = 10_000
+REBALANCE_MS = 30_000
+JOIN_VERSION = 9
+EAGER, COOPERATIVE = "range", "cooperative-sticky"
+
+GROUP_RULES = GroupRules(
+    offset_metadata_bytes_max=4096,
+    commit_bytes_max=1 << 20,
+    offsets_retention_ms=1 << 40,
+    retention_check_interval_ms=1 << 40,
+    groups_max=100,
+)
+LIMITS = ClassicLimits(
+    session_timeout_ms_min=1,
+    session_timeout_ms_max=1 << 30,
+    initial_rebalance_delay_ms=0,
+    members_max=100,
+    saved_bytes_max=1 << 20,
+)
+
+Owned = set[tuple[Uuid, int]]
+
+
+class MixedCoordinator:
+    """One shard with one group, its log and its timers, at a time that the test sets."""
+
+    def __init__(self, topics: FakeTopics, rules: ConsumerRules | None = None) -> None:
+        self.topics = topics
+        self.rules = rules or ConsumerRules(assignment_interval_ms=0)
+        self.state = self._new_state()
+        self.log: Log = []
+        self.timers: dict[str, int] = {}
+        self.now_ms = 1_000_000
+        self._tickets = count(1)
+        self._waiting: dict[Hashable, Callable[[Any], None]] = {}
+
+    @property
+    def group(self) -> Group | None:
+        return self.state.groups.get(GROUP)
+
+    @property
+    def consumer(self) -> ConsumerGroup:
+        assert isinstance(self.group, ConsumerGroup), self.group
+        return self.group
+
+    @property
+    def classic(self) -> ClassicGroup:
+        assert isinstance(self.group, ClassicGroup), self.group
+        return self.group
+
+    # Asking
+
+    def send(self, request: ConsumerGroupHeartbeatRequest) -> ConsumerGroupHeartbeatResponse:
+        """A heartbeat of the consumer protocol, which is answered at once."""
+
+        def beat(ticket: Hashable) -> Heartbeat:
+            return Heartbeat(
+                request,
+                request.member_id,
+                "test",
+                "/127.0.0.1",
+                ticket,
+                self.now_ms,
+                self.topics,
+                match_by_prefix,
+            )
+
+        if request.member_epoch == SpecialEpoch.JOIN:
+            self._carry_out(take_arrival(self.state, self.rules, beat(None)))
+        response = self._ask(lambda ticket: take_heartbeat(self.state, self.rules, beat(ticket)))
+        assert isinstance(response, ConsumerGroupHeartbeatResponse)
+        return response
+
+    def join(self, request: JoinGroupRequest, answer: Callable[[Any], None], fresh: str) -> None:
+        joiner = Joiner(JOIN_VERSION, "test", "/127.0.0.1", fresh, fresh)
+        if not request.member_id and lookup.find(self.state, GROUP) is None:
+            self._carry_out(lookup.open_to_join(self.state, GROUP, self.now_ms))
+
+        def consumers(now_ms: int) -> tuple[ConsumerRules, Moment]:
+            return self.rules, Moment(now_ms, self.topics, match_by_prefix)
+
+        self._ask_later(
+            lambda ticket: classic_entry.join(
+                self.state, request, joiner, ticket, self.now_ms, consumers
+            ),
+            answer,
+        )
+
+    def sync(self, request: SyncGroupRequest, answer: Callable[[Any], None]) -> None:
+        self._ask_later(
+            lambda ticket: classic_entry.sync(
+                self.state, request, ticket, self.now_ms, self.topics
+            ),
+            answer,
+        )
+
+    def beat(self, request: HeartbeatRequest) -> HeartbeatResponse:
+        response = self._ask(
+            lambda ticket: classic_entry.heartbeat(self.state, request, ticket, self.now_ms)
+        )
+        assert isinstance(response, HeartbeatResponse)
+        return response
+
+    def leave(self, *members: leave_group.Member) -> leave_group.LeaveGroupResponse:
+        response = self._ask(
+            lambda ticket: classic_entry.leave(self.state, GROUP, members, ticket, self.now_ms)
+        )
+        assert isinstance(response, leave_group.LeaveGroupResponse)
+        return response
+
+    def hang_up(self, answer: Callable[[Any], None]) -> None:
+        """Nobody waits for this any more."""
+        for ticket, waiting in list(self._waiting.items()):
+            if waiting == answer:
+                del self._waiting[ticket]
+
+    # Time
+
+    def pass_time(self, passed_ms: int) -> list[str]:
+        """The keys of the timers that were due by then."""
+        self.now_ms += passed_ms
+        due = sorted(key for key, due_ms in self.timers.items() if due_ms <= self.now_ms)
+        for key in due:
+            if self.timers.get(key, self.now_ms + 1) <= self.now_ms:
+                del self.timers[key]
+                self._carry_out(self.state.expired(key, self.now_ms))
+        return due
+
+    def restart(self, cleaned: int = 0) -> None:
+        """A new coordinator reads the log, whose first so many records were compacted. Whoever
+        waited for an answer gets none."""
+        self.log = compacted(self.log[:cleaned]) + self.log[cleaned:]
+        self.state = self.replayed()
+        self.timers.clear()
+        self._waiting.clear()
+        for decision in self.state.loaded(self.now_ms):
+            self._carry_out(decision)
+
+    def replayed(self) -> GroupState:
+        """What the log says, and nothing else."""
+        state = self._new_state()
+        for key, value in self.log:
+            record = decode(key, value)
+            assert record is not None
+            state.replay(record)
+        return state
+
+    def check_replayed(self) -> None:
+        """What lasts is what the log says."""
+        live, read = lasting(self.group), lasting(self.replayed().groups.get(GROUP))
+        assert live == read
+
+    def _new_state(self) -> GroupState:
+        return GroupState(
+            GROUP_RULES,
+            lambda group_id: ClassicGroup(group_id, LIMITS),
+            lambda group_id: ConsumerGroup(group_id, self.rules, self.topics),
+        )
+
+    def _ask(self, decide: Callable[[Hashable], Decision]) -> Any:
+        answers: list[Any] = []
+        self._ask_later(decide, answers.append)
+        (answer,) = answers
+        return answer
+
+    def _ask_later(
+        self, decide: Callable[[Hashable], Decision], answer: Callable[[Any], None]
+    ) -> None:
+        ticket = next(self._tickets)
+        decision = decide(ticket)
+        self._waiting[ticket] = answer
+        self._carry_out(decision)
+
+    def _carry_out(self, decision: Decision) -> None:
+        for record in decision.records:
+            self.log.append(encode(record))
+            self.state.replay(record)
+        for key, due_ms in decision.timers:
+            if due_ms is None:
+                self.timers.pop(key, None)
+            else:
+                self.timers[key] = due_ms
+        for ticket, response in decision.answers:
+            waiting = self._waiting.pop(ticket, None)
+            if waiting is not None:
+                waiting(response)
+
+
+def lasting(group: Group | None) -> object:
+    """What of a group must be as the log says."""
+    if isinstance(group, ConsumerGroup):
+        return group.saved
+    return group.saved if isinstance(group, ClassicGroup) else None
+
+
+def subscription_bytes(topics: Sequence[str], owned: Sequence[TopicPartitions] = ()) -> bytes:
+    said = Subscription(topics=tuple(topics), user_data=None, owned_partitions=tuple(owned))
+    return (1).to_bytes(2) + codec.encode_bytes(said, 1)
+
+
+def assignment_bytes(
+    partitions: Sequence[TopicPartitions], user_data: bytes | None = None
+) -> bytes:
+    given = Assignment(assigned_partitions=tuple(partitions), user_data=user_data)
+    return (1).to_bytes(2) + codec.encode_bytes(given, 1)
+
+
+@dataclass
+class ClassicClient:
+    """A consumer of the classic protocol: cooperative, or eager and so without partitions while it
+    joins. If it leads, it assigns."""
+
+    coordinator: MixedCoordinator
+    name: str
+    topics: tuple[str, ...]
+    protocol: str = COOPERATIVE
+    instance_id: str | None = None
+    member_id: str = ""
+    generation: int = -1
+    owned: Owned = field(default_factory=set)
+    is_to_join: bool = True
+    # What it waits for an answer to.
+    waits_for: str = ""
+    errors: list[ErrorCode] = field(default_factory=list)
+    # If it leads: the version of the topics for which it assigned.
+    led_version: int | None = None
+    _lives: int = 0
+
+    # Joining
+
+    def act(self) -> None:
+        """Joins if it is to, else it beats; who waits for an answer does nothing."""
+        if self.waits_for:
+            return
+        if self.is_to_join or self.led_version not in (None, self.coordinator.topics.version):
+            self.join()
+        else:
+            self.beat()
+
+    def join(self) -> None:
+        if self.protocol == EAGER:
+            self.owned = set()
+        self.is_to_join, self.waits_for = False, "join"
+        self._lives += 1
+        request = JoinGroupRequest(
+            group_id=GROUP,
+            session_timeout_ms=SESSION_MS,
+            rebalance_timeout_ms=REBALANCE_MS,
+            member_id=self.member_id,
+            group_instance_id=self.instance_id,
+            protocol_type="consumer",
+            protocols=(join_group.Protocol(name=self.protocol, metadata=self._metadata()),),
+        )
+        try:
+            self.coordinator.join(request, self._joined, f"{self.name}-{self._lives}")
+        except PeerError as error:
+            self._failed(error.code)
+
+    def _metadata(self) -> bytes:
+        return subscription_bytes(self.topics, named(self.owned, self.coordinator.topics))
+
+    def _joined(self, answer: join_group.JoinGroupResponse) -> None:
+        self.waits_for = ""
+        if answer.error_code == ErrorCode.MEMBER_ID_REQUIRED:
+            self.member_id, self.is_to_join = answer.member_id, True
+        elif answer.error_code:
+            self._failed(ErrorCode(answer.error_code))
+        else:
+            self.member_id, self.generation = answer.member_id, answer.generation_id
+            self.waits_for = "sync"
+            self.led_version = None
+            if answer.leader == answer.member_id:
+                # What it need not assign it assigned before, for topics as they were then.
+                is_skipped = answer.skip_assignment
+                self.led_version = -1 if is_skipped else self.coordinator.topics.version
+            self._sync(answer)
+
+    def _sync(self, joined: join_group.JoinGroupResponse) -> None:
+        request = SyncGroupRequest(
+            group_id=GROUP,
+            generation_id=self.generation,
+            member_id=self.member_id,
+            group_instance_id=self.instance_id,
+            protocol_type="consumer",
+            protocol_name=self.protocol,
+            assignments=shared_out(joined.members, self.coordinator.topics),
+        )
+        try:
+            self.coordinator.sync(request, self._synced)
+        except PeerError as error:
+            self._failed(error.code)
+
+    def _synced(self, answer: sync_group.SyncGroupResponse) -> None:
+        self.waits_for = ""
+        if answer.error_code:
+            self._failed(ErrorCode(answer.error_code))
+            return
+        topics = self.coordinator.topics
+        given = by_topic_id(read_assignment(answer.assignment).assigned_partitions, topics)
+        assigned = {(topic, index) for topic, indexes in given.items() for index in indexes}
+        # Who has given up something says so at once.
+        self.is_to_join = self.protocol == COOPERATIVE and not self.owned <= assigned
+        self.owned = assigned
+
+    # Living
+
+    def beat(self) -> None:
+        request = HeartbeatRequest(
+            group_id=GROUP,
+            generation_id=self.generation,
+            member_id=self.member_id,
+            group_instance_id=self.instance_id,
+        )
+        try:
+            answer = self.coordinator.beat(request)
+        except PeerError as error:
+            self._failed(error.code)
+            return
+        if answer.error_code:
+            self._failed(ErrorCode(answer.error_code))
+
+    def leave(self) -> None:
+        member = leave_group.Member(
+            member_id=self.member_id, group_instance_id=self.instance_id, reason=None
+        )
+        self.hang_up()
+        self.coordinator.leave(member)
+
+    def hang_up(self) -> None:
+        """It is gone, and hears nothing any more."""
+        self.owned = set()
+        for answer in (self._joined, self._synced):
+            self.coordinator.hang_up(answer)
+
+    def give_up(self) -> None:
+        """It is out, and starts anew."""
+        self.hang_up()
+        self.waits_for, self.is_to_join = "", True
+        self.member_id, self.generation = "", -1
+
+    def _failed(self, code: ErrorCode) -> None:
+        self.errors.append(code)
+        self.waits_for, self.is_to_join = "", True
+        match code:
+            case ErrorCode.REBALANCE_IN_PROGRESS:
+                pass
+            case ErrorCode.ILLEGAL_GENERATION:
+                self.owned, self.generation = set(), -1
+            case ErrorCode.UNKNOWN_MEMBER_ID:
+                self.give_up()
+            case _:
+                raise PeerError(code, f"{self.name} did not expect it")
+
+
+def named(owned: Owned, topics: FakeTopics) -> list[TopicPartitions]:
+    by_name: dict[str, list[int]] = {}
+    for topic_id, index in sorted(owned):
+        name = topics.name(topic_id)
+        if name is not None:
+            by_name.setdefault(name, []).append(index)
+    return [
+        TopicPartitions(topic=name, partitions=tuple(indexes)) for name, indexes in by_name.items()
+    ]
+
+
+def shared_out(
+    members: Sequence[join_group.Member], topics: FakeTopics
+) -> tuple[sync_group.Assignment, ...]:
+    """What a leader assigns: each partition to somebody who wants it, evenly; but one that another
+    still owns to nobody, until that one has given it up."""
+    said = {each.member_id: read_subscription(each.metadata) for each in members}
+    owners = {
+        (each.topic, index): member_id
+        for member_id, subscription in said.items()
+        for each in subscription.owned_partitions
+        for index in each.partitions
+    }
+    shares: dict[str, list[tuple[str, int]]] = {member_id: [] for member_id in said}
+    for name in sorted(topics.names):
+        shape = topics.shape(name)
+        wanted = sorted(member_id for member_id in said if name in said[member_id].topics)
+        for index in range(shape.partition_count if shape and wanted else 0):
+            target = min(wanted, key=lambda member_id: (len(shares[member_id]), member_id))
+            shares[target].append((name, index))
+    return tuple(
+        sync_group.Assignment(
+            member_id=member_id,
+            assignment=assignment_bytes(
+                [
+                    TopicPartitions(topic=name, partitions=(index,))
+                    for name, index in share
+                    if owners.get((name, index), member_id) == member_id
+                ]
+            ),
+        )
+        for member_id, share in shares.items()
+    )

@@ -1,0 +1,112 @@
+"""InitProducerId, over the wire, and the blocks that its ids come from."""
+
+import asyncio
+
+import pytest
+
+from ottla.broker.requests.producer_ids import BLOCK_IDS, ProducerIdBlocks
+from ottla.errors import ErrorCode
+from ottla.metadata.embedded.store import EmbeddedStore
+from ottla.metadata.publisher import Publisher
+from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
+from tests.sim.seams.clock import SimClock
+from tests.sim.seams.disk import SimDisk
+from tests.sim.seams.loop import run
+from tests.support.broker.recorded_answers import ours, recordings
+from tests.support.broker.simulated_broker import Client, Machine, with_broker
+
+
+def ask_for(transactional_id: str | None = None, producer_id: int = -1) -> InitProducerIdRequest:
+    return InitProducerIdRequest(
+        transactional_id=transactional_id,
+        transaction_timeout_ms=60_000,
+        producer_id=producer_id,
+        producer_epoch=-1 if producer_id < 0 else 0,
+    )
+
+
+@pytest.mark.parametrize("version", range(6))
+def test_every_version_gives_a_new_id_each_time(version: int) -> None:
+    async def story(client: Client) -> None:
+        given = [await client.ask(ask_for(), version) for _ in range(3)]
+        assert [each.error_code for each in given] == [0, 0, 0]
+        assert [each.producer_id for each in given] == [0, 1, 2]
+        assert [each.producer_epoch for each in given] == [0, 0, 0]
+
+    with_broker(story)
+
+
+def test_answers_to_recorded_requests_without_transactions_are_those_of_kafka() -> None:
+    compared = 0
+
+    async def story(client: Client) -> None:
+        nonlocal compared
+        for pair in recordings(22):
+            if pair["requestJson"]["transactionalId"] or pair["errors"] == [14]:
+                continue
+            answer, expected = await ours(client, pair), pair["responseJson"]
+            if not expected["errorCode"]:
+                answer["producerId"] = expected["producerId"]
+            assert answer == expected, pair
+            compared += 1
+
+    with_broker(story)
+    assert compared >= 12
+
+
+def test_a_producer_that_comes_back_gets_another_id() -> None:
+    async def story(client: Client) -> None:
+        first = await client.ask(ask_for())
+        again = await client.ask(ask_for(producer_id=first.producer_id))
+        assert again.producer_id != first.producer_id
+        assert (again.error_code, again.producer_epoch) == (0, 0)
+
+    with_broker(story)
+
+
+def test_who_has_a_transactional_id_is_told_to_give_up() -> None:
+    async def story(client: Client) -> None:
+        refused = await client.ask(ask_for("payments"))
+        assert refused.error_code == ErrorCode.UNSUPPORTED_VERSION
+        assert (refused.producer_id, refused.producer_epoch) == (-1, -1)
+
+    with_broker(story)
+
+
+def test_no_id_is_given_twice_over_restarts_and_crashes() -> None:
+    machine = Machine()
+    given: list[int] = []
+
+    async def tell() -> None:
+        for _ in range(3):
+            async with machine.broker() as client:
+                for _ in range(5):
+                    given.append((await client.ask(ask_for())).producer_id)
+
+    run(tell(), clock=machine.clock)
+    assert len(set(given)) == len(given) == 15
+    assert given[5] == BLOCK_IDS, "what is left of a block is never given"
+
+
+def test_those_who_come_together_share_a_block_and_its_end_begins_the_next() -> None:
+    async def story() -> None:
+        clock = SimClock()
+        files = SimDisk(clock=clock).process()
+        files.make_dir("/data")
+        store = EmbeddedStore.open(files, "/data", clock)
+        publisher = Publisher(store)
+        await publisher.load()
+        following = asyncio.create_task(publisher.follow())
+        await publisher.lead()
+        blocks = ProducerIdBlocks(publisher)
+        assert blocks.take() is None
+        count = BLOCK_IDS + 5
+        given = await asyncio.gather(*(blocks.next() for _ in range(count)))
+        assert sorted(given) == list(range(count))
+        assert publisher.image.next_producer_id == 2 * BLOCK_IDS
+        assert blocks.take() == count
+        following.cancel()
+        await asyncio.wait([following])
+        await store.close()
+
+    run(story())

@@ -1,0 +1,205 @@
+"""Small produces of many clients that arrive in one turn, from the frames to the disk and back."""
+
+import asyncio
+import errno
+from collections.abc import Sequence
+from typing import Any, cast
+
+import pytest
+
+from ottla.broker.requests.gathered_produces import GATHERED_MAX, PRODUCE
+from ottla.errors import ErrorCode
+from ottla.protocol.batch import CRC_START
+from ottla.protocol.exchange import decode_response, encode_request
+from ottla.protocol.messages import APIS
+from ottla.seams.files import Buffer
+from tests.sim.seams.files import SimFile
+from tests.sim.seams.loop import run
+from tests.sim.seams.wire import Conditions
+from tests.support.broker.produce_and_fetch import (
+    NOW_MS,
+    batch,
+    fetch,
+    only,
+    produce,
+    values,
+    wanted,
+)
+from tests.support.broker.simulated_broker import Client, Machine, create, new_topic
+
+CLIENTS = 12
+# What is there before: only behind them the broker knows what its segment has room for.
+FIRST = [b"one", b"two"]
+# Everything arrives in one piece, and at the same moment.
+AT_ONCE = Conditions(split_rate=0.0, gather_rate=0.0, latency_us_min=500, latency_us_max=500)
+
+
+def tell(story: Any, **settings: str) -> None:
+    """A story about many clients of one broker, which has one topic with a little in it."""
+    machine = Machine()
+    machine.network.conditions = AT_ONCE
+
+    async def begin() -> None:
+        async with machine.broker(**settings) as client:
+            await create(client, new_topic("events", 2))
+            for value in FIRST:
+                await client.ask(produce("events", batch(value)), 9)
+            clients = [client, *[await machine.client() for _ in range(CLIENTS - 1)]]
+            await story(clients, machine)
+
+    run(begin(), clock=machine.clock)
+
+
+def framed(request: Any, version: int = 9) -> bytes:
+    parts = encode_request(7, APIS[PRODUCE], version, request, "tests")
+    return b"".join(bytes(cast("bytes", part)) for part in parts)
+
+
+async def ask_all(clients: list[Client], *requests: Any, version: int = 9) -> list[Any]:
+    return await asyncio.gather(
+        *(client.ask(request, version) for client, request in zip(clients, requests, strict=False))
+    )
+
+
+def test_what_arrives_in_one_turn_is_written_by_one_write(monkeypatch: pytest.MonkeyPatch) -> None:
+    written: list[str] = []
+    write_at = SimFile.write_at
+
+    def noted(file: SimFile, position: int, parts: Sequence[Buffer]) -> int:
+        written.append(file.path)
+        return write_at(file, position, parts)
+
+    async def story(clients: list[Client], machine: Machine) -> None:
+        monkeypatch.setattr(SimFile, "write_at", noted)
+        requests = [produce("events", batch(b"%d" % number)) for number in range(CLIENTS)]
+        answers = await ask_all(clients, *requests)
+        assert written == ["/data/events-0/00000000000000000000.log"]
+        results = [only(answer) for answer in answers]
+        assert {result.error_code for result in results} == {0}
+        assert sorted(result.base_offset for result in results) == list(range(2, CLIENTS + 2))
+        stored = values(only(await clients[0].ask(fetch("events", wanted()), 12)).records)
+        for number, result in enumerate(results):
+            assert stored[result.base_offset] == b"%d" % number
+
+    tell(story)
+
+
+def test_what_one_client_sends_without_wanting_answers_is_written_together(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    count = 3 * GATHERED_MAX
+    writes: list[int] = []
+    write_at = SimFile.write_at
+
+    def noted(file: SimFile, position: int, parts: Sequence[Buffer]) -> int:
+        writes.append(position)
+        return write_at(file, position, parts)
+
+    async def story(clients: list[Client], machine: Machine) -> None:
+        monkeypatch.setattr(SimFile, "write_at", noted)
+        silent = [
+            framed(produce("events", batch(b"%d" % number), acks=0)) for number in range(count)
+        ]
+        last = framed(produce("events", batch(b"last")))
+        answer = decode_response(
+            await clients[0].exchange(b"".join([*silent, last])), APIS[PRODUCE], 9
+        )
+        assert only(answer).base_offset == len(FIRST) + count
+        assert len(writes) < count / 50
+        wide = wanted(bytes_max=1 << 24)
+        stored = values(only(await clients[0].ask(fetch("events", wide), 12)).records)
+        assert stored == [*FIRST, *[b"%d" % number for number in range(count)], b"last"]
+
+    tell(story)
+
+
+def test_one_that_is_refused_leaves_the_others_as_they_are() -> None:
+    async def story(clients: list[Client], machine: Machine) -> None:
+        torn = batch(b"torn")
+        torn[CRC_START + 3] ^= 1
+        good = [produce("events", batch(b"good")) for _ in range(4)]
+        late = produce("events", batch(b"late", timestamp_ms=NOW_MS + 10**10))
+        answers = await ask_all(clients, produce("events", torn), *good, late)
+        codes = [only(answer).error_code for answer in answers]
+        assert codes == [
+            ErrorCode.CORRUPT_MESSAGE,
+            *[0] * 4,
+            ErrorCode.INVALID_TIMESTAMP,
+        ]
+        stored = values(only(await clients[0].ask(fetch("events", wanted()), 12)).records)
+        assert stored == [*FIRST, *[b"good"] * 4]
+
+    tell(story)
+
+
+def test_partitions_topics_and_acks_of_all_kinds_may_come_together() -> None:
+    async def story(clients: list[Client], machine: Machine) -> None:
+        requests = [
+            produce("events", batch(b"a"), acks=1),
+            produce("events", batch(b"b"), acks=-1),
+            produce("events", batch(b"c"), partition=1),
+            produce("events", batch(b"d"), partition=1),
+            produce("events", batch(b"e"), batch(b"f")),
+            produce("nothing", batch(b"g")),
+            produce("events", batch(b"h"), partition=7),
+        ]
+        answers = await ask_all(clients, *requests)
+        codes = [
+            [result.error_code for result in answer.responses[0].partition_responses]
+            for answer in answers
+        ]
+        assert codes == [[0], [0], [0], [0], [0, 0], [3], [3]]
+        first = values(only(await clients[0].ask(fetch("events", wanted(0)), 12)).records)
+        second = values(only(await clients[0].ask(fetch("events", wanted(1)), 12)).records)
+        assert (first[:2], set(first[2:])) == (FIRST, {b"a", b"b", b"e"})
+        assert set(second) == {b"c", b"d", b"f"}
+
+    tell(story)
+
+
+def test_a_producer_that_repeats_itself_on_two_connections_is_written_once() -> None:
+    async def story(clients: list[Client], machine: Machine) -> None:
+        def numbered(sequence: int) -> Any:
+            made = batch(b"%d" % sequence, producer_id=5, producer_epoch=0, base_sequence=sequence)
+            return produce("events", made)
+
+        await clients[0].ask(numbered(0), 9)
+        answers = await ask_all(clients, numbered(1), numbered(1), numbered(1))
+        assert {only(answer).base_offset for answer in answers} == {3}
+        stored = values(only(await clients[0].ask(fetch("events", wanted()), 12)).records)
+        assert stored == [*FIRST, b"0", b"1"]
+
+    tell(story)
+
+
+def test_a_waiting_fetch_is_woken_by_what_was_gathered() -> None:
+    async def story(clients: list[Client], machine: Machine) -> None:
+        waiting = asyncio.ensure_future(
+            clients[0].ask(fetch("events", wanted(0, 2), wait_ms=60_000), 12)
+        )
+        await asyncio.sleep(0.1)
+        await ask_all(clients[1:], *[produce("events", batch(b"new")) for _ in range(5)])
+        stored = values(only(await waiting).records)
+        assert stored
+        assert set(stored) == {b"new"}
+
+    tell(story)
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"), [(errno.ENOSPC, 0), (errno.EIO, ErrorCode.KAFKA_STORAGE_ERROR)]
+)
+def test_a_fault_of_the_disk_acknowledges_nothing_that_is_not_there(
+    error: int, expected: int
+) -> None:
+    """Without room each is tried by itself; a disk that fails takes the log offline."""
+
+    async def story(clients: list[Client], machine: Machine) -> None:
+        machine.disk.faults.fail_next_write("*events-0*.log", error=error)
+        answers = await ask_all(clients, *[produce("events", batch(b"new")) for _ in range(6)])
+        assert {only(answer).error_code for answer in answers} == {expected}
+        if not expected:
+            stored = values(only(await clients[0].ask(fetch("events", wanted()), 12)).records)
+            assert stored == [*FIRST, *[b"new"] * 6]
+
+    tell(story)

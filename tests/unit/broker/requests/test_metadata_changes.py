@@ -1,0 +1,297 @@
+"""Requests that make, grow or delete many topics: few commits, few syncs, no look at all others."""
+
+import asyncio
+from collections.abc import Coroutine, Iterator
+from contextlib import contextmanager
+from fnmatch import fnmatch
+from typing import Any, cast
+
+import pytest
+
+from ottla.broker.requests.auto_creation import PENDING_TOPICS_MAX, AutoCreation
+from ottla.broker.requests.services import Services
+from ottla.errors import ErrorCode
+from ottla.metadata.controller.portions import PORTION_RECORDS_MAX
+from ottla.metadata.embedded.store import EmbeddedStore
+from ottla.metadata.image import Image
+from ottla.protocol.messages.create_partitions import CreatePartitionsRequest
+from ottla.protocol.messages.create_partitions import Topic as GrownTopic
+from ottla.protocol.messages.create_topics import CreateTopicsRequest
+from ottla.protocol.messages.delete_topics import DeleteTopicsRequest
+from ottla.protocol.messages.delete_topics import Topic as DeletedTopic
+from ottla.protocol.messages.metadata import MetadataRequest, RequestedTopic
+from ottla.protocol.primitives import ZERO_UUID
+from ottla.settings.broker import BrokerSettings
+from tests.sim.seams.faults import Operation
+from tests.support.broker.simulated_broker import Client, Machine, create, new_topic, with_broker
+
+METADATA_LOG = "/data/__ottla_metadata-0/*.log"
+NONE = ErrorCode.NONE
+
+
+class Counts:
+    """What was done to the metadata since it was last asked."""
+
+    def __init__(self) -> None:
+        self.commits = 0
+        self.syncs = 0
+        self.scans = 0
+
+    def take(self) -> tuple[int, int, int]:
+        counted = (self.commits, self.syncs, self.scans)
+        self.commits = self.syncs = self.scans = 0
+        return counted
+
+
+@contextmanager
+def counted(machine: Machine) -> Iterator[Counts]:
+    """Commits of metadata, syncs of their log, and looks at the names of all topics."""
+    counts = Counts()
+    append, names = EmbeddedStore.append, Image.topic_names.fget
+    error_for = machine.disk.faults.error_for
+    assert names is not None
+
+    async def counting_append(store: EmbeddedStore, *arguments: Any) -> int:
+        counts.commits += 1
+        return await append(store, *arguments)
+
+    def counting_names(image: Image) -> Any:
+        counts.scans += 1
+        return names(image)
+
+    def counting_error_for(operation: Operation, path: str) -> int:
+        counts.syncs += operation == "sync" and fnmatch(path, METADATA_LOG)
+        return error_for(operation, path)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(EmbeddedStore, "append", counting_append)
+        patch.setattr(Image, "topic_names", property(counting_names))
+        patch.setattr(machine.disk.faults, "error_for", counting_error_for)
+        yield counts
+
+
+def asking(*names: str) -> MetadataRequest:
+    return MetadataRequest(
+        topics=tuple(RequestedTopic(name=name) for name in names), allow_auto_topic_creation=True
+    )
+
+
+async def missing(client: Client, names: list[str]) -> list[str | None]:
+    """Asks for topics, and with that for those that are missing."""
+    topics = (await client.ask(asking(*names))).topics
+    assert {topic.error_code for topic in topics} <= {NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+    return [topic.name for topic in topics if topic.error_code]
+
+
+async def made(client: Client) -> int:
+    """How many topics there are, after as long as a commit can take."""
+    await asyncio.sleep(1)
+    return len((await client.ask(MetadataRequest(topics=None))).topics)
+
+
+def test_one_metadata_request_for_thousands_of_topics_makes_some_of_them_with_one_commit() -> None:
+    machine = Machine()
+    names = [f"new.topic_{number}" for number in range(5_000)]
+
+    async def story(client: Client) -> None:
+        with counted(machine) as counts:
+            assert await missing(client, names) == names
+            assert await made(client) == 100
+            commits, syncs, scans = counts.take()
+        assert (commits, syncs) == (1, 1)
+        # By who asks for all topics, and by the gauges: not by who makes one.
+        assert scans <= 3
+
+    with_broker(story, machine=machine)
+
+
+def test_topics_beyond_the_limit_are_made_when_the_client_asks_again() -> None:
+    machine = Machine()
+    names = [f"new-{number}" for number in range(25)]
+
+    async def story(client: Client) -> None:
+        left = []
+        while absent := await missing(client, names):
+            left.append(len(absent))
+            await made(client)
+        assert left == [25, 15, 5]
+
+    with_broker(story, machine=machine, ottla_auto_create_request_topics_max="10")
+    assert machine.notes.events("warning") == []
+
+
+class Idle:
+    """As much of a node's services as is needed to begin, and nobody who does the work."""
+
+    def __init__(self) -> None:
+        self.settings = BrokerSettings()
+        self.tasks = self
+        self.spawned: list[str] = []
+
+    def spawn(self, work: Coroutine[Any, Any, Any], name: str) -> None:
+        self.spawned.append(name)
+        work.close()
+
+
+def test_topics_that_wait_to_be_made_are_bounded_whoever_asks_for_them() -> None:
+    creation, services = AutoCreation(), Idle()
+
+    for number in range(100):
+        names = [f"{number}-{index}" for index in range(10_000)]
+        creation.begin(names, cast("Services", services))
+        assert len(creation.pending) == min(100 * (number + 1), PENDING_TOPICS_MAX)
+
+    assert services.spawned == ["create topics"]
+    assert creation.pending[:101] == [*(f"0-{index}" for index in range(100)), "1-0"]
+
+
+def test_names_that_are_being_made_are_not_begun_twice() -> None:
+    machine = Machine()
+
+    async def story(client: Client) -> None:
+        names = [f"new-{number}" for number in range(100)]
+        others = [await machine.client() for _ in range(5)]
+        with counted(machine) as counts:
+            for each in others:
+                await missing(each, names)
+            assert await made(client) == 100
+        assert counts.commits == 1
+
+    with_broker(story, machine=machine)
+    assert machine.notes.events("warning") == []
+
+
+def test_many_topics_are_created_with_one_commit_and_no_look_at_all_others() -> None:
+    machine = Machine()
+
+    async def story(client: Client) -> None:
+        topics = [new_topic(f"many.topics_{number}") for number in range(200)]
+        with counted(machine) as counts:
+            await create(client, *topics)
+        assert counts.take() == (1, 1, 0)
+        assert await made(client) == 200
+
+    with_broker(story, machine=machine)
+
+
+def test_more_topics_than_an_entry_holds_are_created_with_as_few_commits_as_can_be() -> None:
+    machine = Machine()
+
+    async def story(client: Client) -> None:
+        topics = [new_topic(f"many-{number}", 10) for number in range(100)]
+        with counted(machine) as counts:
+            await create(client, *topics)
+        # A topic is a record, and each of its partitions is.
+        commits = -(-100 // (PORTION_RECORDS_MAX // 11))
+        assert counts.take() == (commits, commits, 0)
+
+    with_broker(story, machine=machine)
+
+
+def test_each_topic_of_a_request_is_made_or_refused_by_itself() -> None:
+    machine = Machine()
+
+    async def story(client: Client) -> None:
+        await create(client, new_topic("there"))
+        topics = (
+            new_topic("first"),
+            new_topic("there"),
+            new_topic("a.b"),
+            new_topic("a_b"),
+            new_topic("twice"),
+            new_topic("twice"),
+            new_topic("bad name!"),
+            new_topic("wide", factor=3),
+            new_topic("last"),
+        )
+        with counted(machine) as counts:
+            response = await client.ask(CreateTopicsRequest(topics=topics))
+        assert [(each.name, each.error_code) for each in response.topics] == [
+            ("first", NONE),
+            ("there", ErrorCode.TOPIC_ALREADY_EXISTS),
+            ("a.b", NONE),
+            ("a_b", ErrorCode.INVALID_TOPIC_EXCEPTION),
+            ("twice", ErrorCode.INVALID_REQUEST),
+            ("bad name!", ErrorCode.INVALID_TOPIC_EXCEPTION),
+            ("wide", ErrorCode.INVALID_REPLICATION_FACTOR),
+            ("last", NONE),
+        ]
+        assert counts.commits == 1
+        assert await made(client) == 4
+
+    with_broker(story, machine=machine)
+
+
+def test_topics_that_are_only_validated_collide_with_each_other_as_well() -> None:
+    machine = Machine()
+
+    async def story(client: Client) -> None:
+        topics = (new_topic("a.b"), new_topic("a_b"))
+        with counted(machine) as counts:
+            request = CreateTopicsRequest(topics=topics, validate_only=True)
+            response = await client.ask(request)
+        assert [each.error_code for each in response.topics] == [
+            NONE,
+            ErrorCode.INVALID_TOPIC_EXCEPTION,
+        ]
+        assert counts.commits == 0
+        assert await made(client) == 0
+
+    with_broker(story, machine=machine)
+
+
+def test_many_topics_grow_with_one_commit_and_no_look_at_all_others() -> None:
+    machine = Machine()
+
+    async def story(client: Client) -> None:
+        names = [f"many-{number}" for number in range(100)]
+        await create(client, *map(new_topic, names))
+        grown = [GrownTopic(name=name, count=2, assignments=None) for name in names]
+        grown.append(GrownTopic(name="nobody", count=2, assignments=None))
+        with counted(machine) as counts:
+            request = CreatePartitionsRequest(
+                topics=tuple(grown), timeout_ms=0, validate_only=False
+            )
+            response = await client.ask(request)
+        assert counts.take() == (1, 1, 0)
+        assert [each.error_code for each in response.results] == [NONE] * 100 + [
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        ]
+
+    with_broker(story, machine=machine)
+
+
+def test_many_topics_are_deleted_with_one_commit_and_no_look_at_all_others() -> None:
+    machine = Machine()
+
+    async def story(client: Client) -> None:
+        names = [f"many-{number}" for number in range(100)]
+        created = await create(client, *map(new_topic, names))
+        deleted = [DeletedTopic(name=name, topic_id=ZERO_UUID) for name in names[:99]]
+        # One of them by its name and by its id.
+        deleted.append(DeletedTopic(name=None, topic_id=created[0].topic_id))
+        with counted(machine) as counts:
+            request = DeleteTopicsRequest(topics=tuple(deleted), timeout_ms=0)
+            response = await client.ask(request)
+        assert counts.take() == (1, 1, 0)
+        codes = [each.error_code for each in response.responses]
+        assert codes == [ErrorCode.INVALID_REQUEST, *[NONE] * 99]
+        assert await made(client) == 1
+
+    with_broker(story, machine=machine)
+
+
+def test_a_full_disk_refuses_each_topic_and_the_broker_goes_on() -> None:
+    machine = Machine()
+
+    async def story(client: Client) -> None:
+        machine.disk.faults.fail_next_write(METADATA_LOG)
+        topics = tuple(new_topic(f"many-{number}", 10) for number in range(100))
+        response = await client.ask(CreateTopicsRequest(topics=topics))
+        assert [each.error_code for each in response.topics] == [
+            ErrorCode.KAFKA_STORAGE_ERROR
+        ] * 100
+        await create(client, new_topic("later"))
+        assert await made(client) == 1
+
+    with_broker(story, machine=machine)

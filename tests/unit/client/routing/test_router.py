@@ -1,0 +1,289 @@
+"""Finding the right broker, and finding it again after it changed."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from ottla.client.errors import ClientError, Refused, TimedOut, Unreachable
+from ottla.client.reading.offsets import At, ListedOffset, list_offsets
+from ottla.client.routing.topology import TopicPartition
+from ottla.errors import ErrorCode
+from ottla.protocol.messages import list_offsets as messages
+from ottla.protocol.messages.create_topics import (
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+    TopicResult,
+)
+from tests.sim.seams.loop import run
+from tests.support.client.fake_cluster import FakeBroker, FakeCluster
+
+
+def with_cluster(story: Callable[[FakeCluster], Awaitable[None]], brokers: int = 2) -> None:
+    async def tell() -> None:
+        async with FakeCluster(brokers) as cluster:
+            cluster.answer_everywhere("ListOffsets", lambda broker: offsets_of(cluster, broker))
+            await story(cluster)
+
+    run(tell())
+
+
+def offsets_of(cluster: FakeCluster, broker: FakeBroker) -> Callable[[Any, int], Any]:
+    """A broker answers for what it leads; the offset is its number and the partition's."""
+
+    def answer(request: messages.ListOffsetsRequest, version: int) -> Any:
+        return messages.ListOffsetsResponse(
+            topics=tuple(
+                messages.TopicResult(
+                    name=topic.name,
+                    partitions=tuple(
+                        partition_result(topic.name, each.partition_index)
+                        for each in topic.partitions
+                    ),
+                )
+                for topic in request.topics
+            )
+        )
+
+    def partition_result(topic: str, number: int) -> messages.PartitionResult:
+        leads = cluster.leaders.get(topic, [])[number : number + 1] == [broker.node_id]
+        return messages.PartitionResult(
+            partition_index=number,
+            error_code=0 if leads else ErrorCode.NOT_LEADER_OR_FOLLOWER,
+            offset=broker.node_id * 100 + number if leads else -1,
+        )
+
+    return answer
+
+
+def ends(*names: tuple[str, int]) -> dict[TopicPartition, int]:
+    return {TopicPartition(*name): At.END for name in names}
+
+
+def test_each_leader_is_asked_once_about_all_that_it_leads() -> None:
+    async def story(cluster: FakeCluster) -> None:
+        cluster.leaders = {"a": [1, 2, 1], "b": [2]}
+        async with cluster.router() as router:
+            listed = await list_offsets(router, ends(("a", 0), ("a", 1), ("a", 2), ("b", 0)))
+        assert listed == {
+            TopicPartition("a", 0): ListedOffset(100, -1),
+            TopicPartition("a", 1): ListedOffset(201, -1),
+            TopicPartition("a", 2): ListedOffset(102, -1),
+            TopicPartition("b", 0): ListedOffset(200, -1),
+        }
+        assert [len(b.asked_for("ListOffsets")) for b in cluster.brokers.values()] == [1, 1]
+
+    with_cluster(story)
+
+
+def test_a_partition_whose_leader_moved_is_asked_again_at_the_new_one() -> None:
+    async def story(cluster: FakeCluster) -> None:
+        cluster.leaders = {"a": [1, 1]}
+        async with cluster.router() as router:
+            await router.refresh(["a"])
+            cluster.leaders = {"a": [1, 2]}
+            listed = await list_offsets(router, ends(("a", 0), ("a", 1)))
+        assert [listed[TopicPartition("a", number)] for number in (0, 1)] == [
+            ListedOffset(100, -1),
+            ListedOffset(201, -1),
+        ]
+        # What was answered is not asked again.
+        (_, again) = cluster.brokers[2].asked_for("ListOffsets")[0]
+        assert [each.partition_index for each in again.topics[0].partitions] == [1]
+
+    with_cluster(story)
+
+
+def test_a_leader_that_died_is_waited_for_until_another_leads() -> None:
+    async def story(cluster: FakeCluster) -> None:
+        cluster.leaders = {"a": [2]}
+        async with cluster.router() as router:
+            await router.refresh(["a"])
+            await cluster.brokers[2].stop()
+
+            async def elect() -> None:
+                await asyncio.sleep(3)
+                cluster.leaders = {"a": [1]}
+
+            election = asyncio.create_task(elect())
+            listed = await list_offsets(router, ends(("a", 0)))
+            await election
+        assert listed[TopicPartition("a", 0)] == ListedOffset(100, -1)
+
+    with_cluster(story)
+
+
+def test_a_leader_that_nobody_replaces_is_an_outcome_after_the_time_is_over() -> None:
+    async def story(cluster: FakeCluster) -> None:
+        cluster.leaders = {"a": [1, 2]}
+        async with cluster.router(default_api_timeout_ms=5000) as router:
+            await cluster.brokers[2].stop()
+            started = asyncio.get_running_loop().time()
+            listed = await list_offsets(router, ends(("a", 0), ("a", 1)))
+            assert 4 < asyncio.get_running_loop().time() - started <= 5
+        assert listed[TopicPartition("a", 0)] == ListedOffset(100, -1)
+        failed = listed[TopicPartition("a", 1)]
+        assert isinstance(failed, Unreachable)
+        assert "broker 2 says that it is at b2:9092" in str(failed)
+
+    with_cluster(story)
+
+
+def test_a_topic_that_appears_a_moment_late_is_found() -> None:
+    async def story(cluster: FakeCluster) -> None:
+        async def create() -> None:
+            await asyncio.sleep(1)
+            cluster.leaders["new"] = [1, 2]
+
+        creation = asyncio.create_task(create())
+        async with cluster.router() as router:
+            topic = await router.topic("new", may_create=True)
+        await creation
+        assert [partition.leader for partition in topic.partitions] == [1, 2]
+        assert cluster.brokers[1].asked_for("Metadata")[0][1].allow_auto_topic_creation
+
+    with_cluster(story)
+
+
+def test_a_topic_that_does_not_exist_is_given_up_after_its_grace() -> None:
+    async def story(cluster: FakeCluster) -> None:
+        async with cluster.router(unknown_topic_grace_ms=1000) as router:
+            started = asyncio.get_running_loop().time()
+            with pytest.raises(Refused, match="topic no: UNKNOWN_TOPIC_OR_PARTITION"):
+                await router.topic("no")
+            assert asyncio.get_running_loop().time() - started <= 1
+            listed = await list_offsets(router, ends(("no", 0)))
+        outcome = listed[TopicPartition("no", 0)]
+        assert isinstance(outcome, Refused)
+        assert outcome.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        assert not cluster.brokers[1].asked_for("Metadata")[0][1].allow_auto_topic_creation
+
+    with_cluster(story)
+
+
+def test_a_partition_beyond_the_last_is_unknown() -> None:
+    async def story(cluster: FakeCluster) -> None:
+        cluster.leaders = {"a": [1]}
+        async with cluster.router(unknown_topic_grace_ms=0) as router:
+            listed = await list_offsets(router, ends(("a", 1)))
+        assert str(listed[TopicPartition("a", 1)]) == ("partition a-1: UNKNOWN_TOPIC_OR_PARTITION")
+
+    with_cluster(story)
+
+
+def test_a_topic_without_a_leader_is_waited_for() -> None:
+    async def story(cluster: FakeCluster) -> None:
+        cluster.leaders = {"a": [-1]}
+        async with cluster.router(default_api_timeout_ms=2000) as router:
+            with pytest.raises(Refused, match="a-0: LEADER_NOT_AVAILABLE"):
+                await router.topic("a")
+
+    with_cluster(story)
+
+
+def test_when_no_broker_was_ever_reached_the_first_failure_is_final() -> None:
+    async def story(cluster: FakeCluster) -> None:
+        for broker in cluster.brokers.values():
+            await broker.stop()
+        async with cluster.router("b1", "b2") as router:
+            started = asyncio.get_running_loop().time()
+            with pytest.raises(Unreachable, match=r"b1:9092: .*refused.*; b2:9092: .*refused"):
+                await router.topic("a")
+            assert asyncio.get_running_loop().time() - started < 1
+
+    with_cluster(story)
+
+
+def test_one_of_the_bootstrap_list_is_enough() -> None:
+    async def story(cluster: FakeCluster) -> None:
+        await cluster.brokers[1].stop()
+        cluster.leaders = {"a": [2]}
+        async with cluster.router("b1", "b2") as router:
+            assert (await router.topic("a")).name == "a"
+
+    with_cluster(story)
+
+
+def test_a_broker_that_restarts_is_asked_again() -> None:
+    async def story(cluster: FakeCluster) -> None:
+        cluster.leaders = {"a": [1]}
+        async with cluster.router() as router:
+            await router.topic("a")
+            await cluster.brokers[1].stop()
+
+            async def restart() -> None:
+                await asyncio.sleep(4)
+                await cluster.brokers[1].listen(cluster.network.host("b1"))
+
+            restarting = asyncio.create_task(restart())
+            listed = await list_offsets(router, ends(("a", 0)))
+            await restarting
+        assert listed[TopicPartition("a", 0)] == ListedOffset(100, -1)
+
+    with_cluster(story, brokers=1)
+
+
+def test_an_answer_that_lacks_a_partition_is_an_error_for_it() -> None:
+    async def story(cluster: FakeCluster) -> None:
+        cluster.leaders = {"a": [1]}
+        empty = messages.ListOffsetsResponse(topics=())
+        cluster.answer_everywhere("ListOffsets", lambda broker: lambda request, version: empty)
+        async with cluster.router() as router:
+            listed = await list_offsets(router, ends(("a", 0)))
+        assert "lacks it" in str(listed[TopicPartition("a", 0)])
+
+    with_cluster(story)
+
+
+def test_the_controller_is_looked_up_again_when_it_is_another_one() -> None:
+    async def story(cluster: FakeCluster) -> None:
+        def create(broker: FakeBroker) -> Callable[[Any, int], Any]:
+            def answer(request: CreateTopicsRequest, version: int) -> CreateTopicsResponse:
+                cluster.controller = 2
+                code = 0 if broker.node_id == 2 else ErrorCode.NOT_CONTROLLER
+                result = TopicResult(name="a", error_code=code, error_message=broker.name)
+                return CreateTopicsResponse(topics=(result,))
+
+            return answer
+
+        cluster.answer_everywhere("CreateTopics", create)
+        async with cluster.router() as router:
+            answer = await router.ask_controller(
+                CreateTopicsRequest(topics=()), lambda answer: [answer.topics[0].error_code]
+            )
+        assert answer.topics[0].error_message == "b2"
+
+    with_cluster(story)
+
+
+def test_no_controller_for_all_the_time_is_an_error() -> None:
+    async def story(cluster: FakeCluster) -> None:
+        cluster.controller = -1
+        async with cluster.router(default_api_timeout_ms=1000) as router:
+            with pytest.raises(Refused, match="no controller now: NOT_CONTROLLER"):
+                await router.ask_controller(CreateTopicsRequest(topics=()), lambda answer: [])
+
+    with_cluster(story)
+
+
+def test_the_time_for_all_attempts_bounds_a_broker_that_hangs() -> None:
+    async def story(cluster: FakeCluster) -> None:
+        async with cluster.router(default_api_timeout_ms=1000) as router:
+            await router.any_broker()
+            cluster.network.partition("client", "b1")
+            with pytest.raises(TimedOut, match="no answer within 1000 ms"):
+                await router.topic("a")
+            cluster.network.heal()
+
+    with_cluster(story)
+
+
+def test_a_broker_that_the_cluster_does_not_have_is_refused() -> None:
+    async def story(cluster: FakeCluster) -> None:
+        async with cluster.router() as router:
+            with pytest.raises(ClientError, match="broker 9: BROKER_NOT_AVAILABLE"):
+                await router.broker(9)
+            assert (await router.broker(2)).address == cluster.brokers[2].address
+
+    with_cluster(story)

@@ -1,0 +1,86 @@
+"""Heartbeats that come to a shard: to a group that is there, is not, or is of the other kind."""
+
+from typing import Any
+
+import pytest
+
+from ottla.coordinators.group.consumer.entry import consumer_group, take_arrival, take_heartbeat
+from ottla.coordinators.group.consumer.group import ConsumerGroup
+from ottla.coordinators.group.consumer.requests import Heartbeat
+from ottla.coordinators.group.consumer.rules import ConsumerRules
+from ottla.coordinators.group.records import OffsetCommitted
+from ottla.coordinators.group.state import GroupRules, GroupState
+from ottla.coordinators.runtime.decision import Decision
+from ottla.errors import ErrorCode, PeerError
+from ottla.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from ottla.protocol.primitives import ZERO_UUID
+from tests.support.coordinators.consumer_clients import FakeTopics, match_by_prefix
+
+RULES = ConsumerRules()
+
+
+def shard_state() -> GroupState:
+    def no_classic(group_id: str) -> Any:
+        raise AssertionError(f"{group_id} is no classic group")
+
+    rules = GroupRules(
+        offset_metadata_bytes_max=4096,
+        commit_bytes_max=1 << 20,
+        offsets_retention_ms=1000,
+        retention_check_interval_ms=1000,
+        groups_max=100,
+    )
+    return GroupState(rules, no_classic, ConsumerGroup)
+
+
+def join(group_id: str, *topics: str) -> Heartbeat:
+    request = ConsumerGroupHeartbeatRequest(
+        group_id=group_id,
+        member_id="m",
+        member_epoch=0,
+        rebalance_timeout_ms=1_000,
+        subscribed_topic_names=topics,
+        topic_partitions=(),
+    )
+    return Heartbeat(request, "m", "test", "/", 1, 1_000, FakeTopics(logs=2), match_by_prefix)
+
+
+def carry_out(state: GroupState, decision: Decision) -> None:
+    for record in decision.records:
+        state.replay(record)
+
+
+def test_a_group_is_there_once_its_first_record_is_replayed() -> None:
+    state = shard_state()
+    decision = take_heartbeat(state, RULES, join("g", "logs"))
+    assert "g" not in state
+    carry_out(state, decision)
+    assert consumer_group(state, "g").state_name == "Stable"
+
+
+def test_what_a_simple_consumer_committed_becomes_the_groups() -> None:
+    state = shard_state()
+    state.replay(OffsetCommitted("g", "logs", 0, 5, -1, "", 1, -1, ZERO_UUID))
+    with pytest.raises(PeerError, match="is not a consumer group"):
+        consumer_group(state, "g")
+    carry_out(state, take_heartbeat(state, RULES, join("g", "logs")))
+    assert consumer_group(state, "g").is_subscribed_to("logs")
+    assert state.offsets.get("g", "logs", 0) is not None
+
+
+def test_there_is_room_for_so_many_groups_and_no_more() -> None:
+    state = shard_state()
+    rules = RULES._replace(groups_max=1)
+    carry_out(state, take_heartbeat(state, rules, join("g", "logs")))
+    with pytest.raises(PeerError) as refused:
+        take_heartbeat(state, rules, join("h", "logs"))
+    assert refused.value.code is ErrorCode.POLICY_VIOLATION
+    assert take_heartbeat(state, rules, join("g", "logs")).answers
+
+
+def test_a_group_is_there_once_its_first_member_has_arrived() -> None:
+    state = shard_state()
+    carry_out(state, take_arrival(state, RULES, join("g", "logs")))
+    assert consumer_group(state, "g").state_name == "Assigning"
+    carry_out(state, take_heartbeat(state, RULES, join("g", "logs")))
+    assert consumer_group(state, "g").state_name == "Stable"

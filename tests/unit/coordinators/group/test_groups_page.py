@@ -1,0 +1,24 @@
+"""The page of groups draws the tables that the coordinator decides by."""
+
+import subprocess
+import sys
+
+from ottla.coordinators.group.classic.rules import State
+from ottla.coordinators.group.consumer.reconcile import MemberState
+from ottla.coordinators.group.consumer.states import GroupState
+from tests.support.paths import ROOT
+
+
+def test_the_page_is_what_the_tables_would_write() -> None:
+    done = subprocess.run(
+        [sys.executable, ROOT / "tools" / "groups_page.py", "--check"],
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_page_shows_every_state() -> None:
+    page = (ROOT / "docs" / "groups.md").read_text()
+    every = (*State, *GroupState, *(state.name for state in MemberState))
+    assert [state for state in every if state not in page] == []

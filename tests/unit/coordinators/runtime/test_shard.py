@@ -1,0 +1,499 @@
+"""The runtime of a coordinator: nobody is told anything that could still be lost."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Hashable, Iterator
+from typing import Any
+
+import pytest
+
+from ottla.coordinators.group.records import (
+    OffsetCommitted,
+    OffsetForgotten,
+    Record,
+    decode,
+    encode,
+)
+from ottla.coordinators.runtime.decision import NOTHING, Answered, Decision, TimerSet
+from ottla.coordinators.runtime.loading import Loader
+from ottla.coordinators.runtime.shard import RETRY_MS, Shard
+from ottla.errors import ErrorCode, PeerError
+from ottla.protocol import batch
+from ottla.protocol.batch import MarkerKind
+from ottla.replication.append.appender import Appender
+from ottla.replication.append.flusher import Flusher
+from ottla.replication.replica import Replica
+from tests.sim.seams.entropy import SimEntropy
+from tests.sim.seams.loop import run
+from tests.sim.seams.threads import SimThreads
+from tests.support.replication.partitions import ME, OTHER, Partitions
+
+COMMIT_TIMEOUT_MS = 5_000
+DECISION_BYTES_MAX = 1 << 20
+
+
+class Remembering:
+    """A state that remembers what it was told."""
+
+    encode = staticmethod(encode)
+    decode = staticmethod(decode)
+
+    def __init__(self) -> None:
+        self.replayed: list[Record] = []
+        self.due: list[str] = []
+
+    def replay(self, record: Record) -> None:
+        self.replayed.append(record)
+
+    def loaded(self, now_ms: int) -> Iterator[Decision]:
+        yield NOTHING
+
+    def expired(self, timer_key: str, now_ms: int) -> Decision:
+        self.due.append(timer_key)
+        return NOTHING
+
+
+class Stage:
+    """A shard on a partition of its own."""
+
+    def __init__(self, *, isr: tuple[Any, ...] = (ME,), min_isr: int = 1) -> None:
+        self.partitions = Partitions()
+        self.replica = self.partitions.create(isr=isr, min_isr=min_isr)
+        self.failures: list[PeerError] = []
+        self.shard = self.begin()
+
+    def begin(self) -> Shard[Remembering]:
+        return Shard(
+            self.replica,
+            Remembering(),
+            self.partitions.appender,
+            Flusher(SimThreads(SimEntropy())),
+            self.partitions.clock,
+            commit_timeout_ms=COMMIT_TIMEOUT_MS,
+            decision_bytes_max=DECISION_BYTES_MAX,
+            failed=lambda _, error: self.failures.append(error),
+        )
+
+    async def loaded(self) -> Shard[Remembering]:
+        """Another shard, from the log that the first one wrote."""
+        shard = self.begin()
+        skipped: list[int] = []
+        threads = SimThreads(SimEntropy())
+        loader = Loader(
+            shard, self.partitions.clock, threads, lambda offset, _: skipped.append(offset)
+        )
+        assert await loader.load()
+        shard.state.due += [f"skipped {offset}" for offset in skipped]
+        return shard
+
+    def steady_ms(self) -> int:
+        return self.partitions.clock.steady_ns() // 1_000_000
+
+
+def on_stage(
+    story: Callable[[Stage], Coroutine[Any, Any, None]], is_loaded: bool = True, **kinds: Any
+) -> None:
+    stage = Stage(**kinds)
+
+    async def tell() -> None:
+        if is_loaded:
+            for _ in stage.shard.loaded():
+                pass
+        await story(stage)
+
+    run(tell(), clock=stage.partitions.clock)
+
+
+def committed(offset: int) -> OffsetCommitted:
+    return OffsetCommitted("g", "events", 0, offset)
+
+
+def saying(response: object, *records: Record) -> Callable[[Hashable, int], Decision]:
+    return lambda ticket, _: Decision(records, (Answered(ticket, response),))
+
+
+async def written() -> None:
+    """What is decided in one turn of the loop is written in the next."""
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+
+
+async def refusal(coming: Awaitable[Any]) -> ErrorCode:
+    with pytest.raises(PeerError) as caught:
+        await coming
+    return caught.value.code
+
+
+def test_what_is_decided_is_in_the_log_and_replayed_before_it_is_answered() -> None:
+    async def story(stage: Stage) -> None:
+        assert await stage.shard.ask(saying("done", committed(1), committed(2))) == "done"
+        assert stage.shard.state.replayed == [committed(1), committed(2)]
+        assert stage.replica.end_offset == 2
+        again = await stage.loaded()
+        assert again.state.replayed == [committed(2)]
+
+    on_stage(story)
+
+
+def batches(stage: Stage) -> list[int]:
+    """How many records each batch of the log has."""
+    log = stage.replica.log
+    assert log is not None
+    piece = log.read(0, bytes_max=1 << 30)
+    assert piece is not None
+    content, position, counts = piece.read(), 0, []
+    while position < len(content):
+        header = batch.read_header(content, position)
+        counts.append(header.count)
+        position += header.size
+    return counts
+
+
+def test_what_is_decided_in_one_turn_is_written_as_one_batch() -> None:
+    async def story(stage: Stage) -> None:
+        asking = [stage.shard.ask(saying(number, committed(number))) for number in range(3)]
+        assert await asyncio.gather(*asking) == [0, 1, 2]
+        await stage.shard.ask(saying("done", committed(3)))
+        assert batches(stage) == [3, 1]
+        again = await stage.loaded()
+        assert again.state.replayed == [committed(3)]
+
+    on_stage(story)
+
+
+def test_what_is_too_much_for_one_batch_is_written_as_several() -> None:
+    async def story(stage: Stage) -> None:
+        large = [
+            OffsetCommitted("g", "events", number, 1, metadata="m" * 30_000) for number in range(10)
+        ]
+        asking = [stage.shard.ask(saying("done", record)) for record in large]
+        assert await asyncio.gather(*asking) == ["done"] * len(large)
+        assert batches(stage) == [8, 2]
+        # One decision is one batch all the same: it counts as a whole or not at all.
+        await stage.shard.ask(saying("done", *large))
+        assert batches(stage) == [8, 2, 10]
+
+    on_stage(story)
+
+
+def test_a_decision_that_no_batch_has_room_for_is_refused_and_changes_nothing() -> None:
+    async def story(stage: Stage) -> None:
+        large = [
+            OffsetCommitted("g", "events", number, 1, metadata="m" * 30_000) for number in range(40)
+        ]
+        code = await refusal(stage.shard.ask(saying("done", *large)))
+        assert code is ErrorCode.UNKNOWN_SERVER_ERROR
+        assert stage.shard.state.replayed == []
+        assert await stage.shard.ask(saying("done", committed(1))) == "done"
+        assert (batches(stage), stage.failures) == ([1], [])
+
+    on_stage(story)
+
+
+def test_a_fault_of_our_own_reaches_those_who_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    fault = ValueError("not ours to answer")
+
+    def refuse(*_: object, **__: object) -> None:
+        raise fault
+
+    async def story(stage: Stage) -> None:
+        faults: list[object] = []
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _, context: faults.append(context.get("exception")))
+        monkeypatch.setattr(Appender, "append", refuse)
+        with pytest.raises(ValueError, match="not ours to answer"):
+            await stage.shard.ask(saying("done", committed(1)))
+        assert faults == [fault]
+
+    on_stage(story)
+
+
+def test_decisions_that_are_settled_are_one_batch_at_once() -> None:
+    async def story(stage: Stage) -> None:
+        decided = [Decision((committed(offset),)) for offset in range(3)]
+        stage.shard.act_on_all(lambda _: decided)
+        assert stage.replica.end_offset == 0
+        assert stage.shard.settle().done()
+        assert batches(stage) == [3]
+        await written()
+        assert batches(stage) == [3]
+
+    on_stage(story)
+
+
+def test_a_decision_sees_those_before_it_that_are_acted_on_together() -> None:
+    async def story(stage: Stage) -> None:
+        def decide(now_ms: int) -> Iterator[Decision]:
+            for _ in range(3):
+                yield Decision((committed(len(stage.shard.state.replayed)),))
+
+        stage.shard.act_on_all(decide)
+        await stage.shard.settle()
+        assert stage.shard.state.replayed == [committed(0), committed(1), committed(2)]
+
+    on_stage(story)
+
+
+def test_what_is_settled_waits_for_the_replicas_in_sync() -> None:
+    async def story(stage: Stage) -> None:
+        stage.shard.act_on_all(lambda _: [Decision((committed(1),))])
+        settled = stage.shard.settle()
+        await written()
+        assert stage.replica.end_offset == 1
+        assert not settled.done()
+        stage.shard.close()
+        assert await refusal(settled) == ErrorCode.NOT_COORDINATOR
+
+    on_stage(story, isr=(ME, OTHER))
+
+
+def test_an_answer_waits_for_the_disk_where_the_settings_say_so() -> None:
+    async def story(stage: Stage) -> None:
+        await stage.shard.ask(saying("done", committed(1)))
+        log = stage.replica.log
+        assert log is not None
+        assert log.recovery_point == 0
+        log.flush_messages = 2
+        await stage.shard.ask(saying("done", committed(2)))
+        assert log.recovery_point == 2
+
+    on_stage(story)
+
+
+def test_an_answer_waits_until_all_replicas_have_what_was_decided() -> None:
+    async def story(stage: Stage) -> None:
+        asking = asyncio.create_task(stage.shard.ask(saying("done", committed(1))))
+        await asyncio.sleep(1)
+        assert stage.shard.state.replayed == [committed(1)]
+        assert not asking.done()
+        stage.partitions.change(stage.replica, isr=(ME,))
+        assert await asking == "done"
+
+    on_stage(story, isr=(ME, OTHER))
+
+
+def test_a_reader_does_not_see_what_could_still_be_lost() -> None:
+    async def story(stage: Stage) -> None:
+        asking = asyncio.create_task(stage.shard.ask(saying("done", committed(1))))
+        reading = asyncio.create_task(stage.shard.read(lambda _: "seen"))
+        await asyncio.sleep(1)
+        assert not reading.done()
+        stage.partitions.change(stage.replica, isr=(ME,))
+        assert await reading == "seen"
+        await asking
+
+    on_stage(story, isr=(ME, OTHER))
+
+
+def test_who_waits_for_too_long_is_told_to_ask_again() -> None:
+    async def story(stage: Stage) -> None:
+        asking = asyncio.create_task(stage.shard.ask(saying("done", committed(1))))
+        await written()
+        assert stage.shard.next_due_ms == stage.steady_ms() + COMMIT_TIMEOUT_MS
+        assert not stage.shard.expire(stage.steady_ms())
+        assert stage.shard.expire(stage.steady_ms() + COMMIT_TIMEOUT_MS)
+        assert await refusal(asking) == ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+    on_stage(story, isr=(ME, OTHER))
+
+
+def test_an_answer_may_come_with_a_later_decision() -> None:
+    async def story(stage: Stage) -> None:
+        tickets: list[Hashable] = []
+
+        def wait(ticket: Hashable, _now_ms: int) -> Decision:
+            tickets.append(ticket)
+            return NOTHING
+
+        asking = asyncio.create_task(stage.shard.ask(wait))
+        await asyncio.sleep(1)
+        assert not asking.done()
+        stage.shard.act(lambda _: Decision(answers=(Answered(tickets[0], "at last"),)))
+        assert await asking == "at last"
+        # Nobody waits for it any more.
+        stage.shard.act(lambda _: Decision(answers=(Answered(tickets[0], "again"),)))
+
+    on_stage(story)
+
+
+def test_an_error_as_an_answer_is_raised_where_it_is_waited_for() -> None:
+    async def story(stage: Stage) -> None:
+        fenced = PeerError(ErrorCode.FENCED_INSTANCE_ID, "another came")
+        assert await refusal(stage.shard.ask(saying(fenced))) == ErrorCode.FENCED_INSTANCE_ID
+
+    on_stage(story)
+
+
+def test_whoever_waits_is_told_when_another_leads() -> None:
+    async def story(stage: Stage) -> None:
+        asking = asyncio.create_task(stage.shard.ask(lambda _ticket, _now_ms: NOTHING))
+        await asyncio.sleep(1)
+        stage.partitions.change(stage.replica, leader=OTHER)
+        assert await refusal(stage.shard.ask(saying("x"))) == ErrorCode.NOT_COORDINATOR
+        stage.shard.close()
+        assert await refusal(asking) == ErrorCode.NOT_COORDINATOR
+        assert len(stage.replica.waiting) == 0
+
+    on_stage(story, isr=(ME, OTHER))
+
+
+def test_nobody_is_answered_before_the_log_is_replayed() -> None:
+    async def story(stage: Stage) -> None:
+        code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        assert await refusal(stage.shard.ask(saying("x"))) == code
+        assert await refusal(stage.shard.read(lambda _: "x")) == code
+
+    on_stage(story, is_loaded=False)
+
+
+def test_nothing_is_decided_that_could_not_be_written() -> None:
+    async def story(stage: Stage) -> None:
+        stage.partitions.replicas.directories.full["/data"] = "the disk is full"
+        decided: list[int] = []
+
+        def decide(_ticket: Hashable, now_ms: int) -> Decision:
+            decided.append(now_ms)
+            return NOTHING
+
+        code = ErrorCode.COORDINATOR_NOT_AVAILABLE
+        assert await refusal(stage.shard.ask(decide)) == code
+        stage.partitions.replicas.directories.full.clear()
+        stage.partitions.change(stage.replica, isr=(ME,))
+        assert await refusal(stage.shard.ask(decide)) == code
+        assert decided == []
+
+    on_stage(story, isr=(ME, OTHER), min_isr=2)
+
+
+def test_a_state_that_is_ahead_of_its_log_is_not_used_again() -> None:
+    async def story(stage: Stage) -> None:
+        await stage.shard.ask(saying("done", committed(1)))
+        waiting = asyncio.create_task(stage.shard.ask(lambda _ticket, _now_ms: NOTHING))
+        await asyncio.sleep(0)
+        assert stage.replica.log is not None
+        stage.replica.log.abandon()
+        code = await refusal(stage.shard.ask(saying("lost", committed(2))))
+        assert code == ErrorCode.NOT_COORDINATOR
+        assert stage.shard.is_closed
+        assert [error.code for error in stage.failures] == [ErrorCode.KAFKA_STORAGE_ERROR]
+        assert await refusal(waiting) == ErrorCode.NOT_COORDINATOR
+
+    on_stage(story)
+
+
+def test_timers_are_due_by_the_steady_clock_whatever_the_wall_clock_does() -> None:
+    async def story(stage: Stage) -> None:
+        start_ms = stage.steady_ms()
+        now_ms = stage.partitions.clock.wall_ms()
+        timers = (TimerSet("a", now_ms + 10), TimerSet("b", now_ms + 20))
+        stage.shard.act(lambda _: Decision(timers=timers))
+        assert stage.shard.next_due_ms == start_ms + 10
+        assert stage.shard.expire(start_ms + 10)
+        assert not stage.shard.expire(start_ms + 19)
+        stage.shard.act(lambda _: Decision(timers=(TimerSet("b", None),)))
+        assert not stage.shard.expire(start_ms + 99)
+        assert stage.shard.state.due == ["a"]
+
+    on_stage(story)
+
+
+def test_a_timer_that_cannot_be_acted_on_is_tried_again() -> None:
+    async def story(stage: Stage) -> None:
+        start_ms = stage.steady_ms()
+        now_ms = stage.partitions.clock.wall_ms()
+        stage.shard.act(lambda _: Decision(timers=(TimerSet("a", now_ms),)))
+        stage.partitions.replicas.directories.full["/data"] = "the disk is full"
+        assert stage.shard.expire(start_ms)
+        stage.partitions.replicas.directories.full.clear()
+        assert not stage.shard.expire(start_ms)
+        assert stage.shard.expire(start_ms + RETRY_MS)
+        assert stage.shard.state.due == ["a"]
+
+    on_stage(story)
+
+
+# Loading
+
+
+def appended(stage: Stage, *rows: batch.Record, **fields: Any) -> None:
+    content = memoryview(batch.build(rows, **fields))
+    stage.partitions.appender.append(
+        stage.replica, content, acks=1, transactional_id_given=True, now_ms=0
+    )
+
+
+def test_records_of_another_time_are_skipped_and_told_of() -> None:
+    async def story(stage: Stage) -> None:
+        good = encode(committed(7))
+        unknown = (b"\x00\x63" + b"x", b"y")
+        damaged = (encode(OffsetForgotten("h", "events", 0))[0], b"\x7f\xff")
+        rows = [
+            batch.Record(offset, 0, key, value)
+            for offset, (key, value) in enumerate((unknown, damaged, good))
+        ]
+        appended(stage, *rows)
+        shard = await stage.loaded()
+        assert shard.state.replayed == [committed(7)]
+        assert shard.state.due == ["skipped 1"]
+
+    on_stage(story)
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [(MarkerKind.COMMIT, [committed(1)]), (MarkerKind.ABORT, []), (None, [])],
+)
+def test_what_was_committed_in_a_transaction_counts_once_it_has_ended(
+    kind: MarkerKind | None, expected: list[Record]
+) -> None:
+    async def story(stage: Stage) -> None:
+        row = batch.Record(0, 0, *encode(committed(1)))
+        appended(stage, row, producer_id=9, producer_epoch=0, base_sequence=0, transactional=True)
+        if kind is not None:
+            stage.partitions.end_transaction(stage.replica, kind, 9)
+        assert (await stage.loaded()).state.replayed == expected
+
+    on_stage(story)
+
+
+def test_a_long_log_is_loaded_whole_while_others_have_their_turn() -> None:
+    async def story(stage: Stage) -> None:
+        many = [OffsetCommitted("g", "events", number, 5) for number in range(3_000)]
+        for start in range(0, len(many), 100):
+            await stage.shard.ask(saying("done", *many[start : start + 100]))
+        assert (await stage.loaded()).state.replayed == many
+
+    on_stage(story)
+
+
+def test_a_load_replays_what_compaction_would_leave() -> None:
+    async def story(stage: Stage) -> None:
+        first, other = committed(1), OffsetCommitted("h", "events", 0, 9)
+        gone = OffsetForgotten("h", "events", 0)
+        for record in (first, other, committed(2), gone, committed(3)):
+            await stage.shard.ask(saying("done", record))
+        assert (await stage.loaded()).state.replayed == [gone, committed(3)]
+
+    on_stage(story)
+
+
+def test_a_load_that_is_not_wanted_any_more_ends() -> None:
+    async def story(stage: Stage) -> None:
+        await stage.shard.ask(saying("done", committed(1)))
+        shard = stage.begin()
+        shard.close()
+        loader = Loader(
+            shard, stage.partitions.clock, SimThreads(SimEntropy()), lambda _offset, _error: None
+        )
+        assert not await loader.load()
+        assert shard.state.replayed == []
+
+    on_stage(story)
+
+
+def test_a_shard_of_a_replica_without_a_log_is_empty() -> None:
+    async def story(stage: Stage) -> None:
+        replica: Replica = stage.replica
+        assert replica.log is None
+        assert (await stage.loaded()).state.replayed == []
+
+    on_stage(story)

@@ -1,0 +1,160 @@
+"""A broker comes back: what it leads again, and what it may have lost."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from ottla.metadata.controller.broker_restart import (
+    RECORDS_AN_ENTRY_MAX,
+    Restart,
+    broker_started,
+    in_entries,
+    rejoin,
+)
+from ottla.metadata.image import Image
+from ottla.metadata.records import ENTRY_BYTES_MAX, Broker, Partition, Topic, encode
+from ottla.metadata.store import Member
+from ottla.metadata.values import Incarnation
+from ottla.storage.directory.checkpoint_files import TopicPartition
+from tests.support.metadata.sample_records import broker, partition, registration, topic_id
+
+OLD, NEW = Incarnation(1, 5), Incarnation(1, 9)
+OTHER = Incarnation(2, 6)
+
+
+def alone(index: int = 0, **changes: Any) -> Partition:
+    """A partition that broker 1 has and leads by itself."""
+    fields: dict[str, Any] = {"replicas": (1,), "leader": OLD, "isr": (OLD,), "min_isr": 1}
+    return partition(index=index, **{**fields, **changes})
+
+
+def image_of(*partitions: Partition) -> Image:
+    image = Image()
+    image.apply(broker(1, 5))
+    image.apply(Topic("orders", topic_id(1)))
+    for each in partitions:
+        image.apply(each)
+    return image
+
+
+def restarted(image: Image, inherits: int | None, *unserved: int, epoch: int = 9) -> Restart:
+    """Also applies it: what the image refuses was decided wrongly."""
+    member = Member(replace(registration(1, inherits), unserved=unserved), epoch)
+    restart = broker_started(image, member)
+    for record in restart.records:
+        image.apply(record)
+    return restart
+
+
+def test_an_intact_broker_leads_again_what_it_led() -> None:
+    image = image_of(alone(0), alone(1, leader_epoch=7))
+
+    restart = restarted(image, inherits=5)
+
+    assert restart.possible_losses == []
+    first, second = image.partitions(topic_id(1))
+    assert first == alone(0, leader=NEW, isr=(NEW,), leader_epoch=1, partition_epoch=1)
+    assert second == alone(1, leader=NEW, isr=(NEW,), leader_epoch=8, partition_epoch=1)
+    assert image.brokers[1].incarnation == NEW
+    assert image.brokers[1].inherits == 5
+
+
+@pytest.mark.parametrize(
+    "inherits", [None, 6, 4], ids=["nothing", "from a later life", "from an earlier life"]
+)
+def test_a_broker_that_lost_its_disks_leads_again_and_says_so(inherits: int | None) -> None:
+    image = image_of(alone(0))
+
+    restart = restarted(image, inherits)
+
+    assert restart.possible_losses == [TopicPartition("orders", 0)]
+    assert image.partitions(topic_id(1))[0] == alone(
+        leader=NEW, isr=(NEW,), unclean=(), leader_epoch=1, partition_epoch=1
+    )
+
+
+def test_a_life_that_ended_before_it_was_written_down_costs_nothing() -> None:
+    """It rewrote one partition of two, and died: the third life inherits from both."""
+    image = image_of(alone(0, leader=Incarnation(1, 7), isr=(Incarnation(1, 7),)), alone(1))
+
+    restart = restarted(image, 5, 7)
+
+    assert restart.possible_losses == []
+    assert [each.leader for each in image.partitions(topic_id(1))] == [NEW, NEW]
+
+
+def test_a_disk_from_a_backup_does_not_inherit_from_the_lives_since_then() -> None:
+    """It names epoch 5; epoch 7 served, and what that one wrote is not on the disk."""
+    image = image_of(alone(0, leader=Incarnation(1, 7), isr=(Incarnation(1, 7),)), alone(1))
+
+    restart = restarted(image, 5, 6)
+
+    assert restart.possible_losses == [TopicPartition("orders", 0)]
+
+
+def test_partitions_of_others_are_left_alone() -> None:
+    theirs = alone(replicas=(2,), leader=OTHER, isr=(OTHER,))
+    image = image_of(theirs)
+
+    restart = restarted(image, inherits=5)
+
+    assert len(restart.records) == 1
+    assert isinstance(restart.records[0], Broker)
+    assert image.partitions(topic_id(1))[0] == theirs
+
+
+def test_an_unclean_replica_stands_back_while_another_is_in_sync() -> None:
+    shared = partition(replicas=(1, 2), leader=OTHER, isr=(OLD, OTHER), min_isr=1)
+
+    changed, may_have_lost = rejoin(shared, NEW, inherits=())
+
+    assert not may_have_lost
+    assert changed.leader == OTHER
+    assert changed.leader_epoch == shared.leader_epoch
+    assert changed.isr == (OTHER,)
+    assert changed.unclean == (1,)
+
+
+def test_an_unclean_leader_steps_down_where_another_may_know_more() -> None:
+    shared = partition(replicas=(1, 2), leader=OLD, isr=(OLD,), elr=(OTHER,), min_isr=2)
+
+    changed, may_have_lost = rejoin(shared, NEW, inherits=())
+
+    assert not may_have_lost
+    assert changed.leader is None
+    assert changed.leader_epoch == shared.leader_epoch + 1
+    assert changed.isr == ()
+    assert changed.elr == (OTHER,)
+    assert changed.unclean == (1,)
+
+
+def test_an_intact_eligible_leader_leads_where_nobody_does() -> None:
+    waiting = partition(replicas=(1, 2), leader=None, isr=(), elr=(OLD, OTHER), min_isr=2)
+
+    changed, may_have_lost = rejoin(waiting, NEW, inherits={5})
+
+    assert not may_have_lost
+    assert changed.leader == NEW
+    assert changed.leader_epoch == waiting.leader_epoch + 1
+    assert changed.isr == (NEW,)
+    assert changed.elr == (OTHER,)
+
+
+def test_every_portion_of_a_large_restart_fits_an_entry() -> None:
+    widest = partition(
+        index=2**31 - 1,
+        replicas=tuple(range(2**31 - 6, 2**31)),
+        adding=tuple(range(2**31 - 3, 2**31)),
+        removing=tuple(range(2**31 - 6, 2**31 - 3)),
+        leader=Incarnation(2**31 - 1, 2**63 - 1),
+        leader_epoch=2**31 - 1,
+        isr=tuple(Incarnation(each, 2**63 - 1) for each in range(2**31 - 6, 2**31)),
+        min_isr=2**31 - 1,
+        partition_epoch=2**31 - 1,
+    )
+
+    portions = list(in_entries([widest] * (2 * RECORDS_AN_ENTRY_MAX + 1)))
+
+    assert [len(portion) for portion in portions] == [RECORDS_AN_ENTRY_MAX] * 2 + [1]
+    assert all(len(encode(portion)) <= ENTRY_BYTES_MAX for portion in portions)

@@ -1,0 +1,163 @@
+"""Elections and reassignments, each applied to the image that it was decided on."""
+
+from typing import Any
+
+import pytest
+
+from ottla.errors import ErrorCode, PeerError
+from ottla.metadata.controller.partition_changes import Election, elected, is_moving, reassigned
+from ottla.metadata.image import Image
+from ottla.metadata.records import EpochFloor, Partition, Topic
+from ottla.metadata.values import BrokerState, Incarnation
+from tests.support.metadata.sample_records import broker, partition, topic_id
+
+ONE, TWO, THREE = Incarnation(1, 5), Incarnation(2, 6), Incarnation(3, 7)
+PREFERRED, UNCLEAN = Election.PREFERRED, Election.UNCLEAN
+
+
+def image_with(up: tuple[int, ...] = (1, 2, 3), **fields: Any) -> Image:
+    """One partition on three brokers, of which these are up."""
+    image = Image()
+    for broker_id in (1, 2, 3):
+        state = BrokerState.UP if broker_id in up else BrokerState.GONE
+        image.apply(broker(broker_id, 4 + broker_id, state=state))
+    image.apply(EpochFloor(0))
+    image.apply(Topic("orders", topic_id(1)))
+    image.apply(partition(**fields))
+    return image
+
+
+def elect(image: Image, election: Election) -> Partition:
+    changed = elected(image, "orders", 0, election)
+    image.apply(changed)
+    return changed
+
+
+def refusal(image: Image, election: Election, topic: str = "orders", index: int = 0) -> ErrorCode:
+    with pytest.raises(PeerError) as refused:
+        elected(image, topic, index, election)
+    assert str(refused.value)
+    return refused.value.code
+
+
+# --- elections --------------------------------------------------------------------------------
+
+
+def test_the_preferred_replica_leads_again_once_it_is_in_sync() -> None:
+    image = image_with(leader=TWO, isr=(TWO, ONE), leader_epoch=4, partition_epoch=9)
+    changed = elect(image, PREFERRED)
+    assert (changed.leader, changed.leader_epoch, changed.partition_epoch) == (ONE, 5, 10)
+    assert changed.isr == (TWO, ONE)
+    assert refusal(image, PREFERRED) == ErrorCode.ELECTION_NOT_NEEDED
+
+
+@pytest.mark.parametrize(
+    ("up", "isr"),
+    [
+        ((1, 2, 3), (TWO, THREE)),
+        ((2, 3), (TWO, ONE)),
+        # An earlier life of it was in sync, this one is not.
+        ((1, 2, 3), (TWO, Incarnation(1, 4))),
+    ],
+)
+def test_a_preferred_replica_that_is_away_or_behind_does_not_lead(
+    up: tuple[int, ...], isr: tuple[Incarnation, ...]
+) -> None:
+    image = image_with(up, leader=TWO, isr=isr)
+    assert refusal(image, PREFERRED) == ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
+
+
+def test_what_is_led_needs_no_unclean_election() -> None:
+    assert refusal(image_with(leader=TWO), UNCLEAN) == ErrorCode.ELECTION_NOT_NEEDED
+
+
+def test_an_unclean_election_prefers_who_is_in_sync_and_costs_nothing_then() -> None:
+    image = image_with((2, 3), leader=None, isr=(ONE, THREE), elr=(TWO,))
+    changed = elect(image, UNCLEAN)
+    assert (changed.leader, changed.isr, changed.elr) == (THREE, (ONE, THREE), (TWO,))
+
+
+def test_an_unclean_election_then_takes_who_may_lead() -> None:
+    image = image_with((2, 3), leader=None, isr=(), elr=(ONE, THREE), unclean=(2,))
+    changed = elect(image, UNCLEAN)
+    assert (changed.leader, changed.isr, changed.elr) == (THREE, (THREE,), (ONE,))
+    assert changed.unclean == (2,)
+
+
+def test_an_unclean_election_takes_anybody_in_the_end() -> None:
+    image = image_with((2, 3), leader=None, isr=(ONE,), unclean=(3,))
+    changed = elect(image, UNCLEAN)
+    assert (changed.leader, changed.isr, changed.elr, changed.unclean) == (TWO, (TWO,), (), ())
+    assert changed.leader_epoch == 1
+
+
+def test_nobody_is_elected_where_nobody_is_up() -> None:
+    image = image_with((), leader=None)
+    assert refusal(image, UNCLEAN) == ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE
+
+
+@pytest.mark.parametrize(("topic", "index"), [("orders", 1), ("none", 0), ("orders", -1)])
+def test_what_is_not_there_is_not_led(topic: str, index: int) -> None:
+    code = refusal(image_with(), PREFERRED, topic, index)
+    assert code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+# --- reassignments ----------------------------------------------------------------------------
+
+
+def reassign(
+    image: Image, target: tuple[int, ...] | None, index: int = 0, *, may_change_factor: bool = True
+) -> Partition | None:
+    return reassigned(image, "orders", index, target, may_change_factor=may_change_factor)
+
+
+def reassign_refusal(image: Image, target: tuple[int, ...] | None, **more: Any) -> ErrorCode:
+    with pytest.raises(PeerError) as refused:
+        reassign(image, target, **more)
+    assert str(refused.value)
+    return refused.value.code
+
+
+def test_replicas_that_are_where_they_should_be_stay_as_they_are() -> None:
+    assert reassign(image_with(), (1, 2, 3)) is None
+
+
+def test_another_order_of_the_replicas_is_another_preferred_leader() -> None:
+    image = image_with()
+    changed = reassign(image, (2, 1, 3))
+    assert changed is not None
+    image.apply(changed)
+    assert (changed.replicas, changed.leader, changed.partition_epoch) == ((2, 1, 3), ONE, 1)
+    assert not is_moving(changed)
+    assert elect(image, PREFERRED).leader == TWO
+
+
+@pytest.mark.parametrize("target", [(), (1, 1, 2), (1, 2, 9), (1, 2), (3,)])
+def test_a_target_that_cannot_be_reached_is_refused(target: tuple[int, ...]) -> None:
+    assert reassign_refusal(image_with(), target) == ErrorCode.INVALID_REPLICA_ASSIGNMENT
+
+
+def test_a_broker_that_is_away_is_no_target() -> None:
+    image = image_with((1, 2))
+    assert reassign_refusal(image, (1, 2, 3)) == ErrorCode.INVALID_REPLICA_ASSIGNMENT
+
+
+def test_the_number_of_replicas_stays_unless_it_may_change() -> None:
+    code = reassign_refusal(image_with(), (1, 2), may_change_factor=False)
+    assert code == ErrorCode.INVALID_REPLICATION_FACTOR
+
+
+def test_what_does_not_move_cannot_be_stopped() -> None:
+    code = reassign_refusal(image_with(), None)
+    assert code == ErrorCode.NO_REASSIGNMENT_IN_PROGRESS
+
+
+def test_what_is_not_there_is_not_reassigned() -> None:
+    code = reassign_refusal(image_with(), (1, 2, 3), index=1)
+    assert code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+@pytest.mark.parametrize("moving", [{"adding": (3,)}, {"removing": (1,)}])
+def test_what_is_being_added_or_removed_is_moving(moving: dict[str, Any]) -> None:
+    assert is_moving(partition(**moving))
+    assert not is_moving(partition())

@@ -1,0 +1,91 @@
+"""How many wishes go into one entry of the metadata log."""
+
+from ottla.errors import ErrorCode, PeerError
+from ottla.metadata.controller.portions import (
+    PORTION_RECORDS_MAX,
+    PORTION_WISHES_MAX,
+    decide_portion,
+)
+from ottla.metadata.controller.topic_changes import REPLICATION_FACTOR_MAX
+from ottla.metadata.records import Config, Partition, Record, Topic, encode
+from ottla.metadata.values import Incarnation, ResourceKind
+from tests.support.metadata.sample_records import topic_id
+
+
+def largest_partition(index: int) -> Partition:
+    members = tuple(
+        Incarnation(2**31 - 1 - number, 2**63 - 1) for number in range(REPLICATION_FACTOR_MAX)
+    )
+    return Partition(
+        topic_id=topic_id(2**128 - 1),
+        index=2**31 - 1 - index,
+        replicas=tuple(member.broker_id for member in members),
+        leader=members[0],
+        leader_epoch=2**31 - 1,
+        isr=members,
+        min_isr=2**31 - 1,
+        partition_epoch=2**31 - 1,
+    )
+
+
+def setting(size: int) -> Config:
+    # Each of these characters is six bytes in JSON.
+    return Config(ResourceKind.TOPIC, "x" * 249, "key", "\x01" * size)
+
+
+def test_a_portion_is_one_entry_however_large_its_records_are() -> None:
+    def decide(number: int) -> tuple[list[Record], int]:
+        topic = Topic("x" * 249, topic_id(number + 1))
+        return [topic, largest_partition(0), setting(1_000)], number
+
+    records, outcomes = decide_portion(range(1_000), decide)
+
+    assert encode(records)
+    assert outcomes == list(range(len(outcomes)))
+    assert 10 < len(outcomes) < 1_000
+
+
+def test_a_portion_has_as_many_records_as_others_may_wait_for() -> None:
+    def decide(number: int) -> tuple[list[Record], int]:
+        return [Topic(f"topic-{number}", topic_id(number + 1))] * 2, number
+
+    records, outcomes = decide_portion(range(1_000), decide)
+
+    assert len(records) == PORTION_RECORDS_MAX
+    assert len(outcomes) == PORTION_RECORDS_MAX // 2
+
+
+def test_a_wish_that_is_too_large_for_a_portion_is_one_by_itself() -> None:
+    def decide(number: int) -> tuple[list[Record], int]:
+        return [Topic("large", topic_id(1))] * (PORTION_RECORDS_MAX + 1), number
+
+    records, outcomes = decide_portion(range(3), decide)
+
+    assert len(records) == PORTION_RECORDS_MAX + 1
+    assert outcomes == [0]
+
+
+def test_wishes_that_are_refused_are_bounded_as_well() -> None:
+    asked = []
+
+    def decide(number: int) -> tuple[list[Record], None]:
+        asked.append(number)
+        raise PeerError(ErrorCode.INVALID_REQUEST, "no")
+
+    records, outcomes = decide_portion(range(10_000), decide)
+
+    assert records == []
+    assert len(outcomes) == len(asked) == PORTION_WISHES_MAX
+
+
+def test_a_refusal_takes_no_room_and_keeps_its_place() -> None:
+    def decide(number: int) -> tuple[list[Record], int]:
+        if number == 1:
+            raise PeerError(ErrorCode.INVALID_REQUEST, "no")
+        return [Topic(f"topic-{number}", topic_id(number + 1))], number
+
+    records, outcomes = decide_portion(range(3), decide)
+
+    assert len(records) == 2
+    assert [outcomes[0], outcomes[2]] == [0, 2]
+    assert isinstance(outcomes[1], PeerError)

@@ -1,0 +1,437 @@
+"""What every metadata store promises, asked of each of them."""
+
+import asyncio
+from collections.abc import AsyncIterator, Coroutine
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ottla.metadata.image import Image
+from ottla.metadata.records import Config, ControllerStarted, EntryTooLarge, InvalidRecord, Record
+from ottla.metadata.store import (
+    EntriesGone,
+    Entry,
+    Fence,
+    Fenced,
+    Loaded,
+    Member,
+    MetadataStore,
+    Snapshot,
+    StoreClosed,
+)
+from ottla.metadata.values import Incarnation, ResourceKind
+from tests.sim.seams.loop import run
+from tests.support.metadata.sample_records import ONE_OF_EACH, partition, registration
+from tests.support.metadata.store_kinds import (
+    Ensemble,
+    RealDirectory,
+    SimMachine,
+    StorePlace,
+    ThreadedMachine,
+)
+
+WAIT_S = 5.0
+
+
+@pytest.fixture(
+    params=["embedded", "embedded, simulated disk", "embedded, simulated threads", "simulated"]
+)
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> StorePlace:
+    if request.param == "embedded":
+        return RealDirectory(tmp_path)
+    if request.param == "simulated":
+        return Ensemble()
+    machine = ThreadedMachine if request.param == "embedded, simulated threads" else SimMachine
+    return machine(seed=len(request.node.name))
+
+
+def story(steps: Coroutine[Any, Any, None]) -> None:
+    """Plays a test's steps in virtual time: whoever waits for what cannot come, fails at once."""
+    run(steps)
+
+
+def setting(number: int) -> Record:
+    return Config(ResourceKind.BROKER, "", f"key-{number}", str(number))
+
+
+async def append(store: MetadataStore, fence: Fence, *numbers: int) -> list[int]:
+    return [await store.append([setting(number)], fence) for number in numbers]
+
+
+async def take(entries: AsyncIterator[Entry], count: int) -> list[Entry]:
+    return [await asyncio.wait_for(anext(entries), WAIT_S) for _ in range(count)]
+
+
+async def saved_up_to_now(store: MetadataStore, fence: Fence) -> Snapshot:
+    snapshot = Image.of(await store.load()).snapshot()
+    await store.save(snapshot, fence)
+    return snapshot
+
+
+def test_a_new_store_is_empty(place: StorePlace) -> None:
+    async def steps() -> None:
+        loaded = await place.open().load()
+        assert loaded.snapshot.records == ()
+        assert loaded.entries == ()
+        assert loaded.next_n == loaded.snapshot.n + 1
+        assert Image.of(loaded) == Image()
+
+    story(steps())
+
+
+def test_entries_are_numbered_in_the_order_of_the_appends(place: StorePlace) -> None:
+    async def steps() -> None:
+        store = place.open()
+        first_n = (await store.load()).next_n
+        fence = await store.campaign()
+        numbers = await append(store, fence, *range(5))
+        assert numbers == list(range(first_n, first_n + 5))
+        loaded = await store.load()
+        assert loaded.entries == tuple(
+            Entry(n, (setting(index),)) for index, n in enumerate(numbers)
+        )
+        assert loaded.next_n == numbers[-1] + 1
+
+    story(steps())
+
+
+def test_appends_that_overlap_keep_the_order_of_the_calls(place: StorePlace) -> None:
+    async def steps() -> None:
+        store = place.open()
+        fence = await store.campaign()
+        async with asyncio.TaskGroup() as group:
+            for number in range(20):
+                group.create_task(store.append([setting(number)], fence))
+        loaded = await store.load()
+        assert [entry.records for entry in loaded.entries] == [
+            (setting(number),) for number in range(20)
+        ]
+
+    story(steps())
+
+
+def test_what_is_loaded_folds_to_what_was_appended(place: StorePlace) -> None:
+    async def steps() -> None:
+        store = place.open()
+        fence = await store.campaign()
+        image = Image()
+        for record in ONE_OF_EACH:
+            image.apply(record)
+        await store.append(ONE_OF_EACH[:4], fence)
+        await store.append((), fence)
+        await store.append(ONE_OF_EACH[4:], fence)
+        assert Image.of(await store.load()) == image
+
+    story(steps())
+
+
+def test_a_follower_sees_every_entry_once_and_in_order(place: StorePlace) -> None:
+    async def steps() -> None:
+        store = place.open()
+        fence = await store.campaign()
+        first_n, *_ = await append(store, fence, 0, 1, 2)
+        follower = store.follow(first_n)
+        entries = await take(follower, 3)
+        waiting = asyncio.create_task(take(follower, 4))
+        await asyncio.sleep(0)
+        assert not waiting.done()
+        await append(store, fence, 3, 4)
+        await asyncio.sleep(0)
+        await append(store, fence, 5, 6)
+        entries += await waiting
+        assert entries == [Entry(first_n + index, (setting(index),)) for index in range(7)]
+
+    story(steps())
+
+
+def test_followers_start_wherever_they_like(place: StorePlace) -> None:
+    async def steps() -> None:
+        store = place.open()
+        fence = await store.campaign()
+        first_n, *_ = await append(store, fence, *range(4))
+        for start in range(6):
+            follower = store.follow(first_n + start)
+            await append(store, fence, 4 + start, 5 + start)
+            found = await take(follower, 2)
+            assert [entry.n for entry in found] == [first_n + start, first_n + start + 1]
+
+    story(steps())
+
+
+def test_a_follower_waits_for_a_number_that_is_yet_to_come(place: StorePlace) -> None:
+    async def steps() -> None:
+        store = place.open()
+        fence = await store.campaign()
+        next_n = (await store.load()).next_n
+        waiting = asyncio.create_task(take(store.follow(next_n + 2), 1))
+        await append(store, fence, 0, 1)
+        await asyncio.sleep(1)
+        assert not waiting.done()
+        await append(store, fence, 2)
+        assert await waiting == [Entry(next_n + 2, (setting(2),))]
+
+    story(steps())
+
+
+def test_loading_and_following_leave_no_gap(place: StorePlace) -> None:
+    async def steps() -> None:
+        store = place.open()
+        fence = await store.campaign()
+        await append(store, fence, 0, 1)
+        loaded = await store.load()
+        await append(store, fence, 2, 3)
+        image = Image.of(loaded)
+        for entry in await take(store.follow(loaded.next_n), 2):
+            image.replay(entry)
+        assert image == Image.of(await store.load())
+
+    story(steps())
+
+
+def test_a_second_campaign_fences_the_first(place: StorePlace) -> None:
+    async def steps() -> None:
+        store = place.open()
+        first = await store.campaign()
+        await append(store, first, 0)
+        second = await store.campaign()
+        assert second.epoch > first.epoch
+        with pytest.raises(Fenced):
+            await append(store, first, 1)
+        with pytest.raises(Fenced):
+            await store.save(Image.of(await store.load()).snapshot(), first)
+        await append(store, second, 2)
+        loaded = await store.load()
+        assert [entry.records for entry in loaded.entries] == [(setting(0),), (setting(2),)]
+
+    story(steps())
+
+
+def test_nobody_appends_without_a_campaign(place: StorePlace) -> None:
+    async def steps() -> None:
+        store = place.open()
+        with pytest.raises(Fenced):
+            await append(store, Fence(1), 0)
+        assert (await store.load()).entries == ()
+
+    story(steps())
+
+
+def test_a_controllers_epoch_lies_above_that_of_one_that_died(place: StorePlace) -> None:
+    async def steps() -> None:
+        store = place.open()
+        first = await store.campaign()
+        await store.append([ControllerStarted(first.epoch)], first)
+        await saved_up_to_now(store, first)
+        place.crash()
+        second = await place.open().campaign()
+        assert second.epoch > first.epoch
+
+    story(steps())
+
+
+def test_registrations_get_rising_epochs(place: StorePlace) -> None:
+    async def steps() -> None:
+        store = place.open()
+        fence = await store.campaign()
+        epochs = [await store.register(registration()) for _ in range(3)]
+        await append(store, fence, 0)
+        epochs.append(await store.register(registration(2)))
+        await saved_up_to_now(store, fence)
+        place.crash()
+        epochs.append(await place.open().register(registration()))
+        place.crash()
+        epochs.append(await place.open().register(registration()))
+        assert epochs == sorted(set(epochs))
+
+    story(steps())
+
+
+def test_members_are_told_now_and_after_every_change(place: StorePlace) -> None:
+    async def steps() -> None:
+        store = place.open()
+        members = store.members()
+        assert await anext(members) == ()
+        first = registration(1)
+        epoch = await store.register(first)
+        assert await anext(members) == (Member(first, epoch),)
+        assert Member(first, epoch).incarnation == Incarnation(1, epoch)
+        waiting = asyncio.ensure_future(anext(members))
+        await append(store, await store.campaign(), 0)
+        await asyncio.sleep(1)
+        assert not waiting.done()
+        again = registration(1, inherits=epoch)
+        later = await store.register(again)
+        present = await waiting
+        # A store may tell that the old registration is gone before it tells of the new one.
+        if present == ():
+            present = await anext(members)
+        assert present == (Member(again, later),)
+
+    story(steps())
+
+
+def test_an_entry_that_is_too_large_is_refused_and_nothing_written(place: StorePlace) -> None:
+    async def steps() -> None:
+        store = place.open()
+        fence = await store.campaign()
+        next_n = (await store.load()).next_n
+        large = [Config(ResourceKind.BROKER, "", f"k{n}", "x" * 30_000) for n in range(20)]
+        with pytest.raises(EntryTooLarge):
+            await store.append(large, fence)
+        with pytest.raises(InvalidRecord):
+            await store.append([partition(leader=Incarnation(9, 9))], fence)
+        assert (await store.load()).entries == ()
+        assert await append(store, fence, 0) == [next_n]
+
+    story(steps())
+
+
+def test_what_was_committed_survives_a_crash(place: StorePlace) -> None:
+    async def steps() -> None:
+        committed: list[Record] = []
+        for life in range(4):
+            store = place.open()
+            loaded = await store.load()
+            found = [record for entry in loaded.entries for record in entry.records]
+            assert found == committed
+            fence = await store.campaign()
+            for number in range(3):
+                record = setting(life * 10 + number)
+                await store.append([record], fence)
+                committed.append(record)
+            place.crash()
+        assert len(committed) == 12
+
+    story(steps())
+
+
+def test_a_snapshot_replaces_the_entries_before_it(place: StorePlace) -> None:
+    async def steps() -> None:
+        store = place.open()
+        fence = await store.campaign()
+        *_, last = await append(store, fence, *range(6))
+        snapshot = await saved_up_to_now(store, fence)
+        assert snapshot.n == last
+        later = await append(store, fence, 6, 7)
+        assert later == [last + 1, last + 2]
+        entries = (Entry(last + 1, (setting(6),)), Entry(last + 2, (setting(7),)))
+        assert await store.load() == Loaded(snapshot, entries)
+        place.crash()
+        assert await place.open().load() == Loaded(snapshot, entries)
+
+    story(steps())
+
+
+def test_a_snapshot_of_the_past_keeps_what_came_after_it(place: StorePlace) -> None:
+    async def steps() -> None:
+        store = place.open()
+        fence = await store.campaign()
+        await append(store, fence, 0, 1)
+        early = Image.of(await store.load())
+        await append(store, fence, 2, 3)
+        whole = Image.of(await store.load())
+        for _ in range(2):
+            await store.save(early.snapshot(), fence)
+            loaded = await store.load()
+            assert loaded.snapshot == early.snapshot()
+            assert len(loaded.entries) == 2
+            assert Image.of(loaded) == whole
+        place.crash()
+        assert Image.of(await place.open().load()) == whole
+
+    story(steps())
+
+
+def test_a_snapshot_must_be_of_committed_entries_and_no_older_than_the_last(
+    place: StorePlace,
+) -> None:
+    async def steps() -> None:
+        store = place.open()
+        fence = await store.campaign()
+        with pytest.raises(ValueError, match="snapshot of entry -1"):
+            await store.save(Snapshot(-1, ()), fence)
+        await append(store, fence, 0, 1)
+        snapshot = await saved_up_to_now(store, fence)
+        for n in (snapshot.n - 1, snapshot.n + 1):
+            with pytest.raises(ValueError, match=f"snapshot of entry {n}"):
+                await store.save(Snapshot(n, ()), fence)
+        assert (await store.load()).snapshot == snapshot
+
+    story(steps())
+
+
+def test_a_follower_of_replaced_entries_is_told_to_load_again(place: StorePlace) -> None:
+    async def steps() -> None:
+        store = place.open()
+        fence = await store.campaign()
+        first_n, *_ = await append(store, fence, 0, 1, 2)
+        snapshot = await saved_up_to_now(store, fence)
+        with pytest.raises(EntriesGone) as caught:
+            await take(store.follow(first_n), 1)
+        assert (caught.value.from_n, caught.value.first_n) == (first_n, snapshot.n + 1)
+        follower = store.follow(snapshot.n + 1)
+        await append(store, fence, 3)
+        assert await take(follower, 1) == [Entry(snapshot.n + 1, (setting(3),))]
+
+    story(steps())
+
+
+def test_a_follower_that_keeps_up_does_not_notice_a_snapshot(place: StorePlace) -> None:
+    async def steps() -> None:
+        store = place.open()
+        fence = await store.campaign()
+        first_n, *_ = await append(store, fence, 0, 1)
+        follower = store.follow(first_n)
+        await take(follower, 2)
+        await saved_up_to_now(store, fence)
+        waiting = asyncio.create_task(take(follower, 1))
+        await append(store, fence, 2)
+        assert await waiting == [Entry(first_n + 2, (setting(2),))]
+
+    story(steps())
+
+
+def test_the_lease_is_valid_while_the_session_is(place: StorePlace) -> None:
+    async def steps() -> None:
+        store = place.open()
+        lease = store.session()
+        assert lease.is_valid(lease.valid_until_ns - 1)
+        assert not lease.is_valid(lease.valid_until_ns)
+
+    story(steps())
+
+
+def test_a_closed_store_does_nothing_more(place: StorePlace) -> None:
+    async def steps() -> None:
+        store = place.open()
+        fence = await store.campaign()
+        await append(store, fence, 0)
+        follower = asyncio.create_task(take(store.follow((await store.load()).next_n), 1))
+        watcher = store.members()
+        await anext(watcher)
+        waiting = asyncio.ensure_future(anext(watcher))
+        await asyncio.sleep(0)
+        await store.close()
+        await store.close()
+        for waiter in (follower, waiting):
+            with pytest.raises(StoreClosed):
+                await waiter
+        calls = (
+            store.load(),
+            store.append([], fence),
+            store.save(Snapshot(0, ()), fence),
+            store.register(registration()),
+            store.campaign(),
+            take(store.follow(0), 1),
+            anext(store.members()),
+        )
+        for call in calls:
+            with pytest.raises(StoreClosed):
+                await call
+        with pytest.raises(StoreClosed):
+            store.session()
+        loaded = await place.open().load()
+        assert [entry.records for entry in loaded.entries] == [(setting(0),)]
+
+    story(steps())

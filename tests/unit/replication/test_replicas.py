@@ -1,0 +1,92 @@
+"""What a start finds on disk and nobody knows is set aside, and nothing else is."""
+
+from dataclasses import replace
+
+import pytest
+
+from ottla.metadata import records
+from ottla.metadata.image import Image
+from ottla.replication.replicas import Replicas
+from ottla.storage.directory.checkpoint_files import TopicPartition
+from ottla.storage.directory.directories import LogDirectories
+from tests.sim.seams.disk import SimDisk
+from tests.sim.seams.entropy import SimEntropy
+from tests.support.replication.partitions import ME, RULES, Partitions, topic_id
+from tests.support.storage.workbench import fill
+from tests.unit.storage.directory.test_directory import open_at
+
+NAME = TopicPartition("events", 0)
+OLD, NEW = topic_id(1), topic_id(2)
+
+
+def image_of_new() -> Image:
+    image = Image()
+    image.apply(records.Topic(NAME.topic, NEW))
+    image.apply(
+        records.Partition(
+            topic_id=NEW,
+            index=0,
+            replicas=(ME.broker_id,),
+            leader=ME,
+            leader_epoch=0,
+            isr=(ME,),
+            min_isr=1,
+            partition_epoch=0,
+        )
+    )
+    return image
+
+
+@pytest.mark.parametrize("old_home", ["/a", "/b"])
+@pytest.mark.parametrize("is_damaged", [False, True])
+def test_a_partition_whose_deletion_failed_does_not_take_its_successor_with_it(
+    old_home: str, is_damaged: bool
+) -> None:
+    """The disk of one directory failed while the topic was deleted; it was made anew on another."""
+    disk = SimDisk(0)
+    files = disk.process()
+    for path in ("/a", "/b"):
+        files.make_dir(path)
+        directory = open_at(files, path)
+        is_old = path == old_home
+        log = directory.create(NAME, OLD if is_old else NEW)
+        fill(log, 5 if is_old else 2)
+        directory.close(broker_epoch=1)
+    if is_damaged:
+        files.remove(f"{old_home}/.kafka_cleanshutdown")
+        file = files.open(f"{old_home}/{NAME}/00000000000000000000.log")
+        file.truncate(10)
+        file.close()
+
+    directories = LogDirectories([open_at(files, path) for path in ("/a", "/b")], {})
+    replicas = Replicas(
+        directories,
+        ME,
+        lambda _image, _topic: RULES,
+        SimEntropy(),
+        lambda _file, _position, _size: True,
+    )
+    strays = replicas.load(image_of_new())
+
+    replica = replicas.get(NEW, 0)
+    assert replica is not None
+    assert (replica.end_offset, replica.is_unusable) == (2, False)
+    assert strays == [NAME]
+    assert [name for name in files.list(old_home) if name.endswith("-stray")]
+
+
+def test_a_topic_that_is_deleted_and_made_again_by_one_entry_begins_anew() -> None:
+    partitions = Partitions()
+    old = partitions.create("events")
+    partitions.append(old, b"old")
+    before = partitions.image.partition(old.partition.topic_id, 0)
+    assert before is not None
+    partitions.commit(
+        records.DeletedName("events", 1),
+        records.TopicDeleted(before.topic_id, "events"),
+        records.Topic("events", topic_id(9)),
+        replace(before, topic_id=topic_id(9), leader_epoch=1),
+    )
+    new = partitions.find("events")
+    assert (new.partition.topic_id, new.log) == (topic_id(9), None)
+    assert partitions.append(new, b"new").first_offset == 0
