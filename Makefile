@@ -47,12 +47,18 @@ check: setup
 	$(BIN)/python tools/groups_page.py --check
 	$(BIN)/pytest -n 2 tests/unit tests/property
 
-test: check $(KAFKA_JARS)/.done $(SPARK_CONNECTOR_JARS)/.done
+# Each part prints its minutes at the end, beside its budget. Set-up and downloads do not count.
+TIMED := $(PYTHON) tools/timed.py
+test: setup $(KAFKA_JARS)/.done $(SPARK_CONNECTOR_JARS)/.done
 	@tools/need kcat kcat
-	OTTLA_FORGERIES=350 $(BIN)/pytest -n 2 tests/property/test_forged_batches.py
-	$(BIN)/pytest -n 2 tests/sim tests/compat
-	$(BIN)/pytest -n 2 --dist loadfile tests/spark
-	@tools/interpreted tests/unit tests/property
+	@rm -f .cache/test-times.jsonl
+	@$(TIMED) run check 4 $(MAKE) --no-print-directory check
+	@$(TIMED) run "forged batches" 1 env OTTLA_FORGERIES=350 $(BIN)/pytest -n 2 tests/property/test_forged_batches.py
+	@$(TIMED) run simulation 8 $(BIN)/pytest -n 2 tests/sim
+	@$(TIMED) run "clients and tools" 7 $(BIN)/pytest -n 2 tests/compat
+	@$(TIMED) run Spark 15 $(BIN)/pytest -n 2 --dist loadfile tests/spark
+	@$(TIMED) run interpreted 3 tools/interpreted tests/unit tests/property
+	@$(TIMED) report
 
 $(KAFKA_JARS)/.done: tools/kafka-jars
 	@tools/kafka-jars $(KAFKA_VERSION) $(KAFKA_JARS)
