@@ -24,7 +24,14 @@ from ottla.broker.requests.dispatch import Dispatch
 from ottla.broker.requests.producer_ids import ProducerIdBlocks
 from ottla.broker.requests.record_work import RecordWork, TurnBudget
 from ottla.broker.requests.served_apis import SERVED
-from ottla.broker.requests.services import Services
+from ottla.broker.requests.services import (
+    Coordinators,
+    Identity,
+    Metadata,
+    Partitions,
+    Records,
+    Services,
+)
 from ottla.broker.tasks import Tasks
 from ottla.metadata.configs import topic_configs
 from ottla.metadata.controller import topic_changes
@@ -314,35 +321,40 @@ class Node:
         shards.start(publisher.image)
         self._tasks.spawn(shards.run(), "groups")
         services = Services(
-            node_id=settings[node.NODE_ID],
-            cluster_id=self.cluster_id,
             settings=self._in_force.now,
             clock=seams.clock,
             entropy=seams.entropy,
-            publisher=publisher,
-            replicas=replicas,
-            appender=appender,
-            flusher=flusher,
-            checkpointer=checkpointer,
-            cold_reads=ColdReads(seams.threads),
-            fetch_sessions=FetchSessions(
-                settings[network.MAX_INCREMENTAL_FETCH_SESSION_CACHE_SLOTS],
-                seams.clock,
-                seams.entropy,
-            ),
-            producer_ids=ProducerIdBlocks(publisher),
-            shards=shards,
+            tasks=self._tasks,
             metrics=self.metrics,
             logger=self._logger,
-            turn_budget=turn_budget,
-            record_work=RecordWork(
-                seams.threads,
-                self._tasks.spawn,
-                lambda: self._in_force.now[network.QUEUED_MAX_REQUEST_BYTES],
+            identity=Identity(
+                node_id=settings[node.NODE_ID],
+                cluster_id=self.cluster_id,
+                served_apis=SERVED,
+                advertised=self._advertised(),
             ),
-            tasks=self._tasks,
-            served=SERVED,
-            advertised=self._advertised(),
+            metadata=Metadata(publisher=publisher, producer_ids=ProducerIdBlocks(publisher)),
+            partitions=Partitions(
+                replicas=replicas,
+                appender=appender,
+                flusher=flusher,
+                checkpointer=checkpointer,
+                cold_reads=ColdReads(seams.threads),
+                fetch_sessions=FetchSessions(
+                    settings[network.MAX_INCREMENTAL_FETCH_SESSION_CACHE_SLOTS],
+                    seams.clock,
+                    seams.entropy,
+                ),
+            ),
+            records=Records(
+                turn_budget=turn_budget,
+                work=RecordWork(
+                    seams.threads,
+                    self._tasks.spawn,
+                    lambda: self._in_force.now[network.QUEUED_MAX_REQUEST_BYTES],
+                ),
+            ),
+            coordinators=Coordinators(groups=shards),
         )
         tick = self._start_tick(replicas, flusher, checkpointer)
         cleaner = self._cleaner(replicas, tick, flusher)
