@@ -90,10 +90,8 @@ class Cluster:
     def _call(self, answers: EncodedAnswers, version: int, listener: str, port: int) -> Any:
         services = SimpleNamespace(
             image=self.image,
-            node_id=1,
-            cluster_id="cluster",
-            advertised=self.advertised,
-            metadata_answers=answers,
+            identity=SimpleNamespace(node_id=1, cluster_id="cluster", advertised=self.advertised),
+            metadata=SimpleNamespace(encoded_answers=answers),
         )
         connection = SimpleNamespace(listener=listener, local_address=("host", port))
         return SimpleNamespace(services=services, connection=connection, version=version)

@@ -136,6 +136,9 @@ class SimMetadataStore:
         self._require_open()
         return Lease(FOR_EVER_NS)
 
+    def log_directory_failed(self, path: str, error: Exception) -> None:
+        """The servers have disks of their own."""
+
     async def close(self) -> None:
         if self._is_open:
             self._is_open = False

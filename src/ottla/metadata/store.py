@@ -173,6 +173,10 @@ class MetadataStore(Protocol):
         """How long what this broker knows of itself is good. Cheap: ask for every request."""
         ...
 
+    def log_directory_failed(self, path: str, error: Exception) -> None:
+        """A log directory of this broker went offline. A store that writes to it writes no more."""
+        ...
+
     async def close(self) -> None:
         """Ends the session and whatever waits here. Idempotent."""
         ...

@@ -27,6 +27,7 @@ class Replicas:
 
     def __init__(
         self,
+        *,
         directories: LogDirectories,
         me: Incarnation,
         rules_of: RulesOf,

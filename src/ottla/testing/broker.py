@@ -13,7 +13,9 @@ from typing import Self, TextIO
 import uvloop
 
 from ottla.broker.event_log import Level, NodeLogger
-from ottla.broker.node.node import Endpoints, Node, Seams
+from ottla.broker.node.context import Seams
+from ottla.broker.node.endpoints import Endpoints
+from ottla.broker.node.node import Node
 from ottla.seams.clock import RealClock
 from ottla.seams.entropy import RealEntropy
 from ottla.seams.files import RealFiles

@@ -9,7 +9,8 @@ import errno
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ottla.broker.node.node import Node, Seams
+from ottla.broker.node.context import Seams
+from ottla.broker.node.node import Node
 from ottla.settings.sources import load
 from tests.sim.broker.witness import Witness
 from tests.sim.seams.clock import SimClock

@@ -6,7 +6,8 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any, cast
 
-from ottla.broker.node.node import Node, Seams
+from ottla.broker.node.context import Seams
+from ottla.broker.node.node import Node
 from ottla.protocol.exchange import decode_response, encode_request
 from ottla.protocol.framing import FrameReader
 from ottla.protocol.messages import APIS, Api

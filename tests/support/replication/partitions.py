@@ -61,11 +61,11 @@ class Partitions:
             for number, path in enumerate(paths)
         ]
         self.replicas = Replicas(
-            LogDirectories(directories, {}),
-            ME,
-            lambda _image, _topic: self.rules,
-            SimEntropy(),
-            lambda _file, _position, _size: True,
+            directories=LogDirectories(directories, {}),
+            me=ME,
+            rules_of=lambda _image, _topic: self.rules,
+            entropy=SimEntropy(),
+            start_writeback=lambda _file, _position, _size: True,
         )
         self.appender = Appender(self.replicas.create_log, self.replicas.directories)
         self._topics = 0

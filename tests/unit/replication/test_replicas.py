@@ -60,11 +60,11 @@ def test_a_partition_whose_deletion_failed_does_not_take_its_successor_with_it(
 
     directories = LogDirectories([open_at(files, path) for path in ("/a", "/b")], {})
     replicas = Replicas(
-        directories,
-        ME,
-        lambda _image, _topic: RULES,
-        SimEntropy(),
-        lambda _file, _position, _size: True,
+        directories=directories,
+        me=ME,
+        rules_of=lambda _image, _topic: RULES,
+        entropy=SimEntropy(),
+        start_writeback=lambda _file, _position, _size: True,
     )
     strays = replicas.load(image_of_new())
 

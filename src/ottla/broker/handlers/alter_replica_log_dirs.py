@@ -47,9 +47,9 @@ def _code(path: str, name: TopicPartition, call: Call) -> ErrorCode:
 def _require_there(path: str, name: TopicPartition, call: Call) -> None:
     """PeerError unless the partition is in this directory, or can be in no other."""
     services = call.services
-    directories = services.replicas.directories
+    directories = services.partitions.replicas.directories
     directory = _online(directories, path)
-    replica = find_replica(services.replicas, services.image, *name)
+    replica = find_replica(services.partitions.replicas, services.image, *name)
     is_there = name in directory.logs
     if replica.log is None:
         # It gets its place when it is first written to.

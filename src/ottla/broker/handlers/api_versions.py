@@ -35,7 +35,7 @@ def handle(request: ApiVersionsRequest, call: Call) -> ApiVersionsResponse:
                 )
     return ApiVersionsResponse(
         error_code=ErrorCode.NONE,
-        api_keys=tuple(_offer(key) for key in sorted(call.services.served)),
+        api_keys=tuple(_offer(key) for key in sorted(call.services.identity.served_apis)),
         supported_features=_SUPPORTED if call.version >= _FEATURES_FROM_ZERO_SINCE else (),
         finalized_features=_FINALIZED,
         finalized_features_epoch=call.services.image.n,

@@ -33,7 +33,7 @@ async def _describe(group_id: str, operations: int, call: Call) -> Group:
     if not group_id:
         return _refused(group_id, ErrorCode.INVALID_GROUP_ID)
     try:
-        shard = call.services.shards.of(group_id)
+        shard = call.services.coordinators.groups.of(group_id)
         topics = ImageTopics(call.services.image)
         return await shard.read(
             lambda _: describe(consumer_group(shard.state, group_id), topics, operations)

@@ -35,7 +35,7 @@ def handle(
     rules = consumer_rules(request.group_id, services.settings, services.image)
     check_heartbeat(request, call.version, rules.assignors)
     member_id = request.member_id or str(Uuid(services.entropy.token(16)))
-    shard = services.shards.of(request.group_id)
+    shard = services.coordinators.groups.of(request.group_id)
 
     def beat(ticket: Hashable, now_ms: int) -> Heartbeat:
         return Heartbeat(

@@ -21,8 +21,8 @@ async def handle(request: DeleteRecordsRequest, call: Call) -> DeleteRecordsResp
         _find(topic.name, asked, call) for topic in request.topics for asked in topic.partitions
     ]
     allowed = [each for each in found if isinstance(each, Deletion)]
-    directories = services.replicas.directories
-    done = iter(await delete_before(allowed, directories, services.checkpointer))
+    directories = services.partitions.replicas.directories
+    done = iter(await delete_before(allowed, directories, services.partitions.checkpointer))
     answers = iter([each if isinstance(each, PeerError) else next(done) for each in found])
     return DeleteRecordsResponse(
         topics=tuple(
@@ -38,7 +38,9 @@ async def handle(request: DeleteRecordsRequest, call: Call) -> DeleteRecordsResp
 def _find(topic: str, asked: Partition, call: Call) -> Deletion | PeerError:
     services = call.services
     try:
-        replica = find_replica(services.replicas, services.image, topic, asked.partition_index)
+        replica = find_replica(
+            services.partitions.replicas, services.image, topic, asked.partition_index
+        )
         replica.partition.check_leadership()
     except PeerError as error:
         return error

@@ -29,8 +29,8 @@ def handle(request: DescribeClusterRequest, call: Call) -> DescribeClusterRespon
         operations = ALL_OF_THE_CLUSTER
     return DescribeClusterResponse(
         error_code=ErrorCode.NONE,
-        cluster_id=call.services.cluster_id,
-        controller_id=call.services.node_id,
+        cluster_id=call.services.identity.cluster_id,
+        controller_id=call.services.identity.node_id,
         brokers=tuple(
             Broker(
                 broker_id=each.broker_id,

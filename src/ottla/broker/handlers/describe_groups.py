@@ -27,7 +27,7 @@ async def handle(request: DescribeGroupsRequest, call: Call) -> DescribeGroupsRe
 
 async def _describe(group_id: str, call: Call) -> Group:
     try:
-        shard = call.services.shards.of(group_id)
+        shard = call.services.coordinators.groups.of(group_id)
         found = await shard.read(lambda _: _described(shard.state, group_id))
     except PeerError as error:
         call.count_refusal(error.code)

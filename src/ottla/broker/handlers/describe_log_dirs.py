@@ -24,7 +24,7 @@ def handle(request: DescribeLogDirsRequest, call: Call) -> DescribeLogDirsRespon
 
     A partition that was never written to has no directory yet: it is listed with the first one.
     """
-    replicas = call.services.replicas
+    replicas = call.services.partitions.replicas
     asked_for = _asked_for(request.topics)
     unwritten = [
         replica.name for replica in replicas if replica.log is None and not replica.is_unusable

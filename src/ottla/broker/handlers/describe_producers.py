@@ -38,7 +38,7 @@ def _partition(topic: RequestedTopic, index: int, call: Call) -> Partition:
     if services.image.topic(topic.name) is None:
         return _refused(index, missing_topic_code(topic.name), call, "There is no such topic.")
     try:
-        replica = find_replica(services.replicas, services.image, topic.name, index)
+        replica = find_replica(services.partitions.replicas, services.image, topic.name, index)
         replica.partition.check_leadership()
     except PeerError as error:
         # Of a topic that is there Kafka says nothing but the code.

@@ -28,10 +28,10 @@ TOPIC_IDS_SINCE = 13
 
 def handle(request: FetchRequest, call: Call) -> FetchResponse | Awaitable[FetchResponse]:
     _require_consumer(request)
-    services = call.services
+    services, partitions = call.services, call.services.partitions
     limits = _limits_of(request, services.settings[FETCH_MAX_BYTES])
     try:
-        context = services.fetch_sessions.open(
+        context = partitions.fetch_sessions.open(
             request, limits.isolation, uses_ids=call.version >= TOPIC_IDS_SINCE
         )
     except PeerError as error:
@@ -40,8 +40,8 @@ def handle(request: FetchRequest, call: Call) -> FetchResponse | Awaitable[Fetch
     fetch = Fetch(
         context,
         limits,
-        lambda topic, index: find_replica(services.replicas, services.image, topic, index),
-        services.cold_reads,
+        lambda topic, index: find_replica(partitions.replicas, services.image, topic, index),
+        partitions.cold_reads,
     )
     reading = fetch.read()
     if reading.cold:

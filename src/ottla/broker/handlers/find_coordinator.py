@@ -72,7 +72,7 @@ def _asked_for(request: FindCoordinatorRequest, call: Call) -> Sequence[str]:
 def _find(group_id: str, brokers: Sequence[BrokerAddress], call: Call) -> Coordinator:
     """The leader of the partition that the group is in."""
     try:
-        leader = _leader_of(call, call.services.shards.partition_of(group_id))
+        leader = _leader_of(call, call.services.coordinators.groups.partition_of(group_id))
         address = next(broker for broker in brokers if broker.broker_id == leader)
     except (PeerError, StopIteration):
         code = ErrorCode.COORDINATOR_NOT_AVAILABLE

@@ -18,7 +18,7 @@ def handle(
     if not request.group_id:
         raise PeerError(ErrorCode.INVALID_GROUP_ID, "the group id is empty")
     try:
-        shard = call.services.shards.of(request.group_id)
+        shard = call.services.coordinators.groups.of(request.group_id)
     except PeerError as error:
         if error.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
             # Its session begins anew after the load; there is no reason to alarm it.

@@ -18,9 +18,9 @@ def handle(
     if request.transactional_id is not None:
         raise PeerError(ErrorCode.UNSUPPORTED_VERSION, "there are no transactions here")
     # A producer without transactions that comes back just gets another id (KIP-360).
-    producer_id = call.services.producer_ids.take()
+    producer_id = call.services.metadata.producer_ids.take()
     if producer_id is None:
-        return _later(call.services.producer_ids)
+        return _later(call.services.metadata.producer_ids)
     return _response(producer_id)
 
 

@@ -30,7 +30,7 @@ NULL_PROTOCOL_SINCE = 7
 def handle(request: JoinGroupRequest, call: Call) -> Awaitable[JoinGroupResponse]:
     check(request, limits_of(call.services.settings, MESSAGE_BYTES_MAX))
     group_id, services = request.group_id, call.services
-    shard = services.shards.of(group_id)
+    shard = services.coordinators.groups.of(group_id)
     group = lookup.find(shard.state, group_id)
     joiner = _joiner(request, call, is_classic=group is not None)
 

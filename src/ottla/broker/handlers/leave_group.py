@@ -21,7 +21,7 @@ def handle(request: LeaveGroupRequest, call: Call) -> Awaitable[LeaveGroupRespon
 
 
 async def _leave(request: LeaveGroupRequest, call: Call) -> LeaveGroupResponse:
-    shard = call.services.shards.of(request.group_id)
+    shard = call.services.coordinators.groups.of(request.group_id)
     leaving = request.members
     if call.version < MANY_SINCE:
         leaving = (Member(member_id=request.member_id),)

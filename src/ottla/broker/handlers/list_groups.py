@@ -12,7 +12,7 @@ async def handle(request: ListGroupsRequest, call: Call) -> ListGroupsResponse:
     states = {state.lower() for state in request.states_filter}
     types = {each.lower() for each in request.types_filter}
     groups: list[Group] = []
-    for shard in call.services.shards:
+    for shard in call.services.coordinators.groups:
         groups += [
             Group(
                 group_id=each.group_id,

@@ -115,7 +115,9 @@ def _answer(
     services = call.services
     try:
         _require_known_time(asked.timestamp, call.version)
-        replica = find_replica(services.replicas, services.image, topic, asked.partition_index)
+        replica = find_replica(
+            services.partitions.replicas, services.image, topic, asked.partition_index
+        )
         replica.partition.check_leadership(asked.current_leader_epoch)
         if not is_special(asked.timestamp):
             return replica
@@ -168,7 +170,7 @@ async def _search(replica: Replica, timestamp_ms: int, call: Call) -> TimestampO
             if isinstance(step, Reading):
                 answer = await _read(step, replica, call)
             elif isinstance(step, ColdBytes):
-                await call.services.cold_reads.warm([ColdPiece(log, step)])
+                await call.services.partitions.cold_reads.warm([ColdPiece(log, step)])
             else:
                 await asyncio.sleep(0)
     except StopIteration as over:
@@ -184,10 +186,10 @@ async def _read(reading: Reading, replica: Replica, call: Call) -> Answer:
     size_max = replica.rules.admission.decompressed_bytes_max
     try:
         try:
-            return reading.answer(size_max, services.turn_budget)
+            return reading.answer(size_max, services.records.turn_budget)
         except BudgetSpent:
             size_bytes = len(reading.batch.content)
-            return await services.record_work.run(partial(reading.answer, size_max), size_bytes)
+            return await services.records.work.run(partial(reading.answer, size_max), size_bytes)
     except TooMuchWaits:
         raise
     except PeerError as error:

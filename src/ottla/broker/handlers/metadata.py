@@ -50,7 +50,7 @@ def handle(request: MetadataRequest, call: Call) -> MetadataResponse | Encoded:
         request.include_topic_authorized_operations,
         request.include_cluster_authorized_operations,
     )
-    found = services.metadata_answers.get(services.image.n, key)
+    found = services.metadata.encoded_answers.get(services.image.n, key)
     if found is not None:
         return found
     response = _answer(request, call, brokers, wanted)
@@ -60,7 +60,7 @@ def handle(request: MetadataRequest, call: Call) -> MetadataResponse | Encoded:
             _create_missing(services, response.topics)
         return response
     encoded = Encoded(encode_bytes(response, call.version))
-    services.metadata_answers.keep(key, encoded)
+    services.metadata.encoded_answers.keep(key, encoded)
     return encoded
 
 
@@ -81,8 +81,8 @@ def _answer(
             Broker(node_id=each.broker_id, host=each.host, port=each.port, rack=each.rack)
             for each in brokers
         ),
-        cluster_id=services.cluster_id,
-        controller_id=services.node_id,
+        cluster_id=services.identity.cluster_id,
+        controller_id=services.identity.node_id,
         topics=tuple(_topics(services.image, wanted, present, topic_operations)),
         cluster_authorized_operations=cluster_operations,
     )
@@ -185,4 +185,4 @@ def _create_missing(services: Services, topics: Iterable[Topic]) -> None:
         and topic.name is not None
         and not topic.is_internal
     )
-    services.auto_creation.begin(names, services)
+    services.metadata.auto_creation.begin(names, services)

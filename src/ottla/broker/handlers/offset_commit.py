@@ -78,7 +78,7 @@ def handle(
         asked.commits,
     )
     try:
-        shard = call.services.shards.of(request.group_id)
+        shard = call.services.coordinators.groups.of(request.group_id)
 
         def decide(ticket: Hashable, now_ms: int) -> Decision:
             records, codes, timers = shard.state.commit(wish, now_ms)
@@ -165,7 +165,7 @@ def handle_joint(
     for each in joint:
         if each.asked.commits:
             try:
-                shard = services.shards.of(each.request[2])
+                shard = services.coordinators.groups.of(each.request[2])
             except PeerError as error:
                 _refuse(each, error, services)
             else:

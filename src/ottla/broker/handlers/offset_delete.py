@@ -20,7 +20,7 @@ from ottla.protocol.messages.offset_delete import (
 async def handle(request: OffsetDeleteRequest, call: Call) -> OffsetDeleteResponse:
     if not request.group_id:
         raise PeerError(ErrorCode.INVALID_GROUP_ID, "the group id is empty")
-    shard = call.services.shards.of(request.group_id)
+    shard = call.services.coordinators.groups.of(request.group_id)
     asked = [
         (topic.name, partition.partition_index)
         for topic in request.topics

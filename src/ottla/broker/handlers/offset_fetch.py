@@ -44,7 +44,7 @@ async def _fetch_group(group: Group, call: Call) -> GroupResult:
 
 async def _fetch(group: Group, call: Call) -> tuple[TopicResult, ...]:
     """What a group has committed, of the topics that are asked for. PeerError if it is refused."""
-    shard = call.services.shards.of(group.group_id)
+    shard = call.services.coordinators.groups.of(group.group_id)
     image, by_id = call.services.image, call.version >= TOPIC_IDS_SINCE
 
     def look(_now_ms: int) -> tuple[TopicResult, ...]:

@@ -30,7 +30,7 @@ def handle(request: OffsetForLeaderEpochRequest, call: Call) -> OffsetForLeaderE
 def _answer(topic: str, asked: Partition, call: Call) -> PartitionResult:
     services = call.services
     try:
-        replica = find_replica(services.replicas, services.image, topic, asked.partition)
+        replica = find_replica(services.partitions.replicas, services.image, topic, asked.partition)
         replica.partition.check_leadership(asked.current_leader_epoch)
         end = epoch_end(replica, asked.leader_epoch)
     except PeerError as error:

@@ -140,7 +140,8 @@ def handle_joint(
 
     None, and nothing was done, unless all of them can be appended and answered at once.
     """
-    replica = services.replicas.by_key.get(destination)
+    partitions = services.partitions
+    replica = partitions.replicas.by_key.get(destination)
     if replica is None or replica.is_unusable:
         return None
     batches = []
@@ -148,7 +149,7 @@ def handle_joint(
         _, begin, end, fields = request[5][0][1][0]
         batches.append((frame[begin:end], make_header(fields)))
     now_ms = services.clock.wall_ms()
-    appended = services.appender.append_joint(replica, batches, now_ms=now_ms)
+    appended = partitions.appender.append_joint(replica, batches, now_ms=now_ms)
     if appended is None:
         return None
     counters = replica.counters or _counters(replica, services)
@@ -187,7 +188,8 @@ def _append(
     now_ms: int,
     transactional_id_given: bool = False,
 ) -> Produced:
-    replica = services.replicas.by_key.get((key, index))
+    partitions = services.partitions
+    replica = partitions.replicas.by_key.get((key, index))
     if replica is None or replica.is_unusable:
         return _refused(Produced(index), _why_not_found(services, key, index), services)
     counters = replica.counters or _counters(replica, services)
@@ -196,7 +198,7 @@ def _append(
     try:
         if transactional_id_given:
             _refuse_transactional(records)
-        produced.appended = services.appender.append(
+        produced.appended = partitions.appender.append(
             replica,
             records,
             acks=acks,
@@ -219,15 +221,15 @@ async def _append_later(produced: Produced, services: "Services") -> None:
     if produced.unadmitted is None:
         return
     replica, records, acks, transactional_id_given = produced.unadmitted
-    now_ms = services.now_ms
+    appender, now_ms = services.partitions.appender, services.now_ms
 
     def admit(budget: WorkBudget) -> Admitted:
-        return services.appender.admit(replica, records, transactional_id_given, now_ms, budget)
+        return appender.admit(replica, records, transactional_id_given, now_ms, budget)
 
     produced.unadmitted = None
     try:
-        admitted = await services.record_work.run(admit, len(records))
-        produced.appended = services.appender.append(
+        admitted = await services.records.work.run(admit, len(records))
+        produced.appended = appender.append(
             replica,
             records,
             acks=acks,
@@ -266,7 +268,7 @@ def _counters(replica: Replica, services: "Services") -> TopicCounters:
 
 def _why_not_found(services: "Services", key: TopicKey, index: int) -> PeerError:
     try:
-        find_replica(services.replicas, services.image, key, index)
+        find_replica(services.partitions.replicas, services.image, key, index)
     except PeerError as error:
         return error
     raise RuntimeError(f"partition {index} of {key!r} is there after all")
@@ -321,8 +323,9 @@ async def _flush(produced: Produced, services: "Services") -> None:
     append = produced.unacknowledged
     if append is None or append.replica.log is None or not _must_flush(append.replica):
         return
+    flusher = services.partitions.flusher
     try:
-        await services.flusher.flush(append.replica.log, append.appended.committed_offset)
+        await flusher.flush(append.replica.log, append.appended.committed_offset)
     except (StorageError, OSError) as error:
         _refused(produced, PeerError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)), services)
 

@@ -22,7 +22,7 @@ def handle(request: SyncGroupRequest, call: Call) -> Awaitable[SyncGroupResponse
         raise PeerError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "no protocol is given")
     if not request.group_id:
         raise PeerError(ErrorCode.INVALID_GROUP_ID, "the group id is empty")
-    shard = call.services.shards.of(request.group_id)
+    shard = call.services.coordinators.groups.of(request.group_id)
     topics = ImageTopics(call.services.image)
 
     def decide(ticket: Hashable, now_ms: int) -> Decision:

@@ -34,6 +34,7 @@ class Connections:
 
     def __init__(
         self,
+        *,
         net: Net,
         clock: Clock,
         threads: Threads,

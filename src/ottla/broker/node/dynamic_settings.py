@@ -1,14 +1,19 @@
-"""A broker's settings while it runs: what it started with, and what clients changed since."""
+"""A broker's settings while it runs: those it started with, those that clients changed since, and
+the rules that its parts make of them.
+"""
 
 from collections.abc import Callable
 
+from ottla.broker.net.listener import ConnectionLimits
 from ottla.metadata.configs import broker_settings
 from ottla.metadata.image import Image
 from ottla.metadata.records import Config
 from ottla.metadata.store import Entry
 from ottla.metadata.values import ResourceKind
+from ottla.replication.housekeeping.log_cleaner import CleanerRules
+from ottla.replication.housekeeping.tick import TickRules
 from ottla.settings.broker import BrokerSettings
-from ottla.settings.table.node import NODE_ID
+from ottla.settings.table import network, node, records, retention, segments
 
 Obey = Callable[[BrokerSettings], None]
 
@@ -27,7 +32,7 @@ class SettingsInForce:
 
     def load(self, image: Image) -> None:
         """Takes what was changed before this start."""
-        self.now = broker_settings(image, self._given[NODE_ID], self._given)
+        self.now = broker_settings(image, self._given[node.NODE_ID], self._given)
 
     def follow(self, image: Image, entry: Entry) -> None:
         """Takes what one more entry of the metadata log changed."""
@@ -39,3 +44,34 @@ class SettingsInForce:
 
 def _is_about_brokers(record: object) -> bool:
     return isinstance(record, Config) and record.kind is ResourceKind.BROKER
+
+
+def connection_limits(settings: BrokerSettings) -> ConnectionLimits:
+    return ConnectionLimits(
+        frame_bytes_max=settings[network.SOCKET_REQUEST_MAX_BYTES],
+        queued_bytes_max=settings[network.QUEUED_MAX_REQUEST_BYTES],
+        unsent_bytes_max=settings[network.REPLIES_UNSENT_MAX_BYTES],
+        connections_max=settings[network.MAX_CONNECTIONS],
+        connections_max_per_ip=settings[network.MAX_CONNECTIONS_PER_IP],
+        idle_ms_max=settings[network.CONNECTIONS_MAX_IDLE_MS],
+    )
+
+
+def cleaner_rules(settings: BrokerSettings) -> CleanerRules:
+    return CleanerRules(
+        is_enabled=settings[retention.LOG_CLEANER_ENABLE],
+        backoff_ms=settings[retention.LOG_CLEANER_BACKOFF_MS],
+        key_map_bytes_max=settings[retention.LOG_CLEANER_DEDUPE_BUFFER_SIZE],
+        key_map_load_factor=settings[retention.LOG_CLEANER_IO_BUFFER_LOAD_FACTOR],
+        window_bytes=settings[retention.LOG_CLEANER_IO_BUFFER_SIZE],
+        bytes_per_second=settings[retention.LOG_CLEANER_IO_MAX_BYTES_PER_SECOND],
+    )
+
+
+def tick_rules(settings: BrokerSettings) -> TickRules:
+    return TickRules(
+        retention_interval_ms=settings[retention.LOG_RETENTION_CHECK_INTERVAL_MS],
+        checkpoint_interval_ms=settings[segments.LOG_FLUSH_OFFSET_CHECKPOINT_INTERVAL_MS],
+        producer_expiration_ms=settings[records.PRODUCER_ID_EXPIRATION_MS],
+        disk_reserve_bytes=settings[segments.DISK_RESERVE_BYTES],
+    )

@@ -22,6 +22,7 @@ class Gauges:
 
     def __init__(
         self,
+        *,
         metrics: NodeMetrics,
         replicas: Replicas,
         publisher: Publisher,

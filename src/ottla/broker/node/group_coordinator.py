@@ -70,6 +70,7 @@ class GroupWorld:
 
 def group_shards(
     world: GroupWorld,
+    *,
     replicas: Replicas,
     appender: Appender,
     flusher: Flusher,

@@ -39,11 +39,11 @@ def present_brokers(call: Call) -> list[BrokerAddress]:
 
 
 def _address(call: Call, broker_id: int, endpoints: Sequence[Endpoint]) -> tuple[str, int] | None:
-    services = call.services
-    if broker_id == services.node_id:
-        if services.advertised is None:
+    own = call.services.identity
+    if broker_id == own.node_id:
+        if own.advertised is None:
             return call.connection.local_address
-        endpoints = services.advertised
+        endpoints = own.advertised
     for endpoint in endpoints:
         if endpoint.listener == call.connection.listener:
             return endpoint.host, endpoint.port

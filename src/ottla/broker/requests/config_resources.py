@@ -61,7 +61,7 @@ def resource_key(resource: Named, services: Services) -> ResourceKey:
             check_topic_name(name)
             return ResourceKey(ResourceKind.TOPIC, name)
         case ResourceType.BROKER:
-            _check_broker(name, services.node_id)
+            _check_broker(name, services.identity.node_id)
             return ResourceKey(ResourceKind.BROKER, name)
         case ResourceType.GROUP:
             if not name:
@@ -150,7 +150,7 @@ async def change(
 async def _agree(services: Services, topics: Sequence[str]) -> None:
     """The partitions of these topics follow the setting. PeerError if there is no room for it."""
     try:
-        await agree_on_min_isr(services.publisher, topics, lambda: services.settings)
+        await agree_on_min_isr(services.metadata.publisher, topics, lambda: services.settings)
     except OSError as error:
         raise PeerError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
 

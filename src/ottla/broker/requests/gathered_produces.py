@@ -112,7 +112,7 @@ class OrdinaryProduces:
         self, destination: "handler.Destination", fields: native_produce.Fields
     ) -> bool:
         """Whether a batch may have to wait for a thread: then it is handled by itself."""
-        replica = self._services.replicas.by_key.get(destination)
+        replica = self._services.partitions.replicas.by_key.get(destination)
         if replica is None:
             return False
         rules, codec = replica.rules.admission, fields[5]

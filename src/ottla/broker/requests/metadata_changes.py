@@ -32,7 +32,7 @@ async def commit(
 ) -> Reply:
     """The reply of a decision that is committed. PeerError if it was refused, by the disk too."""
     try:
-        return await services.publisher.commit(decide)
+        return await services.metadata.publisher.commit(decide)
     except OSError as error:
         # Nothing was written, and the next attempt may find room.
         raise PeerError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error

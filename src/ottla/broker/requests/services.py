@@ -1,4 +1,4 @@
-"""What handlers may ask: the parts of one node, put together by `broker.node.node`."""
+"""The parts of one node that handlers use, grouped by subject; `broker.node` puts them together."""
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -27,44 +27,78 @@ if TYPE_CHECKING:
     from ottla.settings.broker import BrokerSettings
 
 
-@dataclass(slots=True, kw_only=True)
-class Services:
-    """One node's parts. No handler keeps any of them."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """This broker as clients know it."""
 
     node_id: int
     cluster_id: str
-    # Those in force: replaced when a client changes one.
-    settings: "BrokerSettings"
-    clock: Clock
-    entropy: Entropy
+    # The API keys that ApiVersions offers.
+    served_apis: frozenset[int]
+    # None: a client is told the address that it connected to.
+    advertised: tuple[Endpoint, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Metadata:
+    """The cluster's metadata as this broker knows it, and what is made of it."""
+
     publisher: Publisher
+    producer_ids: "ProducerIdBlocks"
+    auto_creation: AutoCreation = field(default_factory=AutoCreation)
+    # The responses to Metadata requests, encoded once per image.
+    encoded_answers: EncodedAnswers = field(default_factory=EncodedAnswers)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Partitions:
+    """The partitions of this broker, and all that is done to their logs for clients."""
+
     replicas: Replicas
     appender: Appender
     flusher: Flusher
     checkpointer: Checkpointer
     cold_reads: ColdReads
     fetch_sessions: "FetchSessions"
-    producer_ids: "ProducerIdBlocks"
-    # Groups and their offsets, as far as this broker coordinates them.
-    shards: "Shards"
-    metrics: "NodeMetrics"
-    logger: "Logger"
-    # What may be done with the records of clients in one turn of the loop, and where the rest is.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Records:
+    """Decompression and checks of clients' records: on the loop within a budget, else queued."""
+
     turn_budget: TurnBudget
-    record_work: RecordWork
+    work: RecordWork
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Coordinators:
+    """The state that this broker coordinates, by the partitions of its internal topics."""
+
+    # Groups and their offsets.
+    groups: "Shards"
+
+
+@dataclass(slots=True, kw_only=True)
+class Services:
+    """One node's parts. No handler keeps any of them."""
+
+    # The settings in force: replaced when a client changes one.
+    settings: "BrokerSettings"
+    clock: Clock
+    entropy: Entropy
     # Work that no request waits for.
     tasks: Tasks
-    # The API keys that ApiVersions offers, and what it says of features.
-    served: frozenset[int]
-    auto_creation: AutoCreation = field(default_factory=AutoCreation)
-    # What Metadata said before.
-    metadata_answers: EncodedAnswers = field(default_factory=EncodedAnswers)
-    # None: a client is told the address that it connected to.
-    advertised: tuple[Endpoint, ...] | None = None
+    metrics: "NodeMetrics"
+    logger: "Logger"
+    identity: Identity
+    metadata: Metadata
+    partitions: Partitions
+    records: Records
+    coordinators: Coordinators
 
     @property
     def image(self) -> Image:
-        return self.publisher.image
+        return self.metadata.publisher.image
 
     @property
     def now_ms(self) -> int:

@@ -12,7 +12,9 @@ from contextlib import suppress
 import uvloop
 
 from ottla.broker.event_log import Level, NodeLogger
-from ottla.broker.node.node import Endpoints, Node, Seams
+from ottla.broker.node.context import Seams
+from ottla.broker.node.endpoints import Endpoints
+from ottla.broker.node.node import Node
 from ottla.cli.broker.descriptor_limit import connections_max, raise_limit
 from ottla.cli.broker.pid_file import read_pid, remove_pid, write_pid
 from ottla.cli.broker.proc_table import is_listened_on, listener_on, user_of

@@ -3,7 +3,7 @@
 import os
 
 from ottla.broker.event_log import Level
-from ottla.broker.node.node import Endpoints
+from ottla.broker.node.endpoints import Endpoints
 from ottla.cli.broker.run import run_broker
 from ottla.cli.broker.settings import BrokerFlags, load_settings
 from ottla.settings.development import DEVELOPMENT

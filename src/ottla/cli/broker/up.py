@@ -6,7 +6,7 @@ import subprocess
 from typing import NamedTuple
 
 from ottla.broker.event_log import Level
-from ottla.broker.node.node import Endpoints
+from ottla.broker.node.endpoints import Endpoints
 from ottla.cli.broker.pid_file import open_private
 from ottla.cli.broker.process import Order
 from ottla.cli.broker.run import run_broker

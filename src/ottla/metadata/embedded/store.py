@@ -197,10 +197,11 @@ class EmbeddedStore:
         self._require_open()
         return _FOR_EVER
 
-    def take_offline(self, error: Exception) -> None:
-        """The data directory failed: nothing is written from now on. Each later write is an
+    def log_directory_failed(self, path: str, error: Exception) -> None:
+        """If it is the data directory, nothing is written from now on. Each later write is an
         OSError, and committed entries are still followed."""
-        self._offline = error
+        if self._directory == f"{path}/{PARTITION}":
+            self._offline = error
 
     async def close(self) -> None:
         if not self._is_open:

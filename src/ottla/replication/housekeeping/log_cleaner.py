@@ -81,6 +81,7 @@ class LogCleaner:
 
     def __init__(
         self,
+        *,
         replicas: Replicas,
         workers: Workers,
         flusher: Flusher,

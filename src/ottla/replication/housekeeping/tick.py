@@ -62,6 +62,7 @@ class Tick:
 
     def __init__(
         self,
+        *,
         replicas: Replicas,
         flusher: Flusher,
         checkpointer: Checkpointer,

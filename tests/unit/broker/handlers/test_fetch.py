@@ -8,7 +8,8 @@ from typing import Any, cast
 import pytest
 import uvloop
 
-from ottla.broker.node.node import Node, Seams
+from ottla.broker.node.context import Seams
+from ottla.broker.node.node import Node
 from ottla.errors import ErrorCode
 from ottla.protocol.exchange import decode_correlation_id, decode_response
 from ottla.protocol.messages import APIS

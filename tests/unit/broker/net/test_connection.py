@@ -164,12 +164,12 @@ class Place:
         self.letters = Letters()
         self.metrics = NodeMetrics()
         self.connections = Connections(
-            self.network.host("broker"),
-            clock,
-            SimThreads(SimEntropy(seed)),
-            limits,
-            self.metrics,
-            Notes(),
+            net=self.network.host("broker"),
+            clock=clock,
+            threads=SimThreads(SimEntropy(seed)),
+            limits=limits,
+            metrics=self.metrics,
+            logger=Notes(),
         )
 
     async def open(self) -> None:

@@ -1,0 +1,122 @@
+"""Opens a node's log directories: which can be used, whose they are, and their logs recovered."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ottla.broker.node.context import NodeContext
+from ottla.broker.node.metadata_store import StoreFactory
+from ottla.metadata.configs import topic_configs
+from ottla.metadata.image import Image
+from ottla.metadata.publisher import Publisher
+from ottla.protocol.primitives import Uuid
+from ottla.replication.replica import TopicRules
+from ottla.replication.rules import topic_rules
+from ottla.seams.files import Files
+from ottla.settings.table import node, segments
+from ottla.storage.directory.checkpoint_files import MetaProperties
+from ottla.storage.directory.directories import (
+    LogDirectories,
+    check_directories,
+    find_placements,
+    make_directory,
+    prepare_directories,
+)
+from ottla.storage.directory.directory import LogDirectory, open_directory
+from ottla.storage.directory.placements import Placements
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedDirectories:
+    """The log directories before anything in them is opened."""
+
+    # The one that remembers this broker's incarnation.
+    home: str
+    usable: Sequence[str]
+    failed: dict[str, Exception]
+    placements: Placements | None
+
+
+def prepare_log_dirs(
+    files: Files, log_dirs: Sequence[str], node_id: int, stores: StoreFactory
+) -> PreparedDirectories:
+    """Makes and checks them; those that cannot be used are told apart.
+
+    StorageError if one belongs to another broker, or the home cannot be told.
+    """
+    home = stores.home(files, log_dirs)
+    ordered = [home, *(path for path in log_dirs if path != home)]
+    make_directory(files, home)
+    placements = find_placements(files, ordered)
+    failed = prepare_directories(files, ordered, placements)
+    usable = [path for path in ordered if path not in failed]
+    check_directories(files, usable, node_id)
+    return PreparedDirectories(home, usable, failed, placements)
+
+
+def find_cluster_id(context: NodeContext, home: str) -> str:
+    """The id that the home remembers, or a new one."""
+    meta = MetaProperties.read(context.seams.files, home)
+    return meta.cluster_id if meta else str(_new_id(context))
+
+
+def open_log_dirs(
+    context: NodeContext,
+    prepared: PreparedDirectories,
+    publisher: Publisher,
+    *,
+    cluster_id: str,
+    broker_epoch: int,
+) -> LogDirectories:
+    """Every log directory that can be used; recovery happens here."""
+    opened: list[LogDirectory] = []
+    failed = prepared.failed
+    for path in prepared.usable:
+        try:
+            opened.append(_open_directory(context, path, publisher, cluster_id))
+        except OSError as error:
+            failed[path] = error
+        except BaseException:
+            for directory in opened:
+                directory.close(broker_epoch=broker_epoch)
+            raise
+    _tell(context, opened, failed)
+    return LogDirectories(opened, failed, prepared.placements)
+
+
+def rules_of(context: NodeContext, image: Image, topic: str) -> TopicRules:
+    """The rules of a topic under the settings in force."""
+    return topic_rules(topic_configs(image, topic, context.in_force.now))
+
+
+def _open_directory(
+    context: NodeContext, path: str, publisher: Publisher, cluster_id: str
+) -> LogDirectory:
+    return open_directory(
+        context.seams.files,
+        path,
+        cluster_id=cluster_id,
+        node_id=context.settings[node.NODE_ID],
+        directory_id=_new_id(context),
+        config_of=lambda partition: rules_of(context, publisher.image, partition.topic).log,
+        clock=context.seams.clock,
+        open_files_max=context.settings[segments.FILES_OPEN_MAX],
+    )
+
+
+def _tell(
+    context: NodeContext, opened: Sequence[LogDirectory], failed: dict[str, Exception]
+) -> None:
+    logger = context.logger
+    for path, fault in failed.items():
+        logger.error("log directory offline", path=path, error=str(fault))
+    for directory in opened:
+        for partition, reason in directory.unusable.items():
+            logger.error("log offline", partition=str(partition), error=str(reason))
+        for partition, recovery in directory.recoveries.items():
+            context.metrics.broker.recovered_bytes += recovery.scanned_bytes
+            if recovery.cut_because:
+                logger.warning("log cut", partition=str(partition), **recovery._asdict())
+
+
+def _new_id(context: NodeContext) -> Uuid:
+    return Uuid(context.seams.entropy.token(16))

@@ -1,0 +1,204 @@
+"""The parts of a node, made from its context and what was opened. Nothing runs yet."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+from ottla.broker.http.storage_health import StorageHealth
+from ottla.broker.net.listener import Connections
+from ottla.broker.node.context import NodeContext
+from ottla.broker.node.dynamic_settings import cleaner_rules, connection_limits, tick_rules
+from ottla.broker.node.gauges import Gauges
+from ottla.broker.node.group_coordinator import GroupWorld, group_shards
+from ottla.broker.node.opening import rules_of
+from ottla.broker.requests.producer_ids import ProducerIdBlocks
+from ottla.broker.requests.record_work import RecordWork, TurnBudget
+from ottla.broker.requests.services import (
+    Coordinators,
+    Identity,
+    Metadata,
+    Partitions,
+    Records,
+    Services,
+)
+from ottla.metadata.publisher import Publisher
+from ottla.metadata.values import Incarnation
+from ottla.replication.append.appender import Appender
+from ottla.replication.append.early_writeback import EarlyWriteback
+from ottla.replication.append.flusher import Flusher
+from ottla.replication.fetch.cold_reads import ColdReads
+from ottla.replication.fetch.sessions import FetchSessions
+from ottla.replication.housekeeping.checkpointer import Checkpointer, DeletedPartitions
+from ottla.replication.housekeeping.log_cleaner import LogCleaner
+from ottla.replication.housekeeping.tick import Tick
+from ottla.replication.replicas import Replicas
+from ottla.settings.broker import BrokerSettings
+from ottla.settings.table import network
+from ottla.storage.directory.directories import LogDirectories
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """The parts that serve clients, and those that work in the background."""
+
+    services: Services
+    tick: Tick
+    cleaner: LogCleaner
+    connections: Connections
+    gauges: Gauges
+
+    def obey(self, settings: BrokerSettings) -> None:
+        """Takes settings that a client changed; topics have their rules from `Replicas`."""
+        self.services.settings = settings
+        self.tick.rules = tick_rules(settings)
+        self.cleaner.rules = cleaner_rules(settings)
+        self.connections.limits = connection_limits(settings)
+
+
+def load_replicas(
+    context: NodeContext, directories: LogDirectories, me: Incarnation, publisher: Publisher
+) -> Replicas:
+    """The table of partitions as the image says they are. It follows the image from then on."""
+    seams, logger = context.seams, context.logger
+    replicas = Replicas(
+        directories=directories,
+        me=me,
+        rules_of=partial(rules_of, context),
+        entropy=seams.entropy,
+        start_writeback=EarlyWriteback(seams.threads, context.tasks.spawn).start,
+    )
+    for stray in replicas.load(publisher.image):
+        logger.warning("stray partition set aside", partition=str(stray))
+    for replica in replicas:
+        if replica.is_unusable and not directories.is_unusable(replica.name):
+            why = "its log directory is missing"
+            logger.error("log offline", partition=str(replica.name), error=why)
+    publisher.subscribe(replicas.follow)
+    return replicas
+
+
+def make_parts(
+    context: NodeContext,
+    *,
+    identity: Identity,
+    publisher: Publisher,
+    replicas: Replicas,
+    checkpointer: Checkpointer,
+    home: str,
+    on_offline: Callable[[str, Exception], None],
+) -> Parts:
+    """Also lets the group coordinator follow the image, and load what it leads."""
+    seams = context.seams
+    flusher = Flusher(seams.threads)
+    services = _services(context, identity, publisher, replicas, flusher, checkpointer)
+    tick = Tick(
+        replicas=replicas,
+        flusher=flusher,
+        checkpointer=checkpointer,
+        threads=seams.threads,
+        clock=seams.clock,
+        rules=tick_rules(context.in_force.now),
+        problem=partial(_problem, context),
+        solved=partial(_solved, context),
+        offline=on_offline,
+    )
+    cleaner = LogCleaner(
+        replicas=replicas,
+        workers=seams.workers,
+        flusher=flusher,
+        threads=seams.threads,
+        files=seams.files,
+        clock=seams.clock,
+        rules=cleaner_rules(context.in_force.now),
+        meter=context.metrics.cleaner,
+        told=context.logger,
+        remove_later=tick.remove_later,
+    )
+    connections = Connections(
+        net=seams.net,
+        clock=seams.clock,
+        threads=seams.threads,
+        limits=connection_limits(context.in_force.now),
+        metrics=context.metrics,
+        logger=context.logger,
+    )
+    gauges = Gauges(
+        metrics=context.metrics,
+        replicas=replicas,
+        publisher=publisher,
+        storage_health=StorageHealth(context.health, replicas.directories, home),
+    )
+    return Parts(
+        services=services, tick=tick, cleaner=cleaner, connections=connections, gauges=gauges
+    )
+
+
+def make_checkpointer(context: NodeContext, directories: LogDirectories) -> Checkpointer:
+    """Directories then forget deleted partitions in a thread."""
+    checkpointer = Checkpointer(context.seams.threads)
+    directories.forget = DeletedPartitions(checkpointer, context.tasks.spawn).forget
+    return checkpointer
+
+
+def _services(
+    context: NodeContext,
+    identity: Identity,
+    publisher: Publisher,
+    replicas: Replicas,
+    flusher: Flusher,
+    checkpointer: Checkpointer,
+) -> Services:
+    seams, in_force = context.seams, context.in_force
+    turn_budget = TurnBudget()
+    appender = Appender(replicas.create_log, replicas.directories, turn_budget)
+    shards = group_shards(
+        GroupWorld(lambda: in_force.now, lambda: publisher.image, context.metrics.groups),
+        replicas=replicas,
+        appender=appender,
+        flusher=flusher,
+        clock=seams.clock,
+        threads=seams.threads,
+        tasks=context.tasks,
+        logger=context.logger,
+    )
+    publisher.subscribe(shards.follow)
+    shards.start(publisher.image)
+    return Services(
+        settings=in_force.now,
+        clock=seams.clock,
+        entropy=seams.entropy,
+        tasks=context.tasks,
+        metrics=context.metrics,
+        logger=context.logger,
+        identity=identity,
+        metadata=Metadata(publisher=publisher, producer_ids=ProducerIdBlocks(publisher)),
+        partitions=Partitions(
+            replicas=replicas,
+            appender=appender,
+            flusher=flusher,
+            checkpointer=checkpointer,
+            cold_reads=ColdReads(seams.threads),
+            fetch_sessions=FetchSessions(
+                context.settings[network.MAX_INCREMENTAL_FETCH_SESSION_CACHE_SLOTS],
+                seams.clock,
+                seams.entropy,
+            ),
+        ),
+        records=Records(
+            turn_budget=turn_budget,
+            work=RecordWork(
+                seams.threads,
+                context.tasks.spawn,
+                lambda: in_force.now[network.QUEUED_MAX_REQUEST_BYTES],
+            ),
+        ),
+        coordinators=Coordinators(groups=shards),
+    )
+
+
+def _problem(context: NodeContext, where: str, error: Exception) -> None:
+    context.logger.error("disk fault", repeats_of=where, where=where, error=str(error))
+
+
+def _solved(context: NodeContext, where: str) -> None:
+    context.logger.info("disk fault over", repeats_of=where, where=where)

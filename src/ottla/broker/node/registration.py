@@ -1,0 +1,51 @@
+"""This life of a broker: registered with the metadata store, and remembered by its home.
+
+`metadata.incarnation` says in which order that has to happen, and why.
+"""
+
+from ottla.metadata.incarnation import (
+    SavedIncarnation,
+    inherited_epochs,
+    read_incarnation,
+    with_unserved,
+    write_incarnation,
+)
+from ottla.metadata.store import Member, MetadataStore, Registration
+from ottla.metadata.values import Endpoint
+from ottla.seams.clock import Clock
+from ottla.seams.files import Files
+
+
+class BrokerLife:
+    """From `register` to the `save` of a clean stop."""
+
+    def __init__(self, files: Files, home: str, clock: Clock) -> None:
+        self._files = files
+        self._home = home
+        self._boot_id = clock.boot_id()
+        self.broker_epoch = -1
+
+    async def register(
+        self, store: MetadataStore, broker_id: int, endpoints: tuple[Endpoint, ...]
+    ) -> Member:
+        """Gets this life's epoch. The last life's partitions may be taken over on return."""
+        previous = read_incarnation(self._files, self._home)
+        inherits = inherited_epochs(previous, self._boot_id)
+        registration = Registration(
+            broker_id=broker_id,
+            endpoints=endpoints,
+            rack=None,
+            host="localhost",
+            inherits=inherits[0] if inherits else None,
+            unserved=inherits[1:],
+        )
+        member = Member(registration, await store.register(registration))
+        self.broker_epoch = member.broker_epoch
+        if previous is not None and inherits:
+            write_incarnation(self._files, self._home, with_unserved(previous, member.broker_epoch))
+        return member
+
+    def save(self, *, clean: bool) -> None:
+        """Before anything is served, and again after the last flush of a clean stop."""
+        saved = SavedIncarnation(self.broker_epoch, self._boot_id, clean)
+        write_incarnation(self._files, self._home, saved)
