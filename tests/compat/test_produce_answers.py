@@ -10,13 +10,13 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from ottla.client.blocking.client import BlockingClient
 from ottla.client.reading.offsets import At
-from ottla.client.routing.topology import TopicPartition
 from ottla.errors import ErrorCode
 from ottla.protocol.batch import Record, build, read_header
 from ottla.protocol.compression import Codec, compress
 from ottla.protocol.messages.fetch import FetchRequest
 from ottla.protocol.messages.fetch import Partition as FetchPartition
 from ottla.protocol.messages.fetch import Topic as FetchTopic
+from ottla.protocol.topic_partition import TopicPartition
 from ottla.testing import Broker
 from tests.support.compat.kafka_peer import kafka_peer
 from tests.support.forged_batches import forged, with_header

@@ -20,11 +20,12 @@ from ottla.client.arrow.schema import arrow_schema
 from ottla.client.arrow.spans import OffsetsGone, RecordsUnreadable, Span, SpanReader
 from ottla.client.blocking.client import BlockingClient
 from ottla.client.errors import Refused
-from ottla.client.reading.offsets import At, Isolation
+from ottla.client.reading.offsets import At
 from ottla.client.reading.partition_reader import Gone
-from ottla.client.routing.topology import TopicPartition
 from ottla.errors import ErrorCode
 from ottla.protocol.compression import Codec
+from ottla.protocol.isolation_level import Isolation
+from ottla.protocol.topic_partition import TopicPartition
 from tests.support.compat.kafka_peer import kafka_peer
 from tests.support.forged_batches import forged
 from tests.support.paths import ROOT

@@ -4,7 +4,7 @@ from enum import IntEnum
 
 from ottla.errors import ErrorCode, OffsetOutOfRange, PeerError
 from ottla.metadata.topic_names import is_internal
-from ottla.replication.fetch.reads import Isolation
+from ottla.protocol.isolation_level import Isolation
 from ottla.replication.replica import Replica
 from ottla.storage.log import time_search
 from ottla.storage.log.leader_epochs import UNKNOWN_END, EpochEnd

@@ -7,9 +7,10 @@ from typing import NamedTuple
 from ottla.client.blocking.client import BlockingClient
 from ottla.client.errors import Refused
 from ottla.client.reading.offsets import At
-from ottla.client.routing.topology import Topic, TopicPartition
+from ottla.client.routing.topology import Topic
 from ottla.errors import ErrorCode
 from ottla.protocol.primitives import Uuid
+from ottla.protocol.topic_partition import TopicPartition
 from ottla.spark.failures import SourceFailed, explained, report_loss
 from ottla.spark.offsets import AtOffsets, AtTime, AtTimes, Edge, Offsets
 from ottla.spark.option_table import LaterThanAll

@@ -16,7 +16,7 @@ from pyspark.sql.datasource import (
 )
 
 from ottla.client.arrow.spans import Span
-from ottla.client.routing.topology import TopicPartition
+from ottla.protocol.topic_partition import TopicPartition
 from ottla.spark.offsets import OFFSET_MAX
 
 T = TypeVar("T")

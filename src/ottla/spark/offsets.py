@@ -12,8 +12,8 @@ from enum import StrEnum
 from typing import Any
 
 from ottla.client.reading.offsets import At
-from ottla.client.routing.topology import TopicPartition, by_topic
 from ottla.errors import OttlaError
+from ottla.protocol.topic_partition import TopicPartition, by_topic
 
 Offsets = dict[TopicPartition, int]
 # What Spark takes for an offset and keeps in a checkpoint.

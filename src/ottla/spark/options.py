@@ -7,10 +7,11 @@ from typing import Any, TypeVar, cast
 from ottla.client.connection.bootstrap import parse_addresses
 from ottla.client.errors import BadAddress
 from ottla.client.options import ClientOptions
-from ottla.client.reading.offsets import At, Isolation
-from ottla.client.routing.topology import TopicPartition
+from ottla.client.reading.offsets import At
 from ottla.errors import OttlaError
 from ottla.nearest import did_you_mean
+from ottla.protocol.isolation_level import Isolation
+from ottla.protocol.topic_partition import TopicPartition
 from ottla.spark import option_table as table
 from ottla.spark.offsets import AtOffsets, AtTime, BadOffsets, Edge, Place
 from ottla.spark.option_table import (

@@ -5,10 +5,12 @@ from dataclasses import dataclass, field
 
 from ottla.client.blocking.client import BlockingClient
 from ottla.client.errors import Refused
-from ottla.client.reading.offsets import At, Isolation
-from ottla.client.routing.topology import Partition, Topic, TopicPartition
+from ottla.client.reading.offsets import At
+from ottla.client.routing.topology import Partition, Topic
 from ottla.errors import ErrorCode
+from ottla.protocol.isolation_level import Isolation
 from ottla.protocol.primitives import Uuid
+from ottla.protocol.topic_partition import TopicPartition
 
 
 @dataclass

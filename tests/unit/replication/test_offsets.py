@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from ottla.errors import ErrorCode, PeerError
-from ottla.replication.fetch.reads import Isolation
+from ottla.protocol.isolation_level import Isolation
 from ottla.replication.housekeeping.checkpointer import Checkpointer
 from ottla.replication.housekeeping.delete_records import Deletion
 from ottla.replication.housekeeping.delete_records import delete_before as delete_all_before

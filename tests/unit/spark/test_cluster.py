@@ -2,7 +2,7 @@
 
 import pytest
 
-from ottla.client.routing.topology import TopicPartition
+from ottla.protocol.topic_partition import TopicPartition
 from ottla.spark.cluster import Cluster
 from ottla.spark.failures import DataLost, SourceFailed
 from ottla.spark.option_table import Mode

@@ -7,8 +7,8 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, Read
 
 from ottla.client.arrow.spans import Span
 from ottla.client.errors import Refused
-from ottla.client.routing.topology import TopicPartition
 from ottla.errors import ErrorCode
+from ottla.protocol.topic_partition import TopicPartition
 from ottla.spark.cluster import Cluster
 from ottla.spark.failures import DataLost
 from ottla.spark.offsets import BadOffsets

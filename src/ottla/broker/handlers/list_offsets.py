@@ -11,6 +11,7 @@ from typing import NamedTuple
 from ottla.broker.requests.call import Call
 from ottla.broker.requests.record_work import TooMuchWaits
 from ottla.errors import ErrorCode, PeerError, StorageError
+from ottla.protocol.isolation_level import Isolation
 from ottla.protocol.messages.list_offsets import (
     ListOffsetsRequest,
     ListOffsetsResponse,
@@ -19,7 +20,6 @@ from ottla.protocol.messages.list_offsets import (
     TopicResult,
 )
 from ottla.replication.fetch.cold_reads import ColdPiece
-from ottla.replication.fetch.reads import Isolation
 from ottla.replication.lookup import find_replica
 from ottla.replication.offsets import (
     SpecialTime,

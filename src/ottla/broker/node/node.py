@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from ottla.address import Address
 from ottla.broker.event_log import Logger
 from ottla.broker.http.health import Health
 from ottla.broker.http.server import HttpServer
@@ -87,14 +88,6 @@ class Seams:
     net: Net
     threads: Threads
     workers: Workers
-
-
-class Address(NamedTuple):
-    host: str
-    port: int
-
-    def __str__(self) -> str:
-        return f"{self.host}:{self.port}"
 
 
 class Endpoints(NamedTuple):

@@ -15,8 +15,8 @@ from ottla.client.errors import Refused
 from ottla.client.reading.offsets import At
 from ottla.client.routing.outcomes import answered
 from ottla.client.routing.router import Router
-from ottla.client.routing.topology import TopicPartition
 from ottla.errors import ErrorCode
+from ottla.protocol.topic_partition import TopicPartition
 
 # Kafka's words for what `ottla consume` calls beginning and end.
 _KAFKAS_WORDS = {"earliest": "beginning", "latest": "end"}

@@ -11,7 +11,7 @@ from ottla.client.errors import ClientError
 from ottla.client.reading.offsets import At, list_offsets
 from ottla.client.routing.outcomes import Outcomes
 from ottla.client.routing.router import Router
-from ottla.client.routing.topology import TopicPartition
+from ottla.protocol.topic_partition import TopicPartition
 
 # Of classic groups, of consumer groups, and of the kinds that other clusters have.
 STATES = (

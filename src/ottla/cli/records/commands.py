@@ -154,7 +154,7 @@ def consume(
     from ottla.cli.shared.connect import reach
     from ottla.cli.shared.failure import ExitCode, Failure
     from ottla.cli.shared.offsets_spec import parse_place
-    from ottla.client.reading.offsets import Isolation
+    from ottla.protocol.isolation_level import Isolation
     from ottla.seams.clock import RealClock
 
     if group is not None and partition:

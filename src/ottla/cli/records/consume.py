@@ -9,10 +9,11 @@ from ottla.cli.shared.offset_lookup import chosen_partitions, offsets_at
 from ottla.cli.shared.offsets_spec import Place
 from ottla.cli.shared.output import say
 from ottla.client.reading.fetch import FetchLimits
-from ottla.client.reading.offsets import At, Isolation
+from ottla.client.reading.offsets import At
 from ottla.client.reading.partition_reader import Reader, Round
 from ottla.client.routing.router import Router
-from ottla.client.routing.topology import TopicPartition
+from ottla.protocol.isolation_level import Isolation
+from ottla.protocol.topic_partition import TopicPartition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,7 @@ from ottla.client.reading.fetch import FetchLimits
 from ottla.client.reading.offsets import At
 from ottla.client.reading.partition_reader import Round
 from ottla.client.routing.router import Router
-from ottla.client.routing.topology import TopicPartition
+from ottla.protocol.topic_partition import TopicPartition
 
 
 async def consume_in_group(router: Router, wish: Wish, group: str, write: Printer) -> None:

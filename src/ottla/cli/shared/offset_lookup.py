@@ -4,10 +4,12 @@ from collections.abc import Sequence
 
 from ottla.cli.shared.failure import ExitCode, Failure
 from ottla.cli.shared.offsets_spec import Offset, Place, Time
-from ottla.client.reading.offsets import At, Isolation, list_offsets
+from ottla.client.reading.offsets import At, list_offsets
 from ottla.client.routing.outcomes import answered
 from ottla.client.routing.router import Router
-from ottla.client.routing.topology import Topic, TopicPartition
+from ottla.client.routing.topology import Topic
+from ottla.protocol.isolation_level import Isolation
+from ottla.protocol.topic_partition import TopicPartition
 
 
 def chosen_partitions(topic: Topic, numbers: Sequence[int] | None) -> list[TopicPartition]:

@@ -8,9 +8,10 @@ from ottla.cli.shared.name_suggestions import no_such_topic
 from ottla.cli.shared.offset_lookup import chosen_partitions, offsets_at
 from ottla.cli.shared.offsets_spec import Place
 from ottla.client.admin.cluster import Admin
-from ottla.client.reading.offsets import At, Isolation
+from ottla.client.reading.offsets import At
 from ottla.client.routing.router import Router
 from ottla.client.routing.topology import Topic
+from ottla.protocol.isolation_level import Isolation
 from ottla.spark.offsets import to_form
 
 

@@ -8,7 +8,8 @@ from ottla.client.errors import ClientError, Refused, UnsupportedByBroker
 from ottla.client.reading.offsets import At, ListedOffset
 from ottla.client.routing.outcomes import Outcomes, answered
 from ottla.client.routing.router import Router
-from ottla.client.routing.topology import NOBODY, Topic, TopicPartition
+from ottla.client.routing.topology import NOBODY, Topic
+from ottla.protocol.topic_partition import TopicPartition
 
 # Where DescribeConfigs says that a topic's setting is its own.
 OWN_SETTING = 1

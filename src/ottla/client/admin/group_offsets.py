@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from ottla.client.errors import raise_if_refused, refusal
 from ottla.client.routing.coordinators import ask_coordinator
 from ottla.client.routing.outcomes import Outcomes
-from ottla.client.routing.topology import TopicPartition, by_topic
 from ottla.protocol.messages import offset_commit, offset_delete, offset_fetch
+from ottla.protocol.topic_partition import TopicPartition, by_topic
 
 # Named and not used: who asks by other means does without asyncio.
 if TYPE_CHECKING:

@@ -4,12 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
-from ottla.client.connection.bootstrap import Address
+from ottla.address import Address
 from ottla.client.consumer.embedded_protocol import PROTOCOL_TYPE, decode_assignment
 from ottla.client.errors import Refused, UnsupportedByBroker, raise_if_refused
 from ottla.client.routing.coordinators import ask_coordinator, coordinator_of
 from ottla.client.routing.router import Router
-from ottla.client.routing.topology import TopicPartition
 from ottla.errors import ErrorCode
 from ottla.protocol.messages import (
     consumer_group_describe,
@@ -18,6 +17,7 @@ from ottla.protocol.messages import (
     list_groups,
 )
 from ottla.protocol.primitives import DecodeError
+from ottla.protocol.topic_partition import TopicPartition
 
 G = TypeVar("G")
 

@@ -10,12 +10,13 @@ from typing import NamedTuple
 
 from ottla.client.errors import ClientError
 from ottla.client.reading.fetch import FetchLimits, fetch
-from ottla.client.reading.offsets import At, Isolation, list_offsets
+from ottla.client.reading.offsets import At, list_offsets
 from ottla.client.reading.visible_records import visible
 from ottla.client.routing.outcomes import Outcomes, answered
 from ottla.client.routing.router import Router
-from ottla.client.routing.topology import TopicPartition
 from ottla.errors import PeerError
+from ottla.protocol.isolation_level import Isolation
+from ottla.protocol.topic_partition import TopicPartition
 
 # A leader sends its first batch whole, however small this is, and then no more.
 _ONE_BATCH = FetchLimits(

@@ -4,8 +4,9 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from ottla.client.blocking.client import BlockingClient
-from ottla.client.reading.offsets import At, Isolation
-from ottla.client.routing.topology import TopicPartition
+from ottla.client.reading.offsets import At
+from ottla.protocol.isolation_level import Isolation
+from ottla.protocol.topic_partition import TopicPartition
 
 # "earliest", "latest", an offset of every partition, a time, or an offset for each of some.
 Place = str | int | datetime | Mapping[int, int]

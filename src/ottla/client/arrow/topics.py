@@ -9,8 +9,9 @@ from ottla.client.arrow.schema import import_pyarrow
 from ottla.client.arrow.spans import Span, SpanReader
 from ottla.client.blocking.client import BlockingClient
 from ottla.client.options import ClientOptions
-from ottla.client.reading.offsets import At, Isolation
+from ottla.client.reading.offsets import At
 from ottla.client.reading.partition_reader import UnreadableSpan
+from ottla.protocol.isolation_level import Isolation
 
 if TYPE_CHECKING:
     import pyarrow as pa

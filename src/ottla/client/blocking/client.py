@@ -20,7 +20,7 @@ from ottla.client.blocking.router import BlockingRouter
 from ottla.client.connection.bootstrap import parse_addresses
 from ottla.client.errors import raise_if_refused
 from ottla.client.options import ClientOptions
-from ottla.client.reading.offsets import Isolation, ListedOffset, listed, offsets_request
+from ottla.client.reading.offsets import ListedOffset, listed, offsets_request
 from ottla.client.routing.coordinators import (
     ONE_KEY_MAX,
     coordinator_address,
@@ -28,8 +28,10 @@ from ottla.client.routing.coordinators import (
     raise_if_elsewhere,
 )
 from ottla.client.routing.outcomes import Outcomes, answered
-from ottla.client.routing.topology import Topic, TopicPartition
+from ottla.client.routing.topology import Topic
+from ottla.protocol.isolation_level import Isolation
 from ottla.protocol.messages.offset_fetch import OffsetFetchRequest
+from ottla.protocol.topic_partition import TopicPartition
 from ottla.seams.blocking import Blocking, RealBlocking
 from ottla.seams.clock import Clock, RealClock
 from ottla.seams.entropy import Entropy, RealEntropy

@@ -3,21 +3,15 @@
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import TypeVar
 
+from ottla.address import Address
 from ottla.client.blocking.connection import BlockingConnection, dial
-from ottla.client.connection.bootstrap import Address
 from ottla.client.errors import ClientError, Unreachable
 from ottla.client.options import ClientOptions
 from ottla.client.routing.outcomes import Outcomes, Questions
 from ottla.client.routing.retries import Backoff
-from ottla.client.routing.topology import (
-    Broker,
-    Topic,
-    TopicPartition,
-    Topology,
-    learned,
-    metadata_request,
-)
+from ottla.client.routing.topology import Broker, Topic, Topology, learned, metadata_request
 from ottla.protocol.primitives import Uuid
+from ottla.protocol.topic_partition import TopicPartition
 from ottla.seams.blocking import Blocking
 from ottla.seams.clock import Clock
 from ottla.seams.entropy import Entropy

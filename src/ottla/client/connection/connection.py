@@ -3,7 +3,7 @@
 import asyncio
 from typing import Any, cast
 
-from ottla.client.connection.bootstrap import Address
+from ottla.address import Address
 from ottla.client.errors import ConnectionLost, TimedOut, Unreachable, reason_of
 from ottla.client.options import ClientOptions
 from ottla.client.wire.conversation import Sent, Wire

@@ -6,10 +6,10 @@ A version, then the message; what a later version adds behind it is passed over.
 import struct
 from typing import Any, TypeVar
 
-from ottla.client.routing.topology import TopicPartition, by_topic
 from ottla.protocol import codec
 from ottla.protocol.codec import header, since
 from ottla.protocol.primitives import DecodeError, i32
+from ottla.protocol.topic_partition import TopicPartition, by_topic
 
 M = TypeVar("M")
 

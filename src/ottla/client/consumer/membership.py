@@ -22,9 +22,9 @@ from ottla.client.errors import ClientError, Refused, error_code, raise_if_refus
 from ottla.client.routing.coordinators import ask_coordinator, coordinator_of
 from ottla.client.routing.outcomes import answered
 from ottla.client.routing.router import Router
-from ottla.client.routing.topology import TopicPartition
 from ottla.errors import ErrorCode
 from ottla.protocol.messages import heartbeat, join_group, leave_group, sync_group
+from ottla.protocol.topic_partition import TopicPartition
 
 RANGE = "range"
 # Later versions let many leave at once, in another form.

@@ -7,9 +7,9 @@ from ottla.client.connection.connection import Connection
 from ottla.client.errors import refusal
 from ottla.client.routing.outcomes import Outcomes
 from ottla.client.routing.router import Router
-from ottla.client.routing.topology import TopicPartition, by_topic
 from ottla.protocol.messages.produce import Partition, ProduceRequest, ProduceResponse, Topic
 from ottla.protocol.primitives import ZERO_UUID, Uuid
+from ottla.protocol.topic_partition import TopicPartition, by_topic
 
 # From the next version on topics are named by their ids, which not every broker tells.
 _NAMED_BY_NAME_MAX = 12

@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.client.errors import refusal
 from ottla.client.routing.outcomes import Outcomes
-from ottla.client.routing.topology import TopicPartition, by_topic
+from ottla.protocol.isolation_level import Isolation
 from ottla.protocol.messages.list_offsets import (
     ListOffsetsRequest,
     ListOffsetsResponse,
     Partition,
     Topic,
 )
+from ottla.protocol.topic_partition import TopicPartition, by_topic
 
 # Named and not used: who asks by other means does without asyncio.
 if TYPE_CHECKING:
@@ -21,13 +22,6 @@ if TYPE_CHECKING:
 
 # What a client that is no broker says of itself.
 NO_REPLICA = -1
-
-
-class Isolation(IntEnum):
-    """Whether records of transactions that are not over, or were aborted, are seen."""
-
-    READ_UNCOMMITTED = 0
-    READ_COMMITTED = 1
 
 
 class At(IntEnum):

@@ -8,9 +8,9 @@ from ottla.client.reading.fetch import FetchLimits, fetch
 from ottla.client.reading.offsets import At, list_offsets
 from ottla.client.reading.visible_records import visible
 from ottla.client.routing.outcomes import answered
-from ottla.client.routing.topology import TopicPartition
 from ottla.errors import ErrorCode
 from ottla.protocol.batch import Record
+from ottla.protocol.topic_partition import TopicPartition
 
 # Named and not used: who asks by other means does without asyncio.
 if TYPE_CHECKING:

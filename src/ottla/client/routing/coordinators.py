@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any
 
-from ottla.client.connection.bootstrap import Address
+from ottla.address import Address
 from ottla.client.errors import error_code, raise_if_refused
 from ottla.errors import ErrorCode
 from ottla.protocol.messages.find_coordinator import (

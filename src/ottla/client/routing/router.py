@@ -4,22 +4,16 @@ import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from typing import Any, TypeVar
 
-from ottla.client.connection.bootstrap import Address
+from ottla.address import Address
 from ottla.client.connection.connection import Connection, connect
 from ottla.client.errors import ClientError, Refused, TimedOut, Unreachable
 from ottla.client.options import ClientOptions
 from ottla.client.routing.outcomes import Outcomes, Questions
 from ottla.client.routing.retries import Backoff
-from ottla.client.routing.topology import (
-    Broker,
-    Topic,
-    TopicPartition,
-    Topology,
-    learned,
-    metadata_request,
-)
+from ottla.client.routing.topology import Broker, Topic, Topology, learned, metadata_request
 from ottla.errors import ErrorCode
 from ottla.protocol.primitives import Uuid
+from ottla.protocol.topic_partition import TopicPartition
 from ottla.seams.entropy import Entropy
 from ottla.seams.net import Net
 

@@ -4,32 +4,15 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from ottla.client.connection.bootstrap import Address
+from ottla.address import Address
 from ottla.client.errors import Refused, Unreachable, error_code, raise_if_refused
 from ottla.errors import ErrorCode
 from ottla.protocol.messages import metadata
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataResponse, RequestedTopic
 from ottla.protocol.primitives import ZERO_UUID, Uuid
+from ottla.protocol.topic_partition import TopicPartition
 
 NOBODY = -1
-
-
-class TopicPartition(NamedTuple):
-    """One partition of a topic."""
-
-    topic: str
-    partition: int
-
-    def __str__(self) -> str:
-        return f"{self.topic}-{self.partition}"
-
-
-def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[TopicPartition]]:
-    """Partitions as requests name them: topic by topic."""
-    grouped: dict[str, list[TopicPartition]] = {}
-    for partition in partitions:
-        grouped.setdefault(partition.topic, []).append(partition)
-    return grouped
 
 
 class Broker(NamedTuple):

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from ottla.address import Address
 from ottla.client.admin.cluster import (
     BROKER_DEFAULT,
     Admin,
@@ -13,9 +14,8 @@ from ottla.client.admin.cluster import (
     NewTopic,
     ResourceType,
 )
-from ottla.client.connection.bootstrap import Address
 from ottla.client.errors import Refused
-from ottla.client.routing.topology import Broker, Topic, TopicPartition
+from ottla.client.routing.topology import Broker, Topic
 from ottla.errors import ErrorCode
 from ottla.protocol.messages import (
     create_partitions,
@@ -26,6 +26,7 @@ from ottla.protocol.messages import (
     describe_configs,
     describe_log_dirs,
 )
+from ottla.protocol.topic_partition import TopicPartition
 from tests.sim.seams.loop import run
 from tests.support.client.fake_cluster import PORT, TOPIC_ID, FakeCluster
 

@@ -8,7 +8,6 @@ from ottla.client.admin.lag import Lag, lags
 from ottla.client.errors import Refused
 from ottla.client.reading.offsets import At
 from ottla.client.routing.outcomes import Outcomes
-from ottla.client.routing.topology import TopicPartition
 from ottla.errors import ErrorCode
 from ottla.protocol.batch import (
     Marker,
@@ -20,6 +19,7 @@ from ottla.protocol.batch import (
     stamp,
 )
 from ottla.protocol.messages import fetch, list_offsets
+from ottla.protocol.topic_partition import TopicPartition
 from tests.sim.seams.loop import run
 from tests.support.client.fake_cluster import FakeCluster
 

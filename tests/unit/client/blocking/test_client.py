@@ -6,10 +6,11 @@ import pytest
 
 from ottla.client.blocking.client import BlockingClient
 from ottla.client.errors import Refused, TimedOut, Unreachable
-from ottla.client.reading.offsets import At, Isolation
-from ottla.client.routing.topology import TopicPartition
+from ottla.client.reading.offsets import At
 from ottla.errors import ErrorCode
+from ottla.protocol.isolation_level import Isolation
 from ottla.protocol.messages import find_coordinator, list_offsets, offset_commit, offset_fetch
+from ottla.protocol.topic_partition import TopicPartition
 from tests.support.client.fake_blocking import FakeBlocking
 from tests.support.client.fake_cluster import PORT, FakeBroker, FakeCluster
 

@@ -10,8 +10,8 @@ from ottla.client.consumer.embedded_protocol import (
     encode_assignment,
     encode_subscription,
 )
-from ottla.client.routing.topology import TopicPartition
 from ottla.protocol.primitives import DecodeError
+from ottla.protocol.topic_partition import TopicPartition
 
 PARTITIONS = [TopicPartition("a", 0), TopicPartition("a", 2), TopicPartition("b", 1)]
 

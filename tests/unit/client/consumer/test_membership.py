@@ -13,7 +13,6 @@ from ottla.client.consumer.embedded_protocol import (
 )
 from ottla.client.consumer.membership import MemberOptions, Membership
 from ottla.client.errors import Refused
-from ottla.client.routing.topology import TopicPartition
 from ottla.errors import ErrorCode
 from ottla.protocol.messages import (
     find_coordinator,
@@ -23,6 +22,7 @@ from ottla.protocol.messages import (
     offset_commit,
     sync_group,
 )
+from ottla.protocol.topic_partition import TopicPartition
 from tests.sim.seams.loop import run
 from tests.support.client.fake_cluster import PORT, FakeBroker, FakeCluster
 

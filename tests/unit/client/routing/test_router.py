@@ -8,7 +8,6 @@ import pytest
 
 from ottla.client.errors import ClientError, Refused, TimedOut, Unreachable
 from ottla.client.reading.offsets import At, ListedOffset, list_offsets
-from ottla.client.routing.topology import TopicPartition
 from ottla.errors import ErrorCode
 from ottla.protocol.messages import list_offsets as messages
 from ottla.protocol.messages.create_topics import (
@@ -16,6 +15,7 @@ from ottla.protocol.messages.create_topics import (
     CreateTopicsResponse,
     TopicResult,
 )
+from ottla.protocol.topic_partition import TopicPartition
 from tests.sim.seams.loop import run
 from tests.support.client.fake_cluster import FakeBroker, FakeCluster
 
