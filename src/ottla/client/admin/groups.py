@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
 from ottla.address import Address
-from ottla.client.consumer.embedded_protocol import PROTOCOL_TYPE, decode_assignment
 from ottla.client.errors import Refused, UnsupportedByBroker, raise_if_refused
 from ottla.client.routing.coordinators import ask_coordinator, coordinator_of
 from ottla.client.routing.router import Router
 from ottla.errors import ErrorCode
+from ottla.protocol.consumer_protocol import PROTOCOL_TYPE, decode_partitions
 from ottla.protocol.messages import (
     consumer_group_describe,
     delete_groups,
@@ -163,7 +163,7 @@ def _classic_member(member: describe_groups.Member, protocol_type: str) -> Membe
     partitions: tuple[TopicPartition, ...] | None = None
     if protocol_type == PROTOCOL_TYPE:
         try:
-            partitions = tuple(decode_assignment(member.member_assignment))
+            partitions = tuple(decode_partitions(member.member_assignment))
         except DecodeError:
             partitions = None
     return Member(

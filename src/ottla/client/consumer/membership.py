@@ -11,18 +11,18 @@ from dataclasses import dataclass
 from ottla.client.admin.group_offsets import NOBODY, Committed, Seat, set_offsets
 from ottla.client.connection.connection import Connection
 from ottla.client.consumer.assignors import assign_range
-from ottla.client.consumer.embedded_protocol import (
-    PROTOCOL_TYPE,
-    decode_assignment,
-    decode_subscription,
-    encode_assignment,
-    encode_subscription,
-)
 from ottla.client.errors import ClientError, Refused, error_code, raise_if_refused
 from ottla.client.routing.coordinators import ask_coordinator, coordinator_of
 from ottla.client.routing.outcomes import answered
 from ottla.client.routing.router import Router
 from ottla.errors import ErrorCode
+from ottla.protocol.consumer_protocol import (
+    PROTOCOL_TYPE,
+    decode_partitions,
+    decode_subscription,
+    encode_partitions,
+    encode_subscription,
+)
 from ottla.protocol.messages import heartbeat, join_group, leave_group, sync_group
 from ottla.protocol.topic_partition import TopicPartition
 
@@ -125,7 +125,7 @@ class Membership:
 
     async def _ask_to_join(self, coordinator: Connection) -> join_group.JoinGroupResponse | None:
         """None if it must be asked again: with the id that it was given, or without the old one."""
-        subscription = encode_subscription(list(self._topics))
+        subscription = encode_subscription(self._topics)
         request = join_group.JoinGroupRequest(
             group_id=self.group_id,
             session_timeout_ms=self.options.session_timeout_ms,
@@ -163,19 +163,21 @@ class Membership:
         )
         if self._is_over(answer.error_code):
             return None
-        return decode_assignment(answer.assignment)
+        return decode_partitions(answer.assignment)
 
     async def _assign(
         self, members: Sequence[join_group.Member]
     ) -> tuple[sync_group.Assignment, ...]:
-        wanted = {member.member_id: decode_subscription(member.metadata) for member in members}
+        wanted = {
+            member.member_id: decode_subscription(member.metadata).topics for member in members
+        }
         topics = {topic for own in wanted.values() for topic in own}
         topology = await self._router.refresh(topics)
         counts = {
             name: len(topic.partitions) for name, topic in topology.topics.items() if name in topics
         }
         return tuple(
-            sync_group.Assignment(member_id=member_id, assignment=encode_assignment(partitions))
+            sync_group.Assignment(member_id=member_id, assignment=encode_partitions(partitions))
             for member_id, partitions in assign_range(wanted, counts).items()
         )
 

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from ottla.client.consumer.embedded_protocol import (
-    decode_assignment,
-    encode_assignment,
-    encode_subscription,
-)
 from ottla.client.consumer.membership import MemberOptions, Membership
 from ottla.client.errors import Refused
 from ottla.errors import ErrorCode
+from ottla.protocol.consumer_protocol import (
+    decode_partitions,
+    encode_partitions,
+    encode_subscription,
+)
 from ottla.protocol.messages import (
     find_coordinator,
     heartbeat,
@@ -54,7 +54,7 @@ class Coordinator:
 
     def _sync(self, request: sync_group.SyncGroupRequest, version: int) -> Any:
         code = self._code("sync")
-        assignment = b"" if code else encode_assignment(ORDERS[:1])
+        assignment = b"" if code else encode_partitions(ORDERS[:1])
         return sync_group.SyncGroupResponse(error_code=code, assignment=assignment)
 
     def _commit(self, request: offset_commit.OffsetCommitRequest, version: int) -> Any:
@@ -140,7 +140,7 @@ def test_the_leader_assigns_the_partitions_of_all() -> None:
         coordinator.joins = [joined(leader="me", members=members)]
         await member.join()
         ((_, sync),) = coordinator.asked_for("SyncGroup")
-        assigned = {each.member_id: decode_assignment(each.assignment) for each in sync.assignments}
+        assigned = {each.member_id: decode_partitions(each.assignment) for each in sync.assignments}
         assert assigned == {"me": ORDERS[:2], "other": ORDERS[2:]}
 
     with_member(story)
