@@ -5,13 +5,13 @@ from enum import IntEnum
 from ottla.errors import ErrorCode, OffsetOutOfRange, PeerError
 from ottla.metadata.topic_names import is_internal
 from ottla.protocol.isolation_level import Isolation
+from ottla.protocol.primitives import NO_TIMESTAMP
 from ottla.replication.replica import Replica
 from ottla.storage.log import time_search
 from ottla.storage.log.leader_epochs import UNKNOWN_END, EpochEnd
 from ottla.storage.log.log import Log
 from ottla.storage.log.time_search import Search, TimestampOffset
 
-NO_TIMESTAMP = -1
 # What DeleteRecords calls the high watermark.
 UP_TO_THE_WATERMARK = -1
 NOT_FOUND = TimestampOffset(NO_TIMESTAMP, -1, -1)

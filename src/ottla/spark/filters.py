@@ -16,8 +16,8 @@ from pyspark.sql.datasource import (
 )
 
 from ottla.client.arrow.spans import Span
+from ottla.protocol.primitives import OFFSET_MAX
 from ottla.protocol.topic_partition import TopicPartition
-from ottla.spark.offsets import OFFSET_MAX
 
 T = TypeVar("T")
 

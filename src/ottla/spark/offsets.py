@@ -13,6 +13,7 @@ from typing import Any
 
 from ottla.client.reading.offsets import At
 from ottla.errors import OttlaError
+from ottla.protocol.primitives import OFFSET_MAX
 from ottla.protocol.topic_partition import TopicPartition, by_topic
 
 Offsets = dict[TopicPartition, int]
@@ -20,7 +21,6 @@ Offsets = dict[TopicPartition, int]
 OffsetsForm = dict[str, dict[str, int]]
 
 PARTITION_MAX = 2**31 - 1
-OFFSET_MAX = 2**63 - 1
 
 OFFSETS_EXAMPLE = '{"orders": {"0": 23, "1": -2}}'
 TIMES_EXAMPLE = '{"orders": {"0": 1767225600000}}'

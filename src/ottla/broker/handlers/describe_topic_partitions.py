@@ -18,12 +18,10 @@ from ottla.protocol.messages.describe_topic_partitions import (
     Partition,
     Topic,
 )
-from ottla.protocol.primitives import ZERO_UUID
+from ottla.protocol.primitives import NO_BROKER, ZERO_UUID
 
 # Kafka's default of max.request.partition.size.limit.
 PARTITIONS_A_REPLY_MAX = 2000
-
-_NOBODY = -1
 
 
 def handle(request: DescribeTopicPartitionsRequest, call: Call) -> DescribeTopicPartitionsResponse:
@@ -85,7 +83,7 @@ def _partition(partition: records.Partition, present: Collection[int]) -> Partit
     return Partition(
         error_code=ErrorCode.NONE if is_led else ErrorCode.LEADER_NOT_AVAILABLE,
         partition_index=partition.index,
-        leader_id=leader.broker_id if leader and is_led else _NOBODY,
+        leader_id=leader.broker_id if leader and is_led else NO_BROKER,
         leader_epoch=partition.leader_epoch,
         replica_nodes=partition.replicas,
         isr_nodes=tuple(member.broker_id for member in partition.isr),

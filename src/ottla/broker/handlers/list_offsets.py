@@ -19,6 +19,7 @@ from ottla.protocol.messages.list_offsets import (
     PartitionResult,
     TopicResult,
 )
+from ottla.protocol.primitives import CONSUMER_REPLICA_ID
 from ottla.replication.fetch.cold_reads import ColdPiece
 from ottla.replication.lookup import find_replica
 from ottla.replication.offsets import (
@@ -33,7 +34,6 @@ from ottla.storage.admission.work_budget import BudgetSpent
 from ottla.storage.log.cold_read import ColdBytes
 from ottla.storage.log.time_search import Answer, Reading, TimestampOffset, Unreadable
 
-CONSUMER = -1
 FIRST_VERSION_OF: dict[int, int] = {
     SpecialTime.LATEST: 1,
     SpecialTime.EARLIEST: 1,
@@ -105,7 +105,7 @@ def _isolation_of(request: ListOffsetsRequest) -> Isolation | None:
         raise PeerError(
             ErrorCode.INVALID_REQUEST, f"isolation level {request.isolation_level}"
         ) from None
-    return isolation if request.replica_id == CONSUMER else None
+    return isolation if request.replica_id == CONSUMER_REPLICA_ID else None
 
 
 def _answer(

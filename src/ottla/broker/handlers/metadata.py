@@ -23,11 +23,10 @@ from ottla.protocol.messages.metadata import (
     RequestedTopic,
     Topic,
 )
-from ottla.protocol.primitives import OPERATIONS_NOT_ASKED_FOR, ZERO_UUID, Uuid
+from ottla.protocol.primitives import NO_BROKER, OPERATIONS_NOT_ASKED_FOR, ZERO_UUID, Uuid
 from ottla.settings.table.replicas import AUTO_CREATE_TOPICS_ENABLE
 
 _IDS_SINCE = 12
-_NOBODY = -1
 
 
 class _Wanted(NamedTuple):
@@ -165,7 +164,7 @@ def _partition(partition: records.Partition, present: Collection[int]) -> Partit
     return Partition(
         error_code=ErrorCode.NONE if is_led else ErrorCode.LEADER_NOT_AVAILABLE,
         partition_index=partition.index,
-        leader_id=leader.broker_id if leader and is_led else _NOBODY,
+        leader_id=leader.broker_id if leader and is_led else NO_BROKER,
         leader_epoch=partition.leader_epoch,
         replica_nodes=partition.replicas,
         isr_nodes=tuple(member.broker_id for member in partition.isr),

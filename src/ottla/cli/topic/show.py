@@ -8,7 +8,8 @@ from ottla.client.errors import ClientError, Refused, UnsupportedByBroker
 from ottla.client.reading.offsets import At, ListedOffset
 from ottla.client.routing.outcomes import Outcomes, answered
 from ottla.client.routing.router import Router
-from ottla.client.routing.topology import NOBODY, Topic
+from ottla.client.routing.topology import Topic
+from ottla.protocol.primitives import NO_BROKER
 from ottla.protocol.topic_partition import TopicPartition
 
 # Where DescribeConfigs says that a topic's setting is its own.
@@ -79,7 +80,7 @@ async def _partition_rows(admin: Admin, topics: Sequence[Topic]) -> list[Row]:
             "kind": "partition",
             "topic": topic.name,
             "partition": partition.number,
-            "leader": partition.leader if partition.leader != NOBODY else None,
+            "leader": partition.leader if partition.leader != NO_BROKER else None,
             "leader_epoch": partition.leader_epoch,
             "replicas": _ids(partition.replicas),
             "isr": _ids(partition.in_sync),

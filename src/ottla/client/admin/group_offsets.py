@@ -7,6 +7,7 @@ from ottla.client.errors import raise_if_refused, refusal
 from ottla.client.routing.coordinators import ask_coordinator
 from ottla.client.routing.outcomes import Outcomes
 from ottla.protocol.messages import offset_commit, offset_delete, offset_fetch
+from ottla.protocol.primitives import NO_LEADER_EPOCH
 from ottla.protocol.topic_partition import TopicPartition, by_topic
 
 # Named and not used: who asks by other means does without asyncio.
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
 ONE_GROUP_MAX = 7
 # From the next version on topics are named by their ids, which a topic that is gone has not.
 NAMED_BY_NAME_MAX = 9
-NO_EPOCH = -1
 
 
 class Seat(NamedTuple):
@@ -27,15 +27,15 @@ class Seat(NamedTuple):
     member_id: str
 
 
-# Who commits from outside.
-NOBODY = Seat(-1, "")
+# Commits from outside the group.
+NO_MEMBER = Seat(-1, "")
 
 
 class Committed(NamedTuple):
     """The offset of the next record to consume, and what was noted with it."""
 
     offset: int
-    leader_epoch: int = NO_EPOCH
+    leader_epoch: int = NO_LEADER_EPOCH
     metadata: str = ""
 
 
@@ -69,7 +69,7 @@ async def set_offsets(
     router: "Router",
     group_id: str,
     offsets: Mapping[TopicPartition, Committed],
-    seat: Seat = NOBODY,
+    seat: Seat = NO_MEMBER,
 ) -> Outcomes[Committed]:
     """Sets offsets, as a member or, where a group has none, as nobody; it need not exist."""
     answer: offset_commit.OffsetCommitResponse = await ask_coordinator(
@@ -86,7 +86,7 @@ async def set_offsets(
 
 
 def commit_request(
-    group_id: str, offsets: Mapping[TopicPartition, Committed], seat: Seat = NOBODY
+    group_id: str, offsets: Mapping[TopicPartition, Committed], seat: Seat = NO_MEMBER
 ) -> offset_commit.OffsetCommitRequest:
     """What to ask a coordinator that it may set offsets."""
     return offset_commit.OffsetCommitRequest(

@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ottla.client.admin.group_offsets import NOBODY, Committed, Seat, set_offsets
+from ottla.client.admin.group_offsets import NO_MEMBER, Committed, Seat, set_offsets
 from ottla.client.connection.connection import Connection
 from ottla.client.consumer.assignors import assign_range
 from ottla.client.errors import ClientError, Refused, error_code, raise_if_refused
@@ -60,7 +60,7 @@ class Membership:
         self.options = options
         self._router = router
         self._topics = tuple(topics)
-        self._seat = NOBODY
+        self._seat = NO_MEMBER
 
     async def join(self) -> list[TopicPartition]:
         """What this member gets in the next generation, once all have joined it. ClientError."""
@@ -100,7 +100,7 @@ class Membership:
         request = leave_group.LeaveGroupRequest(
             group_id=self.group_id, member_id=self._seat.member_id
         )
-        self._seat = NOBODY
+        self._seat = NO_MEMBER
         try:
             coordinator = await coordinator_of(self._router, self.group_id)
             await coordinator.ask(request, version_max=_ONE_LEAVES_MAX)
@@ -138,7 +138,7 @@ class Membership:
             request, timeout_ms=self._others_timeout_ms
         )
         if answer.error_code == ErrorCode.MEMBER_ID_REQUIRED:
-            self._seat = Seat(NOBODY.generation, answer.member_id)
+            self._seat = Seat(NO_MEMBER.generation, answer.member_id)
             return None
         if self._is_over(answer.error_code):
             return None
@@ -188,5 +188,5 @@ class Membership:
             raise_if_refused(number, f"group {self.group_id}")
             return False
         if code == ErrorCode.UNKNOWN_MEMBER_ID:
-            self._seat = NOBODY
+            self._seat = NO_MEMBER
         return True

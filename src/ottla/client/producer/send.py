@@ -8,12 +8,11 @@ from ottla.client.errors import refusal
 from ottla.client.routing.outcomes import Outcomes
 from ottla.client.routing.router import Router
 from ottla.protocol.messages.produce import Partition, ProduceRequest, ProduceResponse, Topic
-from ottla.protocol.primitives import ZERO_UUID, Uuid
+from ottla.protocol.primitives import NO_OFFSET, ZERO_UUID, Uuid
 from ottla.protocol.topic_partition import TopicPartition, by_topic
 
 # From the next version on topics are named by their ids, which not every broker tells.
 _NAMED_BY_NAME_MAX = 12
-NO_OFFSET = -1
 
 
 class Acks(IntEnum):

@@ -13,15 +13,13 @@ from ottla.protocol.messages.list_offsets import (
     Partition,
     Topic,
 )
+from ottla.protocol.primitives import CONSUMER_REPLICA_ID
 from ottla.protocol.topic_partition import TopicPartition, by_topic
 
 # Named and not used: who asks by other means does without asyncio.
 if TYPE_CHECKING:
     from ottla.client.connection.connection import Connection
     from ottla.client.routing.router import Router
-
-# What a client that is no broker says of itself.
-NO_REPLICA = -1
 
 
 class At(IntEnum):
@@ -64,7 +62,7 @@ def offsets_request(
 ) -> ListOffsetsRequest:
     """What to ask a leader about places in partitions that it leads."""
     return ListOffsetsRequest(
-        replica_id=NO_REPLICA,
+        replica_id=CONSUMER_REPLICA_ID,
         isolation_level=isolation,
         timeout_ms=timeout_ms,
         topics=tuple(

@@ -9,10 +9,8 @@ from ottla.client.errors import Refused, Unreachable, error_code, raise_if_refus
 from ottla.errors import ErrorCode
 from ottla.protocol.messages import metadata
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataResponse, RequestedTopic
-from ottla.protocol.primitives import ZERO_UUID, Uuid
+from ottla.protocol.primitives import NO_BROKER, ZERO_UUID, Uuid
 from ottla.protocol.topic_partition import TopicPartition
-
-NOBODY = -1
 
 
 class Broker(NamedTuple):
@@ -28,7 +26,7 @@ class Broker(NamedTuple):
 
 
 class Partition(NamedTuple):
-    """A partition's leader and copies. `leader` is NOBODY if it has none now."""
+    """A partition's leader and copies. `leader` is NO_BROKER if it has none now."""
 
     number: int
     leader: int
@@ -57,7 +55,7 @@ class Topology:
     """One answer to Metadata, or several about different topics."""
 
     brokers: Mapping[int, Broker] = field(default_factory=dict)
-    controller: int = NOBODY
+    controller: int = NO_BROKER
     cluster_id: str | None = None
     topics: Mapping[str, Topic] = field(default_factory=dict)
     # Topics that were asked for and are not there, or not yet, and why.

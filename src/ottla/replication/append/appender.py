@@ -6,6 +6,7 @@ from typing import NamedTuple
 from ottla.errors import ErrorCode, PeerError, StorageError
 from ottla.protocol.batch import BatchHeader
 from ottla.protocol.compression import Buffer
+from ottla.protocol.primitives import NO_TIMESTAMP
 from ottla.replication.replica import Replica, TopicRules
 from ottla.storage.admission.rules import (
     Admitted,
@@ -28,7 +29,6 @@ from ottla.storage.log.log import Log
 from ottla.tuples import maker
 
 ACKS_NONE, ACKS_LEADER, ACKS_ALL = 0, 1, -1
-NO_TIMESTAMP = -1
 
 
 class AppendResult(NamedTuple):

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from ottla.errors import ErrorCode, OffsetOutOfRange, PeerError, StorageError
 from ottla.protocol.isolation_level import Isolation
-from ottla.replication.partition import NO_LEADER_EPOCH
+from ottla.protocol.primitives import NO_LEADER_EPOCH
 from ottla.replication.replica import Replica
 from ottla.storage.log.file_slice import FileSlice
 from ottla.storage.log.leader_epochs import UNKNOWN_END, EpochEnd

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ottla.client.errors import Refused
-from ottla.client.producer.send import NO_OFFSET, Acks, produce
+from ottla.client.producer.send import Acks, produce
 from ottla.client.reading.fetch import FetchLimits
 from ottla.client.reading.partition_reader import Gone, Reader
 from ottla.errors import ErrorCode
@@ -15,7 +15,7 @@ from ottla.protocol.batch import Record, build, read_header, stamp
 from ottla.protocol.messages import fetch as fetching
 from ottla.protocol.messages import list_offsets as listing
 from ottla.protocol.messages import produce as producing
-from ottla.protocol.primitives import ZERO_UUID
+from ottla.protocol.primitives import NO_OFFSET, ZERO_UUID
 from ottla.protocol.topic_partition import TopicPartition
 from tests.sim.seams.loop import run
 from tests.support.client.fake_cluster import FakeBroker, FakeCluster
