@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 from ottla.client.blocking.client import BlockingClient
 from ottla.client.errors import Refused
-from ottla.client.reading.offsets import At
 from ottla.client.routing.topology import Topic
 from ottla.errors import ErrorCode
+from ottla.protocol.offset_spec import OffsetSpec
 from ottla.protocol.primitives import Uuid
 from ottla.protocol.topic_partition import TopicPartition
 from ottla.spark.failures import SourceFailed, explained, report_loss
@@ -88,11 +88,11 @@ class Cluster:
 
     def beginnings(self, partitions: Iterable[TopicPartition]) -> Offsets:
         """Where each partition begins."""
-        return self._at(partitions, At.BEGINNING)
+        return self._at(partitions, OffsetSpec.EARLIEST)
 
     def ends(self, partitions: Iterable[TopicPartition]) -> Offsets:
         """Where each partition ends, for a reader of this isolation."""
-        return self._at(partitions, At.END)
+        return self._at(partitions, OffsetSpec.LATEST)
 
     def starting(self) -> Offsets:
         """Where the options say that reading begins."""
@@ -158,7 +158,7 @@ class Cluster:
             if not topic.is_internal and re.fullmatch(pattern, topic.name)
         ]
 
-    def _at(self, partitions: Iterable[TopicPartition], at: At) -> Offsets:
+    def _at(self, partitions: Iterable[TopicPartition], at: OffsetSpec) -> Offsets:
         places = dict.fromkeys(partitions, int(at))
         if not places:
             return {}
@@ -190,8 +190,8 @@ class Cluster:
         found: Offsets = {}
         for each, offset in place.offsets.items():
             first, end = beginnings[each], ends[each]
-            if offset in (At.BEGINNING, At.END):
-                found[each] = first if offset == At.BEGINNING else end
+            if offset in (OffsetSpec.EARLIEST, OffsetSpec.LATEST):
+                found[each] = first if offset == OffsetSpec.EARLIEST else end
             else:
                 found[each] = min(max(offset, first), end)
                 if found[each] != offset:

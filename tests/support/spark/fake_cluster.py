@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 
 from ottla.client.blocking.client import BlockingClient
 from ottla.client.errors import Refused
-from ottla.client.reading.offsets import At
 from ottla.client.routing.topology import Partition, Topic
 from ottla.errors import ErrorCode
 from ottla.protocol.isolation_level import Isolation
+from ottla.protocol.offset_spec import OffsetSpec
 from ottla.protocol.primitives import Uuid
 from ottla.protocol.topic_partition import TopicPartition
 
@@ -69,7 +69,7 @@ class FakeClient(BlockingClient):
             if topic is None or each.partition >= len(topic.ends):
                 raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{each}")
             beginning = topic.beginnings.get(each.partition, 0)
-            found[each] = beginning if place == At.BEGINNING else topic.ends[each.partition]
+            found[each] = beginning if place == OffsetSpec.EARLIEST else topic.ends[each.partition]
         return found
 
     def offsets_for_times(

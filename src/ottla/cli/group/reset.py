@@ -12,10 +12,10 @@ from ottla.cli.shared.output import RowWriter, say
 from ottla.client.admin.group_offsets import Committed, committed_offsets, set_offsets
 from ottla.client.admin.groups import Group, describe_group
 from ottla.client.errors import Refused
-from ottla.client.reading.offsets import At
 from ottla.client.routing.outcomes import answered
 from ottla.client.routing.router import Router
 from ottla.errors import ErrorCode
+from ottla.protocol.offset_spec import OffsetSpec
 from ottla.protocol.topic_partition import TopicPartition
 
 # Kafka's words for what `ottla consume` calls beginning and end.
@@ -123,8 +123,8 @@ async def _plan(
     committed: Mapping[TopicPartition, Committed],
 ) -> list[Step]:
     """No offset is set where there is no record, before the first or behind the last."""
-    begins = await offsets_at(router, partitions, At.BEGINNING)
-    ends = await offsets_at(router, partitions, At.END)
+    begins = await offsets_at(router, partitions, OffsetSpec.EARLIEST)
+    ends = await offsets_at(router, partitions, OffsetSpec.LATEST)
     if isinstance(goal, Shift):
         lacking = [partition for partition in partitions if partition not in committed]
         if lacking:

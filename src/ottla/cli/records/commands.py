@@ -90,7 +90,7 @@ def produce(
     """Send each line of standard input as a record."""
     from ottla.cli.records.produce import Lines, produce_lines
     from ottla.cli.shared.name_value_pairs import parse_pairs
-    from ottla.client.producer.send import Acks
+    from ottla.protocol.acks import Acks
     from ottla.protocol.compression import Codec
 
     lines = Lines(

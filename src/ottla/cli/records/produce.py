@@ -18,9 +18,10 @@ from ottla.cli.shared.failure import Failure
 from ottla.cli.shared.offset_lookup import chosen_partitions
 from ottla.cli.shared.output import say
 from ottla.client.producer.partitioner import partition_of
-from ottla.client.producer.send import Acks, produce
+from ottla.client.producer.send import produce
 from ottla.client.routing.outcomes import answered
 from ottla.client.routing.router import Router
+from ottla.protocol.acks import Acks
 from ottla.protocol.batch import Record, build
 from ottla.protocol.compression import Codec
 from ottla.protocol.topic_partition import TopicPartition

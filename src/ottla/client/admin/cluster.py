@@ -6,7 +6,6 @@ error (`Refused`) that the broker has for it.
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import IntEnum
 from typing import NamedTuple
 
 from ottla.address import Address
@@ -16,6 +15,7 @@ from ottla.client.reading.offsets import ListedOffset, list_offsets
 from ottla.client.routing.outcomes import Outcomes
 from ottla.client.routing.router import Router
 from ottla.client.routing.topology import Broker, Topic
+from ottla.protocol.config_resource import ResourceType
 from ottla.protocol.isolation_level import Isolation
 from ottla.protocol.messages import (
     create_partitions,
@@ -42,13 +42,6 @@ class NewTopic:
     partitions: int = BROKER_DEFAULT
     replication_factor: int = BROKER_DEFAULT
     configs: Mapping[str, str] = field(default_factory=dict)
-
-
-class ResourceType(IntEnum):
-    """What has settings."""
-
-    TOPIC = 2
-    BROKER = 4
 
 
 class Config(NamedTuple):

@@ -6,6 +6,7 @@ from ottla.address import PORT_DEFAULT, PORT_MAX, Address
 from ottla.client.errors import BadAddress
 
 ADDRESSES_MAX = 64
+BOOTSTRAP_SERVERS_DEFAULT = f"localhost:{PORT_DEFAULT}"
 
 _ADDRESS = re.compile(
     r"(\[(?P<v6>[0-9A-Fa-f:.]+)\]|(?P<host>[^\s:/\[\],@]+))(:(?P<port>[0-9]{1,5}))?"

@@ -1,7 +1,6 @@
 """Where a partition begins and ends, and which offset a time has."""
 
 from collections.abc import Mapping, Sequence
-from enum import IntEnum
 from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.client.errors import refusal
@@ -22,14 +21,6 @@ if TYPE_CHECKING:
     from ottla.client.routing.router import Router
 
 
-class At(IntEnum):
-    """Places in a partition that have no time."""
-
-    END = -1
-    BEGINNING = -2
-    LATEST_TIME = -3
-
-
 class ListedOffset(NamedTuple):
     """An offset and its record's time; both -1 if no record is as late as was asked."""
 
@@ -42,7 +33,7 @@ async def list_offsets(
     places: Mapping[TopicPartition, int],
     isolation: Isolation = Isolation.READ_UNCOMMITTED,
 ) -> Outcomes[ListedOffset]:
-    """The offset of each partition's place: an `At`, or a time in ms, the first record not before.
+    """The offset of each partition's place: an `OffsetSpec`, or of the first record since a time.
 
     Under READ_COMMITTED the end is the first offset of a transaction that is not over.
     """

@@ -1,12 +1,12 @@
 """Who keeps a group: finds its coordinator, and asks again where that has moved."""
 
 from collections.abc import Callable, Iterable
-from enum import IntEnum
 from typing import TYPE_CHECKING, Any
 
 from ottla.address import Address
 from ottla.client.errors import error_code, raise_if_refused
 from ottla.errors import ErrorCode
+from ottla.protocol.coordinator_type import CoordinatorType
 from ottla.protocol.messages.find_coordinator import (
     FindCoordinatorRequest,
     FindCoordinatorResponse,
@@ -29,20 +29,15 @@ _ELSEWHERE = frozenset(
 )
 
 
-class Kept(IntEnum):
-    """What coordinators keep."""
-
-    GROUP = 0
-    TRANSACTION = 1
-
-
-def coordinator_request(key: str, kept: Kept = Kept.GROUP) -> FindCoordinatorRequest:
+def coordinator_request(
+    key: str, kept: CoordinatorType = CoordinatorType.GROUP
+) -> FindCoordinatorRequest:
     """What to ask any broker, in ONE_KEY_MAX at most."""
     return FindCoordinatorRequest(key=key, key_type=kept)
 
 
 def coordinator_address(
-    answer: FindCoordinatorResponse, key: str, kept: Kept = Kept.GROUP
+    answer: FindCoordinatorResponse, key: str, kept: CoordinatorType = CoordinatorType.GROUP
 ) -> Address:
     """Where the one is that keeps it now. Refused."""
     what = f"coordinator of {kept.name.lower()} {key}"
@@ -57,7 +52,9 @@ def raise_if_elsewhere(codes: Iterable[int], group_id: str) -> None:
             raise_if_refused(code, f"group {group_id}")
 
 
-async def coordinator_of(router: "Router", key: str, kept: Kept = Kept.GROUP) -> "Connection":
+async def coordinator_of(
+    router: "Router", key: str, kept: CoordinatorType = CoordinatorType.GROUP
+) -> "Connection":
     """A connection to the broker that keeps it now. Refused, Unreachable."""
     asked = await router.any_broker()
     answer = await asked.ask(coordinator_request(key, kept), version_max=ONE_KEY_MAX)

@@ -145,10 +145,7 @@ def write_partition_metadata(files: Files, directory: str, topic_id: Uuid) -> No
 
 def _topic_id(line: Line) -> Uuid:
     name, _, text = line.text.partition(": ")
-    try:
-        topic_id = Uuid.parse(text)
-    except ValueError:
-        raise line.corrupt(f"{text[:40]!r} is no topic id") from None
+    topic_id = line.topic_id(text)
     if name != "topic_id":
         raise line.corrupt(f"`topic_id` expected, {name[:40]!r} found")
     return topic_id

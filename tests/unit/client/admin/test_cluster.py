@@ -6,17 +6,11 @@ from typing import Any
 import pytest
 
 from ottla.address import Address
-from ottla.client.admin.cluster import (
-    BROKER_DEFAULT,
-    Admin,
-    Cluster,
-    Config,
-    NewTopic,
-    ResourceType,
-)
+from ottla.client.admin.cluster import BROKER_DEFAULT, Admin, Cluster, Config, NewTopic
 from ottla.client.errors import Refused
 from ottla.client.routing.topology import Broker, Topic
 from ottla.errors import ErrorCode
+from ottla.protocol.config_resource import ResourceType
 from ottla.protocol.messages import (
     create_partitions,
     create_topics,

@@ -6,10 +6,10 @@ import pytest
 
 from ottla.client.blocking.client import BlockingClient
 from ottla.client.errors import Refused, TimedOut, Unreachable
-from ottla.client.reading.offsets import At
 from ottla.errors import ErrorCode
 from ottla.protocol.isolation_level import Isolation
 from ottla.protocol.messages import find_coordinator, list_offsets, offset_commit, offset_fetch
+from ottla.protocol.offset_spec import OffsetSpec
 from ottla.protocol.topic_partition import TopicPartition
 from tests.support.client.fake_blocking import FakeBlocking
 from tests.support.client.fake_cluster import PORT, FakeBroker, FakeCluster
@@ -69,7 +69,7 @@ def test_a_topic_that_does_not_turn_up_is_refused_soon() -> None:
 
 def test_each_leader_is_asked_about_what_it_leads() -> None:
     cluster, _, client = two_brokers()
-    places = {ORDERS_0: At.END, ORDERS_1: At.END}
+    places = {ORDERS_0: OffsetSpec.LATEST, ORDERS_1: OffsetSpec.LATEST}
     assert client.offsets(places, Isolation.READ_COMMITTED) == {ORDERS_0: 1, ORDERS_1: 2}
     for broker in cluster.brokers.values():
         [(_, request)] = broker.asked_for("ListOffsets")
@@ -83,9 +83,9 @@ def test_a_time_that_no_record_has_is_no_offset() -> None:
 
 def test_a_leader_that_moved_is_found_again() -> None:
     cluster, _, client = two_brokers()
-    assert client.offsets({ORDERS_0: At.END}) == {ORDERS_0: 1}
+    assert client.offsets({ORDERS_0: OffsetSpec.LATEST}) == {ORDERS_0: 1}
     cluster.leaders["orders"] = [2, 2]
-    assert client.offsets({ORDERS_0: At.END}) == {ORDERS_0: 2}
+    assert client.offsets({ORDERS_0: OffsetSpec.LATEST}) == {ORDERS_0: 2}
 
 
 def test_a_leader_that_stays_away_is_given_up_in_the_end() -> None:
@@ -93,7 +93,7 @@ def test_a_leader_that_stays_away_is_given_up_in_the_end() -> None:
     client.topic("orders")
     blocking.away = {"b2"}
     with pytest.raises(Unreachable, match="broker 2 says that it is at b2:9092"):
-        client.offsets({ORDERS_1: At.END})
+        client.offsets({ORDERS_1: OffsetSpec.LATEST})
     assert 50_000 < sum(blocking.pauses_ms) <= 60_000
 
 
@@ -101,7 +101,7 @@ def test_a_leader_that_is_silent_is_timed_out() -> None:
     cluster, _, client = two_brokers()
     cluster.brokers[1].answers["ListOffsets"] = lambda *_: None
     with pytest.raises(TimedOut):
-        client.offsets({ORDERS_0: At.END})
+        client.offsets({ORDERS_0: OffsetSpec.LATEST})
 
 
 def test_while_nobody_was_ever_reached_a_failure_is_final() -> None:

@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 from ottla.client.errors import Refused
-from ottla.client.producer.send import Acks, produce
+from ottla.client.producer.send import produce
 from ottla.client.reading.fetch import FetchLimits
 from ottla.client.reading.partition_reader import Gone, Reader
 from ottla.errors import ErrorCode
+from ottla.protocol.acks import Acks
 from ottla.protocol.batch import Record, build, read_header, stamp
 from ottla.protocol.messages import fetch as fetching
 from ottla.protocol.messages import list_offsets as listing
