@@ -44,6 +44,8 @@ class Cluster:
     def __init__(self, options: SourceOptions, client: BlockingClient | None = None) -> None:
         self._options = options
         self._client = client or BlockingClient(options.bootstrap_servers, options.client)
+        # What the last look has shown.
+        self._seen: Subscribed | None = None
 
     def close(self) -> None:
         self._client.close()
@@ -71,17 +73,22 @@ class Cluster:
                     "correct the option assign"
                 )
             partitions = [each for each in wanted.partitions if each not in lacking]
-        return Subscribed(
+        self._seen = Subscribed(
             tuple(sorted(partitions)), {topic.name: topic.topic_id for topic in topics}
         )
+        return self._seen
 
     def standing(self, *, may_lack: bool) -> Standing:
-        """Ends and ids that belong together, though a topic may be made anew at any moment."""
-        before = self.subscribed(may_lack=may_lack)
+        """Ends and ids that belong together, though a topic may be made anew at any moment.
+
+        Ends that are asked for between two looks with the same ids belong to these. The look of the
+        last batch is as good as a new one for the first of the two.
+        """
+        before = self._seen or self.subscribed(may_lack=may_lack)
         for _ in range(LOOKS_MAX):
             ends = self._ends_unless_gone(before.partitions)
             after = self.subscribed(may_lack=may_lack)
-            if ends is not None and after.topic_ids == before.topic_ids:
+            if ends is not None and after == before:
                 return Standing(ends, before.topic_ids)
             before = after
         raise SourceFailed("topics are deleted and made faster than they can be looked at")
@@ -112,8 +119,8 @@ class Cluster:
                 return self._by_place(partitions, place, "startingOffsets")
 
     def ending(self) -> Offsets:
-        """Where the options say that a batch ends."""
-        partitions = self.subscribed().partitions
+        """Where the options say that a batch ends: in the partitions in which it starts."""
+        partitions = (self._seen or self.subscribed()).partitions
         match self._options.ending:
             case AtTime() | AtTimes() as by_time:
                 return self._or_end(self._by_time(partitions, by_time, "endingOffsetsByTimestamp"))
@@ -143,12 +150,11 @@ class Cluster:
 
     def _existing(self, names: Iterable[str], may_lack: bool) -> list[Topic]:
         topics = []
-        for name in names:
-            try:
-                topics.append(self._client.topic(name))
-            except Refused as error:
-                if not may_lack or error.code not in _GONE:
-                    raise
+        for found in self._client.find_topics(names).values():
+            if isinstance(found, Topic):
+                topics.append(found)
+            elif not may_lack or found.code not in _GONE:
+                raise found
         return topics
 
     def _matching(self, pattern: str) -> list[Topic]:

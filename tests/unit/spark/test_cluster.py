@@ -87,6 +87,12 @@ def test_reading_ends_where_the_options_say(client: FakeClient) -> None:
     assert early.ending() == {A0: 1, A1: 20}
 
 
+def test_a_batch_query_looks_at_its_topics_once(client: FakeClient) -> None:
+    query = cluster(client, Mode.BATCH, subscribe="a,b")
+    assert (query.starting().keys(), query.ending().keys()) == ({A0, A1, B0}, {A0, A1, B0})
+    assert client.looks == 1
+
+
 def test_a_time_later_than_all_records_is_an_error_by_default(client: FakeClient) -> None:
     with pytest.raises(SourceFailed, match="a-0, a-1 has no record as late"):
         cluster(client, startingTimestamp="1").starting()

@@ -109,10 +109,11 @@ async def _partitions(
     """Of the topics that were named all partitions or those named; else those with offsets."""
     if not wish.topics:
         return list(committed)
+    topics = await router.topics(wish.topics)
     return [
         partition
-        for name in dict.fromkeys(wish.topics)
-        for partition in chosen_partitions(await router.topic(name), wish.partitions)
+        for topic in topics.values()
+        for partition in chosen_partitions(answered(topic), wish.partitions)
     ]
 
 

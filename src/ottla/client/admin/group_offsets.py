@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.client.errors import raise_if_refused, refusal
-from ottla.client.routing.coordinators import ask_coordinator
+from ottla.client.routing.coordinators import CoordinatorKey
 from ottla.client.routing.outcomes import Outcomes
 from ottla.protocol.messages import offset_commit, offset_delete, offset_fetch
 from ottla.protocol.primitives import NO_LEADER_EPOCH
@@ -42,8 +42,11 @@ class Committed(NamedTuple):
 async def committed_offsets(router: "Router", group_id: str) -> dict[TopicPartition, Committed]:
     """All offsets of a group; a group that does not exist has none. Refused."""
     request = offset_fetch.OffsetFetchRequest(group_id=group_id, topics=None)
-    answer: offset_fetch.OffsetFetchResponse = await ask_coordinator(
-        router, group_id, request, lambda answer: [answer.error_code], version_max=ONE_GROUP_MAX
+    answer: offset_fetch.OffsetFetchResponse = await router.ask_coordinator(
+        CoordinatorKey(group_id),
+        request,
+        lambda answer: [answer.error_code],
+        version_max=ONE_GROUP_MAX,
     )
     return committed(answer, group_id)
 
@@ -72,9 +75,8 @@ async def set_offsets(
     seat: Seat = NO_MEMBER,
 ) -> Outcomes[Committed]:
     """Sets offsets, as a member or, where a group has none, as nobody; it need not exist."""
-    answer: offset_commit.OffsetCommitResponse = await ask_coordinator(
-        router,
-        group_id,
+    answer: offset_commit.OffsetCommitResponse = await router.ask_coordinator(
+        CoordinatorKey(group_id),
         commit_request(group_id, offsets, seat),
         commit_codes,
         version_max=NAMED_BY_NAME_MAX,
@@ -127,8 +129,8 @@ async def delete_offsets(
             for topic, own in by_topic(partitions).items()
         ),
     )
-    answer: offset_delete.OffsetDeleteResponse = await ask_coordinator(
-        router, group_id, request, lambda answer: [answer.error_code, *commit_codes(answer)]
+    answer: offset_delete.OffsetDeleteResponse = await router.ask_coordinator(
+        CoordinatorKey(group_id), request, lambda answer: [answer.error_code, *commit_codes(answer)]
     )
     raise_if_refused(answer.error_code, f"offsets of group {group_id}")
     return {

@@ -12,7 +12,7 @@ from ottla.client.admin.group_offsets import NO_MEMBER, Committed, Seat, set_off
 from ottla.client.connection.connection import Connection
 from ottla.client.consumer.assignors import assign_range
 from ottla.client.errors import ClientError, Refused, error_code, raise_if_refused
-from ottla.client.routing.coordinators import ask_coordinator, coordinator_of
+from ottla.client.routing.coordinators import CoordinatorKey
 from ottla.client.routing.outcomes import answered
 from ottla.client.routing.router import Router
 from ottla.errors import ErrorCode
@@ -59,6 +59,7 @@ class Membership:
         self.group_id = group_id
         self.options = options
         self._router = router
+        self._key = CoordinatorKey(group_id)
         self._topics = tuple(topics)
         self._seat = NO_MEMBER
 
@@ -74,8 +75,8 @@ class Membership:
             generation_id=self._seat.generation,
             member_id=self._seat.member_id,
         )
-        answer: heartbeat.HeartbeatResponse = await ask_coordinator(
-            self._router, self.group_id, request, lambda answer: [answer.error_code]
+        answer: heartbeat.HeartbeatResponse = await self._router.ask_coordinator(
+            self._key, request, lambda answer: [answer.error_code]
         )
         return not self._is_over(answer.error_code)
 
@@ -102,8 +103,8 @@ class Membership:
         )
         self._seat = NO_MEMBER
         try:
-            coordinator = await coordinator_of(self._router, self.group_id)
-            await coordinator.ask(request, version_max=_ONE_LEAVES_MAX)
+            async with self._router.coordinator(self._key) as coordinator:
+                await coordinator.ask(request, version_max=_ONE_LEAVES_MAX)
         except ClientError:
             return
 
@@ -114,14 +115,14 @@ class Membership:
         return self.options.rebalance_timeout_ms + _GRACE_MS
 
     async def _join(self) -> list[TopicPartition]:
-        coordinator = await coordinator_of(self._router, self.group_id)
-        while True:
-            joined = await self._ask_to_join(coordinator)
-            if joined is not None:
-                assigned = await self._sync(coordinator, joined)
-                if assigned is not None:
-                    return assigned
-            await asyncio.sleep(self._router.options.retry_backoff_ms / 1e3)
+        async with self._router.coordinator(self._key) as coordinator:
+            while True:
+                joined = await self._ask_to_join(coordinator)
+                if joined is not None:
+                    assigned = await self._sync(coordinator, joined)
+                    if assigned is not None:
+                        return assigned
+                await asyncio.sleep(self._router.options.retry_backoff_ms / 1e3)
 
     async def _ask_to_join(self, coordinator: Connection) -> join_group.JoinGroupResponse | None:
         """None if it must be asked again: with the id that it was given, or without the old one."""

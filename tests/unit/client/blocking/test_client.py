@@ -189,6 +189,37 @@ def test_offsets_are_committed_with_the_coordinator_once_it_has_loaded() -> None
     assert len(blocking.pauses_ms) == 2
 
 
+def times_looked_for(cluster: FakeCluster) -> int:
+    return sum(len(broker.asked_for("FindCoordinator")) for broker in cluster.brokers.values())
+
+
+def test_a_coordinator_is_looked_for_once_however_often_it_is_asked() -> None:
+    cluster, _, client = two_brokers()
+    coordinate(cluster, [0] * 5)
+    for offset in range(5):
+        client.commit_group_offsets("readers", {ORDERS_0: offset})
+    assert client.group_offsets("readers") == {ORDERS_0: 4}
+    assert times_looked_for(cluster) == 1
+
+
+def test_a_coordinator_that_is_another_or_hung_up_is_looked_for_again() -> None:
+    cluster, blocking, client = two_brokers()
+    coordinate(cluster, [int(ErrorCode.NOT_COORDINATOR), 0, 0])
+    client.commit_group_offsets("readers", {ORDERS_0: 1})
+    assert times_looked_for(cluster) == 2
+    for stream in blocking.streams:
+        stream.is_broken = True
+    client.commit_group_offsets("readers", {ORDERS_0: 2})
+    assert times_looked_for(cluster) == 3
+
+
+def test_a_coordinator_that_loads_is_not_looked_for_again() -> None:
+    cluster, _, client = two_brokers()
+    coordinate(cluster, [int(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS), 0])
+    client.commit_group_offsets("readers", {ORDERS_0: 1})
+    assert times_looked_for(cluster) == 1
+
+
 def test_a_group_that_has_members_does_not_let_others_commit() -> None:
     cluster, _, client = two_brokers()
     coordinate(cluster, [int(ErrorCode.UNKNOWN_MEMBER_ID)])
