@@ -9,14 +9,14 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from ottla.client.blocking.client import BlockingClient
-from ottla.client.reading.offsets import At
-from ottla.client.routing.topology import TopicPartition
 from ottla.errors import ErrorCode
 from ottla.protocol.batch import Record, build, read_header
 from ottla.protocol.compression import Codec, compress
 from ottla.protocol.messages.fetch import FetchRequest
 from ottla.protocol.messages.fetch import Partition as FetchPartition
 from ottla.protocol.messages.fetch import Topic as FetchTopic
+from ottla.protocol.offset_spec import OffsetSpec
+from ottla.protocol.topic_partition import TopicPartition
 from ottla.testing import Broker
 from tests.support.compat.kafka_peer import kafka_peer
 from tests.support.forged_batches import forged, with_header
@@ -64,7 +64,7 @@ def create_topics(servers: str) -> None:
     with BlockingClient(servers) as client:
         # Until each has a leader that knows of it.
         for name in TOPICS:
-            client.offsets({TopicPartition(name, 0): At.END})
+            client.offsets({TopicPartition(name, 0): OffsetSpec.LATEST})
 
 
 def now_ms() -> int:

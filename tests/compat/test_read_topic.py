@@ -20,11 +20,12 @@ from ottla.client.arrow.schema import arrow_schema
 from ottla.client.arrow.spans import OffsetsGone, RecordsUnreadable, Span, SpanReader
 from ottla.client.blocking.client import BlockingClient
 from ottla.client.errors import Refused
-from ottla.client.reading.offsets import At, Isolation
 from ottla.client.reading.partition_reader import Gone
-from ottla.client.routing.topology import TopicPartition
 from ottla.errors import ErrorCode
 from ottla.protocol.compression import Codec
+from ottla.protocol.isolation_level import Isolation
+from ottla.protocol.offset_spec import OffsetSpec
+from ottla.protocol.topic_partition import TopicPartition
 from tests.support.compat.kafka_peer import kafka_peer
 from tests.support.forged_batches import forged
 from tests.support.paths import ROOT
@@ -246,7 +247,7 @@ def ends(
     partition: TopicPartition,
     isolation: Isolation = Isolation.READ_UNCOMMITTED,
 ) -> int:
-    return client.offsets({partition: At.END}, isolation)[partition]
+    return client.offsets({partition: OffsetSpec.LATEST}, isolation)[partition]
 
 
 def test_what_compaction_took_is_a_gap_and_the_rest_is_read(kafka: str) -> None:

@@ -3,9 +3,9 @@
 from typing import Any
 
 from ottla.client.blocking.client import BlockingClient
-from ottla.client.routing.topology import TopicPartition
 from ottla.errors import ErrorCode
 from ottla.protocol.messages.produce import Partition, ProduceRequest, Topic
+from ottla.protocol.topic_partition import TopicPartition
 
 # The last version that names topics.
 VERSION = 12

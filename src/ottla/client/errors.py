@@ -2,6 +2,7 @@
 
 import os
 
+from ottla.address import Address
 from ottla.errors import RETRIABLE, ErrorCode, OttlaError
 
 
@@ -49,6 +50,17 @@ def reason_of(error: OSError) -> str:
     if isinstance(error, ConnectionError) and error.errno is not None:
         return os.strerror(error.errno)
     return error.strerror or str(error)
+
+
+def why_unreachable(address: Address, error: Exception, timeout_ms: int) -> Unreachable:
+    """What a failure to connect, or to learn what the broker speaks, means for an address."""
+    match error:
+        case TimeoutError() | TimedOut():
+            return Unreachable(f"{address} did not answer within {timeout_ms} ms")
+        case OSError():
+            return Unreachable(f"{address}: {reason_of(error)}")
+        case _:
+            return Unreachable(f"no Kafka broker answers there: {error}")
 
 
 def error_code(number: int) -> ErrorCode:

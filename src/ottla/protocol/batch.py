@@ -359,9 +359,10 @@ class Marker(NamedTuple):
     coordinator_epoch: int
 
 
-# Both open with a version; a reader takes any, since later ones only add behind.
-_CONTROL_KEY = Struct(">hh")
-_MARKER_VALUE = Struct(">hi")
+# Version and kind in a control record's key, version and coordinator epoch in a marker's value. A
+# reader takes any version, since later ones only add behind.
+CONTROL_KEY = Struct(">hh")
+MARKER_VALUE = Struct(">hi")
 _CONTROL_VERSION = 0
 
 
@@ -378,8 +379,8 @@ def build_marker(
     record = Record(
         offset=base_offset,
         timestamp=timestamp_ms,
-        key=_CONTROL_KEY.pack(_CONTROL_VERSION, marker.kind),
-        value=_MARKER_VALUE.pack(_CONTROL_VERSION, marker.coordinator_epoch),
+        key=CONTROL_KEY.pack(_CONTROL_VERSION, marker.kind),
+        value=MARKER_VALUE.pack(_CONTROL_VERSION, marker.coordinator_epoch),
     )
     return build(
         [record],
@@ -401,12 +402,12 @@ def read_marker(buffer: Buffer, position: int = 0) -> Marker | None:
     record = next(records(buffer, position), None)
     if record is None:
         return None
-    if record.key is None or len(record.key) < _CONTROL_KEY.size:
+    if record.key is None or len(record.key) < CONTROL_KEY.size:
         raise CorruptBatch(position, "a control record without its kind")
-    _, kind = _CONTROL_KEY.unpack_from(record.key)
+    _, kind = CONTROL_KEY.unpack_from(record.key)
     if kind not in (MarkerKind.ABORT, MarkerKind.COMMIT):
         return None
-    if record.value is None or len(record.value) < _MARKER_VALUE.size:
+    if record.value is None or len(record.value) < MARKER_VALUE.size:
         raise CorruptBatch(position, "a transaction marker without its coordinator's epoch")
-    _, coordinator_epoch = _MARKER_VALUE.unpack_from(record.value)
+    _, coordinator_epoch = MARKER_VALUE.unpack_from(record.value)
     return Marker(MarkerKind(kind), coordinator_epoch)

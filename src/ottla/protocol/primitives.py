@@ -21,6 +21,16 @@ UINT32_MAX = 0xFFFF_FFFF
 # Kafka bounds a string by an int16 in every version, also where its length is a varint.
 STRING_BYTES_MAX = 0x7FFF
 
+# Stand for what is not there, or not known.
+NO_TIMESTAMP = -1
+NO_OFFSET = -1
+NO_LEADER_EPOCH = -1
+NO_BROKER = -1
+# What a client that is no broker says as its replica id.
+CONSUMER_REPLICA_ID = -1
+
+OFFSET_MAX = 2**63 - 1
+
 # Stands for authorized operations that the client did not ask for.
 OPERATIONS_NOT_ASKED_FOR = -0x8000_0000
 

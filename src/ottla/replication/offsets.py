@@ -1,36 +1,24 @@
 """A partition's offsets: by time, by leader epoch, and where it starts."""
 
-from enum import IntEnum
-
 from ottla.errors import ErrorCode, OffsetOutOfRange, PeerError
 from ottla.metadata.topic_names import is_internal
-from ottla.replication.fetch.reads import Isolation
+from ottla.protocol.isolation_level import Isolation
+from ottla.protocol.offset_spec import OffsetSpec
+from ottla.protocol.primitives import NO_TIMESTAMP
 from ottla.replication.replica import Replica
 from ottla.storage.log import time_search
 from ottla.storage.log.leader_epochs import UNKNOWN_END, EpochEnd
 from ottla.storage.log.log import Log
 from ottla.storage.log.time_search import Search, TimestampOffset
 
-NO_TIMESTAMP = -1
 # What DeleteRecords calls the high watermark.
 UP_TO_THE_WATERMARK = -1
 NOT_FOUND = TimestampOffset(NO_TIMESTAMP, -1, -1)
 
 
-class SpecialTime(IntEnum):
-    """What ListOffsets asks for instead of a time."""
-
-    LATEST = -1
-    EARLIEST = -2
-    LARGEST_TIMESTAMP = -3
-    EARLIEST_LOCAL = -4
-    LATEST_TIERED = -5
-    EARLIEST_PENDING_UPLOAD = -6
-
-
 def is_special(timestamp_ms: int) -> bool:
     """Whether no record has to be read for the answer."""
-    return timestamp_ms < 0 and timestamp_ms != SpecialTime.LARGEST_TIMESTAMP
+    return timestamp_ms < 0 and timestamp_ms != OffsetSpec.MAX_TIMESTAMP
 
 
 def special_offset(
@@ -42,12 +30,12 @@ def special_offset(
     OFFSET_NOT_AVAILABLE while a new leader cannot tell what of its predecessor is committed.
     """
     match timestamp_ms:
-        case SpecialTime.LATEST:
+        case OffsetSpec.LATEST:
             if isolation is not None:
                 _require_known_end(replica)
             end_offset = readable_end(replica, isolation)
             return TimestampOffset(NO_TIMESTAMP, end_offset, replica.partition.leader_epoch)
-        case SpecialTime.EARLIEST | SpecialTime.EARLIEST_LOCAL:
+        case OffsetSpec.EARLIEST | OffsetSpec.EARLIEST_LOCAL:
             return _earliest(replica)
         case _:
             return NOT_FOUND
@@ -55,7 +43,7 @@ def special_offset(
 
 def search_by_time(log: Log, timestamp_ms: int) -> Search:
     """The search for the first record at or behind a time, or for that with the largest one."""
-    if timestamp_ms == SpecialTime.LARGEST_TIMESTAMP:
+    if timestamp_ms == OffsetSpec.MAX_TIMESTAMP:
         return time_search.latest(log)
     return time_search.first_since(log, timestamp_ms)
 

@@ -7,9 +7,7 @@ The high watermark is the least log end of the in-sync replicas; consumers read 
 from ottla.errors import ErrorCode, PeerError
 from ottla.metadata import records
 from ottla.metadata.values import Incarnation
-from ottla.protocol.primitives import Uuid
-
-NO_LEADER_EPOCH = -1
+from ottla.protocol.primitives import NO_LEADER_EPOCH, Uuid
 
 
 class Partition:

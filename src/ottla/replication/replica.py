@@ -4,11 +4,11 @@ from dataclasses import dataclass, field
 
 from ottla.metadata.topic_names import is_internal
 from ottla.metrics.meters import TopicCounters
+from ottla.protocol.topic_partition import TopicPartition
 from ottla.replication.partition import Partition
 from ottla.replication.purgatory import WaitingRoom
 from ottla.storage.admission.rules import AdmissionRules
 from ottla.storage.compaction.rules import CompactionRules
-from ottla.storage.directory.checkpoint_files import TopicPartition
 from ottla.storage.log.config import LogConfig
 from ottla.storage.log.log import Log
 

@@ -11,10 +11,10 @@ from ottla.metadata.records import Partition as PartitionRecord
 from ottla.metadata.store import Entry
 from ottla.metadata.values import Incarnation, ResourceKind
 from ottla.protocol.primitives import Uuid
+from ottla.protocol.topic_partition import TopicPartition
 from ottla.replication.partition import Partition
 from ottla.replication.replica import Replica, TopicRules
 from ottla.seams.entropy import Entropy
-from ottla.storage.directory.checkpoint_files import TopicPartition
 from ottla.storage.directory.directories import Holding, LogDirectories
 from ottla.storage.log.log import Log
 from ottla.storage.log.writeback import StartWriteback

@@ -97,7 +97,9 @@ class RealWorkers:
 
 def serve(answer: Callable[[bytes], bytes]) -> None:
     """Answers questions until whoever asks is gone."""
-    _end_with_parent()
+    # An orphan must not write beside the next broker's worker. Elsewhere than on Linux it ends when
+    # it next looks for a question.
+    end_with_parent(signal.SIGKILL)
     # Whoever interrupts the whole group means the parent, who ends this process in good time.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.nice(NICENESS)
@@ -128,11 +130,10 @@ def _check_length(length: int) -> None:
         raise WorkerDied(f"a message of {length} bytes, at most {MESSAGE_BYTES_MAX} are taken")
 
 
-def _end_with_parent() -> None:
-    """An orphan must not write beside the next broker's worker. Linux sees to that; elsewhere it
-    ends when it next looks for a question."""
+def end_with_parent(signal_number: int) -> None:
+    """This process gets the signal when its parent ends, however that ends. On Linux alone."""
     import ctypes
 
     prctl = getattr(ctypes.CDLL(None), "prctl", None)
     if prctl is not None:
-        prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        prctl(_PR_SET_PDEATHSIG, signal_number)

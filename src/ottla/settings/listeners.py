@@ -4,9 +4,9 @@ import string
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from ottla.address import PORT_MAX, Address
 from ottla.settings.kinds import ConfigType, Kind, NotAllowed
 
-PORT_MAX = 2**16 - 1
 LISTENERS_MAX = 16
 
 _NAME = frozenset(string.ascii_letters + string.digits + "_")
@@ -24,8 +24,7 @@ class Listener(NamedTuple):
     port: int
 
     def __str__(self) -> str:
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{self.name}://{host}:{self.port}"
+        return f"{self.name}://{Address(self.host, self.port)}"
 
 
 @dataclass(frozen=True, kw_only=True)

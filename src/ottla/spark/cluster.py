@@ -6,10 +6,11 @@ from typing import NamedTuple
 
 from ottla.client.blocking.client import BlockingClient
 from ottla.client.errors import Refused
-from ottla.client.reading.offsets import At
-from ottla.client.routing.topology import Topic, TopicPartition
+from ottla.client.routing.topology import Topic
 from ottla.errors import ErrorCode
+from ottla.protocol.offset_spec import OffsetSpec
 from ottla.protocol.primitives import Uuid
+from ottla.protocol.topic_partition import TopicPartition
 from ottla.spark.failures import SourceFailed, explained, report_loss
 from ottla.spark.offsets import AtOffsets, AtTime, AtTimes, Edge, Offsets
 from ottla.spark.option_table import LaterThanAll
@@ -43,6 +44,8 @@ class Cluster:
     def __init__(self, options: SourceOptions, client: BlockingClient | None = None) -> None:
         self._options = options
         self._client = client or BlockingClient(options.bootstrap_servers, options.client)
+        # What the last look has shown.
+        self._seen: Subscribed | None = None
 
     def close(self) -> None:
         self._client.close()
@@ -70,28 +73,33 @@ class Cluster:
                     "correct the option assign"
                 )
             partitions = [each for each in wanted.partitions if each not in lacking]
-        return Subscribed(
+        self._seen = Subscribed(
             tuple(sorted(partitions)), {topic.name: topic.topic_id for topic in topics}
         )
+        return self._seen
 
     def standing(self, *, may_lack: bool) -> Standing:
-        """Ends and ids that belong together, though a topic may be made anew at any moment."""
-        before = self.subscribed(may_lack=may_lack)
+        """Ends and ids that belong together, though a topic may be made anew at any moment.
+
+        Ends that are asked for between two looks with the same ids belong to these. The look of the
+        last batch is as good as a new one for the first of the two.
+        """
+        before = self._seen or self.subscribed(may_lack=may_lack)
         for _ in range(LOOKS_MAX):
             ends = self._ends_unless_gone(before.partitions)
             after = self.subscribed(may_lack=may_lack)
-            if ends is not None and after.topic_ids == before.topic_ids:
+            if ends is not None and after == before:
                 return Standing(ends, before.topic_ids)
             before = after
         raise SourceFailed("topics are deleted and made faster than they can be looked at")
 
     def beginnings(self, partitions: Iterable[TopicPartition]) -> Offsets:
         """Where each partition begins."""
-        return self._at(partitions, At.BEGINNING)
+        return self._at(partitions, OffsetSpec.EARLIEST)
 
     def ends(self, partitions: Iterable[TopicPartition]) -> Offsets:
         """Where each partition ends, for a reader of this isolation."""
-        return self._at(partitions, At.END)
+        return self._at(partitions, OffsetSpec.LATEST)
 
     def starting(self) -> Offsets:
         """Where the options say that reading begins."""
@@ -111,8 +119,8 @@ class Cluster:
                 return self._by_place(partitions, place, "startingOffsets")
 
     def ending(self) -> Offsets:
-        """Where the options say that a batch ends."""
-        partitions = self.subscribed().partitions
+        """Where the options say that a batch ends: in the partitions in which it starts."""
+        partitions = (self._seen or self.subscribed()).partitions
         match self._options.ending:
             case AtTime() | AtTimes() as by_time:
                 return self._or_end(self._by_time(partitions, by_time, "endingOffsetsByTimestamp"))
@@ -142,12 +150,11 @@ class Cluster:
 
     def _existing(self, names: Iterable[str], may_lack: bool) -> list[Topic]:
         topics = []
-        for name in names:
-            try:
-                topics.append(self._client.topic(name))
-            except Refused as error:
-                if not may_lack or error.code not in _GONE:
-                    raise
+        for found in self._client.find_topics(names).values():
+            if isinstance(found, Topic):
+                topics.append(found)
+            elif not may_lack or found.code not in _GONE:
+                raise found
         return topics
 
     def _matching(self, pattern: str) -> list[Topic]:
@@ -157,7 +164,7 @@ class Cluster:
             if not topic.is_internal and re.fullmatch(pattern, topic.name)
         ]
 
-    def _at(self, partitions: Iterable[TopicPartition], at: At) -> Offsets:
+    def _at(self, partitions: Iterable[TopicPartition], at: OffsetSpec) -> Offsets:
         places = dict.fromkeys(partitions, int(at))
         if not places:
             return {}
@@ -189,8 +196,8 @@ class Cluster:
         found: Offsets = {}
         for each, offset in place.offsets.items():
             first, end = beginnings[each], ends[each]
-            if offset in (At.BEGINNING, At.END):
-                found[each] = first if offset == At.BEGINNING else end
+            if offset in (OffsetSpec.EARLIEST, OffsetSpec.LATEST):
+                found[each] = first if offset == OffsetSpec.EARLIEST else end
             else:
                 found[each] = min(max(offset, first), end)
                 if found[each] != offset:

@@ -16,8 +16,8 @@ from pyspark.sql.datasource import (
 )
 
 from ottla.client.arrow.spans import Span
-from ottla.client.routing.topology import TopicPartition
-from ottla.spark.offsets import OFFSET_MAX
+from ottla.protocol.primitives import OFFSET_MAX
+from ottla.protocol.topic_partition import TopicPartition
 
 T = TypeVar("T")
 

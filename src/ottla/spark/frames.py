@@ -5,10 +5,10 @@ from collections.abc import Iterable, Mapping
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructField, StructType
 
+from ottla.client.connection.bootstrap import BOOTSTRAP_SERVERS_DEFAULT
 from ottla.spark import option_table as table
 from ottla.spark.schema import TYPES, BadSchema
 
-BOOTSTRAP_SERVERS = "localhost:9092"
 _PUSHDOWN_CONF = "spark.sql.python.filterPushdown.enabled"
 
 
@@ -17,7 +17,7 @@ def read(
     topic: str,
     *,
     columns: Iterable[str] | None = None,
-    bootstrap_servers: str = BOOTSTRAP_SERVERS,
+    bootstrap_servers: str = BOOTSTRAP_SERVERS_DEFAULT,
     options: Mapping[str, str] | None = None,
 ) -> DataFrame:
     """What a topic has now, or what `options` say.
@@ -37,7 +37,7 @@ def read_stream(
     topic: str,
     *,
     columns: Iterable[str] | None = None,
-    bootstrap_servers: str = BOOTSTRAP_SERVERS,
+    bootstrap_servers: str = BOOTSTRAP_SERVERS_DEFAULT,
     options: Mapping[str, str] | None = None,
 ) -> DataFrame:
     """What comes to a topic from now on, or from where `options` say."""

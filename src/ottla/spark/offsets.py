@@ -11,16 +11,16 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from ottla.client.reading.offsets import At
-from ottla.client.routing.topology import TopicPartition, by_topic
 from ottla.errors import OttlaError
+from ottla.protocol.offset_spec import OffsetSpec
+from ottla.protocol.primitives import OFFSET_MAX
+from ottla.protocol.topic_partition import TopicPartition, by_topic
 
 Offsets = dict[TopicPartition, int]
 # What Spark takes for an offset and keeps in a checkpoint.
 OffsetsForm = dict[str, dict[str, int]]
 
 PARTITION_MAX = 2**31 - 1
-OFFSET_MAX = 2**63 - 1
 
 OFFSETS_EXAMPLE = '{"orders": {"0": 23, "1": -2}}'
 TIMES_EXAMPLE = '{"orders": {"0": 1767225600000}}'
@@ -40,7 +40,7 @@ class Edge(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class AtOffsets:
-    """An offset for each partition, or an `At`."""
+    """An offset for each partition, or an `OffsetSpec`."""
 
     offsets: Mapping[TopicPartition, int]
 
@@ -154,7 +154,7 @@ def _whole(written: object) -> int | None:
 
 
 def _offset_or_edge(written: object) -> int | None:
-    if written in (At.BEGINNING, At.END) and isinstance(written, int):
+    if written in (OffsetSpec.EARLIEST, OffsetSpec.LATEST) and isinstance(written, int):
         return written
     return _whole(written)
 

@@ -7,10 +7,11 @@ from typing import Any, TypeVar, cast
 from ottla.client.connection.bootstrap import parse_addresses
 from ottla.client.errors import BadAddress
 from ottla.client.options import ClientOptions
-from ottla.client.reading.offsets import At, Isolation
-from ottla.client.routing.topology import TopicPartition
 from ottla.errors import OttlaError
 from ottla.nearest import did_you_mean
+from ottla.protocol.isolation_level import Isolation
+from ottla.protocol.offset_spec import OffsetSpec
+from ottla.protocol.topic_partition import TopicPartition
 from ottla.spark import option_table as table
 from ottla.spark.offsets import AtOffsets, AtTime, BadOffsets, Edge, Place
 from ottla.spark.option_table import (
@@ -208,7 +209,7 @@ def _starting(checked: _Checked, mode: Mode) -> Place:
     )
     if place is None:
         return Edge.EARLIEST if mode is Mode.BATCH else Edge.LATEST
-    if mode is Mode.BATCH and _names(place, Edge.LATEST, At.END):
+    if mode is Mode.BATCH and _names(place, Edge.LATEST, OffsetSpec.LATEST):
         raise BadOption(
             "the option startingOffsets: a batch that begins at latest (-1) would read nothing"
         )
@@ -223,14 +224,14 @@ def _ending(checked: _Checked) -> Place:
     if by_times is not None:
         return by_times
     place = checked.value(table.ENDING_OFFSETS)
-    if _names(place, Edge.EARLIEST, At.BEGINNING):
+    if _names(place, Edge.EARLIEST, OffsetSpec.EARLIEST):
         raise BadOption(
             "the option endingOffsets: a batch that ends at earliest (-2) would read nothing"
         )
     return place
 
 
-def _names(place: Place, edge: Edge, at: At) -> bool:
+def _names(place: Place, edge: Edge, at: OffsetSpec) -> bool:
     return place is edge or (isinstance(place, AtOffsets) and at in place.offsets.values())
 
 

@@ -10,8 +10,9 @@ from itertools import pairwise
 from math import ceil, floor
 
 from ottla.client.arrow.spans import Span
-from ottla.client.routing.topology import TopicPartition
-from ottla.spark.offsets import OFFSET_MAX, Offsets
+from ottla.protocol.primitives import OFFSET_MAX
+from ottla.protocol.topic_partition import TopicPartition
+from ottla.spark.offsets import Offsets
 
 # Each span is a task: more of them than this is a mistake in an option.
 SPANS_MAX = 100_000

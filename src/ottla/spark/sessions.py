@@ -8,8 +8,7 @@ from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
 from ottla.errors import OttlaError
-
-JAVA_MIN = 17
+from ottla.spark.java_version import JAVA_MIN
 
 
 class NoJava(OttlaError):

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from ottla.errors import CorruptLog, LogOffline
 from ottla.protocol.batch import crc_is_valid, read_header
 from ottla.protocol.primitives import Uuid
+from ottla.protocol.topic_partition import TopicPartition
 from ottla.storage.directory import checkpoint_files
-from ottla.storage.directory.checkpoint_files import TopicPartition
 from ottla.storage.directory.directory import LogDirectory, open_directory
 from ottla.storage.log.config import LogConfig
 from ottla.storage.log.log import Log

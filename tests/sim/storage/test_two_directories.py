@@ -7,7 +7,7 @@ import pytest
 from ottla.errors import LogOffline, StorageError
 from ottla.protocol.batch import Record, build, read_header
 from ottla.protocol.primitives import Uuid
-from ottla.storage.directory.checkpoint_files import TopicPartition
+from ottla.protocol.topic_partition import TopicPartition
 from ottla.storage.directory.directories import LogDirectories
 from ottla.storage.directory.directory import LogDirectory, open_directory
 from ottla.storage.log.config import LogConfig

@@ -1,6 +1,6 @@
 """The brokers of a fake cluster for a client that blocks: no thread, no socket, no waiting."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ottla.client.blocking.client import BlockingClient
@@ -54,6 +54,8 @@ class FakeBlocking:
         self.away: set[str] = set()
         self.streams: list[FakeStream] = []
         self.pauses_ms: list[int] = []
+        # What happens after so many pauses.
+        self.after_pauses: dict[int, Callable[[], None]] = {}
         self._brokers = {broker.name: broker for broker in cluster.brokers.values()}
 
     def dial(self, host: str, port: int, timeout_ms: int) -> FakeStream:
@@ -66,6 +68,7 @@ class FakeBlocking:
     def pause(self, pause_ms: int) -> None:
         self.pauses_ms.append(pause_ms)
         self.clock.timeline.advance_ns(pause_ms * 1_000_000)
+        self.after_pauses.get(len(self.pauses_ms), lambda: None)()
 
     def client(self, bootstrap: str = "b1", **options: int) -> BlockingClient:
         return BlockingClient(

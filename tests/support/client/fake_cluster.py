@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from ottla.client.connection.bootstrap import Address
+from ottla.address import Address
 from ottla.client.options import ClientOptions
 from ottla.client.routing.router import Router
 from ottla.errors import ErrorCode

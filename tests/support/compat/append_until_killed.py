@@ -11,9 +11,9 @@ from itertools import count
 from ottla.protocol.batch import Record, build, read_header
 from ottla.protocol.compression import Codec
 from ottla.protocol.primitives import Uuid
+from ottla.protocol.topic_partition import TopicPartition
 from ottla.seams.clock import RealClock
 from ottla.seams.files import RealFiles
-from ottla.storage.directory.checkpoint_files import TopicPartition
 from ottla.storage.directory.directory import open_directory
 from ottla.storage.log.config import LogConfig
 

@@ -14,9 +14,9 @@ from ottla.protocol.batch import (
 )
 from ottla.protocol.compression import Codec
 from ottla.protocol.primitives import Uuid
+from ottla.protocol.topic_partition import TopicPartition
 from ottla.seams.clock import RealClock
 from ottla.seams.files import RealFiles
-from ottla.storage.directory.checkpoint_files import TopicPartition
 from ottla.storage.directory.directory import LogDirectory, open_directory
 from ottla.storage.log.config import LogConfig
 from ottla.storage.log.log import Log

@@ -18,20 +18,14 @@ from ottla.coordinators.group.consumer.group import ConsumerGroup
 from ottla.coordinators.group.consumer.member_update import Moment
 from ottla.coordinators.group.consumer.requests import Heartbeat, SpecialEpoch
 from ottla.coordinators.group.consumer.rules import ConsumerRules
-from ottla.coordinators.group.embedded import (
-    Assignment,
-    Subscription,
-    TopicPartitions,
-    by_topic_id,
-    read_assignment,
-    read_subscription,
-)
+from ottla.coordinators.group.embedded import by_topic_id, read_assignment, read_subscription
 from ottla.coordinators.group.group import Group
 from ottla.coordinators.group.records import decode, encode
 from ottla.coordinators.group.state import GroupRules, GroupState
 from ottla.coordinators.runtime.decision import Decision
 from ottla.errors import ErrorCode, PeerError
 from ottla.protocol import codec
+from ottla.protocol.consumer_protocol import Assignment, Subscription, TopicPartitions
 from ottla.protocol.messages import join_group, leave_group, sync_group
 from ottla.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,

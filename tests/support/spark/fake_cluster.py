@@ -1,14 +1,17 @@
 """A cluster of a few topics in memory, behind what the source asks of a client."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from ottla.client.blocking.client import BlockingClient
 from ottla.client.errors import Refused
-from ottla.client.reading.offsets import At, Isolation
-from ottla.client.routing.topology import Partition, Topic, TopicPartition
+from ottla.client.routing.topic_lookup import FoundTopics
+from ottla.client.routing.topology import Partition, Topic
 from ottla.errors import ErrorCode
+from ottla.protocol.isolation_level import Isolation
+from ottla.protocol.offset_spec import OffsetSpec
 from ottla.protocol.primitives import Uuid
+from ottla.protocol.topic_partition import TopicPartition
 
 
 @dataclass
@@ -31,6 +34,8 @@ class FakeClient(BlockingClient):
         self.group_error: Refused | None = None
         self.before_offsets: Callable[[], None] = lambda: None
         self.commits = 0
+        # How often topics were asked about.
+        self.looks = 0
         self.is_closed = False
         self._made = 0
 
@@ -43,11 +48,18 @@ class FakeClient(BlockingClient):
         self.is_closed = True
 
     def topics(self) -> list[Topic]:
-        return [self.topic(name) for name in sorted(self.held)]
+        self.looks += 1
+        return [self._topic(name) for name in sorted(self.held)]
 
-    def topic(self, name: str) -> Topic:
-        if name not in self.held:
-            raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {name}")
+    def find_topics(self, names: Iterable[str]) -> FoundTopics:
+        self.looks += 1
+        unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return {
+            name: self._topic(name) if name in self.held else Refused(unknown, f"topic {name}")
+            for name in names
+        }
+
+    def _topic(self, name: str) -> Topic:
         topic = self.held[name]
         partitions = tuple(
             Partition(number, 1, 0, (1,), (1,), ()) for number in range(len(topic.ends))
@@ -67,7 +79,7 @@ class FakeClient(BlockingClient):
             if topic is None or each.partition >= len(topic.ends):
                 raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{each}")
             beginning = topic.beginnings.get(each.partition, 0)
-            found[each] = beginning if place == At.BEGINNING else topic.ends[each.partition]
+            found[each] = beginning if place == OffsetSpec.EARLIEST else topic.ends[each.partition]
         return found
 
     def offsets_for_times(

@@ -6,13 +6,13 @@ from dataclasses import replace
 import pytest
 
 from ottla.errors import ErrorCode, PeerError
-from ottla.replication.fetch.reads import Isolation
+from ottla.protocol.isolation_level import Isolation
+from ottla.protocol.offset_spec import OffsetSpec
 from ottla.replication.housekeeping.checkpointer import Checkpointer
 from ottla.replication.housekeeping.delete_records import Deletion
 from ottla.replication.housekeeping.delete_records import delete_before as delete_all_before
 from ottla.replication.offsets import (
     NOT_FOUND,
-    SpecialTime,
     epoch_end,
     is_special,
     offset_found,
@@ -60,12 +60,12 @@ def refused(replica: Replica, timestamp_ms: int, isolation: Isolation | None) ->
 
 def test_an_empty_partition_begins_and_ends_at_0_in_the_present_epoch() -> None:
     replica = Partitions().create()
-    for special in (SpecialTime.LATEST, SpecialTime.EARLIEST, SpecialTime.EARLIEST_LOCAL):
+    for special in (OffsetSpec.LATEST, OffsetSpec.EARLIEST, OffsetSpec.EARLIEST_LOCAL):
         assert offset_at(replica, special, UNCOMMITTED) == TimestampOffset(-1, 0, 0)
     for special in (
-        SpecialTime.LARGEST_TIMESTAMP,
-        SpecialTime.LATEST_TIERED,
-        SpecialTime.EARLIEST_PENDING_UPLOAD,
+        OffsetSpec.MAX_TIMESTAMP,
+        OffsetSpec.LATEST_TIERED,
+        OffsetSpec.EARLIEST_PENDING_UPLOAD,
     ):
         assert offset_at(replica, special, UNCOMMITTED) == NOT_FOUND
     assert offset_at(replica, 0, UNCOMMITTED) == NOT_FOUND
@@ -81,7 +81,7 @@ def test_times_find_the_first_record_that_is_not_older() -> None:
     assert offset_at(replica, NOW_MS + 1, UNCOMMITTED) == TimestampOffset(NOW_MS + 1, 1, 0)
     assert offset_at(replica, NOW_MS + 2, UNCOMMITTED) == TimestampOffset(NOW_MS + 500, 2, 0)
     assert offset_at(replica, NOW_MS + 501, UNCOMMITTED) == NOT_FOUND
-    largest = offset_at(replica, SpecialTime.LARGEST_TIMESTAMP, UNCOMMITTED)
+    largest = offset_at(replica, OffsetSpec.MAX_TIMESTAMP, UNCOMMITTED)
     assert largest == TimestampOffset(NOW_MS + 500, 2, 0)
 
 
@@ -101,10 +101,10 @@ def test_the_end_depends_on_who_asks() -> None:
     replica.partition.isr = (ME, OTHER)
     partitions.append(replica, b"c", timestamp_ms=NOW_MS + 10)
     for isolation, end_offset in [(COMMITTED, 1), (UNCOMMITTED, 2), (None, 3)]:
-        assert offset_at(replica, SpecialTime.LATEST, isolation).offset == end_offset
+        assert offset_at(replica, OffsetSpec.LATEST, isolation).offset == end_offset
         found = offset_at(replica, NOW_MS + 6, isolation)
         assert found.offset == (2 if isolation is None else -1), "only what may be read is found"
-        largest = offset_at(replica, SpecialTime.LARGEST_TIMESTAMP, isolation)
+        largest = offset_at(replica, OffsetSpec.MAX_TIMESTAMP, isolation)
         assert largest.offset == (2 if isolation is None else -1)
 
 
@@ -114,12 +114,12 @@ def test_a_new_leader_does_not_tell_its_end_before_it_knows_it() -> None:
     partitions.append(replica, timestamp_ms=NOW_MS)
     partitions.change(replica, leader=OTHER)
     partitions.change(replica, leader=ME)
-    assert refused(replica, SpecialTime.LATEST, UNCOMMITTED) is ErrorCode.OFFSET_NOT_AVAILABLE
+    assert refused(replica, OffsetSpec.LATEST, UNCOMMITTED) is ErrorCode.OFFSET_NOT_AVAILABLE
     assert refused(replica, NOW_MS, UNCOMMITTED) is ErrorCode.OFFSET_NOT_AVAILABLE
-    assert offset_at(replica, SpecialTime.EARLIEST, UNCOMMITTED).offset == 0
-    assert offset_at(replica, SpecialTime.LATEST, None).offset == 1
+    assert offset_at(replica, OffsetSpec.EARLIEST, UNCOMMITTED).offset == 0
+    assert offset_at(replica, OffsetSpec.LATEST, None).offset == 1
     partitions.change(replica, isr=(ME,))
-    assert offset_at(replica, SpecialTime.LATEST, UNCOMMITTED) == TimestampOffset(-1, 1, 2)
+    assert offset_at(replica, OffsetSpec.LATEST, UNCOMMITTED) == TimestampOffset(-1, 1, 2)
 
 
 def test_epochs_end_where_the_next_one_begins() -> None:
@@ -152,7 +152,7 @@ def test_records_are_deleted_up_to_the_high_watermark_and_no_further() -> None:
             delete_before(partitions, replica, offset)
         assert caught.value.code is ErrorCode.OFFSET_OUT_OF_RANGE
     assert delete_before(partitions, replica, -1) == 4
-    assert offset_at(replica, SpecialTime.EARLIEST, UNCOMMITTED).offset == 4
+    assert offset_at(replica, OffsetSpec.EARLIEST, UNCOMMITTED).offset == 4
 
 
 def test_where_nothing_was_written_nothing_is_deleted() -> None:

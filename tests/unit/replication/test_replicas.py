@@ -6,8 +6,8 @@ import pytest
 
 from ottla.metadata import records
 from ottla.metadata.image import Image
+from ottla.protocol.topic_partition import TopicPartition
 from ottla.replication.replicas import Replicas
-from ottla.storage.directory.checkpoint_files import TopicPartition
 from ottla.storage.directory.directories import LogDirectories
 from tests.sim.seams.disk import SimDisk
 from tests.sim.seams.entropy import SimEntropy

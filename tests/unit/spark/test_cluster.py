@@ -2,7 +2,7 @@
 
 import pytest
 
-from ottla.client.routing.topology import TopicPartition
+from ottla.protocol.topic_partition import TopicPartition
 from ottla.spark.cluster import Cluster
 from ottla.spark.failures import DataLost, SourceFailed
 from ottla.spark.option_table import Mode
@@ -85,6 +85,12 @@ def test_reading_ends_where_the_options_say(client: FakeClient) -> None:
     assert late.ending() == {A0: 10, A1: 20}
     early = cluster(client, Mode.BATCH, endingOffsetsByTimestamp='{"a": {"0": 150, "1": 900}}')
     assert early.ending() == {A0: 1, A1: 20}
+
+
+def test_a_batch_query_looks_at_its_topics_once(client: FakeClient) -> None:
+    query = cluster(client, Mode.BATCH, subscribe="a,b")
+    assert (query.starting().keys(), query.ending().keys()) == ({A0, A1, B0}, {A0, A1, B0})
+    assert client.looks == 1
 
 
 def test_a_time_later_than_all_records_is_an_error_by_default(client: FakeClient) -> None:

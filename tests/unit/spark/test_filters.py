@@ -16,7 +16,7 @@ from pyspark.sql.datasource import (
 )
 
 from ottla.client.arrow.spans import Span
-from ottla.client.routing.topology import TopicPartition
+from ottla.protocol.topic_partition import TopicPartition
 from ottla.spark.filters import Narrowing, narrow, narrowed
 
 A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from ottla.client.reading.offsets import Isolation
-from ottla.client.routing.topology import TopicPartition
+from ottla.protocol.isolation_level import Isolation
+from ottla.protocol.topic_partition import TopicPartition
 from ottla.spark.offsets import AtOffsets, AtTime, AtTimes, Edge
 from ottla.spark.option_table import OPTIONS, LaterThanAll, Mode, Option, Verdict, row_of
 from ottla.spark.options import Assigned, BadOption, Matching, Named, SourceOptions, read_options

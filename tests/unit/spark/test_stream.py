@@ -2,7 +2,7 @@
 
 import pytest
 
-from ottla.client.routing.topology import TopicPartition
+from ottla.protocol.topic_partition import TopicPartition
 from ottla.spark.offsets import Offsets
 from ottla.spark.stream import Limits, Patience, step, unsettled
 

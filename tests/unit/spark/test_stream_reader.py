@@ -7,8 +7,9 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, Read
 
 from ottla.client.arrow.spans import Span
 from ottla.client.errors import Refused
-from ottla.client.routing.topology import TopicPartition
 from ottla.errors import ErrorCode
+from ottla.protocol.messages import list_offsets
+from ottla.protocol.topic_partition import TopicPartition
 from ottla.spark.cluster import Cluster
 from ottla.spark.failures import DataLost
 from ottla.spark.offsets import BadOffsets
@@ -18,6 +19,8 @@ from ottla.spark.reader import SpanPartition
 from ottla.spark.schema import topic_schema
 from ottla.spark.stream_reader import StreamReader
 from tests.sim.seams.clock import SimClock
+from tests.support.client.fake_blocking import FakeBlocking
+from tests.support.client.fake_cluster import FakeBroker, FakeCluster
 from tests.support.spark.fake_cluster import FakeClient
 
 A0, A1 = TopicPartition("a", 0), TopicPartition("a", 1)
@@ -173,3 +176,77 @@ def test_a_checkpoint_of_another_source_is_refused(client: FakeClient) -> None:
 def test_the_client_is_closed_with_the_query(client: FakeClient) -> None:
     reader(client).stop()
     assert client.is_closed
+
+
+NAMES = ("a", "b", "c")
+
+
+def asked_by(brokers: FakeCluster, api: str) -> int:
+    return sum(len(broker.asked_for(api)) for broker in brokers.brokers.values())
+
+
+def brokers_with_topics() -> FakeCluster:
+    """Each topic has a partition with each of two brokers, which ends at offset 10."""
+    brokers = FakeCluster(brokers=2)
+    brokers.leaders = {name: [1, 2] for name in NAMES}
+
+    def offsets(broker: FakeBroker) -> Any:
+        def result(topic: str, number: int) -> list_offsets.PartitionResult:
+            is_led = brokers.leaders[topic][number] == broker.node_id
+            return list_offsets.PartitionResult(
+                partition_index=number,
+                error_code=0 if is_led else ErrorCode.NOT_LEADER_OR_FOLLOWER,
+                offset=10,
+            )
+
+        return lambda request, version: list_offsets.ListOffsetsResponse(
+            topics=tuple(
+                list_offsets.TopicResult(
+                    name=topic.name,
+                    partitions=tuple(
+                        result(topic.name, each.partition_index) for each in topic.partitions
+                    ),
+                )
+                for topic in request.topics
+            )
+        )
+
+    brokers.answer_everywhere("ListOffsets", offsets)
+    return brokers
+
+
+def stream_of(brokers: FakeCluster, **given: str) -> StreamReader:
+    least = {"kafka.bootstrap.servers": "x:1", "subscribe": ",".join(NAMES)}
+    options = read_options(least | given, Mode.STREAM)
+    cluster = Cluster(options, FakeBlocking(brokers).client())
+    return StreamReader(options, topic_schema(include_headers=False), cluster=cluster)
+
+
+def test_a_batch_over_many_topics_asks_for_metadata_once() -> None:
+    brokers = brokers_with_topics()
+    stream = stream_of(brokers)
+    offsets = stream.initialOffset()
+    assert asked_by(brokers, "Metadata") == 1
+    for batch in range(1, 4):
+        offsets = stream.latestOffset(offsets, ALL)
+        assert asked_by(brokers, "Metadata") == 1 + batch
+    assert offsets == {name: {"0": 10, "1": 10} for name in NAMES}
+
+
+def test_a_batch_asks_again_where_a_leader_turns_out_to_be_another() -> None:
+    brokers = brokers_with_topics()
+    stream = stream_of(brokers)
+    offsets = stream.initialOffset()
+    brokers.leaders["b"] = [2, 1]
+    assert stream.latestOffset(offsets, ALL) == offsets
+    assert asked_by(brokers, "Metadata") == 3
+    assert stream.latestOffset(offsets, ALL) == offsets
+    assert asked_by(brokers, "Metadata") == 4
+
+
+def test_a_batch_sees_partitions_that_were_added_since_the_last_one() -> None:
+    brokers = brokers_with_topics()
+    stream = stream_of(brokers)
+    offsets = stream.initialOffset()
+    brokers.leaders["b"] = [1, 2, 1]
+    assert stream.latestOffset(offsets, ALL) == offsets | {"b": {"0": 10, "1": 10, "2": 10}}

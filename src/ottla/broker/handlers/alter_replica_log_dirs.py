@@ -10,8 +10,8 @@ from ottla.protocol.messages.alter_replica_log_dirs import (
     PartitionResult,
     TopicResult,
 )
+from ottla.protocol.topic_partition import TopicPartition
 from ottla.replication.lookup import find_replica
-from ottla.storage.directory.checkpoint_files import TopicPartition
 from ottla.storage.directory.directories import LogDirectories
 from ottla.storage.directory.directory import LogDirectory
 

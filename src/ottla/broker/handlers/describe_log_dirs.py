@@ -13,7 +13,7 @@ from ottla.protocol.messages.describe_log_dirs import (
     RequestedTopic,
     Topic,
 )
-from ottla.storage.directory.checkpoint_files import TopicPartition
+from ottla.protocol.topic_partition import TopicPartition
 from ottla.storage.directory.directory import LogDirectory
 
 IsAskedFor = Callable[[TopicPartition], bool]

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator
 from ottla.broker.requests.advertised_addresses import present_brokers
 from ottla.broker.requests.authorized_operations import ALL_OF_A_TOPIC
 from ottla.broker.requests.call import Call
+from ottla.broker.requests.partition_description import describe_partition
 from ottla.errors import ErrorCode, PeerError
 from ottla.metadata import records
 from ottla.metadata.image import Image
@@ -22,8 +23,6 @@ from ottla.protocol.primitives import ZERO_UUID
 
 # Kafka's default of max.request.partition.size.limit.
 PARTITIONS_A_REPLY_MAX = 2000
-
-_NOBODY = -1
 
 
 def handle(request: DescribeTopicPartitionsRequest, call: Call) -> DescribeTopicPartitionsResponse:
@@ -80,16 +79,15 @@ def _topic(
 
 
 def _partition(partition: records.Partition, present: Collection[int]) -> Partition:
-    leader = partition.leader
-    is_led = leader is not None and leader.broker_id in present
+    described = describe_partition(partition, present)
     return Partition(
-        error_code=ErrorCode.NONE if is_led else ErrorCode.LEADER_NOT_AVAILABLE,
+        error_code=described.error_code,
         partition_index=partition.index,
-        leader_id=leader.broker_id if leader and is_led else _NOBODY,
+        leader_id=described.leader_id,
         leader_epoch=partition.leader_epoch,
         replica_nodes=partition.replicas,
-        isr_nodes=tuple(member.broker_id for member in partition.isr),
+        isr_nodes=described.isr_nodes,
         eligible_leader_replicas=tuple(member.broker_id for member in partition.elr),
         last_known_elr=partition.unclean,
-        offline_replicas=tuple(each for each in partition.replicas if each not in present),
+        offline_replicas=described.offline_replicas,
     )

@@ -18,7 +18,7 @@ from ottla.protocol.messages.elect_leaders import (
     TopicPartitions,
     TopicResult,
 )
-from ottla.storage.directory.checkpoint_files import TopicPartition
+from ottla.protocol.topic_partition import TopicPartition
 
 
 async def handle(request: ElectLeadersRequest, call: Call) -> ElectLeadersResponse:

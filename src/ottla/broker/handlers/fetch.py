@@ -8,6 +8,7 @@ from itertools import groupby
 
 from ottla.broker.requests.call import Call
 from ottla.errors import ErrorCode, PeerError
+from ottla.protocol.isolation_level import Isolation
 from ottla.protocol.messages.fetch import (
     AbortedTransaction,
     DivergingEpoch,
@@ -19,7 +20,7 @@ from ottla.protocol.messages.fetch import (
 )
 from ottla.protocol.primitives import Uuid
 from ottla.replication.fetch.fetch import NO_SESSION, Context, Fetch, FetchLimits, ItemRead, Reading
-from ottla.replication.fetch.reads import Isolation, ReadResult
+from ottla.replication.fetch.reads import ReadResult
 from ottla.replication.lookup import TopicKey, UnknownPartition, find_replica
 from ottla.settings.table.network import FETCH_MAX_BYTES
 

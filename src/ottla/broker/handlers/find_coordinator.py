@@ -4,13 +4,13 @@ one of transactions is told UNSUPPORTED_VERSION.
 """
 
 from collections.abc import Awaitable, Sequence
-from enum import IntEnum
 
 from ottla.broker.requests.advertised_addresses import BrokerAddress, present_brokers
 from ottla.broker.requests.call import Call
 from ottla.broker.requests.offsets_topic import make_offsets_topic
 from ottla.errors import ErrorCode, PeerError
 from ottla.metadata.topic_names import CONSUMER_OFFSETS
+from ottla.protocol.coordinator_type import CoordinatorType
 from ottla.protocol.messages.find_coordinator import (
     Coordinator,
     FindCoordinatorRequest,
@@ -22,21 +22,13 @@ BATCHED_SINCE = 4
 NO_ERROR = "NONE"
 
 
-class KeyType(IntEnum):
-    """Whose coordinator is asked for."""
-
-    GROUP = 0
-    TRANSACTION = 1
-    SHARE = 2
-
-
 def handle(
     request: FindCoordinatorRequest, call: Call
 ) -> FindCoordinatorResponse | Awaitable[FindCoordinatorResponse]:
-    if request.key_type == KeyType.TRANSACTION:
+    if request.key_type == CoordinatorType.TRANSACTION:
         # Clients give up at once. A coordinator that is not available they would look for for ever.
         raise PeerError(ErrorCode.UNSUPPORTED_VERSION, "There are no transactions here.")
-    if request.key_type != KeyType.GROUP:
+    if request.key_type != CoordinatorType.GROUP:
         raise PeerError(
             ErrorCode.INVALID_REQUEST, f"There are no coordinators of type {request.key_type} here."
         )

@@ -5,10 +5,11 @@ metrics and loggers there are none, since their settings are not served.
 from collections.abc import Iterator
 
 from ottla.broker.requests.call import Call
-from ottla.broker.requests.config_resources import RESOURCE_TYPES, ResourceType
+from ottla.broker.requests.config_resources import RESOURCE_TYPES
 from ottla.errors import ErrorCode, PeerError
 from ottla.metadata.image import Image
 from ottla.metadata.values import BrokerState, ResourceKind
+from ottla.protocol.config_resource import ResourceType
 from ottla.protocol.messages.list_config_resources import (
     ConfigResource,
     ListConfigResourcesRequest,

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from ottla.broker.requests.call import Call
 from ottla.broker.requests.record_work import TooMuchWaits
 from ottla.errors import ErrorCode, PeerError, StorageError
+from ottla.protocol.isolation_level import Isolation
 from ottla.protocol.messages.list_offsets import (
     ListOffsetsRequest,
     ListOffsetsResponse,
@@ -18,29 +19,23 @@ from ottla.protocol.messages.list_offsets import (
     PartitionResult,
     TopicResult,
 )
+from ottla.protocol.offset_spec import OffsetSpec
+from ottla.protocol.primitives import CONSUMER_REPLICA_ID
 from ottla.replication.fetch.cold_reads import ColdPiece
-from ottla.replication.fetch.reads import Isolation
 from ottla.replication.lookup import find_replica
-from ottla.replication.offsets import (
-    SpecialTime,
-    is_special,
-    offset_found,
-    search_by_time,
-    special_offset,
-)
+from ottla.replication.offsets import is_special, offset_found, search_by_time, special_offset
 from ottla.replication.replica import Replica
 from ottla.storage.admission.work_budget import BudgetSpent
 from ottla.storage.log.cold_read import ColdBytes
 from ottla.storage.log.time_search import Answer, Reading, TimestampOffset, Unreadable
 
-CONSUMER = -1
 FIRST_VERSION_OF: dict[int, int] = {
-    SpecialTime.LATEST: 1,
-    SpecialTime.EARLIEST: 1,
-    SpecialTime.LARGEST_TIMESTAMP: 7,
-    SpecialTime.EARLIEST_LOCAL: 8,
-    SpecialTime.LATEST_TIERED: 9,
-    SpecialTime.EARLIEST_PENDING_UPLOAD: 11,
+    OffsetSpec.LATEST: 1,
+    OffsetSpec.EARLIEST: 1,
+    OffsetSpec.MAX_TIMESTAMP: 7,
+    OffsetSpec.EARLIEST_LOCAL: 8,
+    OffsetSpec.LATEST_TIERED: 9,
+    OffsetSpec.EARLIEST_PENDING_UPLOAD: 11,
 }
 # Older clients know another name for it.
 OFFSET_NOT_AVAILABLE_SINCE = 5
@@ -105,7 +100,7 @@ def _isolation_of(request: ListOffsetsRequest) -> Isolation | None:
         raise PeerError(
             ErrorCode.INVALID_REQUEST, f"isolation level {request.isolation_level}"
         ) from None
-    return isolation if request.replica_id == CONSUMER else None
+    return isolation if request.replica_id == CONSUMER_REPLICA_ID else None
 
 
 def _answer(

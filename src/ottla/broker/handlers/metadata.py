@@ -8,6 +8,7 @@ from typing import NamedTuple
 from ottla.broker.requests.advertised_addresses import BrokerAddress, present_brokers
 from ottla.broker.requests.authorized_operations import ALL_OF_A_TOPIC, ALL_OF_THE_CLUSTER
 from ottla.broker.requests.call import Call
+from ottla.broker.requests.partition_description import describe_partition
 from ottla.broker.requests.services import Services
 from ottla.errors import ErrorCode, PeerError
 from ottla.metadata import records
@@ -27,7 +28,6 @@ from ottla.protocol.primitives import OPERATIONS_NOT_ASKED_FOR, ZERO_UUID, Uuid
 from ottla.settings.table.replicas import AUTO_CREATE_TOPICS_ENABLE
 
 _IDS_SINCE = 12
-_NOBODY = -1
 
 
 class _Wanted(NamedTuple):
@@ -160,16 +160,15 @@ def _topics(
 
 
 def _partition(partition: records.Partition, present: Collection[int]) -> Partition:
-    leader = partition.leader
-    is_led = leader is not None and leader.broker_id in present
+    described = describe_partition(partition, present)
     return Partition(
-        error_code=ErrorCode.NONE if is_led else ErrorCode.LEADER_NOT_AVAILABLE,
+        error_code=described.error_code,
         partition_index=partition.index,
-        leader_id=leader.broker_id if leader and is_led else _NOBODY,
+        leader_id=described.leader_id,
         leader_epoch=partition.leader_epoch,
         replica_nodes=partition.replicas,
-        isr_nodes=tuple(member.broker_id for member in partition.isr),
-        offline_replicas=tuple(each for each in partition.replicas if each not in present),
+        isr_nodes=described.isr_nodes,
+        offline_replicas=described.offline_replicas,
     )
 
 

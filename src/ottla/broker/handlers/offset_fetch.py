@@ -18,11 +18,10 @@ from ottla.protocol.messages.offset_fetch import (
     Topic,
     TopicResult,
 )
-from ottla.protocol.primitives import ZERO_UUID
+from ottla.protocol.primitives import NO_OFFSET, ZERO_UUID
 
 BATCHED_SINCE = 8
 TOPIC_IDS_SINCE = 10
-NO_OFFSET = -1
 
 
 async def handle(request: OffsetFetchRequest, call: Call) -> OffsetFetchResponse:

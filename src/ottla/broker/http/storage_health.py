@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from ottla.broker.http.health import Condition, Health
+from ottla.protocol.topic_partition import TopicPartition
 from ottla.replication.replica import Replica
-from ottla.storage.directory.checkpoint_files import TopicPartition
 from ottla.storage.directory.directories import LogDirectories
 
 # The page stays short, however many logs are offline.

@@ -2,13 +2,7 @@
 
 from typing import NamedTuple
 
-
-class Address(NamedTuple):
-    host: str
-    port: int
-
-    def __str__(self) -> str:
-        return f"{self.host}:{self.port}"
+from ottla.address import Address
 
 
 class Endpoints(NamedTuple):

@@ -8,9 +8,9 @@ from ottla.metadata.publisher import Publisher
 from ottla.metadata.values import BrokerState
 from ottla.metrics.meters import BrokerMeter
 from ottla.metrics.node import NodeMetrics
+from ottla.protocol.topic_partition import TopicPartition
 from ottla.replication.replica import Replica
 from ottla.replication.replicas import Replicas
-from ottla.storage.directory.checkpoint_files import TopicPartition
 
 PERIOD_S = 1.0
 # Of ten thousand partitions, so that others have their turn in between.

@@ -9,6 +9,7 @@ import gc
 import sys
 from collections.abc import Callable
 
+from ottla.address import Address
 from ottla.broker.event_log import Logger
 from ottla.broker.http.health import Health
 from ottla.broker.http.server import HttpServer
@@ -16,7 +17,7 @@ from ottla.broker.net.listener import Connections
 from ottla.broker.node.background import start_background
 from ottla.broker.node.context import NodeContext, Seams
 from ottla.broker.node.dynamic_settings import SettingsInForce
-from ottla.broker.node.endpoints import Address, Endpoints
+from ottla.broker.node.endpoints import Endpoints
 from ottla.broker.node.metadata_store import EMBEDDED, StoreFactory
 from ottla.broker.node.opening import (
     PreparedDirectories,

@@ -3,7 +3,6 @@
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
-from enum import IntEnum
 from typing import Protocol, TypeVar
 
 from ottla.broker.requests import metadata_changes
@@ -19,21 +18,11 @@ from ottla.metadata.image import Image, ResourceKey
 from ottla.metadata.records import Config
 from ottla.metadata.topic_names import check_topic_name
 from ottla.metadata.values import ResourceKind
+from ottla.protocol.config_resource import ResourceType
 from ottla.settings.broker import BrokerSettings
 from ottla.settings.group import GroupConfigs, check_group_configs
 from ottla.settings.table.groups import GROUPS_MAX
 from ottla.settings.table.replicas import MIN_INSYNC_REPLICAS
-
-
-class ResourceType(IntEnum):
-    """Kafka's numbers of what has settings."""
-
-    TOPIC = 2
-    BROKER = 4
-    BROKER_LOGGER = 8
-    CLIENT_METRICS = 16
-    GROUP = 32
-
 
 RESOURCE_TYPES = frozenset(map(int, ResourceType))
 

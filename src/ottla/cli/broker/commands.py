@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ottla.address import PORT_MAX
 from ottla.cli.shared.listing import Listing, ListingFormat, listing_writer
 from ottla.cli.shared.options import DATA_DEFAULT, Yes
 
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
     from ottla.cli.broker.process import Mode, Order
     from ottla.cli.broker.settings import BrokerFlags
 
-PORT_MAX = 2**16 - 1
 
 Data = Annotated[
     str | None,

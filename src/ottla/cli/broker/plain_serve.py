@@ -7,12 +7,13 @@ A broker's start and its memory must not pay for a library that reads commands. 
 import re
 from collections.abc import Sequence
 
+from ottla.address import PORT_MAX
+
 # Of the library's own reading: test_plain_serve.py compares both.
 _ONCE = ("data", "host", "port", "metrics-port", "config")
 _REPEATED = ("set",)
 _PORTS = ("port", "metrics-port")
 _PORT = re.compile(r"[0-9]{1,5}")
-_PORT_MAX = 2**16 - 1
 
 
 def plain_words(arguments: Sequence[str]) -> list[str] | None:
@@ -37,5 +38,5 @@ def plain_words(arguments: Sequence[str]) -> list[str] | None:
 
 def _is_plain(name: str, value: str) -> bool:
     if name in _PORTS:
-        return _PORT.fullmatch(value) is not None and int(value) <= _PORT_MAX
+        return _PORT.fullmatch(value) is not None and int(value) <= PORT_MAX
     return value != "" and not value.startswith("-")

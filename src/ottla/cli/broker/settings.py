@@ -4,6 +4,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from ottla.address import PORT_DEFAULT, Address
 from ottla.cli.shared.failure import ExitCode, Failure
 from ottla.cli.shared.name_value_pairs import parse_assignments
 from ottla.settings.broker import BrokerSettings
@@ -12,7 +13,6 @@ from ottla.settings.sources import FILE_BYTES_MAX, load
 from ottla.settings.table.node import LISTENERS, LOG_DIRS, METRICS_PORT, NODE_ID
 
 HOST_DEFAULT = "127.0.0.1"
-PORT_DEFAULT = 9092
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +78,7 @@ def node_id(settings: BrokerSettings) -> int:
 def _listener(flags: BrokerFlags) -> str:
     host = HOST_DEFAULT if flags.host is None else flags.host
     port = PORT_DEFAULT if flags.port is None else flags.port
-    return f"PLAINTEXT://[{host}]:{port}" if ":" in host else f"PLAINTEXT://{host}:{port}"
+    return f"PLAINTEXT://{Address(host, port)}"
 
 
 def _contradiction(flag: str, other: str) -> Failure:

@@ -13,9 +13,9 @@ import sysconfig
 from ottla.cli.doctor.finding import Finding, State
 from ottla.native import scan
 from ottla.settings.table.segments import DISK_RESERVE_BYTES, FILES_OPEN_MAX
+from ottla.spark.java_version import JAVA_MIN
 
 PYTHON_MIN = (3, 11)
-JAVA_MIN = 17
 # Connections that a broker should be able to hold besides its files.
 CONNECTIONS_EXPECTED = 1024
 JAVA_TIMEOUT_S = 10.0

@@ -11,8 +11,8 @@ from ottla.client.admin.group_offsets import committed_offsets, delete_offsets
 from ottla.client.admin.groups import Group, delete_group, describe_group
 from ottla.client.errors import Refused
 from ottla.client.routing.router import Router
-from ottla.client.routing.topology import TopicPartition
 from ottla.errors import ErrorCode
+from ottla.protocol.topic_partition import TopicPartition
 
 
 async def delete_groups(

@@ -12,11 +12,11 @@ from ottla.cli.shared.output import RowWriter, say
 from ottla.client.admin.group_offsets import Committed, committed_offsets, set_offsets
 from ottla.client.admin.groups import Group, describe_group
 from ottla.client.errors import Refused
-from ottla.client.reading.offsets import At
 from ottla.client.routing.outcomes import answered
 from ottla.client.routing.router import Router
-from ottla.client.routing.topology import TopicPartition
 from ottla.errors import ErrorCode
+from ottla.protocol.offset_spec import OffsetSpec
+from ottla.protocol.topic_partition import TopicPartition
 
 # Kafka's words for what `ottla consume` calls beginning and end.
 _KAFKAS_WORDS = {"earliest": "beginning", "latest": "end"}
@@ -109,10 +109,11 @@ async def _partitions(
     """Of the topics that were named all partitions or those named; else those with offsets."""
     if not wish.topics:
         return list(committed)
+    topics = await router.topics(wish.topics)
     return [
         partition
-        for name in dict.fromkeys(wish.topics)
-        for partition in chosen_partitions(await router.topic(name), wish.partitions)
+        for topic in topics.values()
+        for partition in chosen_partitions(answered(topic), wish.partitions)
     ]
 
 
@@ -123,8 +124,8 @@ async def _plan(
     committed: Mapping[TopicPartition, Committed],
 ) -> list[Step]:
     """No offset is set where there is no record, before the first or behind the last."""
-    begins = await offsets_at(router, partitions, At.BEGINNING)
-    ends = await offsets_at(router, partitions, At.END)
+    begins = await offsets_at(router, partitions, OffsetSpec.EARLIEST)
+    ends = await offsets_at(router, partitions, OffsetSpec.LATEST)
     if isinstance(goal, Shift):
         lacking = [partition for partition in partitions if partition not in committed]
         if lacking:

@@ -8,10 +8,11 @@ from ottla.client.admin.group_offsets import Committed, committed_offsets
 from ottla.client.admin.groups import Group, describe_group, list_all_groups
 from ottla.client.admin.lag import Lag, lags
 from ottla.client.errors import ClientError
-from ottla.client.reading.offsets import At, list_offsets
+from ottla.client.reading.offsets import list_offsets
 from ottla.client.routing.outcomes import Outcomes
 from ottla.client.routing.router import Router
-from ottla.client.routing.topology import TopicPartition
+from ottla.protocol.offset_spec import OffsetSpec
+from ottla.protocol.topic_partition import TopicPartition
 
 # Of classic groups, of consumer groups, and of the kinds that other clusters have.
 STATES = (
@@ -109,7 +110,7 @@ async def _ends(
     router: Router, partitions: Collection[TopicPartition]
 ) -> dict[TopicPartition, int]:
     """Where partitions end of which nothing was committed, as far as their leaders tell."""
-    outcomes = await list_offsets(router, dict.fromkeys(partitions, At.END))
+    outcomes = await list_offsets(router, dict.fromkeys(partitions, OffsetSpec.LATEST))
     return {
         partition: outcome.offset
         for partition, outcome in outcomes.items()

@@ -37,8 +37,9 @@ def dump(
     output: Listing = ListingFormat.TABLE,
 ) -> None:
     """Show batches, records and index entries as they lie on disk."""
-    from ottla.cli.log.dump import OFFSET_MAX, Selection
+    from ottla.cli.log.dump import Selection
     from ottla.cli.log.dump import dump as run
+    from ottla.protocol.primitives import OFFSET_MAX
     from ottla.seams.files import RealFiles
 
     selection = Selection(first, OFFSET_MAX if last is None else last, records)

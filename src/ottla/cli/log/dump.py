@@ -12,6 +12,7 @@ from ottla.cli.shared.failure import ExitCode, Failure
 from ottla.cli.shared.output import Row, RowWriter, say
 from ottla.errors import CorruptLog, PeerError
 from ottla.protocol.batch import records
+from ottla.protocol.primitives import OFFSET_MAX
 from ottla.seams.files import Files, read_file
 from ottla.storage.log import leader_epochs
 from ottla.storage.log.batch_scan import SCAN_WINDOW_BYTES, BatchWalk, Placed
@@ -21,7 +22,6 @@ from ottla.storage.log.segment import LOG, segment_path
 from ottla.storage.opening.recovery import segment_offsets
 from ottla.storage.producers import snapshot_format
 
-OFFSET_MAX = 2**63 - 1
 DAMAGE = "damage"
 
 

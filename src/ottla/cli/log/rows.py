@@ -1,10 +1,8 @@
 """What `ottla log dump` says of a batch, a record, an entry: one row each, in Kafka's nouns."""
 
-from struct import Struct
-
 from ottla.cli.shared.cells import bytes_cell
 from ottla.cli.shared.output import Cell
-from ottla.protocol.batch import BatchHeader, Record
+from ottla.protocol.batch import CONTROL_KEY, MARKER_VALUE, BatchHeader, Record
 from ottla.protocol.compression import Codec
 from ottla.storage.log.batch_scan import Placed
 from ottla.storage.producers.entry import ProducerEntry
@@ -21,9 +19,6 @@ CONTROL_KINDS = (
 )
 TRANSACTION_MARKERS = CONTROL_KINDS[:2]
 
-# Version and kind in a control record's key, version and coordinator epoch in a marker's value.
-_CONTROL_KEY = Struct(">hh")
-_MARKER_VALUE = Struct(">hi")
 _SEQUENCE_MASK = 0x7FFFFFFF
 
 
@@ -84,13 +79,13 @@ def _control_cells(record: Record) -> dict[str, Cell]:
     """The kind of a control record, and what a transaction's marker says."""
     # So that a table's columns are its own.
     cells: dict[str, Cell] = {"kind": "control", "control": None, "coordinator_epoch": None}
-    if record.key is None or len(record.key) < _CONTROL_KEY.size:
+    if record.key is None or len(record.key) < CONTROL_KEY.size:
         return cells
-    _, number = _CONTROL_KEY.unpack_from(record.key)
+    _, number = CONTROL_KEY.unpack_from(record.key)
     known = 0 <= number < len(CONTROL_KINDS)
     cells["control"] = CONTROL_KINDS[number] if known else f"unknown ({number})"
-    if cells["control"] in TRANSACTION_MARKERS and len(record.value or b"") >= _MARKER_VALUE.size:
-        _, cells["coordinator_epoch"] = _MARKER_VALUE.unpack_from(record.value or b"")
+    if cells["control"] in TRANSACTION_MARKERS and len(record.value or b"") >= MARKER_VALUE.size:
+        _, cells["coordinator_epoch"] = MARKER_VALUE.unpack_from(record.value or b"")
     return cells
 
 

@@ -9,13 +9,14 @@ from ottla.cli.shared.counted import counted
 from ottla.cli.shared.output import say
 from ottla.client.admin.cluster import Admin, NewTopic
 from ottla.client.producer.partitioner import partition_of
-from ottla.client.producer.send import Acks, produce
+from ottla.client.producer.send import produce
 from ottla.client.routing.outcomes import answered
 from ottla.client.routing.router import Router
-from ottla.client.routing.topology import TopicPartition
 from ottla.errors import ErrorCode
+from ottla.protocol.acks import Acks
 from ottla.protocol.batch import Record, build
 from ottla.protocol.compression import Codec
+from ottla.protocol.topic_partition import TopicPartition
 from ottla.seams.clock import Clock, RealClock
 from ottla.spark.pipelines.catalogue import Made, Pipeline, generate_of
 

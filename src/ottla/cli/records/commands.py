@@ -90,7 +90,7 @@ def produce(
     """Send each line of standard input as a record."""
     from ottla.cli.records.produce import Lines, produce_lines
     from ottla.cli.shared.name_value_pairs import parse_pairs
-    from ottla.client.producer.send import Acks
+    from ottla.protocol.acks import Acks
     from ottla.protocol.compression import Codec
 
     lines = Lines(
@@ -154,7 +154,7 @@ def consume(
     from ottla.cli.shared.connect import reach
     from ottla.cli.shared.failure import ExitCode, Failure
     from ottla.cli.shared.offsets_spec import parse_place
-    from ottla.client.reading.offsets import Isolation
+    from ottla.protocol.isolation_level import Isolation
     from ottla.seams.clock import RealClock
 
     if group is not None and partition:

@@ -9,10 +9,11 @@ from ottla.cli.shared.offset_lookup import chosen_partitions, offsets_at
 from ottla.cli.shared.offsets_spec import Place
 from ottla.cli.shared.output import say
 from ottla.client.reading.fetch import FetchLimits
-from ottla.client.reading.offsets import At, Isolation
 from ottla.client.reading.partition_reader import Reader, Round
 from ottla.client.routing.router import Router
-from ottla.client.routing.topology import TopicPartition
+from ottla.protocol.isolation_level import Isolation
+from ottla.protocol.offset_spec import OffsetSpec
+from ottla.protocol.topic_partition import TopicPartition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +32,7 @@ async def consume_records(router: Router, wish: Wish, write: Printer) -> None:
     """Ends at what is the end of each partition now, or after `count_max` records, or never."""
     topic = await router.topic(wish.topic)
     partitions = chosen_partitions(topic, wish.partitions)
-    ends = await offsets_at(router, partitions, At.END, wish.isolation)
+    ends = await offsets_at(router, partitions, OffsetSpec.LATEST, wish.isolation)
     starts = await offsets_at(router, partitions, wish.start, wish.isolation)
     reader = Reader(router, starts, FetchLimits(isolation=wish.isolation))
     left = wish.count_max

@@ -9,10 +9,10 @@ from ottla.cli.shared.offset_lookup import offsets_at
 from ottla.cli.shared.output import say
 from ottla.client.consumer.group_reader import GroupReader
 from ottla.client.reading.fetch import FetchLimits
-from ottla.client.reading.offsets import At
 from ottla.client.reading.partition_reader import Round
 from ottla.client.routing.router import Router
-from ottla.client.routing.topology import TopicPartition
+from ottla.protocol.offset_spec import OffsetSpec
+from ottla.protocol.topic_partition import TopicPartition
 
 
 async def consume_in_group(router: Router, wish: Wish, group: str, write: Printer) -> None:
@@ -32,7 +32,7 @@ async def consume_in_group(router: Router, wish: Wish, group: str, write: Printe
         while left != 0:
             if not wish.follows:
                 new = [each for each in reader.positions if each not in ends]
-                ends |= await offsets_at(router, new, At.END, wish.isolation)
+                ends |= await offsets_at(router, new, OffsetSpec.LATEST, wish.isolation)
                 if all(ends[each] <= position for each, position in reader.positions.items()):
                     return
             brought = await reader.read()

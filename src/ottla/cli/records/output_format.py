@@ -6,8 +6,8 @@ from typing import BinaryIO
 
 from ottla.cli.records.commands import RecordForm
 from ottla.cli.shared.cells import bytes_cell
-from ottla.client.routing.topology import TopicPartition
 from ottla.protocol.batch import Record
+from ottla.protocol.topic_partition import TopicPartition
 
 # Writes some records of a partition and flushes.
 Printer = Callable[[TopicPartition, list[Record]], None]

@@ -18,12 +18,13 @@ from ottla.cli.shared.failure import Failure
 from ottla.cli.shared.offset_lookup import chosen_partitions
 from ottla.cli.shared.output import say
 from ottla.client.producer.partitioner import partition_of
-from ottla.client.producer.send import Acks, produce
+from ottla.client.producer.send import produce
 from ottla.client.routing.outcomes import answered
 from ottla.client.routing.router import Router
-from ottla.client.routing.topology import TopicPartition
+from ottla.protocol.acks import Acks
 from ottla.protocol.batch import Record, build
 from ottla.protocol.compression import Codec
+from ottla.protocol.topic_partition import TopicPartition
 from ottla.seams.clock import Clock, RealClock
 from ottla.seams.entropy import Entropy, RealEntropy
 

@@ -4,10 +4,13 @@ from collections.abc import Sequence
 
 from ottla.cli.shared.failure import ExitCode, Failure
 from ottla.cli.shared.offsets_spec import Offset, Place, Time
-from ottla.client.reading.offsets import At, Isolation, list_offsets
+from ottla.client.reading.offsets import list_offsets
 from ottla.client.routing.outcomes import answered
 from ottla.client.routing.router import Router
-from ottla.client.routing.topology import Topic, TopicPartition
+from ottla.client.routing.topology import Topic
+from ottla.protocol.isolation_level import Isolation
+from ottla.protocol.offset_spec import OffsetSpec
+from ottla.protocol.topic_partition import TopicPartition
 
 
 def chosen_partitions(topic: Topic, numbers: Sequence[int] | None) -> list[TopicPartition]:
@@ -36,8 +39,8 @@ async def offsets_at(
         case Time(timestamp_ms):
             found = await _listed(router, partitions, timestamp_ms, isolation)
             late = [partition for partition, offset in found.items() if offset < 0]
-            return found | await _listed(router, late, At.END, isolation)
-        case At():
+            return found | await _listed(router, late, OffsetSpec.LATEST, isolation)
+        case OffsetSpec():
             return await _listed(router, partitions, place, isolation)
 
 

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from ottla.cli.shared.failure import ExitCode, Failure
-from ottla.client.reading.offsets import At
+from ottla.protocol.offset_spec import OffsetSpec
 
 _AGO = re.compile(r"([0-9]{1,6})([smhd])")
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
@@ -25,15 +25,15 @@ class Time(NamedTuple):
     timestamp_ms: int
 
 
-Place = At | Offset | Time
+Place = OffsetSpec | Offset | Time
 
 
 def parse_place(text: str, option: str, now_ms: int) -> Place:
     """Where `text` is. A time without a zone is the machine's own. Failure if it is none."""
     if text == "beginning":
-        return At.BEGINNING
+        return OffsetSpec.EARLIEST
     if text == "end":
-        return At.END
+        return OffsetSpec.LATEST
     if _OFFSET.fullmatch(text):
         return Offset(int(text))
     if ago := _AGO.fullmatch(text):

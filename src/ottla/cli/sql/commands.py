@@ -69,7 +69,7 @@ def sql(
     from ottla.cli.shared.offsets_spec import parse_place
     from ottla.cli.sql.run import Wish, run_query
     from ottla.cli.sql.topics import Extent
-    from ottla.client.reading.offsets import Isolation
+    from ottla.protocol.isolation_level import Isolation
     from ottla.seams.clock import RealClock
 
     now_ms = RealClock().wall_ms()

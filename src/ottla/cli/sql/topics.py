@@ -8,9 +8,10 @@ from ottla.cli.shared.name_suggestions import no_such_topic
 from ottla.cli.shared.offset_lookup import chosen_partitions, offsets_at
 from ottla.cli.shared.offsets_spec import Place
 from ottla.client.admin.cluster import Admin
-from ottla.client.reading.offsets import At, Isolation
 from ottla.client.routing.router import Router
 from ottla.client.routing.topology import Topic
+from ottla.protocol.isolation_level import Isolation
+from ottla.protocol.offset_spec import OffsetSpec
 from ottla.spark.offsets import to_form
 
 
@@ -44,15 +45,15 @@ async def parts_of(router: Router, names: Sequence[str], extent: Extent) -> dict
 async def _part(router: Router, topic: Topic, extent: Extent) -> Part:
     partitions = chosen_partitions(topic, None)
     isolation = extent.isolation
-    firsts = await offsets_at(router, partitions, At.BEGINNING, isolation)
-    lasts = await offsets_at(router, partitions, At.END, isolation)
+    firsts = await offsets_at(router, partitions, OffsetSpec.EARLIEST, isolation)
+    lasts = await offsets_at(router, partitions, OffsetSpec.LATEST, isolation)
     starts = await offsets_at(router, partitions, extent.start, isolation)
     ends = await offsets_at(router, partitions, extent.end, isolation)
     # Places that a partition does not have are at its edges; an end before its start is there.
     ends = {each: min(max(ends[each], firsts[each]), lasts[each]) for each in partitions}
     starts = {each: min(max(starts[each], firsts[each]), ends[each]) for each in partitions}
     # Where nothing else is asked for, what is deleted before Spark looks is no loss.
-    is_from_first = extent.start is At.BEGINNING
+    is_from_first = extent.start is OffsetSpec.EARLIEST
     options = {
         "startingOffsets": "earliest" if is_from_first else json.dumps(to_form(starts)),
         "endingOffsets": json.dumps(to_form(ends)),

@@ -4,7 +4,6 @@ A process of its own, so that whatever Java and Spark print goes to a log, and s
 be ended at any moment.
 """
 
-import ctypes
 import json
 import os
 import signal
@@ -21,13 +20,11 @@ from ottla.cli.sql.worker_protocol import (
     Started,
     encode_message,
 )
-
-# Of `prctl`: the signal that this process gets when its parent ends, however that ends.
-_PR_SET_PDEATHSIG = 1
+from ottla.seams.workers import end_with_parent
 
 
 def main() -> None:
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+    end_with_parent(signal.SIGTERM)
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
     # From here on, whatever is printed goes to the log.
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())

@@ -11,10 +11,10 @@ from ottla.cli.shared.output import RowWriter, say
 from ottla.cli.topic.show import existing_topics, partitions_of
 from ottla.client.admin.cluster import Admin, NewTopic
 from ottla.client.errors import Refused
-from ottla.client.reading.offsets import At
 from ottla.client.routing.outcomes import answered
 from ottla.client.routing.router import Router
 from ottla.errors import ErrorCode
+from ottla.protocol.offset_spec import OffsetSpec
 from ottla.settings.table import TOPIC_SETTINGS
 
 
@@ -68,8 +68,8 @@ async def delete_topics(
     admin = Admin(router)
     topics = await existing_topics(admin, names)
     partitions = partitions_of(topics)
-    begins = await offsets_at(router, partitions, At.BEGINNING)
-    ends = await offsets_at(router, partitions, At.END)
+    begins = await offsets_at(router, partitions, OffsetSpec.EARLIEST)
+    ends = await offsets_at(router, partitions, OffsetSpec.LATEST)
     for topic in topics:
         own = [each for each in partitions if each.topic == topic.name]
         writer.write(
@@ -101,8 +101,8 @@ async def trim_topic(
     may_act: bool,
 ) -> None:
     partitions = chosen_partitions(await router.topic(name), numbers)
-    begins = await offsets_at(router, partitions, At.BEGINNING)
-    ends = await offsets_at(router, partitions, At.END)
+    begins = await offsets_at(router, partitions, OffsetSpec.EARLIEST)
+    ends = await offsets_at(router, partitions, OffsetSpec.LATEST)
     wanted = await offsets_at(router, partitions, place)
     before = {each: min(max(wanted[each], begins[each]), ends[each]) for each in partitions}
     for each in partitions:

@@ -3,12 +3,16 @@
 from collections.abc import Collection, Iterable, Sequence
 
 from ottla.cli.shared.output import Row, RowWriter
-from ottla.client.admin.cluster import Admin, ResourceType
+from ottla.client.admin.cluster import Admin
 from ottla.client.errors import ClientError, Refused, UnsupportedByBroker
-from ottla.client.reading.offsets import At, ListedOffset
+from ottla.client.reading.offsets import ListedOffset
 from ottla.client.routing.outcomes import Outcomes, answered
 from ottla.client.routing.router import Router
-from ottla.client.routing.topology import NOBODY, Topic, TopicPartition
+from ottla.client.routing.topology import Topic
+from ottla.protocol.config_resource import ResourceType
+from ottla.protocol.offset_spec import OffsetSpec
+from ottla.protocol.primitives import NO_BROKER
+from ottla.protocol.topic_partition import TopicPartition
 
 # Where DescribeConfigs says that a topic's setting is its own.
 OWN_SETTING = 1
@@ -70,15 +74,15 @@ def topic_row(topic: Topic) -> Row:
 
 async def _partition_rows(admin: Admin, topics: Sequence[Topic]) -> list[Row]:
     partitions = partitions_of(topics)
-    begins = await admin.list_offsets(dict.fromkeys(partitions, At.BEGINNING))
-    ends = await admin.list_offsets(dict.fromkeys(partitions, At.END))
+    begins = await admin.list_offsets(dict.fromkeys(partitions, OffsetSpec.EARLIEST))
+    ends = await admin.list_offsets(dict.fromkeys(partitions, OffsetSpec.LATEST))
     sizes = await _sizes(admin, topics)
     return [
         {
             "kind": "partition",
             "topic": topic.name,
             "partition": partition.number,
-            "leader": partition.leader if partition.leader != NOBODY else None,
+            "leader": partition.leader if partition.leader != NO_BROKER else None,
             "leader_epoch": partition.leader_epoch,
             "replicas": _ids(partition.replicas),
             "isr": _ids(partition.in_sync),

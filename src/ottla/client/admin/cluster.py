@@ -6,16 +6,17 @@ error (`Refused`) that the broker has for it.
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import IntEnum
 from typing import NamedTuple
 
-from ottla.client.connection.bootstrap import Address
+from ottla.address import Address
 from ottla.client.connection.connection import Connection
 from ottla.client.errors import Refused, raise_if_refused, refusal
-from ottla.client.reading.offsets import Isolation, ListedOffset, list_offsets
+from ottla.client.reading.offsets import ListedOffset, list_offsets
 from ottla.client.routing.outcomes import Outcomes
 from ottla.client.routing.router import Router
-from ottla.client.routing.topology import Broker, Topic, TopicPartition, by_topic
+from ottla.client.routing.topology import Broker, Topic
+from ottla.protocol.config_resource import ResourceType
+from ottla.protocol.isolation_level import Isolation
 from ottla.protocol.messages import (
     create_partitions,
     create_topics,
@@ -25,6 +26,7 @@ from ottla.protocol.messages import (
     describe_configs,
     describe_log_dirs,
 )
+from ottla.protocol.topic_partition import TopicPartition, by_topic
 
 # Leaves the number to the broker.
 BROKER_DEFAULT = -1
@@ -40,13 +42,6 @@ class NewTopic:
     partitions: int = BROKER_DEFAULT
     replication_factor: int = BROKER_DEFAULT
     configs: Mapping[str, str] = field(default_factory=dict)
-
-
-class ResourceType(IntEnum):
-    """What has settings."""
-
-    TOPIC = 2
-    BROKER = 4
 
 
 class Config(NamedTuple):

@@ -4,10 +4,11 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.client.errors import raise_if_refused, refusal
-from ottla.client.routing.coordinators import ask_coordinator
+from ottla.client.routing.coordinators import CoordinatorKey
 from ottla.client.routing.outcomes import Outcomes
-from ottla.client.routing.topology import TopicPartition, by_topic
 from ottla.protocol.messages import offset_commit, offset_delete, offset_fetch
+from ottla.protocol.primitives import NO_LEADER_EPOCH
+from ottla.protocol.topic_partition import TopicPartition, by_topic
 
 # Named and not used: who asks by other means does without asyncio.
 if TYPE_CHECKING:
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
 ONE_GROUP_MAX = 7
 # From the next version on topics are named by their ids, which a topic that is gone has not.
 NAMED_BY_NAME_MAX = 9
-NO_EPOCH = -1
 
 
 class Seat(NamedTuple):
@@ -27,23 +27,26 @@ class Seat(NamedTuple):
     member_id: str
 
 
-# Who commits from outside.
-NOBODY = Seat(-1, "")
+# Commits from outside the group.
+NO_MEMBER = Seat(-1, "")
 
 
 class Committed(NamedTuple):
     """The offset of the next record to consume, and what was noted with it."""
 
     offset: int
-    leader_epoch: int = NO_EPOCH
+    leader_epoch: int = NO_LEADER_EPOCH
     metadata: str = ""
 
 
 async def committed_offsets(router: "Router", group_id: str) -> dict[TopicPartition, Committed]:
     """All offsets of a group; a group that does not exist has none. Refused."""
     request = offset_fetch.OffsetFetchRequest(group_id=group_id, topics=None)
-    answer: offset_fetch.OffsetFetchResponse = await ask_coordinator(
-        router, group_id, request, lambda answer: [answer.error_code], version_max=ONE_GROUP_MAX
+    answer: offset_fetch.OffsetFetchResponse = await router.ask_coordinator(
+        CoordinatorKey(group_id),
+        request,
+        lambda answer: [answer.error_code],
+        version_max=ONE_GROUP_MAX,
     )
     return committed(answer, group_id)
 
@@ -69,12 +72,11 @@ async def set_offsets(
     router: "Router",
     group_id: str,
     offsets: Mapping[TopicPartition, Committed],
-    seat: Seat = NOBODY,
+    seat: Seat = NO_MEMBER,
 ) -> Outcomes[Committed]:
     """Sets offsets, as a member or, where a group has none, as nobody; it need not exist."""
-    answer: offset_commit.OffsetCommitResponse = await ask_coordinator(
-        router,
-        group_id,
+    answer: offset_commit.OffsetCommitResponse = await router.ask_coordinator(
+        CoordinatorKey(group_id),
         commit_request(group_id, offsets, seat),
         commit_codes,
         version_max=NAMED_BY_NAME_MAX,
@@ -86,7 +88,7 @@ async def set_offsets(
 
 
 def commit_request(
-    group_id: str, offsets: Mapping[TopicPartition, Committed], seat: Seat = NOBODY
+    group_id: str, offsets: Mapping[TopicPartition, Committed], seat: Seat = NO_MEMBER
 ) -> offset_commit.OffsetCommitRequest:
     """What to ask a coordinator that it may set offsets."""
     return offset_commit.OffsetCommitRequest(
@@ -127,8 +129,8 @@ async def delete_offsets(
             for topic, own in by_topic(partitions).items()
         ),
     )
-    answer: offset_delete.OffsetDeleteResponse = await ask_coordinator(
-        router, group_id, request, lambda answer: [answer.error_code, *commit_codes(answer)]
+    answer: offset_delete.OffsetDeleteResponse = await router.ask_coordinator(
+        CoordinatorKey(group_id), request, lambda answer: [answer.error_code, *commit_codes(answer)]
     )
     raise_if_refused(answer.error_code, f"offsets of group {group_id}")
     return {

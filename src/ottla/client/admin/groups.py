@@ -4,13 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
-from ottla.client.connection.bootstrap import Address
-from ottla.client.consumer.embedded_protocol import PROTOCOL_TYPE, decode_assignment
+from ottla.address import Address
 from ottla.client.errors import Refused, UnsupportedByBroker, raise_if_refused
-from ottla.client.routing.coordinators import ask_coordinator, coordinator_of
+from ottla.client.routing.coordinators import CoordinatorKey
 from ottla.client.routing.router import Router
-from ottla.client.routing.topology import TopicPartition
 from ottla.errors import ErrorCode
+from ottla.protocol.consumer_protocol import PROTOCOL_TYPE, decode_partitions
 from ottla.protocol.messages import (
     consumer_group_describe,
     delete_groups,
@@ -18,6 +17,7 @@ from ottla.protocol.messages import (
     list_groups,
 )
 from ottla.protocol.primitives import DecodeError
+from ottla.protocol.topic_partition import TopicPartition
 
 G = TypeVar("G")
 
@@ -81,9 +81,12 @@ async def describe_group(router: Router, group_id: str) -> Group:
 
 async def delete_group(router: Router, group_id: str) -> None:
     """Removes a group without members, and its offsets. Refused."""
+    key = CoordinatorKey(group_id)
     request = delete_groups.DeleteGroupsRequest(groups_names=(group_id,))
-    answer: delete_groups.DeleteGroupsResponse = await ask_coordinator(
-        router, group_id, request, lambda answer: [each.error_code for each in answer.results]
+    answer: delete_groups.DeleteGroupsResponse = await router.ask_coordinator(
+        key,
+        request,
+        lambda answer: [each.error_code for each in answer.results],
     )
     for each in answer.results:
         raise_if_refused(each.error_code, f"group {each.group_id}")
@@ -105,11 +108,14 @@ async def _groups_at(router: Router, node_id: int) -> list[ListedGroup]:
 
 
 async def _described_consumer(router: Router, group_id: str) -> Group:
+    key = CoordinatorKey(group_id)
     request = consumer_group_describe.ConsumerGroupDescribeRequest(
         group_ids=(group_id,), include_authorized_operations=False
     )
-    answer: consumer_group_describe.ConsumerGroupDescribeResponse = await ask_coordinator(
-        router, group_id, request, lambda answer: [each.error_code for each in answer.groups]
+    answer: consumer_group_describe.ConsumerGroupDescribeResponse = await router.ask_coordinator(
+        key,
+        request,
+        lambda answer: [each.error_code for each in answer.groups],
     )
     group = _only(answer.groups, group_id)
     raise_if_refused(group.error_code, f"group {group_id}", group.error_message)
@@ -119,7 +125,7 @@ async def _described_consumer(router: Router, group_id: str) -> Group:
         group.group_state,
         PROTOCOL_TYPE,
         group.assignor_name,
-        (await coordinator_of(router, group_id)).address,
+        (await router.find_coordinator(key)).address,
         tuple(_consumer_member(member) for member in group.members),
     )
 
@@ -139,9 +145,12 @@ def _consumer_member(member: consumer_group_describe.Member) -> Member:
 
 
 async def _described_classic(router: Router, group_id: str) -> Group:
+    key = CoordinatorKey(group_id)
     request = describe_groups.DescribeGroupsRequest(groups=(group_id,))
-    answer: describe_groups.DescribeGroupsResponse = await ask_coordinator(
-        router, group_id, request, lambda answer: [each.error_code for each in answer.groups]
+    answer: describe_groups.DescribeGroupsResponse = await router.ask_coordinator(
+        key,
+        request,
+        lambda answer: [each.error_code for each in answer.groups],
     )
     group = _only(answer.groups, group_id)
     raise_if_refused(group.error_code, f"group {group_id}", group.error_message)
@@ -153,7 +162,7 @@ async def _described_classic(router: Router, group_id: str) -> Group:
         group.group_state,
         group.protocol_type,
         group.protocol_data,
-        (await coordinator_of(router, group_id)).address,
+        (await router.find_coordinator(key)).address,
         tuple(_classic_member(member, group.protocol_type) for member in group.members),
     )
 
@@ -163,7 +172,7 @@ def _classic_member(member: describe_groups.Member, protocol_type: str) -> Membe
     partitions: tuple[TopicPartition, ...] | None = None
     if protocol_type == PROTOCOL_TYPE:
         try:
-            partitions = tuple(decode_assignment(member.member_assignment))
+            partitions = tuple(decode_partitions(member.member_assignment))
         except DecodeError:
             partitions = None
     return Member(

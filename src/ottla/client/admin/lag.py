@@ -10,12 +10,14 @@ from typing import NamedTuple
 
 from ottla.client.errors import ClientError
 from ottla.client.reading.fetch import FetchLimits, fetch
-from ottla.client.reading.offsets import At, Isolation, list_offsets
+from ottla.client.reading.offsets import list_offsets
 from ottla.client.reading.visible_records import visible
 from ottla.client.routing.outcomes import Outcomes, answered
 from ottla.client.routing.router import Router
-from ottla.client.routing.topology import TopicPartition
 from ottla.errors import PeerError
+from ottla.protocol.isolation_level import Isolation
+from ottla.protocol.offset_spec import OffsetSpec
+from ottla.protocol.topic_partition import TopicPartition
 
 # A leader sends its first batch whole, however small this is, and then no more.
 _ONE_BATCH = FetchLimits(
@@ -47,8 +49,8 @@ class Lag(NamedTuple):
 
 async def lags(router: Router, positions: Mapping[TopicPartition, int]) -> Outcomes[Lag]:
     """How far a reader is behind that reads on from these offsets."""
-    begins = await list_offsets(router, dict.fromkeys(positions, At.BEGINNING))
-    ends = await list_offsets(router, dict.fromkeys(positions, At.END))
+    begins = await list_offsets(router, dict.fromkeys(positions, OffsetSpec.EARLIEST))
+    ends = await list_offsets(router, dict.fromkeys(positions, OffsetSpec.LATEST))
     outcomes: Outcomes[Lag] = {}
     turns = asyncio.Semaphore(_LOOKS_AT_ONCE_MAX)
 

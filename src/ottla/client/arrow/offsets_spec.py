@@ -4,13 +4,14 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from ottla.client.blocking.client import BlockingClient
-from ottla.client.reading.offsets import At, Isolation
-from ottla.client.routing.topology import TopicPartition
+from ottla.protocol.isolation_level import Isolation
+from ottla.protocol.offset_spec import OffsetSpec
+from ottla.protocol.topic_partition import TopicPartition
 
 # "earliest", "latest", an offset of every partition, a time, or an offset for each of some.
 Place = str | int | datetime | Mapping[int, int]
 
-_NAMED = {"earliest": At.BEGINNING, "latest": At.END}
+_NAMED = {"earliest": OffsetSpec.EARLIEST, "latest": OffsetSpec.LATEST}
 
 
 def check_place(place: Place) -> None:
@@ -44,7 +45,7 @@ def resolve(
     partitions: Sequence[TopicPartition],
     place: Place,
     isolation: Isolation,
-    default: At,
+    default: OffsetSpec,
 ) -> dict[TopicPartition, int]:
     """The offset of each partition; `default` is for those that a mapping does not name.
 
@@ -58,7 +59,7 @@ def resolve(
         time_ms = int(place.timestamp() * 1000)
         found = client.offsets_for_times(dict.fromkeys(partitions, time_ms), isolation)
         ends = client.offsets(
-            {each: At.END for each, offset in found.items() if offset is None}, isolation
+            {each: OffsetSpec.LATEST for each, offset in found.items() if offset is None}, isolation
         )
         return {each: ends[each] if offset is None else offset for each, offset in found.items()}
     return _resolve_entries(client, partitions, place, isolation, default)
@@ -69,7 +70,7 @@ def _resolve_entries(
     partitions: Sequence[TopicPartition],
     place: Mapping[int, int],
     isolation: Isolation,
-    default: At,
+    default: OffsetSpec,
 ) -> dict[TopicPartition, int]:
     numbers = {each.partition for each in partitions}
     for number in place:

@@ -3,8 +3,8 @@
 from typing import TYPE_CHECKING, Any
 
 from ottla.client.arrow.schema import arrow_schema, import_pyarrow
-from ottla.client.routing.topology import TopicPartition
 from ottla.native.columns import BinaryColumn, Columns, HeaderColumn
+from ottla.protocol.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     import pyarrow as pa

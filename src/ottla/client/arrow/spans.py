@@ -11,15 +11,16 @@ from ottla.client.blocking.client import BlockingClient
 from ottla.client.blocking.connection import BlockingConnection
 from ottla.client.errors import ClientError, Refused, TimedOut
 from ottla.client.reading.fetch import Fetched, FetchLimits, fetch_request, fetched
-from ottla.client.reading.offsets import At, Isolation
 from ottla.client.reading.partition_reader import Gone, UnreadableSpan
 from ottla.client.reading.visible_records import PlacedBatch, Unreadable, whole_batches
 from ottla.client.routing.outcomes import answered, lacking
 from ottla.client.routing.retries import is_passing
-from ottla.client.routing.topology import TopicPartition
 from ottla.errors import ErrorCode
 from ottla.protocol.batch import CorruptBatch
+from ottla.protocol.isolation_level import Isolation
+from ottla.protocol.offset_spec import OffsetSpec
 from ottla.protocol.primitives import Uuid
+from ottla.protocol.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -186,8 +187,8 @@ class SpanReader:
         """Where to go on if the offset is gone; any other refusal stays one."""
         if refused.code != ErrorCode.OFFSET_OUT_OF_RANGE:
             raise refused
-        begin = self._client.offsets({span.partition: At.BEGINNING})[span.partition]
-        end = self._client.offsets({span.partition: At.END})[span.partition]
+        begin = self._client.offsets({span.partition: OffsetSpec.EARLIEST})[span.partition]
+        end = self._client.offsets({span.partition: OffsetSpec.LATEST})[span.partition]
         if begin <= position <= end:
             raise refused
         following = min(begin, span.end) if begin > position else span.end

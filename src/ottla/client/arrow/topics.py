@@ -8,14 +8,15 @@ from ottla.client.arrow.offsets_spec import Place, check_place, resolve
 from ottla.client.arrow.schema import import_pyarrow
 from ottla.client.arrow.spans import Span, SpanReader
 from ottla.client.blocking.client import BlockingClient
+from ottla.client.connection.bootstrap import BOOTSTRAP_SERVERS_DEFAULT
 from ottla.client.options import ClientOptions
-from ottla.client.reading.offsets import At, Isolation
 from ottla.client.reading.partition_reader import UnreadableSpan
+from ottla.protocol.isolation_level import Isolation
+from ottla.protocol.offset_spec import OffsetSpec
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-BOOTSTRAP_SERVERS = "localhost:9092"
 IsolationLevel = Literal["read_uncommitted", "read_committed"]
 _ISOLATIONS = {
     "read_uncommitted": Isolation.READ_UNCOMMITTED,
@@ -58,7 +59,7 @@ def read_topic(
     start: Place = "earliest",
     end: Place = "latest",
     *,
-    bootstrap_servers: str = BOOTSTRAP_SERVERS,
+    bootstrap_servers: str = BOOTSTRAP_SERVERS_DEFAULT,
     columns: Sequence[str] | None = None,
     isolation: IsolationLevel = "read_uncommitted",
     batches: bool = False,
@@ -114,8 +115,8 @@ def _read(
 ) -> Iterator["pa.RecordBatch"]:
     with client:
         partitions = client.partitions(topic)
-        starts = resolve(client, partitions, start, isolation, At.BEGINNING)
-        ends = resolve(client, partitions, end, isolation, At.END)
-        last = client.offsets(dict.fromkeys(partitions, At.END), isolation)
+        starts = resolve(client, partitions, start, isolation, OffsetSpec.EARLIEST)
+        ends = resolve(client, partitions, end, isolation, OffsetSpec.LATEST)
+        last = client.offsets(dict.fromkeys(partitions, OffsetSpec.LATEST), isolation)
         for each in partitions:
             yield from reader.read(Span(each, starts[each], min(ends[each], last[each])))

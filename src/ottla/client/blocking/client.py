@@ -4,8 +4,8 @@ Runs no event loop, so that it works where one runs already (a notebook) and whe
 worker of Spark).
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Self
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Self
 
 from ottla.client.admin.group_offsets import (
     NAMED_BY_NAME_MAX,
@@ -20,16 +20,14 @@ from ottla.client.blocking.router import BlockingRouter
 from ottla.client.connection.bootstrap import parse_addresses
 from ottla.client.errors import raise_if_refused
 from ottla.client.options import ClientOptions
-from ottla.client.reading.offsets import Isolation, ListedOffset, listed, offsets_request
-from ottla.client.routing.coordinators import (
-    ONE_KEY_MAX,
-    coordinator_address,
-    coordinator_request,
-    raise_if_elsewhere,
-)
+from ottla.client.reading.offsets import ListedOffset, listed, offsets_request
+from ottla.client.routing.coordinators import CoordinatorKey
 from ottla.client.routing.outcomes import Outcomes, answered
-from ottla.client.routing.topology import Topic, TopicPartition
+from ottla.client.routing.topic_lookup import FoundTopics
+from ottla.client.routing.topology import Topic
+from ottla.protocol.isolation_level import Isolation
 from ottla.protocol.messages.offset_fetch import OffsetFetchRequest
+from ottla.protocol.topic_partition import TopicPartition
 from ottla.seams.blocking import Blocking, RealBlocking
 from ottla.seams.clock import Clock, RealClock
 from ottla.seams.entropy import Entropy, RealEntropy
@@ -75,7 +73,11 @@ class BlockingClient:
 
     def topic(self, name: str) -> Topic:
         """A topic of which every partition is led. Refused if it does not turn up."""
-        return self.router.topic(name)
+        return answered(self.find_topics([name])[name])
+
+    def find_topics(self, names: Iterable[str]) -> FoundTopics:
+        """Topics of which every partition is led; Refused for each that does not turn up."""
+        return self.router.topics(names)
 
     def partitions(self, topic: str) -> list[TopicPartition]:
         """The partitions that a topic has now."""
@@ -106,8 +108,11 @@ class BlockingClient:
     def group_offsets(self, group_id: str) -> dict[TopicPartition, int]:
         """The offsets that a group has committed; a group that does not exist has none."""
         request = OffsetFetchRequest(group_id=group_id, topics=None)
-        answer = self._ask_coordinator(
-            group_id, request, lambda answer: [answer.error_code], ONE_GROUP_MAX
+        answer = self.router.ask_coordinator(
+            CoordinatorKey(group_id),
+            request,
+            lambda answer: [answer.error_code],
+            version_max=ONE_GROUP_MAX,
         )
         return {each: found.offset for each, found in committed(answer, group_id).items()}
 
@@ -116,7 +121,9 @@ class BlockingClient:
         request = commit_request(
             group_id, {each: Committed(offset) for each, offset in offsets.items()}
         )
-        answer = self._ask_coordinator(group_id, request, commit_codes, NAMED_BY_NAME_MAX)
+        answer = self.router.ask_coordinator(
+            CoordinatorKey(group_id), request, commit_codes, version_max=NAMED_BY_NAME_MAX
+        )
         for code in commit_codes(answer):
             raise_if_refused(code, f"offsets of group {group_id}")
 
@@ -132,25 +139,3 @@ class BlockingClient:
             return listed(leader.ask(offsets_request(asked, isolation, timeout_ms)))
 
         return self.router.ask_leaders(places, ask)
-
-    def _ask_coordinator(
-        self,
-        group_id: str,
-        request: object,
-        codes_of: Callable[[Any], Iterable[int]],
-        version_max: int,
-    ) -> Any:
-        """The answer of a group's coordinator, which is looked for again if it has moved."""
-
-        def ask() -> Any:
-            answer = self._coordinator(group_id).ask(request, version_max=version_max)
-            raise_if_elsewhere(codes_of(answer), group_id)
-            return answer
-
-        return self.router.retrying(ask)
-
-    def _coordinator(self, group_id: str) -> BlockingConnection:
-        answer = self.router.any_broker().ask(
-            coordinator_request(group_id), version_max=ONE_KEY_MAX
-        )
-        return self.router.connection_to(coordinator_address(answer, group_id))

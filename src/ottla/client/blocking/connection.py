@@ -2,13 +2,12 @@
 
 from typing import Any, cast
 
-from ottla.client.connection.bootstrap import Address
-from ottla.client.errors import ConnectionLost, TimedOut, Unreachable, reason_of
+from ottla.address import Address
+from ottla.client.errors import ConnectionLost, TimedOut, reason_of, why_unreachable
 from ottla.client.options import ClientOptions
-from ottla.client.wire.conversation import Wire
-from ottla.client.wire.versions import API_VERSIONS, Versions, agree, versions_request
+from ottla.client.wire.conversation import wire_of
+from ottla.client.wire.versions import API_VERSIONS, versions_request
 from ottla.errors import PeerError
-from ottla.protocol.messages.api_versions import ApiVersionsResponse
 from ottla.seams.blocking import Blocking, Stream
 from ottla.seams.clock import Clock
 
@@ -30,11 +29,7 @@ class BlockingConnection:
         self._stream = stream
         self._options = options
         self._clock = clock
-        self._wire = Wire(
-            client_id=options.client_id,
-            answer_bytes_max=options.receive_message_max_bytes,
-            in_flight_max=options.max_in_flight_requests_per_connection,
-        )
+        self._wire = wire_of(options)
         # Answers that came before they were asked for, and questions whose answers nobody wants.
         self._answers: dict[int, Any] = {}
         self._forgotten: set[int] = set()
@@ -71,16 +66,10 @@ class BlockingConnection:
 
     def negotiate(self, timeout_ms: int) -> None:
         """Asks the broker what it speaks: the first thing on a connection."""
-        version = API_VERSIONS.versions[1]
-        request = versions_request()
-        while True:
-            number = self._send(request, version, None, timeout_ms)
-            response: ApiVersionsResponse = self._answer(number, timeout_ms)
-            agreed = agree(response, version)
-            if isinstance(agreed, Versions):
-                self._wire.versions = agreed
-                return
-            version = agreed
+        version: int | None = API_VERSIONS.versions[1]
+        while version is not None:
+            number = self._send(versions_request(), version, None, timeout_ms)
+            version = self._wire.negotiate(self._answer(number, timeout_ms), version)
 
     def close(self) -> None:
         """Idempotent. What was not answered will not be."""
@@ -154,17 +143,13 @@ def dial(
     timeout_ms = options.socket_connection_setup_timeout_ms
     try:
         stream = blocking.dial(*address, timeout_ms)
-    except TimeoutError:
-        raise Unreachable(f"{address} did not answer within {timeout_ms} ms") from None
     except OSError as error:
-        raise Unreachable(f"{address}: {reason_of(error)}") from None
+        raise why_unreachable(address, error, timeout_ms) from None
     connection = BlockingConnection(stream, address, options, clock)
     try:
         connection.negotiate(timeout_ms)
-    except TimedOut as error:
-        raise Unreachable(str(error)) from None
-    except ConnectionLost as error:
-        raise Unreachable(f"no Kafka broker answers there: {error}") from None
+    except (TimedOut, ConnectionLost) as error:
+        raise why_unreachable(address, error, timeout_ms) from None
     except BaseException:
         connection.close()
         raise

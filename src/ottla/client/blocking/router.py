@@ -1,23 +1,26 @@
 """The router for a thread that may block: `client.routing.router` without an event loop."""
 
-from collections.abc import Callable, Collection, Iterable, Sequence
-from typing import TypeVar
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, TypeVar
 
+from ottla.address import Address
 from ottla.client.blocking.connection import BlockingConnection, dial
-from ottla.client.connection.bootstrap import Address
-from ottla.client.errors import ClientError, Unreachable
+from ottla.client.errors import ClientError, Refused, Unreachable
 from ottla.client.options import ClientOptions
+from ottla.client.routing.cluster_view import ClusterView
+from ottla.client.routing.coordinators import (
+    ONE_KEY_MAX,
+    CoordinatorKey,
+    coordinator_address,
+    coordinator_request,
+    raise_if_elsewhere,
+)
 from ottla.client.routing.outcomes import Outcomes, Questions
 from ottla.client.routing.retries import Backoff
-from ottla.client.routing.topology import (
-    Broker,
-    Topic,
-    TopicPartition,
-    Topology,
-    learned,
-    metadata_request,
-)
-from ottla.protocol.primitives import Uuid
+from ottla.client.routing.topic_lookup import FoundTopics, TopicLookup
+from ottla.client.routing.topology import Broker, Topology, metadata_request
+from ottla.protocol.topic_partition import TopicPartition
 from ottla.seams.blocking import Blocking
 from ottla.seams.clock import Clock
 from ottla.seams.entropy import Entropy
@@ -28,7 +31,7 @@ T = TypeVar("T")
 AskLeader = Callable[[BlockingConnection, Sequence[TopicPartition]], Outcomes[T]]
 
 
-class BlockingRouter:
+class BlockingRouter(ClusterView):
     """A thread's view of one cluster, and its connections to it.
 
     Nothing is asked before it is needed. While no broker was ever reached a failure is final;
@@ -44,9 +47,7 @@ class BlockingRouter:
         entropy: Entropy,
         options: ClientOptions | None = None,
     ) -> None:
-        self.options = options or ClientOptions()
-        self.topology = Topology()
-        self._bootstrap = tuple(bootstrap)
+        super().__init__(bootstrap, options)
         self._blocking = blocking
         self._clock = clock
         self._entropy = entropy
@@ -74,7 +75,7 @@ class BlockingRouter:
             if connection.is_open:
                 return connection
         failures = []
-        for address in dict.fromkeys((*self.topology.addresses, *self._bootstrap)):
+        for address in self.addresses:
             try:
                 return self.connection_to(address)
             except Unreachable as error:
@@ -99,21 +100,22 @@ class BlockingRouter:
 
     def refresh(self, topics: Collection[str] | None) -> Topology:
         """Asks a broker about the cluster and these topics (None: all of them)."""
-        answer = self.any_broker().ask(metadata_request(topics))
-        self.topology = learned(self.topology, topics, answer)
-        return self.topology
+        return self.learn(topics, self.any_broker().ask(metadata_request(topics)))
 
-    def topic(self, name: str) -> Topic:
-        """A topic of which every partition is led. Refused if it does not turn up."""
-        return self.retrying(lambda: self.refresh([name]).led_topic(name))
+    def topics(self, names: Iterable[str]) -> FoundTopics:
+        """Topics of which every partition is led; Refused for each that does not turn up."""
+        lookup = TopicLookup(names)
 
-    def topic_id(self, name: str) -> Uuid:
-        """The id by which later versions name a topic; zero if it is not known."""
-        return self.topology.topic_id(name)
+        def look() -> None:
+            if passing := lookup.take(self.refresh(lookup.left), self.options):
+                raise passing
 
-    def distrust(self, topics: Collection[str]) -> None:
-        """What is known of these topics is not believed any more: it is asked for again."""
-        self.topology = self.topology.without(topics)
+        try:
+            self.retrying(look)
+        except Refused as refused:
+            if not lookup.is_outcome(refused):
+                raise
+        return lookup.outcomes
 
     def _know(self, topics: Collection[str]) -> None:
         if unknown := self.topology.unknown(topics):
@@ -135,6 +137,54 @@ class BlockingRouter:
                 if pause_ms is None or not was_reached:
                     raise
                 self._blocking.pause(pause_ms)
+
+    @contextmanager
+    def coordinator(self, key: CoordinatorKey) -> Iterator[BlockingConnection]:
+        """The coordinator of a group or a transaction, looked for if it is not known.
+
+        It is forgotten if what is done with it fails in a way that says that it is another one.
+        """
+        try:
+            yield self.find_coordinator(key)
+        except ClientError as error:
+            self.coordinators.failed(key, error)
+            raise
+
+    def find_coordinator(self, key: CoordinatorKey) -> BlockingConnection:
+        """A connection to the coordinator: the one found before if it is still open, else asked
+        for. Refused, Unreachable."""
+        known = self.coordinators.get(key)
+        if known is not None:
+            connection = self._connections.get(known)
+            if connection is not None and connection.is_open:
+                return connection
+            self.coordinators.forget(key)
+        answer = self.any_broker().ask(coordinator_request(key), version_max=ONE_KEY_MAX)
+        address = coordinator_address(answer, key)
+        connection = self.connection_to(address)
+        self.coordinators.found(key, address)
+        return connection
+
+    def ask_coordinator(
+        self,
+        key: CoordinatorKey,
+        request: object,
+        codes_of: Callable[[Any], Iterable[int]],
+        *,
+        version_max: int | None = None,
+    ) -> Any:
+        """The coordinator's answer; `codes_of` are the error codes in it.
+
+        If one says that the coordinator is elsewhere, or is loading, it is asked for again.
+        """
+
+        def ask() -> Any:
+            with self.coordinator(key) as connection:
+                answer = connection.ask(request, version_max=version_max)
+                raise_if_elsewhere(codes_of(answer), key)
+                return answer
+
+        return self.retrying(ask)
 
     def ask_leaders(self, partitions: Iterable[TopicPartition], ask: AskLeader[T]) -> Outcomes[T]:
         """Asks the leader of each partition, and again where that has changed.

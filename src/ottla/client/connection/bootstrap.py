@@ -1,28 +1,16 @@
 """Where brokers are, as users write it: `host`, `host:port`, `[::1]:port`, commas between."""
 
 import re
-from typing import NamedTuple
 
+from ottla.address import PORT_DEFAULT, PORT_MAX, Address
 from ottla.client.errors import BadAddress
 
-PORT_DEFAULT = 9092
-PORT_MAX = 2**16 - 1
 ADDRESSES_MAX = 64
+BOOTSTRAP_SERVERS_DEFAULT = f"localhost:{PORT_DEFAULT}"
 
 _ADDRESS = re.compile(
     r"(\[(?P<v6>[0-9A-Fa-f:.]+)\]|(?P<host>[^\s:/\[\],@]+))(:(?P<port>[0-9]{1,5}))?"
 )
-
-
-class Address(NamedTuple):
-    """A host and a port."""
-
-    host: str
-    port: int
-
-    def __str__(self) -> str:
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{host}:{self.port}"
 
 
 def parse_addresses(text: str) -> tuple[Address, ...]:

@@ -3,14 +3,13 @@
 import asyncio
 from typing import Any, cast
 
-from ottla.client.connection.bootstrap import Address
-from ottla.client.errors import ConnectionLost, TimedOut, Unreachable, reason_of
+from ottla.address import Address
+from ottla.client.errors import ConnectionLost, TimedOut, why_unreachable
 from ottla.client.options import ClientOptions
-from ottla.client.wire.conversation import Sent, Wire
-from ottla.client.wire.versions import API_VERSIONS, Versions, agree, versions_request
+from ottla.client.wire.conversation import Sent, wire_of
+from ottla.client.wire.versions import API_VERSIONS, versions_request
 from ottla.errors import PeerError
 from ottla.protocol.messages import Api
-from ottla.protocol.messages.api_versions import ApiVersionsResponse
 from ottla.seams.net import Net
 
 
@@ -24,11 +23,7 @@ class Connection(asyncio.Protocol):
     def __init__(self, address: Address, options: ClientOptions) -> None:
         self.address = address
         self._options = options
-        self._wire = Wire(
-            client_id=options.client_id,
-            answer_bytes_max=options.receive_message_max_bytes,
-            in_flight_max=options.max_in_flight_requests_per_connection,
-        )
+        self._wire = wire_of(options)
         # A question holds a slot until its answer is there, even if nobody waits for it any more.
         self._slots = asyncio.Semaphore(options.max_in_flight_requests_per_connection)
         self._waiting: dict[int, asyncio.Future[Any]] = {}
@@ -65,15 +60,10 @@ class Connection(asyncio.Protocol):
 
     async def negotiate(self) -> None:
         """Asks the broker what it speaks: the first thing on a connection."""
-        version = API_VERSIONS.versions[1]
-        request = versions_request()
-        while True:
-            response: ApiVersionsResponse = await self._ask(request, version=version)
-            agreed = agree(response, version)
-            if isinstance(agreed, Versions):
-                self._wire.versions = agreed
-                return
-            version = agreed
+        version: int | None = API_VERSIONS.versions[1]
+        while version is not None:
+            response = await self._ask(versions_request(), version=version)
+            version = self._wire.negotiate(response, version)
 
     def close(self) -> None:
         """Idempotent. What still waits for an answer is told that there will be none."""
@@ -167,13 +157,9 @@ async def connect(net: Net, address: Address, options: ClientOptions) -> Connect
         async with asyncio.timeout(timeout_ms / 1e3):
             await net.connect(lambda: connection, *address)
             await connection.negotiate()
-    except TimeoutError:
+    except (ConnectionLost, OSError) as error:
         connection.close()
-        raise Unreachable(f"{address} did not answer within {timeout_ms} ms") from None
-    except ConnectionLost as error:
-        raise Unreachable(f"no Kafka broker answers there: {error}") from None
-    except OSError as error:
-        raise Unreachable(f"{address}: {reason_of(error)}") from None
+        raise why_unreachable(address, error, timeout_ms) from None
     except BaseException:
         connection.close()
         raise

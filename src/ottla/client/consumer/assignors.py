@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
-from ottla.client.routing.topology import TopicPartition
+from ottla.protocol.topic_partition import TopicPartition
 
 
 def assign_range(

@@ -8,7 +8,7 @@ from ottla.client.consumer.membership import MemberOptions, Membership
 from ottla.client.reading.fetch import FetchLimits
 from ottla.client.reading.partition_reader import Reader, Round
 from ottla.client.routing.router import Router
-from ottla.client.routing.topology import TopicPartition
+from ottla.protocol.topic_partition import TopicPartition
 
 # Where to begin in partitions of which the group has committed nothing.
 Begin = Callable[[Sequence[TopicPartition]], Awaitable[dict[TopicPartition, int]]]

@@ -8,23 +8,23 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ottla.client.admin.group_offsets import NOBODY, Committed, Seat, set_offsets
+from ottla.client.admin.group_offsets import NO_MEMBER, Committed, Seat, set_offsets
 from ottla.client.connection.connection import Connection
 from ottla.client.consumer.assignors import assign_range
-from ottla.client.consumer.embedded_protocol import (
-    PROTOCOL_TYPE,
-    decode_assignment,
-    decode_subscription,
-    encode_assignment,
-    encode_subscription,
-)
 from ottla.client.errors import ClientError, Refused, error_code, raise_if_refused
-from ottla.client.routing.coordinators import ask_coordinator, coordinator_of
+from ottla.client.routing.coordinators import CoordinatorKey
 from ottla.client.routing.outcomes import answered
 from ottla.client.routing.router import Router
-from ottla.client.routing.topology import TopicPartition
 from ottla.errors import ErrorCode
+from ottla.protocol.consumer_protocol import (
+    PROTOCOL_TYPE,
+    decode_partitions,
+    decode_subscription,
+    encode_partitions,
+    encode_subscription,
+)
 from ottla.protocol.messages import heartbeat, join_group, leave_group, sync_group
+from ottla.protocol.topic_partition import TopicPartition
 
 RANGE = "range"
 # Later versions let many leave at once, in another form.
@@ -59,8 +59,9 @@ class Membership:
         self.group_id = group_id
         self.options = options
         self._router = router
+        self._key = CoordinatorKey(group_id)
         self._topics = tuple(topics)
-        self._seat = NOBODY
+        self._seat = NO_MEMBER
 
     async def join(self) -> list[TopicPartition]:
         """What this member gets in the next generation, once all have joined it. ClientError."""
@@ -74,8 +75,8 @@ class Membership:
             generation_id=self._seat.generation,
             member_id=self._seat.member_id,
         )
-        answer: heartbeat.HeartbeatResponse = await ask_coordinator(
-            self._router, self.group_id, request, lambda answer: [answer.error_code]
+        answer: heartbeat.HeartbeatResponse = await self._router.ask_coordinator(
+            self._key, request, lambda answer: [answer.error_code]
         )
         return not self._is_over(answer.error_code)
 
@@ -100,10 +101,10 @@ class Membership:
         request = leave_group.LeaveGroupRequest(
             group_id=self.group_id, member_id=self._seat.member_id
         )
-        self._seat = NOBODY
+        self._seat = NO_MEMBER
         try:
-            coordinator = await coordinator_of(self._router, self.group_id)
-            await coordinator.ask(request, version_max=_ONE_LEAVES_MAX)
+            async with self._router.coordinator(self._key) as coordinator:
+                await coordinator.ask(request, version_max=_ONE_LEAVES_MAX)
         except ClientError:
             return
 
@@ -114,18 +115,18 @@ class Membership:
         return self.options.rebalance_timeout_ms + _GRACE_MS
 
     async def _join(self) -> list[TopicPartition]:
-        coordinator = await coordinator_of(self._router, self.group_id)
-        while True:
-            joined = await self._ask_to_join(coordinator)
-            if joined is not None:
-                assigned = await self._sync(coordinator, joined)
-                if assigned is not None:
-                    return assigned
-            await asyncio.sleep(self._router.options.retry_backoff_ms / 1e3)
+        async with self._router.coordinator(self._key) as coordinator:
+            while True:
+                joined = await self._ask_to_join(coordinator)
+                if joined is not None:
+                    assigned = await self._sync(coordinator, joined)
+                    if assigned is not None:
+                        return assigned
+                await asyncio.sleep(self._router.options.retry_backoff_ms / 1e3)
 
     async def _ask_to_join(self, coordinator: Connection) -> join_group.JoinGroupResponse | None:
         """None if it must be asked again: with the id that it was given, or without the old one."""
-        subscription = encode_subscription(list(self._topics))
+        subscription = encode_subscription(self._topics)
         request = join_group.JoinGroupRequest(
             group_id=self.group_id,
             session_timeout_ms=self.options.session_timeout_ms,
@@ -138,7 +139,7 @@ class Membership:
             request, timeout_ms=self._others_timeout_ms
         )
         if answer.error_code == ErrorCode.MEMBER_ID_REQUIRED:
-            self._seat = Seat(NOBODY.generation, answer.member_id)
+            self._seat = Seat(NO_MEMBER.generation, answer.member_id)
             return None
         if self._is_over(answer.error_code):
             return None
@@ -163,19 +164,21 @@ class Membership:
         )
         if self._is_over(answer.error_code):
             return None
-        return decode_assignment(answer.assignment)
+        return decode_partitions(answer.assignment)
 
     async def _assign(
         self, members: Sequence[join_group.Member]
     ) -> tuple[sync_group.Assignment, ...]:
-        wanted = {member.member_id: decode_subscription(member.metadata) for member in members}
+        wanted = {
+            member.member_id: decode_subscription(member.metadata).topics for member in members
+        }
         topics = {topic for own in wanted.values() for topic in own}
         topology = await self._router.refresh(topics)
         counts = {
             name: len(topic.partitions) for name, topic in topology.topics.items() if name in topics
         }
         return tuple(
-            sync_group.Assignment(member_id=member_id, assignment=encode_assignment(partitions))
+            sync_group.Assignment(member_id=member_id, assignment=encode_partitions(partitions))
             for member_id, partitions in assign_range(wanted, counts).items()
         )
 
@@ -186,5 +189,5 @@ class Membership:
             raise_if_refused(number, f"group {self.group_id}")
             return False
         if code == ErrorCode.UNKNOWN_MEMBER_ID:
-            self._seat = NOBODY
+            self._seat = NO_MEMBER
         return True

@@ -1,27 +1,18 @@
 """Sends finished batches to the leaders of their partitions."""
 
 from collections.abc import Mapping, Sequence
-from enum import IntEnum
 
 from ottla.client.connection.connection import Connection
 from ottla.client.errors import refusal
 from ottla.client.routing.outcomes import Outcomes
 from ottla.client.routing.router import Router
-from ottla.client.routing.topology import TopicPartition, by_topic
+from ottla.protocol.acks import Acks
 from ottla.protocol.messages.produce import Partition, ProduceRequest, ProduceResponse, Topic
-from ottla.protocol.primitives import ZERO_UUID, Uuid
+from ottla.protocol.primitives import NO_OFFSET, ZERO_UUID, Uuid
+from ottla.protocol.topic_partition import TopicPartition, by_topic
 
 # From the next version on topics are named by their ids, which not every broker tells.
 _NAMED_BY_NAME_MAX = 12
-NO_OFFSET = -1
-
-
-class Acks(IntEnum):
-    """Who has a batch when it counts as sent: nobody yet, the leader, all that are in sync."""
-
-    NONE = 0
-    LEADER = 1
-    ALL = -1
 
 
 async def produce(

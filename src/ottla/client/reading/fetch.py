@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from ottla.client.errors import raise_if_refused, refusal
-from ottla.client.reading.offsets import Isolation
 from ottla.client.routing.outcomes import Outcomes
-from ottla.client.routing.topology import TopicPartition, by_topic
+from ottla.protocol.isolation_level import Isolation
 from ottla.protocol.messages import fetch as messages
 from ottla.protocol.primitives import ZERO_UUID, Uuid
+from ottla.protocol.topic_partition import TopicPartition, by_topic
 
 # Named and not used: who asks by other means does without asyncio.
 if TYPE_CHECKING:

@@ -1,41 +1,24 @@
 """Where a partition begins and ends, and which offset a time has."""
 
 from collections.abc import Mapping, Sequence
-from enum import IntEnum
 from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.client.errors import refusal
 from ottla.client.routing.outcomes import Outcomes
-from ottla.client.routing.topology import TopicPartition, by_topic
+from ottla.protocol.isolation_level import Isolation
 from ottla.protocol.messages.list_offsets import (
     ListOffsetsRequest,
     ListOffsetsResponse,
     Partition,
     Topic,
 )
+from ottla.protocol.primitives import CONSUMER_REPLICA_ID
+from ottla.protocol.topic_partition import TopicPartition, by_topic
 
 # Named and not used: who asks by other means does without asyncio.
 if TYPE_CHECKING:
     from ottla.client.connection.connection import Connection
     from ottla.client.routing.router import Router
-
-# What a client that is no broker says of itself.
-NO_REPLICA = -1
-
-
-class Isolation(IntEnum):
-    """Whether records of transactions that are not over, or were aborted, are seen."""
-
-    READ_UNCOMMITTED = 0
-    READ_COMMITTED = 1
-
-
-class At(IntEnum):
-    """Places in a partition that have no time."""
-
-    END = -1
-    BEGINNING = -2
-    LATEST_TIME = -3
 
 
 class ListedOffset(NamedTuple):
@@ -50,7 +33,7 @@ async def list_offsets(
     places: Mapping[TopicPartition, int],
     isolation: Isolation = Isolation.READ_UNCOMMITTED,
 ) -> Outcomes[ListedOffset]:
-    """The offset of each partition's place: an `At`, or a time in ms, the first record not before.
+    """The offset of each partition's place: an `OffsetSpec`, or of the first record since a time.
 
     Under READ_COMMITTED the end is the first offset of a transaction that is not over.
     """
@@ -70,7 +53,7 @@ def offsets_request(
 ) -> ListOffsetsRequest:
     """What to ask a leader about places in partitions that it leads."""
     return ListOffsetsRequest(
-        replica_id=NO_REPLICA,
+        replica_id=CONSUMER_REPLICA_ID,
         isolation_level=isolation,
         timeout_ms=timeout_ms,
         topics=tuple(

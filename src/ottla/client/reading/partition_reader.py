@@ -5,12 +5,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.client.errors import Refused
 from ottla.client.reading.fetch import FetchLimits, fetch
-from ottla.client.reading.offsets import At, list_offsets
+from ottla.client.reading.offsets import list_offsets
 from ottla.client.reading.visible_records import visible
 from ottla.client.routing.outcomes import answered
-from ottla.client.routing.topology import TopicPartition
 from ottla.errors import ErrorCode
 from ottla.protocol.batch import Record
+from ottla.protocol.offset_spec import OffsetSpec
+from ottla.protocol.topic_partition import TopicPartition
 
 # Named and not used: who asks by other means does without asyncio.
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ class Reader:
     async def _skip(self, partition: TopicPartition, refused: Refused) -> Gone:
         """On to where the partition begins now; a position behind its end stays an error."""
         position = self.positions[partition]
-        outcomes = await list_offsets(self._router, {partition: At.BEGINNING})
+        outcomes = await list_offsets(self._router, {partition: OffsetSpec.EARLIEST})
         beginning = answered(outcomes[partition]).offset
         if beginning <= position:
             raise refused

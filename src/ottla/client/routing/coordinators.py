@@ -1,86 +1,80 @@
-"""Who keeps a group: finds its coordinator, and asks again where that has moved."""
+"""Which broker coordinates a group or a transactional id. Does no I/O."""
 
-from collections.abc import Callable, Iterable
-from enum import IntEnum
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import NamedTuple
 
-from ottla.client.connection.bootstrap import Address
-from ottla.client.errors import error_code, raise_if_refused
+from ottla.address import Address
+from ottla.client.errors import ClientError, Refused, error_code, raise_if_refused
+from ottla.client.routing.retries import is_passing
 from ottla.errors import ErrorCode
+from ottla.protocol.coordinator_type import CoordinatorType
 from ottla.protocol.messages.find_coordinator import (
     FindCoordinatorRequest,
     FindCoordinatorResponse,
 )
 
-# Named and not used: who asks by other means does without asyncio.
-if TYPE_CHECKING:
-    from ottla.client.connection.connection import Connection
-    from ottla.client.routing.router import Router
-
 # Later versions ask for many keys at once, in another form.
 ONE_KEY_MAX = 3
-# Codes by which a broker says that it is not, or not yet, the one to ask.
-_ELSEWHERE = frozenset(
-    {
-        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-        ErrorCode.COORDINATOR_NOT_AVAILABLE,
-        ErrorCode.NOT_COORDINATOR,
-    }
-)
+# Whose coordinators are remembered; beyond that the one that was found first is forgotten.
+COORDINATORS_MAX = 10_000
+
+# Codes by which a broker says that it is not the coordinator.
+_ELSEWHERE = frozenset({ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR})
+# Codes after which the same is asked again: of another broker, or of this one once it has loaded.
+_ASKED_AGAIN = _ELSEWHERE | {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
 
 
-class Kept(IntEnum):
-    """What coordinators keep."""
+class CoordinatorKey(NamedTuple):
+    """What has a coordinator: a group or a transaction, by its id."""
 
-    GROUP = 0
-    TRANSACTION = 1
+    id: str
+    type: CoordinatorType = CoordinatorType.GROUP
+
+    def __str__(self) -> str:
+        return f"{self.type.name.lower()} {self.id}"
 
 
-def coordinator_request(key: str, kept: Kept = Kept.GROUP) -> FindCoordinatorRequest:
+class Coordinators:
+    """The coordinators that were found, until one turns out not to be it any more."""
+
+    __slots__ = ("_found",)
+
+    def __init__(self) -> None:
+        self._found: dict[CoordinatorKey, Address] = {}
+
+    def get(self, key: CoordinatorKey) -> Address | None:
+        return self._found.get(key)
+
+    def found(self, key: CoordinatorKey, address: Address) -> None:
+        if len(self._found) >= COORDINATORS_MAX and key not in self._found:
+            del self._found[next(iter(self._found))]
+        self._found[key] = address
+
+    def forget(self, key: CoordinatorKey) -> None:
+        self._found.pop(key, None)
+
+    def failed(self, key: CoordinatorKey, error: ClientError) -> None:
+        """Forgets a coordinator that is another one by now, or did not answer.
+
+        One that is still loading stays the coordinator.
+        """
+        if error.code in _ELSEWHERE if isinstance(error, Refused) else is_passing(error):
+            self.forget(key)
+
+
+def coordinator_request(key: CoordinatorKey) -> FindCoordinatorRequest:
     """What to ask any broker, in ONE_KEY_MAX at most."""
-    return FindCoordinatorRequest(key=key, key_type=kept)
+    return FindCoordinatorRequest(key=key.id, key_type=key.type)
 
 
-def coordinator_address(
-    answer: FindCoordinatorResponse, key: str, kept: Kept = Kept.GROUP
-) -> Address:
-    """Where the one is that keeps it now. Refused."""
-    what = f"coordinator of {kept.name.lower()} {key}"
-    raise_if_refused(answer.error_code, what, answer.error_message)
+def coordinator_address(answer: FindCoordinatorResponse, key: CoordinatorKey) -> Address:
+    """Where the coordinator is now. Refused."""
+    raise_if_refused(answer.error_code, f"coordinator of {key}", answer.error_message)
     return Address(answer.host, answer.port)
 
 
-def raise_if_elsewhere(codes: Iterable[int], group_id: str) -> None:
-    """Refused, to be asked again, if a code says that the group is kept elsewhere or not yet."""
+def raise_if_elsewhere(codes: Iterable[int], key: CoordinatorKey) -> None:
+    """Refused, to be asked again, if a code says that the coordinator is elsewhere or loading."""
     for code in codes:
-        if error_code(code) in _ELSEWHERE:
-            raise_if_refused(code, f"group {group_id}")
-
-
-async def coordinator_of(router: "Router", key: str, kept: Kept = Kept.GROUP) -> "Connection":
-    """A connection to the broker that keeps it now. Refused, Unreachable."""
-    asked = await router.any_broker()
-    answer = await asked.ask(coordinator_request(key, kept), version_max=ONE_KEY_MAX)
-    return await router.connection_to(coordinator_address(answer, key, kept))
-
-
-async def ask_coordinator(
-    router: "Router",
-    key: str,
-    request: object,
-    codes_of: Callable[[Any], Iterable[int]],
-    *,
-    version_max: int | None = None,
-) -> Any:
-    """The answer of a group's coordinator; `codes_of` are the error codes in it.
-
-    If one says that the group is kept elsewhere, or is being loaded, it is asked for again.
-    """
-
-    async def ask() -> Any:
-        connection = await coordinator_of(router, key)
-        answer = await connection.ask(request, version_max=version_max)
-        raise_if_elsewhere(codes_of(answer), key)
-        return answer
-
-    return await router.retrying(ask)
+        if error_code(code) in _ASKED_AGAIN:
+            raise_if_refused(code, str(key))

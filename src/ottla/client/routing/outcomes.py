@@ -5,8 +5,9 @@ from typing import Generic, TypeVar
 
 from ottla.client.errors import ClientError, Refused
 from ottla.client.routing.retries import is_passing
-from ottla.client.routing.topology import Broker, TopicPartition, Topology
+from ottla.client.routing.topology import Broker, Topology
 from ottla.errors import ErrorCode
+from ottla.protocol.topic_partition import TopicPartition
 
 T = TypeVar("T")
 

@@ -1,25 +1,28 @@
 """Who is to be asked: finds brokers, controller and leaders, and asks again after they changed."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Sequence
+from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
-from ottla.client.connection.bootstrap import Address
+from ottla.address import Address
 from ottla.client.connection.connection import Connection, connect
 from ottla.client.errors import ClientError, Refused, TimedOut, Unreachable
 from ottla.client.options import ClientOptions
-from ottla.client.routing.outcomes import Outcomes, Questions
-from ottla.client.routing.retries import Backoff
-from ottla.client.routing.topology import (
-    Broker,
-    Topic,
-    TopicPartition,
-    Topology,
-    learned,
-    metadata_request,
+from ottla.client.routing.cluster_view import ClusterView
+from ottla.client.routing.coordinators import (
+    ONE_KEY_MAX,
+    CoordinatorKey,
+    coordinator_address,
+    coordinator_request,
+    raise_if_elsewhere,
 )
+from ottla.client.routing.outcomes import Outcomes, Questions, answered
+from ottla.client.routing.retries import Backoff
+from ottla.client.routing.topic_lookup import FoundTopics, TopicLookup
+from ottla.client.routing.topology import Broker, Topic, Topology, metadata_request
 from ottla.errors import ErrorCode
-from ottla.protocol.primitives import Uuid
+from ottla.protocol.topic_partition import TopicPartition
 from ottla.seams.entropy import Entropy
 from ottla.seams.net import Net
 
@@ -29,7 +32,7 @@ T = TypeVar("T")
 AskLeader = Callable[[Connection, Sequence[TopicPartition]], Awaitable[Outcomes[T]]]
 
 
-class Router:
+class Router(ClusterView):
     """A client's view of one cluster, and its connections to it.
 
     Nothing is asked before it is needed. While no broker was ever reached a failure is final;
@@ -44,9 +47,7 @@ class Router:
         entropy: Entropy,
         options: ClientOptions | None = None,
     ) -> None:
-        self.options = options or ClientOptions()
-        self.topology = Topology()
-        self._bootstrap = tuple(bootstrap)
+        super().__init__(bootstrap, options)
         self._net = net
         self._entropy = entropy
         self._connections: dict[Address, Connection] = {}
@@ -80,7 +81,7 @@ class Router:
             if connection.is_open:
                 return connection
         failures = []
-        for address in dict.fromkeys((*self.topology.addresses, *self._bootstrap)):
+        for address in self.addresses:
             try:
                 return await self.connection_to(address)
             except Unreachable as error:
@@ -110,20 +111,27 @@ class Router:
         """Asks a broker about the cluster and these topics (None: all of them)."""
         connection = await self.any_broker()
         answer = await connection.ask(metadata_request(topics, may_create=may_create))
-        self.topology = learned(self.topology, topics, answer)
-        return self.topology
+        return self.learn(topics, answer)
 
     async def topic(self, name: str, *, may_create: bool = False) -> Topic:
         """A topic of which every partition is led. Refused if it does not turn up."""
+        return answered((await self.topics([name], may_create=may_create))[name])
 
-        async def look() -> Topic:
-            return (await self.refresh([name], may_create=may_create)).led_topic(name)
+    async def topics(self, names: Iterable[str], *, may_create: bool = False) -> FoundTopics:
+        """Topics of which every partition is led; Refused for each that does not turn up."""
+        lookup = TopicLookup(names)
 
-        return await self.retrying(look)
+        async def look() -> None:
+            topology = await self.refresh(lookup.left, may_create=may_create)
+            if passing := lookup.take(topology, self.options):
+                raise passing
 
-    def topic_id(self, name: str) -> Uuid:
-        """The id by which later versions name a topic; zero if it is not known."""
-        return self.topology.topic_id(name)
+        try:
+            await self.retrying(look)
+        except Refused as refused:
+            if not lookup.is_outcome(refused):
+                raise
+        return lookup.outcomes
 
     # Asking
 
@@ -186,6 +194,55 @@ class Router:
 
         return await self.retrying(ask)
 
+    @asynccontextmanager
+    async def coordinator(self, key: CoordinatorKey) -> AsyncIterator[Connection]:
+        """The coordinator of a group or a transaction, looked for if it is not known.
+
+        It is forgotten if what is done with it fails in a way that says that it is another one.
+        """
+        try:
+            yield await self.find_coordinator(key)
+        except ClientError as error:
+            self.coordinators.failed(key, error)
+            raise
+
+    async def find_coordinator(self, key: CoordinatorKey) -> Connection:
+        """A connection to the coordinator: the one found before if it is still open, else asked
+        for. Refused, Unreachable."""
+        known = self.coordinators.get(key)
+        if known is not None:
+            connection = self._connections.get(known)
+            if connection is not None and connection.is_open:
+                return connection
+            self.coordinators.forget(key)
+        asked = await self.any_broker()
+        answer = await asked.ask(coordinator_request(key), version_max=ONE_KEY_MAX)
+        address = coordinator_address(answer, key)
+        connection = await self.connection_to(address)
+        self.coordinators.found(key, address)
+        return connection
+
+    async def ask_coordinator(
+        self,
+        key: CoordinatorKey,
+        request: object,
+        codes_of: Callable[[Any], Iterable[int]],
+        *,
+        version_max: int | None = None,
+    ) -> Any:
+        """The coordinator's answer; `codes_of` are the error codes in it.
+
+        If one says that the coordinator is elsewhere, or is loading, it is asked for again.
+        """
+
+        async def ask() -> Any:
+            async with self.coordinator(key) as connection:
+                answer = await connection.ask(request, version_max=version_max)
+                raise_if_elsewhere(codes_of(answer), key)
+                return answer
+
+        return await self.retrying(ask)
+
     async def ask_leaders(
         self, partitions: Iterable[TopicPartition], ask: AskLeader[T]
     ) -> Outcomes[T]:
@@ -208,7 +265,7 @@ class Router:
                 for leader, asked in questions.by_leader(self.topology).items():
                     tasks.create_task(ask_one(leader, asked), name=f"ask-{leader.node_id}")
             if passing := questions.end_round():
-                self.topology = self.topology.without(questions.topics)
+                self.distrust(questions.topics)
                 raise passing
 
         try:

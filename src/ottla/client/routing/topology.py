@@ -4,32 +4,13 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from ottla.client.connection.bootstrap import Address
+from ottla.address import Address
 from ottla.client.errors import Refused, Unreachable, error_code, raise_if_refused
 from ottla.errors import ErrorCode
 from ottla.protocol.messages import metadata
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataResponse, RequestedTopic
-from ottla.protocol.primitives import ZERO_UUID, Uuid
-
-NOBODY = -1
-
-
-class TopicPartition(NamedTuple):
-    """One partition of a topic."""
-
-    topic: str
-    partition: int
-
-    def __str__(self) -> str:
-        return f"{self.topic}-{self.partition}"
-
-
-def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[TopicPartition]]:
-    """Partitions as requests name them: topic by topic."""
-    grouped: dict[str, list[TopicPartition]] = {}
-    for partition in partitions:
-        grouped.setdefault(partition.topic, []).append(partition)
-    return grouped
+from ottla.protocol.primitives import NO_BROKER, ZERO_UUID, Uuid
+from ottla.protocol.topic_partition import TopicPartition
 
 
 class Broker(NamedTuple):
@@ -45,7 +26,7 @@ class Broker(NamedTuple):
 
 
 class Partition(NamedTuple):
-    """A partition's leader and copies. `leader` is NOBODY if it has none now."""
+    """A partition's leader and copies. `leader` is NO_BROKER if it has none now."""
 
     number: int
     leader: int
@@ -74,7 +55,7 @@ class Topology:
     """One answer to Metadata, or several about different topics."""
 
     brokers: Mapping[int, Broker] = field(default_factory=dict)
-    controller: int = NOBODY
+    controller: int = NO_BROKER
     cluster_id: str | None = None
     topics: Mapping[str, Topic] = field(default_factory=dict)
     # Topics that were asked for and are not there, or not yet, and why.

@@ -4,12 +4,14 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from ottla.client.wire.versions import API_VERSIONS, Versions
+from ottla.client.options import ClientOptions
+from ottla.client.wire.versions import API_VERSIONS, Versions, agree
 from ottla.errors import ErrorCode, PeerError
 from ottla.protocol.codec import schema_of
 from ottla.protocol.exchange import decode_correlation_id, decode_response, encode_request
 from ottla.protocol.framing import FrameReader
 from ottla.protocol.messages import APIS, Api
+from ottla.protocol.messages.api_versions import ApiVersionsResponse
 from ottla.protocol.primitives import Buffer, Part
 
 PRODUCE_KEY = 0
@@ -61,6 +63,17 @@ class Wire:
         self._awaited: deque[_Awaited] = deque()
         self._next_id = 0
 
+    def negotiate(self, response: ApiVersionsResponse, asked: int) -> int | None:
+        """Takes the answer to an ApiVersions in version `asked`; the version to ask in next.
+
+        None if what the broker speaks is known now. UnsupportedByBroker.
+        """
+        agreed = agree(response, asked)
+        if isinstance(agreed, Versions):
+            self.versions = agreed
+            return None
+        return agreed
+
     @property
     def in_flight(self) -> int:
         """How many requests wait for their answer."""
@@ -102,6 +115,15 @@ class Wire:
             yield Answer(
                 correlation_id, decode_response(frame, api, _version_of(frame, api, version))
             )
+
+
+def wire_of(options: ClientOptions) -> Wire:
+    """A conversation within the limits of a client."""
+    return Wire(
+        client_id=options.client_id,
+        answer_bytes_max=options.receive_message_max_bytes,
+        in_flight_max=options.max_in_flight_requests_per_connection,
+    )
 
 
 def api_of(request: object) -> Api:

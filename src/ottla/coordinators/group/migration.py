@@ -13,7 +13,6 @@ from ottla.coordinators.group.classic.draft import joining_key, session_key, syn
 from ottla.coordinators.group.classic.group import ClassicGroup
 from ottla.coordinators.group.classic.member import Member as JoinedMember
 from ottla.coordinators.group.classic.roster import Roster
-from ottla.coordinators.group.classic.subscription import CONSUMER
 from ottla.coordinators.group.consumer.classic_members import joined
 from ottla.coordinators.group.consumer.member import Member
 from ottla.coordinators.group.consumer.reconcile import MemberState, epochs_alike, held
@@ -23,8 +22,6 @@ from ottla.coordinators.group.consumer.timers import Timer, all_off
 from ottla.coordinators.group.consumer.topics import Topics, shapes, shapes_hash
 from ottla.coordinators.group.embedded import (
     NotEmbedded,
-    Subscription,
-    TopicPartitions,
     by_topic_id,
     read_assignment,
     read_subscription,
@@ -44,6 +41,7 @@ from ottla.coordinators.group.records import (
 )
 from ottla.coordinators.runtime.decision import Answered, Decision, TimerSet
 from ottla.errors import ErrorCode, PeerError
+from ottla.protocol.consumer_protocol import PROTOCOL_TYPE, Subscription, TopicPartitions
 from ottla.protocol.messages.join_group import Protocol
 from ottla.protocol.primitives import Uuid
 
@@ -75,7 +73,7 @@ def moved_up(group: ClassicGroup, rules: ConsumerRules, topics: Topics, now_ms: 
 def _check_may_move_up(group: ClassicGroup, rules: ConsumerRules) -> None:
     if not rules.migration.may_upgrade:
         raise _stays(group, "online upgrade is disabled")
-    if group.protocol_type != CONSUMER:
+    if group.protocol_type != PROTOCOL_TYPE:
         raise _stays(group, "the group does not use the consumer embedded protocol")
     if len(group.roster) > rules.size_max:
         raise _stays(group, "the group size exceeds the consumer group maximum size")
@@ -248,7 +246,7 @@ def moved_down(
         return None
     leader = None if must_rejoin else roster.leader
     record = ClassicGroupSaved(
-        state.group_id, CONSUMER, state.epoch, protocol, leader, now_ms, saved
+        state.group_id, PROTOCOL_TYPE, state.epoch, protocol, leader, now_ms, saved
     )
     return record if _size(record) <= rules.saved_bytes_max else None
 

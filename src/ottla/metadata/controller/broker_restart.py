@@ -15,7 +15,7 @@ from ottla.metadata.image import Image
 from ottla.metadata.records import Broker, Partition, Record
 from ottla.metadata.store import Member
 from ottla.metadata.values import BrokerState, Incarnation
-from ottla.storage.directory.checkpoint_files import TopicPartition
+from ottla.protocol.topic_partition import TopicPartition
 
 # A partition of six replicas fills less than a kilobyte; an entry has room for 512.
 RECORDS_AN_ENTRY_MAX = 500

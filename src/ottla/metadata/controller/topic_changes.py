@@ -20,6 +20,7 @@ from ottla.metadata.store import Member
 from ottla.metadata.topic_names import check_topic_name
 from ottla.metadata.values import BrokerState, Incarnation, ResourceKind
 from ottla.protocol.primitives import Uuid
+from ottla.protocol.topic_partition import TopicPartition
 from ottla.settings.broker import BrokerSettings
 from ottla.settings.table.replicas import (
     DEFAULT_REPLICATION_FACTOR,
@@ -27,7 +28,6 @@ from ottla.settings.table.replicas import (
     NUM_PARTITIONS,
 )
 from ottla.settings.topic import TopicConfigs
-from ottla.storage.directory.checkpoint_files import TopicPartition
 
 # What is made at once is one entry, and an entry has its size.
 PARTITIONS_AT_ONCE_MAX = 1_000

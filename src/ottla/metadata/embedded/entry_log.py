@@ -12,14 +12,10 @@ from ottla.errors import CorruptLog, LogOffline, PeerError
 from ottla.metadata.records import CorruptEntry, Record, decode, encode
 from ottla.metadata.store import Entry
 from ottla.protocol import batch as batches
+from ottla.protocol.topic_partition import TopicPartition
 from ottla.seams.clock import Clock
 from ottla.seams.files import Files, write_all
-from ottla.storage.directory.checkpoint_files import (
-    RECOVERY_POINTS,
-    TopicPartition,
-    read_offsets,
-    write_offsets,
-)
+from ottla.storage.directory.checkpoint_files import RECOVERY_POINTS, read_offsets, write_offsets
 from ottla.storage.log import retention
 from ottla.storage.log.config import UNLIMITED, LogConfig
 from ottla.storage.log.file_pool import FilePool

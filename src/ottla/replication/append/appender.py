@@ -4,8 +4,10 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from ottla.errors import ErrorCode, PeerError, StorageError
+from ottla.protocol.acks import Acks
 from ottla.protocol.batch import BatchHeader
 from ottla.protocol.compression import Buffer
+from ottla.protocol.primitives import NO_TIMESTAMP
 from ottla.replication.replica import Replica, TopicRules
 from ottla.storage.admission.rules import (
     Admitted,
@@ -27,8 +29,8 @@ from ottla.storage.log.joint_append import JointAppend
 from ottla.storage.log.log import Log
 from ottla.tuples import maker
 
-ACKS_NONE, ACKS_LEADER, ACKS_ALL = 0, 1, -1
-NO_TIMESTAMP = -1
+# Plain numbers: every produce is compared with them.
+ACKS_NONE, ACKS_LEADER, ACKS_ALL = int(Acks.NONE), int(Acks.LEADER), int(Acks.ALL)
 
 
 class AppendResult(NamedTuple):

@@ -5,9 +5,10 @@ from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
 from ottla.errors import PeerError
+from ottla.protocol.isolation_level import Isolation
 from ottla.protocol.messages.fetch import Partition as AskedPartition
 from ottla.replication.fetch.cold_reads import ColdPiece, ColdReads
-from ottla.replication.fetch.reads import Isolation, ReadResult, read
+from ottla.replication.fetch.reads import ReadResult, read
 from ottla.replication.lookup import TopicKey
 from ottla.replication.purgatory import Waiter
 from ottla.replication.replica import Replica

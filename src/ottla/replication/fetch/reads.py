@@ -1,21 +1,16 @@
 """Reading a partition for a consumer: what is committed, as slices of the log."""
 
 from bisect import bisect_left
-from enum import IntEnum
 from typing import NamedTuple
 
 from ottla.errors import ErrorCode, OffsetOutOfRange, PeerError, StorageError
-from ottla.replication.partition import NO_LEADER_EPOCH
+from ottla.protocol.isolation_level import Isolation
+from ottla.protocol.primitives import NO_LEADER_EPOCH
 from ottla.replication.replica import Replica
 from ottla.storage.log.file_slice import FileSlice
 from ottla.storage.log.leader_epochs import UNKNOWN_END, EpochEnd
 from ottla.storage.log.log import Log
 from ottla.storage.producers.state import AbortedTransaction
-
-
-class Isolation(IntEnum):
-    READ_UNCOMMITTED = 0
-    READ_COMMITTED = 1
 
 
 class ReadResult(NamedTuple):

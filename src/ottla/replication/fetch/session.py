@@ -8,10 +8,10 @@ costs the same for one partition and for a thousand.
 from collections.abc import Iterable, Iterator
 
 from ottla.errors import PeerError
+from ottla.protocol.isolation_level import Isolation
 from ottla.protocol.messages.fetch import FetchRequest, ForgottenTopic, Topic
 from ottla.protocol.messages.fetch import Partition as AskedPartition
 from ottla.replication.fetch.fetch import Answer, FetchItem, ItemRead, Reading
-from ottla.replication.fetch.reads import Isolation
 from ottla.replication.lookup import TopicKey
 from ottla.replication.purgatory import Waiter, WaitingRoom
 from ottla.replication.replica import Replica

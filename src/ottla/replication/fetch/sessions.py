@@ -3,9 +3,9 @@
 from collections import OrderedDict
 
 from ottla.errors import ErrorCode, PeerError
+from ottla.protocol.isolation_level import Isolation
 from ottla.protocol.messages.fetch import FetchRequest
 from ottla.replication.fetch.fetch import NO_SESSION, Context, FetchItem, FullFetch, ItemRead
-from ottla.replication.fetch.reads import Isolation
 from ottla.replication.fetch.session import (
     INITIAL_EPOCH,
     IncrementalFetch,

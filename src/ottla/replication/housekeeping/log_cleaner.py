@@ -16,6 +16,7 @@ from weakref import WeakKeyDictionary
 
 from ottla.errors import LogOffline
 from ottla.metrics.meters import CleanerMeter
+from ottla.protocol.topic_partition import TopicPartition
 from ottla.replication.append.flusher import Flusher
 from ottla.replication.replica import Replica, TopicRules
 from ottla.replication.replicas import Replicas
@@ -27,7 +28,6 @@ from ottla.storage.compaction import rules as compaction_rules
 from ottla.storage.compaction.cleaner_protocol import WORKER_MODULE, CleaningJob, FailureKind
 from ottla.storage.compaction.rules import Cleanable, CompactionRules, LatestBatches
 from ottla.storage.compaction.segment_swap import OutputIsUseless
-from ottla.storage.directory.checkpoint_files import TopicPartition
 from ottla.storage.log.log import Log
 
 # One that kills so many workers is not tried again.

@@ -1,7 +1,8 @@
 """The broker itself: who it is, where it listens, where it keeps its logs."""
 
+from ottla.address import PORT_MAX
 from ottla.settings.kinds import Listing, Text, Unit, integer
-from ottla.settings.listeners import PORT_MAX, Listener, Listeners
+from ottla.settings.listeners import Listener, Listeners
 from ottla.settings.setting import broker_setting
 
 _LOOPBACK = "127.0.0.1"

@@ -30,12 +30,12 @@ from ottla.protocol.batch import (
     stamp_max_timestamp,
 )
 from ottla.protocol.compression import Buffer, Codec
+from ottla.protocol.primitives import NO_TIMESTAMP
 from ottla.protocol.record_survey import FlawedRecord, Survey, flawed_records, survey
 from ottla.storage.admission.work_budget import UNBOUNDED, WorkBudget
 
 UNLIMITED_MS = 2**63 - 1
 
-NO_TIMESTAMP = -1
 _CODEC_MASK = 0x07
 _CODEC_MAX = max(Codec)
 # These are in the same places in every magic that there ever was.

@@ -7,10 +7,11 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple, Self
+from typing import Self
 
 from ottla.errors import CorruptLog
 from ottla.protocol.primitives import Uuid
+from ottla.protocol.topic_partition import TopicPartition
 from ottla.seams.files import Files, put_file, read_file, replace_file
 from ottla.storage.directory.checkpoint_format import Line, decode_entries, encode_entries, lines_of
 
@@ -26,17 +27,6 @@ CLEANER_OFFSETS = "cleaner-offset-checkpoint"
 _SMALL_FILE_BYTES_MAX = 64 << 10
 _TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}", re.ASCII)
 _DIRECTORY_NAME = re.compile(r"([a-zA-Z0-9._-]{1,249})-(0|[1-9][0-9]{0,9})", re.ASCII)
-
-
-class TopicPartition(NamedTuple):
-    """A partition by name, as checkpoint files and directories call it."""
-
-    topic: str
-    partition: int
-
-    def __str__(self) -> str:
-        """The name of its directory."""
-        return f"{self.topic}-{self.partition}"
 
 
 def parse_directory_name(name: str) -> TopicPartition | None:
@@ -155,10 +145,7 @@ def write_partition_metadata(files: Files, directory: str, topic_id: Uuid) -> No
 
 def _topic_id(line: Line) -> Uuid:
     name, _, text = line.text.partition(": ")
-    try:
-        topic_id = Uuid.parse(text)
-    except ValueError:
-        raise line.corrupt(f"{text[:40]!r} is no topic id") from None
+    topic_id = line.topic_id(text)
     if name != "topic_id":
         raise line.corrupt(f"`topic_id` expected, {name[:40]!r} found")
     return topic_id

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from ottla.errors import CorruptLog
+from ottla.protocol.primitives import Uuid
 
 VERSION = 0
 INTEGER_MAX = 2**63 - 1
@@ -32,6 +33,13 @@ class Line(NamedTuple):
         if not _INTEGER.fullmatch(text) or int(text) > INTEGER_MAX:
             raise self.corrupt(f"{text[:40]!r} is no number")
         return int(text)
+
+    def topic_id(self, text: str) -> Uuid:
+        """A topic's id in this line. CorruptLog if it is anything else."""
+        try:
+            return Uuid.parse(text)
+        except ValueError:
+            raise self.corrupt(f"{text[:40]!r} is no topic id") from None
 
     def fields(self, count: int) -> list[str]:
         found = self.text.split(" ")

@@ -5,10 +5,10 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
+from ottla.protocol.topic_partition import TopicPartition
 from ottla.seams.files import Files
 from ottla.seams.mutex import new_mutex
 from ottla.storage.directory import checkpoint_files
-from ottla.storage.directory.checkpoint_files import TopicPartition
 from ottla.storage.log.flush import Around
 
 if TYPE_CHECKING:

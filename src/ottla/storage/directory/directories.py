@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 from ottla.errors import StorageError
 from ottla.protocol.primitives import Uuid
+from ottla.protocol.topic_partition import TopicPartition
 from ottla.seams.files import Files
-from ottla.storage.directory.checkpoint_files import TopicPartition
 from ottla.storage.directory.directory import STRAY_SUFFIX, LogDirectory, check_directory
 from ottla.storage.directory.placements import Placed, Placements
 from ottla.storage.log.log import Log

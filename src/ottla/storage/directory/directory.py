@@ -10,10 +10,11 @@ from dataclasses import dataclass, field
 
 from ottla.errors import CorruptLog, StorageError
 from ottla.protocol.primitives import Uuid
+from ottla.protocol.topic_partition import TopicPartition
 from ottla.seams.clock import Clock
 from ottla.seams.files import Files, Lock
 from ottla.storage.directory import checkpoint_files
-from ottla.storage.directory.checkpoint_files import MetaProperties, TopicPartition
+from ottla.storage.directory.checkpoint_files import MetaProperties
 from ottla.storage.directory.checkpoint_task import Checkpoint, CheckpointFiles, PlannedStart
 from ottla.storage.directory.full_disk import FULL
 from ottla.storage.log.config import LogConfig

@@ -151,16 +151,9 @@ class Placements:
             case {"directory": str(directory), "path": str(path)}:
                 self.directories[directory] = path
             case {"directory": str(directory), "partition": int(index), "topic_id": str(topic)}:
-                self.partitions[_topic_id(topic, line), index] = directory
+                self.partitions[line.topic_id(topic), index] = directory
             case _:
                 raise line.corrupt("neither a directory nor a partition")
-
-
-def _topic_id(text: str, line: Line) -> Uuid:
-    try:
-        return Uuid.parse(text)
-    except ValueError:
-        raise line.corrupt(f"{text[:40]!r} is no topic id") from None
 
 
 def _directory_line(directory: str, path: str) -> bytes:

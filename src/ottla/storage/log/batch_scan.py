@@ -15,13 +15,13 @@ from ottla.protocol.batch import (
     read_header,
     read_marker,
 )
+from ottla.protocol.primitives import OFFSET_MAX
 from ottla.seams.files import File
 from ottla.storage.log.cold_read import ReadAt, read_waiting
 
 # A look-up reads about one index interval; a scan of everything reads larger pieces.
 LOOKUP_WINDOW_BYTES = 8 << 10
 SCAN_WINDOW_BYTES = 1 << 20
-OFFSET_MAX = 2**63 - 1
 
 
 class Placed(NamedTuple):

@@ -9,11 +9,12 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from ottla.errors import CorruptLog
+from ottla.protocol.primitives import OFFSET_MAX
 from ottla.seams.clock import Clock
 from ottla.seams.files import Files, read_file, replace_file
 from ottla.storage.compaction.segment_swap import CLEANED, SWAP, settle_compaction
 from ottla.storage.log import leader_epochs as epoch_file
-from ottla.storage.log.batch_scan import OFFSET_MAX, BatchWalk, Placed
+from ottla.storage.log.batch_scan import BatchWalk, Placed
 from ottla.storage.log.config import LogConfig
 from ottla.storage.log.file_pool import FilePool
 from ottla.storage.log.leader_epochs import EpochEntry, LeaderEpochs

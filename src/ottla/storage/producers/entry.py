@@ -4,6 +4,7 @@ from typing import NamedTuple, Self
 
 from ottla.errors import ErrorCode, PeerError
 from ottla.protocol.batch import BatchHeader, Marker
+from ottla.protocol.primitives import NO_OFFSET, NO_TIMESTAMP
 from ottla.tuples import maker
 
 # A client keeps at most five requests under way, so it can repeat at most five.
@@ -11,8 +12,6 @@ BATCHES_KEPT = 5
 SEQUENCE_MAX = 2**31 - 1
 NO_EPOCH = -1
 NO_SEQUENCE = -1
-NO_OFFSET = -1
-NO_TIMESTAMP = -1
 # From this transaction version on, a marker carries the epoch of the transaction plus one.
 EPOCH_BUMPED_SINCE = 2
 

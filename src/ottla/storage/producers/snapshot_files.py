@@ -10,9 +10,8 @@ from collections.abc import Sequence
 from ottla.errors import CorruptLog
 from ottla.seams.files import Files, read_file, write_all
 from ottla.storage.log.segment import Segment
+from ottla.storage.producers.snapshot_format import SUFFIX
 from ottla.storage.producers.state import ProducerStates
-
-SUFFIX = ".snapshot"
 
 
 def snapshot_offsets(files: Files, directory: str) -> list[int]:
@@ -22,7 +21,7 @@ def snapshot_offsets(files: Files, directory: str) -> list[int]:
 
 
 def write_snapshot(files: Files, directory: str, offset: int, producers: ProducerStates) -> None:
-    path = _path(directory, offset)
+    path = snapshot_path(directory, offset)
     with contextlib.suppress(FileNotFoundError):
         files.remove(path)
     file = files.create(path)
@@ -35,7 +34,7 @@ def write_snapshot(files: Files, directory: str, offset: int, producers: Produce
 def remove_snapshots_below(files: Files, directory: str, end_offset: int) -> None:
     for offset in snapshot_offsets(files, directory):
         if offset < end_offset:
-            files.remove(_path(directory, offset))
+            files.remove(snapshot_path(directory, offset))
 
 
 def rebuild_producers(
@@ -56,7 +55,7 @@ def rebuild_producers(
     first_offset = segments[0].base_offset
     producers = ProducerStates(first_offset, producers_max=producers_max)
     for offset in reversed(snapshot_offsets(files, directory)):
-        path = _path(directory, offset)
+        path = snapshot_path(directory, offset)
         if offset > trusted_offset:
             files.remove(path)
         elif offset >= first_offset:
@@ -90,5 +89,5 @@ def _replay(producers: ProducerStates, segment: Segment, end_offset: int) -> Non
             segment.aborted.add(aborted)
 
 
-def _path(directory: str, offset: int) -> str:
+def snapshot_path(directory: str, offset: int) -> str:
     return f"{directory}/{offset:020d}{SUFFIX}"

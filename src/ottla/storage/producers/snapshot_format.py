@@ -12,13 +12,8 @@ from struct import Struct
 from crc32c import crc32c
 
 from ottla.errors import CorruptLog
-from ottla.storage.producers.entry import (
-    BATCHES_KEPT,
-    NO_OFFSET,
-    NO_SEQUENCE,
-    BatchSpan,
-    ProducerEntry,
-)
+from ottla.protocol.primitives import NO_OFFSET
+from ottla.storage.producers.entry import BATCHES_KEPT, NO_SEQUENCE, BatchSpan, ProducerEntry
 
 SUFFIX = ".snapshot"
 VERSION = 1

@@ -14,7 +14,7 @@ from ottla.protocol.messages.delete_records import DeleteRecordsRequest
 from ottla.protocol.messages.delete_records import Partition as DeletedPartition
 from ottla.protocol.messages.delete_records import Topic as DeletedTopic
 from ottla.protocol.messages.delete_topics import DeleteTopicsRequest
-from ottla.storage.directory.checkpoint_files import TopicPartition
+from ottla.protocol.topic_partition import TopicPartition
 from ottla.storage.opening.unsynced_tail import MARK
 from tests.sim.seams.files import SimFiles
 from tests.support.broker.produce_and_fetch import fetch, only, wanted

@@ -8,7 +8,8 @@ import pytest
 
 from ottla.broker.node.node import Node
 from ottla.protocol.messages.delete_topics import DeleteTopicsRequest
-from ottla.storage.directory.checkpoint_files import RECOVERY_POINTS, TopicPartition, read_offsets
+from ottla.protocol.topic_partition import TopicPartition
+from ottla.storage.directory.checkpoint_files import RECOVERY_POINTS, read_offsets
 from tests.sim.seams.loop import run
 from tests.support.broker.produce_and_fetch import batch, only, produce
 from tests.support.broker.simulated_broker import Client, Machine, create, new_topic

@@ -7,8 +7,8 @@ import pytest
 
 from ottla.errors import ErrorCode
 from ottla.protocol.messages.delete_topics import DeleteTopicsRequest
+from ottla.protocol.topic_partition import TopicPartition
 from ottla.storage.directory import checkpoint_files
-from ottla.storage.directory.checkpoint_files import TopicPartition
 from tests.sim.seams.files import SimFile, SimFiles
 from tests.sim.seams.loop import run
 from tests.support.broker.produce_and_fetch import batch, fetch, only, produce, values, wanted

@@ -15,8 +15,8 @@ from ottla.client.errors import (
     Unreachable,
     UnsupportedByBroker,
 )
-from ottla.client.reading.offsets import At
 from ottla.errors import ErrorCode
+from ottla.protocol.offset_spec import OffsetSpec
 
 HOUR_MS = 3_600_000
 
@@ -50,8 +50,8 @@ def test_the_brokers_own_words_are_the_reason_if_it_has_any() -> None:
 @pytest.mark.parametrize(
     ("text", "place"),
     [
-        ("beginning", At.BEGINNING),
-        ("end", At.END),
+        ("beginning", OffsetSpec.EARLIEST),
+        ("end", OffsetSpec.LATEST),
         ("0", Offset(0)),
         ("123", Offset(123)),
         ("30s", Time(100 * HOUR_MS - 30_000)),

@@ -5,18 +5,12 @@ from typing import Any
 
 import pytest
 
-from ottla.client.admin.cluster import (
-    BROKER_DEFAULT,
-    Admin,
-    Cluster,
-    Config,
-    NewTopic,
-    ResourceType,
-)
-from ottla.client.connection.bootstrap import Address
+from ottla.address import Address
+from ottla.client.admin.cluster import BROKER_DEFAULT, Admin, Cluster, Config, NewTopic
 from ottla.client.errors import Refused
-from ottla.client.routing.topology import Broker, Topic, TopicPartition
+from ottla.client.routing.topology import Broker, Topic
 from ottla.errors import ErrorCode
+from ottla.protocol.config_resource import ResourceType
 from ottla.protocol.messages import (
     create_partitions,
     create_topics,
@@ -26,6 +20,7 @@ from ottla.protocol.messages import (
     describe_configs,
     describe_log_dirs,
 )
+from ottla.protocol.topic_partition import TopicPartition
 from tests.sim.seams.loop import run
 from tests.support.client.fake_cluster import PORT, TOPIC_ID, FakeCluster
 

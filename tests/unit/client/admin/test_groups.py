@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from ottla.address import Address
 from ottla.client.admin.group_offsets import (
     Committed,
     committed_offsets,
@@ -18,12 +19,10 @@ from ottla.client.admin.groups import (
     describe_group,
     list_all_groups,
 )
-from ottla.client.connection.bootstrap import Address
-from ottla.client.consumer.embedded_protocol import encode_assignment
 from ottla.client.errors import Refused
 from ottla.client.routing.router import Router
-from ottla.client.routing.topology import TopicPartition
 from ottla.errors import ErrorCode
+from ottla.protocol.consumer_protocol import encode_partitions
 from ottla.protocol.messages import (
     consumer_group_describe,
     delete_groups,
@@ -34,6 +33,7 @@ from ottla.protocol.messages import (
     offset_delete,
     offset_fetch,
 )
+from ottla.protocol.topic_partition import TopicPartition
 from tests.sim.seams.loop import run
 from tests.support.client.fake_cluster import PORT, TOPIC_ID, FakeBroker, FakeCluster
 
@@ -104,7 +104,7 @@ def test_a_classic_group_is_described_with_what_its_members_own() -> None:
             client_id="c",
             client_host="/h",
             member_metadata=b"",
-            member_assignment=encode_assignment([ORDERS]),
+            member_assignment=encode_partitions([ORDERS]),
         )
         cluster.brokers[2].answers["DescribeGroups"] = described(members=(member,))
         group = await describe_group(router, "g")

@@ -6,9 +6,7 @@ from typing import Any
 
 from ottla.client.admin.lag import Lag, lags
 from ottla.client.errors import Refused
-from ottla.client.reading.offsets import At
 from ottla.client.routing.outcomes import Outcomes
-from ottla.client.routing.topology import TopicPartition
 from ottla.errors import ErrorCode
 from ottla.protocol.batch import (
     Marker,
@@ -20,6 +18,8 @@ from ottla.protocol.batch import (
     stamp,
 )
 from ottla.protocol.messages import fetch, list_offsets
+from ottla.protocol.offset_spec import OffsetSpec
+from ottla.protocol.topic_partition import TopicPartition
 from tests.sim.seams.loop import run
 from tests.support.client.fake_cluster import FakeCluster
 
@@ -91,7 +91,7 @@ class Logs:
                             partition_index=each.partition_index,
                             error_code=0,
                             offset=self.begins[topic.name]
-                            if each.timestamp == At.BEGINNING
+                            if each.timestamp == OffsetSpec.EARLIEST
                             else self.end(topic.name),
                             timestamp=-1,
                         )

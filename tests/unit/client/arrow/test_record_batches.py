@@ -11,9 +11,9 @@ from ottla.client.arrow.record_batches import RecordBatchMaker
 from ottla.client.arrow.schema import COLUMNS, arrow_schema, checked_columns, import_pyarrow, wanted
 from ottla.client.reading.fetch import Fetched
 from ottla.client.reading.visible_records import whole_batches
-from ottla.client.routing.topology import TopicPartition
 from ottla.native.columns import Columns
 from ottla.protocol.batch import Record, build
+from ottla.protocol.topic_partition import TopicPartition
 
 ORDERS = TopicPartition("orders", 3)
 

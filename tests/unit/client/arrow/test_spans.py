@@ -8,13 +8,13 @@ import pytest
 from ottla.client.arrow.spans import OffsetsGone, RecordsUnreadable, Span, SpanReader
 from ottla.client.blocking.client import BlockingClient
 from ottla.client.errors import Refused, TimedOut
-from ottla.client.reading.offsets import Isolation
 from ottla.client.reading.partition_reader import Gone, UnreadableSpan
-from ottla.client.routing.topology import TopicPartition
 from ottla.errors import ErrorCode
 from ottla.protocol.batch import CorruptBatch, Record, build
 from ottla.protocol.compression import Codec
+from ottla.protocol.isolation_level import Isolation
 from ottla.protocol.messages import fetch, list_offsets
+from ottla.protocol.topic_partition import TopicPartition
 from tests.support.client.fake_blocking import FakeBlocking
 from tests.support.client.fake_cluster import FakeBroker, FakeCluster
 from tests.support.forged_batches import forged

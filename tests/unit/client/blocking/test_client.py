@@ -6,10 +6,11 @@ import pytest
 
 from ottla.client.blocking.client import BlockingClient
 from ottla.client.errors import Refused, TimedOut, Unreachable
-from ottla.client.reading.offsets import At, Isolation
-from ottla.client.routing.topology import TopicPartition
 from ottla.errors import ErrorCode
+from ottla.protocol.isolation_level import Isolation
 from ottla.protocol.messages import find_coordinator, list_offsets, offset_commit, offset_fetch
+from ottla.protocol.offset_spec import OffsetSpec
+from ottla.protocol.topic_partition import TopicPartition
 from tests.support.client.fake_blocking import FakeBlocking
 from tests.support.client.fake_cluster import PORT, FakeBroker, FakeCluster
 
@@ -68,7 +69,7 @@ def test_a_topic_that_does_not_turn_up_is_refused_soon() -> None:
 
 def test_each_leader_is_asked_about_what_it_leads() -> None:
     cluster, _, client = two_brokers()
-    places = {ORDERS_0: At.END, ORDERS_1: At.END}
+    places = {ORDERS_0: OffsetSpec.LATEST, ORDERS_1: OffsetSpec.LATEST}
     assert client.offsets(places, Isolation.READ_COMMITTED) == {ORDERS_0: 1, ORDERS_1: 2}
     for broker in cluster.brokers.values():
         [(_, request)] = broker.asked_for("ListOffsets")
@@ -82,9 +83,9 @@ def test_a_time_that_no_record_has_is_no_offset() -> None:
 
 def test_a_leader_that_moved_is_found_again() -> None:
     cluster, _, client = two_brokers()
-    assert client.offsets({ORDERS_0: At.END}) == {ORDERS_0: 1}
+    assert client.offsets({ORDERS_0: OffsetSpec.LATEST}) == {ORDERS_0: 1}
     cluster.leaders["orders"] = [2, 2]
-    assert client.offsets({ORDERS_0: At.END}) == {ORDERS_0: 2}
+    assert client.offsets({ORDERS_0: OffsetSpec.LATEST}) == {ORDERS_0: 2}
 
 
 def test_a_leader_that_stays_away_is_given_up_in_the_end() -> None:
@@ -92,7 +93,7 @@ def test_a_leader_that_stays_away_is_given_up_in_the_end() -> None:
     client.topic("orders")
     blocking.away = {"b2"}
     with pytest.raises(Unreachable, match="broker 2 says that it is at b2:9092"):
-        client.offsets({ORDERS_1: At.END})
+        client.offsets({ORDERS_1: OffsetSpec.LATEST})
     assert 50_000 < sum(blocking.pauses_ms) <= 60_000
 
 
@@ -100,7 +101,7 @@ def test_a_leader_that_is_silent_is_timed_out() -> None:
     cluster, _, client = two_brokers()
     cluster.brokers[1].answers["ListOffsets"] = lambda *_: None
     with pytest.raises(TimedOut):
-        client.offsets({ORDERS_0: At.END})
+        client.offsets({ORDERS_0: OffsetSpec.LATEST})
 
 
 def test_while_nobody_was_ever_reached_a_failure_is_final() -> None:
@@ -186,6 +187,37 @@ def test_offsets_are_committed_with_the_coordinator_once_it_has_loaded() -> None
     client.commit_group_offsets("readers", {ORDERS_0: 42})
     assert client.group_offsets("readers") == {ORDERS_0: 42}
     assert len(blocking.pauses_ms) == 2
+
+
+def times_looked_for(cluster: FakeCluster) -> int:
+    return sum(len(broker.asked_for("FindCoordinator")) for broker in cluster.brokers.values())
+
+
+def test_a_coordinator_is_looked_for_once_however_often_it_is_asked() -> None:
+    cluster, _, client = two_brokers()
+    coordinate(cluster, [0] * 5)
+    for offset in range(5):
+        client.commit_group_offsets("readers", {ORDERS_0: offset})
+    assert client.group_offsets("readers") == {ORDERS_0: 4}
+    assert times_looked_for(cluster) == 1
+
+
+def test_a_coordinator_that_is_another_or_hung_up_is_looked_for_again() -> None:
+    cluster, blocking, client = two_brokers()
+    coordinate(cluster, [int(ErrorCode.NOT_COORDINATOR), 0, 0])
+    client.commit_group_offsets("readers", {ORDERS_0: 1})
+    assert times_looked_for(cluster) == 2
+    for stream in blocking.streams:
+        stream.is_broken = True
+    client.commit_group_offsets("readers", {ORDERS_0: 2})
+    assert times_looked_for(cluster) == 3
+
+
+def test_a_coordinator_that_loads_is_not_looked_for_again() -> None:
+    cluster, _, client = two_brokers()
+    coordinate(cluster, [int(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS), 0])
+    client.commit_group_offsets("readers", {ORDERS_0: 1})
+    assert times_looked_for(cluster) == 1
 
 
 def test_a_group_that_has_members_does_not_let_others_commit() -> None:

@@ -5,8 +5,8 @@ import threading
 
 import pytest
 
+from ottla.address import Address
 from ottla.client.blocking.connection import BlockingConnection, dial
-from ottla.client.connection.bootstrap import Address
 from ottla.client.errors import ConnectionLost, TimedOut, Unreachable, UnsupportedByBroker
 from ottla.client.options import ClientOptions
 from ottla.protocol.messages.metadata import MetadataRequest

@@ -2,7 +2,8 @@
 
 import pytest
 
-from ottla.client.connection.bootstrap import Address, parse_addresses
+from ottla.address import Address
+from ottla.client.connection.bootstrap import parse_addresses
 from ottla.client.errors import BadAddress
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ottla.client.connection.bootstrap import Address
+from ottla.address import Address
 from ottla.client.connection.connection import Connection, connect
 from ottla.client.errors import ConnectionLost, TimedOut, Unreachable, UnsupportedByBroker
 from ottla.client.options import ClientOptions

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ottla.client.consumer.assignors import assign_range
-from ottla.client.routing.topology import TopicPartition
+from ottla.protocol.topic_partition import TopicPartition
 
 members = st.dictionaries(
     st.text("abcdef", min_size=1, max_size=3),

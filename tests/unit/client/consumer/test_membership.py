@@ -6,15 +6,14 @@ from typing import Any
 
 import pytest
 
-from ottla.client.consumer.embedded_protocol import (
-    decode_assignment,
-    encode_assignment,
-    encode_subscription,
-)
 from ottla.client.consumer.membership import MemberOptions, Membership
 from ottla.client.errors import Refused
-from ottla.client.routing.topology import TopicPartition
 from ottla.errors import ErrorCode
+from ottla.protocol.consumer_protocol import (
+    decode_partitions,
+    encode_partitions,
+    encode_subscription,
+)
 from ottla.protocol.messages import (
     find_coordinator,
     heartbeat,
@@ -23,6 +22,7 @@ from ottla.protocol.messages import (
     offset_commit,
     sync_group,
 )
+from ottla.protocol.topic_partition import TopicPartition
 from tests.sim.seams.loop import run
 from tests.support.client.fake_cluster import PORT, FakeBroker, FakeCluster
 
@@ -54,7 +54,7 @@ class Coordinator:
 
     def _sync(self, request: sync_group.SyncGroupRequest, version: int) -> Any:
         code = self._code("sync")
-        assignment = b"" if code else encode_assignment(ORDERS[:1])
+        assignment = b"" if code else encode_partitions(ORDERS[:1])
         return sync_group.SyncGroupResponse(error_code=code, assignment=assignment)
 
     def _commit(self, request: offset_commit.OffsetCommitRequest, version: int) -> Any:
@@ -140,7 +140,7 @@ def test_the_leader_assigns_the_partitions_of_all() -> None:
         coordinator.joins = [joined(leader="me", members=members)]
         await member.join()
         ((_, sync),) = coordinator.asked_for("SyncGroup")
-        assigned = {each.member_id: decode_assignment(each.assignment) for each in sync.assignments}
+        assigned = {each.member_id: decode_partitions(each.assignment) for each in sync.assignments}
         assert assigned == {"me": ORDERS[:2], "other": ORDERS[2:]}
 
     with_member(story)
@@ -218,6 +218,85 @@ def test_a_group_of_another_kind_is_not_joined() -> None:
         assert error.value.code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
 
     with_member(story)
+
+
+def test_a_coordinator_is_looked_for_once_however_often_it_is_asked() -> None:
+    async def story(coordinator: Coordinator, member: Membership) -> None:
+        await member.join()
+        for offset in range(5):
+            assert await member.is_current()
+            assert await member.commit({ORDERS[0]: offset})
+        await member.leave()
+        assert len(coordinator.asked_for("Heartbeat")) == 5
+        assert len(coordinator.asked_for("OffsetCommit")) == 5
+        assert len(coordinator.asked_for("FindCoordinator")) == 1
+
+    with_member(story)
+
+
+@pytest.mark.parametrize(
+    ("code", "looks"),
+    [
+        (ErrorCode.NOT_COORDINATOR, 2),
+        (ErrorCode.COORDINATOR_NOT_AVAILABLE, 2),
+        (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, 1),
+    ],
+)
+@pytest.mark.parametrize("asked", ["heartbeat", "commit", "join"])
+def test_a_coordinator_is_looked_for_again_where_it_says_that_it_is_another(
+    code: ErrorCode, looks: int, asked: str
+) -> None:
+    async def story(coordinator: Coordinator, member: Membership) -> None:
+        if asked == "join":
+            coordinator.joins = [refused(code), joined()]
+        else:
+            coordinator.codes[asked] = [code]
+        await member.join()
+        assert await member.is_current()
+        assert await member.commit({ORDERS[0]: 7})
+        assert len(coordinator.asked_for("FindCoordinator")) == looks
+
+    with_member(story)
+
+
+def test_a_group_that_moved_is_followed() -> None:
+    async def story() -> None:
+        async with FakeCluster(2) as cluster, cluster.router() as router:
+            cluster.leaders = {"orders": [1, 1, 1]}
+            first, second = (Coordinator(broker) for broker in cluster.brokers.values())
+            member = Membership(router, "g", ["orders"], MemberOptions())
+            await member.join()
+            moved = find_coordinator.FindCoordinatorResponse(node_id=2, host="b2", port=PORT)
+            cluster.answer_everywhere("FindCoordinator", lambda _: lambda *_: moved)
+            first.codes["heartbeat"] = [ErrorCode.NOT_COORDINATOR]
+            assert await member.is_current()
+            assert await member.is_current()
+            assert len(first.asked_for("Heartbeat")) == 1
+            assert len(second.asked_for("Heartbeat")) == 2
+
+    run(story())
+
+
+def test_a_coordinator_that_hung_up_is_looked_for_again() -> None:
+    async def story() -> None:
+        async with FakeCluster() as cluster, cluster.router() as router:
+            coordinator = Coordinator(cluster.brokers[1])
+            member = Membership(router, "g", ["orders"], MemberOptions())
+            await member.join()
+            await hang_up(cluster.brokers[1])
+            assert await member.is_current()
+            assert len(coordinator.asked_for("FindCoordinator")) == 2
+            await hang_up(cluster.brokers[1])
+            # Asked but once: it does not come to a dead connection.
+            await member.leave()
+            assert len(coordinator.asked_for("LeaveGroup")) == 1
+
+    async def hang_up(broker: FakeBroker) -> None:
+        for connection in broker.connections:
+            connection.transport.abort()
+        await asyncio.sleep(1)
+
+    run(story())
 
 
 def test_who_leaves_says_so_once() -> None:

@@ -7,16 +7,17 @@ from typing import Any
 import pytest
 
 from ottla.client.errors import Refused
-from ottla.client.producer.send import NO_OFFSET, Acks, produce
+from ottla.client.producer.send import produce
 from ottla.client.reading.fetch import FetchLimits
 from ottla.client.reading.partition_reader import Gone, Reader
-from ottla.client.routing.topology import TopicPartition
 from ottla.errors import ErrorCode
+from ottla.protocol.acks import Acks
 from ottla.protocol.batch import Record, build, read_header, stamp
 from ottla.protocol.messages import fetch as fetching
 from ottla.protocol.messages import list_offsets as listing
 from ottla.protocol.messages import produce as producing
-from ottla.protocol.primitives import ZERO_UUID
+from ottla.protocol.primitives import NO_OFFSET, ZERO_UUID
+from ottla.protocol.topic_partition import TopicPartition
 from tests.sim.seams.loop import run
 from tests.support.client.fake_cluster import FakeBroker, FakeCluster
 

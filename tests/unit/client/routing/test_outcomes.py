@@ -2,14 +2,15 @@
 
 import pytest
 
-from ottla.client.connection.bootstrap import Address
+from ottla.address import Address
 from ottla.client.errors import ClientError, ConnectionLost, Refused
 from ottla.client.options import ClientOptions
 from ottla.client.routing.outcomes import Questions, answered
 from ottla.client.routing.retries import Backoff
-from ottla.client.routing.topology import Broker, Partition, Topic, TopicPartition, Topology
+from ottla.client.routing.topology import Broker, Partition, Topic, Topology
 from ottla.errors import ErrorCode
 from ottla.protocol.primitives import ZERO_UUID
+from ottla.protocol.topic_partition import TopicPartition
 from tests.sim.seams.entropy import SimEntropy
 
 ONE, TWO = (Broker(number, Address("host", number), None) for number in (1, 2))

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from ottla.client.errors import ClientError, Refused, TimedOut, Unreachable
-from ottla.client.reading.offsets import At, ListedOffset, list_offsets
-from ottla.client.routing.topology import TopicPartition
+from ottla.client.reading.offsets import ListedOffset, list_offsets
 from ottla.errors import ErrorCode
 from ottla.protocol.messages import list_offsets as messages
 from ottla.protocol.messages.create_topics import (
@@ -16,6 +15,8 @@ from ottla.protocol.messages.create_topics import (
     CreateTopicsResponse,
     TopicResult,
 )
+from ottla.protocol.offset_spec import OffsetSpec
+from ottla.protocol.topic_partition import TopicPartition
 from tests.sim.seams.loop import run
 from tests.support.client.fake_cluster import FakeBroker, FakeCluster
 
@@ -58,7 +59,7 @@ def offsets_of(cluster: FakeCluster, broker: FakeBroker) -> Callable[[Any, int],
 
 
 def ends(*names: tuple[str, int]) -> dict[TopicPartition, int]:
-    return {TopicPartition(*name): At.END for name in names}
+    return {TopicPartition(*name): OffsetSpec.LATEST for name in names}
 
 
 def test_each_leader_is_asked_once_about_all_that_it_leads() -> None:

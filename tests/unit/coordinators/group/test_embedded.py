@@ -4,12 +4,12 @@ import pytest
 
 from ottla.coordinators.group.embedded import (
     NotEmbedded,
-    TopicPartitions,
     by_topic_id,
     read_assignment,
     read_subscription,
     write_assignment,
 )
+from ottla.protocol.consumer_protocol import TopicPartitions
 from tests.support.coordinators.consumer_clients import FakeTopics, topic_id
 
 # Version, one topic, no data of the assignor's; then what each version adds.

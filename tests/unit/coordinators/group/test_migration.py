@@ -7,10 +7,10 @@ import pytest
 from ottla.coordinators.group.classic.rules import State
 from ottla.coordinators.group.consumer.requests import SpecialEpoch
 from ottla.coordinators.group.consumer.rules import ConsumerRules
-from ottla.coordinators.group.embedded import TopicPartitions
 from ottla.coordinators.group.offsets import Commit
 from ottla.coordinators.group.records import ClassicGroupSaved, ConsumerMemberSaved, decode
 from ottla.errors import ErrorCode, PeerError
+from ottla.protocol.consumer_protocol import TopicPartitions
 from ottla.protocol.messages import leave_group
 from ottla.protocol.messages.heartbeat import HeartbeatRequest
 from ottla.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse, Protocol

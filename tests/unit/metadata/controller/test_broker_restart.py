@@ -16,7 +16,7 @@ from ottla.metadata.image import Image
 from ottla.metadata.records import ENTRY_BYTES_MAX, Broker, Partition, Topic, encode
 from ottla.metadata.store import Member
 from ottla.metadata.values import Incarnation
-from ottla.storage.directory.checkpoint_files import TopicPartition
+from ottla.protocol.topic_partition import TopicPartition
 from tests.support.metadata.sample_records import broker, partition, registration, topic_id
 
 OLD, NEW = Incarnation(1, 5), Incarnation(1, 9)

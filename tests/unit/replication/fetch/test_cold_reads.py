@@ -9,6 +9,7 @@ import pytest
 
 from ottla.errors import ErrorCode, LogOffline, PeerError
 from ottla.protocol.batch import MarkerKind
+from ottla.protocol.isolation_level import Isolation
 from ottla.replication.fetch.cold_reads import ColdReads
 from ottla.replication.fetch.fetch import (
     Fetch,
@@ -18,7 +19,6 @@ from ottla.replication.fetch.fetch import (
     Reading,
     read_items,
 )
-from ottla.replication.fetch.reads import Isolation
 from ottla.replication.replica import Replica
 from ottla.storage.log import time_search
 from ottla.storage.log.cold_read import COLD_READS_MAX, ColdBytes, ColdRead

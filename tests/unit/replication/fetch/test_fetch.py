@@ -3,6 +3,7 @@
 import asyncio
 
 from ottla.errors import ErrorCode, PeerError
+from ottla.protocol.isolation_level import Isolation
 from ottla.replication.fetch.cold_reads import ColdReads
 from ottla.replication.fetch.fetch import (
     Fetch,
@@ -12,7 +13,6 @@ from ottla.replication.fetch.fetch import (
     Reading,
     read_items,
 )
-from ottla.replication.fetch.reads import Isolation
 from ottla.seams.threads import SameThread
 from tests.sim.seams.loop import run
 from tests.support.broker.produce_and_fetch import batch, wanted

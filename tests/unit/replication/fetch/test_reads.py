@@ -6,7 +6,8 @@ import pytest
 
 from ottla.errors import ErrorCode, PeerError
 from ottla.protocol.batch import HEADER_BYTES, MarkerKind, read_header
-from ottla.replication.fetch.reads import Isolation, ReadResult, read
+from ottla.protocol.isolation_level import Isolation
+from ottla.replication.fetch.reads import ReadResult, read
 from ottla.replication.replica import Replica
 from ottla.storage.log.config import LogConfig
 from ottla.storage.log.file_slice import FileSlice

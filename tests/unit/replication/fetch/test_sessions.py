@@ -6,10 +6,10 @@ import pytest
 
 from ottla.errors import ErrorCode, PeerError
 from ottla.protocol.batch import MarkerKind
+from ottla.protocol.isolation_level import Isolation
 from ottla.protocol.messages.fetch import FetchRequest
 from ottla.protocol.primitives import Uuid
 from ottla.replication.fetch.fetch import Answer, Context, FetchLimits, read_items
-from ottla.replication.fetch.reads import Isolation
 from ottla.replication.fetch.sessions import FetchSessions
 from ottla.replication.lookup import TopicKey
 from ottla.replication.replica import Replica

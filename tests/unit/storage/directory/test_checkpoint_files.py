@@ -6,13 +6,13 @@ from hypothesis import strategies as st
 
 from ottla.errors import CorruptLog
 from ottla.protocol.primitives import Uuid
+from ottla.protocol.topic_partition import TopicPartition
 from ottla.seams.files import RealFiles
 from ottla.storage.directory.checkpoint_files import (
     CLEAN_SHUTDOWN,
     META_PROPERTIES,
     PARTITION_METADATA,
     MetaProperties,
-    TopicPartition,
     parse_directory_name,
     read_clean_shutdown,
     read_offsets,

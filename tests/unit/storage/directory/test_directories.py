@@ -6,7 +6,7 @@ import pytest
 
 from ottla.errors import StorageError
 from ottla.protocol.primitives import Uuid
-from ottla.storage.directory.checkpoint_files import TopicPartition
+from ottla.protocol.topic_partition import TopicPartition
 from ottla.storage.directory.directories import LogDirectories
 from tests.sim.seams.disk import SimDisk
 from tests.support.storage.workbench import fill, offsets

@@ -6,9 +6,9 @@ import pytest
 
 from ottla.errors import CorruptLog, LogOffline, StorageError
 from ottla.protocol.primitives import Uuid
+from ottla.protocol.topic_partition import TopicPartition
 from ottla.seams.files import Files
 from ottla.storage.directory import checkpoint_files
-from ottla.storage.directory.checkpoint_files import TopicPartition
 from ottla.storage.directory.directory import (
     DirectoryInUse,
     LogDirectory,

@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from ottla.protocol.batch import Record, records
+from ottla.protocol.topic_partition import TopicPartition
 from ottla.seams.clock import RealClock
 from ottla.seams.files import RealFiles
-from ottla.storage.directory.checkpoint_files import TopicPartition, parse_directory_name
+from ottla.storage.directory.checkpoint_files import parse_directory_name
 from ottla.storage.directory.directory import LogDirectory
 from ottla.storage.log import leader_epochs
 from ottla.storage.log.batch_scan import Placed

@@ -20,9 +20,9 @@ from ottla.metadata.records import (
 )
 from ottla.metadata.store import MetadataStore, Registration
 from ottla.metadata.values import Incarnation, ResourceKind
+from ottla.protocol.topic_partition import TopicPartition
 from ottla.seams.clock import Clock
 from ottla.seams.files import Files
-from ottla.storage.directory.checkpoint_files import TopicPartition
 
 # So many fit into one entry of the metadata with room to spare.
 PARTITIONS_AN_ENTRY = 500

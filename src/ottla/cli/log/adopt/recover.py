@@ -4,10 +4,10 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from ottla.cli.log.adopt.survey import Survey
+from ottla.protocol.topic_partition import TopicPartition
 from ottla.seams.clock import Clock
 from ottla.seams.files import Files
 from ottla.storage.directory import checkpoint_files
-from ottla.storage.directory.checkpoint_files import TopicPartition
 from ottla.storage.log.config import LogConfig
 from ottla.storage.log.file_pool import FilePool
 from ottla.storage.opening.recovery import Recovery, open_log

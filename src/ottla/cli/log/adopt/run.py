@@ -15,10 +15,11 @@ from ottla.cli.shared.output import RowWriter, say
 from ottla.cli.shared.progress import progress_of
 from ottla.errors import StorageError
 from ottla.protocol.primitives import Uuid
+from ottla.protocol.topic_partition import TopicPartition
 from ottla.seams.clock import Clock
 from ottla.seams.entropy import Entropy
 from ottla.seams.files import Files
-from ottla.storage.directory.checkpoint_files import MetaProperties, TopicPartition
+from ottla.storage.directory.checkpoint_files import MetaProperties
 
 SETTINGS_NOTE = (
     "note: settings of topics are Kafka's metadata and are not taken over, but for compaction."

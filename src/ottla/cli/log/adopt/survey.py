@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 from ottla.cli.shared.failure import Failure
 from ottla.errors import CorruptLog, StorageError
 from ottla.protocol.primitives import ZERO_UUID, Uuid
+from ottla.protocol.topic_partition import TopicPartition
 from ottla.seams.files import Files, read_file
 from ottla.storage.compaction.segment_swap import SWAP
 from ottla.storage.directory import checkpoint_files
-from ottla.storage.directory.checkpoint_files import MetaProperties, TopicPartition
+from ottla.storage.directory.checkpoint_files import MetaProperties
 from ottla.storage.log import leader_epochs
 from ottla.storage.log.batch_scan import SCAN_WINDOW_BYTES, BatchWalk
 from ottla.storage.log.leader_epochs import LeaderEpochs

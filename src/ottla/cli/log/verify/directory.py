@@ -10,13 +10,10 @@ from ottla.cli.log.verify.partition import PartitionReport, check_partition
 from ottla.cli.shared.progress import progress_of
 from ottla.errors import CorruptLog
 from ottla.metadata.embedded.snapshot_file import read_snapshot
+from ottla.protocol.topic_partition import TopicPartition
 from ottla.seams.files import Files
 from ottla.storage.directory import checkpoint_files
-from ottla.storage.directory.checkpoint_files import (
-    MetaProperties,
-    TopicPartition,
-    parse_directory_name,
-)
+from ottla.storage.directory.checkpoint_files import MetaProperties, parse_directory_name
 from ottla.storage.log.segment import LOG, segment_path
 from ottla.storage.opening.recovery import segment_offsets
 

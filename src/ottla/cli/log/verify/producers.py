@@ -11,7 +11,7 @@ from ottla.seams.files import Files, read_file
 from ottla.storage.log.index import TransactionIndex
 from ottla.storage.producers import snapshot_format
 from ottla.storage.producers.entry import NO_EPOCH, ProducerEntry
-from ottla.storage.producers.snapshot_files import snapshot_offsets
+from ottla.storage.producers.snapshot_files import snapshot_offsets, snapshot_path
 from ottla.storage.producers.state import AbortedTransaction, ProducerStates
 
 
@@ -65,7 +65,7 @@ class ProducerReplay:
         for offset in snapshot_offsets(files, self._directory):
             if offset < first_offset or not self._left.is_trusted(offset - 1):
                 continue
-            path = f"{self._directory}/{offset:020d}{snapshot_format.SUFFIX}"
+            path = snapshot_path(self._directory, offset)
             try:
                 yield Snapshot(offset, path, snapshot_format.decode(read_file(files, path), path))
             except CorruptLog as damage:

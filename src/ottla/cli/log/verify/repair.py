@@ -28,8 +28,7 @@ from ottla.storage.log.segment import (
     segment_path,
 )
 from ottla.storage.opening.recovery import segment_offsets
-from ottla.storage.producers import snapshot_format
-from ottla.storage.producers.snapshot_files import snapshot_offsets
+from ottla.storage.producers.snapshot_files import snapshot_offsets, snapshot_path
 from ottla.storage.producers.state import ProducerStates
 
 COPY_BYTES = 1 << 20
@@ -78,7 +77,7 @@ def _cut(pool: FilePool, cut: Cut) -> None:
                 _set_aside(files, path)
     for offset in snapshot_offsets(files, cut.directory):
         if offset > cut.end_offset:
-            _set_aside(files, f"{cut.directory}/{offset:020d}{snapshot_format.SUFFIX}")
+            _set_aside(files, snapshot_path(cut.directory, offset))
     if cut.base_offset not in cut.dropped:
         _cut_segment(pool, cut)
     _truncate_epochs(files, cut)

@@ -19,13 +19,13 @@ from ottla.coordinators.group.classic.rules import (
     State,
     is_allowed,
 )
-from ottla.coordinators.group.classic.subscription import CONSUMER, topics_in
 from ottla.coordinators.group.classic.waiting import Waiting
 from ottla.coordinators.group.group import GroupType
 from ottla.coordinators.group.offsets import CommitCheck, anything
 from ottla.coordinators.group.records import ClassicGroupForgotten, ClassicGroupSaved, Record
 from ottla.coordinators.runtime.decision import Decision, TimerSet
 from ottla.errors import ErrorCode, PeerError
+from ottla.protocol.consumer_protocol import PROTOCOL_TYPE, subscribed_topics
 from ottla.protocol.messages import describe_groups, leave_group
 from ottla.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from ottla.protocol.messages.join_group import JoinGroupRequest
@@ -328,7 +328,7 @@ class ClassicGroup:
     def check_offset_delete(self) -> None:
         """Of consumers the topics are known, and those that they do not read may be forgotten."""
         refusal = DELETE_REFUSALS.get(self.state)
-        is_known = self.protocol_type == CONSUMER and refusal is ErrorCode.NON_EMPTY_GROUP
+        is_known = self.protocol_type == PROTOCOL_TYPE and refusal is ErrorCode.NON_EMPTY_GROUP
         if refusal is not None and not is_known:
             raise PeerError(refusal, f"the group is {self.state}")
 
@@ -345,11 +345,11 @@ class ClassicGroup:
         return self._topics
 
     def _read_topics(self) -> frozenset[str] | None:
-        if self.protocol_type != CONSUMER:
+        if self.protocol_type != PROTOCOL_TYPE:
             return None
         topics: set[str] = set()
         for member in self.roster:
-            subscribed = topics_in(member.metadata(self.protocol))
+            subscribed = subscribed_topics(member.metadata(self.protocol))
             if subscribed is None:
                 return None
             topics |= subscribed
@@ -358,7 +358,7 @@ class ClassicGroup:
     def is_subscribed_to(self, topic: str) -> bool:
         """Whether a member reads the topic; consumers of whom nothing is known may."""
         topics = self.subscribed_topics()
-        return self.protocol_type == CONSUMER if topics is None else topic in topics
+        return self.protocol_type == PROTOCOL_TYPE if topics is None else topic in topics
 
     def offset_expiry_starts_ms(self, commit_ms: int) -> int | None:
         """Offsets are kept while their group lives, those of simple consumers since the commit."""

@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 from ottla.coordinators.group.classic.join import ID_REQUIRED_SINCE, Joiner
 from ottla.coordinators.group.classic.member import rebalance_timeout_ms
-from ottla.coordinators.group.classic.subscription import CONSUMER
 from ottla.coordinators.group.consumer.heartbeat import check_room
 from ottla.coordinators.group.consumer.member import (
     Member,
@@ -36,13 +35,13 @@ from ottla.coordinators.group.consumer.state import SavedState
 from ottla.coordinators.group.consumer.topics import Topics
 from ottla.coordinators.group.embedded import (
     NotEmbedded,
-    Subscription,
     by_topic_id,
     read_subscription,
     write_assignment,
 )
 from ottla.coordinators.group.records import ClassicMember, ConsumerMemberSaved
 from ottla.errors import ErrorCode, PeerError
+from ottla.protocol.consumer_protocol import PROTOCOL_TYPE, Subscription
 from ottla.protocol.messages import leave_group
 from ottla.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from ottla.protocol.messages.sync_group import SyncGroupRequest
@@ -59,7 +58,7 @@ def check_join(state: SavedState, rules: ConsumerRules, request: JoinGroupReques
             " the group migration is disabled."
         )
     offered = {protocol.name for protocol in request.protocols}
-    if request.protocol_type != CONSUMER or not _is_common(offered, state):
+    if request.protocol_type != PROTOCOL_TYPE or not _is_common(offered, state):
         raise _inconsistent(f"Member {request.member_id}'s protocols are not supported.")
 
 
@@ -160,7 +159,7 @@ def joined(member: Member) -> JoinGroupResponse:
     return JoinGroupResponse(
         error_code=ErrorCode.NONE,
         generation_id=member.current.epoch,
-        protocol_type=CONSUMER,
+        protocol_type=PROTOCOL_TYPE,
         protocol_name=classic_part(member).protocols[0][0],
         leader="",
         member_id=member.member_id,
@@ -201,7 +200,7 @@ def _named(state: SavedState, member_id: str, instance_id: str | None) -> Member
 def check_protocol(member: Member, request: SyncGroupRequest) -> None:
     """INCONSISTENT_GROUP_PROTOCOL unless the member means what it was told when it joined."""
     name = classic_part(member).protocols[0][0]
-    for told, expected in ((request.protocol_type, CONSUMER), (request.protocol_name, name)):
+    for told, expected in ((request.protocol_type, PROTOCOL_TYPE), (request.protocol_name, name)):
         # Older versions do not tell.
         if told is not None and told != expected:
             raise _inconsistent(f"Member {member.member_id} has {expected}, not {told}.")

@@ -4,7 +4,6 @@ import pytest
 
 from ottla.coordinators.group.classic.group import ClassicGroup
 from ottla.coordinators.group.classic.rules import TRANSITIONS, State, is_allowed
-from ottla.coordinators.group.classic.subscription import topics_in
 from ottla.coordinators.group.records import ClassicGroupForgotten, OffsetForgotten
 from ottla.errors import ErrorCode, PeerError
 from tests.support.coordinators.classic_group import DELAY_MS, GROUP, LIMITS, Bench
@@ -135,17 +134,6 @@ def test_consumers_whose_metadata_nobody_understands_may_read_any_topic() -> Non
     bench.stable(None)
     assert bench.group.subscribed_topics() is None
     assert bench.group.is_subscribed_to("a")
-
-
-@pytest.mark.parametrize("size", range(len(TWO_TOPICS) - 4))
-def test_cut_metadata_tells_no_topics(size: int) -> None:
-    assert topics_in(TWO_TOPICS[:size]) is None
-
-
-def test_metadata_that_lies_about_lengths_tells_no_topics() -> None:
-    assert topics_in(b"\x00\x00\x00\x00\x00\x01\xff\xff") is None
-    assert topics_in(b"\x00\x00\x00\x00\x00\x01\x00\x01\xff") is None
-    assert topics_in(b"\x00\x00\xff\xff\xff\xff") == frozenset()
 
 
 def test_every_state_can_be_reached_and_only_along_the_rules() -> None:
