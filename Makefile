@@ -1,21 +1,21 @@
-# `make up` and `make test` set up all they need. CC=/bin/false runs everything uncompiled.
+# `make up` and `make test` install all that they need. CC=/bin/false runs everything uncompiled.
 PYTHON ?= python3
 BIN := .venv/bin
 KAFKA_VERSION := 4.3.1
 KILLS ?= 200
 KAFKA_JARS := .cache/kafka-$(KAFKA_VERSION)
-# Spark's own connector, which ours is compared with; the newest that is built for our Spark.
+# Spark's own connector, the base of our comparisons: the newest version for our Spark.
 CONNECTOR_VERSION := 4.2.0
 SPARK_CONNECTOR_JARS := .cache/spark-kafka-$(CONNECTOR_VERSION)
-# A compiled and an uncompiled set-up are told apart by the compiler that made them. A broker needs
-# less than the tests do, and does not wait for Spark.
+# The name of the stamp contains the compiler, so that compiled and uncompiled set-ups differ. A
+# broker needs less than the tests and does not wait for Spark.
 READY := .venv/.ready-dev-$(subst /,_,$(CC))
 UP_READY := .venv/.ready-up-$(subst /,_,$(CC))
 SPARK_READY := .venv/.ready-spark
 MADE_FROM := pyproject.toml constraints.txt setup.py tools/setup.py $(wildcard src/ottla/native/*.py)
 export KAFKA_JARS SPARK_CONNECTOR_JARS
 export PYTHONHASHSEED := 0
-# Without bytecode on disk every process would compile all of its modules anew.
+# Without bytecode on disk every process would compile all of its modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: setup up test check unit slow interpreted bench bench-full soak docs clean format
@@ -30,9 +30,9 @@ $(UP_READY): $(MADE_FROM)
 	@$(PYTHON) tools/setup.py up
 	@touch $@
 
-# Only what runs on Spark needs Java: all else works without.
+# Only Spark needs Java; everything else works without it.
 up: $(UP_READY)
-	@[ -e $(SPARK_READY) ] || $(PYTHON) tools/setup.py spark-beside
+	@[ -e $(SPARK_READY) ] || $(PYTHON) tools/setup.py spark-background
 	@$(BIN)/ottla up
 
 check: setup
@@ -66,14 +66,14 @@ $(KAFKA_JARS)/.done: tools/kafka-jars
 $(SPARK_CONNECTOR_JARS)/.done: tools/spark-jars
 	@tools/spark-jars $(CONNECTOR_VERSION) $(SPARK_CONNECTOR_JARS)
 
-# Beside Apache Kafka: a short set of rows, in under 15 minutes, or every row, whole.
+# Compares with Apache Kafka: a short set of rows in under 15 minutes, or all rows at full length.
 bench: setup $(SPARK_CONNECTOR_JARS)/.done
 	$(BIN)/python -m benchmarks
 
 bench-full: setup $(SPARK_CONNECTOR_JARS)/.done
 	$(BIN)/python -m benchmarks --full
 
-# What gains by running longer: more seeds of the simulations, more fuzz.
+# Longer runs: more simulation seeds, more fuzz, more kills.
 soak: setup $(KAFKA_JARS)/.done $(SPARK_CONNECTOR_JARS)/.done
 	OTTLA_FORGERIES=20000 HYPOTHESIS_PROFILE=soak $(BIN)/pytest -n 2 tests/property/test_forged_batches.py --timeout 7200
 	OTTLA_SEEDS=20000 HYPOTHESIS_PROFILE=soak $(BIN)/pytest -n 2 tests/property tests/sim --timeout 7200

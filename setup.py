@@ -1,10 +1,10 @@
-"""The native package's build: each of its modules is compiled where a C compiler works.
+"""The build of the native package: compiles each of its modules if a C compiler works.
 
-Everything else about the package is in pyproject.toml. `optional` makes a failing compiler a
+Everything else about the package is in pyproject.toml. `optional` turns a failing compiler into a
 warning: the same sources then run interpreted.
 
-tools/setup.py compiles module by module: NATIVE_MODULES names them, with commas between, and
-NATIVE_BUILD where their C sources go. Without them everything is built here.
+tools/setup.py compiles module by module: NATIVE_MODULES lists the modules, separated by commas, and
+NATIVE_BUILD is the directory for their C sources. Without them all modules are built.
 """
 
 import os
@@ -30,7 +30,7 @@ extensions = cythonize(
     quiet=True,
 )
 for extension in extensions:
-    # Not kept by cythonize if it is set before.
+    # cythonize does not keep it if it is set before.
     extension.optional = True
 
 setup(ext_modules=extensions, options={"build_ext": {"parallel": os.cpu_count()}})

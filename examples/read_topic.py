@@ -1,4 +1,4 @@
-"""A topic as a table: how many records each partition has, and the last few of them.
+"""Reads a topic as a table: prints the number of records per partition, and the last records.
 
 $ python examples/read_topic.py orders localhost:9092
 """
@@ -12,7 +12,7 @@ import ottla
 
 
 def summary(topic: str, bootstrap_servers: str) -> pa.Table:
-    """How many records each partition has and how many bytes of values, batch by batch."""
+    """The number of records and of value bytes per partition, read batch by batch."""
     counted = []
     for batch in ottla.read_topic(
         topic, bootstrap_servers=bootstrap_servers, columns=["partition", "value"], batches=True

@@ -1,12 +1,12 @@
-"""Makes .venv, step by step: `python3 tools/setup.py up | dev | spark | spark-beside`.
+"""Creates .venv in steps: `python3 tools/setup.py up | dev | spark | spark-background`.
 
-up            what a broker needs; Spark is installed beside it, and says when it is there
-dev           all of that, and the tools of `make test` and `make check`
-spark         Spark and Arrow alone, and Java where apt can bring it
-spark-beside  the same, without waiting for it
+up                the packages of a broker; Spark is installed in the background
+dev               the same with Spark, and the tools of `make test` and `make check`
+spark             only Spark and Arrow, and Java if apt can install it
+spark-background  the same, without waiting for it
 
-Each step leaves a stamp of what it was made from. A step whose stamp is right is left out, so that
-an interrupted set-up goes on where it was. Needs nothing but Python.
+Each step leaves a stamp, a digest of its inputs. A step whose stamp is up to date is skipped, so an
+interrupted set-up resumes where it stopped. Needs only Python.
 """
 
 import fcntl
@@ -28,17 +28,17 @@ VENV = ROOT / ".venv"
 BIN = VENV / "bin"
 PYTHON = BIN / "python"
 STAMPS = VENV / ".steps"
-# Seen by the Makefile, which then starts nothing at all.
+# The Makefile does not start this tool for Spark if this file exists.
 SPARK_READY = VENV / ".ready-spark"
 CACHE = ROOT / ".cache"
 LOG = CACHE / "setup.log"
 NATIVE = ROOT / "src" / "ottla" / "native"
 BUILD = ROOT / "build" / "native"
-OLDEST = (3, 11)
-WAITING = "Another set-up is at work here: waiting for it."
-LOG_LINES_SHOWN_MAX = 20
-# What pip is told of places to look in, in uv's words; uv does not read pip's configuration.
-PIPS_PLACES = {
+MIN_PYTHON = (3, 11)
+WAITING = "Another set-up is running here: waiting for it."
+MAX_LOG_LINES_SHOWN = 20
+# pip's settings for package indexes and their variables for uv, which does not read pip's files.
+UV_VARIABLES = {
     "index-url": "UV_DEFAULT_INDEX",
     "extra-index-url": "UV_INDEX",
     "find-links": "UV_FIND_LINKS",
@@ -46,11 +46,11 @@ PIPS_PLACES = {
 
 
 class Failed(Exception):
-    """A step that cannot be done; the message is for the user."""
+    """A step failed; the message is for the user."""
 
 
 class Steps:
-    """Numbered lines: what is being done at once, how long it took once it is done."""
+    """Prints numbered lines: a step's name when it begins, its duration when it ends."""
 
     def __init__(self, count):
         self._count = count
@@ -58,7 +58,7 @@ class Steps:
 
     @contextmanager
     def step(self, what):
-        """Yields a list; what is put there is told behind the time."""
+        """Yields a list; its last text is printed after the duration."""
         self._number += 1
         print(f"[{self._number}/{self._count}] {what} …", end="", flush=True)
         began = time.monotonic()
@@ -73,7 +73,7 @@ class Steps:
 
 
 def digest(*parts):
-    """One text for all that a step is made from."""
+    """The digest of all inputs of a step."""
     found = hashlib.sha256()
     for part in parts:
         found.update(part if isinstance(part, bytes) else str(part).encode())
@@ -97,7 +97,7 @@ def mark_done(name, made_from):
 
 @contextmanager
 def lock(name, *, waits=True, says=None):
-    """Yields whether it is held. `says` is for a user who has to wait for another process."""
+    """Yields whether the lock is held. `says` is printed if the user has to wait for it."""
     CACHE.mkdir(exist_ok=True)
     with open(CACHE / name, "w") as file:
         try:
@@ -113,7 +113,7 @@ def lock(name, *, waits=True, says=None):
 
 
 def run(command, **environment):
-    """Says nothing unless it fails. Failed with the end of what it said."""
+    """Runs a command silently. Raises Failed with the end of its output if it fails."""
     with open(LOG, "ab") as log:
         log.write(f"$ {shlex.join(map(str, command))}\n".encode())
         log.flush()
@@ -130,8 +130,8 @@ def run(command, **environment):
     if done.returncode:
         with open(LOG, errors="replace") as log:
             log.seek(start)
-            last = "".join(log.readlines()[-LOG_LINES_SHOWN_MAX:])
-        raise Failed(f"{shlex.join(map(str, command))} failed:\n{last}{LOG} has all of it")
+            last = "".join(log.readlines()[-MAX_LOG_LINES_SHOWN:])
+        raise Failed(f"{shlex.join(map(str, command))} failed:\n{last}{LOG} has the whole output")
 
 
 # Packages
@@ -145,7 +145,7 @@ def project():
 
 
 def requirements(*extras):
-    """What these extras name, and those that they name in turn."""
+    """The requirements of these extras, and of the extras that they include."""
     optional = project()["optional-dependencies"]
     found = []
     for extra in extras:
@@ -159,16 +159,16 @@ def requirements(*extras):
 
 
 def install(*what, compiles=False):
-    """By uv, which is many times faster; by pip where uv cannot be had or does not succeed."""
+    """Installs by uv, which is many times faster, or by pip if uv is missing or fails."""
     uv = BIN / "uv"
     common = ["--constraint", "constraints.txt", "--no-build-isolation", *what]
-    # Its build makes no native module: they are compiled in a step of their own.
+    # The build skips the native modules: a separate step compiles them.
     environment = {"NATIVE_MODULES": ""}
     if uv.exists():
         command = [uv, "pip", "install", "--quiet", "--python", PYTHON]
         try:
             bytecode = ["--compile-bytecode"] if compiles else []
-            run([*command, *bytecode, *common], **environment, **uv_places())
+            run([*command, *bytecode, *common], **environment, **uv_indexes())
         except Failed:
             pass
         else:
@@ -178,15 +178,15 @@ def install(*what, compiles=False):
 
 
 @cache
-def uv_places():
-    """Where pip looks for packages, by its files and variables, for uv."""
+def uv_indexes():
+    """pip's package indexes, from its files and variables, as variables for uv."""
     done = subprocess.run(
         [PYTHON, "-m", "pip", "config", "list"], capture_output=True, text=True, check=False
     )
     found = {}
     for line in done.stdout.splitlines():
         name, _, value = line.partition("=")
-        variable = PIPS_PLACES.get(name.rpartition(".")[2])
+        variable = UV_VARIABLES.get(name.rpartition(".")[2])
         if variable and variable not in os.environ:
             found[variable] = value.strip("'\"")
     return found
@@ -212,7 +212,7 @@ def make_environment():
             pip = [PYTHON, "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
             run([*pip, "--constraint", "constraints.txt", "uv"])
         except Failed:
-            return "without uv: pip does the rest, slower"
+            return "without uv: pip installs the rest, slower"
     return None
 
 
@@ -238,7 +238,7 @@ def install_extra(extra):
 
 
 def compile_native():
-    """Compiles what has changed, as many modules at once as there are cores; what became of it."""
+    """Compiles changed modules, one per core at a time. Returns a summary for the user."""
     sources = sorted(path for path in NATIVE.glob("*.py") if path.stem != "__init__")
     suffix = sysconfig.get_config_var("EXT_SUFFIX")
     for left in NATIVE.glob("*.so"):
@@ -260,7 +260,7 @@ def compile_native():
             command = [PYTHON, "setup.py", "--quiet", "build_ext", *places]
             run(command, NATIVE_MODULES=source.stem, NATIVE_BUILD=str(build))
             for built in build.glob("lib/**/*.so"):
-                # In one step: a set-up that is killed leaves no half of a module.
+                # Atomic: a killed set-up leaves no partial module.
                 built.replace(target)
         mark_done(f"native-{source.stem}", made_from)
 
@@ -269,7 +269,7 @@ def compile_native():
         for compiling in [pool.submit(compile_one, source) for source in sources]:
             compiling.result()
     finally:
-        # After Ctrl-C nothing else is begun.
+        # After Ctrl-C no further module is begun.
         pool.shutdown(cancel_futures=True)
     run([PYTHON, "-m", "compileall", "-q", "src"])
     compiled = sum((NATIVE / f"{source.stem}{suffix}").exists() for source in sources)
@@ -285,7 +285,7 @@ def compiler():
 
 
 def compiler_works():
-    """Whether it makes an object of a file that includes Python's headers."""
+    """Whether the compiler can compile a file that includes Python's headers."""
     BUILD.mkdir(parents=True, exist_ok=True)
     probe = BUILD / "probe.c"
     probe.write_text("#include <Python.h>\nint main(void) { return 0; }\n")
@@ -298,20 +298,20 @@ def compiler_works():
     return True
 
 
-# What `make` asks for
+# Commands
 
 
-def set_up_broker(count, *, begins_spark):
+def set_up_broker(count, *, with_spark):
     steps = Steps(count)
     with steps.step("Python environment") as said:
         said += filter(None, [make_environment()])
     for stamp in VENV.glob(".ready-*"):
         if stamp != SPARK_READY:
             stamp.unlink()
-    with steps.step("packages of the broker"):
+    with steps.step("broker packages"):
         install_broker()
-    if begins_spark:
-        spark_beside()
+    if with_spark:
+        spark_in_background()
     with steps.step("native modules") as said:
         said.append(compile_native())
     return steps
@@ -319,24 +319,27 @@ def set_up_broker(count, *, begins_spark):
 
 def up():
     with lock("terminal.lock", says=WAITING):
-        set_up_broker(3, begins_spark=True)
+        set_up_broker(3, with_spark=True)
         if not SPARK_READY.exists():
-            print("Spark is being installed beside; a line here says when it is ready.", flush=True)
+            print(
+                "Spark is being installed in the background; a line here says when it is ready.",
+                flush=True,
+            )
 
 
 def dev():
     with lock("terminal.lock", says=WAITING):
-        steps = set_up_broker(5, begins_spark=False)
+        steps = set_up_broker(5, with_spark=False)
         with steps.step("Spark and Arrow"), lock("spark.lock"):
             install_extra("spark")
-        with steps.step("tools of the tests"):
+        with steps.step("test tools"):
             install_extra("dev")
 
 
-def spark(*, is_beside=False):
-    """Says one line once it is there; says nothing if somebody else is about to say it."""
+def spark(*, in_background=False):
+    """Prints one line when Spark is installed; nothing if another process is installing it."""
     began = time.monotonic()
-    with lock("spark.lock", waits=not is_beside) as is_held:
+    with lock("spark.lock", waits=not in_background) as is_held:
         if not is_held:
             return
         SPARK_READY.unlink(missing_ok=True)
@@ -358,24 +361,24 @@ def spark(*, is_beside=False):
             print(f"Spark is ready, for `.venv/bin/ottla sql` and pipelines: {seconds:.1f} s.")
 
 
-def spark_beside():
-    """Goes on when this process has ended; Ctrl-C in its terminal ends it too."""
+def spark_in_background():
+    """Starts a process that outlives this one; Ctrl-C in the terminal ends it too."""
     made_from = digest(requirements("spark"), (ROOT / "constraints.txt").read_bytes())
     if is_done("spark", made_from) and shutil.which("java"):
         SPARK_READY.touch()
         return
     SPARK_READY.unlink(missing_ok=True)
     subprocess.Popen(
-        [sys.executable, __file__, "spark", "--beside"],
+        [sys.executable, __file__, "spark", "--background"],
         stdin=subprocess.DEVNULL,
-        # What is needed to answer has the processor first.
+        # The broker has priority.
         preexec_fn=lambda: os.nice(10),
     )
 
 
 def main(words):
-    if sys.version_info < OLDEST:
-        wanted = ".".join(map(str, OLDEST))
+    if sys.version_info < MIN_PYTHON:
+        wanted = ".".join(map(str, MIN_PYTHON))
         raise Failed(
             f"Python {wanted} or newer is needed; this is {sys.version.split()[0]}."
             f" Name another one with: make up PYTHON=python{wanted}"
@@ -385,10 +388,10 @@ def main(words):
         up()
     elif words == ["dev"]:
         dev()
-    elif words == ["spark-beside"]:
-        spark_beside()
+    elif words == ["spark-background"]:
+        spark_in_background()
     elif words[:1] == ["spark"]:
-        spark(is_beside="--beside" in words)
+        spark(in_background="--background" in words)
     else:
         raise Failed(__doc__)
 

@@ -171,7 +171,7 @@ def test_the_readme_is_followed_word_by_word(clone: Path, environment: dict[str,
         assert all(re.search(r" … [0-9.]+ s", line) for line in steps)
         assert system.lines[0] == steps[0]
         assert system.wait_for("Kafka").endswith(environment["OTTLA_BOOTSTRAP"])
-        # "`make up` ends with what to try": the README's next commands.
+        # "`make up` ends with commands to try": the next commands of the README.
         tried = system.wait_for("Try").split(None, 1)[1]
         assert tried.startswith(others[0].command)
         system.wait_for("Spark is ready")

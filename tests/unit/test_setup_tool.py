@@ -1,4 +1,4 @@
-"""tools/setup.py: what it does is done once, goes on after an interruption, and is told at once."""
+"""tools/setup.py: each step runs once, resumes after an interruption, and is announced first."""
 
 import importlib.util
 import re
@@ -17,7 +17,7 @@ MODULES = ("keys", "scan")
 
 @pytest.fixture
 def tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """The tool in a small project of its own, in which nothing is really run."""
+    """The tool in a small temporary project, with commands that are recorded and not run."""
     spec = importlib.util.spec_from_file_location("setup_tool", ROOT / "tools" / "setup.py")
     assert spec is not None
     assert spec.loader is not None
@@ -43,20 +43,20 @@ def tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
         "BUILD": tmp_path / "build" / "native",
     }.items():
         monkeypatch.setattr(tool, name, path)
-    monkeypatch.setattr(tool, "uv_places", dict)
-    monkeypatch.setattr(tool, "spark_beside", lambda: None)
+    monkeypatch.setattr(tool, "uv_indexes", dict)
+    monkeypatch.setattr(tool, "spark_in_background", lambda: None)
     (tmp_path / ".cache").mkdir()
     return tool
 
 
 class Commands:
-    """Stands for `run`: notes each command, and leaves what it would leave."""
+    """Replaces `run`: records each command and creates the files that it would create."""
 
     def __init__(self, tool: ModuleType) -> None:
         self.tool = tool
         self.ran: list[str] = []
         self.fails: Callable[[str], bool] = lambda _: False
-        # Which of all commands is interrupted.
+        # The number of the command that is interrupted.
         self.interrupted_at: int | None = None
 
     def __call__(self, command: list[Any], **environment: str) -> None:
@@ -69,7 +69,7 @@ class Commands:
         bin_ = self.tool.BIN
         if " -m venv " in text:
             bin_.mkdir(parents=True, exist_ok=True)
-            # Asked whether its pip works, it says that it does.
+            # The check whether pip works succeeds.
             (bin_ / "python").write_text("#!/bin/sh\nexit 0\n")
             (bin_ / "python").chmod(0o755)
         elif text.endswith(" uv"):
@@ -113,18 +113,18 @@ def test_steps_are_numbered_and_timed(
     assert libraries(tool) == {name: name for name in MODULES}
 
 
-def test_what_is_done_is_not_done_again(tool: ModuleType, commands: Commands) -> None:
+def test_a_finished_step_is_not_repeated(tool: ModuleType, commands: Commands) -> None:
     tool.dev()
     commands.ran.clear()
     tool.dev()
-    # Looking whether the compiler works, and bytecode, which is left alone where it is right.
+    # The compiler probe always runs, and compileall, which skips bytecode that is up to date.
     assert all("probe" in text or "compileall" in text for text in commands.ran)
 
 
-def test_an_interrupted_set_up_goes_on_where_it_was(
+def test_an_interrupted_set_up_resumes_where_it_stopped(
     tool: ModuleType, commands: Commands, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Interrupted at each of its commands in turn, it repeats that one and none before it."""
+    """Interrupted at each command in turn, it repeats this command and none before it."""
     monkeypatch.setattr(tool.os, "cpu_count", lambda: 1)
     done: list[str] = []
     for _ in range(30):
@@ -144,12 +144,12 @@ def test_an_interrupted_set_up_goes_on_where_it_was(
         try:
             tool.dev()
         except KeyboardInterrupt:
-            # One command more than the last time was carried out; those after it were not.
+            # One command more than the last time succeeded; those after it did not run.
             done += commands.ran[: 1 - new[0]]
         else:
             break
     else:
-        pytest.fail("it never comes to its end")
+        pytest.fail("the set-up never ends")
     assert libraries(tool) == {name: name for name in MODULES}
 
 
@@ -181,9 +181,7 @@ def test_without_a_compiler_no_module_is_left_compiled(
     assert libraries(tool).keys() == set(MODULES)
 
 
-def test_a_compile_that_is_killed_leaves_no_half_of_a_module(
-    tool: ModuleType, commands: Commands
-) -> None:
+def test_a_killed_compile_leaves_no_partial_module(tool: ModuleType, commands: Commands) -> None:
     def half(text: str) -> bool:
         if "build_ext" in text:
             library = tool.BUILD / "keys" / "lib"
@@ -202,7 +200,7 @@ def test_a_compile_that_is_killed_leaves_no_half_of_a_module(
 
 
 @pytest.mark.parametrize("wrong", ["--constraint constraints.txt uv", "/uv pip "])
-def test_pip_does_it_where_uv_cannot_be_had_or_fails(
+def test_pip_installs_if_uv_is_missing_or_fails(
     tool: ModuleType, commands: Commands, wrong: str
 ) -> None:
     commands.fails = lambda text: wrong in text
@@ -212,7 +210,7 @@ def test_pip_does_it_where_uv_cannot_be_had_or_fails(
     assert libraries(tool).keys() == set(MODULES)
 
 
-def test_extras_bring_what_they_name_in_turn(tool: ModuleType) -> None:
+def test_an_extra_includes_the_extras_that_it_names(tool: ModuleType) -> None:
     wanted = {re.split(r"[^\w-]", requirement)[0] for requirement in tool.requirements("dev")}
     assert {"pyarrow", "pyspark", "pytest", "ruff", "setuptools"} <= wanted
     assert "ottla" not in wanted
@@ -220,7 +218,7 @@ def test_extras_bring_what_they_name_in_turn(tool: ModuleType) -> None:
     assert spark == {"pyarrow", "pandas", "pyspark"}
 
 
-def test_an_older_python_is_told_so(tool: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_older_python_is_refused(tool: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "version_info", (3, 9, 1))
     with pytest.raises(tool.Failed, match=r"Python 3\.11 or newer is needed"):
         tool.main(["up"])
@@ -230,14 +228,14 @@ def test_uv_is_pinned_like_everything_else() -> None:
     assert re.search(r"^uv==[0-9.]+$", (ROOT / "constraints.txt").read_text(), re.MULTILINE)
 
 
-def test_two_set_ups_do_not_work_at_once(
+def test_two_set_ups_do_not_run_at_once(
     tool: ModuleType, commands: Commands, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with tool.lock("spark.lock") as is_held:
         assert is_held
         with tool.lock("spark.lock", waits=False) as is_held_twice:
             assert not is_held_twice
-        # Somebody else installs it, and says so in the end.
-        tool.spark(is_beside=True)
+        # The other process installs it and reports the result.
+        tool.spark(in_background=True)
     assert commands.ran == []
     assert capsys.readouterr().out == ""

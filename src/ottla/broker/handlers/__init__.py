@@ -1,4 +1,4 @@
-"""One module an API, opened by its promise; `ls` is the table of what is served.
+"""One module per API, opened by its promise; `ls` lists the APIs that are served.
 
-Handlers translate: what is decided lies below them. They do not import each other.
+Handlers translate between messages and the modules that decide. They do not import each other.
 """

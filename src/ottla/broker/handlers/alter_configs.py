@@ -1,5 +1,5 @@
-"""AlterConfigs (33) v0-2. What is not named goes back to its default. Gaps: client metrics and the
-levels of loggers are refused with INVALID_REQUEST.
+"""AlterConfigs (33) v0-2. Settings that are not named return to their defaults. Gaps: client
+metrics and logger levels are refused with INVALID_REQUEST.
 """
 
 from ottla.broker.requests.call import Call

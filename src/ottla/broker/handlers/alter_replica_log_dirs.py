@@ -1,5 +1,5 @@
-"""AlterReplicaLogDirs (34) v1-2. Each partition has its own answer. Gaps: logs do not move from one
-directory to another, who asks for that is told UNSUPPORTED_VERSION.
+"""AlterReplicaLogDirs (34) v1-2. Each partition has its own answer. Gaps: logs do not move between
+directories, such a request is refused with UNSUPPORTED_VERSION.
 """
 
 from ottla.broker.requests.call import Call

@@ -1,4 +1,4 @@
-"""ConsumerGroupDescribe (69) v0-1. Groups of the consumer protocol; others are not found.
+"""ConsumerGroupDescribe (69) v0-1. Groups of the consumer protocol; other groups are not found.
 Gaps: none.
 """
 

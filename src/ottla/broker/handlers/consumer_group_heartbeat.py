@@ -1,5 +1,5 @@
-"""ConsumerGroupHeartbeat (68) v0-1. v1 adds regular expressions, and members name themselves. A
-group of classic consumers becomes one of the consumer protocol with the first. Gaps: none.
+"""ConsumerGroupHeartbeat (68) v0-1. v1 adds regular expressions and member ids that members choose.
+The first member of the consumer protocol converts a group of classic consumers. Gaps: none.
 """
 
 import asyncio

@@ -1,5 +1,5 @@
-"""CreatePartitions (37) v0-3. Each topic grows or is refused by itself. Gaps: the timeout is not
-looked at: an answer comes when the partitions are there.
+"""CreatePartitions (37) v0-3. Each topic is extended or refused by itself. Gaps: the timeout is
+ignored: the answer is sent when the partitions exist.
 """
 
 from collections import Counter

@@ -1,5 +1,5 @@
-"""CreateTopics (19) v2-7. Each topic is made or refused by itself. Gaps: the timeout is not looked
-at: an answer comes when the topics are there.
+"""CreateTopics (19) v2-7. Each topic is created or refused by itself. Gaps: the timeout is ignored:
+the answer is sent when the topics exist.
 """
 
 from collections import Counter

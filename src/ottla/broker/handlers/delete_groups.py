@@ -1,4 +1,4 @@
-"""DeleteGroups (42) v0-2. Each group goes, with what it has committed, or is refused by itself.
+"""DeleteGroups (42) v0-2. Each group is deleted with its committed offsets, or refused by itself.
 Gaps: none.
 """
 

@@ -1,5 +1,5 @@
-"""DeleteTopics (20) v1-6. Each topic is deleted or refused by itself. Gaps: the timeout is not
-looked at: an answer comes when the topics are gone.
+"""DeleteTopics (20) v1-6. Each topic is deleted or refused by itself. Gaps: the timeout is ignored:
+the answer is sent when the topics are deleted.
 """
 
 from collections import Counter

@@ -1,5 +1,5 @@
-"""DescribeConfigs (32) v1-4. Gaps: client metrics and the levels of loggers are refused with
-INVALID_REQUEST, a group's settings for share and streams groups are not listed.
+"""DescribeConfigs (32) v1-4. Gaps: client metrics and logger levels are refused with
+INVALID_REQUEST, group settings for share and streams groups are not listed.
 """
 
 from collections.abc import Iterable

@@ -1,5 +1,5 @@
-"""DescribeProducers (61) v0-0. The producers that a partition's leader remembers, idempotent and
-transactional ones. Gaps: none.
+"""DescribeProducers (61) v0-0. The idempotent and transactional producers that a partition's leader
+remembers. Gaps: none.
 """
 
 from ottla.broker.requests.call import Call

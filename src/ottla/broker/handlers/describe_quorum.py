@@ -1,5 +1,5 @@
-"""DescribeQuorum (55) v0-2. The metadata has one voter, the controller, and its log is counted in
-entries. Gaps: none.
+"""DescribeQuorum (55) v0-2. The metadata quorum has one voter, the controller; offsets of its log
+count entries. Gaps: none.
 """
 
 from ottla.broker.requests.advertised_addresses import present_brokers

@@ -1,5 +1,5 @@
-"""DescribeTopicPartitions (75) v0. A long answer comes in parts: the cursor of one is where the
-next begins. Gaps: none.
+"""DescribeTopicPartitions (75) v0. A long answer is paged: the next request begins at the cursor of
+the last answer. Gaps: none.
 """
 
 from collections.abc import Collection, Iterator

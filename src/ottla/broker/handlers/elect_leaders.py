@@ -1,6 +1,6 @@
-"""ElectLeaders (43) v0-2. Each partition has its own answer; who names none means all of them, and
-is told of those that needed an election. Gaps: the timeout is not looked at: an answer comes when
-the elections are over.
+"""ElectLeaders (43) v0-2. Each partition has its own answer; a request without partitions means all
+of them, and its answer names those that needed an election. Gaps: the timeout is ignored: the
+answer is sent when the elections are over.
 """
 
 from collections.abc import Iterator

@@ -1,6 +1,6 @@
-"""Fetch (1) v4-18. Long polls that wake at once, sessions (KIP-227), isolation levels, diverging
-epochs (KIP-595); records go out as slices of the log. Gaps: followers are not served; an answer
-does not say who leads instead (KIP-951).
+"""Fetch (1) v4-18. Long polling that wakes on append, fetch sessions (KIP-227), isolation levels,
+diverging epochs (KIP-595); records are sent as slices of the log files. Gaps: followers are not
+served; an answer does not name the current leader (KIP-951).
 """
 
 from collections.abc import Awaitable

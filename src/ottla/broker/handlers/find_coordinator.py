@@ -1,6 +1,6 @@
-"""FindCoordinator (10) v0-6. The first who asks for a group's coordinator waits until the topic of
-committed offsets is made. Gaps: transactions and share groups have no coordinators, who asks for
-one of transactions is told UNSUPPORTED_VERSION.
+"""FindCoordinator (10) v0-6. The first request for a group's coordinator waits until
+`__consumer_offsets` is created. Gaps: transactions and share groups have no coordinators, a request
+for a transaction coordinator is refused with UNSUPPORTED_VERSION.
 """
 
 from collections.abc import Awaitable, Sequence

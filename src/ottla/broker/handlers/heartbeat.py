@@ -1,5 +1,5 @@
-"""Heartbeat (12) v0-4. A member is alive, and hears whether to join again. v3 has static members
-(KIP-345). Gaps: none.
+"""Heartbeat (12) v0-4. Renews a member's session and says whether to join again. v3 adds static
+members (KIP-345). Gaps: none.
 """
 
 from collections.abc import Awaitable, Hashable

@@ -1,5 +1,5 @@
 """IncrementalAlterConfigs (44) v0-1. Each resource is changed or refused by itself. Gaps: client
-metrics and the levels of loggers are refused with INVALID_REQUEST.
+metrics and logger levels are refused with INVALID_REQUEST.
 """
 
 from ottla.broker.requests.call import Call

@@ -1,5 +1,6 @@
-"""InitProducerId (22) v0-5. Ids come from blocks of 1000 that are set aside in the metadata log.
-Gaps: there are no transactions, who has a transactional id is told UNSUPPORTED_VERSION.
+"""InitProducerId (22) v0-5. Producer ids come from blocks of 1000 that are reserved in the metadata
+log. Gaps: there are no transactions, a request with a transactional id is refused with
+UNSUPPORTED_VERSION.
 """
 
 from collections.abc import Awaitable

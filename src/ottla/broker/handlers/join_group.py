@@ -1,7 +1,7 @@
-"""JoinGroup (11) v0-9. The answer comes when the group's next generation begins. v4 asks new
-members to come back with an id (KIP-394), v5 has static members (KIP-345), v9 spares a static
-leader that comes back its assignment (KIP-814). A group of the consumer protocol takes classic
-members in, and answers at once. Gaps: none.
+"""JoinGroup (11) v0-9. The answer is sent when the group's next generation begins. v4 asks new
+members to join again with an id (KIP-394), v5 adds static members (KIP-345), v9 lets a rejoining
+static leader skip its assignment (KIP-814). A group of the consumer protocol accepts classic
+members and answers at once. Gaps: none.
 """
 
 from collections.abc import Awaitable, Hashable

@@ -1,5 +1,5 @@
-"""LeaveGroup (13) v0-5. From v3 on many members at once, each refused by itself, static ones by
-their instance id too (KIP-345). Gaps: none.
+"""LeaveGroup (13) v0-5. v3 removes several members at once, also static ones by their instance id
+(KIP-345); each is refused by itself. Gaps: none.
 """
 
 from collections.abc import Awaitable, Hashable

@@ -1,5 +1,5 @@
-"""ListConfigResources (74) v0-1. Of groups those for which something is set. Gaps: of client
-metrics and loggers there are none, since their settings are not served.
+"""ListConfigResources (74) v0-1. Lists only groups with settings of their own. Gaps: client metrics
+and loggers are not listed, since their settings are not served.
 """
 
 from collections.abc import Iterator

@@ -1,5 +1,5 @@
-"""ListOffsets (2) v1-11. First and last offsets, and offsets by time; -4 is the earliest offset, -5
-and -6 find nothing, as nothing is tiered. Gaps: none.
+"""ListOffsets (2) v1-11. First and last offsets, and offsets by timestamp; -4 is the earliest
+offset, -5 and -6 find nothing, since there is no tiered storage. Gaps: none.
 """
 
 import asyncio

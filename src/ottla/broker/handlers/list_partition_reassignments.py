@@ -1,5 +1,5 @@
 """ListPartitionReassignments (46) v0-0. The partitions whose replicas are moving, of all topics or
-of those that are named. Gaps: none.
+of the named ones. Gaps: none.
 """
 
 from collections.abc import Collection, Iterator

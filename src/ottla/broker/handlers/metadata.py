@@ -1,5 +1,5 @@
-"""Metadata (3) v0-13. A topic that is missing is made where that is allowed, and is there when the
-client asks again. Gaps: none.
+"""Metadata (3) v0-13. A missing topic is created if that is allowed, and exists when the client
+asks again. Gaps: none.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Sequence

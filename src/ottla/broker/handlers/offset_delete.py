@@ -1,5 +1,5 @@
-"""OffsetDelete (47) v0-0. Offsets of topics that a member is subscribed to are refused by
-themselves, as are partitions that do not exist. Gaps: none.
+"""OffsetDelete (47) v0-0. Offsets of topics that a member is subscribed to, and partitions that do
+not exist, are refused by themselves. Gaps: none.
 """
 
 from collections.abc import Hashable, Sequence

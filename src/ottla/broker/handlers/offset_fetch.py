@@ -1,5 +1,5 @@
 """OffsetFetch (9) v1-10. Each group is answered by itself. Gaps: offsets are not committed in
-transactions yet, so that all of them are stable.
+transactions yet, so all of them are stable.
 """
 
 from itertools import groupby

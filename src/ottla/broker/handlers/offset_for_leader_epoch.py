@@ -1,5 +1,5 @@
-"""OffsetForLeaderEpoch (23) v2-4. Where leader epochs end, for whoever has to cut back (KIP-101).
-Gaps: none.
+"""OffsetForLeaderEpoch (23) v2-4. The end offsets of leader epochs, for clients and replicas that
+have to truncate (KIP-101). Gaps: none.
 """
 
 from ottla.broker.requests.call import Call

@@ -1,7 +1,7 @@
-"""Produce (0) v3-13. Batches are appended as they came; acks 0, 1 and all; idempotent producers;
-answers wait for a flush where `flush.messages` asks for it. Gaps: transactional batches are refused
-with INVALID_PRODUCER_EPOCH, as Kafka refuses those of a transaction that is not known; an answer
-does not say who leads instead (KIP-951).
+"""Produce (0) v3-13. Batches are appended unchanged; acks 0, 1 and all; idempotent producers;
+answers wait for a flush if `flush.messages` asks for it. Gaps: transactional batches are refused
+with INVALID_PRODUCER_EPOCH, as Kafka refuses those of an unknown transaction; an answer does not
+name the current leader (KIP-951).
 """
 
 import asyncio

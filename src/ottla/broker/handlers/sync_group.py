@@ -1,6 +1,6 @@
-"""SyncGroup (14) v0-5. The answer comes when the leader has handed in what it assigned. v3 has
-static members (KIP-345), from v5 on the protocol is told and checked (KIP-559). A group of the
-consumer protocol has assigned already, and answers at once. Gaps: none.
+"""SyncGroup (14) v0-5. The answer is sent when the leader has sent the assignment. v3 adds static
+members (KIP-345), v5 sends and checks the protocol (KIP-559). A group of the consumer protocol has
+an assignment already and answers at once. Gaps: none.
 """
 
 from collections.abc import Awaitable, Hashable

@@ -33,24 +33,26 @@ TRANSITIONS = (
     Transition(State.EMPTY, "a generation with members is loaded", State.STABLE),
     Transition(
         State.EMPTY,
-        "members of a consumer group go on by themselves, without a leader",
+        "a consumer group is downgraded, without a leader",
         State.PREPARING_REBALANCE,
     ),
     Transition(
-        State.PREPARING_REBALANCE, "all have joined, or time is up", State.COMPLETING_REBALANCE
+        State.PREPARING_REBALANCE,
+        "all members have joined, or the timeout expires",
+        State.COMPLETING_REBALANCE,
     ),
-    Transition(State.PREPARING_REBALANCE, "nobody is left", State.EMPTY),
-    Transition(State.PREPARING_REBALANCE, "the generation after it is loaded", State.STABLE),
+    Transition(State.PREPARING_REBALANCE, "no member is left", State.EMPTY),
+    Transition(State.PREPARING_REBALANCE, "the next generation is loaded", State.STABLE),
     Transition(State.COMPLETING_REBALANCE, "the leader's assignment is saved", State.STABLE),
     Transition(
         State.COMPLETING_REBALANCE, "a member joins, leaves or fails", State.PREPARING_REBALANCE
     ),
     Transition(State.STABLE, "a member joins, leaves or fails", State.PREPARING_REBALANCE),
-    Transition(State.STABLE, "a static member comes back under a new id", State.STABLE),
+    Transition(State.STABLE, "a static member rejoins with a new member id", State.STABLE),
     Transition(State.STABLE, "a generation without members is loaded", State.EMPTY),
-    Transition(State.EMPTY, "it is created, or saved again", State.EMPTY),
+    Transition(State.EMPTY, "the group is created, or saved again", State.EMPTY),
     *(
-        Transition(state, "it is deleted, or its shard is unloaded", State.DEAD)
+        Transition(state, "the group is deleted, or its shard is unloaded", State.DEAD)
         for state in State
         if state is not State.DEAD
     ),

@@ -35,10 +35,12 @@ class Duty(NamedTuple):
 
 DUTIES: Mapping[Timer, Duty] = MappingProxyType(
     {
-        Timer.SESSION: Duty("to be heard of", "the group's session timeout, or a classic member's"),
-        Timer.REBALANCE: Duty("to give up what it was told to", "its rebalance timeout"),
-        Timer.JOIN: Duty("a classic one: to join again when told to", "its rebalance timeout"),
-        Timer.SYNC: Duty("a classic one: to fetch what it joined for", "its rebalance timeout"),
+        Timer.SESSION: Duty(
+            "to renew its session", "the group's session timeout, or a classic member's own"
+        ),
+        Timer.REBALANCE: Duty("to revoke the partitions it was told to", "its rebalance timeout"),
+        Timer.JOIN: Duty("classic members: to join again when told to", "its rebalance timeout"),
+        Timer.SYNC: Duty("classic members: to sync after a join", "its rebalance timeout"),
     }
 )
 
