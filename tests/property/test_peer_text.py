@@ -20,7 +20,7 @@ from tests.support.paths import ROOT
 
 # Modules of the broker that may use regular expressions, and what on: never what a peer sent.
 ALLOWED = {
-    "ottla.cli.log.own_files": "names of files on disk, at a start",
+    "ottla.cli.log.broker_files": "names of files on disk, at a start",
     "ottla.metadata.embedded.snapshot_file": "a file of ours, a line of fixed length",
     "ottla.protocol.messages": "names of our own classes",
     "ottla.storage.directory.checkpoint_format": "files on disk",

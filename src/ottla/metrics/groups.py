@@ -6,7 +6,7 @@ Kafka keeps some of it by the classic protocol's states alone, and the rest by p
 from collections.abc import Iterable, Mapping
 from functools import partial
 
-from ottla.metrics.families import Family, Labelled, Reading, Scalars
+from ottla.metrics.collectors import Family, Labelled, Reading, Scalars
 from ottla.metrics.meters import GroupMeter
 
 _MANAGER = "kafka_coordinator_group_groupmetadatamanager_"

@@ -4,8 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from ottla.metrics.exposition import SLICE_LINES_MAX, render
-from ottla.metrics.families import (
+from ottla.metrics.collectors import (
     Family,
     Labelled,
     Listeners,
@@ -16,6 +15,7 @@ from ottla.metrics.families import (
     Scalars,
     Topics,
 )
+from ottla.metrics.exposition import SLICE_LINES_MAX, render
 from ottla.metrics.groups import group_collectors
 from ottla.metrics.meters import (
     BrokerMeter,

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 from ottla.settings.broker import BrokerSettings, Synonym
 from ottla.settings.group import GroupConfigs
 from ottla.settings.kinds import ConfigType
-from ottla.settings.own import OwnConfigs
+from ottla.settings.resource_configs import OwnConfigs
 from ottla.settings.setting import ConfigSource, Setting, stored_values
 from ottla.settings.table import BROKER_SETTINGS, GROUP_SETTINGS, TOPIC_SETTINGS
 from ottla.settings.topic import TopicConfigs

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from ottla.errors import ErrorCode, PeerError
 from ottla.settings.broker import BrokerSettings
-from ottla.settings.own import OwnConfigs
+from ottla.settings.resource_configs import OwnConfigs
 from ottla.settings.setting import BadSetting, ConfigSource, Setting
 from ottla.settings.table import GROUP_SETTINGS
 from ottla.settings.table import consumer_groups as table

@@ -1,6 +1,6 @@
 """A topic's settings in force: its own, on top of its broker's."""
 
-from ottla.settings.own import OwnConfigs
+from ottla.settings.resource_configs import OwnConfigs
 from ottla.settings.setting import ConfigSource
 from ottla.settings.table import TOPIC_SETTINGS
 

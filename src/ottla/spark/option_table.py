@@ -20,7 +20,7 @@ from ottla.spark.offsets import (
     parse_place,
     parse_times,
 )
-from ottla.spark.values import parse_duration_ms, parse_pattern
+from ottla.spark.option_values import parse_duration_ms, parse_pattern
 
 T = TypeVar("T")
 

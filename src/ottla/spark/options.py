@@ -12,6 +12,7 @@ from ottla.client.routing.topology import TopicPartition
 from ottla.errors import OttlaError
 from ottla.nearest import did_you_mean
 from ottla.spark import option_table as table
+from ottla.spark.micro_batch import Limits
 from ottla.spark.offsets import AtOffsets, AtTime, BadOffsets, Edge, Place
 from ottla.spark.option_table import (
     IsolationLevel,
@@ -23,7 +24,6 @@ from ottla.spark.option_table import (
     row_of,
 )
 from ottla.spark.plan import Splitting
-from ottla.spark.stream import Limits
 
 T = TypeVar("T")
 

@@ -11,8 +11,8 @@ from prometheus_client import CollectorRegistry, Counter, Info, Metric
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample
 
+from ottla.metrics.collectors import PAGE_SAMPLES_MAX
 from ottla.metrics.exposition import render
-from ottla.metrics.families import PAGE_SAMPLES_MAX
 from ottla.metrics.meters import BrokerMeter, ControllerMeter, Histogram, Tally, TopicCounters
 from ottla.metrics.node import (
     BROKER_FAMILIES,

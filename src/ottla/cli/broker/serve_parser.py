@@ -7,7 +7,7 @@ A broker's start and its memory must not pay for a library that reads commands. 
 import re
 from collections.abc import Sequence
 
-# Of the library's own reading: test_plain_serve.py compares both.
+# Of the library's own reading: test_serve_parser.py compares both.
 _ONCE = ("data", "host", "port", "metrics-port", "config")
 _REPEATED = ("set",)
 _PORTS = ("port", "metrics-port")
