@@ -1,4 +1,4 @@
-"""The settings in force of something that may have its own, on top of its broker's."""
+"""The settings in force of a topic or group: its overrides on top of its broker's settings."""
 
 from collections.abc import Mapping
 from typing import Any, ClassVar, TypeVar
@@ -9,48 +9,47 @@ from ottla.settings.setting import ConfigSource, Setting, stored_values
 T = TypeVar("T")
 
 
-class OwnConfigs:
-    """Read by definition: its own, and the broker's for what it does not set.
+class ResourceConfigs:
+    """Read by definition: the overrides of the resource, else the broker's settings.
 
-    The overrides were checked when they were made; a name that only a later version knows is
-    skipped.
+    Overrides were validated when they were set. Names that only a later version knows are skipped.
     """
 
-    __slots__ = ("_broker", "_own")
+    __slots__ = ("_broker", "_overrides")
 
-    # What can be set for it, and how DescribeConfigs calls what is.
+    # The settings of the resource, and the source that DescribeConfigs names for its overrides.
     table: ClassVar[Mapping[str, Setting[Any]]]
     source: ClassVar[ConfigSource]
 
     def __init__(self, overrides: Mapping[str, str], broker: BrokerSettings) -> None:
         self._broker = broker
-        self._own = stored_values(overrides, self.table)
+        self._overrides = stored_values(overrides, self.table)
 
     def __getitem__(self, setting: Setting[T]) -> T:
-        if setting.name in self._own:
-            value: T = self._own[setting.name]
+        if setting.name in self._overrides:
+            value: T = self._overrides[setting.name]
             return value
         return self._broker[setting]
 
     @property
     def broker(self) -> BrokerSettings:
-        """What counts where it has no setting of its own."""
+        """The broker's settings, in force where there is no override."""
         return self._broker
 
-    def sets(self, setting: Setting[Any]) -> bool:
-        """Whether it has its own value for this."""
-        return setting.name in self._own
+    def overrides(self, setting: Setting[Any]) -> bool:
+        """Whether the resource overrides this setting."""
+        return setting.name in self._overrides
 
     def source_of(self, setting: Setting[Any]) -> ConfigSource:
-        """Where the value in force comes from."""
-        if setting.name in self._own:
+        """The source of the value in force."""
+        if setting.name in self._overrides:
             return self.source
         return self._broker.source_of(setting)
 
     def synonyms_of(self, setting: Setting[Any]) -> tuple[Synonym, ...]:
-        """Every place that has a value for this setting, the one in force first."""
-        behind = self._broker.synonyms_of(setting)
-        if setting.name not in self._own:
-            return behind
-        text = setting.text(self._own[setting.name])
-        return (Synonym(setting.name, text, self.source), *behind)
+        """All values given for this setting, the one in force first."""
+        brokers = self._broker.synonyms_of(setting)
+        if setting.name not in self._overrides:
+            return brokers
+        text = setting.text(self._overrides[setting.name])
+        return (Synonym(setting.name, text, self.source), *brokers)

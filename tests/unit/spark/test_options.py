@@ -231,7 +231,7 @@ def test_a_family_is_not_an_option_itself() -> None:
     assert row_of("kafka.") is None
 
 
-def test_the_page_is_what_the_table_would_write() -> None:
+def test_the_page_matches_the_table() -> None:
     done = subprocess.run(
         [sys.executable, ROOT / "tools" / "spark_options_page.py", "--check"],
         capture_output=True,
