@@ -9,14 +9,14 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 __all__ = ["__version__", "read_topic"]
 
-# What is looked up where it is at its first use: `import ottla` itself is quick.
-_HOMES = {"read_topic": "ottla.client.arrow.topics"}
+# Imported on first use, so that `import ottla` stays quick.
+_LAZY_MODULES = {"read_topic": "ottla.client.arrow.topics"}
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    if name not in _LAZY_MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
+    return getattr(import_module(_LAZY_MODULES[name]), name)
 
 
 def __dir__() -> list[str]:

@@ -1,15 +1,15 @@
-"""What can go wrong, by whose fault it is.
+"""Kafka's error codes, and the exceptions of Ottla by the party at fault.
 
-The peer's fault (`PeerError` and its kinds) becomes an answer with an error code. The disk's fault
-(`StorageError` and its kinds, and OSError as it comes) goes to the owner of the log. Our own fault
-is any other exception: nothing catches it, and it ends the process.
+A peer's fault (`PeerError` and its subclasses) becomes a response with an error code. A disk's
+fault (`StorageError` and its subclasses, and OSError) goes to the owner of the log. Any other
+exception is a bug of Ottla: nothing catches it, and it ends the process.
 """
 
 from enum import IntEnum
 
 
 class ErrorCode(IntEnum):
-    """Kafka's error codes, by Kafka's names."""
+    """Kafka's error codes under Kafka's names."""
 
     UNKNOWN_SERVER_ERROR = -1
     NONE = 0
@@ -148,7 +148,7 @@ class ErrorCode(IntEnum):
     SHARE_SESSION_LIMIT_REACHED = 133
 
 
-# A client may send the same request again and hope.
+# Errors after which a client may send the same request again.
 RETRIABLE = frozenset(
     {
         ErrorCode.CORRUPT_MESSAGE,
@@ -188,11 +188,11 @@ RETRIABLE = frozenset(
 
 
 class OttlaError(Exception):
-    """Everything that Ottla raises on purpose."""
+    """The base class of all exceptions that Ottla raises on purpose."""
 
 
 class PeerError(OttlaError):
-    """The other side's fault: it is answered with `code`, and nothing else is harmed."""
+    """The peer's fault. The peer receives `code`; nothing else is affected."""
 
     def __init__(self, code: ErrorCode, message: str) -> None:
         super().__init__(message)
@@ -200,7 +200,7 @@ class PeerError(OttlaError):
 
 
 class OffsetOutOfRange(PeerError):
-    """The log has not, or no longer has, what was asked for."""
+    """The requested offset is not in the log, or no longer."""
 
     def __init__(self, offset: int, start_offset: int, end_offset: int) -> None:
         super().__init__(
@@ -210,11 +210,11 @@ class OffsetOutOfRange(PeerError):
 
 
 class StorageError(OttlaError):
-    """The disk's fault: the owner of the log decides what still can be served."""
+    """The disk's fault. The owner of the log decides which requests it can still serve."""
 
 
 class CorruptLog(StorageError):
-    """Bytes on disk that cannot be what was written there."""
+    """Bytes on disk differ from the bytes that were written."""
 
     def __init__(self, path: str, position: int, reason: str) -> None:
         super().__init__(f"{path}, byte {position}: {reason}")
@@ -224,4 +224,4 @@ class CorruptLog(StorageError):
 
 
 class LogOffline(StorageError):
-    """This log serves nothing until it is opened again."""
+    """The log serves no request until it is opened again."""

@@ -1,11 +1,11 @@
-"""The name that was probably meant by one that does not exist."""
+"""Suggests the existing name that is nearest to a misspelt one."""
 
 from collections.abc import Iterable
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
-    """The known name that looks most like this one, whatever its case; None if none does."""
-    # Imported here: whoever names things right has no use for it.
+    """The known name most similar to this one, ignoring case; None if none is similar."""
+    # Imported here: only a wrong name needs it.
     from difflib import get_close_matches
 
     by_folded = {each.casefold(): each for each in known}
@@ -14,6 +14,6 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """What an error about a name goes on with: a question, or nothing."""
+    """The suggestion that ends an error message about a name; empty if there is none."""
     near = nearest(name, known)
     return "" if near is None else f"; did you mean '{near}'?"

@@ -1,12 +1,12 @@
-"""Named tuples on paths where each one costs: made from a plain tuple, by C alone."""
+"""Fast construction of named tuples for hot paths, in C alone."""
 
 from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, TypeVar
 
-Named = TypeVar("Named", bound=tuple[Any, ...])
+TupleT = TypeVar("TupleT", bound=tuple[Any, ...])
 
 
-def maker(kind: type[Named]) -> Callable[[Iterable[Any]], Named]:
-    """As `kind._make`, without a frame of the interpreter. All fields must be given, in order."""
+def maker(kind: type[TupleT]) -> Callable[[Iterable[Any]], TupleT]:
+    """`kind._make` without an interpreter frame. The argument holds all fields, in order."""
     return partial(tuple.__new__, kind)

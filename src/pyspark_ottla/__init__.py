@@ -1,4 +1,4 @@
-"""Spark looks for packages named `pyspark_*`, and finds the format `ottla` in this one."""
+"""Registers the format `ottla`: Spark searches packages named `pyspark_*` for data sources."""
 
 from ottla.spark.source import OttlaSource as DefaultSource
 

@@ -15,12 +15,12 @@ from ottla.errors import PeerError
 from ottla.metadata.topic_names import check_topic_name
 from ottla.settings import kinds
 from ottla.settings.kinds import ConfigType, Double, NotAllowed, WholeNumber
-from ottla.settings.listeners import Listeners
+from ottla.settings.listeners import ListenerList
 from tests.support.paths import ROOT
 
 # Modules of the broker that may use regular expressions, and what on: never what a peer sent.
 ALLOWED = {
-    "ottla.cli.log.own_files": "names of files on disk, at a start",
+    "ottla.cli.log.broker_files": "names of files on disk, at a start",
     "ottla.metadata.embedded.snapshot_file": "a file of ours, a line of fixed length",
     "ottla.protocol.messages": "names of our own classes",
     "ottla.storage.directory.checkpoint_format": "files on disk",
@@ -144,7 +144,9 @@ def test_listeners_are_what_they_were(name: str, slashes: str, host: str, port: 
     if expected is not None and len(expected) > 1:
         expected = None
     try:
-        parsed = [(one.host, one.port) for one in Listeners(protocols=("PLAINTEXT",)).parse(text)]
+        parsed = [
+            (one.host, one.port) for one in ListenerList(protocols=("PLAINTEXT",)).parse(text)
+        ]
     except NotAllowed:
         parsed = None
     assert parsed == expected

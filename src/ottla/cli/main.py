@@ -2,7 +2,7 @@
 
 import sys
 
-from ottla.cli.broker.plain_serve import plain_words
+from ottla.cli.broker.serve_parser import plain_words
 from ottla.cli.shared.failure import ExitCode
 
 

@@ -1,1 +1,2 @@
-"""What a node counts (`meters`), and how it is shown to Prometheus (`node`, `families`)."""
+"""A node's counters and gauges (`meters`), and their exposition to Prometheus (`node`,
+`collectors`)."""

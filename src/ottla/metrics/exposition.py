@@ -1,4 +1,4 @@
-"""Prometheus' text format, in slices that are small enough to be written between two requests."""
+"""Prometheus' text format, in slices small enough to be written between two requests."""
 
 from collections.abc import Iterator
 from math import isfinite, isnan
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 SLICE_LINES_MAX = 200
 
-# How the text format names what only OpenMetrics knows.
+# The text format's names for types that only OpenMetrics has.
 _TYPES = {
     "gaugehistogram": "histogram",
     "info": "gauge",
@@ -22,10 +22,10 @@ _SUFFIXES = {"counter": "_total", "info": "_info"}
 
 
 def render(registry: "CollectorRegistry", lines_max: int = SLICE_LINES_MAX) -> Iterator[bytes]:
-    """Everything that is registered, at most `lines_max` lines at a time.
+    """All registered metrics, in slices of at most `lines_max` lines.
 
-    Pages of one name that follow each other are one family. What is not yet rendered is not yet
-    read either: a slice costs its lines and at most one page more than them.
+    Consecutive pages of one name form one family. Meters are read as they are rendered: a slice
+    costs its lines and at most one further page.
     """
     lines: list[str] = []
     for line in _lines(registry):
@@ -38,7 +38,7 @@ def render(registry: "CollectorRegistry", lines_max: int = SLICE_LINES_MAX) -> I
 
 
 def _encoded(lines: list[str]) -> bytes:
-    # A path need not be text: its stray bytes are surrogates, which UTF-8 has no place for.
+    # A path need not be UTF-8: its stray bytes are surrogates, which UTF-8 cannot encode.
     return "".join(lines).encode(errors="replace")
 
 
@@ -49,7 +49,7 @@ def _lines(registry: "CollectorRegistry") -> Iterator[str]:
             family = page.name
             yield _heading(page)
         for sample in page.samples:
-            # Of use to OpenMetrics only; the text format has no place for it inside a family.
+            # OpenMetrics only: the text format does not allow it inside a family.
             if not sample.name.endswith("_created"):
                 yield _line(sample)
 

@@ -1,14 +1,14 @@
-"""What a node counts with: plain numbers that their owner changes in place.
+"""A node's meters: plain numbers that their owner changes in place.
 
-Whoever counts asks `NodeMetrics` once for its meter and keeps it, so that a request costs an
-addition and no look-up. Nothing here knows of Prometheus: the numbers are read when it asks.
+A component gets its meter from `NodeMetrics` once and keeps it, so that a request costs an addition
+and no lookup. Nothing here depends on Prometheus: the numbers are read when it scrapes.
 """
 
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sized
 from typing import Any, Protocol
 
-# Upper bounds, inclusive; whatever is longer falls into one more bucket.
+# Inclusive upper bounds; one more bucket counts longer durations.
 SECONDS_BOUNDS = (
     *(0.0001, 0.00025, 0.0005),
     *(0.001, 0.0025, 0.005),
@@ -21,7 +21,7 @@ OTHER = "other"
 
 
 class Histogram:
-    """How often a value fell into each bucket, and the sum of all values."""
+    """The number of values per bucket, and the sum of all values."""
 
     __slots__ = ("bounds", "counts", "total")
 
@@ -44,7 +44,7 @@ class Histogram:
 
 
 class Tally:
-    """Counts by name. The first `names_max` names are told apart, all others are one."""
+    """Counts by name. Names beyond the first `names_max` share one count."""
 
     __slots__ = ("_names_max", "counts")
 
@@ -59,7 +59,7 @@ class Tally:
 
 
 class TopicCounters:
-    """What went in and out of one topic on this broker."""
+    """The traffic of one topic on this broker."""
 
     __slots__ = (
         "bytes_in",
@@ -102,7 +102,7 @@ class MeasuredLog(Protocol):
 
 
 class RequestMeter:
-    """The requests of one API: how long from frame to reply, and with which errors."""
+    """The requests of one API: seconds from frame to response, and error codes."""
 
     __slots__ = ("api", "errors", "seconds")
 
@@ -126,7 +126,7 @@ class ListenerMeter:
 
 
 class LoopMeter:
-    """How long the event loop was kept from its next turn."""
+    """The stalls of the event loop."""
 
     __slots__ = ("longest_seconds", "stalls")
 
@@ -140,7 +140,7 @@ class LoopMeter:
 
 
 class BrokerMeter:
-    """What there is one of in a broker: its replicas, its queue, its recovery."""
+    """A broker's totals: its replicas, request queue and recovery."""
 
     __slots__ = (
         "at_min_isr_partitions",
@@ -179,12 +179,12 @@ class BrokerMeter:
 
 
 class CleanerMeter:
-    """How compaction fares."""
+    """The log cleaner's state and its last compaction."""
 
     __slots__ = (
         "buffer_utilization_percent",
         "clean_seconds",
-        "looked_ms",
+        "last_check_ms",
         "max_compaction_delay_seconds",
         "max_dirty_percent",
         "now_ms",
@@ -205,24 +205,24 @@ class CleanerMeter:
         # By log directory.
         self.uncleanable_partitions: dict[str, int] = {}
         self.uncleanable_bytes: dict[str, int] = {}
-        # When it last looked for something to do, and what time it is, by the steady clock.
-        self.looked_ms: int | None = None
+        # The time of the last check for dirty logs, and the current time, by the steady clock.
+        self.last_check_ms: int | None = None
         self.now_ms: Callable[[], int] = lambda: 0
 
     @property
     def since_last_run_ms(self) -> int:
-        return 0 if self.looked_ms is None else self.now_ms() - self.looked_ms
+        return 0 if self.last_check_ms is None else self.now_ms() - self.last_check_ms
 
-    def note(self, seconds: float, report: Mapping[str, Any]) -> None:
-        """A compaction is done; its report is that of `storage.compaction.cleaner_protocol`."""
+    def record_clean(self, seconds: float, report: Mapping[str, Any]) -> None:
+        """Records a finished compaction. `storage.compaction.cleaner_protocol` defines reports."""
         self.clean_seconds = seconds
-        # Dirty parts are read twice, so this is of what was read, as Kafka counts it.
+        # A share of the bytes read, as in Kafka: dirty parts are read twice.
         self.recopy_percent = 100 * report["written_bytes"] / max(1, report["read_bytes"])
         self.buffer_utilization_percent = 100 * report["map_utilization"]
 
 
 class GroupMeter:
-    """What the groups of this coordinator are, and what was done for them."""
+    """The groups of this coordinator, and counts of its operations."""
 
     __slots__ = (
         "classic_rebalances",
@@ -253,7 +253,7 @@ class GroupMeter:
         self.groups: dict[tuple[str, str], int] = {}
         # By protocol.
         self.members: dict[str, int] = {}
-        # Of the coordinator's topic, by whether they are loaded.
+        # Partitions of the offsets topic, by load state.
         self.partitions: dict[str, int] = {}
 
     @property
@@ -269,7 +269,7 @@ class GroupMeter:
 
 
 class ControllerMeter:
-    """What the controller knows of the cluster; all zero where another broker is controller."""
+    """The controller's view of the cluster; all zero on brokers that are not the controller."""
 
     __slots__ = (
         "active_brokers",

@@ -1,21 +1,21 @@
-"""All that one node measures, under the names that Kafka's dashboards know, and our own."""
+"""All metrics of one node, under the names that Kafka's dashboards use and under our own."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from ottla.metrics.exposition import SLICE_LINES_MAX, render
-from ottla.metrics.families import (
+from ottla.metrics.collectors import (
     Family,
-    Labelled,
-    Listeners,
-    LoopStalls,
-    Partitions,
-    Reading,
-    Requests,
-    Scalars,
-    Topics,
+    LabelledCollector,
+    LabelledValue,
+    ListenerCollector,
+    LoopStallCollector,
+    PartitionCollector,
+    RequestCollector,
+    ScalarCollector,
+    TopicCollector,
 )
+from ottla.metrics.exposition import SLICE_LINES_MAX, render
 from ottla.metrics.groups import group_collectors
 from ottla.metrics.meters import (
     BrokerMeter,
@@ -44,16 +44,16 @@ TOPIC_FAMILIES = {
     "bytes_out": Family("counter", f"{_TOPICS}bytesout", "Bytes of batches sent to consumers."),
     "bytes_rejected": Family("counter", f"{_TOPICS}bytesrejected", "Bytes of refused batches."),
     "produce_requests": Family(
-        "counter", f"{_TOPICS}totalproducerequests", "Produces to the topic's partitions."
+        "counter", f"{_TOPICS}totalproducerequests", "Produce requests to the topic's partitions."
     ),
     "fetch_requests": Family(
-        "counter", f"{_TOPICS}totalfetchrequests", "Fetches from the topic's partitions."
+        "counter", f"{_TOPICS}totalfetchrequests", "Fetch requests to the topic's partitions."
     ),
     "failed_produce_requests": Family(
-        "counter", f"{_TOPICS}failedproducerequests", "Produces answered with an error."
+        "counter", f"{_TOPICS}failedproducerequests", "Produce requests that failed."
     ),
     "failed_fetch_requests": Family(
-        "counter", f"{_TOPICS}failedfetchrequests", "Fetches answered with an error."
+        "counter", f"{_TOPICS}failedfetchrequests", "Fetch requests that failed."
     ),
 }
 PARTITION_FAMILIES: tuple[tuple[Family, Callable[[PartitionRow], float]], ...] = (
@@ -62,11 +62,11 @@ PARTITION_FAMILIES: tuple[tuple[Family, Callable[[PartitionRow], float]], ...] =
         lambda row: row.log.size_bytes,
     ),
     (
-        Family("gauge", "kafka_log_log_logstartoffset", "The first offset that is served."),
+        Family("gauge", "kafka_log_log_logstartoffset", "The log start offset."),
         lambda row: row.log.start_offset,
     ),
     (
-        Family("gauge", "kafka_log_log_logendoffset", "The offset of the next record."),
+        Family("gauge", "kafka_log_log_logendoffset", "The log end offset."),
         lambda row: row.log.end_offset,
     ),
     (
@@ -112,18 +112,18 @@ BROKER_FAMILIES = {
     "unsent_reply_bytes": Family(
         "gauge",
         "ottla_unsent_reply_bytes",
-        "Bytes of replies in memory that no client took yet.",
+        "Bytes of responses in memory that clients have not received yet.",
     ),
     "recovered_bytes": Family(
         "counter", "ottla_recovery_bytes", "Bytes of logs that recovery has checked."
     ),
     "recovery_bytes_left": Family(
-        "gauge", "ottla_recovery_left_bytes", "Bytes of logs that recovery has still to check."
+        "gauge", "ottla_recovery_left_bytes", "Bytes of logs that recovery still has to check."
     ),
 }
 CONTROLLER_FAMILIES = {
     "active_controllers": Family(
-        "gauge", f"{_CONTROLLER}activecontrollercount", "1 on the broker that is controller."
+        "gauge", f"{_CONTROLLER}activecontrollercount", "1 on the broker that is the controller."
     ),
     "active_brokers": Family(
         "gauge", f"{_CONTROLLER}activebrokercount", "Brokers that are registered and not fenced."
@@ -141,36 +141,38 @@ CONTROLLER_FAMILIES = {
     "unclean_elections": Family(
         "counter",
         "kafka_controller_controllerstats_uncleanleaderelections",
-        "Leaders elected from outside of the replicas in sync.",
+        "Unclean leader elections.",
     ),
 }
 CLEANER_FAMILIES = {
     "max_dirty_percent": Family(
-        "gauge", f"{_CLEANER_MANAGER}max_dirty_percent", "How dirty the dirtiest log is."
+        "gauge", f"{_CLEANER_MANAGER}max_dirty_percent", "The dirty ratio of the dirtiest log."
     ),
     "since_last_run_ms": Family(
         "gauge",
         f"{_CLEANER_MANAGER}time_since_last_run_ms",
-        "Milliseconds since the cleaner last looked for something to do.",
+        "Milliseconds since the cleaner last checked for dirty logs.",
     ),
     "max_compaction_delay_seconds": Family(
         "gauge",
         f"{_CLEANER}max_compaction_delay_secs",
-        "For how long a record has been due by max.compaction.lag.ms.",
+        "How long a record has been overdue by max.compaction.lag.ms.",
     ),
     "clean_seconds": Family(
-        "gauge", f"{_CLEANER}max_clean_time_secs", "How long the last compaction took."
+        "gauge", f"{_CLEANER}max_clean_time_secs", "Seconds of the last compaction."
     ),
     "recopy_percent": Family(
-        "gauge", f"{_CLEANER}cleaner_recopy_percent", "What the last compaction left over."
+        "gauge",
+        f"{_CLEANER}cleaner_recopy_percent",
+        "The share of the bytes read that the last compaction wrote.",
     ),
     "buffer_utilization_percent": Family(
         "gauge",
         f"{_CLEANER}max_buffer_utilization_percent",
-        "How much of its key map the last compaction used.",
+        "The share of its offset map that the last compaction used.",
     ),
     "worker_deaths": Family(
-        "counter", "ottla_cleaner_deaths", "Processes that compact and ended before their time."
+        "counter", "ottla_cleaner_deaths", "Cleaner processes that ended unexpectedly."
     ),
 }
 UNCLEANABLE_PARTITIONS = Family(
@@ -185,15 +187,15 @@ UNCLEANABLE_BYTES = Family(
 )
 DISK_FREE = Family("gauge", "ottla_disk_free_bytes", "Free bytes on a log directory's disk.")
 LEFT_OUT = Family(
-    "gauge", "ottla_metrics_partitions_left_out", "Partitions beyond the number that is shown."
+    "gauge", "ottla_metrics_partitions_left_out", "Partitions beyond the limit of shown ones."
 )
 
 
 class NodeMetrics:
     """A node's meters, and the registry through which Prometheus reads them.
 
-    The registry is the node's own: what else a process has to show (its memory, its descriptors)
-    is registered there by whoever owns the process.
+    Each node has its own registry. The owner of the process registers metrics of the process
+    there, such as its memory and descriptors.
     """
 
     def __init__(self, *, topics_max: int = 10_000, partitions_max: int = 20_000) -> None:
@@ -210,13 +212,13 @@ class NodeMetrics:
         self._listeners: dict[str, ListenerMeter] = {}
 
     def topic(self, name: str) -> TopicCounters:
-        """To be kept by whoever serves the topic, until it is removed from `topics`."""
+        """The topic's counters. The caller keeps them until the topic is removed from `topics`."""
         return self.topics.get(name)
 
     def request(self, api: str) -> RequestMeter:
-        """The meter of an API, by Kafka's name for it (Fetch by consumers: `FetchConsumer`).
+        """The meter of an API under Kafka's name (a consumer's Fetch is `FetchConsumer`).
 
-        Only for APIs of our own table: a peer must not be able to invent one.
+        Only for APIs in our own table: a peer must not be able to add one.
         """
         meter = self._requests.get(api)
         if meter is None:
@@ -224,54 +226,56 @@ class NodeMetrics:
         return meter
 
     def request_done(self, api: str, seconds: float) -> None:
-        """A request was answered, `seconds` after its last byte arrived."""
+        """Records a response `seconds` after the request's last byte arrived."""
         self.request(api).seconds.observe(seconds)
 
     def request_refused(self, api: str, error: str) -> None:
-        """A reply says `error`, by the name of its code."""
+        """Records a response with the error code of this name."""
         self.request(api).errors.add(error)
 
     def listener(self, name: str) -> ListenerMeter:
-        """The meter of a listener that the settings name."""
+        """The meter of a listener by its name in the settings."""
         meter = self._listeners.get(name)
         if meter is None:
             meter = self._listeners[name] = ListenerMeter(name)
         return meter
 
     def render(self, lines_max: int = SLICE_LINES_MAX) -> Iterator[bytes]:
-        """What Prometheus scrapes, in slices; let others have their turn after each."""
+        """The body of a scrape in slices. The caller yields to the event loop between slices."""
         return render(self.registry, lines_max)
 
     @cached_property
     def registry(self) -> "CollectorRegistry":
-        """Made when it is first read: until then a broker does without Prometheus' library."""
+        """Created on first use, so that a start does not import Prometheus' library."""
         from prometheus_client import CollectorRegistry
 
-        # Describing by reading would read everything at once, in the first scrape.
+        # Without auto_describe: it would read every meter at once when a collector registers.
         registry = CollectorRegistry()
         for collector in (
-            Topics(self.topics, TOPIC_FAMILIES),
-            Scalars(self.broker, BROKER_FAMILIES),
-            Scalars(self.controller, CONTROLLER_FAMILIES),
-            Scalars(self.cleaner, CLEANER_FAMILIES),
-            Labelled(
+            TopicCollector(self.topics, TOPIC_FAMILIES),
+            ScalarCollector(self.broker, BROKER_FAMILIES),
+            ScalarCollector(self.controller, CONTROLLER_FAMILIES),
+            ScalarCollector(self.cleaner, CLEANER_FAMILIES),
+            LabelledCollector(
                 UNCLEANABLE_PARTITIONS, lambda: _by_log_dir(self.cleaner.uncleanable_partitions)
             ),
-            Labelled(UNCLEANABLE_BYTES, lambda: _by_log_dir(self.cleaner.uncleanable_bytes)),
+            LabelledCollector(
+                UNCLEANABLE_BYTES, lambda: _by_log_dir(self.cleaner.uncleanable_bytes)
+            ),
             *group_collectors(self.groups),
-            Requests(self._requests),
-            Listeners(self._listeners),
-            LoopStalls(self.loop),
-            Labelled(DISK_FREE, self._free_bytes),
-            Labelled(LEFT_OUT, lambda: [({}, self.partitions.left_out_count)]),
-            Partitions(self.partitions, PARTITION_FAMILIES),
+            RequestCollector(self._requests),
+            ListenerCollector(self._listeners),
+            LoopStallCollector(self.loop),
+            LabelledCollector(DISK_FREE, self._free_bytes),
+            LabelledCollector(LEFT_OUT, lambda: [({}, self.partitions.left_out_count)]),
+            PartitionCollector(self.partitions, PARTITION_FAMILIES),
         ):
             registry.register(collector)
         return registry
 
-    def _free_bytes(self) -> Iterable[Reading]:
+    def _free_bytes(self) -> Iterable[LabelledValue]:
         return [({"log_dir": path}, free) for path, free in self.disk_free_bytes.items()]
 
 
-def _by_log_dir(values: Mapping[str, int]) -> Iterable[Reading]:
+def _by_log_dir(values: Mapping[str, int]) -> Iterable[LabelledValue]:
     return [({"logDirectory": path}, value) for path, value in values.items()]

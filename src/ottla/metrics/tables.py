@@ -1,7 +1,7 @@
-"""The meters that come and go with topics and partitions, each table with a limit.
+"""The meters of topics and partitions, in tables with a limit each.
 
-A snapshot is a list of references: it stays good while a scrape is under way and topics come and
-go, and taking one costs nothing that grows with what is later read from it.
+A snapshot is a list of references. It stays valid during a scrape while topics are created and
+deleted, and it reads no meter.
 """
 
 from typing import NamedTuple
@@ -15,12 +15,12 @@ TOPIC_COUNTERS = tuple(name for name in TopicCounters.__slots__ if name != "name
 
 class TopicsSnapshot(NamedTuple):
     live: list[TopicCounters]
-    # What deleted topics had counted: without it the broker's totals would run backwards.
+    # The counts of deleted topics: without them the broker's totals would decrease.
     deleted: dict[str, int]
 
 
 class TopicTable:
-    """Counters by topic. Beyond `topics_max` topics share one set of counters."""
+    """Counters by topic. Topics beyond the first `topics_max` share one set of counters."""
 
     __slots__ = ("_deleted", "_others", "_topics", "_topics_max")
 
@@ -31,7 +31,7 @@ class TopicTable:
         self._deleted = dict.fromkeys(TOPIC_COUNTERS, 0)
 
     def get(self, name: str) -> TopicCounters:
-        """The topic's counters, new if there were none."""
+        """The topic's counters, created if there are none."""
         counters = self._topics.get(name)
         if counters is not None:
             return counters
@@ -42,7 +42,7 @@ class TopicTable:
         return self._topics[name]
 
     def remove(self, name: str) -> None:
-        """The topic was deleted: shown no more, and still part of the broker's totals."""
+        """Hides a deleted topic; its counts stay in the broker's totals."""
         counters = self._topics.pop(name, None)
         if counters is not None:
             for counter in TOPIC_COUNTERS:
@@ -62,7 +62,7 @@ class PartitionRow(NamedTuple):
 
 
 class PartitionTable:
-    """The logs that are shown. Beyond `partitions_max` a log is only counted."""
+    """The logs shown by partition. Beyond the first `partitions_max`, logs are only counted."""
 
     __slots__ = ("_left_out", "_partitions_max", "_rows")
 
@@ -76,7 +76,7 @@ class PartitionTable:
         return len(self._left_out)
 
     def add(self, topic: str, partition: int, log: MeasuredLog) -> None:
-        """From now on the partition is shown by this log."""
+        """Shows this log for the partition from now on."""
         key = (topic, partition)
         if key in self._rows or len(self._rows) < self._partitions_max:
             self._rows[key] = PartitionRow(topic, partition, log)

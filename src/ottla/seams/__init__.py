@@ -1,5 +1,5 @@
-"""The only doors to what is not deterministic: clock, entropy, files, net, threads.
+"""The only access to nondeterminism: clock, entropy, files, network, threads and processes.
 
-Each module has the interface and the real implementation. The simulated ones live with the tests
-(`tests/sim/seams`), so that a whole cluster can run in one process under one seed.
+Each module holds an interface and its real implementation. The simulated implementations are in
+`tests/sim/seams`: with them a whole cluster runs in one process under one seed.
 """

@@ -1,4 +1,4 @@
-"""What blocks the thread that calls: connections and pauses for those who run no event loop."""
+"""Blocking connections and pauses, for callers without an event loop."""
 
 import socket
 import time
@@ -7,14 +7,15 @@ from typing import Protocol
 
 
 class Stream(Protocol):
-    """A connection. A timeout is for one call; TimeoutError, or OSError once the peer is gone."""
+    """A connection. Each call has its own timeout. Raises TimeoutError, or OSError once the peer
+    is gone."""
 
     def send(self, parts: Sequence[bytes], timeout_ms: int) -> None:
-        """Hands all of them over to be sent, in their order."""
+        """Sends all parts in order."""
         ...
 
     def receive(self, size_max: int, timeout_ms: int) -> bytes:
-        """The next bytes, as soon as there are any; none at all once the peer has closed."""
+        """The next bytes, as soon as there are any; empty once the peer has closed."""
         ...
 
     def close(self) -> None:
@@ -24,11 +25,11 @@ class Stream(Protocol):
 
 class Blocking(Protocol):
     def dial(self, host: str, port: int, timeout_ms: int) -> Stream:
-        """A new connection. TimeoutError, or OSError if nobody answers."""
+        """Opens a connection. Raises TimeoutError, or OSError if no server listens there."""
         ...
 
     def pause(self, pause_ms: int) -> None:
-        """Does nothing for so long."""
+        """Blocks for `pause_ms`."""
         ...
 
 
@@ -51,13 +52,13 @@ class RealStream:
 
 
 class RealBlocking:
-    """TCP, and the thread's own sleep."""
+    """TCP and `time.sleep`."""
 
     __slots__ = ()
 
     def dial(self, host: str, port: int, timeout_ms: int) -> RealStream:
         connected = socket.create_connection((host, port), timeout_ms / 1e3)
-        # A request is sent whole: there is nothing to wait for.
+        # A request is sent whole: Nagle's delay would only add latency.
         connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return RealStream(connected)
 

@@ -1,4 +1,4 @@
-"""Time, as the rest of Ottla may know it."""
+"""The clock: wall time, steady time, and the identity of the machine's boot."""
 
 import time
 from functools import partial
@@ -7,15 +7,15 @@ from typing import Protocol
 
 class Clock(Protocol):
     def wall_ms(self) -> int:
-        """Milliseconds since 1970: for timestamps that others will read. May jump."""
+        """Milliseconds since 1970, for timestamps that others read. May jump."""
         ...
 
     def steady_ns(self) -> int:
-        """Nanoseconds since some start, never backwards, counting while the machine sleeps."""
+        """Nanoseconds since an arbitrary start. Monotonic; counts while the machine sleeps."""
         ...
 
     def boot_id(self) -> str:
-        """Names this run of the machine: while it is the same, the page cache has survived."""
+        """Identifies this boot of the machine. While it is unchanged, the page cache survived."""
         ...
 
 
@@ -27,7 +27,7 @@ class RealClock:
     def wall_ms(self) -> int:
         return time.time_ns() // 1_000_000
 
-    # Asked several times a request: a partial spares a frame of the interpreter each time.
+    # Called several times per request: a partial saves an interpreter frame per call.
     steady_ns = staticmethod(partial(time.clock_gettime_ns, time.CLOCK_BOOTTIME))
 
     def boot_id(self) -> str:

@@ -1,4 +1,4 @@
-"""Randomness, as the rest of Ottla may know it."""
+"""Randomness: unguessable tokens, and numbers for jitter and choices."""
 
 import os
 import random
@@ -7,11 +7,11 @@ from typing import Protocol
 
 class Entropy(Protocol):
     def token(self, size: int) -> bytes:
-        """`size` bytes that nobody can guess: for ids and secrets."""
+        """`size` unguessable bytes, for ids and secrets."""
         ...
 
     def below(self, bound: int) -> int:
-        """An integer in [0, bound): for jitter and choices, not for secrets."""
+        """An integer in [0, bound), for jitter and choices, not for secrets."""
         ...
 
 

@@ -1,8 +1,8 @@
-"""Files and directories, as the rest of Ottla may know them.
+"""Files and directories.
 
-Failures are OSError with an errno (ENOSPC, EIO, ...), from the real disk and the simulated alike.
-A write may be short. What was written survives a power loss only after `sync`, a name (created,
-renamed, removed) only after `sync_dir` on its directory.
+Failures are OSError with an errno (ENOSPC, EIO, ...), from the real and the simulated disk alike.
+A write may be short. Written bytes survive a power loss only after `sync`; a name (created,
+renamed, removed) survives only after `sync_dir` on its directory.
 """
 
 import contextlib
@@ -14,54 +14,54 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 Buffer = bytes | bytearray | memoryview
-# Only some systems can say what is in memory; elsewhere everything counts as warm.
+# Not every system can report what is in the page cache; elsewhere all reads count as warm.
 _NOWAIT: int = getattr(os, "RWF_NOWAIT", 0)
 
 
 class File(Protocol):
-    """One open file. Positions are the caller's: nothing here seeks."""
+    """An open file. The caller passes positions: there is no seek."""
 
     @property
     def path(self) -> str: ...
 
     def fileno(self) -> int:
-        """The kernel's descriptor, for sendfile. A simulated file has none: OSError."""
+        """The descriptor, for sendfile. A simulated file has none and raises OSError."""
         ...
 
     def size(self) -> int: ...
 
     def read_at(self, position: int, size: int) -> bytes:
-        """Up to `size` bytes; fewer only where the file ends."""
+        """Up to `size` bytes; fewer only at the end of the file."""
         ...
 
     def read_warm(self, position: int, size: int) -> bytes | bytearray | None:
-        """As `read_at` if no disk has to be waited for, as far as can be told; else None."""
+        """As `read_at` if the bytes are in the page cache, as far as is known; else None."""
         ...
 
     def is_warm(self, position: int) -> bool:
-        """Whether reading here waits for no disk, as far as can be told."""
+        """Whether the byte at `position` is in the page cache, as far as is known."""
         ...
 
     def warm(self, position: int, size: int) -> None:
-        """Has so much in memory on return, as long as there is room. For a thread to call."""
+        """Loads a range into the page cache. Blocks, so it runs in a thread."""
         ...
 
     def write_at(self, position: int, parts: Sequence[Buffer]) -> int:
-        """Writes the parts one after another; how many bytes were written, maybe not all."""
+        """Writes the parts one after another. Returns the bytes written, possibly not all."""
         ...
 
     def truncate(self, size: int) -> None:
-        """Cuts the file, or extends it with zeros (sparse where the disk can)."""
+        """Truncates the file, or extends it with zeros (sparse if the file system can)."""
         ...
 
     def sync(self) -> None:
-        """What was written is durable on return."""
+        """All written bytes are durable on return."""
         ...
 
     def start_writeback(self, position: int, size: int) -> None:
-        """Asks the disk to begin with what was written here. A hint: it promises nothing.
+        """Hints that the kernel should start to write this range back. It promises nothing.
 
-        It may have to wait for the disk's queue, so it is for a thread to call.
+        It may block on a full device queue, so it runs in a thread.
         """
         ...
 
@@ -72,21 +72,21 @@ class File(Protocol):
 
 class Lock(Protocol):
     def is_in_place(self) -> bool:
-        """Whether its path still leads to the file that is held. OSError if the disk fails."""
+        """Whether the lock's path still names the locked file. OSError if the disk fails."""
         ...
 
     def release(self) -> None: ...
 
 
 class Files(Protocol):
-    """A file system. Paths are absolute strings with `/` between the names."""
+    """A file system. Paths are absolute strings separated by `/`."""
 
     def open(self, path: str, *, writable: bool = True) -> File:
-        """An existing file. FileNotFoundError if there is none."""
+        """Opens an existing file. FileNotFoundError if there is none."""
         ...
 
     def create(self, path: str) -> File:
-        """A new empty file. FileExistsError if the name is taken."""
+        """Creates an empty file. FileExistsError if the name is taken."""
         ...
 
     def exists(self, path: str) -> bool: ...
@@ -100,19 +100,19 @@ class Files(Protocol):
         ...
 
     def make_dir(self, path: str) -> None:
-        """One new directory. FileExistsError if the name is taken."""
+        """Creates a directory. FileExistsError if the name is taken."""
         ...
 
     def rename(self, source: str, target: str) -> None:
-        """Atomic; a file at `target` is replaced."""
+        """Atomic. Replaces a file at `target`."""
         ...
 
     def remove(self, path: str) -> None:
-        """A file. FileNotFoundError if there is none."""
+        """Removes a file. FileNotFoundError if there is none."""
         ...
 
     def remove_dir(self, path: str) -> None:
-        """An empty directory."""
+        """Removes an empty directory."""
         ...
 
     def sync_dir(self, path: str) -> None:
@@ -120,20 +120,21 @@ class Files(Protocol):
         ...
 
     def lock(self, path: str) -> Lock:
-        """Held by one process until released or until it dies. BlockingIOError if it is taken."""
+        """Locks a file until the lock is released or the process dies. BlockingIOError if another
+        process holds it."""
         ...
 
     def free_bytes(self, path: str) -> int:
-        """What the file system that holds `path` can still take."""
+        """The free bytes of the file system that holds `path`."""
         ...
 
     def total_bytes(self, path: str) -> int:
-        """What the file system that holds `path` can take when it is empty."""
+        """The capacity of the file system that holds `path`."""
         ...
 
 
 def read_file(files: Files, path: str, size_max: int = 64 << 20) -> bytes:
-    """A whole small file. OSError (EFBIG) if it is larger than `size_max`."""
+    """The content of a small file. OSError (EFBIG) if it is larger than `size_max`."""
     file = files.open(path, writable=False)
     try:
         size = file.size()
@@ -145,12 +146,12 @@ def read_file(files: Files, path: str, size_max: int = 64 << 20) -> bytes:
 
 
 def write_all(file: File, position: int, parts: Sequence[Buffer]) -> int:
-    """Writes everything and returns the size; OSError (ENOSPC) if the disk takes only a part."""
+    """Writes all parts and returns their size. OSError (ENOSPC) if only some bytes fit."""
     return write_rest(file, position, parts, file.write_at(position, parts))
 
 
 def write_rest(file: File, position: int, parts: Sequence[Buffer], written: int) -> int:
-    """As `write_all`, where so much was written already."""
+    """As `write_all` after a first write of `written` bytes."""
     expected = sum(map(len, parts))
     while 0 < written < expected:
         rest = memoryview(b"".join(parts))[written:]
@@ -166,21 +167,21 @@ def write_rest(file: File, position: int, parts: Sequence[Buffer], written: int)
 
 
 def replace_file(files: Files, path: str, content: bytes) -> None:
-    """Puts `content` at `path` so that a crash at any moment leaves the old or the new, durably."""
+    """Replaces a file atomically and durably: after a crash it has the old or the new content."""
     _put(files, path, content, is_synced=True)
     files.sync_dir(path.rpartition("/")[0])
 
 
 def put_file(files: Files, path: str, content: bytes) -> None:
-    """As `replace_file` if only the process dies; a power loss may leave anything.
+    """As `replace_file`, but safe only against a crash of the process, not against a power loss.
 
-    It is durable once `sync_file` and `sync_dir` have been called.
+    The content is durable after `sync_file` and `sync_dir`.
     """
     _put(files, path, content, is_synced=False)
 
 
 def sync_file(files: Files, path: str) -> None:
-    """What was put at `path` survives a power loss, if its name does."""
+    """Makes the content of a file durable, but not its name."""
     file = files.open(path)
     try:
         file.sync()
@@ -198,7 +199,7 @@ def _put(files: Files, path: str, content: bytes, *, is_synced: bool) -> None:
         if is_synced:
             file.sync()
     except OSError:
-        # A full disk needs its room.
+        # Free the space: the disk may be full.
         with contextlib.suppress(OSError):
             files.remove(temporary)
         raise
@@ -207,14 +208,14 @@ def _put(files: Files, path: str, content: bytes, *, is_synced: bool) -> None:
     files.rename(temporary, path)
 
 
-# Begins to write, waits for nothing, and takes no error away that a later sync should report.
+# Starts the writeback without waiting, and consumes no error that a later sync should report.
 _SYNC_FILE_RANGE_WRITE = 2
 
 
 @functools.cache
 def _sync_file_range() -> Callable[[int, int, int, int], int] | None:
-    """The C library's, which Python does not offer; None where there is none."""
-    # Not at the top: a start need not wait for it.
+    """The C library's sync_file_range, which Python lacks; None if there is none."""
+    # Imported here: it would slow down every start.
     import ctypes
 
     function = getattr(ctypes.CDLL(None), "sync_file_range", None)
@@ -225,10 +226,10 @@ def _sync_file_range() -> Callable[[int, int, int, int], int] | None:
     return found
 
 
-# What a kernel answers that does not know the flag, or whose file system does not.
+# The errors of a kernel or a file system that does not support RWF_NOWAIT.
 _CANNOT_TELL = (errno.EOPNOTSUPP, errno.ENOSYS)
 
-# What is read only to be in memory goes here; threads may share it, for nobody looks.
+# Receives bytes that are read only to load the page cache. Threads share it: it is never read.
 _UNREAD = bytearray(128 << 10)
 
 
@@ -238,7 +239,7 @@ class RealFile:
     def __init__(self, path: str, descriptor: int) -> None:
         self.path = path
         self._descriptor = descriptor
-        # 0 once its file system has said that it cannot tell.
+        # 0 once the file system has turned out not to support RWF_NOWAIT.
         self._nowait = _NOWAIT
 
     def fileno(self) -> int:
@@ -267,7 +268,7 @@ class RealFile:
             return found
         if read is None:
             return None if self._nowait else self.read_at(position, size)
-        # Cut short where the file ends, or where what is in memory does.
+        # A short read ends at the end of the file or at the first page that is not cached.
         if self._read_nowait(position + read, bytearray(1)) == 0:
             return found[:read]
         return None
@@ -276,7 +277,7 @@ class RealFile:
         return self._read_nowait(position, bytearray(1)) is not None or not self._nowait
 
     def _read_nowait(self, position: int, buffer: bytearray) -> int | None:
-        """How much of the buffer could be filled at once; None if nothing, or nobody can tell."""
+        """The bytes read from the page cache; None if there are none, or if it is unknown."""
         if not self._nowait:
             return None
         try:
@@ -284,7 +285,7 @@ class RealFile:
         except BlockingIOError:
             return None
         except OSError as error:
-            # A file system that cannot tell (tmpfs) has no disk to wait for.
+            # A file system without support (tmpfs) has no disk to wait for.
             if error.errno not in _CANNOT_TELL:
                 raise
             self._nowait = 0
@@ -316,7 +317,7 @@ class RealFile:
             os.close(descriptor)
 
     def __del__(self) -> None:
-        # Readers share a file without counting themselves: the last one to let go closes it.
+        # Readers share a file without a reference count of their own: the last reference closes it.
         self.close()
 
 
@@ -337,7 +338,7 @@ class RealLock:
 
 
 def _is_named(descriptor: int, path: str) -> bool:
-    """Whether this path still leads to the file that was opened there."""
+    """Whether this path still names the opened file."""
     with contextlib.suppress(FileNotFoundError, NotADirectoryError):
         return os.path.samestat(os.fstat(descriptor), os.stat(path))
     return False
@@ -346,8 +347,8 @@ def _is_named(descriptor: int, path: str) -> bool:
 class RealFiles:
     """The kernel's file systems.
 
-    New files and directories are for their owner alone, unless they are made to be `shared`;
-    existing ones keep their mode.
+    New files and directories are readable by their owner only, or by all users if `shared`.
+    Existing ones keep their mode.
     """
 
     __slots__ = ("_directory_mode", "_file_mode")
@@ -400,9 +401,9 @@ class RealFiles:
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, self._file_mode)
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                # Kafka's lock on the same file is of the other kind: neither sees the other.
+                # Kafka uses a POSIX record lock on the same file. Each kind ignores the other.
                 fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                # A file that was removed after it was opened is locked for nobody else.
+                # A lock on a file that was removed after it was opened excludes no other process.
                 if _is_named(descriptor, path):
                     return RealLock(path, descriptor)
             except OSError:

@@ -1,9 +1,9 @@
-"""For the little that the loop and a thread both do."""
+"""A mutex for the little state that the event loop shares with a thread."""
 
 import threading
 from contextlib import AbstractContextManager
 
 
 def new_mutex() -> AbstractContextManager[object]:
-    """One at a time is inside; the other waits."""
+    """A context manager that one thread at a time can enter."""
     return threading.Lock()

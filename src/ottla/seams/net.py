@@ -1,4 +1,4 @@
-"""Connections: who listens, who connects. What is said on them belongs to asyncio's protocols."""
+"""TCP listeners and connections. The bytes on a connection belong to its asyncio protocol."""
 
 import asyncio
 import os
@@ -13,21 +13,21 @@ ProtocolFactory = Callable[[], asyncio.BaseProtocol]
 class Listener(Protocol):
     @property
     def port(self) -> int:
-        """The port in force: the one asked for, or the free one that port 0 found."""
+        """The bound port: the requested one, or the free one that the kernel chose for port 0."""
         ...
 
     async def close(self) -> None:
-        """Takes no more connections; those that stand, stand."""
+        """Stops accepting connections. Open connections stay open."""
         ...
 
 
 class Net(Protocol):
     async def listen(self, factory: ProtocolFactory, host: str, port: int) -> Listener:
-        """Makes one protocol for each connection that arrives. OSError if the port is taken."""
+        """Creates one protocol per accepted connection. OSError if the port is taken."""
         ...
 
     async def connect(self, factory: ProtocolFactory, host: str, port: int) -> asyncio.BaseProtocol:
-        """The protocol of a new connection. OSError if nobody answers."""
+        """Connects, and returns the protocol of the connection. OSError if no server listens."""
         ...
 
 
@@ -44,14 +44,14 @@ class RealListener:
 
     async def close(self) -> None:
         self._server.close()
-        # What the loop has accepted already becomes a connection within two turns, and its owner's
-        # to end; a loop that stops before would forget an open socket.
+        # A socket that the loop has already accepted reaches its owner within two turns. A loop
+        # that stops earlier would leak it.
         for _ in range(2):
             await asyncio.sleep(0)
 
 
 class RealNet:
-    """TCP, by whichever loop is running."""
+    """TCP on the running event loop."""
 
     __slots__ = ("_backlog_max",)
 
@@ -70,11 +70,11 @@ class RealNet:
 
 
 def send_file(transport: asyncio.BaseTransport, file: File, position: int, size: int) -> int:
-    """Sends a piece of a file on a connection without copying it; how many bytes went.
+    """Sends a part of a file by sendfile, and returns the number of bytes sent.
 
-    Only while the transport has nothing buffered, else what it holds would be overtaken.
-    BlockingIOError if the connection takes nothing now. NoSendFile where there is no socket of the
-    kernel's, or no file: then it has to be read and written.
+    The transport's buffer must be empty: sendfile would overtake buffered bytes. Raises
+    BlockingIOError if the socket accepts no bytes now, and NoSendFile if the connection or the
+    file has no kernel descriptor: then the caller reads the file and writes the bytes.
     """
     socket = transport.get_extra_info("socket")
     if socket is None or transport.get_extra_info("sslcontext") is not None:
@@ -87,4 +87,4 @@ def send_file(transport: asyncio.BaseTransport, file: File, position: int, size:
 
 
 class NoSendFile(Exception):
-    """This connection, or this file, knows no sendfile."""
+    """This connection or this file does not support sendfile."""

@@ -1,4 +1,4 @@
-"""Work beside the event loop: what blocks (an fsync, a cold read), never what decides."""
+"""Threads for calls that block, such as an fsync or a cold read. Decisions stay on the loop."""
 
 import asyncio
 from collections.abc import Callable
@@ -10,16 +10,16 @@ Result = TypeVar("Result")
 
 class Threads(Protocol):
     async def run(self, work: Callable[[], Result]) -> Result:
-        """Does `work` outside the loop; its result or exception is the caller's."""
+        """Runs `work` in a thread, and returns its result or raises its exception."""
         ...
 
     def close(self) -> None:
-        """Waits for what is running; nothing can be run afterwards."""
+        """Waits for running work. No work can be started afterwards."""
         ...
 
 
 class SameThread:
-    """No threads at all: work is done where it is asked for. For commands that do one thing."""
+    """Runs work in the calling thread, for commands that do one thing at a time."""
 
     __slots__ = ()
 
@@ -27,11 +27,11 @@ class SameThread:
         return work()
 
     def close(self) -> None:
-        """Nothing runs."""
+        """Nothing to wait for."""
 
 
 class RealThreads:
-    """A fixed pool: `workers_max` pieces of work at once, the rest wait in line."""
+    """A fixed pool of `workers_max` threads; further work waits in its queue."""
 
     __slots__ = ("_pool",)
 

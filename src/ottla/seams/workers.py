@@ -1,7 +1,7 @@
-"""Processes of our own that do long work: started, never forked, asked and answered by pipe.
+"""Worker processes for long work: spawned, never forked, with requests and responses over pipes.
 
-A worker gets one question at a time, of bytes, and answers with bytes. It holds nothing that is
-not in a question or on disk: if it dies, the next one is asked again.
+A worker handles one request at a time. Requests and responses are bytes. A worker keeps no state
+beyond its requests and the disk: if it dies, the request is sent to another worker.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from typing import BinaryIO, Protocol
 from ottla.errors import OttlaError
 
 MESSAGE_BYTES_MAX = 256 << 20
-# How much a worker stands back behind what answers clients.
+# A worker yields the CPU to the process that serves clients.
 NICENESS = 5
 
 _LENGTH = Struct(">I")
@@ -25,27 +25,27 @@ _PR_SET_PDEATHSIG = 1
 
 
 class WorkerDied(OttlaError):
-    """There is no answer, and will be none: start another one."""
+    """The worker ended before it responded."""
 
 
 class Worker(Protocol):
-    async def ask(self, question: bytes) -> bytes:
-        """Its answer. WorkerDied if it ends first. One question at a time."""
+    async def call(self, request: bytes) -> bytes:
+        """Sends a request and returns its response, one at a time. WorkerDied."""
         ...
 
     async def close(self) -> None:
-        """Ends it, whatever it does, and waits until it has ended."""
+        """Kills the process and waits until it has ended."""
         ...
 
 
 class Workers(Protocol):
     async def start(self, module: str) -> Worker:
-        """A process that runs this module of ours, which calls `serve`. OSError if it cannot be."""
+        """Starts a process that runs this module, which calls `serve`. OSError if it fails."""
         ...
 
 
 class RealWorker:
-    """A child process, and the pipes to and from it."""
+    """A child process and its pipes."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self._process = process
@@ -54,18 +54,18 @@ class RealWorker:
     def pid(self) -> int:
         return self._process.pid
 
-    async def ask(self, question: bytes) -> bytes:
-        to, answers = self._process.stdin, self._process.stdout
-        # uvloop takes it for our own fault if somebody writes to a pipe that it has closed.
-        if to is None or answers is None or to.is_closing():
+    async def call(self, request: bytes) -> bytes:
+        requests, responses = self._process.stdin, self._process.stdout
+        # uvloop treats a write to a pipe that it has closed as a bug of the caller: check first.
+        if requests is None or responses is None or requests.is_closing():
             raise WorkerDied(f"process {self.pid} has ended")
         try:
-            to.write(_LENGTH.pack(len(question)) + question)
-            await to.drain()
-            (length,) = _LENGTH.unpack(await answers.readexactly(_LENGTH.size))
+            requests.write(_LENGTH.pack(len(request)) + request)
+            await requests.drain()
+            (length,) = _LENGTH.unpack(await responses.readexactly(_LENGTH.size))
             _check_length(length)
-            return await answers.readexactly(length)
-        # A RuntimeError is uvloop's way to say that the pipe was closed just now.
+            return await responses.readexactly(length)
+        # uvloop raises RuntimeError if the pipe was closed in the meantime.
         except (ConnectionError, RuntimeError, asyncio.IncompleteReadError) as error:
             raise WorkerDied(f"process {self.pid} has ended") from error
 
@@ -78,7 +78,7 @@ class RealWorker:
 
 
 class RealWorkers:
-    """Children of this process, which end with it."""
+    """Child processes, which end with this process."""
 
     __slots__ = ()
 
@@ -95,43 +95,43 @@ class RealWorkers:
 # The worker's side
 
 
-def serve(answer: Callable[[bytes], bytes]) -> None:
-    """Answers questions until whoever asks is gone."""
-    # An orphan must not write beside the next broker's worker. Elsewhere than on Linux it ends when
-    # it next looks for a question.
+def serve(handle: Callable[[bytes], bytes]) -> None:
+    """Handles requests until the parent closes the pipe."""
+    # An orphan must not write beside the next broker's worker. Outside of Linux it ends when it
+    # next reads a request.
     end_with_parent(signal.SIGKILL)
-    # Whoever interrupts the whole group means the parent, who ends this process in good time.
+    # Ctrl-C signals the whole process group. The parent handles it, and ends this process.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.nice(NICENESS)
-    questions, answers = sys.stdin.buffer, sys.stdout.buffer
-    while (question := _read(questions)) is not None:
-        reply = answer(question)
-        answers.write(_LENGTH.pack(len(reply)) + reply)
-        answers.flush()
+    requests, responses = sys.stdin.buffer, sys.stdout.buffer
+    while (request := _read(requests)) is not None:
+        response = handle(request)
+        responses.write(_LENGTH.pack(len(response)) + response)
+        responses.flush()
 
 
 def pause(seconds: float) -> None:
-    """Does nothing for so long; for a worker alone."""
+    """Blocks the calling thread. For workers only: it would stall an event loop."""
     time.sleep(seconds)
 
 
-def _read(questions: BinaryIO) -> bytes | None:
-    head = questions.read(_LENGTH.size)
+def _read(requests: BinaryIO) -> bytes | None:
+    head = requests.read(_LENGTH.size)
     if len(head) < _LENGTH.size:
         return None
     (length,) = _LENGTH.unpack(head)
     _check_length(length)
-    question = questions.read(length)
-    return question if len(question) == length else None
+    request = requests.read(length)
+    return request if len(request) == length else None
 
 
 def _check_length(length: int) -> None:
     if length > MESSAGE_BYTES_MAX:
-        raise WorkerDied(f"a message of {length} bytes, at most {MESSAGE_BYTES_MAX} are taken")
+        raise WorkerDied(f"a message of {length} bytes exceeds the limit of {MESSAGE_BYTES_MAX}")
 
 
 def end_with_parent(signal_number: int) -> None:
-    """This process gets the signal when its parent ends, however that ends. On Linux alone."""
+    """This process receives the signal when its parent ends. Linux only."""
     import ctypes
 
     prctl = getattr(ctypes.CDLL(None), "prctl", None)

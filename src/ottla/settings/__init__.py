@@ -1,4 +1,4 @@
-"""What can be set: the table of definitions, where values come from, and which are in force.
+"""Settings: the table of definitions, the sources of values, and the values in force.
 
 settings = load(given={"num.partitions": "3"}, environment=environment, file=None)
 settings[NUM_PARTITIONS]                            # 3, an int to mypy as well

@@ -1,23 +1,23 @@
-"""A broker's settings in force, from all their sources."""
+"""A broker's settings in force, combined from all sources."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
-from ottla.settings.setting import ConfigSource, Scope, Setting, StandIn, stored_values
+from ottla.settings.setting import ConfigSource, Fallback, Scope, Setting, stored_values
 from ottla.settings.table import BROKER_SETTINGS, GROUP_SETTINGS, TOPIC_SETTINGS
 
 T = TypeVar("T")
 
 
 class Layer(NamedTuple):
-    """What one source of a broker's settings says, by name."""
+    """The values of one source, by setting name."""
 
     source: ConfigSource
     values: Mapping[str, Any]
 
 
 class Synonym(NamedTuple):
-    """One of the places that a value could come from, and what stands there."""
+    """A name and a source that have a value for a setting, as DescribeConfigs lists them."""
 
     name: str
     value: str | None
@@ -27,17 +27,17 @@ class Synonym(NamedTuple):
 class BrokerSettings:
     """A broker's settings, read by definition: `settings[NUM_PARTITIONS]`.
 
-    Of a topic's or a group's setting this is the value for those that do not set it. Nothing here
-    changes: a change at run time is a new object, by `with_dynamic`.
+    For a topic's or group's setting this is the default for topics or groups that do not set it.
+    Immutable: `with_dynamic` returns a new object for a change at run time.
     """
 
-    __slots__ = ("_layers", "_static", "_values", "rows_told")
+    __slots__ = ("_layers", "_static", "_values", "described_rows")
 
     def __init__(self, static: Sequence[Layer] = (), dynamic: Sequence[Layer] = ()) -> None:
-        """From the layers that were there at the start and those that came since; in both, an
-        earlier layer counts before a later one."""
-        # The rows of `describe` that are the same for all topics or groups that do not set them.
-        self.rows_told: dict[Setting[Any], Any] = {}
+        """`static` layers date from the start, `dynamic` ones from changes since. Dynamic layers
+        take precedence, and earlier layers precede later ones."""
+        # A cache of `describe`: the rows shared by all topics or groups that do not override them.
+        self.described_rows: dict[Setting[Any], Any] = {}
         self._static = tuple(static)
         self._layers = (*dynamic, *static)
         self._values = {
@@ -51,17 +51,17 @@ class BrokerSettings:
         return value
 
     def source_of(self, setting: Setting[Any]) -> ConfigSource:
-        """Where the value in force comes from."""
+        """The source of the value in force."""
         return self._values[setting][1]
 
     def synonyms_of(self, setting: Setting[Any]) -> tuple[Synonym, ...]:
-        """Every place that has a value for this setting, the one in force first."""
+        """All values given for this setting, the one in force first."""
         found = [
             Synonym(named.name, named.text(value), source)
             for (named, _), value, source in self._given(setting)
         ]
         names = _names(setting)
-        # As in Kafka: the default of a name that only stands in is not shown.
+        # As in Kafka: the default of a fallback is not shown.
         if names and names[0].setting.default is not None:
             named = names[0].setting
             found.append(Synonym(named.name, named.text(named.default), ConfigSource.DEFAULT))
@@ -70,9 +70,10 @@ class BrokerSettings:
     def with_dynamic(
         self, *, broker: Mapping[str, str], cluster: Mapping[str, str]
     ) -> "BrokerSettings":
-        """The same start with other changes since: this broker's, then those for all brokers.
+        """The same static settings with other dynamic ones: this broker's, then the cluster's.
 
-        They were checked when they were made; a name that only a later version knows is skipped.
+        They were validated when they were changed. Names that only a later version knows are
+        skipped.
         """
         return BrokerSettings(
             self._static,
@@ -87,16 +88,16 @@ class BrokerSettings:
             return name.in_unit(value), source
         return setting.default, ConfigSource.DEFAULT
 
-    def _given(self, setting: Setting[Any]) -> Iterator[tuple[StandIn, Any, ConfigSource]]:
-        """What the sources say. A source counts before its names: who sets hours on the command
-        line means it, whatever a file says about milliseconds."""
+    def _given(self, setting: Setting[Any]) -> Iterator[tuple[Fallback, Any, ConfigSource]]:
+        """All given values in order of precedence. Sources take precedence over names: hours on
+        the command line override milliseconds in a file."""
         for layer in self._layers:
             for name in _names(setting):
                 if name.setting.name in layer.values:
                     yield name, layer.values[name.setting.name], layer.source
 
 
-def _names(setting: Setting[Any]) -> tuple[StandIn, ...]:
-    """By what names a broker's sources can give this setting; the first one given counts."""
-    own = (StandIn(setting),) if setting.scope is Scope.BROKER else ()
-    return own + setting.stand_ins
+def _names(setting: Setting[Any]) -> tuple[Fallback, ...]:
+    """The names under which a broker's sources can give this setting, in order of precedence."""
+    own = (Fallback(setting),) if setting.scope is Scope.BROKER else ()
+    return own + setting.fallbacks

@@ -1,4 +1,4 @@
-"""Settings as DescribeConfigs answers them: value, source, synonyms, type and documentation."""
+"""Settings as DescribeConfigs returns them: value, source, synonyms, type and documentation."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 from ottla.settings.broker import BrokerSettings, Synonym
 from ottla.settings.group import GroupConfigs
 from ottla.settings.kinds import ConfigType
-from ottla.settings.own import OwnConfigs
+from ottla.settings.resource_configs import ResourceConfigs
 from ottla.settings.setting import ConfigSource, Setting, stored_values
 from ottla.settings.table import BROKER_SETTINGS, GROUP_SETTINGS, TOPIC_SETTINGS
 from ottla.settings.topic import TopicConfigs
@@ -17,15 +17,15 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigRow:
-    """One setting of a topic, a group or a broker."""
+    """One setting of a topic, group or broker."""
 
     name: str
-    # None if it is not set, or not to be seen.
+    # None if it is not set, or secret.
     value: str | None
     is_read_only: bool
     source: ConfigSource
     is_sensitive: bool
-    # The places it could come from, the one in force first.
+    # The one in force first.
     synonyms: tuple[Synonym, ...]
     config_type: ConfigType
     documentation: str
@@ -38,29 +38,28 @@ class ConfigRow:
 def describe_topic(
     configs: TopicConfigs, names: Collection[str] | None = None
 ) -> tuple[ConfigRow, ...]:
-    """Every setting of a topic in the order of names; with `names` only those that exist."""
+    """A topic's settings in order of name: all, or those among `names`."""
     return _rows(TOPIC_SETTINGS, configs, names)
 
 
 def describe_group(
     configs: GroupConfigs, names: Collection[str] | None = None
 ) -> tuple[ConfigRow, ...]:
-    """Every setting of a group in the order of names; with `names` only those that exist."""
+    """A group's settings in order of name: all, or those among `names`."""
     return _rows(GROUP_SETTINGS, configs, names)
 
 
 def describe_broker(
     settings: BrokerSettings, names: Collection[str] | None = None
 ) -> tuple[ConfigRow, ...]:
-    """Every setting of a broker in the order of names; with `names` only those that exist."""
+    """A broker's settings in order of name: all, or those among `names`."""
     return _rows(BROKER_SETTINGS, settings, names)
 
 
 def describe_cluster(
     changes: Mapping[str, str], names: Collection[str] | None = None
 ) -> tuple[ConfigRow, ...]:
-    """What was changed at run time for all brokers, and nothing else, as Kafka answers for the
-    broker without a name."""
+    """The cluster-wide dynamic settings only, as Kafka returns for the broker with no name."""
     values = stored_values(changes, BROKER_SETTINGS)
     source = ConfigSource.DYNAMIC_DEFAULT_BROKER
     return tuple(
@@ -72,7 +71,7 @@ def describe_cluster(
 
 def _rows(
     table: Mapping[str, Setting[Any]],
-    values: BrokerSettings | OwnConfigs,
+    values: BrokerSettings | ResourceConfigs,
     names: Collection[str] | None,
 ) -> tuple[ConfigRow, ...]:
     return tuple(
@@ -82,23 +81,23 @@ def _rows(
     )
 
 
-def _row_of(setting: Setting[Any], values: BrokerSettings | OwnConfigs) -> ConfigRow:
-    """Most topics set little themselves: the rows of all else are made once per broker."""
-    if isinstance(values, OwnConfigs):
-        if values.sets(setting):
+def _row_of(setting: Setting[Any], values: BrokerSettings | ResourceConfigs) -> ConfigRow:
+    """Most topics override few settings: the rows of the others are built once per broker."""
+    if isinstance(values, ResourceConfigs):
+        if values.overrides(setting):
             return _row_in_force(setting, values)
         values = values.broker
-    row: ConfigRow | None = values.rows_told.get(setting)
+    row: ConfigRow | None = values.described_rows.get(setting)
     if row is None:
-        row = values.rows_told[setting] = _row_in_force(setting, values)
+        row = values.described_rows[setting] = _row_in_force(setting, values)
     return row
 
 
-def _row_in_force(setting: Setting[Any], values: BrokerSettings | OwnConfigs) -> ConfigRow:
-    told = setting
-    if setting.told_by is not None and values[setting] is None:
-        told = setting.told_by
-    return _row(setting, values[told], values.source_of(told), values.synonyms_of(told))
+def _row_in_force(setting: Setting[Any], values: BrokerSettings | ResourceConfigs) -> ConfigRow:
+    shown = setting
+    if setting.described_by is not None and values[setting] is None:
+        shown = setting.described_by
+    return _row(setting, values[shown], values.source_of(shown), values.synonyms_of(shown))
 
 
 def _row(

@@ -1,18 +1,18 @@
-"""A group's settings in force: its own, on top of its broker's, and within the broker's bounds."""
+"""A group's settings in force: its overrides and its broker's, within the broker's bounds."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
 
 from ottla.errors import ErrorCode, PeerError
 from ottla.settings.broker import BrokerSettings
-from ottla.settings.own import OwnConfigs
+from ottla.settings.resource_configs import ResourceConfigs
 from ottla.settings.setting import BadSetting, ConfigSource, Setting
 from ottla.settings.table import GROUP_SETTINGS
 from ottla.settings.table import consumer_groups as table
 
 
 class Bounds(NamedTuple):
-    """A broker's setting, what a group calls it, and the settings that bound both."""
+    """A broker's setting, the group's setting that overrides it, and the bounds of both."""
 
     broker: Setting[int]
     group: Setting[int]
@@ -42,22 +42,22 @@ BOUNDS = (
 )
 
 
-class GroupConfigs(OwnConfigs):
-    """A group's settings, read by definition; the broker's for what it does not set."""
+class GroupConfigs(ResourceConfigs):
+    """A group's settings, read by definition; the broker's where the group sets none."""
 
     __slots__ = ()
     table = GROUP_SETTINGS
     source = ConfigSource.DYNAMIC_GROUP
 
     def in_bounds(self, setting: Setting[int]) -> int:
-        """What a group goes by: a value of its own that the broker's bounds no longer allow counts
-        as the nearest that they do."""
+        """The value that the group uses: clamped to the broker's bounds, which may have changed
+        since the group set its own."""
         bounds = next(each for each in BOUNDS if each.group is setting)
         return min(max(self[setting], self._broker[bounds.least]), self._broker[bounds.most])
 
 
 def check_group_configs(configs: GroupConfigs, broker: BrokerSettings) -> None:
-    """PeerError INVALID_CONFIG if a group's settings leave the bounds, or do not fit together."""
+    """PeerError INVALID_CONFIG if a group's settings are out of bounds or contradict each other."""
     for bounds in BOUNDS:
         value = configs[bounds.group]
         if value < broker[bounds.least]:
@@ -70,7 +70,7 @@ def check_group_configs(configs: GroupConfigs, broker: BrokerSettings) -> None:
 
 
 def check_broker_bounds(settings: BrokerSettings) -> None:
-    """BadSetting if what a broker is started with leaves its own bounds, as in Kafka."""
+    """BadSetting if a broker's static settings are out of its own bounds, as in Kafka."""
     for fault in _faults(settings):
         raise BadSetting(fault)
 
@@ -91,7 +91,7 @@ def _faults(settings: BrokerSettings) -> Iterator[str]:
 
 
 def _invalid(setting: Setting[int], value: int, allowed: str) -> str:
-    return f"Invalid value {value} for configuration {setting.name}: allowed is {allowed}"
+    return f"Invalid value {value} for configuration {setting.name}: must be {allowed}"
 
 
 def _refuse(setting: Setting[int], bound: str) -> None:

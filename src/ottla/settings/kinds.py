@@ -1,4 +1,5 @@
-"""Kinds of values: each reads text strictly, prints as Kafka prints, and says what it allows."""
+"""Value types of settings: each parses text strictly, formats as Kafka does, and describes the
+allowed values."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -8,7 +9,7 @@ from typing import ClassVar, Generic, TypeVar
 INT_MIN, INT_MAX = -(2**31), 2**31 - 1
 LONG_MIN, LONG_MAX = -(2**63), 2**63 - 1
 
-# The longest is "-9223372036854775808"; what is longer is not worth converting.
+# The longest number is "-9223372036854775808"; longer text is refused before it is converted.
 _DIGITS_MAX = 20
 _EXPONENT_DIGITS_MAX = 3
 
@@ -17,7 +18,7 @@ E = TypeVar("E", bound=StrEnum)
 
 
 class ConfigType(IntEnum):
-    """Kafka's numbers for the type of a value, as DescribeConfigs has them."""
+    """Kafka's numbers for value types, as in DescribeConfigs."""
 
     BOOLEAN = 1
     STRING = 2
@@ -31,7 +32,7 @@ class ConfigType(IntEnum):
 
 
 class Unit(StrEnum):
-    """What a number counts; Kafka's names carry it."""
+    """The unit of a number."""
 
     NONE = ""
     BYTES = "bytes"
@@ -42,17 +43,17 @@ class Unit(StrEnum):
 
 
 class NotAllowed(ValueError):
-    """Text that is no value of this kind; the message says what is."""
+    """The text is no value of this kind. The message describes the allowed values."""
 
 
 def _is_whole_number(text: str, digits_max: int) -> bool:
-    """ASCII digits, perhaps after a sign. `int` itself takes more: blanks, underscores, scripts."""
+    """ASCII digits, optionally signed. `int` itself accepts blanks, underscores, other digits."""
     digits = _unsigned(text)
     return len(digits) <= digits_max and digits.isascii() and digits.isdecimal()
 
 
 def _is_decimal(text: str) -> bool:
-    """Digits with a point among or beside them, perhaps a sign and an exponent."""
+    """Digits with an optional decimal point, sign and exponent."""
     mantissa, e, exponent = text.replace("E", "e").partition("e")
     if e and not _is_whole_number(exponent, _EXPONENT_DIGITS_MAX):
         return False
@@ -66,7 +67,7 @@ def _unsigned(text: str) -> str:
 
 
 class Kind(ABC, Generic[T]):
-    """Values of one type: to text and back. `parse(format(value)) == value`, but for secrets."""
+    """Values of one type, to text and back: `parse(format(value)) == value`, except for secrets."""
 
     config_type: ConfigType
     unit: Unit = Unit.NONE
@@ -75,38 +76,38 @@ class Kind(ABC, Generic[T]):
     @property
     @abstractmethod
     def allowed(self) -> str:
-        """What can be written, in words that go on from "allowed is"."""
+        """The allowed values, as a phrase that follows "must be"."""
 
     @abstractmethod
     def parse(self, text: str) -> T:
-        """The value; NotAllowed if this is none. Spaces around it do not count."""
+        """The value of a text, without surrounding spaces. NotAllowed if it is none."""
 
     @abstractmethod
     def format(self, value: T) -> str:
-        """As Kafka prints it."""
+        """The text of a value, as Kafka prints it."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class WholeNumber(Kind[int]):
-    """A number with a range, and at most one value outside of it with a meaning of its own."""
+    """An integer in a range, or one special value outside of it."""
 
     config_type: ConfigType
     least: int
     most: int
-    besides: int | None = None
+    also_allowed: int | None = None
     unit: Unit = Unit.NONE
 
     @property
     def allowed(self) -> str:
         number = f"a whole number of {self.unit}" if self.unit else "a whole number"
-        besides = "" if self.besides is None else f"{self.besides} or "
-        return f"{besides}{number} from {self.least} to {self.most}"
+        also_allowed = "" if self.also_allowed is None else f"{self.also_allowed} or "
+        return f"{also_allowed}{number} from {self.least} to {self.most}"
 
     def parse(self, text: str) -> int:
         text = text.strip()
         if _is_whole_number(text, _DIGITS_MAX):
             value = int(text)
-            if self.least <= value <= self.most or value == self.besides:
+            if self.least <= value <= self.most or value == self.also_allowed:
                 return value
         raise NotAllowed(self.allowed)
 
@@ -115,7 +116,7 @@ class WholeNumber(Kind[int]):
 
 
 def short(least: int, most: int = 2**15 - 1) -> WholeNumber:
-    """A number of 16 bits."""
+    """A 16-bit number."""
     return WholeNumber(config_type=ConfigType.SHORT, least=least, most=most)
 
 
@@ -123,12 +124,12 @@ def integer(
     least: int = INT_MIN,
     most: int = INT_MAX,
     *,
-    besides: int | None = None,
+    also_allowed: int | None = None,
     unit: Unit = Unit.NONE,
 ) -> WholeNumber:
-    """A number of 32 bits."""
+    """A 32-bit number."""
     return WholeNumber(
-        config_type=ConfigType.INT, least=least, most=most, besides=besides, unit=unit
+        config_type=ConfigType.INT, least=least, most=most, also_allowed=also_allowed, unit=unit
     )
 
 
@@ -136,18 +137,18 @@ def long(
     least: int = LONG_MIN,
     most: int = LONG_MAX,
     *,
-    besides: int | None = None,
+    also_allowed: int | None = None,
     unit: Unit = Unit.NONE,
 ) -> WholeNumber:
-    """A number of 64 bits."""
+    """A 64-bit number."""
     return WholeNumber(
-        config_type=ConfigType.LONG, least=least, most=most, besides=besides, unit=unit
+        config_type=ConfigType.LONG, least=least, most=most, also_allowed=also_allowed, unit=unit
     )
 
 
 @dataclass(frozen=True)
 class Double(Kind[float]):
-    """A number with a range of finite ends."""
+    """A floating-point number in a finite range."""
 
     least: float
     most: float
@@ -168,7 +169,7 @@ class Double(Kind[float]):
     def format(self, value: float) -> str:
         if value == 0 or 1e-3 <= abs(value) < 1e7:
             return repr(value)
-        # Java writes what is smaller or larger as 1.0E-5; 17 digits tell any two numbers apart.
+        # Java writes smaller and larger numbers as 1.0E-5. 17 digits identify any double.
         shortest = next(
             text for digits in range(17) if float(text := f"{value:.{digits}e}") == value
         )
@@ -179,7 +180,7 @@ class Double(Kind[float]):
 
 @dataclass(frozen=True)
 class Boolean(Kind[bool]):
-    """Yes or no."""
+    """true or false, in any case."""
 
     config_type = ConfigType.BOOLEAN
     allowed = "true or false"
@@ -198,10 +199,10 @@ class Boolean(Kind[bool]):
 
 @dataclass(frozen=True)
 class Text(Kind[str]):
-    """Any text but none."""
+    """A non-empty string."""
 
     config_type = ConfigType.STRING
-    allowed = "a text that is not empty"
+    allowed = "a non-empty string"
 
     def parse(self, text: str) -> str:
         if value := text.strip():
@@ -214,7 +215,7 @@ class Text(Kind[str]):
 
 @dataclass(frozen=True)
 class OneOf(Kind[E]):
-    """A member of an enumeration, written exactly so."""
+    """A member of an enumeration. Case matters."""
 
     choices: type[E]
     config_type = ConfigType.STRING
@@ -234,8 +235,8 @@ class OneOf(Kind[E]):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Listing(Kind[tuple[str, ...]]):
-    """Texts with commas between them; of equal ones the first counts."""
+class TextList(Kind[tuple[str, ...]]):
+    """A comma-separated list. Duplicates are dropped."""
 
     choices: tuple[str, ...] = ()
     may_be_empty: bool = True
@@ -244,7 +245,7 @@ class Listing(Kind[tuple[str, ...]]):
     @property
     def allowed(self) -> str:
         of = f" of {', '.join(self.choices)}" if self.choices else ""
-        return f"a list{of} with commas between{'' if self.may_be_empty else ', not empty'}"
+        return f"a {'' if self.may_be_empty else 'non-empty '}comma-separated list{of}"
 
     def parse(self, text: str) -> tuple[str, ...]:
         if not text.strip() and self.may_be_empty:
@@ -259,7 +260,7 @@ class Listing(Kind[tuple[str, ...]]):
 
 
 class Secret:
-    """A text that no log, traceback or answer shows by accident."""
+    """A string that no log, traceback or response shows by accident."""
 
     __slots__ = ("_text",)
 
@@ -281,10 +282,10 @@ class Secret:
 
 @dataclass(frozen=True)
 class Password(Kind[Secret]):
-    """A secret; printed it is `[hidden]`."""
+    """A secret, printed as `[hidden]`."""
 
     config_type = ConfigType.PASSWORD
-    allowed = "a text that is not empty"
+    allowed = "a non-empty string"
     is_secret = True
 
     def parse(self, text: str) -> Secret:

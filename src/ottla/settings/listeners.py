@@ -1,4 +1,4 @@
-"""Listeners as Kafka writes them: `PLAINTEXT://host:port`, with commas between."""
+"""Listeners in Kafka's notation: comma-separated `PLAINTEXT://host:port`."""
 
 import string
 from dataclasses import dataclass
@@ -13,11 +13,11 @@ _NAME = frozenset(string.ascii_letters + string.digits + "_")
 _V6 = frozenset(string.hexdigits + ":.")
 _NOT_OF_A_HOST = frozenset(":/[],")
 _PORT_DIGITS_MAX = 5
-_ANY_ADDRESS = frozenset({"", "0.0.0.0", "::"})  # noqa: S104 - told apart, not bound
+_ANY_ADDRESS = frozenset({"", "0.0.0.0", "::"})  # noqa: S104 - compared, not bound
 
 
-class Listener(NamedTuple):
-    """Where a broker listens, or says that it does. An empty host is every interface."""
+class ListenerAddress(NamedTuple):
+    """An address that a broker binds or advertises. An empty host means every interface."""
 
     name: str
     host: str
@@ -28,35 +28,41 @@ class Listener(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Listeners(Kind[tuple[Listener, ...]]):
-    """Listeners that differ in their names.
+class ListenerList(Kind[tuple[ListenerAddress, ...]]):
+    """Listeners with distinct names.
 
-    A name is a security protocol and must be one that is served: a name that promises encryption
-    must never open a plain port.
+    A name is a security protocol and must be a supported one: a name that promises encryption must
+    never open a plaintext port.
     """
 
     protocols: tuple[str, ...]
-    # Advertised ones are for others to connect to: a real host, a real port.
+    # Clients connect to advertised listeners: these need a concrete host and port.
     is_advertised: bool = False
     config_type = ConfigType.LIST
 
     @property
     def allowed(self) -> str:
-        names = ", ".join(self.protocols)
+        names = " or ".join(self.protocols)
         if self.is_advertised:
-            return f"name://host:port with commas between, name of {names}, host and port given"
-        return f"name://host:port with commas between, name of {names}, port 0 for any free one"
+            return (
+                f"a comma-separated list of name://host:port with the name {names};"
+                " host and port must be given"
+            )
+        return (
+            f"a comma-separated list of name://host:port with the name {names};"
+            " port 0 is any free one"
+        )
 
-    def parse(self, text: str) -> tuple[Listener, ...]:
+    def parse(self, text: str) -> tuple[ListenerAddress, ...]:
         listeners = tuple(map(self._one, text.split(",", LISTENERS_MAX)))
         if len(listeners) > len({listener.name for listener in listeners}):
-            raise NotAllowed(f"{self.allowed}, each name once")
+            raise NotAllowed(f"{self.allowed}; each name once")
         return listeners
 
-    def format(self, value: tuple[Listener, ...]) -> str:
+    def format(self, value: tuple[ListenerAddress, ...]) -> str:
         return ",".join(map(str, value))
 
-    def _one(self, text: str) -> Listener:
+    def _one(self, text: str) -> ListenerAddress:
         listener = _listener(text.strip())
         if listener is None:
             raise NotAllowed(self.allowed)
@@ -70,8 +76,8 @@ class Listeners(Kind[tuple[Listener, ...]]):
         return listener
 
 
-def _listener(text: str) -> Listener | None:
-    """What is written as name://host:port, or name://[v6]:port."""
+def _listener(text: str) -> ListenerAddress | None:
+    """Parses name://host:port or name://[v6]:port."""
     name, slashes, address = text.partition("://")
     host, colon, port = address.rpartition(":")
     is_port = len(port) <= _PORT_DIGITS_MAX and port.isascii() and port.isdecimal()
@@ -82,4 +88,4 @@ def _listener(text: str) -> Listener | None:
         is_host = host != "" and _V6.issuperset(host)
     else:
         is_host = _NOT_OF_A_HOST.isdisjoint(host) and not any(map(str.isspace, host))
-    return Listener(name.upper(), host, int(port)) if is_host else None
+    return ListenerAddress(name.upper(), host, int(port)) if is_host else None

@@ -1,4 +1,4 @@
-"""A definition: what a setting is called, what it allows, what it is by default, what it is for."""
+"""The definition of a setting: its name, value type, default and purpose."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from ottla.errors import OttlaError
 from ottla.settings.kinds import Kind, NotAllowed
 
-# How much of a wrong value an error shows.
+# The length to which an error shortens a wrong value.
 SHOWN_CHARACTERS_MAX = 100
 
 K = TypeVar("K")
@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 class Scope(StrEnum):
-    """Whose setting it is."""
+    """The resource that has the setting."""
 
     TOPIC = "topic"
     BROKER = "broker"
@@ -25,7 +25,7 @@ class Scope(StrEnum):
 
 
 class ConfigSource(IntEnum):
-    """Where a value in force comes from, by the numbers of DescribeConfigs."""
+    """The source of a value in force, with DescribeConfigs' numbers."""
 
     DYNAMIC_TOPIC = 1
     DYNAMIC_BROKER = 2
@@ -36,62 +36,62 @@ class ConfigSource(IntEnum):
 
 
 class BadSetting(OttlaError):
-    """A setting that does not exist, or a value that it does not allow. The message says which."""
+    """The setting does not exist, or does not allow the value. The message says which."""
 
 
 class UnknownSetting(BadSetting):
-    """A setting that does not exist; the message says which was probably meant."""
+    """The setting does not exist. The message suggests a similar name."""
 
 
-class StandIn(NamedTuple):
-    """A broker's setting that counts where another is not set, in a unit `factor` times as big."""
+class Fallback(NamedTuple):
+    """A broker's setting that is used where another is not set, in a unit `factor` times larger."""
 
     setting: "Setting[Any]"
     factor: int = 1
 
     def in_unit(self, value: Any) -> Any:
-        """What its value means for the setting it stands in for."""
-        # Below zero is a meaning, not an amount: -1 hours are as unlimited as -1 ms.
+        """The fallback's value in the unit of the setting that it replaces."""
+        # Negative values are special, not amounts: -1 hours means unlimited, as -1 ms does.
         return value * self.factor if self.factor > 1 and value > 0 else value
 
 
-# Two definitions are never the same one: compared and hashed by identity, which is also fast.
+# Compared and hashed by identity: no two definitions are equal, and identity is fast.
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Setting(Generic[T]):
-    """One line of the table, whose values in force are of type T."""
+    """One row of the table. Its values in force have type T."""
 
     name: str
     kind: Kind[Any]
     default: T
     scope: Scope
-    # One sentence on what it does.
+    # One sentence on its effect.
     purpose: str
     # Whether it can be changed while the broker runs.
     is_dynamic: bool
-    # What counts if this is not set, the first one set before the others.
-    stand_ins: tuple[StandIn, ...] = ()
-    # Whose value is told where this is not set.
-    told_by: "Setting[Any] | None" = None
+    # Used in this order if the setting itself is not set.
+    fallbacks: tuple[Fallback, ...] = ()
+    # DescribeConfigs shows this setting's value where the setting itself is not set.
+    described_by: "Setting[Any] | None" = None
     # Why the default is not Kafka's.
     default_reason: str = ""
-    # Why no other value than the default is taken yet.
-    only_default: str = ""
+    # Why no value but the default is supported yet.
+    unsupported_reason: str = ""
 
     def parse(self, text: str) -> T:
-        """The value that this text is. BadSetting says name, value and what is allowed."""
+        """The value of a text. BadSetting names the setting, the text and the allowed values."""
         try:
             value: T = self.kind.parse(text)
         except NotAllowed as error:
-            raise BadSetting(f"{self._invalid(text)}: allowed is {error}") from None
-        if self.only_default and value != self.default:
+            raise BadSetting(f"{self._invalid(text)}: must be {error}") from None
+        if self.unsupported_reason and value != self.default:
             raise BadSetting(
-                f"{self._invalid(text)}: allowed is only {self.text(self.default) or 'nothing'}, "
-                f"other values are not supported yet: {self.only_default}"
+                f"{self._invalid(text)}: must be {self.text(self.default) or 'empty'}, "
+                f"other values are not supported yet: {self.unsupported_reason}"
             )
         return value
 
     def text(self, value: T) -> str | None:
-        """As DescribeConfigs shows it: nothing of a secret, nothing of what is not set."""
+        """The value as DescribeConfigs shows it: None if it is secret or not set."""
         if value is None or self.kind.is_secret:
             return None
         return self.kind.format(value)
@@ -101,8 +101,8 @@ class Setting(Generic[T]):
         return f"Invalid value {shown} for configuration {self.name}"
 
 
-class Coarser(NamedTuple):
-    """A broker's further name for a setting of its topics, in a unit `factor` times as big."""
+class CoarserFallback(NamedTuple):
+    """A broker's further name for a topic setting, in a unit `factor` times larger."""
 
     name: str
     kind: Kind[int]
@@ -118,16 +118,16 @@ def broker_setting(
     *,
     is_dynamic: bool = False,
     older_name: str | None = None,
-    told_by: Setting[Any] | None = None,
+    described_by: Setting[Any] | None = None,
     default_reason: str = "",
-    only_default: str = "",
+    unsupported_reason: str = "",
 ) -> Setting[K | D]:
-    """A setting of the broker itself; `older_name` is one that counts where this is not set, and
-    `told_by` one whose value says then what becomes of it."""
-    stand_ins: tuple[StandIn, ...] = ()
+    """A broker setting. Where it is not set, `older_name` is used, and DescribeConfigs shows the
+    value of `described_by`."""
+    fallbacks: tuple[Fallback, ...] = ()
     if older_name is not None:
-        older = _behind(older_name, kind, None, f"An older name of `{name}`.")
-        stand_ins = (StandIn(older),)
+        older = _fallback_setting(older_name, kind, None, f"An older name of `{name}`.")
+        fallbacks = (Fallback(older),)
     return Setting(
         name=name,
         kind=kind,
@@ -135,10 +135,10 @@ def broker_setting(
         scope=Scope.BROKER,
         purpose=purpose,
         is_dynamic=is_dynamic,
-        stand_ins=stand_ins,
-        told_by=told_by,
+        fallbacks=fallbacks,
+        described_by=described_by,
         default_reason=default_reason,
-        only_default=only_default,
+        unsupported_reason=unsupported_reason,
     )
 
 
@@ -149,30 +149,30 @@ def topic_setting(
     purpose: str,
     *,
     broker: str | None = None,
-    coarser: tuple[Coarser, ...] = (),
-    only_default: str = "",
+    coarser: tuple[CoarserFallback, ...] = (),
+    unsupported_reason: str = "",
 ) -> Setting[K]:
-    """A setting of a topic; `broker` is what a broker calls it for topics that do not set it, and
-    `coarser` are further names that it has there.
+    """A topic setting. `broker` is the broker's setting for topics that do not set it, and
+    `coarser` are its further names at the broker.
 
-    As in Kafka, of several names that a broker has only the first can change while it runs, and
-    only the last has a default.
+    As in Kafka, only the first of several broker names is dynamic, and only the last has a default.
     """
-    stand_ins = []
+    fallbacks = []
     if broker is not None:
-        broker_wide = _behind(
+        broker_wide = _fallback_setting(
             broker,
             kind,
             None if coarser else default,
-            f"What topics have that do not set `{name}`.",
+            f"The value for topics that do not set `{name}`.",
             is_dynamic=True,
-            only_default=only_default,
+            unsupported_reason=unsupported_reason,
         )
-        stand_ins.append(StandIn(broker_wide))
+        fallbacks.append(Fallback(broker_wide))
     for each in coarser:
-        finer = stand_ins[-1].setting.name
-        same = f"The same in {each.kind.unit}, where `{finer}` is not set."
-        stand_ins.append(StandIn(_behind(each.name, each.kind, each.default, same), each.factor))
+        finer = fallbacks[-1].setting.name
+        purpose_in_unit = f"The same in {each.kind.unit}, used if `{finer}` is not set."
+        coarser_setting = _fallback_setting(each.name, each.kind, each.default, purpose_in_unit)
+        fallbacks.append(Fallback(coarser_setting, each.factor))
     return Setting(
         name=name,
         kind=kind,
@@ -180,13 +180,13 @@ def topic_setting(
         scope=Scope.TOPIC,
         purpose=purpose,
         is_dynamic=True,
-        stand_ins=tuple(stand_ins),
-        only_default=only_default,
+        fallbacks=tuple(fallbacks),
+        unsupported_reason=unsupported_reason,
     )
 
 
 def group_setting(name: str, broker: Setting[K], purpose: str) -> Setting[K]:
-    """A setting of a group; `broker` is what counts for groups that do not set it."""
+    """A group setting. `broker` is the broker's setting for groups that do not set it."""
     return Setting(
         name=name,
         kind=broker.kind,
@@ -194,20 +194,20 @@ def group_setting(name: str, broker: Setting[K], purpose: str) -> Setting[K]:
         scope=Scope.GROUP,
         purpose=purpose,
         is_dynamic=True,
-        stand_ins=(StandIn(broker),),
+        fallbacks=(Fallback(broker),),
     )
 
 
-def _behind(
+def _fallback_setting(
     name: str,
     kind: Kind[Any],
     default: Any,
     purpose: str,
     *,
     is_dynamic: bool = False,
-    only_default: str = "",
+    unsupported_reason: str = "",
 ) -> Setting[Any]:
-    """A broker's setting that is read only through the one that it stands in for."""
+    """A broker setting that is read only as a fallback of another."""
     return Setting(
         name=name,
         kind=kind,
@@ -215,14 +215,14 @@ def _behind(
         scope=Scope.BROKER,
         purpose=purpose,
         is_dynamic=is_dynamic,
-        only_default=only_default,
+        unsupported_reason=unsupported_reason,
     )
 
 
 def stored_values(texts: Mapping[str, str], table: Mapping[str, Setting[Any]]) -> dict[str, Any]:
-    """Values of settings that were checked when they were stored, by name.
+    """The values of stored settings, by name. They were validated when they were stored.
 
-    Read by kind alone: topics of our own may have what nobody else may set yet. A name that only a
-    later version knows is skipped.
+    Parsed by kind alone: internal topics may have values that users cannot set yet. Names that only
+    a later version knows are skipped.
     """
     return {name: table[name].kind.parse(text) for name, text in texts.items() if name in table}

@@ -1,4 +1,4 @@
-"""Where a broker's settings come from: `--set`, the environment, a file, and last the defaults."""
+"""The sources of a broker's settings: `--set`, the environment, a file, and the defaults."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -10,15 +10,15 @@ from ottla.settings.setting import BadSetting, ConfigSource, UnknownSetting
 from ottla.settings.table import BROKER_SETTINGS, TOPIC_SETTINGS
 from ottla.settings.table.network import QUEUED_MAX_REQUEST_BYTES, SOCKET_REQUEST_MAX_BYTES
 
-FILE_BYTES_MAX = 1 << 20
+CONFIG_FILE_BYTES_MAX = 1 << 20
 
 ENVIRONMENT_PREFIX = "OTTLA_"
 _OUR_PREFIX = "ottla."
-# Variables with our prefix that are no settings, and what they are.
-ENVIRONMENT_BESIDES: Mapping[str, str] = {
-    "OTTLA_BOOTSTRAP": "where commands reach their brokers",
-    "OTTLA_SEEDS": "how many seeds the simulations run",
-    "OTTLA_SEED": "the one seed that they run",
+# Variables with our prefix that are not settings, and their meaning.
+NON_SETTING_VARIABLES: Mapping[str, str] = {
+    "OTTLA_BOOTSTRAP": "the default of `--bootstrap`",
+    "OTTLA_SEEDS": "the number of seeds that the simulations run",
+    "OTTLA_SEED": "the only seed that they run",
 }
 
 
@@ -29,11 +29,11 @@ def load(
     file: bytes | None,
     defaults: Mapping[str, str] | None = None,
 ) -> BrokerSettings:
-    """The settings of a broker that starts. BadSetting names the source, the setting, the value
-    and what is allowed.
+    """The settings of a broker at its start. BadSetting names the source, the setting, the value
+    and the allowed values.
 
-    `given` is what `--set` says, by name, and counts first; then the environment, then the TOML
-    file with this content, then `defaults` that differ from the table's.
+    In order of precedence: `given` holds the `--set` options by name, then the environment, then
+    `file`, the content of a TOML file, then `defaults` that differ from the table's.
     """
     settings = BrokerSettings(
         (
@@ -48,12 +48,13 @@ def load(
 
 
 def environment_name(name: str) -> str:
-    """The variable that sets it: `OTTLA_LOG_RETENTION_HOURS`; ours do not repeat the prefix."""
+    """A setting's environment variable: `OTTLA_LOG_RETENTION_HOURS`. The prefix `ottla.` of our
+    own settings is not repeated."""
     return ENVIRONMENT_PREFIX + name.removeprefix(_OUR_PREFIX).replace(".", "_").upper()
 
 
 def _layer(found: Iterable[tuple[str, str, str]]) -> Layer:
-    """Reads (name, text, origin) one by one."""
+    """Parses (name, text, origin) triples."""
     values: dict[str, Any] = {}
     for name, text, origin in found:
         if name not in BROKER_SETTINGS:
@@ -68,17 +69,17 @@ def _layer(found: Iterable[tuple[str, str, str]]) -> Layer:
 def _why_unknown(name: str) -> str:
     if name not in TOPIC_SETTINGS:
         return f"no setting '{name}'{did_you_mean(name, BROKER_SETTINGS)}"
-    why = f"{name} is a setting of a topic"
-    stand_ins = TOPIC_SETTINGS[name].stand_ins
-    if stand_ins:
-        why += f"; what topics have that do not set it is {stand_ins[0].setting.name}"
+    why = f"{name} is a topic setting"
+    fallbacks = TOPIC_SETTINGS[name].fallbacks
+    if fallbacks:
+        why += f"; the broker's default for it is {fallbacks[0].setting.name}"
     return why
 
 
 def _from_environment(environment: Mapping[str, str]) -> Iterable[tuple[str, str, str]]:
     names = {environment_name(name): name for name in BROKER_SETTINGS}
     for variable, text in environment.items():
-        if not variable.startswith(ENVIRONMENT_PREFIX) or variable in ENVIRONMENT_BESIDES:
+        if not variable.startswith(ENVIRONMENT_PREFIX) or variable in NON_SETTING_VARIABLES:
             continue
         if variable not in names:
             raise UnknownSetting(
@@ -89,14 +90,14 @@ def _from_environment(environment: Mapping[str, str]) -> Iterable[tuple[str, str
 
 
 def _from_file(content: bytes) -> Iterable[tuple[str, str, str]]:
-    # Imported here: it is slow to import, and most brokers have no file.
+    # Imported here: the import is slow, and most brokers have no file.
     import tomllib
 
-    if len(content) > FILE_BYTES_MAX:
-        raise BadSetting(f"config file: {len(content)} bytes, {FILE_BYTES_MAX} are allowed")
+    if len(content) > CONFIG_FILE_BYTES_MAX:
+        raise BadSetting(f"config file: larger than {CONFIG_FILE_BYTES_MAX} bytes")
     try:
         document = tomllib.loads(content.decode())
-    # What is nested too deeply for the parser is no file of ours either.
+    # The parser raises RecursionError for deeply nested values.
     except (ValueError, RecursionError) as error:
         raise BadSetting(f"config file: not TOML: {error}") from None
     for name, value in document.items():
@@ -104,7 +105,7 @@ def _from_file(content: bytes) -> Iterable[tuple[str, str, str]]:
 
 
 def _toml_text(name: str, value: object) -> str:
-    """A TOML value as it would be written after `--set name=`."""
+    """A TOML value in the notation of `--set name=`."""
     match value:
         case bool():
             return "true" if value else "false"
@@ -114,20 +115,20 @@ def _toml_text(name: str, value: object) -> str:
             return ",".join(value)
         case dict():
             raise BadSetting(
-                f"config file: {name} is a table; names are written in quotes, as in "
+                f"config file: {name} is a table; quote names with dots, as in "
                 '"log.retention.hours" = 24'
             )
     raise BadSetting(
-        f"config file: the value of {name} is no text, number, boolean or list of texts"
+        f"config file: the value of {name} is not a string, number, boolean or list of strings"
     )
 
 
 def _check_together(settings: BrokerSettings) -> None:
-    """What each setting allows by itself may still not fit the others."""
+    """BadSetting if values that are allowed by themselves contradict each other."""
     queued, request = settings[QUEUED_MAX_REQUEST_BYTES], settings[SOCKET_REQUEST_MAX_BYTES]
     if queued < request:
         raise BadSetting(
             f"Invalid value {queued} for configuration {QUEUED_MAX_REQUEST_BYTES.name}: "
-            f"allowed is at least {SOCKET_REQUEST_MAX_BYTES.name}, which is {request}"
+            f"must be at least {SOCKET_REQUEST_MAX_BYTES.name}, which is {request}"
         )
     check_broker_bounds(settings)

@@ -1,16 +1,12 @@
-"""A topic's settings in force: its own, on top of its broker's."""
+"""A topic's settings in force: its overrides and its broker's settings."""
 
-from ottla.settings.own import OwnConfigs
+from ottla.settings.resource_configs import ResourceConfigs
 from ottla.settings.setting import ConfigSource
 from ottla.settings.table import TOPIC_SETTINGS
 
 
-class TopicConfigs(OwnConfigs):
-    """A topic's settings, read by definition: its own, and the broker's for what it does not set.
-
-    The overrides were checked when they were made; a name that only a later version knows is
-    skipped.
-    """
+class TopicConfigs(ResourceConfigs):
+    """A topic's settings, read by definition; the broker's where the topic sets none."""
 
     __slots__ = ()
     table = TOPIC_SETTINGS

@@ -1,4 +1,4 @@
-"""What clients may change: each check answers with Kafka's error code and says what is allowed."""
+"""Validates settings that clients change. Errors carry Kafka's code and the allowed values."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,18 +10,18 @@ from ottla.settings.table import BROKER_SETTINGS, GROUP_SETTINGS, TOPIC_SETTINGS
 
 
 def validate_topic_config(name: str, value: str | None) -> str:
-    """A topic's setting as it is to be stored; PeerError if it is none or does not allow this."""
+    """The stored form of a topic setting. PeerError if it does not exist or the value is not
+    allowed."""
     return _validated("topic", TOPIC_SETTINGS, name, value)
 
 
 def validate_group_config(name: str, value: str | None) -> str:
-    """A group's setting as it is to be stored; PeerError as for topics."""
+    """The stored form of a group setting. PeerError as for topics."""
     return _validated("group", GROUP_SETTINGS, name, value)
 
 
 def validate_broker_config(name: str, value: str | None) -> str:
-    """A broker's setting as it is to be stored; PeerError as for topics, and if it cannot change
-    while the broker runs."""
+    """The stored form of a broker setting. PeerError as for topics, and if it is not dynamic."""
     text = _validated("broker", BROKER_SETTINGS, name, value)
     if not BROKER_SETTINGS[name].is_dynamic:
         raise PeerError(
@@ -30,16 +30,18 @@ def validate_broker_config(name: str, value: str | None) -> str:
     return text
 
 
-def _validated(whose: str, table: Mapping[str, Setting[Any]], name: str, value: str | None) -> str:
+def _validated(
+    resource: str, table: Mapping[str, Setting[Any]], name: str, value: str | None
+) -> str:
     setting = table.get(name)
     if setting is None:
         raise PeerError(
             ErrorCode.INVALID_CONFIG,
-            f"Unknown {whose} config name: {name[:100]}{did_you_mean(name[:100], table)}",
+            f"Unknown {resource} config name: {name[:100]}{did_you_mean(name[:100], table)}",
         )
     if value is None:
         raise PeerError(
-            ErrorCode.INVALID_CONFIG, f"Null value not supported for {whose} configs: {name}"
+            ErrorCode.INVALID_CONFIG, f"Null value not supported for {resource} configs: {name}"
         )
     try:
         parsed = setting.parse(value)

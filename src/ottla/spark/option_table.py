@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Generic, TypeVar
 
-from ottla.settings.kinds import Boolean, Kind, Listing, OneOf, Text, Unit, integer, long
+from ottla.settings.kinds import Boolean, Kind, OneOf, Text, TextList, Unit, integer, long
 from ottla.spark.offsets import (
     ASSIGN_EXAMPLE,
     OFFSETS_EXAMPLE,
@@ -20,7 +20,7 @@ from ottla.spark.offsets import (
     parse_place,
     parse_times,
 )
-from ottla.spark.values import parse_duration_ms, parse_pattern
+from ottla.spark.option_values import parse_duration_ms, parse_pattern
 
 T = TypeVar("T")
 
@@ -142,10 +142,10 @@ BOOTSTRAP_SERVERS = CLUSTER.used(
 )
 
 TOPICS = Area("Which topics: one of these")
-SUBSCRIBE = TOPICS.used("subscribe", form(Listing(may_be_empty=False)), "Topics, commas between.")
+SUBSCRIBE = TOPICS.used("subscribe", form(TextList(may_be_empty=False)), "Topics, commas between.")
 PATH = TOPICS.used(
     "path",
-    form(Listing(may_be_empty=False)),
+    form(TextList(may_be_empty=False)),
     'What `.load("orders")` sets: the same as `subscribe`.',
     is_ours=True,
 )

@@ -13,6 +13,7 @@ from ottla.protocol.isolation_level import Isolation
 from ottla.protocol.offset_spec import OffsetSpec
 from ottla.protocol.topic_partition import TopicPartition
 from ottla.spark import option_table as table
+from ottla.spark.micro_batch import Limits
 from ottla.spark.offsets import AtOffsets, AtTime, BadOffsets, Edge, Place
 from ottla.spark.option_table import (
     IsolationLevel,
@@ -24,7 +25,6 @@ from ottla.spark.option_table import (
     row_of,
 )
 from ottla.spark.plan import Splitting
-from ottla.spark.stream import Limits
 
 T = TypeVar("T")
 

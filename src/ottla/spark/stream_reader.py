@@ -19,11 +19,11 @@ from ottla.protocol.primitives import Uuid
 from ottla.seams.clock import Clock, RealClock
 from ottla.spark.cluster import Cluster
 from ottla.spark.failures import report_loss, warn
+from ottla.spark.micro_batch import Patience, step, unsettled
 from ottla.spark.offsets import Offsets, from_form, to_form
 from ottla.spark.options import SourceOptions
 from ottla.spark.plan import spans_between, split
 from ottla.spark.reader import Rows, SpanPartition, differ
-from ottla.spark.stream import Patience, step, unsettled
 
 _NS_PER_MS = 1_000_000
 

@@ -1,12 +1,12 @@
-"""A broker inside the test process, for the tests of whoever uses one.
+"""A broker inside the test process, for tests of Kafka clients.
 
     from ottla.testing import Broker
 
     with Broker() as broker:
         producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
 
-Every Kafka client works with it. It starts in a blink, listens on a free port of the loopback, and
-keeps its data in a temporary directory. With pytest there is a fixture, `ottla_broker`.
+Every Kafka client works with it. It starts quickly, listens on a free port of the loopback
+interface, and keeps its data in a temporary directory. The pytest fixture is `ottla_broker`.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -18,7 +18,7 @@ __all__ = ["Broker"]
 
 
 def __getattr__(name: str) -> Any:
-    """Imports the broker when it is first asked for: pytest loads this package in every run."""
+    """Imports the broker on first use: pytest loads this package in every run."""
     if name == "Broker":
         from ottla.testing.broker import Broker
 

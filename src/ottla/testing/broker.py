@@ -1,4 +1,4 @@
-"""A broker in a thread of its own: the test may block, the broker does not notice."""
+"""A broker in its own thread: a test that blocks does not stall it."""
 
 import asyncio
 import contextlib
@@ -36,10 +36,10 @@ DEFAULTS = {
 
 
 class Broker:
-    """Runs from `start` to `stop`, or for the length of a `with`. Can be started again.
+    """Runs from `start` to `stop`, or inside a `with` block. Can be started again.
 
-    `settings` are a broker's, by Kafka's names. Without `directory` the data is kept in a temporary
-    one, from one start to the next, and removed with `close`.
+    `settings` are broker settings under Kafka's names. Without `directory` the data is kept in a
+    temporary directory, which survives restarts and is removed by `close`.
     """
 
     def __init__(
@@ -69,12 +69,12 @@ class Broker:
 
     @property
     def bootstrap_servers(self) -> str:
-        """Where clients connect."""
+        """The address for clients."""
         return str(self._running.kafka)
 
     @property
     def metrics_address(self) -> str:
-        """Where metrics and health are served."""
+        """The address of the metrics and health endpoints."""
         return str(self._running.metrics)
 
     @property
@@ -84,7 +84,7 @@ class Broker:
         return self._endpoints
 
     def start(self) -> None:
-        """Serves on return. What went wrong is raised here."""
+        """Returns once the broker serves. Raises the error of a failed start."""
         if self._thread:
             raise RuntimeError("the broker is already running")
         self._started.clear()
@@ -99,9 +99,9 @@ class Broker:
             self._raise_error()
 
     def stop(self) -> None:
-        """Stops cleanly and keeps the data. What went wrong meanwhile is raised here."""
+        """Stops cleanly and keeps the data. Raises an error that ended the broker before."""
         if self._thread and self._loop and self._stopping:
-            # A loop that is closed has ended by itself: why, is raised below.
+            # The loop is closed if the broker has failed; its error is raised below.
             with contextlib.suppress(RuntimeError):
                 self._loop.call_soon_threadsafe(self._stopping.set)
             self._thread.join()
@@ -109,7 +109,7 @@ class Broker:
         self._raise_error()
 
     def close(self) -> None:
-        """Stops, and removes the data if it was temporary."""
+        """Stops, and removes temporary data."""
         try:
             self.stop()
         finally:
@@ -124,7 +124,7 @@ class Broker:
         try:
             with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
                 runner.run(self._serve())
-        except BaseException as error:  # noqa: BLE001 - raised in the thread of the test
+        except BaseException as error:  # noqa: BLE001 - raised again in the test's thread
             self._error = error
         finally:
             self._started.set()

@@ -1,4 +1,4 @@
-"""The pytest plugin: a broker for the whole run, a topic name for each test."""
+"""The pytest plugin: one broker for the whole run, one topic name per test."""
 
 import re
 from collections.abc import Iterator
@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def ottla_broker() -> Iterator["Broker"]:
-    """A broker that every test of the run shares."""
-    # Imported here: every pytest run loads this plugin, few need a broker.
+    """A broker shared by all tests of the run."""
+    # Imported here: every pytest run loads this plugin, and few need a broker.
     from ottla.testing.broker import Broker
 
     with Broker() as broker:
@@ -22,5 +22,5 @@ def ottla_broker() -> Iterator["Broker"]:
 
 @pytest.fixture
 def ottla_topic(request: pytest.FixtureRequest) -> str:
-    """A topic name that no other test has; the topic is made when it is first used."""
+    """A topic name unique to the test; the topic is created on first use."""
     return re.sub(r"[^a-zA-Z0-9._-]", "-", request.node.nodeid)[-200:]

@@ -73,7 +73,7 @@ class _Puppet:
     def _run(self) -> None:
         try:
             self.answer = self._call()
-        except Exception as error:  # noqa: BLE001 - whoever asks must hear of it
+        except Exception as error:  # noqa: BLE001 - the caller must see it
             self.error = error
         except _Killed:
             return
@@ -125,12 +125,12 @@ class SimWorker:
         stepped: Any = _Stepped(files, self._perform)
         self._worker = CleanerWorker(stepped, entropy, workers.clock, sleeps=False)
 
-    async def ask(self, question: bytes) -> bytes:
-        self._workers.asked.append(json.loads(question))
+    async def call(self, request: bytes) -> bytes:
+        self._workers.asked.append(json.loads(request))
         if self._workers.deaths_due:
             self._workers.deaths_due -= 1
             self.kill()
-        puppet = self._puppet = _Puppet(lambda: self._worker.answer(question))
+        puppet = self._puppet = _Puppet(lambda: self._worker.answer(request))
         try:
             puppet.start()
             while puppet.operation is not None:
@@ -154,18 +154,18 @@ class SimWorker:
         self._workers.alive -= 1
 
     def kill(self) -> None:
-        """It does nothing more, and who waits for an answer will hear of that."""
+        """Kills the worker; a pending call fails with WorkerDied."""
         self._is_dead = True
         self._files.crash()
 
     def _perform(self, operation: Callable[[], Any]) -> Any:
         if self._puppet is None:
-            raise RuntimeError("nobody has asked")
+            raise RuntimeError("no call is pending")
         return self._puppet.perform(operation)
 
 
 class SimWorkers:
-    """`asked` is every question so far; as many of the next as `deaths_due` says kill."""
+    """`asked` holds every request so far. The next `deaths_due` requests kill their worker."""
 
     def __init__(
         self, new_files: Callable[[], SimFiles], clock: Clock, entropy: SimEntropy
@@ -190,7 +190,7 @@ class SimWorkers:
 
     @property
     def are_busy(self) -> bool:
-        """Whether somebody waits for an answer."""
+        """Whether a call is pending."""
         return self._latest is not None and self._latest.is_busy
 
     def kill(self) -> None:
@@ -200,5 +200,5 @@ class SimWorkers:
 
     @property
     def jobs(self) -> list[dict[str, Any]]:
-        """What it was asked to compact."""
-        return [question["clean"] for question in self.asked if "clean" in question]
+        """The compaction jobs that were requested."""
+        return [request["clean"] for request in self.asked if "clean" in request]

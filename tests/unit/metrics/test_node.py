@@ -1,4 +1,4 @@
-"""A node's numbers, as Prometheus reads them: right, bounded, and never in one long breath."""
+"""A node's metrics as Prometheus reads them: correct, bounded, and rendered in slices."""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -11,8 +11,8 @@ from prometheus_client import CollectorRegistry, Counter, Info, Metric
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample
 
+from ottla.metrics.collectors import PAGE_SAMPLES_MAX
 from ottla.metrics.exposition import render
-from ottla.metrics.families import PAGE_SAMPLES_MAX
 from ottla.metrics.meters import BrokerMeter, ControllerMeter, Histogram, Tally, TopicCounters
 from ottla.metrics.node import (
     BROKER_FAMILIES,
@@ -98,7 +98,7 @@ def test_a_new_node_shows_every_family_with_its_type_and_meaning() -> None:
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_whatever_is_counted_is_shown(
+def test_every_count_is_shown(
     meter: TopicCounters | BrokerMeter | ControllerMeter, families: dict[str, object]
 ) -> None:
     assert set(families) == {name for name in meter.__slots__ if name != "name"}
@@ -231,7 +231,7 @@ def test_the_longest_stall_is_remembered() -> None:
     assert read(metrics, "ottla_loop_stall_seconds_bucket", {"le": "0.005"}) == 2
 
 
-def test_gauges_and_disks_are_read_when_they_are_asked_for() -> None:
+def test_gauges_and_disks_are_read_at_the_scrape() -> None:
     metrics = NodeMetrics()
     metrics.broker.leaders = 4
     metrics.broker.recovered_bytes = 1 << 40
@@ -314,7 +314,7 @@ def test_numbers_that_are_none_are_spelled_as_prometheus_spells_them() -> None:
     assert b"ottla_loop_stall_longest_seconds NaN\n" in b"".join(metrics.render())
 
 
-def test_what_others_register_is_rendered_as_the_text_format_wants_it() -> None:
+def test_foreign_metrics_are_rendered_in_the_text_format() -> None:
     metrics = NodeMetrics()
     Counter("visits", "Visits.", registry=metrics.registry).inc(3)
     Info("build", "What runs.", registry=metrics.registry).info({"version": "1"})

@@ -1,4 +1,4 @@
-"""What is not in memory: told by the kernel, and by the simulated disk."""
+"""Bytes outside the page cache, on the kernel's and on the simulated disk."""
 
 import errno
 import os
@@ -21,7 +21,7 @@ def real_file(tmp_path: Path) -> RealFile:
     return file
 
 
-def test_what_is_read_without_waiting_is_all_that_was_asked_for_or_nothing(tmp_path: Path) -> None:
+def test_a_read_without_waiting_returns_all_requested_bytes_or_none(tmp_path: Path) -> None:
     file = real_file(tmp_path)
     os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
     assert file.read_warm(0, len(CONTENT)) in (None, CONTENT)
@@ -58,7 +58,7 @@ def test_a_piece_of_which_a_part_is_cold_is_cold(
 
 
 @pytest.mark.parametrize("code", [errno.EOPNOTSUPP, errno.ENOSYS])
-def test_a_file_system_that_cannot_tell_has_no_cold_pages_and_is_asked_once(
+def test_a_file_system_without_nowait_has_no_cold_pages_and_is_probed_once(
     code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = real_file(tmp_path)

@@ -1,4 +1,4 @@
-"""What goes wrong on a simulated disk, when it is told to."""
+"""The faults that a simulated disk injects on request."""
 
 import errno
 from collections.abc import Callable
@@ -17,7 +17,7 @@ def errno_of(action: Callable[[], object]) -> int | None:
     return caught.value.errno
 
 
-def test_a_failed_sync_loses_what_no_later_sync_brings_back() -> None:
+def test_a_failed_sync_loses_bytes_that_no_later_sync_restores() -> None:
     for seed in range(50):
         disk = SimDisk(seed)
         files = disk.process()
@@ -50,7 +50,7 @@ def test_writing_the_bytes_again_after_a_failed_sync_saves_them() -> None:
     assert disk.files() == {"/a": b"content"}
 
 
-def test_a_full_disk_takes_what_fits_and_then_nothing_until_space_is_freed() -> None:
+def test_a_full_disk_accepts_the_bytes_that_fit_and_then_none_until_space_is_freed() -> None:
     disk = SimDisk(4, capacity_bytes=1000)
     files = disk.process()
     other = files.create("/other")

@@ -1,4 +1,4 @@
-"""What `Files` promises, asked of the kernel's file system and of the simulated one alike."""
+"""The contract of `Files`, tested on the kernel's and on the simulated file system."""
 
 import errno
 from collections.abc import Callable
@@ -56,7 +56,7 @@ def test_parts_are_written_one_after_another_and_read_back(place: tuple[Files, s
     file.close()
 
 
-def test_what_was_warmed_is_warm_and_as_it_was(place: tuple[Files, str]) -> None:
+def test_a_warmed_range_is_warm_and_unchanged(place: tuple[Files, str]) -> None:
     files, root = place
     content = bytes(range(256)) * 2_000
     file = files.create(f"{root}/a")
@@ -232,7 +232,7 @@ def test_rename_replaces_a_file_and_moves_a_directory_whole(place: tuple[Files, 
     assert read_file(files, f"{root}/empty/x") == b"new"
 
 
-def test_rename_refuses_what_would_not_make_a_tree(place: tuple[Files, str]) -> None:
+def test_rename_refuses_targets_that_would_break_the_tree(place: tuple[Files, str]) -> None:
     files, root = place
     for directory in ("d", "d/inner", "full"):
         files.make_dir(f"{root}/{directory}")
@@ -254,7 +254,7 @@ def test_rename_refuses_what_would_not_make_a_tree(place: tuple[Files, str]) -> 
     assert files.list(root) == ["d", "file", "full"]
 
 
-def test_a_removed_or_replaced_file_stays_with_those_who_have_it_open(
+def test_a_removed_or_replaced_file_stays_readable_through_open_descriptors(
     place: tuple[Files, str],
 ) -> None:
     files, root = place

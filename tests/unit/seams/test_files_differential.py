@@ -16,7 +16,7 @@ NAMES = ("a", "b", "d", "d/a", "d/b", "d/e", "d/e/a", "f", "f/a")
 
 
 class Actor:
-    """Does a random operation by its number, and tells what it saw."""
+    """Runs the random operation of a number, and returns its observation."""
 
     def __init__(self, files: Files, root: str) -> None:
         self._files = files

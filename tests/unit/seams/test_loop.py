@@ -189,7 +189,7 @@ def test_a_caller_cancelled_before_prevents_the_work_and_one_cancelled_after_doe
     assert outcomes == {1, 2, 3}
 
 
-def test_close_finishes_what_waits_and_takes_no_more() -> None:
+def test_close_finishes_queued_work_and_accepts_no_more() -> None:
     async def scenario(threads: SimThreads) -> None:
         done: list[int] = []
         tasks = [
@@ -206,7 +206,7 @@ def test_close_finishes_what_waits_and_takes_no_more() -> None:
     with_threads(scenario)
 
 
-def test_a_crash_leaves_undone_what_had_not_begun() -> None:
+def test_a_crash_drops_work_that_had_not_begun() -> None:
     disk = SimDisk(1)
     files = disk.process()
     file = files.create("/a")

@@ -1,4 +1,4 @@
-"""The simulated network: real protocols over wires that do what wires do."""
+"""The simulated network: real protocols over simulated wires with delays and faults."""
 
 import asyncio
 import errno
@@ -17,7 +17,7 @@ LETTERS = bytes(range(256)) * 40
 
 
 class Peer(asyncio.Protocol):
-    """Remembers what it heard."""
+    """Records its events."""
 
     transport: asyncio.Transport
 
@@ -122,7 +122,7 @@ def test_a_buffered_protocol_is_given_its_own_buffer_to_read() -> None:
     simulate(scenario, 1, Conditions())
 
 
-def test_close_delivers_what_was_written_then_the_end() -> None:
+def test_close_delivers_written_bytes_and_then_eof() -> None:
     async def scenario(pair: Pair) -> None:
         client, server = await pair.connect()
         client.transport.write(LETTERS)
@@ -157,7 +157,7 @@ def test_half_a_connection_may_be_ended_while_the_other_half_answers() -> None:
     simulate(scenario)
 
 
-def test_abort_drops_what_was_not_sent() -> None:
+def test_abort_drops_unsent_bytes() -> None:
     async def scenario(pair: Pair) -> None:
         client, server = await pair.connect()
         client.transport.write(LETTERS)
@@ -360,7 +360,7 @@ def test_a_power_loss_leaves_half_open_connections_that_the_reboot_resets() -> N
 
 
 @pytest.mark.parametrize("dies_after_s", [0, 5])
-def test_what_a_dead_machine_had_sent_into_a_black_hole_never_comes_out(dies_after_s: int) -> None:
+def test_bytes_that_a_dead_machine_sent_into_a_black_hole_never_arrive(dies_after_s: int) -> None:
     async def scenario(pair: Pair) -> None:
         client, server = await pair.connect()
         pair.network.partition("near", "far")

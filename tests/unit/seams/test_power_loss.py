@@ -1,4 +1,4 @@
-"""What a simulated disk keeps of a crash and of a power loss."""
+"""The state of a simulated disk after a crash and after a power loss."""
 
 import errno
 from collections import Counter
@@ -28,7 +28,7 @@ def durable_file(files: SimFiles, path: str, content: bytes) -> SimFile:
 def outcomes(
     scenario: Callable[[SimFiles], None], *, reordering: bool | None = None
 ) -> Counter[tuple[tuple[str, bytes], ...]]:
-    """What a power loss after the scenario leaves, counted over many seeds."""
+    """The states that a power loss after the scenario leaves, counted over many seeds."""
     seen: Counter[tuple[tuple[str, bytes], ...]] = Counter()
     for seed in range(SEEDS):
         disk = SimDisk(seed)
@@ -38,7 +38,7 @@ def outcomes(
     return seen
 
 
-def test_what_was_synced_survives_whatever_happens_after() -> None:
+def test_synced_bytes_survive_any_later_fault() -> None:
     for seed in range(SEEDS):
         disk = SimDisk(seed)
         files = disk.process()
@@ -259,7 +259,7 @@ def test_a_file_removed_without_sync_may_come_back_whole() -> None:
     assert set(outcomes(scenario)) == {(), (("/a", OLD),)}
 
 
-def test_a_process_crash_keeps_what_was_written_and_frees_what_was_held() -> None:
+def test_a_process_crash_keeps_written_bytes_and_releases_locks() -> None:
     disk = SimDisk(1)
     crashed, other = disk.process(), disk.process()
     file = crashed.create("/a")
@@ -296,7 +296,7 @@ def test_a_power_loss_ends_every_process_and_reboots_the_machine() -> None:
     disk.process().lock("/lock").release()
 
 
-def test_space_is_counted_again_from_what_survived() -> None:
+def test_free_space_is_recounted_from_the_surviving_files() -> None:
     for seed in range(SEEDS):
         disk = SimDisk(seed, capacity_bytes=10_000)
         files = disk.process()

@@ -1,4 +1,4 @@
-"""The real seams, as far as the kernel lets a test ask them."""
+"""The real seams, as far as a test can observe them."""
 
 import asyncio
 import errno

@@ -1,4 +1,4 @@
-"""A worker is a process of its own: it answers, it can die, and it does not outlive who asks."""
+"""A worker process responds, can die, and does not outlive its parent."""
 
 import asyncio
 import json
@@ -34,7 +34,7 @@ def test_it_answers_again_and_again_until_it_is_closed(
     async def story() -> None:
         worker = await RealWorkers().start(WORKER_MODULE)
         for _ in range(3):
-            answer = json.loads(await worker.ask(GO_ON))
+            answer = json.loads(await worker.call(GO_ON))
             assert answer["failed"]["kind"] == "gone"
         assert is_alive(worker.pid)
         await worker.close()
@@ -45,21 +45,21 @@ def test_it_answers_again_and_again_until_it_is_closed(
 
 
 @pytest.mark.parametrize("loop_factory", LOOPS, ids=["asyncio", "uvloop"])
-def test_whoever_asks_one_that_is_killed_hears_of_it(
+def test_a_call_to_a_killed_worker_raises_worker_died(
     loop_factory: Callable[[], asyncio.AbstractEventLoop],
 ) -> None:
     async def story() -> None:
         worker = await RealWorkers().start(WORKER_MODULE)
-        await worker.ask(GO_ON)
+        await worker.call(GO_ON)
         os.kill(worker.pid, signal.SIGKILL)
         with pytest.raises(WorkerDied):
-            await worker.ask(GO_ON)
+            await worker.call(GO_ON)
         while is_alive(worker.pid):
             await asyncio.sleep(0.01)
-        # The loop has had its turn, and closed what was open.
+        # The loop has run once and closed the pipes.
         await asyncio.sleep(0.1)
         with pytest.raises(WorkerDied):
-            await worker.ask(GO_ON)
+            await worker.call(GO_ON)
         await worker.close()
 
     with asyncio.Runner(loop_factory=loop_factory) as runner:
@@ -72,7 +72,7 @@ from ottla.seams.workers import RealWorkers
 
 async def start():
     worker = await RealWorkers().start({WORKER_MODULE!r})
-    await worker.ask({GO_ON!r})
+    await worker.call({GO_ON!r})
     print(worker.pid, flush=True)
     os.kill(os.getpid(), signal.SIGKILL)
 

@@ -1,4 +1,4 @@
-"""An early writeback is a hint: where it cannot be given, or makes no sense, nothing happens."""
+"""Early writeback is a hint: without support for it, nothing happens."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ from ottla.seams.files import RealFiles, read_file, write_all
 from tests.sim.seams.disk import SimDisk
 
 
-def test_what_is_written_back_early_stays_what_it_is(tmp_path: Path) -> None:
+def test_early_writeback_changes_no_bytes(tmp_path: Path) -> None:
     files = RealFiles()
     file = files.create(f"{tmp_path}/f")
     write_all(file, 0, [b"x" * 100_000])
@@ -20,7 +20,7 @@ def test_what_is_written_back_early_stays_what_it_is(tmp_path: Path) -> None:
     file.start_writeback(0, 1)
 
 
-def test_the_kernel_is_asked_to_write_and_not_to_wait(
+def test_the_kernel_starts_the_writeback_without_waiting(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[tuple[int, ...]] = []

@@ -1,4 +1,4 @@
-"""What DescribeConfigs is answered with: values, sources, synonyms, and no secrets."""
+"""DescribeConfigs: values, sources and synonyms of settings, without secrets."""
 
 from ottla.settings.broker import BrokerSettings
 from ottla.settings.describe import (
@@ -34,12 +34,12 @@ def test_every_setting_is_described_in_the_order_of_names() -> None:
     assert [row.name for row in describe_topic(topic)] == sorted(TOPIC_SETTINGS)
 
 
-def test_only_names_that_were_asked_for_and_exist_are_described() -> None:
+def test_only_requested_names_that_exist_are_described() -> None:
     rows = describe_broker(BrokerSettings(), ["num.partitions", "no.such", "node.id"])
     assert [row.name for row in rows] == ["node.id", "num.partitions"]
 
 
-def test_a_row_says_all_that_is_known_of_a_setting() -> None:
+def test_a_row_describes_a_setting_completely() -> None:
     settings = load(given={"num.partitions": "4"}, environment={}, file=None)
     assert broker_row("num.partitions", settings) == ConfigRow(
         name="num.partitions",
@@ -49,16 +49,16 @@ def test_a_row_says_all_that_is_known_of_a_setting() -> None:
         is_sensitive=False,
         synonyms=(("num.partitions", "4", STATIC), ("num.partitions", "1", DEFAULT)),
         config_type=ConfigType.INT,
-        documentation="How many partitions a topic gets that is made without saying so.",
+        documentation="The default number of partitions of a new topic.",
     )
 
 
-def test_what_is_not_set_has_no_value_and_no_synonyms() -> None:
+def test_an_unset_setting_has_no_value_and_no_synonyms() -> None:
     row = broker_row("log.retention.ms", BrokerSettings())
     assert (row.value, row.source, row.synonyms, row.is_default) == (None, DEFAULT, (), True)
 
 
-def test_what_clients_are_told_is_the_listeners_where_nothing_else_was_said() -> None:
+def test_advertised_listeners_are_described_by_the_listeners_unless_set() -> None:
     given = {"listeners": "PLAINTEXT://10.0.0.1:9"}
     settings = load(given=given, environment={}, file=None)
     row = broker_row("advertised.listeners", settings)
@@ -100,7 +100,7 @@ def test_a_value_from_a_coarser_unit_shows_where_it_comes_from() -> None:
     assert row.synonyms == (("log.retention.hours", "2", STATIC),)
 
 
-def test_the_broker_without_a_name_has_only_what_was_changed_for_all() -> None:
+def test_the_broker_without_a_name_has_only_the_cluster_wide_changes() -> None:
     (row,) = describe_cluster({"max.connections": "5", "from.the.future": "1"})
     assert (row.name, row.value, row.source) == ("max.connections", "5", CLUSTER)
     assert row.synonyms == (("max.connections", "5", CLUSTER),)

@@ -1,4 +1,4 @@
-"""A setting that nothing reads is decoration: each constant is used outside of the table."""
+"""Every setting in the table is read by some code outside of it."""
 
 import ast
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ TABLE = "ottla.settings.table"
 
 # Nothing has to read these: no other value than the default is taken.
 ONLY_DEFAULT = {
-    name for area in AREAS for name, each in constants(area).items() if each.only_default
+    name for area in AREAS for name, each in constants(area).items() if each.unsupported_reason
 }
 
 

@@ -1,4 +1,4 @@
-"""Our settings beside those that a real Kafka 4.3 described: equal, but for what is listed here."""
+"""Our settings equal those that a real Kafka 4.3 described, except for a listed few."""
 
 import functools
 import gzip
@@ -21,7 +21,7 @@ TOPIC_RESOURCE, BROKER_RESOURCE = 2, 4
 # first start. Ours does not: the value is the same, and comes from the default.
 SET_BY_KAFKA_ITSELF = "min.insync.replicas"
 
-# What the recorded broker was started with: its values are no defaults.
+# The settings that the recorded broker was started with: their values are no defaults.
 GIVEN_TO_KAFKA = {
     "advertised.listeners",
     "auto.create.topics.enable",
@@ -48,7 +48,7 @@ BROKER_DIFFERENCES = {
 
 @functools.cache
 def described(resource_type: int) -> tuple[dict[str, Any], ...]:
-    """Every recorded answer about a resource of this type, with what was asked."""
+    """Every recorded request about a resource of this type, with its response."""
     lines = gzip.decompress((WIRE / "32-DescribeConfigs.jsonl.gz").read_bytes()).splitlines()
     return tuple(
         {
@@ -74,7 +74,7 @@ def created() -> tuple[list[dict[str, Any]], ...]:
 
 
 def ours_of_topic(configs: dict[str, dict[str, Any]]) -> dict[str, ConfigRow]:
-    """What we would say of a topic that has set what this one has."""
+    """Our description of a topic with the same overrides."""
     overrides = {
         name: config["value"]
         for name, config in configs.items()
@@ -145,7 +145,7 @@ def recorded_broker() -> dict[str, dict[str, Any]]:
 
 
 @pytest.mark.parametrize("name", [name for name in BROKER_SETTINGS if name[:6] != "ottla."])
-def test_a_brokers_setting_is_kafkas_but_for_what_is_listed(name: str) -> None:
+def test_a_brokers_setting_equals_kafkas_except_for_the_listed_ones(name: str) -> None:
     theirs = recorded_broker()[name]
     (row,) = describe_broker(BrokerSettings(), [name])
     assert row.config_type == theirs["configType"]
@@ -158,7 +158,7 @@ def test_a_brokers_setting_is_kafkas_but_for_what_is_listed(name: str) -> None:
     assert differs == listed
 
 
-def test_the_default_of_what_was_given_to_kafka_is_kafkas_where_it_shows() -> None:
+def test_the_default_of_a_setting_given_to_kafka_equals_kafkas_where_kafka_shows_it() -> None:
     shown = {
         synonym["name"]: synonym["value"]
         for each in described(BROKER_RESOURCE)

@@ -1,4 +1,4 @@
-"""Each kind reads what Kafka reads, prints what Kafka prints, and says what it allows."""
+"""Each kind parses and formats as Kafka does, and describes its allowed values."""
 
 from typing import Any
 
@@ -15,12 +15,12 @@ from ottla.settings.kinds import (
     ConfigType,
     Double,
     Kind,
-    Listing,
     NotAllowed,
     OneOf,
     Password,
     Secret,
     Text,
+    TextList,
     Unit,
     integer,
     long,
@@ -28,7 +28,7 @@ from ottla.settings.kinds import (
 from ottla.settings.table.records import CompressionType, TimestampType
 
 RATIO = Double(0.0, 1.0)
-POLICY = Listing(choices=("compact", "delete"))
+POLICY = TextList(choices=("compact", "delete"))
 
 READ = [
     # kind, text, value, printed
@@ -39,8 +39,8 @@ READ = [
     (integer(), "007", 7, "7"),
     (integer(), str(INT_MAX), INT_MAX, "2147483647"),
     (integer(), str(INT_MIN), INT_MIN, "-2147483648"),
-    (integer(1, 9, besides=-1), "-1", -1, "-1"),
-    (integer(1, 9, besides=-1), "9", 9, "9"),
+    (integer(1, 9, also_allowed=-1), "-1", -1, "-1"),
+    (integer(1, 9, also_allowed=-1), "9", 9, "9"),
     (long(unit=Unit.MS), "604800000", 604_800_000, "604800000"),
     (long(), str(LONG_MAX), LONG_MAX, "9223372036854775807"),
     (long(), str(LONG_MIN), LONG_MIN, "-9223372036854775808"),
@@ -61,8 +61,8 @@ READ = [
     (POLICY, "compact, delete", ("compact", "delete"), "compact,delete"),
     (POLICY, "compact,compact", ("compact",), "compact"),
     (POLICY, "", (), ""),
-    (Listing(), "0:1,1:2", ("0:1", "1:2"), "0:1,1:2"),
-    (Listing(may_be_empty=False), "/a,/b", ("/a", "/b"), "/a,/b"),
+    (TextList(), "0:1,1:2", ("0:1", "1:2"), "0:1,1:2"),
+    (TextList(may_be_empty=False), "/a,/b", ("/a", "/b"), "/a,/b"),
     (Password(), "hush", Secret("hush"), "[hidden]"),
 ]
 
@@ -78,8 +78,8 @@ REFUSED = [
     (integer(), str(INT_MAX + 1)),
     (integer(), str(INT_MIN - 1)),
     (integer(1), "0"),
-    (integer(1, 9, besides=-1), "0"),
-    (integer(1, 9, besides=-1), "-2"),
+    (integer(1, 9, also_allowed=-1), "0"),
+    (integer(1, 9, also_allowed=-1), "-2"),
     (integer(), "9" * 100_000),
     (long(), str(LONG_MAX + 1)),
     (long(-1), "-2"),
@@ -101,7 +101,7 @@ REFUSED = [
     (POLICY, "COMPACT"),
     (POLICY, "delete,"),
     (POLICY, ","),
-    (Listing(may_be_empty=False), ""),
+    (TextList(may_be_empty=False), ""),
     (Password(), ""),
 ]
 
@@ -117,7 +117,9 @@ def test_a_kind_reads_a_text_and_prints_it_as_kafka_does(
 
 
 @pytest.mark.parametrize(("kind", "text"), REFUSED, ids=lambda value: str(value)[:40])
-def test_a_kind_refuses_what_is_no_value_of_it_and_says_what_is(kind: Kind[Any], text: str) -> None:
+def test_a_kind_refuses_invalid_text_and_describes_the_allowed_values(
+    kind: Kind[Any], text: str
+) -> None:
     with pytest.raises(NotAllowed) as refused:
         kind.parse(text)
     assert str(refused.value) == kind.allowed
@@ -127,22 +129,22 @@ def test_a_kind_refuses_what_is_no_value_of_it_and_says_what_is(kind: Kind[Any],
     ("kind", "number", "allowed"),
     [
         (Boolean(), 1, "true or false"),
-        (Text(), 2, "a text that is not empty"),
+        (Text(), 2, "a non-empty string"),
         (OneOf(TimestampType), 2, "one of CreateTime, LogAppendTime"),
         (integer(1), 3, "a whole number from 1 to 2147483647"),
-        (integer(1, 9, besides=-1), 3, "-1 or a whole number from 1 to 9"),
+        (integer(1, 9, also_allowed=-1), 3, "-1 or a whole number from 1 to 9"),
         (
             long(-1, unit=Unit.MS),
             5,
             "a whole number of ms from -1 to 9223372036854775807",
         ),
         (RATIO, 6, "a number from 0.0 to 1.0"),
-        (POLICY, 7, "a list of compact, delete with commas between"),
-        (Listing(may_be_empty=False), 7, "a list with commas between, not empty"),
-        (Password(), 9, "a text that is not empty"),
+        (POLICY, 7, "a comma-separated list of compact, delete"),
+        (TextList(may_be_empty=False), 7, "a non-empty comma-separated list"),
+        (Password(), 9, "a non-empty string"),
     ],
 )
-def test_a_kind_has_kafkas_number_and_words_for_what_it_allows(
+def test_a_kind_has_kafkas_type_number_and_describes_its_allowed_values(
     kind: Kind[Any], number: int, allowed: str
 ) -> None:
     assert kind.config_type == number
@@ -163,7 +165,7 @@ def test_the_numbers_of_types_are_those_of_describe_configs() -> None:
     }
 
 
-def test_a_secret_is_not_shown_unless_it_is_asked_for() -> None:
+def test_a_secret_is_shown_by_reveal_only() -> None:
     secret = Password().parse("hush")
     assert "hush" not in f"{secret} {secret!r} {[secret]}"
     assert secret.reveal() == "hush"

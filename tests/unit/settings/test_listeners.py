@@ -1,31 +1,31 @@
-"""Listeners: where a broker is to be found, and what it must not promise."""
+"""Listeners: parsing, formatting, and refused names and addresses."""
 
 import pytest
 
 from ottla.settings.kinds import NotAllowed
-from ottla.settings.listeners import LISTENERS_MAX, Listener, Listeners
+from ottla.settings.listeners import LISTENERS_MAX, ListenerAddress, ListenerList
 
-PLAIN = Listeners(protocols=("PLAINTEXT",))
-BOTH = Listeners(protocols=("PLAINTEXT", "SSL"))
-ADVERTISED = Listeners(protocols=("PLAINTEXT", "SSL"), is_advertised=True)
+PLAIN = ListenerList(protocols=("PLAINTEXT",))
+BOTH = ListenerList(protocols=("PLAINTEXT", "SSL"))
+ADVERTISED = ListenerList(protocols=("PLAINTEXT", "SSL"), is_advertised=True)
 
 
 @pytest.mark.parametrize(
     ("text", "listeners", "printed"),
     [
-        ("PLAINTEXT://127.0.0.1:9092", (Listener("PLAINTEXT", "127.0.0.1", 9092),), None),
-        ("PLAINTEXT://:0", (Listener("PLAINTEXT", "", 0),), None),
-        ("PLAINTEXT://0.0.0.0:65535", (Listener("PLAINTEXT", "0.0.0.0", 65535),), None),
-        ("PLAINTEXT://[::1]:9092", (Listener("PLAINTEXT", "::1", 9092),), None),
+        ("PLAINTEXT://127.0.0.1:9092", (ListenerAddress("PLAINTEXT", "127.0.0.1", 9092),), None),
+        ("PLAINTEXT://:0", (ListenerAddress("PLAINTEXT", "", 0),), None),
+        ("PLAINTEXT://0.0.0.0:65535", (ListenerAddress("PLAINTEXT", "0.0.0.0", 65535),), None),
+        ("PLAINTEXT://[::1]:9092", (ListenerAddress("PLAINTEXT", "::1", 9092),), None),
         (
             "plaintext://a.example:1, SSL://b-2:2",
-            (Listener("PLAINTEXT", "a.example", 1), Listener("SSL", "b-2", 2)),
+            (ListenerAddress("PLAINTEXT", "a.example", 1), ListenerAddress("SSL", "b-2", 2)),
             "PLAINTEXT://a.example:1,SSL://b-2:2",
         ),
     ],
 )
 def test_listeners_are_read_and_printed_as_kafka_writes_them(
-    text: str, listeners: tuple[Listener, ...], printed: str | None
+    text: str, listeners: tuple[ListenerAddress, ...], printed: str | None
 ) -> None:
     assert BOTH.parse(text) == listeners
     assert BOTH.format(listeners) == (printed or text)
@@ -48,13 +48,13 @@ def test_listeners_are_read_and_printed_as_kafka_writes_them(
         ",".join(["PLAINTEXT://a:1"] * (LISTENERS_MAX + 5)),
     ],
 )
-def test_what_is_no_listener_is_refused(text: str) -> None:
+def test_an_invalid_listener_is_refused(text: str) -> None:
     with pytest.raises(NotAllowed, match="name://host:port"):
         BOTH.parse(text)
 
 
 def test_a_name_that_promises_encryption_never_opens_a_plain_port() -> None:
-    with pytest.raises(NotAllowed, match="name of PLAINTEXT, port 0 for any free one"):
+    with pytest.raises(NotAllowed, match="the name PLAINTEXT; port 0 is any free one"):
         PLAIN.parse("SSL://127.0.0.1:9093")
 
 
@@ -68,5 +68,5 @@ def test_two_listeners_of_one_name_are_refused() -> None:
 )
 def test_only_an_address_that_others_can_connect_to_is_advertised(text: str) -> None:
     assert BOTH.parse(text)
-    with pytest.raises(NotAllowed, match="host and port given"):
+    with pytest.raises(NotAllowed, match="host and port must be given"):
         ADVERTISED.parse(text)

@@ -1,4 +1,4 @@
-"""The reference page says what the table says."""
+"""docs/settings.md matches the table of settings."""
 
 import subprocess
 import sys
@@ -7,7 +7,7 @@ from ottla.settings.table import BROKER_SETTINGS, GROUP_SETTINGS, TOPIC_SETTINGS
 from tests.support.paths import ROOT
 
 
-def test_the_page_is_what_the_table_would_write() -> None:
+def test_the_page_matches_the_table() -> None:
     done = subprocess.run(
         [sys.executable, ROOT / "tools" / "settings_page.py", "--check"],
         capture_output=True,

@@ -1,11 +1,11 @@
-"""Where settings come from: which source counts, and what an operator reads when one is wrong."""
+"""The sources of settings: their precedence, and the messages for wrong values."""
 
 import pytest
 
 from ottla.settings.broker import BrokerSettings
-from ottla.settings.listeners import Listener
+from ottla.settings.listeners import ListenerAddress
 from ottla.settings.setting import BadSetting, ConfigSource
-from ottla.settings.sources import FILE_BYTES_MAX, environment_name, load
+from ottla.settings.sources import CONFIG_FILE_BYTES_MAX, environment_name, load
 from ottla.settings.table.network import MAX_CONNECTIONS, QUEUED_MAX_REQUEST_BYTES
 from ottla.settings.table.node import ADVERTISED_LISTENERS, LISTENERS, LOG_DIRS, NODE_ID
 from ottla.settings.table.replicas import AUTO_CREATE_TOPICS_ENABLE, NUM_PARTITIONS
@@ -39,7 +39,7 @@ def refusal(**sources: object) -> str:
 def test_without_sources_everything_has_its_default() -> None:
     settings = loaded()
     assert settings[NODE_ID] == 1
-    assert settings[LISTENERS] == (Listener("PLAINTEXT", "127.0.0.1", 9092),)
+    assert settings[LISTENERS] == (ListenerAddress("PLAINTEXT", "127.0.0.1", 9092),)
     assert settings[ADVERTISED_LISTENERS] is None
     assert settings[LOG_DIRS] == ("./ottla-data",)
     assert settings[RETENTION_MS] == 168 * HOUR_MS
@@ -69,7 +69,7 @@ def test_of_several_names_in_one_source_the_finest_unit_counts() -> None:
 
 
 def test_a_source_counts_before_a_name() -> None:
-    """Who writes hours on the command line means it, whatever a file says about milliseconds."""
+    """Hours on the command line override milliseconds in a file."""
     settings = loaded({"log.retention.hours": "1"}, None, '"log.retention.ms" = 5')
     assert settings[RETENTION_MS] == HOUR_MS
 
@@ -99,7 +99,7 @@ def test_older_names_still_count() -> None:
     assert loaded({"broker.id": "7", "node.id": "8"})[NODE_ID] == 8
 
 
-def test_what_changed_at_run_time_counts_before_the_start() -> None:
+def test_dynamic_settings_override_static_ones() -> None:
     start = loaded({"max.connections": "10"})
     cluster = start.with_dynamic(broker={}, cluster={"max.connections": "20"})
     both = start.with_dynamic(broker={"max.connections": "30"}, cluster={"max.connections": "20"})
@@ -138,7 +138,7 @@ def test_a_mistyped_variable_is_an_error_with_a_hint() -> None:
 def test_a_wrong_value_in_the_environment_names_the_variable() -> None:
     assert refusal(environment={"OTTLA_NUM_PARTITIONS": "many"}) == (
         "environment, OTTLA_NUM_PARTITIONS: Invalid value many for configuration num.partitions: "
-        "allowed is a whole number from 1 to 2147483647"
+        "must be a whole number from 1 to 2147483647"
     )
 
 
@@ -163,14 +163,14 @@ def test_a_file_has_numbers_booleans_texts_and_lists() -> None:
 
 def test_a_name_without_quotes_is_an_error_that_shows_them() -> None:
     assert refusal(file="log.retention.hours = 24") == (
-        'config file: log is a table; names are written in quotes, as in "log.retention.hours" = 24'
+        'config file: log is a table; quote names with dots, as in "log.retention.hours" = 24'
     )
 
 
 @pytest.mark.parametrize("value", ["1979-05-27", "[1, 2]", '["/a", 1]'])
 def test_a_value_that_no_setting_has_is_refused(value: str) -> None:
     assert refusal(file=f'"log.dirs" = {value}') == (
-        "config file: the value of log.dirs is no text, number, boolean or list of texts"
+        "config file: the value of log.dirs is not a string, number, boolean or list of strings"
     )
 
 
@@ -181,17 +181,17 @@ def test_a_number_with_a_point_is_no_whole_number() -> None:
 
 
 @pytest.mark.parametrize("content", [b"= 1", b"\xff", b'"a" = ' + b"[" * 100_000])
-def test_what_is_not_toml_is_refused_in_words(content: bytes) -> None:
+def test_a_file_that_is_not_toml_is_refused_with_a_message(content: bytes) -> None:
     with pytest.raises(BadSetting, match="config file: not TOML"):
         load(given={}, environment={}, file=content)
 
 
 def test_a_file_has_a_limit() -> None:
-    with pytest.raises(BadSetting, match=f"1048577 bytes, {FILE_BYTES_MAX} are allowed"):
-        load(given={}, environment={}, file=b"#" * (FILE_BYTES_MAX + 1))
+    with pytest.raises(BadSetting, match=f"larger than {CONFIG_FILE_BYTES_MAX} bytes"):
+        load(given={}, environment={}, file=b"#" * (CONFIG_FILE_BYTES_MAX + 1))
 
 
-# --- what is wrong ----------------------------------------------------------------------------
+# --- wrong settings ---------------------------------------------------------------------------
 
 
 def test_an_unknown_name_is_an_error_with_a_hint() -> None:
@@ -203,17 +203,16 @@ def test_an_unknown_name_is_an_error_with_a_hint() -> None:
 
 def test_a_topics_setting_points_at_the_brokers() -> None:
     assert refusal(given={"retention.ms": "1"}) == (
-        "--set: retention.ms is a setting of a topic; "
-        "what topics have that do not set it is log.retention.ms"
+        "--set: retention.ms is a topic setting; the broker's default for it is log.retention.ms"
     )
     assert refusal(given={"remote.storage.enable": "true"}) == (
-        "--set: remote.storage.enable is a setting of a topic"
+        "--set: remote.storage.enable is a topic setting"
     )
 
 
-def test_what_is_not_built_yet_is_refused_for_all_topics_too() -> None:
+def test_unsupported_values_are_refused_in_broker_settings_too() -> None:
     assert refusal(given={"log.preallocate": "true"}) == (
-        "--set: Invalid value true for configuration log.preallocate: allowed is only false, "
+        "--set: Invalid value true for configuration log.preallocate: must be false, "
         "other values are not supported yet: segments grow as they are written"
     )
 
@@ -227,7 +226,7 @@ def test_a_long_wrong_value_is_not_shown_in_full() -> None:
 def test_memory_for_requests_holds_at_least_the_largest_one() -> None:
     assert refusal(given={"queued.max.request.bytes": "1000"}) == (
         "Invalid value 1000 for configuration queued.max.request.bytes: "
-        "allowed is at least socket.request.max.bytes, which is 104857600"
+        "must be at least socket.request.max.bytes, which is 104857600"
     )
     fitting = {"queued.max.request.bytes": "1000", "socket.request.max.bytes": "1000"}
     assert loaded(fitting)[QUEUED_MAX_REQUEST_BYTES] == 1000

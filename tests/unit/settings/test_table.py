@@ -1,11 +1,11 @@
-"""The table is well made: every definition, held to the same promises."""
+"""Rules that every definition in the table of settings keeps."""
 
 from typing import Any
 
 import pytest
 
 from ottla.settings.setting import Scope, Setting
-from ottla.settings.sources import ENVIRONMENT_BESIDES, environment_name
+from ottla.settings.sources import NON_SETTING_VARIABLES, environment_name
 from ottla.settings.table import AREAS, BROKER_SETTINGS, TOPIC_SETTINGS, constants
 
 CONSTANTS = {name: each for area in AREAS for name, each in constants(area).items()}
@@ -44,19 +44,19 @@ def test_a_name_with_a_unit_counts_in_that_unit(setting: Setting[Any]) -> None:
 
 
 @pytest.mark.parametrize("setting", CONSTANTS.values(), ids=label)
-def test_what_stands_in_is_the_brokers_and_has_the_same_default(setting: Setting[Any]) -> None:
-    names = setting.stand_ins
+def test_a_fallback_is_a_broker_setting_with_the_same_default(setting: Setting[Any]) -> None:
+    names = setting.fallbacks
     assert all(name.setting.scope is Scope.BROKER for name in names)
     defaults = [
         name.in_unit(name.setting.default) for name in names if name.setting.default is not None
     ]
     if setting.scope is Scope.TOPIC and names:
         assert defaults == [setting.default]
-    if setting.only_default:
-        assert all(name.setting.only_default for name in names)
+    if setting.unsupported_reason:
+        assert all(name.setting.unsupported_reason for name in names)
 
 
-def test_what_kafka_does_not_have_is_never_called_as_if_it_had() -> None:
+def test_settings_that_kafka_lacks_have_our_prefix() -> None:
     ours = {name for name in BROKER_SETTINGS if name.startswith("ottla.")}
     assert ours == {
         "ottla.auto.create.request.topics.max",
@@ -79,7 +79,7 @@ def test_what_kafka_does_not_have_is_never_called_as_if_it_had() -> None:
 def test_no_two_settings_share_a_variable() -> None:
     variables = [environment_name(name) for name in BROKER_SETTINGS]
     assert len(set(variables)) == len(variables)
-    assert not set(variables) & set(ENVIRONMENT_BESIDES)
+    assert not set(variables) & set(NON_SETTING_VARIABLES)
 
 
 def test_names_come_in_order() -> None:

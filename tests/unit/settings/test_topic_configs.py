@@ -1,4 +1,4 @@
-"""A topic's settings: what counts, and what a client may set."""
+"""A topic's settings in force, and the changes that a client may make."""
 
 import pytest
 
@@ -28,7 +28,7 @@ def refused_topic(name: str, value: str | None) -> PeerError:
     return refused.value
 
 
-# --- what counts ------------------------------------------------------------------------------
+# --- precedence -------------------------------------------------------------------------------
 
 
 def test_a_topics_own_setting_counts_before_its_brokers() -> None:
@@ -37,7 +37,7 @@ def test_a_topics_own_setting_counts_before_its_brokers() -> None:
     assert configs.source_of(RETENTION_MS) is ConfigSource.DYNAMIC_TOPIC
 
 
-def test_a_topic_has_its_brokers_settings_for_what_it_does_not_set() -> None:
+def test_a_topic_has_its_brokers_value_for_a_setting_that_it_does_not_set() -> None:
     configs = topic({}, {"log.retention.hours": "1", "log.message.timestamp.type": "LogAppendTime"})
     assert configs[RETENTION_MS] == 3_600_000
     assert configs.source_of(RETENTION_MS) is ConfigSource.STATIC_BROKER
@@ -52,11 +52,11 @@ def test_a_setting_that_topic_and_broker_call_the_same_is_kept_apart() -> None:
     assert topic({}, {"min.insync.replicas": "2"})[MIN_INSYNC_REPLICAS] == 2
 
 
-def test_a_topic_can_be_asked_for_a_setting_of_the_broker() -> None:
+def test_a_topics_configs_include_broker_settings() -> None:
     assert topic({}, {"num.partitions": "4"})[NUM_PARTITIONS] == 4
 
 
-def test_topics_of_our_own_may_have_what_nobody_else_may_set_yet() -> None:
+def test_internal_topics_may_have_values_that_users_cannot_set_yet() -> None:
     assert refused_topic("preallocate", "true").code is ErrorCode.INVALID_CONFIG
     assert topic({"preallocate": "true"})[PREALLOCATE] is True
 
@@ -66,7 +66,7 @@ def test_a_setting_that_only_a_later_version_knows_is_skipped() -> None:
     assert configs[RETENTION_BYTES] == -1
 
 
-# --- what may be set --------------------------------------------------------------------------
+# --- validation -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_a_value_is_stored_as_it_is_shown(name: str, value: str, stored: str) ->
             "abc",
             (
                 "Invalid value abc for configuration retention.ms: "
-                "allowed is a whole number of ms from -1 to 9223372036854775807"
+                "must be a whole number of ms from -1 to 9223372036854775807"
             ),
         ),
         (
@@ -110,7 +110,7 @@ def test_a_value_is_stored_as_it_is_shown(name: str, value: str, stored: str) ->
             "1048575",
             (
                 "Invalid value 1048575 for configuration segment.bytes: "
-                "allowed is a whole number of bytes from 1048576 to 2147483647"
+                "must be a whole number of bytes from 1048576 to 2147483647"
             ),
         ),
         (
@@ -118,14 +118,14 @@ def test_a_value_is_stored_as_it_is_shown(name: str, value: str, stored: str) ->
             "createtime",
             (
                 "Invalid value createtime for configuration message.timestamp.type: "
-                "allowed is one of CreateTime, LogAppendTime"
+                "must be one of CreateTime, LogAppendTime"
             ),
         ),
         (
             "preallocate",
             "true",
             (
-                "Invalid value true for configuration preallocate: allowed is only false, "
+                "Invalid value true for configuration preallocate: must be false, "
                 "other values are not supported yet: segments grow as they are written"
             ),
         ),
@@ -133,13 +133,13 @@ def test_a_value_is_stored_as_it_is_shown(name: str, value: str, stored: str) ->
             "leader.replication.throttled.replicas",
             "*",
             (
-                "Invalid value * for configuration leader.replication.throttled.replicas: allowed "
-                "is only nothing, other values are not supported yet: no partition has followers"
+                "Invalid value * for configuration leader.replication.throttled.replicas: must be "
+                "empty, other values are not supported yet: no partition has followers"
             ),
         ),
     ],
 )
-def test_a_refusal_says_name_value_and_what_is_allowed(
+def test_a_refusal_names_the_setting_the_value_and_the_allowed_values(
     name: str, value: str | None, message: str
 ) -> None:
     refused = refused_topic(name, value)
@@ -147,7 +147,7 @@ def test_a_refusal_says_name_value_and_what_is_allowed(
     assert str(refused) == message
 
 
-def test_what_is_not_built_is_taken_at_its_default_and_at_nothing_else() -> None:
+def test_an_unsupported_setting_accepts_its_default_only() -> None:
     others = {
         "follower.replication.throttled.replicas": "0:1",
         "leader.replication.throttled.replicas": "0:1",
@@ -160,7 +160,7 @@ def test_what_is_not_built_is_taken_at_its_default_and_at_nothing_else() -> None
         "segment.jitter.ms": "1",
         "unclean.leader.election.enable": "true",
     }
-    assert {name for name, each in TOPIC_SETTINGS.items() if each.only_default} == set(others)
+    assert {name for name, each in TOPIC_SETTINGS.items() if each.unsupported_reason} == set(others)
     for name, value in others.items():
         assert "not supported yet" in str(refused_topic(name, value))
         default = TOPIC_SETTINGS[name].text(TOPIC_SETTINGS[name].default)
@@ -171,7 +171,7 @@ def test_a_long_wrong_name_is_not_shown_in_full() -> None:
     assert len(str(refused_topic("x" * 30_000, "1"))) < 300
 
 
-def test_a_broker_changes_at_run_time_only_what_can_change() -> None:
+def test_a_broker_changes_only_dynamic_settings_at_run_time() -> None:
     assert validate_broker_config("max.connections", "5") == "5"
     assert validate_broker_config("log.retention.ms", "5") == "5"
     with pytest.raises(PeerError) as refused:
@@ -181,7 +181,7 @@ def test_a_broker_changes_at_run_time_only_what_can_change() -> None:
 
 
 @pytest.mark.parametrize(("name", "value"), [("retention.ms", "1"), ("max.connections", "-1")])
-def test_a_broker_refuses_what_is_no_setting_or_value_of_its(name: str, value: str) -> None:
+def test_a_broker_refuses_unknown_settings_and_invalid_values(name: str, value: str) -> None:
     with pytest.raises(PeerError) as refused:
         validate_broker_config(name, value)
     assert refused.value.code is ErrorCode.INVALID_CONFIG

@@ -8,11 +8,11 @@ import pytest
 
 from ottla.protocol.isolation_level import Isolation
 from ottla.protocol.topic_partition import TopicPartition
+from ottla.spark.micro_batch import Limits
 from ottla.spark.offsets import AtOffsets, AtTime, AtTimes, Edge
 from ottla.spark.option_table import OPTIONS, LaterThanAll, Mode, Option, Verdict, row_of
 from ottla.spark.options import Assigned, BadOption, Matching, Named, SourceOptions, read_options
 from ottla.spark.plan import Splitting
-from ottla.spark.stream import Limits
 from tests.support.paths import ROOT
 
 CLUSTER = {"kafka.bootstrap.servers": "localhost:9092"}
@@ -231,7 +231,7 @@ def test_a_family_is_not_an_option_itself() -> None:
     assert row_of("kafka.") is None
 
 
-def test_the_page_is_what_the_table_would_write() -> None:
+def test_the_page_matches_the_table() -> None:
     done = subprocess.run(
         [sys.executable, ROOT / "tools" / "spark_options_page.py", "--check"],
         capture_output=True,
@@ -242,7 +242,7 @@ def test_the_page_is_what_the_table_would_write() -> None:
 
 def test_pure_parts_import_neither_spark_nor_arrow() -> None:
     code = (
-        "import sys; import ottla.spark.options, ottla.spark.plan, ottla.spark.stream; "
+        "import sys; import ottla.spark.options, ottla.spark.plan, ottla.spark.micro_batch; "
         "sys.exit(not sys.modules.keys().isdisjoint({'pyspark', 'pyarrow'}))"
     )
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0

@@ -9,7 +9,7 @@ from ottla.cli.broker.pid_file import read_pid, remove_pid
 from ottla.cli.broker.proc_table import Process, is_running, user_of
 from ottla.cli.broker.settings import check_named
 from ottla.cli.broker.wipe import NAME_TAG, Removed, held, remove
-from ottla.cli.log.own_files import entries_of, listed
+from ottla.cli.log.broker_files import entries_of, listed
 from ottla.cli.shared.failure import ExitCode, Failure
 from ottla.cli.shared.output import RowWriter, say
 

@@ -1,7 +1,7 @@
 """The process that a broker runs in. It imports what a broker needs, and nothing of a command's.
 
 The command line checks what it was given and then becomes this process: same id, same streams.
-Where it needed nothing to check it (see `plain_serve`), it is this process from the start.
+Where it needed nothing to check it (see `serve_parser`), it is this process from the start.
 """
 
 import os

@@ -19,7 +19,7 @@ from ottla.cli.broker.descriptor_limit import connections_max, raise_limit
 from ottla.cli.broker.pid_file import read_pid, remove_pid, write_pid
 from ottla.cli.broker.proc_table import is_listened_on, listener_on, user_of
 from ottla.cli.broker.settings import data_directory, node_id
-from ottla.cli.log.own_files import foreign_in_new, listed
+from ottla.cli.log.broker_files import foreign_in_new, listed
 from ottla.cli.shared.failure import Failure
 from ottla.errors import CorruptLog, StorageError
 from ottla.seams.clock import RealClock

@@ -9,7 +9,7 @@ from ottla.cli.shared.failure import ExitCode, Failure
 from ottla.cli.shared.name_value_pairs import parse_assignments
 from ottla.settings.broker import BrokerSettings
 from ottla.settings.setting import BadSetting, ConfigSource, UnknownSetting
-from ottla.settings.sources import FILE_BYTES_MAX, load
+from ottla.settings.sources import CONFIG_FILE_BYTES_MAX, load
 from ottla.settings.table.node import LISTENERS, LOG_DIRS, METRICS_PORT, NODE_ID
 
 HOST_DEFAULT = "127.0.0.1"
@@ -92,4 +92,4 @@ def _contradiction(flag: str, other: str) -> Failure:
 def _read(path: str) -> bytes:
     with open(path, "rb") as file:
         # One more than is allowed: whoever reads it says that it is too much.
-        return file.read(FILE_BYTES_MAX + 1)
+        return file.read(CONFIG_FILE_BYTES_MAX + 1)

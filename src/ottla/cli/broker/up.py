@@ -11,7 +11,7 @@ from ottla.cli.broker.pid_file import open_private
 from ottla.cli.broker.process import Order
 from ottla.cli.broker.run import run_broker
 from ottla.cli.broker.settings import BrokerFlags, data_directory, load_settings
-from ottla.cli.log.own_files import LOG_FILE, foreign_in_new, listed
+from ottla.cli.log.broker_files import LOG_FILE, foreign_in_new, listed
 from ottla.cli.shared.failure import ExitCode, Failure
 from ottla.cli.shared.output import say
 from ottla.native import scan

@@ -7,7 +7,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from typing import NamedTuple
 
 from ottla.cli.broker.proc_table import LOCK_FILE, user_of
-from ottla.cli.log.own_files import entries_of
+from ottla.cli.log.broker_files import entries_of
 from ottla.cli.shared.failure import Failure
 from ottla.seams.files import Lock, RealFiles
 

@@ -2,10 +2,10 @@
 
 from collections.abc import Collection, Sequence
 
-from ottla.cli.shared.counted import counted
 from ottla.cli.shared.failure import Failure
 from ottla.cli.shared.name_suggestions import no_such_topic
 from ottla.cli.shared.output import RowWriter, say
+from ottla.cli.shared.plurals import counted
 from ottla.client.admin.cluster import Admin
 from ottla.client.admin.group_offsets import committed_offsets, delete_offsets
 from ottla.client.admin.groups import Group, delete_group, describe_group

@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ottla.cli.shared.counted import counted
 from ottla.cli.shared.failure import ExitCode, Failure
 from ottla.cli.shared.offset_lookup import chosen_partitions, offsets_at
 from ottla.cli.shared.offsets_spec import Offset, Place, parse_place
 from ottla.cli.shared.output import RowWriter, say
+from ottla.cli.shared.plurals import counted
 from ottla.client.admin.group_offsets import Committed, committed_offsets, set_offsets
 from ottla.client.admin.groups import Group, describe_group
 from ottla.client.errors import Refused

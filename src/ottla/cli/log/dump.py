@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from ottla.cli.log.dump_rows import batch_row, producer_row, record_row
 from ottla.cli.log.index_entries import read_entries
 from ottla.cli.log.paths import Place, PlaceKind, held_for_reading, partitions_of
-from ottla.cli.log.rows import batch_row, producer_row, record_row
 from ottla.cli.shared.failure import ExitCode, Failure
 from ottla.cli.shared.output import Row, RowWriter, say
 from ottla.errors import CorruptLog, PeerError

@@ -5,8 +5,8 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from ottla.cli.shared.counted import counted
 from ottla.cli.shared.output import say
+from ottla.cli.shared.plurals import counted
 from ottla.client.admin.cluster import Admin, NewTopic
 from ottla.client.producer.partitioner import partition_of
 from ottla.client.producer.send import produce

@@ -150,7 +150,7 @@ def consume(
     import sys
 
     from ottla.cli.records.consume import Wish, consume_records
-    from ottla.cli.records.output_format import printer
+    from ottla.cli.records.record_printer import printer
     from ottla.cli.shared.connect import reach
     from ottla.cli.shared.failure import ExitCode, Failure
     from ottla.cli.shared.offsets_spec import parse_place

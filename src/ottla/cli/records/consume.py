@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ottla.cli.records.output_format import Printer
-from ottla.cli.shared.counted import counted
+from ottla.cli.records.record_printer import Printer
 from ottla.cli.shared.offset_lookup import chosen_partitions, offsets_at
 from ottla.cli.shared.offsets_spec import Place
 from ottla.cli.shared.output import say
+from ottla.cli.shared.plurals import counted
 from ottla.client.reading.fetch import FetchLimits
 from ottla.client.reading.partition_reader import Reader, Round
 from ottla.client.routing.router import Router

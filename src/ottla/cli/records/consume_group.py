@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 
 from ottla.cli.records.consume import Wish, say_missing
-from ottla.cli.records.output_format import Printer
-from ottla.cli.shared.counted import counted
+from ottla.cli.records.record_printer import Printer
 from ottla.cli.shared.offset_lookup import offsets_at
 from ottla.cli.shared.output import say
+from ottla.cli.shared.plurals import counted
 from ottla.client.consumer.group_reader import GroupReader
 from ottla.client.reading.fetch import FetchLimits
 from ottla.client.reading.partition_reader import Round

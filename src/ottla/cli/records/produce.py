@@ -13,10 +13,10 @@ from io import BufferedReader
 from typing import cast
 
 from ottla.cli.shared.connect import in_words, router_to, with_names
-from ottla.cli.shared.counted import counted
 from ottla.cli.shared.failure import Failure
 from ottla.cli.shared.offset_lookup import chosen_partitions
 from ottla.cli.shared.output import say
+from ottla.cli.shared.plurals import counted
 from ottla.client.producer.partitioner import partition_of
 from ottla.client.producer.send import produce
 from ottla.client.routing.outcomes import answered

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from itertools import chain
 
 from ottla.cli.shared.connect import reach
-from ottla.cli.shared.counted import counted
 from ottla.cli.shared.failure import ExitCode, Failure
 from ottla.cli.shared.output import say
+from ottla.cli.shared.plurals import counted
 from ottla.cli.shared.spark_required import require_spark
 from ottla.cli.sql.commands import ResultFormat
 from ottla.cli.sql.results import result_writer

@@ -44,7 +44,7 @@ def main() -> None:
 
 def carry_out(order: Order, answers: TextIO) -> Done:
     """Writes the rows of the query. Raises what Spark does, or NoJava."""
-    from ottla.cli.sql.values import plain
+    from ottla.cli.sql.json_values import plain
     from ottla.spark.queries import (
         columns_with_kinds,
         conf_for,

@@ -2,12 +2,12 @@
 
 from collections.abc import Iterable, Sequence
 
-from ottla.cli.shared.counted import counted
 from ottla.cli.shared.failure import Failure
 from ottla.cli.shared.name_suggestions import no_such
 from ottla.cli.shared.offset_lookup import chosen_partitions, offsets_at
 from ottla.cli.shared.offsets_spec import Place
 from ottla.cli.shared.output import RowWriter, say
+from ottla.cli.shared.plurals import counted
 from ottla.cli.topic.show import existing_topics, partitions_of
 from ottla.client.admin.cluster import Admin, NewTopic
 from ottla.client.errors import Refused

@@ -12,7 +12,7 @@ from ottla.errors import ErrorCode, PeerError
 from ottla.metadata.image import Image, ResourceKey
 from ottla.metadata.records import Config, Record
 from ottla.metadata.values import ResourceKind
-from ottla.settings.kinds import Listing
+from ottla.settings.kinds import TextList
 from ottla.settings.table import BROKER_SETTINGS, GROUP_SETTINGS, TOPIC_SETTINGS
 from ottla.settings.validation import (
     validate_broker_config,
@@ -115,7 +115,7 @@ def _changed_list(
     kind: ResourceKind, name: str, operation: Operation, value: str, present: Mapping[str, str]
 ) -> str:
     setting = _TABLES[kind].get(name)
-    if setting is None or not isinstance(setting.kind, Listing):
+    if setting is None or not isinstance(setting.kind, TextList):
         raise PeerError(
             ErrorCode.INVALID_CONFIG,
             f"{name[:100]} is no list: {operation.name} is for lists, allowed is SET or DELETE",

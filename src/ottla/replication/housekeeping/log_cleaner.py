@@ -128,7 +128,7 @@ class LogCleaner:
         self._meter.max_compaction_delay_seconds = (
             max((each.found.overdue_ms for each in candidates), default=0) / 1000
         )
-        self._meter.looked_ms = self._steady_ms()
+        self._meter.last_check_ms = self._steady_ms()
         due = [
             each
             for each in candidates
@@ -182,7 +182,7 @@ class LogCleaner:
             return False
         self._deaths.pop(log, None)
         seconds = (self._clock.steady_ns() - started_ns) / 1e9
-        self._meter.note(seconds, report)
+        self._meter.record_clean(seconds, report)
         name = str(replica.name)
         seconds = round(seconds, 3)
         where = report.pop("unreadable")
@@ -208,7 +208,7 @@ class LogCleaner:
         job = job_for(log, found, replica.rules, self.rules, now_ms)
         question: dict[str, Any] = {"clean": job.as_json()}
         while True:
-            answer = json.loads(await worker.ask(json.dumps(question).encode()))
+            answer = json.loads(await worker.call(json.dumps(question).encode()))
             if "failed" in answer:
                 raise _Failed(FailureKind(answer["failed"]["kind"]), answer["failed"]["why"])
             if "done" in answer:

@@ -1,6 +1,6 @@
-"""Every setting there is, by name: an area a file.
+"""All settings by name, in one file per area.
 
-A file's constants are what code reads. Names that only stand in for one of them, such as
+Code reads the constants of these files. Names that are only fallbacks, such as
 `log.retention.hours` for `retention.ms`, have no constant.
 """
 
@@ -35,15 +35,15 @@ AREAS: tuple[ModuleType, ...] = (
 
 
 def constants(area: ModuleType) -> dict[str, Setting[Any]]:
-    """The definitions of one area, by the names that code reads them by."""
+    """The definitions of one area, by the names of their constants."""
     return {name: value for name, value in vars(area).items() if isinstance(value, Setting)}
 
 
 def _by_name(scope: Scope) -> Mapping[str, Setting[Any]]:
     found: dict[str, Setting[Any]] = {}
     for area in AREAS:
-        for front in constants(area).values():
-            for setting in (front, *(behind.setting for behind in front.stand_ins)):
+        for defined in constants(area).values():
+            for setting in (defined, *(each.setting for each in defined.fallbacks)):
                 if setting.scope is scope and found.setdefault(setting.name, setting) != setting:
                     raise ValueError(f"{setting.name} is defined twice")
     return MappingProxyType(dict(sorted(found.items())))

@@ -1,8 +1,8 @@
-"""The broker itself: who it is, where it listens, where it keeps its logs."""
+"""The broker itself: its id, its listeners, its log directories."""
 
 from ottla.address import PORT_MAX
-from ottla.settings.kinds import Listing, Text, Unit, integer
-from ottla.settings.listeners import Listener, Listeners
+from ottla.settings.kinds import Text, TextList, Unit, integer
+from ottla.settings.listeners import ListenerAddress, ListenerList
 from ottla.settings.setting import broker_setting
 
 _LOOPBACK = "127.0.0.1"
@@ -12,48 +12,48 @@ NODE_ID = broker_setting(
     "node.id",
     integer(0),
     1,
-    "The broker's number, its own in the cluster.",
+    "The broker's id, unique in the cluster.",
     older_name="broker.id",
-    default_reason="Kafka has none; a single broker needs no thought about it",
+    default_reason="Kafka has none; a single broker needs no configuration",
 )
 LISTENERS = broker_setting(
     "listeners",
-    Listeners(protocols=_PROTOCOLS),
-    (Listener("PLAINTEXT", _LOOPBACK, 9092),),
-    "Where clients connect; an empty host is every interface.",
-    default_reason="only this machine may connect until someone says otherwise",
+    ListenerList(protocols=_PROTOCOLS),
+    (ListenerAddress("PLAINTEXT", _LOOPBACK, 9092),),
+    "The addresses that the broker listens on; an empty host is every interface.",
+    default_reason="by default only this machine can connect",
 )
 ADVERTISED_LISTENERS = broker_setting(
     "advertised.listeners",
-    Listeners(protocols=_PROTOCOLS, is_advertised=True),
+    ListenerList(protocols=_PROTOCOLS, is_advertised=True),
     None,
-    "The addresses that clients are told; unset, a client is told the one it connected to.",
-    told_by=LISTENERS,
+    "The addresses that clients receive; by default a client receives the one it connected to.",
+    described_by=LISTENERS,
 )
 LOG_DIRS = broker_setting(
     "log.dirs",
-    Listing(may_be_empty=False),
+    TextList(may_be_empty=False),
     ("./ottla-data",),
-    "The directories that hold the logs; what is made there is readable for its owner alone, and"
-    " what exists keeps its mode; their order may change.",
+    "The directories that hold the logs, in any order; new files in them are readable by their"
+    " owner only, and existing files keep their mode.",
     older_name="log.dir",
-    default_reason="what is in a temporary directory does not last",
+    default_reason="data in a temporary directory does not last",
 )
 METRICS_HOST = broker_setting(
     "ottla.metrics.host",
     Text(),
     _LOOPBACK,
-    "The address at which metrics and health are served.",
+    "The address of the metrics and health endpoints.",
 )
 METRICS_PORT = broker_setting(
     "ottla.metrics.port",
     integer(0, PORT_MAX),
     9644,
-    "The port at which metrics and health are served; 0 is any free one.",
+    "The port of the metrics and health endpoints; 0 is any free one.",
 )
 LOOP_STALL_WARN_MS = broker_setting(
     "ottla.loop.stall.warn.ms",
     integer(1, unit=Unit.MS),
     100,
-    "When the event loop was busy with one thing for longer than this, the log says so.",
+    "The broker logs a warning when the event loop was stalled for longer than this.",
 )

@@ -1,6 +1,6 @@
-"""Topics and their copies: how many there are, and how many must be in sync."""
+"""Topics and replicas: topic creation, replication factor and in-sync replicas."""
 
-from ottla.settings.kinds import Boolean, Listing, integer
+from ottla.settings.kinds import Boolean, TextList, integer
 from ottla.settings.setting import broker_setting, topic_setting
 
 _NO_FOLLOWERS = "no partition has followers"
@@ -9,25 +9,26 @@ NUM_PARTITIONS = broker_setting(
     "num.partitions",
     integer(1),
     1,
-    "How many partitions a topic gets that is made without saying so.",
+    "The default number of partitions of a new topic.",
 )
 DEFAULT_REPLICATION_FACTOR = broker_setting(
     "default.replication.factor",
     integer(1, 2**15 - 1),
     1,
-    "How many copies a topic gets that is made without saying so.",
+    "The default replication factor of a new topic.",
 )
 AUTO_CREATE_TOPICS_ENABLE = broker_setting(
     "auto.create.topics.enable",
     Boolean(),
     True,
-    "Whether a topic is made when a client first asks for it.",
+    "Whether a topic is created when a client first requests it.",
 )
 AUTO_CREATE_REQUEST_TOPICS_MAX = broker_setting(
     "ottla.auto.create.request.topics.max",
     integer(1),
     100,
-    "How many topics are made because one request asked for them; the client asks again for more.",
+    "The maximum number of topics that one request creates automatically; the client's retry"
+    " creates more.",
 )
 DELETE_TOPIC_ENABLE = broker_setting(
     "delete.topic.enable",
@@ -39,28 +40,29 @@ MIN_INSYNC_REPLICAS = topic_setting(
     "min.insync.replicas",
     integer(1),
     1,
-    "With fewer copies in sync than this, what is sent with acks=all is refused.",
+    "With fewer in-sync replicas than this, produce requests with acks=all are refused.",
     broker="min.insync.replicas",
 )
 UNCLEAN_LEADER_ELECTION_ENABLE = topic_setting(
     "unclean.leader.election.enable",
     Boolean(),
     False,
-    "Whether a copy that is not in sync may lead when no other is left, and records be lost.",
+    "Whether a replica that is not in sync may become leader if no other is left, which loses"
+    " records.",
     broker="unclean.leader.election.enable",
-    only_default=_NO_FOLLOWERS,
+    unsupported_reason=_NO_FOLLOWERS,
 )
 LEADER_REPLICATION_THROTTLED_REPLICAS = topic_setting(
     "leader.replication.throttled.replicas",
-    Listing(),
+    TextList(),
     (),
-    "Which copies are slowed down where they are read: `partition:broker`, or `*` for all.",
-    only_default=_NO_FOLLOWERS,
+    "The replicas throttled on the leader: `partition:broker`, or `*` for all.",
+    unsupported_reason=_NO_FOLLOWERS,
 )
 FOLLOWER_REPLICATION_THROTTLED_REPLICAS = topic_setting(
     "follower.replication.throttled.replicas",
-    Listing(),
+    TextList(),
     (),
-    "Which copies are slowed down where they are written: `partition:broker`, or `*` for all.",
-    only_default=_NO_FOLLOWERS,
+    "The replicas throttled on the follower: `partition:broker`, or `*` for all.",
+    unsupported_reason=_NO_FOLLOWERS,
 )

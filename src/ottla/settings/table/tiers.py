@@ -1,4 +1,4 @@
-"""Kafka's tiered storage: known by name, so that tools find what they ask for."""
+"""Kafka's tiered storage. The names exist so that tools can describe them."""
 
 from ottla.settings.kinds import Boolean, Unit, long
 from ottla.settings.setting import topic_setting
@@ -9,36 +9,36 @@ REMOTE_STORAGE_ENABLE = topic_setting(
     "remote.storage.enable",
     Boolean(),
     False,
-    "Whether closed segments are copied to a remote store.",
-    only_default=_NO_TIERS,
+    "Whether rolled segments are copied to remote storage.",
+    unsupported_reason=_NO_TIERS,
 )
 REMOTE_LOG_COPY_DISABLE = topic_setting(
     "remote.log.copy.disable",
     Boolean(),
     False,
-    "Whether no further segments are copied to the remote store.",
-    only_default=_NO_TIERS,
+    "Whether copying to remote storage is stopped.",
+    unsupported_reason=_NO_TIERS,
 )
 REMOTE_LOG_DELETE_ON_DISABLE = topic_setting(
     "remote.log.delete.on.disable",
     Boolean(),
     False,
-    "Whether what is in the remote store goes when it is switched off.",
-    only_default=_NO_TIERS,
+    "Whether remote data is deleted when remote storage is disabled.",
+    unsupported_reason=_NO_TIERS,
 )
 LOCAL_RETENTION_MS = topic_setting(
     "local.retention.ms",
     long(-2, unit=Unit.MS),
     -2,
-    "How long a segment that was copied stays on disk; -2 is as long as `retention.ms`.",
+    "How long a copied segment stays on disk; -2 is `retention.ms`.",
     broker="log.local.retention.ms",
-    only_default=_NO_TIERS,
+    unsupported_reason=_NO_TIERS,
 )
 LOCAL_RETENTION_BYTES = topic_setting(
     "local.retention.bytes",
     long(-2, unit=Unit.BYTES),
     -2,
-    "How much of what was copied stays on disk; -2 is as much as `retention.bytes`.",
+    "The size of copied segments that stays on disk; -2 is `retention.bytes`.",
     broker="log.local.retention.bytes",
-    only_default=_NO_TIERS,
+    unsupported_reason=_NO_TIERS,
 )

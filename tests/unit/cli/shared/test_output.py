@@ -5,8 +5,8 @@ import sys
 
 import pytest
 
+from ottla.cli.log.progress import SHOWN_BYTES_MIN, no_progress, progress_of
 from ottla.cli.shared.output import ROWS_WAITING_MAX, Format, row_writer
-from ottla.cli.shared.progress import SHOWN_BYTES_MIN, no_progress, progress_of
 
 
 def table(*rows: dict[str, object]) -> list[str]:

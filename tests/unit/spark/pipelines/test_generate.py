@@ -7,7 +7,7 @@ from itertools import islice
 import pytest
 
 from ottla.spark.pipelines.catalogue import Made
-from ottla.spark.pipelines.dice import Dice
+from ottla.spark.pipelines.seeded_random import Dice
 from ottla.spark.pipelines.trending.generate import generate
 
 NOON_MS = 1_767_268_800_000

@@ -4,15 +4,15 @@ import os
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 
-from ottla.cli.log.adopt.copy import copy_partition
-from ottla.cli.log.adopt.enter import enter_topics, known_image
+from ottla.cli.log.adopt.partition_copy import copy_partition
+from ottla.cli.log.adopt.partition_recovery import Points, RecoveredPartition, recover
 from ottla.cli.log.adopt.plan import AdoptedTopic, Plan, plan_adoption
-from ottla.cli.log.adopt.recover import Points, RecoveredPartition, recover
+from ottla.cli.log.adopt.registration import enter_topics, known_image
 from ottla.cli.log.adopt.survey import Survey, is_same_directory, survey
 from ottla.cli.log.paths import held_for_reading, held_for_writing
+from ottla.cli.log.progress import progress_of
 from ottla.cli.shared.failure import ExitCode, Failure
 from ottla.cli.shared.output import RowWriter, say
-from ottla.cli.shared.progress import progress_of
 from ottla.errors import StorageError
 from ottla.protocol.primitives import Uuid
 from ottla.protocol.topic_partition import TopicPartition

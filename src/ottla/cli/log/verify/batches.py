@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
+from ottla.cli.log.progress import Advance
 from ottla.cli.log.verify.damage import Damage, Effect, LeftAs, Remedy
-from ottla.cli.shared.progress import Advance
 from ottla.errors import CorruptLog, PeerError
 from ottla.protocol.batch import CorruptBatch, Marker, read_marker, records
 from ottla.seams.files import File

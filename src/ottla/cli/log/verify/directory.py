@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from ottla.cli.log.paths import Place, PlaceKind, partitions_of, recovery_points_path
+from ottla.cli.log.progress import progress_of
 from ottla.cli.log.verify.damage import Damage, Effect, LeftAs, Remedy
 from ottla.cli.log.verify.partition import PartitionReport, check_partition
-from ottla.cli.shared.progress import progress_of
 from ottla.errors import CorruptLog
 from ottla.metadata.embedded.snapshot_file import read_snapshot
 from ottla.protocol.topic_partition import TopicPartition

@@ -5,12 +5,12 @@ from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 
+from ottla.cli.log.progress import Advance
 from ottla.cli.log.verify.batches import SegmentScan
 from ottla.cli.log.verify.damage import Damage, Effect, LeftAs, Remedy
 from ottla.cli.log.verify.epochs import EpochCheck
 from ottla.cli.log.verify.indexes import EntryCheck, OffsetCheck, TimeCheck
 from ottla.cli.log.verify.producers import AbortedCheck, ProducerReplay
-from ottla.cli.shared.progress import Advance
 from ottla.errors import CorruptLog
 from ottla.seams.files import Files
 from ottla.storage.compaction.segment_swap import SWAP

@@ -5,7 +5,7 @@ import os
 from collections.abc import Sequence
 from contextlib import closing
 
-from ottla.cli.log.own_files import DAMAGED
+from ottla.cli.log.broker_files import DAMAGED
 from ottla.cli.log.paths import recovery_points_path
 from ottla.cli.log.verify.damage import Remedy
 from ottla.cli.log.verify.plan import Cut, Renew, SetAside, Step

@@ -4,9 +4,9 @@ from ottla.cli.log.paths import Place, PlaceKind, held_for_reading, held_for_wri
 from ottla.cli.log.verify.directory import Report, verify_place
 from ottla.cli.log.verify.plan import Step, plan_of
 from ottla.cli.log.verify.repair import repair
-from ottla.cli.shared.counted import counted
 from ottla.cli.shared.failure import ExitCode, Failure
 from ottla.cli.shared.output import RowWriter, say
+from ottla.cli.shared.plurals import counted
 from ottla.seams.files import Files
 
 

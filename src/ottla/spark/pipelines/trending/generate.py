@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from heapq import heappop, heappush
 
 from ottla.spark.pipelines.catalogue import Made
-from ottla.spark.pipelines.dice import Dice
+from ottla.spark.pipelines.seeded_random import Dice
 
 USERS = 20_000
 # Of so many last reactions, most are answered by another one to the same post: what is seen by many

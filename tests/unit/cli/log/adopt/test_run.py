@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ottla.cli.log.adopt.enter import known_image
+from ottla.cli.log.adopt.registration import known_image
 from ottla.metadata.image import Image
 from ottla.metadata.incarnation import inherited_epochs, read_incarnation
 from ottla.metadata.values import Incarnation, ResourceKind

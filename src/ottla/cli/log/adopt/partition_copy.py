@@ -3,8 +3,8 @@
 from contextlib import closing
 
 from ottla.cli.log.adopt.survey import SurveyedPartition
-from ottla.cli.log.own_files import UNFINISHED
-from ottla.cli.shared.progress import Advance
+from ottla.cli.log.broker_files import UNFINISHED
+from ottla.cli.log.progress import Advance
 from ottla.seams.files import Files, write_all
 from ottla.storage.opening.recovery import LEFTOVERS
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from ottla.address import PORT_MAX
 
-# Of the library's own reading: test_plain_serve.py compares both.
+# Of the library's own reading: test_serve_parser.py compares both.
 _ONCE = ("data", "host", "port", "metrics-port", "config")
 _REPEATED = ("set",)
 _PORTS = ("port", "metrics-port")

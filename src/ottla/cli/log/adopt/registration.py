@@ -3,8 +3,8 @@
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 
+from ottla.cli.log.adopt.partition_recovery import RecoveredPartition
 from ottla.cli.log.adopt.plan import AdoptedTopic
-from ottla.cli.log.adopt.recover import RecoveredPartition
 from ottla.cli.log.adopt.survey import SurveyedPartition
 from ottla.metadata.embedded.entry_log import PARTITION
 from ottla.metadata.embedded.store import EmbeddedStore

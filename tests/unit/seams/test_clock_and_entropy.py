@@ -1,4 +1,4 @@
-"""Simulated clock, entropy and trace: what a seed repeats."""
+"""Simulated clock, entropy and trace: the same seed repeats them."""
 
 import pytest
 
@@ -16,7 +16,7 @@ def test_a_seed_gives_the_same_draws_again_and_another_seed_others() -> None:
     assert draws(1) != draws(2)
 
 
-def test_a_fork_does_not_depend_on_what_was_drawn_before_it() -> None:
+def test_a_fork_does_not_depend_on_earlier_draws() -> None:
     fresh, used = SimEntropy(3), SimEntropy(3)
     used.token(100)
     used.fork("other").token(100)

@@ -1,12 +1,12 @@
-"""From meters to Prometheus' families, page by page.
+"""Collectors: they turn meters into Prometheus' metric families, page by page.
 
-A collector yields a family as one or more `Metric` pages of the same name, one right after the
-other and none with more than `PAGE_SAMPLES_MAX` samples (a histogram is never cut): a page is all
-that is done at once, however many partitions there are. A family without a sample is an empty
-page, so that the list of families is the same for every node.
+A collector yields a family as one or more consecutive `Metric` pages of the same name. A page has
+at most `PAGE_SAMPLES_MAX` samples (a histogram is never split), which bounds the work between two
+turns of the event loop for any number of partitions. A family without samples is an empty page, so
+that every node shows the same families.
 
-Names that begin with `kafka_` are those that the JMX exporter's common rules make of Kafka's own
-beans, because dashboards ask for them.
+Names that begin with `kafka_` are those that the JMX exporter's common rules give Kafka's MBeans:
+dashboards query them.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -23,15 +23,15 @@ if TYPE_CHECKING:
 
 PAGE_SAMPLES_MAX = 200
 
-Kind = Literal["counter", "gauge", "histogram", "summary"]
+MetricType = Literal["counter", "gauge", "histogram", "summary"]
 Labels = dict[str, str]
-Reading = tuple[Labels, float]
+LabelledValue = tuple[Labels, float]
 
 
 class Family(NamedTuple):
-    """A counter's name is without its `_total`."""
+    """A metric family. A counter's name lacks its suffix `_total`."""
 
-    kind: Kind
+    kind: MetricType
     name: str
     documentation: str
 
@@ -42,13 +42,13 @@ class Family(NamedTuple):
         page.samples.extend(samples)
         return page
 
-    def pages(self, readings: Iterable[Reading]) -> Iterator["Metric"]:
-        """The readings of a counter or gauge; one empty page if there are none."""
+    def pages(self, values: Iterable[LabelledValue]) -> Iterator["Metric"]:
+        """The pages of a counter or gauge; one empty page if there are no values."""
         from prometheus_client.samples import Sample
 
         name = f"{self.name}_total" if self.kind == "counter" else self.name
         page = self.page()
-        for labels, value in readings:
+        for labels, value in values:
             if len(page.samples) == PAGE_SAMPLES_MAX:
                 yield page
                 page = self.page()
@@ -56,7 +56,7 @@ class Family(NamedTuple):
         yield page
 
     def histogram_page(self, labels: Labels, histogram: Histogram) -> "Metric":
-        """One histogram, whole: its buckets, count and sum belong to the same moment."""
+        """One histogram on one page: its buckets, count and sum are read at the same moment."""
         from prometheus_client.samples import Sample
 
         cumulative = list(accumulate(histogram.counts))
@@ -73,8 +73,8 @@ class Family(NamedTuple):
         )
 
 
-class Scalars:
-    """The families of a meter that there is one of: a number each, by the attribute's name."""
+class ScalarCollector:
+    """Families with one unlabelled value each, by the meter's attribute name."""
 
     __slots__ = ("_families", "_meter")
 
@@ -87,12 +87,12 @@ class Scalars:
             yield from family.pages([({}, getattr(self._meter, attribute))])
 
 
-class Labelled:
-    """One family whose readings are few and found by a call."""
+class LabelledCollector:
+    """One family with few labelled values, read by a call."""
 
     __slots__ = ("_family", "_read")
 
-    def __init__(self, family: Family, read: Callable[[], Iterable[Reading]]) -> None:
+    def __init__(self, family: Family, read: Callable[[], Iterable[LabelledValue]]) -> None:
         self._family = family
         self._read = read
 
@@ -100,8 +100,8 @@ class Labelled:
         yield from self._family.pages(self._read())
 
 
-class Topics:
-    """A family for each topic counter: every topic's, then without a label the broker's total."""
+class TopicCollector:
+    """One family per topic counter: a value per topic, then the broker's total without a label."""
 
     __slots__ = ("_families", "_table")
 
@@ -111,9 +111,9 @@ class Topics:
 
     def collect(self) -> Iterator["Metric"]:
         for counter, family in self._families.items():
-            yield from family.pages(self._readings(counter))
+            yield from family.pages(self._values(counter))
 
-    def _readings(self, counter: str) -> Iterator[Reading]:
+    def _values(self, counter: str) -> Iterator[LabelledValue]:
         read = attrgetter(counter)
         topics, deleted = self._table.snapshot()
         total = deleted[counter]
@@ -124,8 +124,8 @@ class Topics:
         yield {}, total
 
 
-class Partitions:
-    """The families of each partition's log."""
+class PartitionCollector:
+    """Families with one value per partition, read from its log."""
 
     __slots__ = ("_families", "_table")
 
@@ -145,28 +145,26 @@ class Partitions:
             )
 
 
-class Requests:
-    """How many requests of each API, how long they took, which errors they met."""
+class RequestCollector:
+    """Request counts, durations and errors, by API."""
 
     __slots__ = ("_meters",)
 
-    COUNT = Family(
-        "counter", "kafka_network_requestmetrics_requests", "Requests answered, by their API."
-    )
+    COUNT = Family("counter", "kafka_network_requestmetrics_requests", "Requests answered, by API.")
     TIME_MS = Family(
         "summary",
         "kafka_network_requestmetrics_totaltimems",
-        "Milliseconds from a request's last byte to its reply, by API.",
+        "Milliseconds from a request's last byte to its response, by API.",
     )
     SECONDS = Family(
         "histogram",
         "ottla_request_seconds",
-        "Seconds from a request's last byte to its reply, by API.",
+        "Seconds from a request's last byte to its response, by API.",
     )
     KAFKA_ERRORS = Family(
-        "counter", "kafka_network_requestmetrics_errors", "Error codes in replies, by API."
+        "counter", "kafka_network_requestmetrics_errors", "Error codes in responses, by API."
     )
-    ERRORS = Family("counter", "ottla_request_errors", "Error codes in replies, by API.")
+    ERRORS = Family("counter", "ottla_request_errors", "Error codes in responses, by API.")
 
     def __init__(self, meters: Mapping[str, RequestMeter]) -> None:
         self._meters = meters
@@ -200,14 +198,14 @@ class Requests:
         )
 
 
-class Listeners:
+class ListenerCollector:
     """Connections, by listener."""
 
     __slots__ = ("_meters",)
 
     # The bean's type is `socket-server-metrics`; the two common sets of rules spell it differently.
     OPEN = tuple(
-        Family("gauge", name, "Connections that stand, by listener.")
+        Family("gauge", name, "Open connections, by listener.")
         for name in (
             "kafka_server_socketservermetrics_connection_count",
             "kafka_server_socket_server_metrics_connection_count",
@@ -217,13 +215,13 @@ class Listeners:
     ACCEPTED = Family(
         "counter",
         "kafka_server_socketservermetrics_connection_creation",
-        "Connections that were accepted, by listener.",
+        "Accepted connections, by listener.",
     )
     REFUSED = Family(
-        "counter", "ottla_connections_refused", "Connections not accepted, by listener and reason."
+        "counter", "ottla_connections_refused", "Refused connections, by listener and reason."
     )
     CLOSED = Family(
-        "counter", "ottla_connections_closed", "Connections that ended, by listener and reason."
+        "counter", "ottla_connections_closed", "Closed connections, by listener and reason."
     )
 
     def __init__(self, meters: Mapping[str, ListenerMeter]) -> None:
@@ -249,15 +247,15 @@ class Listeners:
             )
 
 
-class LoopStalls:
-    """What kept the loop."""
+class LoopStallCollector:
+    """The stalls of the event loop."""
 
     __slots__ = ("_meter",)
 
     SECONDS = Family(
         "histogram",
         "ottla_loop_stall_seconds",
-        "How much later than asked for the event loop had its turn.",
+        "How much later than scheduled the event loop ran a timer.",
     )
     LONGEST = Family(
         "gauge", "ottla_loop_stall_longest_seconds", "The longest stall since the broker started."

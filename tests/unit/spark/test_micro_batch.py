@@ -3,8 +3,8 @@
 import pytest
 
 from ottla.protocol.topic_partition import TopicPartition
+from ottla.spark.micro_batch import Limits, Patience, step, unsettled
 from ottla.spark.offsets import Offsets
-from ottla.spark.stream import Limits, Patience, step, unsettled
 
 A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
 

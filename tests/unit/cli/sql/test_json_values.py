@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import Row
 from pyspark.sql.types import VariantVal
 
-from ottla.cli.sql.values import plain
+from ottla.cli.sql.json_values import plain
 from ottla.cli.sql.worker_protocol import (
     Column,
     Columns,

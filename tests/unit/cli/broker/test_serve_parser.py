@@ -5,8 +5,8 @@ import re
 import pytest
 
 from ottla.cli.broker import process
-from ottla.cli.broker.plain_serve import plain_words
 from ottla.cli.broker.process import Order
+from ottla.cli.broker.serve_parser import plain_words
 from tests.support.cli.run_command import ottla
 
 PLAIN = [
