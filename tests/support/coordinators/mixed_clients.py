@@ -27,8 +27,8 @@ from ottla.coordinators.group.embedded import (
     read_subscription,
 )
 from ottla.coordinators.group.group import Group
+from ottla.coordinators.group.machine import GroupMachine, GroupRules
 from ottla.coordinators.group.records import decode, encode
-from ottla.coordinators.group.state import GroupRules, GroupState
 from ottla.coordinators.runtime.decision import Decision
 from ottla.errors import ErrorCode, PeerError
 from ottla.protocol import codec
@@ -187,7 +187,7 @@ class MixedCoordinator:
         for decision in self.state.loaded(self.now_ms):
             self._carry_out(decision)
 
-    def replayed(self) -> GroupState:
+    def replayed(self) -> GroupMachine:
         """What the log says, and nothing else."""
         state = self._new_state()
         for key, value in self.log:
@@ -201,8 +201,8 @@ class MixedCoordinator:
         live, read = lasting(self.group), lasting(self.replayed().groups.get(GROUP))
         assert live == read
 
-    def _new_state(self) -> GroupState:
-        return GroupState(
+    def _new_state(self) -> GroupMachine:
+        return GroupMachine(
             GROUP_RULES,
             lambda group_id: ClassicGroup(group_id, LIMITS),
             lambda group_id: ConsumerGroup(group_id, self.rules, self.topics),

@@ -3,7 +3,7 @@
 from ottla.broker.requests.authorized_operations import ALL_OF_A_GROUP
 from ottla.broker.requests.call import Call
 from ottla.coordinators.group.classic.group import ClassicGroup
-from ottla.coordinators.group.state import GroupState
+from ottla.coordinators.group.machine import GroupMachine
 from ottla.errors import ErrorCode, PeerError
 from ottla.protocol.messages.describe_groups import (
     DescribeGroupsRequest,
@@ -39,7 +39,7 @@ async def _describe(group_id: str, call: Call) -> Group:
     return _group(group_id, DEAD, ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
 
 
-def _described(state: GroupState, group_id: str) -> Group | None:
+def _described(state: GroupMachine, group_id: str) -> Group | None:
     """The group, if it is there and of the classic protocol."""
     group = state.groups.get(group_id)
     if isinstance(group, ClassicGroup):

@@ -1,7 +1,7 @@
 """ListGroups (16) v0-5. The groups that this broker coordinates. Gaps: none."""
 
 from ottla.broker.requests.call import Call
-from ottla.coordinators.group.state import Listed
+from ottla.coordinators.group.machine import Listed
 from ottla.coordinators.runtime.shards import GroupShard
 from ottla.errors import ErrorCode, PeerError
 from ottla.protocol.messages.list_groups import Group, ListGroupsRequest, ListGroupsResponse

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 
 from ottla.broker.requests.call import Call
 from ottla.broker.requests.gathered_commits import NAME
+from ottla.coordinators.group.machine import CommitWish, GroupMachine
 from ottla.coordinators.group.offsets import Commit
-from ottla.coordinators.group.state import CommitWish, GroupState
 from ottla.coordinators.runtime.decision import Answered, Decision
 from ottla.errors import ErrorCode, PeerError
 from ottla.metadata.image import Image
@@ -190,7 +190,7 @@ def _commit_together(
 
 
 def _decided(
-    state: GroupState, together: list[JointCommit], now_ms: int, services: "Services"
+    state: GroupMachine, together: list[JointCommit], now_ms: int, services: "Services"
 ) -> Iterator[Decision]:
     for each in together:
         try:

@@ -24,7 +24,7 @@ from ottla.settings.table import groups
 if TYPE_CHECKING:
     from ottla.coordinators.group.consumer.rules import ConsumerRules
     from ottla.coordinators.group.group import Group
-    from ottla.coordinators.group.state import GroupState
+    from ottla.coordinators.group.machine import GroupMachine
 
 _MINUTE_MS = 60_000
 # Less than a batch may be: records have overheads.
@@ -98,9 +98,9 @@ def group_shards(
 # Imported when there is a group: a broker without any starts sooner, and is smaller.
 
 
-def group_state(world: GroupWorld) -> "GroupState":
+def group_state(world: GroupWorld) -> "GroupMachine":
     """Where nothing is known yet."""
-    from ottla.coordinators.group.state import GroupRules, GroupState
+    from ottla.coordinators.group.machine import GroupMachine, GroupRules
 
     settings = world.settings()
     rules = GroupRules(
@@ -110,7 +110,7 @@ def group_state(world: GroupWorld) -> "GroupState":
         retention_check_interval_ms=settings[groups.OFFSETS_RETENTION_CHECK_INTERVAL_MS],
         groups_max=settings[groups.GROUPS_MAX],
     )
-    return GroupState(
+    return GroupMachine(
         rules,
         lambda group_id: _new_classic(group_id, world.settings()),
         lambda group_id: _new_consumer(group_id, world),

@@ -9,7 +9,7 @@ from ottla.coordinators.group.consumer.group import ConsumerGroup
 from ottla.coordinators.group.consumer.member_update import Moment
 from ottla.coordinators.group.consumer.rules import ConsumerRules
 from ottla.coordinators.group.consumer.topics import Topics
-from ottla.coordinators.group.state import GroupState
+from ottla.coordinators.group.machine import GroupMachine
 from ottla.coordinators.runtime.decision import Answered, Decision
 from ottla.protocol.messages.heartbeat import HeartbeatRequest
 from ottla.protocol.messages.join_group import JoinGroupRequest
@@ -18,7 +18,7 @@ from ottla.protocol.messages.sync_group import SyncGroupRequest
 
 
 def join(
-    state: GroupState,
+    state: GroupMachine,
     request: JoinGroupRequest,
     joiner: Joiner,
     ticket: Hashable,
@@ -35,7 +35,7 @@ def join(
 
 
 def sync(
-    state: GroupState, request: SyncGroupRequest, ticket: Hashable, now_ms: int, topics: Topics
+    state: GroupMachine, request: SyncGroupRequest, ticket: Hashable, now_ms: int, topics: Topics
 ) -> Decision:
     group = _consumer_group(state, request.group_id)
     if group is None:
@@ -44,7 +44,7 @@ def sync(
 
 
 def heartbeat(
-    state: GroupState, request: HeartbeatRequest, ticket: Hashable, now_ms: int
+    state: GroupMachine, request: HeartbeatRequest, ticket: Hashable, now_ms: int
 ) -> Decision:
     group = _consumer_group(state, request.group_id)
     if group is None:
@@ -53,7 +53,7 @@ def heartbeat(
 
 
 def leave(
-    state: GroupState, group_id: str, leaving: Sequence[Member], ticket: Hashable, now_ms: int
+    state: GroupMachine, group_id: str, leaving: Sequence[Member], ticket: Hashable, now_ms: int
 ) -> Decision:
     group = _consumer_group(state, group_id) or lookup.find(state, group_id)
     if group is None:
@@ -61,7 +61,7 @@ def leave(
     return group.leave(leaving, ticket, now_ms)
 
 
-def _consumer_group(state: GroupState, group_id: str) -> ConsumerGroup | None:
+def _consumer_group(state: GroupMachine, group_id: str) -> ConsumerGroup | None:
     """The group, if it is of the consumer protocol and has members that could ask."""
     group = state.groups.get(group_id)
     return group if isinstance(group, ConsumerGroup) and not group.is_empty else None

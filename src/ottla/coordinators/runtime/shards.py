@@ -30,9 +30,9 @@ from ottla.seams.clock import Clock
 from ottla.seams.threads import Threads
 
 if TYPE_CHECKING:
-    from ottla.coordinators.group.state import GroupState
+    from ottla.coordinators.group.machine import GroupMachine
 
-GroupShard: TypeAlias = "Shard[GroupState]"
+GroupShard: TypeAlias = "Shard[GroupMachine]"
 
 # Members of the same groups ask again and again.
 HASHES_KEPT_MAX = 4096
@@ -63,7 +63,7 @@ class Surroundings:
     clock: Clock
     threads: Threads
     spawn: Callable[[Coroutine[Any, Any, Any], str], None]
-    new_state: Callable[[], "GroupState"]
+    new_state: Callable[[], "GroupMachine"]
     watch: Watch
     commit_timeout_ms: int
     # What one decision changes is one batch of the log, and must fit it.

@@ -369,7 +369,7 @@ def test_a_simple_consumers_group_is_listed_described_and_deleted() -> None:
 def test_a_group_with_too_many_offsets_for_one_batch_is_deleted_whole(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("ottla.coordinators.group.state.FORGOTTEN_AT_ONCE", 2)
+    monkeypatch.setattr("ottla.coordinators.group.machine.FORGOTTEN_AT_ONCE", 2)
 
     async def story(client: Client) -> None:
         await find(client, "g")

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from ottla.coordinators.group.consumer.group import ConsumerGroup
+from ottla.coordinators.group.machine import GroupMachine, GroupRules
 from ottla.coordinators.group.records import OffsetCommitted
-from ottla.coordinators.group.state import GroupRules, GroupState
 from ottla.coordinators.runtime.decision import Decision
 from ottla.coordinators.runtime.shard import RETRY_MS
 from ottla.coordinators.runtime.shards import Shards, Surroundings, java_hash
@@ -58,7 +58,7 @@ class Stage(Partitions):
                 clock=self.clock,
                 threads=threads,
                 spawn=self._spawn,
-                new_state=lambda: GroupState(RULES, no_members, ConsumerGroup),
+                new_state=lambda: GroupMachine(RULES, no_members, ConsumerGroup),
                 watch=self,
                 commit_timeout_ms=5_000,
                 # More than the log takes.

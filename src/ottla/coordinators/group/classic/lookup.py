@@ -8,16 +8,16 @@ from ottla.coordinators.runtime.decision import NOTHING, Decision
 from ottla.errors import ErrorCode, PeerError
 
 if TYPE_CHECKING:
-    from ottla.coordinators.group.state import GroupState
+    from ottla.coordinators.group.machine import GroupMachine
 
 
-def find(state: "GroupState", group_id: str) -> ClassicGroup | None:
+def find(state: "GroupMachine", group_id: str) -> ClassicGroup | None:
     """The group, if it is there and of the classic protocol."""
     group = state.groups.get(group_id)
     return group if isinstance(group, ClassicGroup) else None
 
 
-def require(state: "GroupState", group_id: str) -> ClassicGroup:
+def require(state: "GroupMachine", group_id: str) -> ClassicGroup:
     """The group; who claims to be a member of one that is not there is unknown."""
     group = find(state, group_id)
     if group is None:
@@ -25,7 +25,7 @@ def require(state: "GroupState", group_id: str) -> ClassicGroup:
     return group
 
 
-def open_to_join(state: "GroupState", group_id: str, now_ms: int) -> Decision:
+def open_to_join(state: "GroupMachine", group_id: str, now_ms: int) -> Decision:
     """A group that somebody wants to join is there afterwards: it is created, or converted if it
     is of the other protocol and has no members. PeerError if there is no room."""
     group = state.created(group_id, GroupType.CLASSIC)

@@ -9,14 +9,14 @@ from ottla.coordinators.group.consumer.group import ConsumerGroup
 from ottla.coordinators.group.consumer.requests import Heartbeat, SpecialEpoch
 from ottla.coordinators.group.consumer.rules import ConsumerRules
 from ottla.coordinators.group.group import Group
+from ottla.coordinators.group.machine import GroupMachine
 from ottla.coordinators.group.migration import moved_up
 from ottla.coordinators.group.records import ClassicGroupForgotten, ConsumerGroupSaved
-from ottla.coordinators.group.state import GroupState
 from ottla.coordinators.runtime.decision import NOTHING, Decision
 from ottla.errors import ErrorCode, PeerError
 
 
-def take_heartbeat(state: GroupState, rules: ConsumerRules, beat: Heartbeat) -> Decision:
+def take_heartbeat(state: GroupMachine, rules: ConsumerRules, beat: Heartbeat) -> Decision:
     """What the group decides. PeerError if it refuses, or if there is none that could take it."""
     group = _found(state, rules, beat)
     if isinstance(group, ConsumerGroup):
@@ -24,7 +24,7 @@ def take_heartbeat(state: GroupState, rules: ConsumerRules, beat: Heartbeat) -> 
     return _first_heartbeat(group, rules, beat)
 
 
-def take_arrival(state: GroupState, rules: ConsumerRules, beat: Heartbeat) -> Decision:
+def take_arrival(state: GroupMachine, rules: ConsumerRules, beat: Heartbeat) -> Decision:
     """Takes down who joins; its heartbeat is to be taken soon after, and answers.
 
     PeerError as `take_heartbeat`. Nothing is decided of a classic group's members: the heartbeat
@@ -38,7 +38,7 @@ def take_arrival(state: GroupState, rules: ConsumerRules, beat: Heartbeat) -> De
     return _in_place_of(group, ConsumerGroup(beat.request.group_id, rules).arrive(beat))
 
 
-def _found(state: GroupState, rules: ConsumerRules, beat: Heartbeat) -> Group | None:
+def _found(state: GroupMachine, rules: ConsumerRules, beat: Heartbeat) -> Group | None:
     """The group, of either kind; None if there is none, and room for one."""
     group_id = beat.request.group_id
     group = state.groups.get(group_id)
@@ -91,7 +91,7 @@ def _moved_up(group: ClassicGroup, rules: ConsumerRules, beat: Heartbeat) -> Dec
     )
 
 
-def consumer_group(state: GroupState, group_id: str) -> ConsumerGroup:
+def consumer_group(state: GroupMachine, group_id: str) -> ConsumerGroup:
     """GROUP_ID_NOT_FOUND if there is none, or if it is of the classic protocol."""
     group = state.groups.get(group_id)
     if isinstance(group, ConsumerGroup):

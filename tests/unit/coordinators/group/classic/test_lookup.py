@@ -5,8 +5,8 @@ import pytest
 from ottla.coordinators.group.classic import lookup
 from ottla.coordinators.group.classic.group import ClassicGroup, created
 from ottla.coordinators.group.consumer.group import ConsumerGroup
+from ottla.coordinators.group.machine import GroupMachine, GroupRules
 from ottla.coordinators.group.records import ConsumerGroupForgotten, ConsumerGroupSaved
-from ottla.coordinators.group.state import GroupRules, GroupState
 from ottla.coordinators.runtime.decision import NOTHING
 from ottla.errors import ErrorCode, PeerError
 from tests.support.coordinators.classic_group import GROUP, LIMITS
@@ -28,8 +28,8 @@ class Inhabited(ConsumerGroup):
         return False
 
 
-def _state(consumer: type[ConsumerGroup] = ConsumerGroup) -> GroupState:
-    return GroupState(RULES, lambda group_id: ClassicGroup(group_id, LIMITS), consumer)
+def _state(consumer: type[ConsumerGroup] = ConsumerGroup) -> GroupMachine:
+    return GroupMachine(RULES, lambda group_id: ClassicGroup(group_id, LIMITS), consumer)
 
 
 def test_who_joins_a_group_that_is_not_there_creates_it_once() -> None:

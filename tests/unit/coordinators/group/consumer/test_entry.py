@@ -8,8 +8,8 @@ from ottla.coordinators.group.consumer.entry import consumer_group, take_arrival
 from ottla.coordinators.group.consumer.group import ConsumerGroup
 from ottla.coordinators.group.consumer.requests import Heartbeat
 from ottla.coordinators.group.consumer.rules import ConsumerRules
+from ottla.coordinators.group.machine import GroupMachine, GroupRules
 from ottla.coordinators.group.records import OffsetCommitted
-from ottla.coordinators.group.state import GroupRules, GroupState
 from ottla.coordinators.runtime.decision import Decision
 from ottla.errors import ErrorCode, PeerError
 from ottla.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
@@ -19,7 +19,7 @@ from tests.support.coordinators.consumer_clients import FakeTopics, match_by_pre
 RULES = ConsumerRules()
 
 
-def shard_state() -> GroupState:
+def shard_state() -> GroupMachine:
     def no_classic(group_id: str) -> Any:
         raise AssertionError(f"{group_id} is no classic group")
 
@@ -30,7 +30,7 @@ def shard_state() -> GroupState:
         retention_check_interval_ms=1000,
         groups_max=100,
     )
-    return GroupState(rules, no_classic, ConsumerGroup)
+    return GroupMachine(rules, no_classic, ConsumerGroup)
 
 
 def join(group_id: str, *topics: str) -> Heartbeat:
@@ -45,7 +45,7 @@ def join(group_id: str, *topics: str) -> Heartbeat:
     return Heartbeat(request, "m", "test", "/", 1, 1_000, FakeTopics(logs=2), match_by_prefix)
 
 
-def carry_out(state: GroupState, decision: Decision) -> None:
+def carry_out(state: GroupMachine, decision: Decision) -> None:
     for record in decision.records:
         state.replay(record)
 

@@ -6,6 +6,14 @@ from typing import Any
 import pytest
 
 from ottla.coordinators.group.group import GroupType
+from ottla.coordinators.group.machine import (
+    EXAMINED_AT_ONCE,
+    EXPIRY_TIMER,
+    FORGOTTEN_AT_ONCE,
+    CommitWish,
+    GroupMachine,
+    GroupRules,
+)
 from ottla.coordinators.group.offsets import Commit, CommitCheck, anything
 from ottla.coordinators.group.records import (
     ClassicGroupForgotten,
@@ -16,14 +24,6 @@ from ottla.coordinators.group.records import (
     OffsetCommitted,
     Record,
     TargetEpochSaved,
-)
-from ottla.coordinators.group.state import (
-    EXAMINED_AT_ONCE,
-    EXPIRY_TIMER,
-    FORGOTTEN_AT_ONCE,
-    CommitWish,
-    GroupRules,
-    GroupState,
 )
 from ottla.coordinators.runtime.decision import NOTHING, Decision, TimerSet
 from ottla.errors import ErrorCode, PeerError
@@ -94,7 +94,7 @@ class FakeGroup:
         return Decision(timers=(TimerSet("done", now_ms),))
 
 
-class Stage(GroupState):
+class Stage(GroupMachine):
     """A state whose groups are fakes."""
 
     def __init__(self, rules: GroupRules = RULES) -> None:

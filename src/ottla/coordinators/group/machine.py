@@ -101,7 +101,7 @@ class Listed(NamedTuple):
     group_type: GroupType
 
 
-class GroupState:
+class GroupMachine:
     """A shard's `Machine`.
 
     `new_classic` and `new_consumer` make a group of that kind that nothing is known of yet.
