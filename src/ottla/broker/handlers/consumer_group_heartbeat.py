@@ -50,11 +50,11 @@ def handle(
         )
 
     def decide(ticket: Hashable, now_ms: int) -> Decision:
-        return take_heartbeat(shard.state, rules, beat(ticket, now_ms))
+        return take_heartbeat(shard.machine, rules, beat(ticket, now_ms))
 
     if request.member_epoch != SpecialEpoch.JOIN:
         return cast(Awaitable[ConsumerGroupHeartbeatResponse], shard.ask_now(decide))
-    shard.act(lambda now_ms: take_arrival(shard.state, rules, beat(None, now_ms)))
+    shard.act(lambda now_ms: take_arrival(shard.machine, rules, beat(None, now_ms)))
     return _gathered(shard, request.group_id, decide)
 
 
@@ -71,5 +71,5 @@ async def _gathered(
 
 
 def _size(shard: GroupShard, group_id: str) -> int:
-    group = shard.state.groups.get(group_id)
+    group = shard.machine.groups.get(group_id)
     return 0 if group is None else group.member_count

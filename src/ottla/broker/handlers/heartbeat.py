@@ -26,6 +26,6 @@ def handle(
         raise
 
     def decide(ticket: Hashable, now_ms: int) -> Decision:
-        return classic_entry.heartbeat(shard.state, request, ticket, now_ms)
+        return classic_entry.heartbeat(shard.machine, request, ticket, now_ms)
 
     return cast(Awaitable[HeartbeatResponse], shard.ask_now(decide))

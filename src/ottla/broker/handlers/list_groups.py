@@ -29,7 +29,7 @@ async def handle(request: ListGroupsRequest, call: Call) -> ListGroupsResponse:
 
 async def _listed(shard: GroupShard) -> list[Listed]:
     try:
-        return await shard.read(lambda _: list(shard.state.listed()))
+        return await shard.read(lambda _: list(shard.machine.listed()))
     except PeerError as error:
         if error.code is ErrorCode.NOT_COORDINATOR:
             return []  # another broker lists them now

@@ -81,7 +81,7 @@ def handle(
         shard = call.services.shards.of(request.group_id)
 
         def decide(ticket: Hashable, now_ms: int) -> Decision:
-            records, codes, timers = shard.state.commit(wish, now_ms)
+            records, codes, timers = shard.machine.commit(wish, now_ms)
             response = _response(request, asked.with_codes(codes))
             return Decision(tuple(records), (Answered(ticket, response),), timers)
 
@@ -179,7 +179,7 @@ def _commit_together(
     shard: "GroupShard", together: list[JointCommit], services: "Services"
 ) -> None:
     try:
-        shard.act_on_all(lambda now_ms: _decided(shard.state, together, now_ms, services))
+        shard.act_on_all(lambda now_ms: _decided(shard.machine, together, now_ms, services))
         committed = shard.settle()
     except PeerError as error:
         for each in together:
@@ -190,11 +190,11 @@ def _commit_together(
 
 
 def _decided(
-    state: GroupMachine, together: list[JointCommit], now_ms: int, services: "Services"
+    machine: GroupMachine, together: list[JointCommit], now_ms: int, services: "Services"
 ) -> Iterator[Decision]:
     for each in together:
         try:
-            records, codes, timers = state.commit(each.wish(), now_ms)
+            records, codes, timers = machine.commit(each.wish(), now_ms)
         except PeerError as error:
             _refuse(each, error, services)
         else:

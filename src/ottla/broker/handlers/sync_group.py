@@ -26,6 +26,6 @@ def handle(request: SyncGroupRequest, call: Call) -> Awaitable[SyncGroupResponse
     topics = ImageTopics(call.services.image)
 
     def decide(ticket: Hashable, now_ms: int) -> Decision:
-        return classic_entry.sync(shard.state, request, ticket, now_ms, topics)
+        return classic_entry.sync(shard.machine, request, ticket, now_ms, topics)
 
     return cast(Awaitable[SyncGroupResponse], shard.ask_now(decide))

@@ -87,7 +87,7 @@ def group_shards(
             clock=clock,
             threads=threads,
             spawn=tasks.spawn,
-            new_state=lambda: group_state(world),
+            new_machine=lambda: group_machine(world),
             watch=ShardLog(logger, world.meter),
             commit_timeout_ms=world.settings()[groups.OFFSETS_COMMIT_TIMEOUT_MS],
             decision_bytes_max=DECISION_BYTES_MAX,
@@ -98,7 +98,7 @@ def group_shards(
 # Imported when there is a group: a broker without any starts sooner, and is smaller.
 
 
-def group_state(world: GroupWorld) -> "GroupMachine":
+def group_machine(world: GroupWorld) -> "GroupMachine":
     """Where nothing is known yet."""
     from ottla.coordinators.group.machine import GroupMachine, GroupRules
 

@@ -31,9 +31,9 @@ async def look_at_groups(shards: Shards, meter: GroupMeter, clock: Clock) -> Non
     slice_ends_ns = clock.steady_ns() + SLICE_NS_MAX
     for shard in shards:
         partitions["active" if shard.is_loaded else "loading"] += 1
-        state = shard.state
-        groups[_WITHOUT_MEMBERS] += len(state) - len(state.groups)
-        for group in list(state.groups.values()):
+        machine = shard.machine
+        groups[_WITHOUT_MEMBERS] += len(machine) - len(machine.groups)
+        for group in list(machine.groups.values()):
             groups[group.group_type, group.state_name] += 1
             members[group.group_type] += group.member_count
             if clock.steady_ns() >= slice_ends_ns:

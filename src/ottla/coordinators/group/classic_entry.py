@@ -18,7 +18,7 @@ from ottla.protocol.messages.sync_group import SyncGroupRequest
 
 
 def join(
-    state: GroupMachine,
+    machine: GroupMachine,
     request: JoinGroupRequest,
     joiner: Joiner,
     ticket: Hashable,
@@ -26,42 +26,42 @@ def join(
     consumers: Callable[[int], tuple[ConsumerRules, Moment]],
 ) -> Decision:
     """`consumers` tells what the group goes by if it is of the consumer protocol."""
-    group = _consumer_group(state, request.group_id)
+    group = _consumer_group(machine, request.group_id)
     if group is None:
-        classic = lookup.require(state, request.group_id)
+        classic = lookup.require(machine, request.group_id)
         return classic.join(request, joiner, ticket, now_ms)
     group.rules, at = consumers(now_ms)
     return group.join(request, joiner, ticket, at)
 
 
 def sync(
-    state: GroupMachine, request: SyncGroupRequest, ticket: Hashable, now_ms: int, topics: Topics
+    machine: GroupMachine, request: SyncGroupRequest, ticket: Hashable, now_ms: int, topics: Topics
 ) -> Decision:
-    group = _consumer_group(state, request.group_id)
+    group = _consumer_group(machine, request.group_id)
     if group is None:
-        return lookup.require(state, request.group_id).sync(request, ticket, now_ms)
+        return lookup.require(machine, request.group_id).sync(request, ticket, now_ms)
     return group.sync(request, ticket, now_ms, topics)
 
 
 def heartbeat(
-    state: GroupMachine, request: HeartbeatRequest, ticket: Hashable, now_ms: int
+    machine: GroupMachine, request: HeartbeatRequest, ticket: Hashable, now_ms: int
 ) -> Decision:
-    group = _consumer_group(state, request.group_id)
+    group = _consumer_group(machine, request.group_id)
     if group is None:
-        return lookup.require(state, request.group_id).heartbeat(request, ticket, now_ms)
+        return lookup.require(machine, request.group_id).heartbeat(request, ticket, now_ms)
     return group.classic_heartbeat(request, ticket, now_ms)
 
 
 def leave(
-    state: GroupMachine, group_id: str, leaving: Sequence[Member], ticket: Hashable, now_ms: int
+    machine: GroupMachine, group_id: str, leaving: Sequence[Member], ticket: Hashable, now_ms: int
 ) -> Decision:
-    group = _consumer_group(state, group_id) or lookup.find(state, group_id)
+    group = _consumer_group(machine, group_id) or lookup.find(machine, group_id)
     if group is None:
         return Decision(answers=(Answered(ticket, nobody_left(leaving)),))
     return group.leave(leaving, ticket, now_ms)
 
 
-def _consumer_group(state: GroupMachine, group_id: str) -> ConsumerGroup | None:
+def _consumer_group(machine: GroupMachine, group_id: str) -> ConsumerGroup | None:
     """The group, if it is of the consumer protocol and has members that could ask."""
-    group = state.groups.get(group_id)
+    group = machine.groups.get(group_id)
     return group if isinstance(group, ConsumerGroup) and not group.is_empty else None

@@ -114,19 +114,19 @@ class Loader:
                 self._note(record)
 
     async def _replay(self) -> None:
-        state = self._shard.state
+        machine = self._shard.machine
         for key, latest in self._latest.items():
             if self._is_slice_over:
                 await self._give_way()
                 if self._shard.is_closed:
                     return
             try:
-                record = state.decode(key, latest.value)
+                record = machine.decode(key, latest.value)
             except StorageError as error:
                 self._skipped(latest.offset, error)
                 continue
             if record is not None:
-                state.replay(record)
+                machine.replay(record)
 
     async def _begin(self) -> None:
         """Its groups live from now on."""

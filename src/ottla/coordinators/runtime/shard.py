@@ -71,7 +71,7 @@ class Shard(Generic[MachineT]):
     def __init__(
         self,
         replica: Replica,
-        state: MachineT,
+        machine: MachineT,
         appender: Appender,
         flusher: Flusher,
         clock: Clock,
@@ -82,7 +82,7 @@ class Shard(Generic[MachineT]):
         failed: Callable[["Shard[MachineT]", PeerError], None] = lambda _shard, _error: None,
     ) -> None:
         self.replica = replica
-        self.state = state
+        self.machine = machine
         self.leader_epoch = replica.partition.leader_epoch
         self.is_loaded = False
         self.is_closed = False
@@ -182,7 +182,7 @@ class Shard(Generic[MachineT]):
         After the last one it is asked, and decides.
         """
         now_ms, steady_ms = self._clock.wall_ms(), self._steady_ms()
-        for decision in self.state.loaded(now_ms):
+        for decision in self.machine.loaded(now_ms):
             self._carry_out(decision, now_ms, steady_ms)
             yield
         self.is_loaded = True
@@ -209,7 +209,7 @@ class Shard(Generic[MachineT]):
         if key is None:
             return False
         try:
-            self.act(lambda now_ms: self.state.expired(key, now_ms))
+            self.act(lambda now_ms: self.machine.expired(key, now_ms))
         except PeerError:
             if not self.is_closed:
                 self.timers.set(key, steady_ms + RETRY_MS)
@@ -287,7 +287,7 @@ class Shard(Generic[MachineT]):
 
         PeerError, and none is replayed: they do not fit one, or what comes first cannot be written.
         """
-        rows = list(map(self.state.encode, records))
+        rows = list(map(self.machine.encode, records))
         size_bytes = ROW_FIELDS_BYTES * len(rows)
         for key, value in rows:
             size_bytes += len(key) + (len(value) if value else 0)
@@ -306,7 +306,7 @@ class Shard(Generic[MachineT]):
         unwritten.rows += rows
         unwritten.size_bytes += size_bytes
         for record in records:
-            self.state.replay(record)
+            self.machine.replay(record)
 
     def _write_or_fail(self) -> None:
         try:

@@ -63,7 +63,7 @@ class Surroundings:
     clock: Clock
     threads: Threads
     spawn: Callable[[Coroutine[Any, Any, Any], str], None]
-    new_state: Callable[[], "GroupMachine"]
+    new_machine: Callable[[], "GroupMachine"]
     watch: Watch
     commit_timeout_ms: int
     # What one decision changes is one batch of the log, and must fit it.
@@ -166,7 +166,7 @@ class Shards:
     def _begin(self, index: int, replica: Replica) -> None:
         shard = self._shards[index] = Shard(
             replica,
-            self._with.new_state(),
+            self._with.new_machine(),
             self._with.appender,
             self._with.flusher,
             self._with.clock,
@@ -289,17 +289,17 @@ class Shards:
     async def _dropped(self, shard: GroupShard, deleted: TopicDeleted) -> bool:
         """Drops what was committed of a deleted topic; False if that cannot be done now."""
         return await self._drop_all(
-            shard, lambda: shard.state.topic_deleted(deleted.name, deleted.topic_id)
+            shard, lambda: shard.machine.topic_deleted(deleted.name, deleted.topic_id)
         )
 
     async def _compared(self, shard: GroupShard) -> bool:
         """Drops all that the image says is of deleted topics; False if that cannot be done now."""
         slice_ends_ns = self._with.clock.steady_ns() + SLICE_NS_MAX
-        for group_id in list(shard.state.offsets.groups):
+        for group_id in list(shard.machine.offsets.groups):
             if self._with.clock.steady_ns() >= slice_ends_ns:
                 await asyncio.sleep(0)
                 slice_ends_ns = self._with.clock.steady_ns() + SLICE_NS_MAX
-            decide = partial(shard.state.topics_gone, group_id, self._is_gone)
+            decide = partial(shard.machine.topics_gone, group_id, self._is_gone)
             if not await self._drop_all(shard, decide):
                 return False
         return True

@@ -82,7 +82,7 @@ class Stage:
             shard, self.partitions.clock, threads, lambda offset, _: skipped.append(offset)
         )
         assert await loader.load()
-        shard.state.due += [f"skipped {offset}" for offset in skipped]
+        shard.machine.due += [f"skipped {offset}" for offset in skipped]
         return shard
 
     def steady_ms(self) -> int:
@@ -126,10 +126,10 @@ async def refusal(coming: Awaitable[Any]) -> ErrorCode:
 def test_what_is_decided_is_in_the_log_and_replayed_before_it_is_answered() -> None:
     async def story(stage: Stage) -> None:
         assert await stage.shard.ask(saying("done", committed(1), committed(2))) == "done"
-        assert stage.shard.state.replayed == [committed(1), committed(2)]
+        assert stage.shard.machine.replayed == [committed(1), committed(2)]
         assert stage.replica.end_offset == 2
         again = await stage.loaded()
-        assert again.state.replayed == [committed(2)]
+        assert again.machine.replayed == [committed(2)]
 
     on_stage(story)
 
@@ -155,7 +155,7 @@ def test_what_is_decided_in_one_turn_is_written_as_one_batch() -> None:
         await stage.shard.ask(saying("done", committed(3)))
         assert batches(stage) == [3, 1]
         again = await stage.loaded()
-        assert again.state.replayed == [committed(3)]
+        assert again.machine.replayed == [committed(3)]
 
     on_stage(story)
 
@@ -182,7 +182,7 @@ def test_a_decision_that_no_batch_has_room_for_is_refused_and_changes_nothing() 
         ]
         code = await refusal(stage.shard.ask(saying("done", *large)))
         assert code is ErrorCode.UNKNOWN_SERVER_ERROR
-        assert stage.shard.state.replayed == []
+        assert stage.shard.machine.replayed == []
         assert await stage.shard.ask(saying("done", committed(1))) == "done"
         assert (batches(stage), stage.failures) == ([1], [])
 
@@ -224,11 +224,11 @@ def test_a_decision_sees_those_before_it_that_are_acted_on_together() -> None:
     async def story(stage: Stage) -> None:
         def decide(now_ms: int) -> Iterator[Decision]:
             for _ in range(3):
-                yield Decision((committed(len(stage.shard.state.replayed)),))
+                yield Decision((committed(len(stage.shard.machine.replayed)),))
 
         stage.shard.act_on_all(decide)
         await stage.shard.settle()
-        assert stage.shard.state.replayed == [committed(0), committed(1), committed(2)]
+        assert stage.shard.machine.replayed == [committed(0), committed(1), committed(2)]
 
     on_stage(story)
 
@@ -263,7 +263,7 @@ def test_an_answer_waits_until_all_replicas_have_what_was_decided() -> None:
     async def story(stage: Stage) -> None:
         asking = asyncio.create_task(stage.shard.ask(saying("done", committed(1))))
         await asyncio.sleep(1)
-        assert stage.shard.state.replayed == [committed(1)]
+        assert stage.shard.machine.replayed == [committed(1)]
         assert not asking.done()
         stage.partitions.change(stage.replica, isr=(ME,))
         assert await asking == "done"
@@ -391,7 +391,7 @@ def test_timers_are_due_by_the_steady_clock_whatever_the_wall_clock_does() -> No
         assert not stage.shard.expire(start_ms + 19)
         stage.shard.act(lambda _: Decision(timers=(TimerSet("b", None),)))
         assert not stage.shard.expire(start_ms + 99)
-        assert stage.shard.state.due == ["a"]
+        assert stage.shard.machine.due == ["a"]
 
     on_stage(story)
 
@@ -406,7 +406,7 @@ def test_a_timer_that_cannot_be_acted_on_is_tried_again() -> None:
         stage.partitions.replicas.directories.full.clear()
         assert not stage.shard.expire(start_ms)
         assert stage.shard.expire(start_ms + RETRY_MS)
-        assert stage.shard.state.due == ["a"]
+        assert stage.shard.machine.due == ["a"]
 
     on_stage(story)
 
@@ -432,8 +432,8 @@ def test_records_of_another_time_are_skipped_and_told_of() -> None:
         ]
         appended(stage, *rows)
         shard = await stage.loaded()
-        assert shard.state.replayed == [committed(7)]
-        assert shard.state.due == ["skipped 1"]
+        assert shard.machine.replayed == [committed(7)]
+        assert shard.machine.due == ["skipped 1"]
 
     on_stage(story)
 
@@ -450,7 +450,7 @@ def test_what_was_committed_in_a_transaction_counts_once_it_has_ended(
         appended(stage, row, producer_id=9, producer_epoch=0, base_sequence=0, transactional=True)
         if kind is not None:
             stage.partitions.end_transaction(stage.replica, kind, 9)
-        assert (await stage.loaded()).state.replayed == expected
+        assert (await stage.loaded()).machine.replayed == expected
 
     on_stage(story)
 
@@ -460,7 +460,7 @@ def test_a_long_log_is_loaded_whole_while_others_have_their_turn() -> None:
         many = [OffsetCommitted("g", "events", number, 5) for number in range(3_000)]
         for start in range(0, len(many), 100):
             await stage.shard.ask(saying("done", *many[start : start + 100]))
-        assert (await stage.loaded()).state.replayed == many
+        assert (await stage.loaded()).machine.replayed == many
 
     on_stage(story)
 
@@ -471,7 +471,7 @@ def test_a_load_replays_what_compaction_would_leave() -> None:
         gone = OffsetForgotten("h", "events", 0)
         for record in (first, other, committed(2), gone, committed(3)):
             await stage.shard.ask(saying("done", record))
-        assert (await stage.loaded()).state.replayed == [gone, committed(3)]
+        assert (await stage.loaded()).machine.replayed == [gone, committed(3)]
 
     on_stage(story)
 
@@ -485,7 +485,7 @@ def test_a_load_that_is_not_wanted_any_more_ends() -> None:
             shard, stage.partitions.clock, SimThreads(SimEntropy()), lambda _offset, _error: None
         )
         assert not await loader.load()
-        assert shard.state.replayed == []
+        assert shard.machine.replayed == []
 
     on_stage(story)
 
@@ -494,6 +494,6 @@ def test_a_shard_of_a_replica_without_a_log_is_empty() -> None:
     async def story(stage: Stage) -> None:
         replica: Replica = stage.replica
         assert replica.log is None
-        assert (await stage.loaded()).state.replayed == []
+        assert (await stage.loaded()).machine.replayed == []
 
     on_stage(story)

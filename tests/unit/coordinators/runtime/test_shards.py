@@ -58,7 +58,7 @@ class Stage(Partitions):
                 clock=self.clock,
                 threads=threads,
                 spawn=self._spawn,
-                new_state=lambda: GroupMachine(RULES, no_members, ConsumerGroup),
+                new_machine=lambda: GroupMachine(RULES, no_members, ConsumerGroup),
                 watch=self,
                 commit_timeout_ms=5_000,
                 # More than the log takes.
@@ -91,7 +91,7 @@ class Stage(Partitions):
         self.change(replica, leader=ME)
 
     def offsets(self, group: str) -> list[int]:
-        return [committed.offset for committed in self.shards.of(group).state.offsets.of(group)]
+        return [committed.offset for committed in self.shards.of(group).machine.offsets.of(group)]
 
     async def write(
         self, group: str, topic: str = "events", offset: int = 5, of_id: Uuid | None = None
@@ -155,7 +155,7 @@ def test_who_leads_no_more_is_no_coordinator_and_who_leads_again_reads_the_log()
         assert stage.happened == [f"loaded {CONSUMER_OFFSETS}-0"]
         second = stage.shards.of("g")
         assert second is not first
-        assert second.state.offsets.get("g", "events", 0) is not None
+        assert second.machine.offsets.get("g", "events", 0) is not None
 
     on_stage(story)
 
@@ -197,7 +197,7 @@ def test_a_shard_whose_decision_could_not_be_written_begins_anew() -> None:
         await stage.settle()
         second = stage.shards.of("g")
         assert second is not first
-        assert list(second.state.offsets.groups) == ["g"]
+        assert list(second.machine.offsets.groups) == ["g"]
 
     on_stage(story)
 
@@ -220,7 +220,7 @@ def test_what_is_due_is_done_when_it_is_due_and_a_deleted_topic_is_forgotten() -
         running = asyncio.create_task(stage.shards.run())
         await asyncio.sleep(1)
         await stage.write("g")
-        state = stage.shards.of("g").state
+        state = stage.shards.of("g").machine
         await asyncio.sleep(RULES.offsets_retention_ms / 1000 - 60)
         assert "g" in state
         await asyncio.sleep(120)
