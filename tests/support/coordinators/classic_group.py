@@ -7,8 +7,8 @@ from ottla.coordinators.group.classic.group import ClassicGroup, created
 from ottla.coordinators.group.classic.join import Joiner
 from ottla.coordinators.group.classic.limits import ClassicLimits
 from ottla.coordinators.group.classic.rules import ClassicGroupState
+from ottla.coordinators.group.decision import Decision
 from ottla.coordinators.group.records import Record
-from ottla.coordinators.runtime.decision import Decision
 from ottla.errors import ErrorCode, PeerError
 from ottla.protocol.messages import leave_group
 from ottla.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse

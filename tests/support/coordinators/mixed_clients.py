@@ -18,6 +18,7 @@ from ottla.coordinators.group.consumer.group import ConsumerGroup
 from ottla.coordinators.group.consumer.member_update import Moment
 from ottla.coordinators.group.consumer.requests import Heartbeat, SpecialEpoch
 from ottla.coordinators.group.consumer.rules import ConsumerRules
+from ottla.coordinators.group.decision import Decision
 from ottla.coordinators.group.embedded import (
     Assignment,
     Subscription,
@@ -29,7 +30,6 @@ from ottla.coordinators.group.embedded import (
 from ottla.coordinators.group.group import Group
 from ottla.coordinators.group.machine import GroupMachine, GroupRules
 from ottla.coordinators.group.records import decode, encode
-from ottla.coordinators.runtime.decision import Decision
 from ottla.errors import ErrorCode, PeerError
 from ottla.protocol import codec
 from ottla.protocol.messages import join_group, leave_group, sync_group

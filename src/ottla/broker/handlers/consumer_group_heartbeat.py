@@ -12,8 +12,8 @@ from ottla.coordinators.group.consumer.entry import take_arrival, take_heartbeat
 from ottla.coordinators.group.consumer.regex import match_topics
 from ottla.coordinators.group.consumer.requests import Heartbeat, SpecialEpoch, check_heartbeat
 from ottla.coordinators.group.consumer.topics import ImageTopics
-from ottla.coordinators.runtime.decision import Decision
-from ottla.coordinators.runtime.shards import GroupShard
+from ottla.coordinators.group.coordinator import GroupShard
+from ottla.coordinators.group.decision import Decision
 from ottla.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
@@ -53,8 +53,8 @@ def handle(
         return take_heartbeat(shard.machine, rules, beat(ticket, now_ms))
 
     if request.member_epoch != SpecialEpoch.JOIN:
-        return cast(Awaitable[ConsumerGroupHeartbeatResponse], shard.ask_now(decide))
-    shard.act(lambda now_ms: take_arrival(shard.machine, rules, beat(None, now_ms)))
+        return cast(Awaitable[ConsumerGroupHeartbeatResponse], shard.ask(decide))
+    shard.apply(lambda now_ms: take_arrival(shard.machine, rules, beat(None, now_ms)))
     return _gathered(shard, request.group_id, decide)
 
 

@@ -19,7 +19,7 @@ from ottla.coordinators.group.consumer.member_update import Moment
 from ottla.coordinators.group.consumer.regex import match_topics
 from ottla.coordinators.group.consumer.rules import ConsumerRules
 from ottla.coordinators.group.consumer.topics import ImageTopics
-from ottla.coordinators.runtime.decision import Decision
+from ottla.coordinators.group.decision import Decision
 from ottla.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from ottla.protocol.primitives import Uuid
 
@@ -42,8 +42,8 @@ def handle(request: JoinGroupRequest, call: Call) -> Awaitable[JoinGroupResponse
         return classic_entry.join(shard.machine, request, joiner, ticket, now_ms, consumers)
 
     if not request.member_id and group is None:
-        shard.act(lambda now_ms: lookup.open_to_join(shard.machine, group_id, now_ms))
-    return cast(Awaitable[JoinGroupResponse], shard.ask_now(decide))
+        shard.apply(lambda now_ms: lookup.open_to_join(shard.machine, group_id, now_ms))
+    return cast(Awaitable[JoinGroupResponse], shard.ask(decide))
 
 
 def in_version(response: JoinGroupResponse, version: int) -> JoinGroupResponse:

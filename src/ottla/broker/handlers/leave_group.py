@@ -7,7 +7,7 @@ from typing import cast
 
 from ottla.broker.requests.call import Call
 from ottla.coordinators.group import classic_entry
-from ottla.coordinators.runtime.decision import Decision
+from ottla.coordinators.group.decision import Decision
 from ottla.errors import ErrorCode, PeerError
 from ottla.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, Member
 

@@ -1,8 +1,8 @@
 """ListGroups (16) v0-5. The groups that this broker coordinates. Gaps: none."""
 
 from ottla.broker.requests.call import Call
+from ottla.coordinators.group.coordinator import GroupShard
 from ottla.coordinators.group.machine import Listed
-from ottla.coordinators.runtime.shards import GroupShard
 from ottla.errors import ErrorCode, PeerError
 from ottla.protocol.messages.list_groups import Group, ListGroupsRequest, ListGroupsResponse
 

@@ -6,7 +6,7 @@ from collections.abc import Hashable, Sequence
 from typing import cast
 
 from ottla.broker.requests.call import Call
-from ottla.coordinators.runtime.decision import Decision
+from ottla.coordinators.group.decision import Decision
 from ottla.errors import ErrorCode, PeerError
 from ottla.metadata.image import Image
 from ottla.protocol.messages.offset_delete import (

@@ -3,13 +3,15 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, assert_never
 
 from ottla.broker.event_log import Logger
 from ottla.broker.requests.offsets_topic import MESSAGE_BYTES_MAX
 from ottla.broker.tasks import Tasks
-from ottla.coordinators.runtime.shards import Shards, Surroundings
+from ottla.coordinators.group.coordinator import GroupCoordinator
+from ottla.coordinators.runtime.shards import CoordinatorKind, ShardParts, Shards
 from ottla.metadata.image import Image
+from ottla.metadata.topic_names import CONSUMER_OFFSETS
 from ottla.metadata.values import ResourceKind
 from ottla.metrics.meters import GroupMeter
 from ottla.replication.append.appender import Appender
@@ -68,7 +70,7 @@ class GroupWorld:
     meter: GroupMeter
 
 
-def group_shards(
+def group_coordinator(
     world: GroupWorld,
     replicas: Replicas,
     appender: Appender,
@@ -77,22 +79,26 @@ def group_shards(
     threads: Threads,
     tasks: Tasks,
     logger: Logger,
-) -> Shards:
-    """The shards of a broker, before its start."""
-    return Shards(
-        Surroundings(
-            replicas=replicas,
-            appender=appender,
-            flusher=flusher,
-            clock=clock,
-            threads=threads,
-            spawn=tasks.spawn,
-            new_machine=lambda: group_machine(world),
-            watch=ShardLog(logger, world.meter),
-            commit_timeout_ms=world.settings()[groups.OFFSETS_COMMIT_TIMEOUT_MS],
-            decision_bytes_max=DECISION_BYTES_MAX,
-        )
+) -> GroupCoordinator:
+    """The group coordinator of a broker, before its start."""
+    kind = CoordinatorKind(
+        topic=CONSUMER_OFFSETS,
+        new_machine=lambda: group_machine(world),
+        # Groups decide no effects.
+        perform=assert_never,
+        listener=ShardLog(logger, world.meter),
+        commit_timeout_ms=world.settings()[groups.OFFSETS_COMMIT_TIMEOUT_MS],
+        decision_bytes_max=DECISION_BYTES_MAX,
     )
+    parts = ShardParts(
+        replicas=replicas,
+        appender=appender,
+        flusher=flusher,
+        clock=clock,
+        threads=threads,
+        spawn=tasks.spawn,
+    )
+    return GroupCoordinator(Shards(kind, parts), clock)
 
 
 # Imported when there is a group: a broker without any starts sooner, and is smaller.

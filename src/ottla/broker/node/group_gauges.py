@@ -6,7 +6,7 @@ Whether a group is settled is told by its members, one by one, so this is not do
 import asyncio
 from collections import Counter
 
-from ottla.coordinators.runtime.shards import Shards
+from ottla.coordinators.group.coordinator import GroupShards
 from ottla.metrics.meters import GroupMeter
 from ottla.seams.clock import Clock
 
@@ -16,14 +16,14 @@ SLICE_NS_MAX = 1_000_000
 _WITHOUT_MEMBERS = ("classic", "Empty")
 
 
-async def watch_groups(shards: Shards, meter: GroupMeter, clock: Clock) -> None:
+async def watch_groups(shards: GroupShards, meter: GroupMeter, clock: Clock) -> None:
     """Keeps the gauges of groups; does not end."""
     while True:
         await look_at_groups(shards, meter, clock)
         await asyncio.sleep(PERIOD_S)
 
 
-async def look_at_groups(shards: Shards, meter: GroupMeter, clock: Clock) -> None:
+async def look_at_groups(shards: GroupShards, meter: GroupMeter, clock: Clock) -> None:
     """Looks at every group once; after a millisecond of it others have their turn."""
     groups: Counter[tuple[str, str]] = Counter()
     members = Counter(dict.fromkeys(("classic", "consumer"), 0))

@@ -18,7 +18,7 @@ from ottla.broker.http.storage_health import StorageHealth
 from ottla.broker.net.listener import ConnectionLimits, Connections
 from ottla.broker.node.dynamic_settings import Obey, SettingsInForce
 from ottla.broker.node.gauges import Gauges
-from ottla.broker.node.group_coordinator import GroupWorld, group_shards
+from ottla.broker.node.group_coordinator import GroupWorld, group_coordinator
 from ottla.broker.node.group_gauges import watch_groups
 from ottla.broker.requests.dispatch import Dispatch
 from ottla.broker.requests.producer_ids import ProducerIdBlocks
@@ -300,7 +300,7 @@ class Node:
         turn_budget = TurnBudget()
         appender = Appender(replicas.create_log, replicas.directories, turn_budget)
         flusher = Flusher(seams.threads)
-        shards = group_shards(
+        coordinator = group_coordinator(
             GroupWorld(lambda: self._in_force.now, lambda: publisher.image, self.metrics.groups),
             replicas,
             appender,
@@ -310,9 +310,9 @@ class Node:
             self._tasks,
             self._logger,
         )
-        publisher.subscribe(shards.follow)
-        shards.start(publisher.image)
-        self._tasks.spawn(shards.run(), "groups")
+        publisher.subscribe(coordinator.follow)
+        coordinator.start(publisher.image)
+        self._tasks.spawn(coordinator.run(), "groups")
         services = Services(
             node_id=settings[node.NODE_ID],
             cluster_id=self.cluster_id,
@@ -331,7 +331,7 @@ class Node:
                 seams.entropy,
             ),
             producer_ids=ProducerIdBlocks(publisher),
-            shards=shards,
+            shards=coordinator.shards,
             metrics=self.metrics,
             logger=self._logger,
             turn_budget=turn_budget,
@@ -358,7 +358,9 @@ class Node:
         storage_health = StorageHealth(self.health, replicas.directories, self._log_dirs[0])
         gauges = Gauges(self.metrics, replicas, publisher, storage_health)
         self._tasks.spawn(gauges.run(), "gauges")
-        self._tasks.spawn(watch_groups(shards, self.metrics.groups, seams.clock), "group gauges")
+        self._tasks.spawn(
+            watch_groups(coordinator.shards, self.metrics.groups, seams.clock), "group gauges"
+        )
         return await self._listen(Dispatch(services, SERVED, self._on_fault), self._connections)
 
     def _start_tick(self, replicas: Replicas, flusher: Flusher, checkpointer: Checkpointer) -> Tick:

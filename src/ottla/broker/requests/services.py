@@ -21,7 +21,7 @@ from ottla.seams.entropy import Entropy
 if TYPE_CHECKING:
     from ottla.broker.event_log import Logger
     from ottla.broker.requests.producer_ids import ProducerIdBlocks
-    from ottla.coordinators.runtime.shards import Shards
+    from ottla.coordinators.group.coordinator import GroupShards
     from ottla.metrics.node import NodeMetrics
     from ottla.replication.fetch.sessions import FetchSessions
     from ottla.settings.broker import BrokerSettings
@@ -46,7 +46,7 @@ class Services:
     fetch_sessions: "FetchSessions"
     producer_ids: "ProducerIdBlocks"
     # Groups and their offsets, as far as this broker coordinates them.
-    shards: "Shards"
+    shards: "GroupShards"
     metrics: "NodeMetrics"
     logger: "Logger"
     # What may be done with the records of clients in one turn of the loop, and where the rest is.

@@ -9,8 +9,9 @@ from ottla.coordinators.group.consumer.group import ConsumerGroup
 from ottla.coordinators.group.consumer.member_update import Moment
 from ottla.coordinators.group.consumer.rules import ConsumerRules
 from ottla.coordinators.group.consumer.topics import Topics
+from ottla.coordinators.group.decision import Decision
 from ottla.coordinators.group.machine import GroupMachine
-from ottla.coordinators.runtime.decision import Answered, Decision
+from ottla.coordinators.runtime.decision import Answered
 from ottla.protocol.messages.heartbeat import HeartbeatRequest
 from ottla.protocol.messages.join_group import JoinGroupRequest
 from ottla.protocol.messages.leave_group import Member

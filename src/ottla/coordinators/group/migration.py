@@ -21,6 +21,7 @@ from ottla.coordinators.group.consumer.rules import ConsumerRules
 from ottla.coordinators.group.consumer.saved_group import INITIAL_EPOCH, SavedGroup
 from ottla.coordinators.group.consumer.timers import Timer, all_off
 from ottla.coordinators.group.consumer.topics import Topics, shapes, shapes_hash
+from ottla.coordinators.group.decision import Decision
 from ottla.coordinators.group.embedded import (
     NotEmbedded,
     Subscription,
@@ -42,7 +43,7 @@ from ottla.coordinators.group.records import (
     TargetEpochSaved,
     encode,
 )
-from ottla.coordinators.runtime.decision import Answered, Decision, TimerSet
+from ottla.coordinators.runtime.decision import Answered, TimerSet
 from ottla.errors import ErrorCode, PeerError
 from ottla.protocol.messages.join_group import Protocol
 from ottla.protocol.primitives import Uuid

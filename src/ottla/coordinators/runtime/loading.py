@@ -1,8 +1,8 @@
 """Replaying a shard's log, in slices: others have their turn after each millisecond of it, however
-long a batch is, and however many groups begin to live by it.
+long a batch is, and however much the machine decides once it is loaded.
 
-The log is one that compaction may shorten to the last record of each key, so what it means is what
-these say, in their order. Only they are decoded: most of a log is old commits.
+Compaction may shorten the log to the last record of each key. So only the last record of each key
+counts, in the order of their offsets, and only these are decoded.
 """
 
 import asyncio
@@ -38,7 +38,7 @@ class Loader:
 
     def __init__(
         self,
-        shard: Shard[Any],
+        shard: Shard[Any, Any],
         clock: Clock,
         threads: Threads,
         skipped: Callable[[int, StorageError], None],
@@ -129,7 +129,7 @@ class Loader:
                 machine.replay(record)
 
     async def _begin(self) -> None:
-        """Its groups live from now on."""
+        """The machine decides what follows from the log; then the shard takes requests."""
         for _ in self._shard.loaded():
             if self._shard.is_closed:
                 return

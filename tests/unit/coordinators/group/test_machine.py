@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from ottla.coordinators.group.decision import Decision
 from ottla.coordinators.group.group import GroupType
 from ottla.coordinators.group.machine import (
     EXAMINED_AT_ONCE,
@@ -25,7 +26,7 @@ from ottla.coordinators.group.records import (
     Record,
     TargetEpochSaved,
 )
-from ottla.coordinators.runtime.decision import NOTHING, Decision, TimerSet
+from ottla.coordinators.runtime.decision import NOTHING, TimerSet
 from ottla.errors import ErrorCode, PeerError
 from ottla.protocol.primitives import ZERO_UUID
 

@@ -21,10 +21,11 @@ from ottla.coordinators.group.classic.rules import (
 )
 from ottla.coordinators.group.classic.subscription import CONSUMER, topics_in
 from ottla.coordinators.group.classic.waiting import Waiting
+from ottla.coordinators.group.decision import Decision
 from ottla.coordinators.group.group import GroupType
 from ottla.coordinators.group.offsets import CommitCheck, anything
 from ottla.coordinators.group.records import ClassicGroupForgotten, ClassicGroupSaved, Record
-from ottla.coordinators.runtime.decision import Decision, TimerSet
+from ottla.coordinators.runtime.decision import TimerSet
 from ottla.errors import ErrorCode, PeerError
 from ottla.protocol.messages import describe_groups, leave_group
 from ottla.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse

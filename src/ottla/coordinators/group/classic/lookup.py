@@ -3,8 +3,9 @@
 from typing import TYPE_CHECKING
 
 from ottla.coordinators.group.classic.group import ClassicGroup, created
+from ottla.coordinators.group.decision import Decision
 from ottla.coordinators.group.group import GroupType
-from ottla.coordinators.runtime.decision import NOTHING, Decision
+from ottla.coordinators.runtime.decision import NOTHING
 from ottla.errors import ErrorCode, PeerError
 
 if TYPE_CHECKING:

@@ -10,8 +10,9 @@ from ottla.coordinators.group.consumer import classic_members
 from ottla.coordinators.group.consumer.member import ConsumerGroupMember
 from ottla.coordinators.group.consumer.member_update import Moment, Outcome
 from ottla.coordinators.group.consumer.timers import Timer
+from ottla.coordinators.group.decision import Decision
 from ottla.coordinators.group.records import ConsumerGroupSaved
-from ottla.coordinators.runtime.decision import Answered, Decision, TimerSet
+from ottla.coordinators.runtime.decision import Answered, TimerSet
 from ottla.errors import ErrorCode
 from ottla.protocol.messages import leave_group
 from ottla.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse

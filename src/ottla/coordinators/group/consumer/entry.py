@@ -8,11 +8,12 @@ from ottla.coordinators.group.classic.group import ClassicGroup
 from ottla.coordinators.group.consumer.group import ConsumerGroup
 from ottla.coordinators.group.consumer.requests import Heartbeat, SpecialEpoch
 from ottla.coordinators.group.consumer.rules import ConsumerRules
+from ottla.coordinators.group.decision import Decision
 from ottla.coordinators.group.group import Group
 from ottla.coordinators.group.machine import GroupMachine
 from ottla.coordinators.group.migration import moved_up
 from ottla.coordinators.group.records import ClassicGroupForgotten, ConsumerGroupSaved
-from ottla.coordinators.runtime.decision import NOTHING, Decision
+from ottla.coordinators.runtime.decision import NOTHING
 from ottla.errors import ErrorCode, PeerError
 
 

@@ -25,6 +25,7 @@ from ottla.coordinators.group.consumer.saved_group import SavedGroup
 from ottla.coordinators.group.consumer.states import STATES, ConsumerGroupState, Standing
 from ottla.coordinators.group.consumer.timers import Timer, all_off
 from ottla.coordinators.group.consumer.topics import NO_TOPICS_HASH, NoTopics, Topics
+from ottla.coordinators.group.decision import Decision
 from ottla.coordinators.group.group import GroupType
 from ottla.coordinators.group.offsets import CommitCheck, anything
 from ottla.coordinators.group.records import (
@@ -37,7 +38,7 @@ from ottla.coordinators.group.records import (
     RegexForgotten,
     TargetEpochForgotten,
 )
-from ottla.coordinators.runtime.decision import NOTHING, Answered, Decision, TimerSet
+from ottla.coordinators.runtime.decision import NOTHING, Answered, TimerSet
 from ottla.errors import ErrorCode, PeerError
 from ottla.protocol.messages import leave_group
 from ottla.protocol.messages.consumer_group_heartbeat import (

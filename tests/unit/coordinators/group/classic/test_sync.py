@@ -4,8 +4,8 @@ import pytest
 
 from ottla.coordinators.group.classic.group import ClassicGroup
 from ottla.coordinators.group.classic.rules import ClassicGroupState
+from ottla.coordinators.group.decision import Decision
 from ottla.coordinators.group.records import ClassicGroupSaved
-from ottla.coordinators.runtime.decision import Decision
 from ottla.errors import ErrorCode
 from tests.support.coordinators.classic_group import (
     GROUP,

@@ -8,9 +8,9 @@ from ottla.coordinators.group.consumer.entry import consumer_group, take_arrival
 from ottla.coordinators.group.consumer.group import ConsumerGroup
 from ottla.coordinators.group.consumer.requests import Heartbeat
 from ottla.coordinators.group.consumer.rules import ConsumerRules
+from ottla.coordinators.group.decision import Decision
 from ottla.coordinators.group.machine import GroupMachine, GroupRules
 from ottla.coordinators.group.records import OffsetCommitted
-from ottla.coordinators.runtime.decision import Decision
 from ottla.errors import ErrorCode, PeerError
 from ottla.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from ottla.protocol.primitives import ZERO_UUID
