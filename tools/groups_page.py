@@ -12,7 +12,7 @@ from ottla.coordinators.group.classic.rules import (
     DELETE_REFUSALS,
     HEARTBEAT_ANSWERS,
     TRANSITIONS,
-    State,
+    ClassicGroupState,
 )
 from ottla.coordinators.group.consumer.reconcile import NEXT_STEP
 from ottla.coordinators.group.consumer.states import STATES
@@ -124,7 +124,7 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 def classic() -> str:
     """The states of a classic group, one arrow per pair of states with all its events."""
-    arrows: dict[tuple[State, State], list[str]] = {}
+    arrows: dict[tuple[ClassicGroupState, ClassicGroupState], list[str]] = {}
     for before, event, after in TRANSITIONS:
         arrows.setdefault((before, after), []).append(event)
     drawn = [
@@ -138,7 +138,7 @@ def classic() -> str:
             (state, HEARTBEAT_ANSWERS[state].name, DELETE_REFUSALS[state].name)
             if state in DELETE_REFUSALS
             else (state, HEARTBEAT_ANSWERS[state].name, "NONE")
-            for state in State
+            for state in ClassicGroupState
         ),
     )
     return CLASSIC + diagram + CLASSIC_ANSWERS + answers

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from benchmarks.loads.asking import Asking
 from benchmarks.peers.peer import Peer
 from benchmarks.row import LoadFailed
-from ottla.coordinators.runtime.shards import java_hash
+from ottla.coordinators.runtime.key_hash import java_hash
 from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
 from ottla.protocol.messages.offset_fetch import Group, GroupResult, OffsetFetchRequest
 

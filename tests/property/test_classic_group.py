@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ottla.coordinators.group.classic.rules import State
+from ottla.coordinators.group.classic.rules import ClassicGroupState
 from ottla.coordinators.group.records import ClassicGroupSaved
 from ottla.errors import ErrorCode
 from ottla.protocol.messages.join_group import JoinGroupResponse
@@ -124,7 +124,7 @@ class World:
     def check(self) -> None:
         group, again = self.bench.group, self.bench.replayed()
         assert again.saved == group.saved
-        if group.state in (State.STABLE, State.EMPTY):
+        if group.state in (ClassicGroupState.STABLE, ClassicGroupState.EMPTY):
             assert again.state is group.state
             assert again.generation == group.generation
             assert again.describe() == group.describe()
@@ -135,8 +135,8 @@ class World:
         assert group.unsynced <= ids
         assert not ids & group.promised_ids
         assert (group.roster.leader in ids) if ids else group.roster.leader is None
-        assert not group.waiting.joins or group.state is State.PREPARING_REBALANCE
-        assert not group.waiting.syncs or group.state is State.COMPLETING_REBALANCE
+        assert not group.waiting.joins or group.state is ClassicGroupState.PREPARING_REBALANCE
+        assert not group.waiting.syncs or group.state is ClassicGroupState.COMPLETING_REBALANCE
         waiting = [*group.waiting.joins.values(), *group.waiting.syncs.values()]
         assert len(waiting) == len(self.bench.unanswered), "somebody is forgotten, or waits twice"
         assert set(waiting) == self.bench.unanswered
@@ -151,7 +151,7 @@ class World:
             assert is_watched or group.waiting.has(member.member_id)
         for member_id in group.promised_ids:
             assert f"session/g/{member_id}" in timers
-        assert (group.state is not State.PREPARING_REBALANCE) or "rebalance/g" in timers
+        assert (group.state is not ClassicGroupState.PREPARING_REBALANCE) or "rebalance/g" in timers
         watched = {key.removeprefix("session/g/") for key in timers if key.startswith("session")}
         assert watched <= {member.member_id for member in group.roster} | group.promised_ids
 
@@ -188,9 +188,12 @@ class World:
         if client.joining is not None or client.syncing is not None:
             return
         is_current = client.member_id in group.roster and client.generation == group.generation
-        if not is_current or group.state is State.PREPARING_REBALANCE:
+        if not is_current or group.state is ClassicGroupState.PREPARING_REBALANCE:
             self.join(client, choice)
-        elif client.member_id in group.unsynced or group.state is State.COMPLETING_REBALANCE:
+        elif (
+            client.member_id in group.unsynced
+            or group.state is ClassicGroupState.COMPLETING_REBALANCE
+        ):
             self.sync(client, choice)
         else:
             self.bench.beat(client.member_id, generation=client.generation)
@@ -226,7 +229,7 @@ def test_a_group_keeps_its_promises_whatever_its_members_do(
         world.check()
     world.settle()
     group = world.bench.group
-    assert group.state is State.STABLE
+    assert group.state is ClassicGroupState.STABLE
     assert isinstance(group.saved, ClassicGroupSaved)
     assert 1 <= len(group.roster) <= 4
     assert not group.waiting.joins

@@ -6,9 +6,9 @@ from itertools import count
 from ottla.coordinators.group.classic.group import ClassicGroup, created
 from ottla.coordinators.group.classic.join import Joiner
 from ottla.coordinators.group.classic.limits import ClassicLimits
-from ottla.coordinators.group.classic.rules import State
+from ottla.coordinators.group.classic.rules import ClassicGroupState
+from ottla.coordinators.group.decision import Decision
 from ottla.coordinators.group.records import Record
-from ottla.coordinators.runtime.decision import Decision
 from ottla.errors import ErrorCode, PeerError
 from ottla.protocol.messages import leave_group
 from ottla.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -176,7 +176,7 @@ class Bench:
 
     def gather(self) -> None:
         """A first rebalance takes its time."""
-        while self.group.state is State.PREPARING_REBALANCE:
+        while self.group.state is ClassicGroupState.PREPARING_REBALANCE:
             self.pass_ms(DELAY_MS)
 
     def restart(self) -> None:

@@ -8,8 +8,8 @@ from ottla.coordinators.group.consumer.regex import invalid_pattern
 from ottla.coordinators.group.consumer.requests import Heartbeat, SpecialEpoch
 from ottla.coordinators.group.consumer.rules import ConsumerRules
 from ottla.coordinators.group.consumer.topics import TopicShape
+from ottla.coordinators.group.decision import Decision
 from ottla.coordinators.group.records import Record, decode, encode
-from ottla.coordinators.runtime.decision import Decision
 from ottla.errors import ErrorCode, PeerError
 from ottla.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,

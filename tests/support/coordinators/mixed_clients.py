@@ -18,11 +18,11 @@ from ottla.coordinators.group.consumer.group import ConsumerGroup
 from ottla.coordinators.group.consumer.member_update import Moment
 from ottla.coordinators.group.consumer.requests import Heartbeat, SpecialEpoch
 from ottla.coordinators.group.consumer.rules import ConsumerRules
+from ottla.coordinators.group.decision import Decision
 from ottla.coordinators.group.embedded import by_topic_id, read_assignment, read_subscription
 from ottla.coordinators.group.group import Group
+from ottla.coordinators.group.machine import GroupMachine, GroupRules
 from ottla.coordinators.group.records import decode, encode
-from ottla.coordinators.group.state import GroupRules, GroupState
-from ottla.coordinators.runtime.decision import Decision
 from ottla.errors import ErrorCode, PeerError
 from ottla.protocol import codec
 from ottla.protocol.consumer_protocol import Assignment, Subscription, TopicPartitions
@@ -72,7 +72,7 @@ class MixedCoordinator:
     def __init__(self, topics: FakeTopics, rules: ConsumerRules | None = None) -> None:
         self.topics = topics
         self.rules = rules or ConsumerRules(assignment_interval_ms=0)
-        self.state = self._new_state()
+        self.machine = self._new_machine()
         self.log: Log = []
         self.timers: dict[str, int] = {}
         self.now_ms = 1_000_000
@@ -81,7 +81,7 @@ class MixedCoordinator:
 
     @property
     def group(self) -> Group | None:
-        return self.state.groups.get(GROUP)
+        return self.machine.groups.get(GROUP)
 
     @property
     def consumer(self) -> ConsumerGroup:
@@ -111,22 +111,22 @@ class MixedCoordinator:
             )
 
         if request.member_epoch == SpecialEpoch.JOIN:
-            self._carry_out(take_arrival(self.state, self.rules, beat(None)))
-        response = self._ask(lambda ticket: take_heartbeat(self.state, self.rules, beat(ticket)))
+            self._carry_out(take_arrival(self.machine, self.rules, beat(None)))
+        response = self._ask(lambda ticket: take_heartbeat(self.machine, self.rules, beat(ticket)))
         assert isinstance(response, ConsumerGroupHeartbeatResponse)
         return response
 
     def join(self, request: JoinGroupRequest, answer: Callable[[Any], None], fresh: str) -> None:
         joiner = Joiner(JOIN_VERSION, "test", "/127.0.0.1", fresh, fresh)
-        if not request.member_id and lookup.find(self.state, GROUP) is None:
-            self._carry_out(lookup.open_to_join(self.state, GROUP, self.now_ms))
+        if not request.member_id and lookup.find(self.machine, GROUP) is None:
+            self._carry_out(lookup.open_to_join(self.machine, GROUP, self.now_ms))
 
         def consumers(now_ms: int) -> tuple[ConsumerRules, Moment]:
             return self.rules, Moment(now_ms, self.topics, match_by_prefix)
 
         self._ask_later(
             lambda ticket: classic_entry.join(
-                self.state, request, joiner, ticket, self.now_ms, consumers
+                self.machine, request, joiner, ticket, self.now_ms, consumers
             ),
             answer,
         )
@@ -134,21 +134,21 @@ class MixedCoordinator:
     def sync(self, request: SyncGroupRequest, answer: Callable[[Any], None]) -> None:
         self._ask_later(
             lambda ticket: classic_entry.sync(
-                self.state, request, ticket, self.now_ms, self.topics
+                self.machine, request, ticket, self.now_ms, self.topics
             ),
             answer,
         )
 
     def beat(self, request: HeartbeatRequest) -> HeartbeatResponse:
         response = self._ask(
-            lambda ticket: classic_entry.heartbeat(self.state, request, ticket, self.now_ms)
+            lambda ticket: classic_entry.heartbeat(self.machine, request, ticket, self.now_ms)
         )
         assert isinstance(response, HeartbeatResponse)
         return response
 
     def leave(self, *members: leave_group.Member) -> leave_group.LeaveGroupResponse:
         response = self._ask(
-            lambda ticket: classic_entry.leave(self.state, GROUP, members, ticket, self.now_ms)
+            lambda ticket: classic_entry.leave(self.machine, GROUP, members, ticket, self.now_ms)
         )
         assert isinstance(response, leave_group.LeaveGroupResponse)
         return response
@@ -168,35 +168,35 @@ class MixedCoordinator:
         for key in due:
             if self.timers.get(key, self.now_ms + 1) <= self.now_ms:
                 del self.timers[key]
-                self._carry_out(self.state.expired(key, self.now_ms))
+                self._carry_out(self.machine.expired(key, self.now_ms))
         return due
 
     def restart(self, cleaned: int = 0) -> None:
         """A new coordinator reads the log, whose first so many records were compacted. Whoever
         waited for an answer gets none."""
         self.log = compacted(self.log[:cleaned]) + self.log[cleaned:]
-        self.state = self.replayed()
+        self.machine = self.replayed()
         self.timers.clear()
         self._waiting.clear()
-        for decision in self.state.loaded(self.now_ms):
+        for decision in self.machine.loaded(self.now_ms):
             self._carry_out(decision)
 
-    def replayed(self) -> GroupState:
+    def replayed(self) -> GroupMachine:
         """What the log says, and nothing else."""
-        state = self._new_state()
+        machine = self._new_machine()
         for key, value in self.log:
             record = decode(key, value)
             assert record is not None
-            state.replay(record)
-        return state
+            machine.replay(record)
+        return machine
 
     def check_replayed(self) -> None:
         """What lasts is what the log says."""
         live, read = lasting(self.group), lasting(self.replayed().groups.get(GROUP))
         assert live == read
 
-    def _new_state(self) -> GroupState:
-        return GroupState(
+    def _new_machine(self) -> GroupMachine:
+        return GroupMachine(
             GROUP_RULES,
             lambda group_id: ClassicGroup(group_id, LIMITS),
             lambda group_id: ConsumerGroup(group_id, self.rules, self.topics),
@@ -219,7 +219,7 @@ class MixedCoordinator:
     def _carry_out(self, decision: Decision) -> None:
         for record in decision.records:
             self.log.append(encode(record))
-            self.state.replay(record)
+            self.machine.replay(record)
         for key, due_ms in decision.timers:
             if due_ms is None:
                 self.timers.pop(key, None)

@@ -36,7 +36,7 @@ async def _describe(group_id: str, operations: int, call: Call) -> Group:
         shard = call.services.coordinators.groups.of(group_id)
         topics = ImageTopics(call.services.image)
         return await shard.read(
-            lambda _: describe(consumer_group(shard.state, group_id), topics, operations)
+            lambda _: describe(consumer_group(shard.machine, group_id), topics, operations)
         )
     except PeerError as error:
         call.count_refusal(error.code)

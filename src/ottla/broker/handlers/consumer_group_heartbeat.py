@@ -12,8 +12,8 @@ from ottla.coordinators.group.consumer.entry import take_arrival, take_heartbeat
 from ottla.coordinators.group.consumer.regex import match_topics
 from ottla.coordinators.group.consumer.requests import Heartbeat, SpecialEpoch, check_heartbeat
 from ottla.coordinators.group.consumer.topics import ImageTopics
-from ottla.coordinators.runtime.decision import Decision
-from ottla.coordinators.runtime.shards import GroupShard
+from ottla.coordinators.group.coordinator import GroupShard
+from ottla.coordinators.group.decision import Decision
 from ottla.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
@@ -50,11 +50,11 @@ def handle(
         )
 
     def decide(ticket: Hashable, now_ms: int) -> Decision:
-        return take_heartbeat(shard.state, rules, beat(ticket, now_ms))
+        return take_heartbeat(shard.machine, rules, beat(ticket, now_ms))
 
     if request.member_epoch != SpecialEpoch.JOIN:
-        return cast(Awaitable[ConsumerGroupHeartbeatResponse], shard.ask_now(decide))
-    shard.act(lambda now_ms: take_arrival(shard.state, rules, beat(None, now_ms)))
+        return cast(Awaitable[ConsumerGroupHeartbeatResponse], shard.ask(decide))
+    shard.apply(lambda now_ms: take_arrival(shard.machine, rules, beat(None, now_ms)))
     return _gathered(shard, request.group_id, decide)
 
 
@@ -71,5 +71,5 @@ async def _gathered(
 
 
 def _size(shard: GroupShard, group_id: str) -> int:
-    group = shard.state.groups.get(group_id)
+    group = shard.machine.groups.get(group_id)
     return 0 if group is None else group.member_count

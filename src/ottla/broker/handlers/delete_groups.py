@@ -25,8 +25,8 @@ async def handle(request: DeleteGroupsRequest, call: Call) -> DeleteGroupsRespon
 async def _delete(group_id: str, call: Call) -> ErrorCode:
     try:
         shard = call.services.coordinators.groups.of(group_id)
-        for _ in range(shard.state.deletions(group_id)):
-            await shard.write(lambda _: shard.state.delete_group(group_id))
+        for _ in range(shard.machine.deletions(group_id)):
+            await shard.write(lambda _: shard.machine.delete_group(group_id))
     except PeerError as error:
         call.count_refusal(error.code)
         return error.code

@@ -3,7 +3,7 @@
 from ottla.broker.requests.authorized_operations import ALL_OF_A_GROUP
 from ottla.broker.requests.call import Call
 from ottla.coordinators.group.classic.group import ClassicGroup
-from ottla.coordinators.group.state import GroupState
+from ottla.coordinators.group.machine import GroupMachine
 from ottla.errors import ErrorCode, PeerError
 from ottla.protocol.messages.describe_groups import (
     DescribeGroupsRequest,
@@ -28,7 +28,7 @@ async def handle(request: DescribeGroupsRequest, call: Call) -> DescribeGroupsRe
 async def _describe(group_id: str, call: Call) -> Group:
     try:
         shard = call.services.coordinators.groups.of(group_id)
-        found = await shard.read(lambda _: _described(shard.state, group_id))
+        found = await shard.read(lambda _: _described(shard.machine, group_id))
     except PeerError as error:
         call.count_refusal(error.code)
         return _group(group_id, "", error.code)
@@ -39,12 +39,12 @@ async def _describe(group_id: str, call: Call) -> Group:
     return _group(group_id, DEAD, ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
 
 
-def _described(state: GroupState, group_id: str) -> Group | None:
+def _described(machine: GroupMachine, group_id: str) -> Group | None:
     """The group, if it is there and of the classic protocol."""
-    group = state.groups.get(group_id)
+    group = machine.groups.get(group_id)
     if isinstance(group, ClassicGroup):
         return group.describe()
-    if group is None and group_id in state.offsets:
+    if group is None and group_id in machine.offsets:
         return _group(group_id, EMPTY)
     return None
 

@@ -7,7 +7,7 @@ from typing import cast
 
 from ottla.broker.requests.call import Call
 from ottla.coordinators.group import classic_entry
-from ottla.coordinators.runtime.decision import Decision
+from ottla.coordinators.group.decision import Decision
 from ottla.errors import ErrorCode, PeerError
 from ottla.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 
@@ -26,6 +26,6 @@ def handle(
         raise
 
     def decide(ticket: Hashable, now_ms: int) -> Decision:
-        return classic_entry.heartbeat(shard.state, request, ticket, now_ms)
+        return classic_entry.heartbeat(shard.machine, request, ticket, now_ms)
 
-    return cast(Awaitable[HeartbeatResponse], shard.ask_now(decide))
+    return cast(Awaitable[HeartbeatResponse], shard.ask(decide))

@@ -19,7 +19,7 @@ from ottla.coordinators.group.consumer.member_update import Moment
 from ottla.coordinators.group.consumer.regex import match_topics
 from ottla.coordinators.group.consumer.rules import ConsumerRules
 from ottla.coordinators.group.consumer.topics import ImageTopics
-from ottla.coordinators.runtime.decision import Decision
+from ottla.coordinators.group.decision import Decision
 from ottla.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from ottla.protocol.primitives import Uuid
 
@@ -31,7 +31,7 @@ def handle(request: JoinGroupRequest, call: Call) -> Awaitable[JoinGroupResponse
     check(request, limits_of(call.services.settings, MESSAGE_BYTES_MAX))
     group_id, services = request.group_id, call.services
     shard = services.coordinators.groups.of(group_id)
-    group = lookup.find(shard.state, group_id)
+    group = lookup.find(shard.machine, group_id)
     joiner = _joiner(request, call, is_classic=group is not None)
 
     def consumers(now_ms: int) -> tuple[ConsumerRules, Moment]:
@@ -39,11 +39,11 @@ def handle(request: JoinGroupRequest, call: Call) -> Awaitable[JoinGroupResponse
         return rules, Moment(now_ms, ImageTopics(services.image), match_topics)
 
     def decide(ticket: Hashable, now_ms: int) -> Decision:
-        return classic_entry.join(shard.state, request, joiner, ticket, now_ms, consumers)
+        return classic_entry.join(shard.machine, request, joiner, ticket, now_ms, consumers)
 
     if not request.member_id and group is None:
-        shard.act(lambda now_ms: lookup.open_to_join(shard.state, group_id, now_ms))
-    return cast(Awaitable[JoinGroupResponse], shard.ask_now(decide))
+        shard.apply(lambda now_ms: lookup.open_to_join(shard.machine, group_id, now_ms))
+    return cast(Awaitable[JoinGroupResponse], shard.ask(decide))
 
 
 def in_version(response: JoinGroupResponse, version: int) -> JoinGroupResponse:

@@ -7,7 +7,7 @@ from typing import cast
 
 from ottla.broker.requests.call import Call
 from ottla.coordinators.group import classic_entry
-from ottla.coordinators.runtime.decision import Decision
+from ottla.coordinators.group.decision import Decision
 from ottla.errors import ErrorCode, PeerError
 from ottla.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, Member
 
@@ -27,7 +27,7 @@ async def _leave(request: LeaveGroupRequest, call: Call) -> LeaveGroupResponse:
         leaving = (Member(member_id=request.member_id),)
 
     def decide(ticket: Hashable, now_ms: int) -> Decision:
-        return classic_entry.leave(shard.state, request.group_id, leaving, ticket, now_ms)
+        return classic_entry.leave(shard.machine, request.group_id, leaving, ticket, now_ms)
 
     answer = cast(LeaveGroupResponse, await shard.ask(decide))
     if call.version < MANY_SINCE:

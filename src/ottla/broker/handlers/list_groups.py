@@ -1,8 +1,8 @@
 """ListGroups (16) v0-5. The groups that this broker coordinates. Gaps: none."""
 
 from ottla.broker.requests.call import Call
-from ottla.coordinators.group.state import Listed
-from ottla.coordinators.runtime.shards import GroupShard
+from ottla.coordinators.group.coordinator import GroupShard
+from ottla.coordinators.group.machine import Listed
 from ottla.errors import ErrorCode, PeerError
 from ottla.protocol.messages.list_groups import Group, ListGroupsRequest, ListGroupsResponse
 
@@ -29,7 +29,7 @@ async def handle(request: ListGroupsRequest, call: Call) -> ListGroupsResponse:
 
 async def _listed(shard: GroupShard) -> list[Listed]:
     try:
-        return await shard.read(lambda _: list(shard.state.listed()))
+        return await shard.read(lambda _: list(shard.machine.listed()))
     except PeerError as error:
         if error.code is ErrorCode.NOT_COORDINATOR:
             return []  # another broker lists them now

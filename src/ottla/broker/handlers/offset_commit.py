@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 
 from ottla.broker.requests.call import Call
 from ottla.broker.requests.gathered_commits import NAME
+from ottla.coordinators.group.decision import Decision
+from ottla.coordinators.group.machine import CommitWish, GroupMachine
 from ottla.coordinators.group.offsets import Commit
-from ottla.coordinators.group.state import CommitWish, GroupState
-from ottla.coordinators.runtime.decision import Answered, Decision
+from ottla.coordinators.runtime.decision import Answered
 from ottla.errors import ErrorCode, PeerError
 from ottla.metadata.image import Image
 from ottla.native import commit as native_commit
@@ -23,7 +24,7 @@ from ottla.tuples import maker
 
 if TYPE_CHECKING:
     from ottla.broker.requests.services import Services
-    from ottla.coordinators.runtime.shards import GroupShard
+    from ottla.coordinators.group.coordinator import GroupShard
 
 # What an ordinary commit says of how long offsets are kept.
 NO_RETENTION_MS = -1
@@ -81,11 +82,11 @@ def handle(
         shard = call.services.coordinators.groups.of(request.group_id)
 
         def decide(ticket: Hashable, now_ms: int) -> Decision:
-            records, codes, timers = shard.state.commit(wish, now_ms)
+            records, codes, timers = shard.machine.commit(wish, now_ms)
             response = _response(request, asked.with_codes(codes))
             return Decision(tuple(records), (Answered(ticket, response),), timers)
 
-        return cast(Awaitable[OffsetCommitResponse], shard.ask_now(decide))
+        return cast(Awaitable[OffsetCommitResponse], shard.ask(decide))
     except PeerError as error:
         call.count_refusal(error.code)
         return _response(request, asked.refused(error))
@@ -179,8 +180,8 @@ def _commit_together(
     shard: "GroupShard", together: list[JointCommit], services: "Services"
 ) -> None:
     try:
-        shard.act_on_all(lambda now_ms: _decided(shard.state, together, now_ms, services))
-        committed = shard.settle()
+        shard.apply_all(lambda now_ms: _decided(shard.machine, together, now_ms, services))
+        committed = shard.append_turn()
     except PeerError as error:
         for each in together:
             _refuse(each, error, services)
@@ -190,17 +191,17 @@ def _commit_together(
 
 
 def _decided(
-    state: GroupState, together: list[JointCommit], now_ms: int, services: "Services"
+    machine: GroupMachine, together: list[JointCommit], now_ms: int, services: "Services"
 ) -> Iterator[Decision]:
     for each in together:
         try:
-            records, codes, timers = state.commit(each.wish(), now_ms)
+            records, codes, timers = machine.commit(each.wish(), now_ms)
         except PeerError as error:
             _refuse(each, error, services)
         else:
             each.codes = each.asked.with_codes(codes)
             # Nobody waits for this one alone.
-            yield _decision((tuple(records), (), timers))
+            yield _decision((tuple(records), (), timers, ()))
 
 
 def _refuse(each: JointCommit, error: PeerError, services: "Services") -> None:

@@ -6,7 +6,7 @@ from collections.abc import Hashable, Sequence
 from typing import cast
 
 from ottla.broker.requests.call import Call
-from ottla.coordinators.runtime.decision import Decision
+from ottla.coordinators.group.decision import Decision
 from ottla.errors import ErrorCode, PeerError
 from ottla.metadata.image import Image
 from ottla.protocol.messages.offset_delete import (
@@ -29,7 +29,7 @@ async def handle(request: OffsetDeleteRequest, call: Call) -> OffsetDeleteRespon
     there = [each for each in asked if _exists(call.services.image, *each)]
 
     def decide(ticket: Hashable, _now_ms: int) -> Decision:
-        return shard.state.delete_offsets(request.group_id, there, ticket)
+        return shard.machine.delete_offsets(request.group_id, there, ticket)
 
     codes = cast(Sequence[ErrorCode], await shard.ask(decide))
     answers = dict(zip(there, codes, strict=True))

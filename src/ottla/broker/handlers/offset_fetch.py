@@ -47,12 +47,12 @@ async def _fetch(group: Group, call: Call) -> tuple[TopicResult, ...]:
     image, by_id = call.services.image, call.version >= TOPIC_IDS_SINCE
 
     def look(_now_ms: int) -> tuple[TopicResult, ...]:
-        state = shard.state
-        state.check_fetch(group.group_id, group.member_id, group.member_epoch)
+        machine = shard.machine
+        machine.check_fetch(group.group_id, group.member_id, group.member_epoch)
         if group.topics is None:
-            return _all_topics(state.offsets, group.group_id, image, by_id)
+            return _all_topics(machine.offsets, group.group_id, image, by_id)
         return tuple(
-            _topic(state.offsets, group.group_id, topic, image, by_id) for topic in group.topics
+            _topic(machine.offsets, group.group_id, topic, image, by_id) for topic in group.topics
         )
 
     return await shard.read(look)

@@ -9,7 +9,7 @@ from typing import cast
 from ottla.broker.requests.call import Call
 from ottla.coordinators.group import classic_entry
 from ottla.coordinators.group.consumer.topics import ImageTopics
-from ottla.coordinators.runtime.decision import Decision
+from ottla.coordinators.group.decision import Decision
 from ottla.errors import ErrorCode, PeerError
 from ottla.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
@@ -26,6 +26,6 @@ def handle(request: SyncGroupRequest, call: Call) -> Awaitable[SyncGroupResponse
     topics = ImageTopics(call.services.image)
 
     def decide(ticket: Hashable, now_ms: int) -> Decision:
-        return classic_entry.sync(shard.state, request, ticket, now_ms, topics)
+        return classic_entry.sync(shard.machine, request, ticket, now_ms, topics)
 
-    return cast(Awaitable[SyncGroupResponse], shard.ask_now(decide))
+    return cast(Awaitable[SyncGroupResponse], shard.ask(decide))

@@ -14,15 +14,18 @@ STALL_CHECK_S = 0.05
 
 def start_background(context: NodeContext, parts: Parts) -> None:
     """Starts all that runs from the start to the stop besides connections."""
-    spawn, groups = context.tasks.spawn, parts.services.coordinators.groups
-    spawn(groups.run(), "groups")
+    spawn = context.tasks.spawn
+    spawn(parts.groups.run(), "groups")
     spawn(parts.tick.watch_disks(), "disks")
     spawn(parts.tick.run(), "tick")
     spawn(parts.cleaner.run(), "cleaner")
     spawn(_watch_connections(context, parts.connections), "connections")
     spawn(_watch_loop(context), "loop")
     spawn(parts.gauges.run(), "gauges")
-    spawn(watch_groups(groups, context.metrics.groups, context.seams.clock), "group gauges")
+    spawn(
+        watch_groups(parts.groups.shards, context.metrics.groups, context.seams.clock),
+        "group gauges",
+    )
 
 
 async def _watch_connections(context: NodeContext, connections: Connections) -> None:

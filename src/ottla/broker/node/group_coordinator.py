@@ -3,13 +3,15 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, assert_never
 
 from ottla.broker.event_log import Logger
 from ottla.broker.requests.offsets_topic import MESSAGE_BYTES_MAX
 from ottla.broker.tasks import Tasks
-from ottla.coordinators.runtime.shards import Shards, Surroundings
+from ottla.coordinators.group.coordinator import GroupCoordinator
+from ottla.coordinators.runtime.shards import CoordinatorKind, ShardParts, Shards
 from ottla.metadata.image import Image
+from ottla.metadata.topic_names import CONSUMER_OFFSETS
 from ottla.metadata.values import ResourceKind
 from ottla.metrics.meters import GroupMeter
 from ottla.replication.append.appender import Appender
@@ -24,7 +26,7 @@ from ottla.settings.table import groups
 if TYPE_CHECKING:
     from ottla.coordinators.group.consumer.rules import ConsumerRules
     from ottla.coordinators.group.group import Group
-    from ottla.coordinators.group.state import GroupState
+    from ottla.coordinators.group.machine import GroupMachine
 
 _MINUTE_MS = 60_000
 # Less than a batch may be: records have overheads.
@@ -68,7 +70,7 @@ class GroupWorld:
     meter: GroupMeter
 
 
-def group_shards(
+def group_coordinator(
     world: GroupWorld,
     *,
     replicas: Replicas,
@@ -78,30 +80,34 @@ def group_shards(
     threads: Threads,
     tasks: Tasks,
     logger: Logger,
-) -> Shards:
-    """The shards of a broker, before its start."""
-    return Shards(
-        Surroundings(
-            replicas=replicas,
-            appender=appender,
-            flusher=flusher,
-            clock=clock,
-            threads=threads,
-            spawn=tasks.spawn,
-            new_state=lambda: group_state(world),
-            watch=ShardLog(logger, world.meter),
-            commit_timeout_ms=world.settings()[groups.OFFSETS_COMMIT_TIMEOUT_MS],
-            decision_bytes_max=DECISION_BYTES_MAX,
-        )
+) -> GroupCoordinator:
+    """The group coordinator of a broker, before its start."""
+    kind = CoordinatorKind(
+        topic=CONSUMER_OFFSETS,
+        new_machine=lambda: group_machine(world),
+        # Groups decide no effects.
+        perform=assert_never,
+        listener=ShardLog(logger, world.meter),
+        commit_timeout_ms=world.settings()[groups.OFFSETS_COMMIT_TIMEOUT_MS],
+        decision_bytes_max=DECISION_BYTES_MAX,
     )
+    parts = ShardParts(
+        replicas=replicas,
+        appender=appender,
+        flusher=flusher,
+        clock=clock,
+        threads=threads,
+        spawn=tasks.spawn,
+    )
+    return GroupCoordinator(Shards(kind, parts), clock)
 
 
 # Imported when there is a group: a broker without any starts sooner, and is smaller.
 
 
-def group_state(world: GroupWorld) -> "GroupState":
+def group_machine(world: GroupWorld) -> "GroupMachine":
     """Where nothing is known yet."""
-    from ottla.coordinators.group.state import GroupRules, GroupState
+    from ottla.coordinators.group.machine import GroupMachine, GroupRules
 
     settings = world.settings()
     rules = GroupRules(
@@ -111,7 +117,7 @@ def group_state(world: GroupWorld) -> "GroupState":
         retention_check_interval_ms=settings[groups.OFFSETS_RETENTION_CHECK_INTERVAL_MS],
         groups_max=settings[groups.GROUPS_MAX],
     )
-    return GroupState(
+    return GroupMachine(
         rules,
         lambda group_id: _new_classic(group_id, world.settings()),
         lambda group_id: _new_consumer(group_id, world),

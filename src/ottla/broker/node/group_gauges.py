@@ -6,7 +6,7 @@ Whether a group is settled is told by its members, one by one, so this is not do
 import asyncio
 from collections import Counter
 
-from ottla.coordinators.runtime.shards import Shards
+from ottla.coordinators.group.coordinator import GroupShards
 from ottla.metrics.meters import GroupMeter
 from ottla.seams.clock import Clock
 
@@ -16,14 +16,14 @@ SLICE_NS_MAX = 1_000_000
 _WITHOUT_MEMBERS = ("classic", "Empty")
 
 
-async def watch_groups(shards: Shards, meter: GroupMeter, clock: Clock) -> None:
+async def watch_groups(shards: GroupShards, meter: GroupMeter, clock: Clock) -> None:
     """Keeps the gauges of groups; does not end."""
     while True:
         await look_at_groups(shards, meter, clock)
         await asyncio.sleep(PERIOD_S)
 
 
-async def look_at_groups(shards: Shards, meter: GroupMeter, clock: Clock) -> None:
+async def look_at_groups(shards: GroupShards, meter: GroupMeter, clock: Clock) -> None:
     """Looks at every group once; after a millisecond of it others have their turn."""
     groups: Counter[tuple[str, str]] = Counter()
     members = Counter(dict.fromkeys(("classic", "consumer"), 0))
@@ -31,9 +31,9 @@ async def look_at_groups(shards: Shards, meter: GroupMeter, clock: Clock) -> Non
     slice_ends_ns = clock.steady_ns() + SLICE_NS_MAX
     for shard in shards:
         partitions["active" if shard.is_loaded else "loading"] += 1
-        state = shard.state
-        groups[_WITHOUT_MEMBERS] += len(state) - len(state.groups)
-        for group in list(state.groups.values()):
+        machine = shard.machine
+        groups[_WITHOUT_MEMBERS] += len(machine) - len(machine.groups)
+        for group in list(machine.groups.values()):
             groups[group.group_type, group.state_name] += 1
             members[group.group_type] += group.member_count
             if clock.steady_ns() >= slice_ends_ns:

@@ -9,7 +9,7 @@ from ottla.broker.net.listener import Connections
 from ottla.broker.node.context import NodeContext
 from ottla.broker.node.dynamic_settings import cleaner_rules, connection_limits, tick_rules
 from ottla.broker.node.gauges import Gauges
-from ottla.broker.node.group_coordinator import GroupWorld, group_shards
+from ottla.broker.node.group_coordinator import GroupWorld, group_coordinator
 from ottla.broker.node.opening import rules_of
 from ottla.broker.requests.producer_ids import ProducerIdBlocks
 from ottla.broker.requests.record_work import RecordWork, TurnBudget
@@ -21,6 +21,7 @@ from ottla.broker.requests.services import (
     Records,
     Services,
 )
+from ottla.coordinators.group.coordinator import GroupCoordinator
 from ottla.metadata.publisher import Publisher
 from ottla.metadata.values import Incarnation
 from ottla.replication.append.appender import Appender
@@ -42,6 +43,7 @@ class Parts:
     """The parts that serve clients, and those that work in the background."""
 
     services: Services
+    groups: GroupCoordinator
     tick: Tick
     cleaner: LogCleaner
     connections: Connections
@@ -90,7 +92,33 @@ def make_parts(
     """Also lets the group coordinator follow the image, and load what it leads."""
     seams = context.seams
     flusher = Flusher(seams.threads)
-    services = _services(context, identity, publisher, replicas, flusher, checkpointer)
+    turn_budget = TurnBudget()
+    appender = Appender(replicas.create_log, replicas.directories, turn_budget)
+    groups = group_coordinator(
+        GroupWorld(lambda: context.in_force.now, lambda: publisher.image, context.metrics.groups),
+        replicas=replicas,
+        appender=appender,
+        flusher=flusher,
+        clock=seams.clock,
+        threads=seams.threads,
+        tasks=context.tasks,
+        logger=context.logger,
+    )
+    publisher.subscribe(groups.follow)
+    groups.start(publisher.image)
+    partitions = Partitions(
+        replicas=replicas,
+        appender=appender,
+        flusher=flusher,
+        checkpointer=checkpointer,
+        cold_reads=ColdReads(seams.threads),
+        fetch_sessions=FetchSessions(
+            context.settings[network.MAX_INCREMENTAL_FETCH_SESSION_CACHE_SLOTS],
+            seams.clock,
+            seams.entropy,
+        ),
+    )
+    services = _services(context, identity, publisher, partitions, groups, turn_budget)
     tick = Tick(
         replicas=replicas,
         flusher=flusher,
@@ -129,7 +157,12 @@ def make_parts(
         storage_health=StorageHealth(context.health, replicas.directories, home),
     )
     return Parts(
-        services=services, tick=tick, cleaner=cleaner, connections=connections, gauges=gauges
+        services=services,
+        groups=groups,
+        tick=tick,
+        cleaner=cleaner,
+        connections=connections,
+        gauges=gauges,
     )
 
 
@@ -144,25 +177,11 @@ def _services(
     context: NodeContext,
     identity: Identity,
     publisher: Publisher,
-    replicas: Replicas,
-    flusher: Flusher,
-    checkpointer: Checkpointer,
+    partitions: Partitions,
+    groups: GroupCoordinator,
+    turn_budget: TurnBudget,
 ) -> Services:
     seams, in_force = context.seams, context.in_force
-    turn_budget = TurnBudget()
-    appender = Appender(replicas.create_log, replicas.directories, turn_budget)
-    shards = group_shards(
-        GroupWorld(lambda: in_force.now, lambda: publisher.image, context.metrics.groups),
-        replicas=replicas,
-        appender=appender,
-        flusher=flusher,
-        clock=seams.clock,
-        threads=seams.threads,
-        tasks=context.tasks,
-        logger=context.logger,
-    )
-    publisher.subscribe(shards.follow)
-    shards.start(publisher.image)
     return Services(
         settings=in_force.now,
         clock=seams.clock,
@@ -172,18 +191,7 @@ def _services(
         logger=context.logger,
         identity=identity,
         metadata=Metadata(publisher=publisher, producer_ids=ProducerIdBlocks(publisher)),
-        partitions=Partitions(
-            replicas=replicas,
-            appender=appender,
-            flusher=flusher,
-            checkpointer=checkpointer,
-            cold_reads=ColdReads(seams.threads),
-            fetch_sessions=FetchSessions(
-                context.settings[network.MAX_INCREMENTAL_FETCH_SESSION_CACHE_SLOTS],
-                seams.clock,
-                seams.entropy,
-            ),
-        ),
+        partitions=partitions,
         records=Records(
             turn_budget=turn_budget,
             work=RecordWork(
@@ -192,7 +200,7 @@ def _services(
                 lambda: in_force.now[network.QUEUED_MAX_REQUEST_BYTES],
             ),
         ),
-        coordinators=Coordinators(groups=shards),
+        coordinators=Coordinators(groups=groups.shards),
     )
 
 

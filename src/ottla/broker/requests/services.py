@@ -21,7 +21,7 @@ from ottla.seams.entropy import Entropy
 if TYPE_CHECKING:
     from ottla.broker.event_log import Logger
     from ottla.broker.requests.producer_ids import ProducerIdBlocks
-    from ottla.coordinators.runtime.shards import Shards
+    from ottla.coordinators.group.coordinator import GroupShards
     from ottla.metrics.node import NodeMetrics
     from ottla.replication.fetch.sessions import FetchSessions
     from ottla.settings.broker import BrokerSettings
@@ -75,7 +75,7 @@ class Coordinators:
     """The state that this broker coordinates, by the partitions of its internal topics."""
 
     # Groups and their offsets.
-    groups: "Shards"
+    groups: "GroupShards"
 
 
 @dataclass(slots=True, kw_only=True)

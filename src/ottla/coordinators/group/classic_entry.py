@@ -9,8 +9,9 @@ from ottla.coordinators.group.consumer.group import ConsumerGroup
 from ottla.coordinators.group.consumer.member_update import Moment
 from ottla.coordinators.group.consumer.rules import ConsumerRules
 from ottla.coordinators.group.consumer.topics import Topics
-from ottla.coordinators.group.state import GroupState
-from ottla.coordinators.runtime.decision import Answered, Decision
+from ottla.coordinators.group.decision import Decision
+from ottla.coordinators.group.machine import GroupMachine
+from ottla.coordinators.runtime.decision import Answered
 from ottla.protocol.messages.heartbeat import HeartbeatRequest
 from ottla.protocol.messages.join_group import JoinGroupRequest
 from ottla.protocol.messages.leave_group import Member
@@ -18,7 +19,7 @@ from ottla.protocol.messages.sync_group import SyncGroupRequest
 
 
 def join(
-    state: GroupState,
+    machine: GroupMachine,
     request: JoinGroupRequest,
     joiner: Joiner,
     ticket: Hashable,
@@ -26,42 +27,42 @@ def join(
     consumers: Callable[[int], tuple[ConsumerRules, Moment]],
 ) -> Decision:
     """`consumers` tells what the group goes by if it is of the consumer protocol."""
-    group = _consumer_group(state, request.group_id)
+    group = _consumer_group(machine, request.group_id)
     if group is None:
-        classic = lookup.require(state, request.group_id)
+        classic = lookup.require(machine, request.group_id)
         return classic.join(request, joiner, ticket, now_ms)
     group.rules, at = consumers(now_ms)
     return group.join(request, joiner, ticket, at)
 
 
 def sync(
-    state: GroupState, request: SyncGroupRequest, ticket: Hashable, now_ms: int, topics: Topics
+    machine: GroupMachine, request: SyncGroupRequest, ticket: Hashable, now_ms: int, topics: Topics
 ) -> Decision:
-    group = _consumer_group(state, request.group_id)
+    group = _consumer_group(machine, request.group_id)
     if group is None:
-        return lookup.require(state, request.group_id).sync(request, ticket, now_ms)
+        return lookup.require(machine, request.group_id).sync(request, ticket, now_ms)
     return group.sync(request, ticket, now_ms, topics)
 
 
 def heartbeat(
-    state: GroupState, request: HeartbeatRequest, ticket: Hashable, now_ms: int
+    machine: GroupMachine, request: HeartbeatRequest, ticket: Hashable, now_ms: int
 ) -> Decision:
-    group = _consumer_group(state, request.group_id)
+    group = _consumer_group(machine, request.group_id)
     if group is None:
-        return lookup.require(state, request.group_id).heartbeat(request, ticket, now_ms)
+        return lookup.require(machine, request.group_id).heartbeat(request, ticket, now_ms)
     return group.classic_heartbeat(request, ticket, now_ms)
 
 
 def leave(
-    state: GroupState, group_id: str, leaving: Sequence[Member], ticket: Hashable, now_ms: int
+    machine: GroupMachine, group_id: str, leaving: Sequence[Member], ticket: Hashable, now_ms: int
 ) -> Decision:
-    group = _consumer_group(state, group_id) or lookup.find(state, group_id)
+    group = _consumer_group(machine, group_id) or lookup.find(machine, group_id)
     if group is None:
         return Decision(answers=(Answered(ticket, nobody_left(leaving)),))
     return group.leave(leaving, ticket, now_ms)
 
 
-def _consumer_group(state: GroupState, group_id: str) -> ConsumerGroup | None:
+def _consumer_group(machine: GroupMachine, group_id: str) -> ConsumerGroup | None:
     """The group, if it is of the consumer protocol and has members that could ask."""
-    group = state.groups.get(group_id)
+    group = machine.groups.get(group_id)
     return group if isinstance(group, ConsumerGroup) and not group.is_empty else None

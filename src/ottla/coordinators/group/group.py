@@ -3,8 +3,9 @@
 from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol
 
+from ottla.coordinators.group.decision import Decision
 from ottla.coordinators.group.offsets import CommitCheck
-from ottla.coordinators.runtime.decision import Decision, TimerSet
+from ottla.coordinators.runtime.decision import TimerSet
 
 if TYPE_CHECKING:
     from ottla.coordinators.group.records import Record

@@ -11,15 +11,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from ottla.coordinators.group.classic import answers
 from ottla.coordinators.group.classic.draft import joining_key, session_key, syncing_key
 from ottla.coordinators.group.classic.group import ClassicGroup
-from ottla.coordinators.group.classic.member import Member as JoinedMember
+from ottla.coordinators.group.classic.member import ClassicGroupMember
 from ottla.coordinators.group.classic.roster import Roster
 from ottla.coordinators.group.consumer.classic_members import joined
-from ottla.coordinators.group.consumer.member import Member
+from ottla.coordinators.group.consumer.member import ConsumerGroupMember
 from ottla.coordinators.group.consumer.reconcile import MemberState, epochs_alike, held
 from ottla.coordinators.group.consumer.rules import ConsumerRules
-from ottla.coordinators.group.consumer.state import INITIAL_EPOCH, SavedState
+from ottla.coordinators.group.consumer.saved_group import INITIAL_EPOCH, SavedGroup
 from ottla.coordinators.group.consumer.timers import Timer, all_off
 from ottla.coordinators.group.consumer.topics import Topics, shapes, shapes_hash
+from ottla.coordinators.group.decision import Decision
 from ottla.coordinators.group.embedded import (
     NotEmbedded,
     by_topic_id,
@@ -39,7 +40,7 @@ from ottla.coordinators.group.records import (
     TargetEpochSaved,
     encode,
 )
-from ottla.coordinators.runtime.decision import Answered, Decision, TimerSet
+from ottla.coordinators.runtime.decision import Answered, TimerSet
 from ottla.errors import ErrorCode, PeerError
 from ottla.protocol.consumer_protocol import PROTOCOL_TYPE, Subscription, TopicPartitions
 from ottla.protocol.messages.join_group import Protocol
@@ -65,7 +66,7 @@ def moved_up(group: ClassicGroup, rules: ConsumerRules, topics: Topics, now_ms: 
             *group.forgotten(),
             *_consumer_records(group.group_id, members, standing, epoch, topics),
         ),
-        answers=tuple(_answered(group, map(Member, members, standing))),
+        answers=tuple(_answered(group, map(ConsumerGroupMember, members, standing))),
         timers=tuple(_timers_moved_up(group, standing, now_ms)),
     )
 
@@ -86,7 +87,7 @@ def _stays(group: ClassicGroup, why: str) -> PeerError:
     )
 
 
-def _read_member(group: ClassicGroup, member: JoinedMember) -> ConsumerMemberSaved:
+def _read_member(group: ClassicGroup, member: ClassicGroupMember) -> ConsumerMemberSaved:
     subscription = _read_subscription(group, member)
     return ConsumerMemberSaved(
         group=group.group_id,
@@ -106,7 +107,7 @@ def _read_member(group: ClassicGroup, member: JoinedMember) -> ConsumerMemberSav
     )
 
 
-def _read_subscription(group: ClassicGroup, member: JoinedMember) -> Subscription:
+def _read_subscription(group: ClassicGroup, member: ClassicGroupMember) -> Subscription:
     """By the group's protocol; who has not joined by it, in a generation to come, by its own."""
     return read_subscription(member.metadata(group.protocol) or member.protocols[0].metadata)
 
@@ -140,7 +141,7 @@ def _read_standing(group: ClassicGroup, epoch: int, topics: Topics) -> list[Curr
     ]
 
 
-def _read_assigned(group: ClassicGroup, member: JoinedMember) -> tuple[TopicPartitions, ...]:
+def _read_assigned(group: ClassicGroup, member: ClassicGroupMember) -> tuple[TopicPartitions, ...]:
     read = read_assignment(member.assignment)
     if read.user_data:
         raise _stays(
@@ -181,7 +182,7 @@ def _consumer_records(
     yield from standing
 
 
-def _answered(group: ClassicGroup, members: Iterable[Member]) -> Iterator[Answered]:
+def _answered(group: ClassicGroup, members: Iterable[ConsumerGroupMember]) -> Iterator[Answered]:
     """Who waits to join has joined, and hears with its sync or its next heartbeat to join again.
 
     Kafka refuses the join. Java's client joins again then, but others take it for a failure.
@@ -214,8 +215,8 @@ def _timers_moved_up(
 
 
 def moved_down(
-    state: SavedState,
-    members: Sequence[Member],
+    state: SavedGroup,
+    members: Sequence[ConsumerGroupMember],
     rules: ConsumerRules,
     topics: Topics,
     now_ms: int,
@@ -251,7 +252,7 @@ def moved_down(
     return record if _size(record) <= rules.saved_bytes_max else None
 
 
-def _may_move_down(members: Sequence[Member], rules: ConsumerRules) -> bool:
+def _may_move_down(members: Sequence[ConsumerGroupMember], rules: ConsumerRules) -> bool:
     return (
         rules.migration.may_downgrade
         and 0 < len(members) <= rules.classic_size_max
@@ -259,9 +260,9 @@ def _may_move_down(members: Sequence[Member], rules: ConsumerRules) -> bool:
     )
 
 
-def _joined_member(member: ConsumerMemberSaved) -> JoinedMember:
+def _joined_member(member: ConsumerMemberSaved) -> ClassicGroupMember:
     classic = member.classic or ClassicMember(0, ())
-    return JoinedMember(
+    return ClassicGroupMember(
         member_id=member.member_id,
         instance_id=member.instance_id,
         client_id=member.client_id,

@@ -1,1 +1,5 @@
-"""The runtime that every coordinator shares: shards of state, replayed from a partition."""
+"""The runtime that coordinators share. It knows none of them, and none of their records.
+
+A coordinator keeps its state in the partitions of a topic. A shard replays one of these partitions,
+and decides for the keys that belong to it.
+"""

@@ -1,8 +1,8 @@
 """Replaying a shard's log, in slices: others have their turn after each millisecond of it, however
-long a batch is, and however many groups begin to live by it.
+long a batch is, and however much the machine decides once it is loaded.
 
-The log is one that compaction may shorten to the last record of each key, so what it means is what
-these say, in their order. Only they are decoded: most of a log is old commits.
+Compaction may shorten the log to the last record of each key. So only the last record of each key
+counts, in the order of their offsets, and only these are decoded.
 """
 
 import asyncio
@@ -38,7 +38,7 @@ class Loader:
 
     def __init__(
         self,
-        shard: Shard[Any],
+        shard: Shard[Any, Any],
         clock: Clock,
         threads: Threads,
         skipped: Callable[[int, StorageError], None],
@@ -114,22 +114,22 @@ class Loader:
                 self._note(record)
 
     async def _replay(self) -> None:
-        state = self._shard.state
+        machine = self._shard.machine
         for key, latest in self._latest.items():
             if self._is_slice_over:
                 await self._give_way()
                 if self._shard.is_closed:
                     return
             try:
-                record = state.decode(key, latest.value)
+                record = machine.decode(key, latest.value)
             except StorageError as error:
                 self._skipped(latest.offset, error)
                 continue
             if record is not None:
-                state.replay(record)
+                machine.replay(record)
 
     async def _begin(self) -> None:
-        """Its groups live from now on."""
+        """The machine decides what follows from the log; then the shard takes requests."""
         for _ in self._shard.loaded():
             if self._shard.is_closed:
                 return

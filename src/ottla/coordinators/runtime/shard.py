@@ -1,16 +1,17 @@
-"""One partition of a coordinator's topic under one leader epoch: decide, replay, append, answer.
+"""One partition of a coordinator's topic under one leader epoch: decide, replay, append, release.
 
-What is decided in one turn of the loop is appended as one batch at the beginning of the next. The
-decisions of a turn see each other, and nobody else sees them: what they changed is in the local log
-and on every replica in sync before anybody is told. A shard lives as long as its broker leads the
-partition; the next leader's shard is made from the log.
+The records of all decisions of one turn of the loop are appended as one batch at the beginning of
+the next, under the leader epoch that they were decided in. The decisions of a turn see each other,
+and nobody else sees them: answers are given and effects are performed once the batch is in the
+local log and on every replica in sync. A shard lives as long as its broker leads the partition; the
+next leader's shard is made from the log.
 """
 
 import asyncio
 import itertools
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, Never, TypeVar
 
 from ottla.coordinators.runtime.decision import Answered, Decision
 from ottla.coordinators.runtime.machine import Machine
@@ -24,9 +25,6 @@ from ottla.seams.clock import Clock
 from ottla.storage.log.config import UNLIMITED
 from ottla.tuples import maker
 
-if TYPE_CHECKING:
-    from ottla.coordinators.group.records import Record
-
 # A timer that cannot be acted on, because nothing can be written, is tried again after this.
 RETRY_MS = 1_000
 # A batch of more than one decision is no larger, about.
@@ -37,7 +35,8 @@ ROW_FIELDS_BYTES = 32
 _batch_record = maker(batch.Record)
 
 
-MachineT = TypeVar("MachineT", bound=Machine)
+MachineT = TypeVar("MachineT", bound=Machine[Any, Any])
+EffectT = TypeVar("EffectT")
 Seen = TypeVar("Seen")
 
 
@@ -49,40 +48,43 @@ class _Unanswered(NamedTuple):
     answers: Sequence[Answered]
 
 
-class _Unwritten:
-    """What was decided since the last batch: the rows of the next one, and whom it answers."""
+class _Turn(Generic[EffectT]):
+    """The decisions since the last batch: the rows of the next one, its answers and effects."""
 
-    __slots__ = ("answers", "rows", "size_bytes")
+    __slots__ = ("answers", "effects", "rows", "size_bytes")
 
     def __init__(self) -> None:
         self.rows: list[tuple[bytes, bytes | None]] = []
         self.size_bytes = 0
         self.answers: list[Answered] = []
+        self.effects: list[EffectT] = []
 
 
-class Shard(Generic[MachineT]):
-    """See the module. It watches its partition, to give answers when the high watermark moves.
+class Shard(Generic[MachineT, EffectT]):
+    """See the module. It watches its partition, to release answers when the high watermark moves.
 
-    `set_off` is called with the time of what is due first, whenever something was set; `failed`
-    when what was decided could not be written: then the state is ahead of the log, and has to be
-    made anew.
+    `perform` starts an effect and returns; it is never called from within a decision. `schedule` is
+    called with the time of what is due first, whenever a timer was set. `on_failed` is called when
+    a turn could not be appended: then the machine is ahead of the log, the shard is closed, and
+    another has to be made.
     """
 
     def __init__(
         self,
         replica: Replica,
-        state: MachineT,
+        machine: MachineT,
         appender: Appender,
         flusher: Flusher,
         clock: Clock,
         *,
         commit_timeout_ms: int,
         decision_bytes_max: int,
-        set_off: Callable[[int], None] = lambda _due_ms: None,
-        failed: Callable[["Shard[MachineT]", PeerError], None] = lambda _shard, _error: None,
+        perform: Callable[[EffectT], None],
+        schedule: Callable[[int], None],
+        on_failed: Callable[["Shard[MachineT, EffectT]", PeerError], None],
     ) -> None:
         self.replica = replica
-        self.state = state
+        self.machine = machine
         self.leader_epoch = replica.partition.leader_epoch
         self.is_loaded = False
         self.is_closed = False
@@ -92,28 +94,29 @@ class Shard(Generic[MachineT]):
         self._clock = clock
         self._commit_timeout_ms = commit_timeout_ms
         self._decision_bytes_max = decision_bytes_max
-        self._set_off = set_off
-        self._failed = failed
-        # Up to where the state has replayed the log, if nothing is unwritten.
+        self._perform = perform
+        self._schedule = schedule
+        self._on_failed = on_failed
+        # Up to where the machine has replayed the log, apart from this turn.
         self._end_offset = replica.end_offset
-        self._unwritten = _Unwritten()
+        self._turn = _Turn[EffectT]()
         self._tickets = itertools.count(1)
         self._waiting: dict[Hashable, asyncio.Future[object]] = {}
         self._unanswered: deque[_Unanswered] = deque()
+        # Each with the offset up to which the log has to be committed.
+        self._effects: deque[tuple[int, EffectT]] = deque()
         replica.waiting.enter(self)
 
-    # Asking
+    # Requests
 
-    async def ask(self, decide: Callable[[Hashable, int], Decision]) -> object:
-        """The answer to a request, given by this decision or by a later one.
+    def ask(
+        self, decide: Callable[[Hashable, int], Decision[Any, EffectT]]
+    ) -> "asyncio.Future[object]":
+        """Decides a request. Its answer comes with this decision or with a later one.
 
-        `decide` gets a ticket, which the decision that answers names, and the time. PeerError if
-        it refuses, or if this broker cannot answer any more.
+        `decide` gets a ticket, which the decision that answers names, and the time. PeerError if it
+        refuses, or if this broker is not the coordinator; the future has one if it ceases to be.
         """
-        return await self.ask_now(decide)
-
-    def ask_now(self, decide: Callable[[Hashable, int], Decision]) -> "asyncio.Future[object]":
-        """As `ask`, but what is refused by the decision itself is refused before this returns."""
         now_ms, steady_ms = self._begin()
         ticket: Hashable = next(self._tickets)
         loop = asyncio.get_running_loop()
@@ -121,7 +124,7 @@ class Shard(Generic[MachineT]):
         self._waiting[ticket] = answer
         try:
             self._carry_out(decide(ticket, now_ms), now_ms, steady_ms)
-            self._set_off_next()
+            self._schedule_next()
         except BaseException:
             self._waiting.pop(ticket, None)
             if answer.done():
@@ -136,57 +139,59 @@ class Shard(Generic[MachineT]):
         """What `look` sees now, once all that it could have seen is committed."""
         self._require_active()
         seen = look(self._clock.wall_ms())
-        if self._unwritten.rows or self.replica.high_watermark < self._end_offset:
-            await self.ask(lambda ticket, _: Decision(answers=(Answered(ticket, None),)))
+        if self._turn.rows or self.replica.high_watermark < self._end_offset:
+            await self.ask(_answer_at_once)
         return seen
 
-    async def write(self, decide: Callable[[int], Decision]) -> None:
-        """Acts on a decision, and returns once its records are committed."""
+    async def write(self, decide: Callable[[int], Decision[Any, EffectT]]) -> None:
+        """Carries a decision out, and returns once its records are committed."""
 
-        def decide_and_answer(ticket: Hashable, now_ms: int) -> Decision:
+        def decide_and_answer(ticket: Hashable, now_ms: int) -> Decision[Any, EffectT]:
             decision = decide(now_ms)
             return decision._replace(answers=(*decision.answers, Answered(ticket, None)))
 
         await self.ask(decide_and_answer)
 
-    def act(self, decide: Callable[[int], Decision]) -> None:
-        """Acts on a decision; what it answers is told once it is committed. No `await`.
+    def apply(self, decide: Callable[[int], Decision[Any, EffectT]]) -> None:
+        """Carries out a decision that the caller does not wait for.
 
         PeerError if the decision refuses or nothing can be written: then nothing has changed.
         """
         now_ms, steady_ms = self._begin()
         self._carry_out(decide(now_ms), now_ms, steady_ms)
-        self._set_off_next()
+        self._schedule_next()
 
-    def act_on_all(self, decide: Callable[[int], Iterable[Decision]]) -> None:
-        """Acts on decisions, each before the next is asked for. As `act`.
+    def apply_all(self, decide: Callable[[int], Iterable[Decision[Any, EffectT]]]) -> None:
+        """Carries out decisions, each before the next is made. As `apply`.
 
-        PeerError if nothing can be written: then those that were asked for may still be.
+        PeerError if nothing can be written: then those that were made may still be.
         """
         now_ms, steady_ms = self._begin()
         for decision in decide(now_ms):
             self._carry_out(decision, now_ms, steady_ms)
-        self._set_off_next()
+        self._schedule_next()
 
-    def settle(self) -> "asyncio.Future[object]":
-        """Writes what was decided, now; comes once that is committed. PeerError as `act`."""
-        answer = self.ask_now(lambda ticket, _: Decision(answers=(Answered(ticket, None),)))
-        self._write_or_fail()
+    def append_turn(self) -> "asyncio.Future[object]":
+        """Appends the decisions of this turn now; comes once they are committed. PeerError as
+        `apply`."""
+        answer = self.ask(_answer_at_once)
+        self._append_or_fail()
         return answer
 
-    # Living
+    # Loading, timers, the end
 
     def loaded(self) -> Iterator[None]:
-        """The log was replayed to its end: each step acts on a part of what follows from it.
+        """The log was replayed to its end: each step carries out one part of what follows from it.
 
-        After the last one it is asked, and decides.
+        After the last one the shard takes requests, and performs the effects of these decisions.
         """
         now_ms, steady_ms = self._clock.wall_ms(), self._steady_ms()
-        for decision in self.state.loaded(now_ms):
+        for decision in self.machine.loaded(now_ms):
             self._carry_out(decision, now_ms, steady_ms)
             yield
         self.is_loaded = True
-        self._set_off_next()
+        self._release()
+        self._schedule_next()
 
     @property
     def next_due_ms(self) -> int | None:
@@ -209,7 +214,7 @@ class Shard(Generic[MachineT]):
         if key is None:
             return False
         try:
-            self.act(lambda now_ms: self.state.expired(key, now_ms))
+            self.apply(lambda now_ms: self.machine.expired(key, now_ms))
         except PeerError:
             if not self.is_closed:
                 self.timers.set(key, steady_ms + RETRY_MS)
@@ -220,16 +225,17 @@ class Shard(Generic[MachineT]):
         self.is_closed = True
         self.replica.waiting.leave(self)
         self._unanswered.clear()
-        self._unwritten = _Unwritten()
+        self._effects.clear()
+        self._turn = _Turn()
         self._refuse_all(_not_coordinator())
 
     def count(self, amount: int) -> None:  # noqa: ARG002 - what moved is not asked for
         """The high watermark has moved."""
-        self._answer_committed()
+        self._release()
 
     def wake(self) -> None:
         """Leadership may be another's: whoever keeps the shards closes this one then."""
-        self._answer_committed()
+        self._release()
 
     # Parts
 
@@ -241,8 +247,7 @@ class Shard(Generic[MachineT]):
 
     def _require_active(self) -> None:
         partition = self.replica.partition
-        is_led = partition.is_leader and partition.leader_epoch == self.leader_epoch
-        if self.is_closed or not is_led:
+        if self.is_closed or not partition.is_leader or partition.leader_epoch != self.leader_epoch:
             raise _not_coordinator()
         if not self.is_loaded:
             raise PeerError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "the coordinator is loading")
@@ -269,25 +274,34 @@ class Shard(Generic[MachineT]):
             raise PeerError(ErrorCode.COORDINATOR_NOT_AVAILABLE, str(error)) from error
         return response
 
-    def _carry_out(self, decision: Decision, now_ms: int, steady_ms: int) -> None:
-        records, answers, timers = decision
+    def _carry_out(self, decision: Decision[Any, EffectT], now_ms: int, steady_ms: int) -> None:
+        records, answers, timers, effects = decision
         if records:
-            self._replay(records)
+            try:
+                self._replay(records)
+            except PeerError as error:
+                self._refuse(answers, error)
+                raise
         for key, due_ms in timers:
             # A wall clock that jumps must not end everybody's session.
             self.timers.set(key, None if due_ms is None else due_ms - now_ms + steady_ms)
         if answers:
-            if self._unwritten.rows:
-                self._unwritten.answers += answers
+            if self._turn.rows:
+                self._turn.answers += answers
             else:
                 self._answer_later(answers, steady_ms)
+        if effects:
+            if self._turn.rows:
+                self._turn.effects += effects
+            else:
+                self._perform_later(effects)
 
-    def _replay(self, records: Sequence["Record"]) -> None:
+    def _replay(self, records: Sequence[Any]) -> None:
         """All of them go into one batch.
 
-        PeerError, and none is replayed: they do not fit one, or what comes first cannot be written.
+        PeerError, and none is replayed: they do not fit one, or the turn before cannot be appended.
         """
-        rows = list(map(self.state.encode, records))
+        rows = list(map(self.machine.encode, records))
         size_bytes = ROW_FIELDS_BYTES * len(rows)
         for key, value in rows:
             size_bytes += len(key) + (len(value) if value else 0)
@@ -296,35 +310,35 @@ class Shard(Generic[MachineT]):
                 ErrorCode.UNKNOWN_SERVER_ERROR,
                 f"{size_bytes} bytes would change at once, at most {self._decision_bytes_max} may.",
             )
-        unwritten = self._unwritten
-        if unwritten.rows and unwritten.size_bytes + size_bytes > BATCH_BYTES_MAX:
-            if not self._write():
+        turn = self._turn
+        if turn.rows and turn.size_bytes + size_bytes > BATCH_BYTES_MAX:
+            if not self._append():
                 raise _not_coordinator()
-            unwritten = self._unwritten
-        if not unwritten.rows:
-            asyncio.get_running_loop().call_soon(self._write_or_fail)
-        unwritten.rows += rows
-        unwritten.size_bytes += size_bytes
+            turn = self._turn
+        if not turn.rows:
+            asyncio.get_running_loop().call_soon(self._append_or_fail)
+        turn.rows += rows
+        turn.size_bytes += size_bytes
         for record in records:
-            self.state.replay(record)
+            self.machine.replay(record)
 
-    def _write_or_fail(self) -> None:
+    def _append_or_fail(self) -> None:
         try:
-            self._write()
+            self._append()
         except Exception as error:
             # Our own fault. The loop only logs it: those who wait end the broker.
             self._refuse_all(error)
             raise
 
-    def _write(self) -> bool:
-        """Appends what was decided, as one batch; False if that cannot be, and all is over."""
-        unwritten, self._unwritten = self._unwritten, _Unwritten()
-        if not unwritten.rows:
+    def _append(self) -> bool:
+        """Appends the turn as one batch; False if that cannot be, and the shard is closed."""
+        turn, self._turn = self._turn, _Turn()
+        if not turn.rows:
             return True
         now_ms = self._clock.wall_ms()
         rows = [
             _batch_record((offset, now_ms, key, value, ()))
-            for offset, (key, value) in enumerate(unwritten.rows)
+            for offset, (key, value) in enumerate(turn.rows)
         ]
         try:
             # Kafka's coordinators number their batches from 0, with no producer.
@@ -335,16 +349,19 @@ class Shard(Generic[MachineT]):
                 transactional_id_given=False,
                 now_ms=now_ms,
                 is_own=True,
+                expected_leader_epoch=self.leader_epoch,
             )
         except PeerError as error:
-            # The state is ahead of the log.
+            # The machine is ahead of the log.
             self.close()
-            self._failed(self, error)
+            self._on_failed(self, error)
             return False
         self._end_offset = appended.committed_offset
-        if unwritten.answers:
-            self._answer_later(unwritten.answers, self._steady_ms())
-            self._set_off_next()
+        if turn.answers:
+            self._answer_later(turn.answers, self._steady_ms())
+            self._schedule_next()
+        if turn.effects:
+            self._perform_later(turn.effects)
         return True
 
     def _answer_later(self, answers: Sequence[Answered], steady_ms: int) -> None:
@@ -354,17 +371,45 @@ class Shard(Generic[MachineT]):
             return
         overdue_ms = steady_ms + self._commit_timeout_ms
         self._unanswered.append(_Unanswered(self._end_offset, overdue_ms, answers))
-        self._answer_committed()
+        self._release()
 
-    def _set_off_next(self) -> None:
+    def _perform_later(self, effects: Iterable[EffectT]) -> None:
+        """As `_answer_later`, however long that takes."""
+        end_offset = self._end_offset
+        self._effects.extend((end_offset, effect) for effect in effects)
+        self._release()
+
+    def _schedule_next(self) -> None:
         next_due_ms = self.next_due_ms
         if next_due_ms is not None:
-            self._set_off(next_due_ms)
+            self._schedule(next_due_ms)
 
-    def _answer_committed(self) -> None:
+    def _release(self) -> None:
+        """Answers what is committed, and has its effects performed."""
         high_watermark = self.replica.high_watermark
         while self._unanswered and self._unanswered[0].end_offset <= high_watermark:
             self._give(self._unanswered.popleft().answers)
+        if self._effects:
+            # By the loop: an effect may lead to another decision, and this may be amid an append.
+            asyncio.get_running_loop().call_soon(self._perform_committed)
+
+    def _perform_committed(self) -> None:
+        try:
+            while self._effects and self._is_releasable(self._effects[0][0]):
+                self._perform(self._effects.popleft()[1])
+        except Exception as error:
+            self._refuse_all(error)  # as above
+            raise
+
+    def _is_releasable(self, end_offset: int) -> bool:
+        """Whether effects of decisions up to this offset may be performed."""
+        partition = self.replica.partition
+        return (
+            self.is_loaded
+            and partition.is_leader
+            and partition.leader_epoch == self.leader_epoch
+            and end_offset <= partition.high_watermark
+        )
 
     def _give(self, answers: Iterable[Answered]) -> None:
         for ticket, response in answers:
@@ -398,3 +443,7 @@ def _refuse(answer: "asyncio.Future[object]", error: Exception) -> None:
 
 def _not_coordinator() -> PeerError:
     return PeerError(ErrorCode.NOT_COORDINATOR, "this broker is not the coordinator")
+
+
+def _answer_at_once(ticket: Hashable, _now_ms: int) -> Decision[Never, Never]:
+    return Decision(answers=(Answered(ticket, None),))

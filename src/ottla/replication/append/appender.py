@@ -96,16 +96,24 @@ class Appender:
         ordinary: BatchHeader | None = None,
         admitted: Admitted | None = None,
         is_own: bool = False,
+        expected_leader_epoch: int | None = None,
     ) -> AppendResult:
         """Appends a client's batch. PeerError if it is refused; then nothing was written.
 
         `ordinary` is the batch's header if it is known to have nothing out of the ordinary, and
         `admitted` what `admit` made of the batch before. BudgetSpent if that has to be done first.
         A batch that `is_own` comes from the broker, which alone writes to its internal topics.
+        NOT_LEADER_OR_FOLLOWER if the leader epoch is another than the one that is expected.
         """
         partition = replica.partition
         if not partition.is_leader:
             partition.check_leadership()
+        if expected_leader_epoch is not None and expected_leader_epoch != partition.leader_epoch:
+            raise PeerError(
+                ErrorCode.NOT_LEADER_OR_FOLLOWER,
+                f"the batch is of leader epoch {expected_leader_epoch},"
+                f" {partition.leader_epoch} has begun",
+            )
         if acks == ACKS_ALL:
             partition.check_in_sync()
         if self._full and (why_full := self.why_full(replica)):

@@ -10,7 +10,6 @@ import pytest
 
 from ottla.broker.node.node import Node
 from ottla.coordinators.runtime.shard import Shard
-from ottla.coordinators.runtime.shards import java_hash
 from ottla.errors import ErrorCode, PeerError, StorageError
 from ottla.protocol.batch import Record, build
 from ottla.protocol.messages import (
@@ -232,14 +231,6 @@ def test_who_looks_for_a_coordinator_of_transactions_is_told_to_give_up(version:
     with_broker(story)
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [("", 0), ("a", 97), ("my-group", 240985886), ("grüppe", 914218836), ("😀", 1772899)],
-)
-def test_groups_are_spread_by_the_hash_that_java_has(text: str, expected: int) -> None:
-    assert java_hash(text) == expected
-
-
 # Simple consumers
 
 
@@ -369,7 +360,7 @@ def test_a_simple_consumers_group_is_listed_described_and_deleted() -> None:
 def test_a_group_with_too_many_offsets_for_one_batch_is_deleted_whole(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("ottla.coordinators.group.state.FORGOTTEN_AT_ONCE", 2)
+    monkeypatch.setattr("ottla.coordinators.group.machine.FORGOTTEN_AT_ONCE", 2)
 
     async def story(client: Client) -> None:
         await find(client, "g")
@@ -639,7 +630,7 @@ def test_offsets_of_an_earlier_topic_are_not_told_as_those_of_a_later_one(
         await client.ask(commit("g", "events", {0: 5}), COMMIT_VERSION)
         await client.ask(commit("g", "other", {0: 6}), COMMIT_VERSION)
         assert await told(client, first.topic_id, by_name=False) == {"events": [5], "other": [6]}
-        monkeypatch.setattr(Shard, "act", refuse)
+        monkeypatch.setattr(Shard, "apply", refuse)
         deleted = DeletedTopic(name="events", topic_id=ZERO_UUID)
         await client.ask(DeleteTopicsRequest(topics=(deleted,), timeout_ms=1000))
         assert await told(client, first.topic_id, by_name=False) == {"other": [6]}
@@ -671,7 +662,7 @@ def test_a_topic_made_anew_after_a_crash_does_not_show_offsets_of_the_one_before
         await create(client, new_topic("events"), new_topic("other"))
         await client.ask(commit("g", "events", {0: 5}), COMMIT_VERSION)
         await client.ask(commit("g", "other", {0: 6}), COMMIT_VERSION)
-        monkeypatch.setattr(Shard, "act", refuse)
+        monkeypatch.setattr(Shard, "apply", refuse)
         deleted = DeletedTopic(name="events", topic_id=ZERO_UUID)
         await client.ask(DeleteTopicsRequest(topics=(deleted,), timeout_ms=1000))
         await create(client, new_topic("events"))

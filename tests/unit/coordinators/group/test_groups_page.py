@@ -3,9 +3,9 @@
 import subprocess
 import sys
 
-from ottla.coordinators.group.classic.rules import State
+from ottla.coordinators.group.classic.rules import ClassicGroupState
 from ottla.coordinators.group.consumer.reconcile import MemberState
-from ottla.coordinators.group.consumer.states import GroupState
+from ottla.coordinators.group.consumer.states import ConsumerGroupState
 from tests.support.paths import ROOT
 
 
@@ -20,5 +20,5 @@ def test_the_page_is_what_the_tables_would_write() -> None:
 
 def test_the_page_shows_every_state() -> None:
     page = (ROOT / "docs" / "groups.md").read_text()
-    every = (*State, *GroupState, *(state.name for state in MemberState))
+    every = (*ClassicGroupState, *ConsumerGroupState, *(state.name for state in MemberState))
     assert [state for state in every if state not in page] == []

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from ottla.coordinators.group.classic.rules import State
+from ottla.coordinators.group.classic.rules import ClassicGroupState
 from ottla.coordinators.group.consumer.requests import SpecialEpoch
 from ottla.coordinators.group.consumer.rules import ConsumerRules
 from ottla.coordinators.group.offsets import Commit
@@ -95,7 +95,7 @@ def test_the_first_new_member_takes_the_whole_group_with_it(protocol: str) -> No
     group = coordinator()
     old = classic(group, "old", protocol=protocol)
     generation = old.generation
-    assert group.classic.state is State.STABLE
+    assert group.classic.state is ClassicGroupState.STABLE
     first = new(group, "new")
     assert group.consumer.saved.epoch == generation + 1
     assert group.consumer.saved.members[old.member_id].is_classic
@@ -168,7 +168,7 @@ def test_a_group_stays_classic_where_it_may_not_move_up(policy: MigrationPolicy)
     group = coordinator(migration=policy)
     old = classic(group, "old")
     assert refusal(lambda: new(group, "new")) is ErrorCode.GROUP_ID_NOT_FOUND
-    assert group.classic.state is State.STABLE
+    assert group.classic.state is ClassicGroupState.STABLE
     old.act()
     assert old.errors == []
 
@@ -198,7 +198,7 @@ def test_members_that_are_no_plain_consumers_stay_classic(
     member.protocols = (Protocol(name=COOPERATIVE, metadata=metadata),)
     group.classic.protocol_type = protocol_type or "consumer"
     assert refusal(lambda: new(group, "new")) is ErrorCode.GROUP_ID_NOT_FOUND
-    assert group.classic.state is State.STABLE
+    assert group.classic.state is ClassicGroupState.STABLE
 
 
 def test_of_a_partition_that_a_leader_gave_to_two_the_first_has_it() -> None:
@@ -411,10 +411,13 @@ def test_when_the_last_new_member_leaves_the_others_are_a_classic_group_again() 
     settle(group, *both, first)
     epoch = group.consumer.saved.epoch
     first.leave()
-    assert (group.classic.state, group.classic.generation) == (State.PREPARING_REBALANCE, epoch)
+    assert (group.classic.state, group.classic.generation) == (
+        ClassicGroupState.PREPARING_REBALANCE,
+        epoch,
+    )
     settle(group, *both)
     assert shares(*both) == [2, 2]
-    assert (group.classic.state, group.classic.generation) == (State.STABLE, epoch + 1)
+    assert (group.classic.state, group.classic.generation) == (ClassicGroupState.STABLE, epoch + 1)
 
 
 def test_a_session_that_ends_moves_a_group_down_as_well() -> None:
@@ -424,7 +427,7 @@ def test_a_session_that_ends_moves_a_group_down_as_well() -> None:
     for _ in range(3):
         old.act()
         group.pass_time(2_000)
-    assert group.classic.state is State.PREPARING_REBALANCE
+    assert group.classic.state is ClassicGroupState.PREPARING_REBALANCE
     settle(group, old)
     assert shares(old) == [4]
 
@@ -437,7 +440,7 @@ def test_members_are_called_together_after_a_load_too() -> None:
     settle(group, old, first)
     first.leave()
     group.restart(cleaned=len(group.log))
-    assert group.classic.state is State.PREPARING_REBALANCE
+    assert group.classic.state is ClassicGroupState.PREPARING_REBALANCE
     settle(group, old)
     assert shares(old) == [4]
     (*_, last) = saved_now(group, ClassicGroupSaved)
@@ -491,7 +494,7 @@ def test_the_last_static_member_that_comes_back_as_a_classic_one_moves_the_group
     first.leave(SpecialEpoch.STEP_ASIDE)
     again = ClassicClient(group, "again", ("logs",), instance_id="i")
     again.act()
-    assert (group.classic.state, group.classic.generation) == (State.STABLE, epoch)
+    assert (group.classic.state, group.classic.generation) == (ClassicGroupState.STABLE, epoch)
     assert again.owned == before
     old.act()
     assert old.errors == [ErrorCode.REBALANCE_IN_PROGRESS]
@@ -507,6 +510,6 @@ def test_if_there_is_something_to_share_out_they_join_again_then() -> None:
     group.topics.grow("logs", 6)
     again = ClassicClient(group, "again", ("logs",), instance_id="i")
     again.act()
-    assert group.classic.state is State.PREPARING_REBALANCE
+    assert group.classic.state is ClassicGroupState.PREPARING_REBALANCE
     settle(group, old, again)
     assert len(old.owned | again.owned) == 6

@@ -2,14 +2,13 @@
 
 import pytest
 
-from ottla.coordinators.group.records import ConsumerGroupSaved, OffsetCommitted, Record
 from ottla.coordinators.runtime.decision import Decision
 from ottla.coordinators.runtime.loading import RECORDS_AT_ONCE, SLICE_NS_MAX, Loader
-from ottla.metadata.topic_names import CONSUMER_OFFSETS
 from ottla.storage.log.file_slice import FileSlice
 from tests.sim.seams.clock import SimClock
 from tests.sim.seams.entropy import SimEntropy
 from tests.sim.seams.threads import SimThreads
+from tests.support.coordinators.counters import COUNTERS_TOPIC, Counted
 from tests.unit.coordinators.runtime.test_shards import Stage, on_stage
 
 # What passes between two looks at the clock.
@@ -35,9 +34,9 @@ class CountingLoader(Loader):
         await super()._give_way()
 
 
-async def turns_after(stage: Stage, records: tuple[Record, ...]) -> int:
+async def turns_after(stage: Stage, records: tuple[Counted, ...]) -> int:
     """How often others have their turn while this is loaded, which was written as one batch."""
-    stage.create(CONSUMER_OFFSETS)
+    stage.create(COUNTERS_TOPIC)
     shard = stage.shards.of("g")
     await shard.write(lambda _: Decision(records))
     threads = SimThreads(SimEntropy())
@@ -48,17 +47,17 @@ async def turns_after(stage: Stage, records: tuple[Record, ...]) -> int:
 
 def test_others_have_their_turn_within_a_long_batch() -> None:
     async def story(stage: Stage) -> None:
-        # They are of one partition: what they say in the end is replayed in one step.
-        written = tuple(OffsetCommitted("g", "events", 0, offset) for offset in range(2_000))
+        # They are of one key: what they say in the end is replayed in one step.
+        written = tuple(Counted("g", count) for count in range(2_000))
         looks = len(written) // RECORDS_AT_ONCE
         assert await turns_after(stage, written) >= looks // LOOKS_IN_A_SLICE
 
     on_stage(story)
 
 
-def test_others_have_their_turn_while_many_groups_begin_to_live() -> None:
+def test_others_have_their_turn_while_the_machine_decides_what_follows_from_a_load() -> None:
     async def story(stage: Stage) -> None:
-        written = tuple(ConsumerGroupSaved(f"g{number}", 1) for number in range(1_000))
+        written = tuple(Counted(f"g{number}", 1) for number in range(1_000))
         # One look for each that is replayed, and one for each that begins.
         looks = 2 * len(written)
         assert await turns_after(stage, written) >= looks // LOOKS_IN_A_SLICE
@@ -68,9 +67,9 @@ def test_others_have_their_turn_while_many_groups_begin_to_live() -> None:
 
 def test_the_longest_slice_of_a_load_is_the_one_that_was_cut_by_the_clock() -> None:
     async def story(stage: Stage) -> None:
-        stage.create(CONSUMER_OFFSETS)
+        stage.create(COUNTERS_TOPIC)
         for number in range(30):
-            await stage.write("g", f"topic-{number}")
+            await stage.write(f"g{number}")
         loader = Loader(
             stage.shards.of("g"),
             BusyClock(),
@@ -91,9 +90,9 @@ def test_a_load_from_cold_data_finds_its_batches_after_a_thread_has_read_them(
         return piece.file.read_at(piece.position, piece.size)
 
     async def story(stage: Stage) -> None:
-        stage.create(CONSUMER_OFFSETS)
+        stage.create(COUNTERS_TOPIC)
         for number in range(30):
-            await stage.write("g", f"topic-{number}")
+            await stage.write(f"g{number}")
         threads = SimThreads(SimEntropy())
         shard = stage.shards.of("g")
         loader = Loader(shard, stage.clock, threads, lambda offset, error: None)

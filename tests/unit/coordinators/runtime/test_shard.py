@@ -1,18 +1,11 @@
 """The runtime of a coordinator: nobody is told anything that could still be lost."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Hashable, Iterator
+from collections.abc import Callable, Coroutine, Hashable, Iterator
 from typing import Any
 
 import pytest
 
-from ottla.coordinators.group.records import (
-    OffsetCommitted,
-    OffsetForgotten,
-    Record,
-    decode,
-    encode,
-)
 from ottla.coordinators.runtime.decision import NOTHING, Answered, Decision, TimerSet
 from ottla.coordinators.runtime.loading import Loader
 from ottla.coordinators.runtime.shard import RETRY_MS, Shard
@@ -25,6 +18,8 @@ from ottla.replication.replica import Replica
 from tests.sim.seams.entropy import SimEntropy
 from tests.sim.seams.loop import run
 from tests.sim.seams.threads import SimThreads
+from tests.support.coordinators.counters import Counted, decode, encode
+from tests.support.coordinators.shard_stage import refusal_of
 from tests.support.replication.partitions import ME, OTHER, Partitions
 
 COMMIT_TIMEOUT_MS = 5_000
@@ -38,16 +33,17 @@ class Remembering:
     decode = staticmethod(decode)
 
     def __init__(self) -> None:
-        self.replayed: list[Record] = []
+        self.replayed: list[Counted] = []
         self.due: list[str] = []
+        self.follows: list[Decision[Counted, str]] = [NOTHING]
 
-    def replay(self, record: Record) -> None:
+    def replay(self, record: Counted) -> None:
         self.replayed.append(record)
 
-    def loaded(self, now_ms: int) -> Iterator[Decision]:
-        yield NOTHING
+    def loaded(self, now_ms: int) -> Iterator[Decision[Counted, str]]:
+        yield from self.follows
 
-    def expired(self, timer_key: str, now_ms: int) -> Decision:
+    def expired(self, timer_key: str, now_ms: int) -> Decision[Counted, str]:
         self.due.append(timer_key)
         return NOTHING
 
@@ -59,9 +55,10 @@ class Stage:
         self.partitions = Partitions()
         self.replica = self.partitions.create(isr=isr, min_isr=min_isr)
         self.failures: list[PeerError] = []
+        self.performed: list[str] = []
         self.shard = self.begin()
 
-    def begin(self) -> Shard[Remembering]:
+    def begin(self) -> Shard[Remembering, str]:
         return Shard(
             self.replica,
             Remembering(),
@@ -70,10 +67,12 @@ class Stage:
             self.partitions.clock,
             commit_timeout_ms=COMMIT_TIMEOUT_MS,
             decision_bytes_max=DECISION_BYTES_MAX,
-            failed=lambda _, error: self.failures.append(error),
+            perform=self.performed.append,
+            schedule=lambda _due_ms: None,
+            on_failed=lambda _, error: self.failures.append(error),
         )
 
-    async def loaded(self) -> Shard[Remembering]:
+    async def loaded(self) -> Shard[Remembering, str]:
         """Another shard, from the log that the first one wrote."""
         shard = self.begin()
         skipped: list[int] = []
@@ -82,7 +81,7 @@ class Stage:
             shard, self.partitions.clock, threads, lambda offset, _: skipped.append(offset)
         )
         assert await loader.load()
-        shard.state.due += [f"skipped {offset}" for offset in skipped]
+        shard.machine.due += [f"skipped {offset}" for offset in skipped]
         return shard
 
     def steady_ms(self) -> int:
@@ -103,11 +102,13 @@ def on_stage(
     run(tell(), clock=stage.partitions.clock)
 
 
-def committed(offset: int) -> OffsetCommitted:
-    return OffsetCommitted("g", "events", 0, offset)
+def counted(count: int) -> Counted:
+    return Counted("g", count)
 
 
-def saying(response: object, *records: Record) -> Callable[[Hashable, int], Decision]:
+def saying(
+    response: object, *records: Counted
+) -> Callable[[Hashable, int], Decision[Counted, str]]:
     return lambda ticket, _: Decision(records, (Answered(ticket, response),))
 
 
@@ -117,19 +118,18 @@ async def written() -> None:
     await asyncio.sleep(0)
 
 
-async def refusal(coming: Awaitable[Any]) -> ErrorCode:
-    with pytest.raises(PeerError) as caught:
-        await coming
-    return caught.value.code
+async def ask(shard: Shard[Remembering, str], decide: Any) -> object:
+    """Decides when it is awaited, not before."""
+    return await shard.ask(decide)
 
 
 def test_what_is_decided_is_in_the_log_and_replayed_before_it_is_answered() -> None:
     async def story(stage: Stage) -> None:
-        assert await stage.shard.ask(saying("done", committed(1), committed(2))) == "done"
-        assert stage.shard.state.replayed == [committed(1), committed(2)]
+        assert await ask(stage.shard, saying("done", counted(1), counted(2))) == "done"
+        assert stage.shard.machine.replayed == [counted(1), counted(2)]
         assert stage.replica.end_offset == 2
         again = await stage.loaded()
-        assert again.state.replayed == [committed(2)]
+        assert again.machine.replayed == [counted(2)]
 
     on_stage(story)
 
@@ -150,26 +150,24 @@ def batches(stage: Stage) -> list[int]:
 
 def test_what_is_decided_in_one_turn_is_written_as_one_batch() -> None:
     async def story(stage: Stage) -> None:
-        asking = [stage.shard.ask(saying(number, committed(number))) for number in range(3)]
+        asking = [ask(stage.shard, saying(number, counted(number))) for number in range(3)]
         assert await asyncio.gather(*asking) == [0, 1, 2]
-        await stage.shard.ask(saying("done", committed(3)))
+        await ask(stage.shard, saying("done", counted(3)))
         assert batches(stage) == [3, 1]
         again = await stage.loaded()
-        assert again.state.replayed == [committed(3)]
+        assert again.machine.replayed == [counted(3)]
 
     on_stage(story)
 
 
 def test_what_is_too_much_for_one_batch_is_written_as_several() -> None:
     async def story(stage: Stage) -> None:
-        large = [
-            OffsetCommitted("g", "events", number, 1, metadata="m" * 30_000) for number in range(10)
-        ]
-        asking = [stage.shard.ask(saying("done", record)) for record in large]
+        large = [Counted(f"g-{number}", 1, note="m" * 30_000) for number in range(10)]
+        asking = [ask(stage.shard, saying("done", record)) for record in large]
         assert await asyncio.gather(*asking) == ["done"] * len(large)
         assert batches(stage) == [8, 2]
         # One decision is one batch all the same: it counts as a whole or not at all.
-        await stage.shard.ask(saying("done", *large))
+        await ask(stage.shard, saying("done", *large))
         assert batches(stage) == [8, 2, 10]
 
     on_stage(story)
@@ -177,13 +175,11 @@ def test_what_is_too_much_for_one_batch_is_written_as_several() -> None:
 
 def test_a_decision_that_no_batch_has_room_for_is_refused_and_changes_nothing() -> None:
     async def story(stage: Stage) -> None:
-        large = [
-            OffsetCommitted("g", "events", number, 1, metadata="m" * 30_000) for number in range(40)
-        ]
-        code = await refusal(stage.shard.ask(saying("done", *large)))
+        large = [Counted(f"g-{number}", 1, note="m" * 30_000) for number in range(40)]
+        code = await refusal_of(ask(stage.shard, saying("done", *large)))
         assert code is ErrorCode.UNKNOWN_SERVER_ERROR
-        assert stage.shard.state.replayed == []
-        assert await stage.shard.ask(saying("done", committed(1))) == "done"
+        assert stage.shard.machine.replayed == []
+        assert await ask(stage.shard, saying("done", counted(1))) == "done"
         assert (batches(stage), stage.failures) == ([1], [])
 
     on_stage(story)
@@ -201,7 +197,7 @@ def test_a_fault_of_our_own_reaches_those_who_wait(monkeypatch: pytest.MonkeyPat
         loop.set_exception_handler(lambda _, context: faults.append(context.get("exception")))
         monkeypatch.setattr(Appender, "append", refuse)
         with pytest.raises(ValueError, match="not ours to answer"):
-            await stage.shard.ask(saying("done", committed(1)))
+            await ask(stage.shard, saying("done", counted(1)))
         assert faults == [fault]
 
     on_stage(story)
@@ -209,10 +205,10 @@ def test_a_fault_of_our_own_reaches_those_who_wait(monkeypatch: pytest.MonkeyPat
 
 def test_decisions_that_are_settled_are_one_batch_at_once() -> None:
     async def story(stage: Stage) -> None:
-        decided = [Decision((committed(offset),)) for offset in range(3)]
-        stage.shard.act_on_all(lambda _: decided)
+        decided = [Decision((counted(offset),)) for offset in range(3)]
+        stage.shard.apply_all(lambda _: decided)
         assert stage.replica.end_offset == 0
-        assert stage.shard.settle().done()
+        assert stage.shard.append_turn().done()
         assert batches(stage) == [3]
         await written()
         assert batches(stage) == [3]
@@ -222,38 +218,38 @@ def test_decisions_that_are_settled_are_one_batch_at_once() -> None:
 
 def test_a_decision_sees_those_before_it_that_are_acted_on_together() -> None:
     async def story(stage: Stage) -> None:
-        def decide(now_ms: int) -> Iterator[Decision]:
+        def decide(now_ms: int) -> Iterator[Decision[Counted, str]]:
             for _ in range(3):
-                yield Decision((committed(len(stage.shard.state.replayed)),))
+                yield Decision((counted(len(stage.shard.machine.replayed)),))
 
-        stage.shard.act_on_all(decide)
-        await stage.shard.settle()
-        assert stage.shard.state.replayed == [committed(0), committed(1), committed(2)]
+        stage.shard.apply_all(decide)
+        await stage.shard.append_turn()
+        assert stage.shard.machine.replayed == [counted(0), counted(1), counted(2)]
 
     on_stage(story)
 
 
 def test_what_is_settled_waits_for_the_replicas_in_sync() -> None:
     async def story(stage: Stage) -> None:
-        stage.shard.act_on_all(lambda _: [Decision((committed(1),))])
-        settled = stage.shard.settle()
+        stage.shard.apply_all(lambda _: [Decision((counted(1),))])
+        settled = stage.shard.append_turn()
         await written()
         assert stage.replica.end_offset == 1
         assert not settled.done()
         stage.shard.close()
-        assert await refusal(settled) == ErrorCode.NOT_COORDINATOR
+        assert await refusal_of(settled) == ErrorCode.NOT_COORDINATOR
 
     on_stage(story, isr=(ME, OTHER))
 
 
 def test_an_answer_waits_for_the_disk_where_the_settings_say_so() -> None:
     async def story(stage: Stage) -> None:
-        await stage.shard.ask(saying("done", committed(1)))
+        await ask(stage.shard, saying("done", counted(1)))
         log = stage.replica.log
         assert log is not None
         assert log.recovery_point == 0
         log.flush_messages = 2
-        await stage.shard.ask(saying("done", committed(2)))
+        await ask(stage.shard, saying("done", counted(2)))
         assert log.recovery_point == 2
 
     on_stage(story)
@@ -261,9 +257,9 @@ def test_an_answer_waits_for_the_disk_where_the_settings_say_so() -> None:
 
 def test_an_answer_waits_until_all_replicas_have_what_was_decided() -> None:
     async def story(stage: Stage) -> None:
-        asking = asyncio.create_task(stage.shard.ask(saying("done", committed(1))))
+        asking = asyncio.create_task(ask(stage.shard, saying("done", counted(1))))
         await asyncio.sleep(1)
-        assert stage.shard.state.replayed == [committed(1)]
+        assert stage.shard.machine.replayed == [counted(1)]
         assert not asking.done()
         stage.partitions.change(stage.replica, isr=(ME,))
         assert await asking == "done"
@@ -273,7 +269,7 @@ def test_an_answer_waits_until_all_replicas_have_what_was_decided() -> None:
 
 def test_a_reader_does_not_see_what_could_still_be_lost() -> None:
     async def story(stage: Stage) -> None:
-        asking = asyncio.create_task(stage.shard.ask(saying("done", committed(1))))
+        asking = asyncio.create_task(ask(stage.shard, saying("done", counted(1))))
         reading = asyncio.create_task(stage.shard.read(lambda _: "seen"))
         await asyncio.sleep(1)
         assert not reading.done()
@@ -286,12 +282,12 @@ def test_a_reader_does_not_see_what_could_still_be_lost() -> None:
 
 def test_who_waits_for_too_long_is_told_to_ask_again() -> None:
     async def story(stage: Stage) -> None:
-        asking = asyncio.create_task(stage.shard.ask(saying("done", committed(1))))
+        asking = asyncio.create_task(ask(stage.shard, saying("done", counted(1))))
         await written()
         assert stage.shard.next_due_ms == stage.steady_ms() + COMMIT_TIMEOUT_MS
         assert not stage.shard.expire(stage.steady_ms())
         assert stage.shard.expire(stage.steady_ms() + COMMIT_TIMEOUT_MS)
-        assert await refusal(asking) == ErrorCode.COORDINATOR_NOT_AVAILABLE
+        assert await refusal_of(asking) == ErrorCode.COORDINATOR_NOT_AVAILABLE
 
     on_stage(story, isr=(ME, OTHER))
 
@@ -300,17 +296,17 @@ def test_an_answer_may_come_with_a_later_decision() -> None:
     async def story(stage: Stage) -> None:
         tickets: list[Hashable] = []
 
-        def wait(ticket: Hashable, _now_ms: int) -> Decision:
+        def wait(ticket: Hashable, _now_ms: int) -> Decision[Counted, str]:
             tickets.append(ticket)
             return NOTHING
 
-        asking = asyncio.create_task(stage.shard.ask(wait))
+        asking = asyncio.create_task(ask(stage.shard, wait))
         await asyncio.sleep(1)
         assert not asking.done()
-        stage.shard.act(lambda _: Decision(answers=(Answered(tickets[0], "at last"),)))
+        stage.shard.apply(lambda _: Decision(answers=(Answered(tickets[0], "at last"),)))
         assert await asking == "at last"
         # Nobody waits for it any more.
-        stage.shard.act(lambda _: Decision(answers=(Answered(tickets[0], "again"),)))
+        stage.shard.apply(lambda _: Decision(answers=(Answered(tickets[0], "again"),)))
 
     on_stage(story)
 
@@ -318,19 +314,19 @@ def test_an_answer_may_come_with_a_later_decision() -> None:
 def test_an_error_as_an_answer_is_raised_where_it_is_waited_for() -> None:
     async def story(stage: Stage) -> None:
         fenced = PeerError(ErrorCode.FENCED_INSTANCE_ID, "another came")
-        assert await refusal(stage.shard.ask(saying(fenced))) == ErrorCode.FENCED_INSTANCE_ID
+        assert await refusal_of(ask(stage.shard, saying(fenced))) == ErrorCode.FENCED_INSTANCE_ID
 
     on_stage(story)
 
 
 def test_whoever_waits_is_told_when_another_leads() -> None:
     async def story(stage: Stage) -> None:
-        asking = asyncio.create_task(stage.shard.ask(lambda _ticket, _now_ms: NOTHING))
+        asking = asyncio.create_task(ask(stage.shard, lambda _ticket, _now_ms: NOTHING))
         await asyncio.sleep(1)
         stage.partitions.change(stage.replica, leader=OTHER)
-        assert await refusal(stage.shard.ask(saying("x"))) == ErrorCode.NOT_COORDINATOR
+        assert await refusal_of(ask(stage.shard, saying("x"))) == ErrorCode.NOT_COORDINATOR
         stage.shard.close()
-        assert await refusal(asking) == ErrorCode.NOT_COORDINATOR
+        assert await refusal_of(asking) == ErrorCode.NOT_COORDINATOR
         assert len(stage.replica.waiting) == 0
 
     on_stage(story, isr=(ME, OTHER))
@@ -339,8 +335,8 @@ def test_whoever_waits_is_told_when_another_leads() -> None:
 def test_nobody_is_answered_before_the_log_is_replayed() -> None:
     async def story(stage: Stage) -> None:
         code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-        assert await refusal(stage.shard.ask(saying("x"))) == code
-        assert await refusal(stage.shard.read(lambda _: "x")) == code
+        assert await refusal_of(ask(stage.shard, saying("x"))) == code
+        assert await refusal_of(stage.shard.read(lambda _: "x")) == code
 
     on_stage(story, is_loaded=False)
 
@@ -350,15 +346,15 @@ def test_nothing_is_decided_that_could_not_be_written() -> None:
         stage.partitions.replicas.directories.full["/data"] = "the disk is full"
         decided: list[int] = []
 
-        def decide(_ticket: Hashable, now_ms: int) -> Decision:
+        def decide(_ticket: Hashable, now_ms: int) -> Decision[Counted, str]:
             decided.append(now_ms)
             return NOTHING
 
         code = ErrorCode.COORDINATOR_NOT_AVAILABLE
-        assert await refusal(stage.shard.ask(decide)) == code
+        assert await refusal_of(ask(stage.shard, decide)) == code
         stage.partitions.replicas.directories.full.clear()
         stage.partitions.change(stage.replica, isr=(ME,))
-        assert await refusal(stage.shard.ask(decide)) == code
+        assert await refusal_of(ask(stage.shard, decide)) == code
         assert decided == []
 
     on_stage(story, isr=(ME, OTHER), min_isr=2)
@@ -366,16 +362,16 @@ def test_nothing_is_decided_that_could_not_be_written() -> None:
 
 def test_a_state_that_is_ahead_of_its_log_is_not_used_again() -> None:
     async def story(stage: Stage) -> None:
-        await stage.shard.ask(saying("done", committed(1)))
-        waiting = asyncio.create_task(stage.shard.ask(lambda _ticket, _now_ms: NOTHING))
+        await ask(stage.shard, saying("done", counted(1)))
+        waiting = asyncio.create_task(ask(stage.shard, lambda _ticket, _now_ms: NOTHING))
         await asyncio.sleep(0)
         assert stage.replica.log is not None
         stage.replica.log.abandon()
-        code = await refusal(stage.shard.ask(saying("lost", committed(2))))
+        code = await refusal_of(ask(stage.shard, saying("lost", counted(2))))
         assert code == ErrorCode.NOT_COORDINATOR
         assert stage.shard.is_closed
         assert [error.code for error in stage.failures] == [ErrorCode.KAFKA_STORAGE_ERROR]
-        assert await refusal(waiting) == ErrorCode.NOT_COORDINATOR
+        assert await refusal_of(waiting) == ErrorCode.NOT_COORDINATOR
 
     on_stage(story)
 
@@ -385,13 +381,13 @@ def test_timers_are_due_by_the_steady_clock_whatever_the_wall_clock_does() -> No
         start_ms = stage.steady_ms()
         now_ms = stage.partitions.clock.wall_ms()
         timers = (TimerSet("a", now_ms + 10), TimerSet("b", now_ms + 20))
-        stage.shard.act(lambda _: Decision(timers=timers))
+        stage.shard.apply(lambda _: Decision(timers=timers))
         assert stage.shard.next_due_ms == start_ms + 10
         assert stage.shard.expire(start_ms + 10)
         assert not stage.shard.expire(start_ms + 19)
-        stage.shard.act(lambda _: Decision(timers=(TimerSet("b", None),)))
+        stage.shard.apply(lambda _: Decision(timers=(TimerSet("b", None),)))
         assert not stage.shard.expire(start_ms + 99)
-        assert stage.shard.state.due == ["a"]
+        assert stage.shard.machine.due == ["a"]
 
     on_stage(story)
 
@@ -400,13 +396,200 @@ def test_a_timer_that_cannot_be_acted_on_is_tried_again() -> None:
     async def story(stage: Stage) -> None:
         start_ms = stage.steady_ms()
         now_ms = stage.partitions.clock.wall_ms()
-        stage.shard.act(lambda _: Decision(timers=(TimerSet("a", now_ms),)))
+        stage.shard.apply(lambda _: Decision(timers=(TimerSet("a", now_ms),)))
         stage.partitions.replicas.directories.full["/data"] = "the disk is full"
         assert stage.shard.expire(start_ms)
         stage.partitions.replicas.directories.full.clear()
         assert not stage.shard.expire(start_ms)
         assert stage.shard.expire(start_ms + RETRY_MS)
-        assert stage.shard.state.due == ["a"]
+        assert stage.shard.machine.due == ["a"]
+
+    on_stage(story)
+
+
+# Effects
+
+
+def doing(*effects: str, records: tuple[Counted, ...] = ()) -> Callable[[Hashable, int], Any]:
+    return lambda ticket, _: Decision(records, (Answered(ticket, "done"),), effects=effects)
+
+
+def test_effects_are_performed_in_order_once_their_records_are_committed() -> None:
+    async def story(stage: Stage) -> None:
+        asking = [
+            ask(stage.shard, doing("first", "second", records=(counted(1),))),
+            ask(stage.shard, doing("third", records=(counted(2),))),
+            # It may have seen what the others decided.
+            ask(stage.shard, doing("fourth")),
+        ]
+        gathered = asyncio.gather(*asking)
+        await asyncio.sleep(1)
+        assert stage.replica.end_offset == 2
+        assert stage.performed == []
+        stage.partitions.change(stage.replica, isr=(ME,))
+        await gathered
+        assert stage.performed == ["first", "second", "third", "fourth"]
+        await asyncio.sleep(1)
+        assert len(stage.performed) == 4
+
+    on_stage(story, isr=(ME, OTHER))
+
+
+def test_an_effect_waits_for_its_own_records_and_not_for_later_ones() -> None:
+    async def story(stage: Stage) -> None:
+        stage.shard.apply(lambda _: Decision((counted(1),), effects=("first",)))
+        await written()
+        stage.shard.apply(lambda _: Decision((counted(2),), effects=("second",)))
+        await written()
+        for offset, performed in ((1, ["first"]), (2, ["first", "second"])):
+            stage.replica.partition.high_watermark = offset
+            stage.replica.waiting.count(1)
+            await written()
+            assert stage.performed == performed
+
+    on_stage(story, isr=(ME, OTHER))
+
+
+def test_an_effect_waits_for_the_commit_longer_than_those_who_asked() -> None:
+    async def story(stage: Stage) -> None:
+        asking = asyncio.create_task(ask(stage.shard, doing("late", records=(counted(1),))))
+        await written()
+        assert stage.shard.expire(stage.steady_ms() + COMMIT_TIMEOUT_MS)
+        assert await refusal_of(asking) == ErrorCode.COORDINATOR_NOT_AVAILABLE
+        assert stage.performed == []
+        stage.partitions.change(stage.replica, isr=(ME,))
+        await written()
+        assert stage.performed == ["late"]
+
+    on_stage(story, isr=(ME, OTHER))
+
+
+def test_no_effect_is_performed_if_the_append_fails() -> None:
+    async def story(stage: Stage) -> None:
+        await ask(stage.shard, doing("before", records=(counted(1),)))
+        assert stage.replica.log is not None
+        stage.replica.log.abandon()
+        lost = await refusal_of(ask(stage.shard, doing("lost", records=(counted(2),))))
+        assert lost == ErrorCode.NOT_COORDINATOR
+        await written()
+        assert stage.performed == ["before"]
+
+    on_stage(story)
+
+
+def test_no_effect_is_performed_if_the_shard_is_closed_before_the_commit() -> None:
+    async def story(stage: Stage) -> None:
+        asking = asyncio.create_task(ask(stage.shard, doing("lost", records=(counted(1),))))
+        await written()
+        stage.shard.close()
+        stage.partitions.change(stage.replica, isr=(ME,))
+        assert await refusal_of(asking) == ErrorCode.NOT_COORDINATOR
+        await written()
+        assert stage.performed == []
+
+    on_stage(story, isr=(ME, OTHER))
+
+
+def test_no_effect_is_performed_by_a_shard_that_is_closed() -> None:
+    async def story(stage: Stage) -> None:
+        asking = stage.shard.ask(doing("lost", records=(counted(1),)))
+        # It is committed in this turn, and would be performed in the next.
+        await asking
+        stage.shard.close()
+        await written()
+        assert stage.performed == []
+
+    on_stage(story)
+
+
+def test_effects_that_follow_from_a_load_are_performed_once_the_shard_takes_requests() -> None:
+    async def story(stage: Stage) -> None:
+        stage.shard.machine.follows = [Decision(effects=("first",)), Decision(effects=("second",))]
+        for _ in stage.shard.loaded():
+            await written()
+            assert stage.performed == []
+        await written()
+        assert stage.performed == ["first", "second"]
+
+    on_stage(story, is_loaded=False)
+
+
+def test_no_effect_is_performed_if_leadership_is_lost_before_the_commit() -> None:
+    async def story(stage: Stage) -> None:
+        asking = asyncio.create_task(ask(stage.shard, doing("lost", records=(counted(1),))))
+        await written()
+        # Nobody has closed the shard yet, and another epoch of this broker commits the record.
+        stage.partitions.change(stage.replica, leader=OTHER)
+        stage.partitions.change(stage.replica, leader=ME, isr=(ME,))
+        await written()
+        assert stage.replica.high_watermark == 1
+        assert stage.performed == []
+        stage.shard.close()
+        await asyncio.gather(asking, return_exceptions=True)
+
+    on_stage(story, isr=(ME, OTHER))
+
+
+def test_an_effect_that_cannot_be_started_is_our_own_fault() -> None:
+    fault = ValueError("not ours to answer")
+
+    def refuse(_effect: str) -> None:
+        raise fault
+
+    async def story(stage: Stage) -> None:
+        faults: list[object] = []
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _, context: faults.append(context.get("exception")))
+        stage.shard._perform = refuse
+        waiting = asyncio.create_task(ask(stage.shard, lambda _ticket, _now_ms: NOTHING))
+        await asyncio.sleep(0)
+        stage.shard.apply(lambda _: Decision(effects=("fails",)))
+        with pytest.raises(ValueError, match="not ours to answer"):
+            await waiting
+        assert faults == [fault]
+
+    on_stage(story)
+
+
+# Leader epochs
+
+
+def test_nothing_is_written_if_the_leader_epoch_has_changed_within_the_turn() -> None:
+    async def story(stage: Stage) -> None:
+        stage.partitions.change(stage.replica, isr=(ME,))
+        await ask(stage.shard, saying("done", counted(1)))
+        parked = asyncio.create_task(ask(stage.shard, lambda _ticket, _now_ms: NOTHING))
+        await asyncio.sleep(0)
+        asking = stage.shard.ask(doing("lost", records=(counted(2),)))
+        epoch = stage.replica.partition.leader_epoch
+        # This broker leads again, and nobody has closed the shard of the older epoch yet.
+        stage.partitions.change(stage.replica, leader=OTHER, isr=(ME, OTHER))
+        stage.partitions.change(stage.replica, leader=ME, isr=(ME,))
+        assert stage.replica.partition.is_leader
+        assert stage.replica.partition.leader_epoch == epoch + 2
+        assert await refusal_of(asking) == ErrorCode.NOT_COORDINATOR
+        assert await refusal_of(parked) == ErrorCode.NOT_COORDINATOR
+        assert [error.code for error in stage.failures] == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
+        assert (stage.replica.end_offset, stage.shard.is_closed) == (1, True)
+        assert stage.performed == []
+        assert (await stage.loaded()).machine.replayed == [counted(1)]
+
+    on_stage(story, isr=(ME, OTHER))
+
+
+def test_those_whose_answer_was_to_come_by_a_decision_that_fits_no_batch_are_refused() -> None:
+    async def story(stage: Stage) -> None:
+        tickets: list[Hashable] = []
+
+        def wait(ticket: Hashable, _now_ms: int) -> Decision[Counted, str]:
+            tickets.append(ticket)
+            return NOTHING
+
+        asking = stage.shard.ask(wait)
+        large = tuple(Counted(f"g-{number}", 1, note="m" * 30_000) for number in range(40))
+        with pytest.raises(PeerError):
+            stage.shard.apply(lambda _: Decision(large, (Answered(tickets[0], "done"),)))
+        assert await refusal_of(asking) == ErrorCode.UNKNOWN_SERVER_ERROR
 
     on_stage(story)
 
@@ -423,69 +606,69 @@ def appended(stage: Stage, *rows: batch.Record, **fields: Any) -> None:
 
 def test_records_of_another_time_are_skipped_and_told_of() -> None:
     async def story(stage: Stage) -> None:
-        good = encode(committed(7))
+        good = encode(counted(7))
         unknown = (b"\x00\x63" + b"x", b"y")
-        damaged = (encode(OffsetForgotten("h", "events", 0))[0], b"\x7f\xff")
+        damaged = (encode(Counted("h", None))[0], b"\x7f\xff")
         rows = [
             batch.Record(offset, 0, key, value)
             for offset, (key, value) in enumerate((unknown, damaged, good))
         ]
         appended(stage, *rows)
         shard = await stage.loaded()
-        assert shard.state.replayed == [committed(7)]
-        assert shard.state.due == ["skipped 1"]
+        assert shard.machine.replayed == [counted(7)]
+        assert shard.machine.due == ["skipped 1"]
 
     on_stage(story)
 
 
 @pytest.mark.parametrize(
     ("kind", "expected"),
-    [(MarkerKind.COMMIT, [committed(1)]), (MarkerKind.ABORT, []), (None, [])],
+    [(MarkerKind.COMMIT, [counted(1)]), (MarkerKind.ABORT, []), (None, [])],
 )
 def test_what_was_committed_in_a_transaction_counts_once_it_has_ended(
-    kind: MarkerKind | None, expected: list[Record]
+    kind: MarkerKind | None, expected: list[Counted]
 ) -> None:
     async def story(stage: Stage) -> None:
-        row = batch.Record(0, 0, *encode(committed(1)))
+        row = batch.Record(0, 0, *encode(counted(1)))
         appended(stage, row, producer_id=9, producer_epoch=0, base_sequence=0, transactional=True)
         if kind is not None:
             stage.partitions.end_transaction(stage.replica, kind, 9)
-        assert (await stage.loaded()).state.replayed == expected
+        assert (await stage.loaded()).machine.replayed == expected
 
     on_stage(story)
 
 
 def test_a_long_log_is_loaded_whole_while_others_have_their_turn() -> None:
     async def story(stage: Stage) -> None:
-        many = [OffsetCommitted("g", "events", number, 5) for number in range(3_000)]
+        many = [Counted(f"g-{number}", 5) for number in range(3_000)]
         for start in range(0, len(many), 100):
-            await stage.shard.ask(saying("done", *many[start : start + 100]))
-        assert (await stage.loaded()).state.replayed == many
+            await ask(stage.shard, saying("done", *many[start : start + 100]))
+        assert (await stage.loaded()).machine.replayed == many
 
     on_stage(story)
 
 
 def test_a_load_replays_what_compaction_would_leave() -> None:
     async def story(stage: Stage) -> None:
-        first, other = committed(1), OffsetCommitted("h", "events", 0, 9)
-        gone = OffsetForgotten("h", "events", 0)
-        for record in (first, other, committed(2), gone, committed(3)):
-            await stage.shard.ask(saying("done", record))
-        assert (await stage.loaded()).state.replayed == [gone, committed(3)]
+        first, other = counted(1), Counted("h", 9)
+        gone = Counted("h", None)
+        for record in (first, other, counted(2), gone, counted(3)):
+            await ask(stage.shard, saying("done", record))
+        assert (await stage.loaded()).machine.replayed == [gone, counted(3)]
 
     on_stage(story)
 
 
 def test_a_load_that_is_not_wanted_any_more_ends() -> None:
     async def story(stage: Stage) -> None:
-        await stage.shard.ask(saying("done", committed(1)))
+        await ask(stage.shard, saying("done", counted(1)))
         shard = stage.begin()
         shard.close()
         loader = Loader(
             shard, stage.partitions.clock, SimThreads(SimEntropy()), lambda _offset, _error: None
         )
         assert not await loader.load()
-        assert shard.state.replayed == []
+        assert shard.machine.replayed == []
 
     on_stage(story)
 
@@ -494,6 +677,6 @@ def test_a_shard_of_a_replica_without_a_log_is_empty() -> None:
     async def story(stage: Stage) -> None:
         replica: Replica = stage.replica
         assert replica.log is None
-        assert (await stage.loaded()).state.replayed == []
+        assert (await stage.loaded()).machine.replayed == []
 
     on_stage(story)

@@ -1,123 +1,75 @@
-"""Which shards a broker has: those of the partitions that it leads, from their logs."""
+"""Which shards a broker has: those of the partitions that it leads, from their logs.
+
+The coordinator is one of counters: nothing here is of a group.
+"""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
 
-from ottla.coordinators.group.consumer.group import ConsumerGroup
-from ottla.coordinators.group.records import OffsetCommitted
-from ottla.coordinators.group.state import GroupRules, GroupState
 from ottla.coordinators.runtime.decision import Decision
-from ottla.coordinators.runtime.shard import RETRY_MS
-from ottla.coordinators.runtime.shards import Shards, Surroundings, java_hash
+from ottla.coordinators.runtime.shards import CoordinatorKind
 from ottla.errors import ErrorCode, PeerError
-from ottla.metadata.records import Record
-from ottla.metadata.store import Entry
-from ottla.metadata.topic_names import CONSUMER_OFFSETS
-from ottla.protocol.primitives import ZERO_UUID, Uuid
-from ottla.replication.append.flusher import Flusher
-from ottla.replication.replica import Replica
-from tests.sim.seams.entropy import SimEntropy
 from tests.sim.seams.loop import run
-from tests.sim.seams.threads import SimThreads
-from tests.support.replication.partitions import ME, OTHER, Partitions, topic_id
-
-RULES = GroupRules(
-    offset_metadata_bytes_max=4096,
-    commit_bytes_max=1 << 20,
-    offsets_retention_ms=1_000_000,
-    retention_check_interval_ms=10_000,
-    groups_max=100,
+from tests.support.coordinators.counters import (
+    COUNTERS_TOPIC,
+    IDLE_MS,
+    Announce,
+    Counted,
+    Counters,
 )
+from tests.support.coordinators.shard_stage import ShardStage, refusal
+from tests.support.replication.partitions import ME, OTHER
+
 PARTITIONS = 4
 
 
-def no_members(group_id: str) -> Any:
-    raise AssertionError(f"{group_id} has members")
-
-
-class Stage(Partitions):
-    """A broker's partitions and its shards. They note what happens to them."""
+class Stage(ShardStage[Counters, Announce]):
+    """The coordinator of counters. Announcements are noted, and acknowledged if `is_heard`."""
 
     def __init__(self) -> None:
+        self.announced: list[Announce] = []
+        self.is_heard = True
         super().__init__()
-        self.happened: list[str] = []
-        self.tasks: list[asyncio.Task[Any]] = []
-        self.restart_shards()
 
-    def restart_shards(self) -> None:
-        threads = SimThreads(SimEntropy())
-        self.shards = Shards(
-            Surroundings(
-                replicas=self.replicas,
-                appender=self.appender,
-                flusher=Flusher(threads),
-                clock=self.clock,
-                threads=threads,
-                spawn=self._spawn,
-                new_state=lambda: GroupState(RULES, no_members, ConsumerGroup),
-                watch=self,
-                commit_timeout_ms=5_000,
-                # More than the log takes.
-                decision_bytes_max=2 << 20,
-            )
+    def kind(self) -> CoordinatorKind[Counters, Announce]:
+        return CoordinatorKind(
+            topic=COUNTERS_TOPIC,
+            new_machine=Counters,
+            perform=self.announce,
+            listener=self,
+            commit_timeout_ms=5_000,
+            # More than the log takes.
+            decision_bytes_max=2 << 20,
+            hash_key=len,
         )
 
-    def commit(self, *changes: Record) -> None:
-        super().commit(*changes)
-        self.shards.follow(self.image, Entry(self.image.n, changes))
+    def announce(self, announcement: Announce) -> None:
+        self.announced.append(announcement)
+        if self.is_heard:
+            shard = self.shards.of(announcement.key)
+            shard.apply(lambda now_ms: shard.machine.announced(announcement, now_ms))
 
-    def loaded(self, partition: str, took_ms: int, longest_stall_ns: int) -> None:
-        self.happened.append(f"loaded {partition}")
+    def add(self, key: str) -> "asyncio.Future[object]":
+        shard = self.shards.of(key)
+        return shard.ask(lambda ticket, now_ms: shard.machine.add(key, ticket, now_ms))
 
-    def record_skipped(self, partition: str, offset: int, error: Exception) -> None:
-        self.happened.append(f"skipped {partition} {offset}")
-
-    def failed(self, partition: str, error: Exception) -> None:
-        self.happened.append(f"failed {partition}")
-
-    def _spawn(self, work: Coroutine[Any, Any, Any], name: str) -> None:
-        self.tasks.append(asyncio.create_task(work, name=name))
-
-    async def settle(self) -> None:
-        await asyncio.gather(*self.tasks)
-
-    def reload(self, replica: Replica) -> None:
-        """Another broker leads the partition for a moment: its shard begins to load again."""
-        self.change(replica, leader=OTHER)
-        self.change(replica, leader=ME)
-
-    def offsets(self, group: str) -> list[int]:
-        return [committed.offset for committed in self.shards.of(group).state.offsets.of(group)]
-
-    async def write(
-        self, group: str, topic: str = "events", offset: int = 5, of_id: Uuid | None = None
-    ) -> None:
-        record = OffsetCommitted(
-            group,
-            topic,
-            0,
-            offset,
-            commit_ms=self.clock.wall_ms(),
-            topic_id=topic_id(1) if of_id is None else of_id,
-        )
-        self.shards.of(group).act(lambda _: Decision((record,)))
-        # It is written in the next turn of the loop, and perhaps never committed.
+    async def write(self, key: str) -> None:
+        """Counts, and perhaps that is never committed."""
+        self.add(key).cancel()
         await asyncio.sleep(0)
+
+    async def add_and_announce(self, key: str) -> None:
+        await self.add(key)
+        # The announcement is performed in another turn, and what comes of it written in the next.
+        await asyncio.sleep(0.001)
 
 
 def on_stage(story: Callable[[Stage], Coroutine[Any, Any, None]]) -> None:
     stage = Stage()
     run(story(stage), clock=stage.clock)
-
-
-def refusal(ask: Callable[[], object]) -> ErrorCode:
-    with pytest.raises(PeerError) as caught:
-        ask()
-    return caught.value.code
 
 
 def test_without_the_topic_nobody_is_a_coordinator() -> None:
@@ -129,20 +81,29 @@ def test_without_the_topic_nobody_is_a_coordinator() -> None:
     on_stage(story)
 
 
-def test_a_group_is_in_the_partition_that_its_hash_says() -> None:
+def test_a_key_is_in_the_partition_that_its_hash_says() -> None:
     async def story(stage: Stage) -> None:
-        stage.create(CONSUMER_OFFSETS, PARTITIONS)
-        for group in ("a", "b", "c", "my-group"):
-            index = java_hash(group) % PARTITIONS
-            assert stage.shards.partition_of(group) == index
-            assert stage.shards.of(group).replica.name.partition == index
+        stage.create(COUNTERS_TOPIC, PARTITIONS)
+        for key in ("a", "bb", "ccc", "my-group"):
+            index = len(key) % PARTITIONS
+            assert stage.shards.partition_of(key) == index
+            assert stage.shards.of(key).replica.name.partition == index
+
+    on_stage(story)
+
+
+def test_other_topics_are_no_concern_of_a_coordinator() -> None:
+    async def story(stage: Stage) -> None:
+        stage.create("__consumer_offsets", PARTITIONS)
+        stage.delete(stage.create("events"))
+        assert list(stage.shards) == []
 
     on_stage(story)
 
 
 def test_who_leads_no_more_is_no_coordinator_and_who_leads_again_reads_the_log() -> None:
     async def story(stage: Stage) -> None:
-        replica = stage.create(CONSUMER_OFFSETS, isr=(ME, OTHER))
+        replica = stage.create(COUNTERS_TOPIC, isr=(ME, OTHER))
         await stage.write("g")
         first = stage.shards.of("g")
         stage.change(replica, leader=OTHER)
@@ -152,17 +113,17 @@ def test_who_leads_no_more_is_no_coordinator_and_who_leads_again_reads_the_log()
         code = refusal(lambda: stage.shards.of("g"))
         assert code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         await stage.settle()
-        assert stage.happened == [f"loaded {CONSUMER_OFFSETS}-0"]
+        assert stage.happened == [f"loaded {COUNTERS_TOPIC}-0"]
         second = stage.shards.of("g")
         assert second is not first
-        assert second.state.offsets.get("g", "events", 0) is not None
+        assert second.machine.count("g") == 1
 
     on_stage(story)
 
 
 def test_a_change_of_the_isr_leaves_a_shard_as_it_is() -> None:
     async def story(stage: Stage) -> None:
-        replica = stage.create(CONSUMER_OFFSETS, isr=(ME, OTHER))
+        replica = stage.create(COUNTERS_TOPIC, isr=(ME, OTHER))
         first = stage.shards.of("g")
         stage.change(replica, isr=(ME,))
         assert stage.shards.of("g") is first
@@ -172,7 +133,7 @@ def test_a_change_of_the_isr_leaves_a_shard_as_it_is() -> None:
 
 def test_a_load_that_was_overtaken_by_another_leader_changes_nothing() -> None:
     async def story(stage: Stage) -> None:
-        replica = stage.create(CONSUMER_OFFSETS, isr=(ME, OTHER))
+        replica = stage.create(COUNTERS_TOPIC, isr=(ME, OTHER))
         await stage.write("g")
         stage.change(replica, leader=OTHER)
         stage.change(replica, leader=ME)
@@ -186,25 +147,26 @@ def test_a_load_that_was_overtaken_by_another_leader_changes_nothing() -> None:
 
 def test_a_shard_whose_decision_could_not_be_written_begins_anew() -> None:
     async def story(stage: Stage) -> None:
-        replica = stage.create(CONSUMER_OFFSETS)
-        await stage.write("g")
+        replica = stage.create(COUNTERS_TOPIC)
+        await stage.add_and_announce("g")
         first = stage.shards.of("g")
-        huge = tuple(OffsetCommitted("h", "t", 0, 1, metadata="m" * 30_000) for _ in range(40))
+        huge = tuple(Counted("h", 1, note="m" * 30_000) for _ in range(40))
         with pytest.raises(PeerError) as caught:
-            await first.write(lambda _: Decision(huge))
+            await first.write(lambda _: Decision(huge, effects=(Announce("h", 1),)))
         assert caught.value.code == ErrorCode.NOT_COORDINATOR
         assert stage.happened == [f"failed {replica.name}"]
         await stage.settle()
         second = stage.shards.of("g")
         assert second is not first
-        assert list(second.state.offsets.groups) == ["g"]
+        assert list(second.machine.counters) == ["g"]
+        assert stage.announced == [Announce("g", 1)]
 
     on_stage(story)
 
 
-def test_a_deleted_offsets_topic_takes_its_shards_along() -> None:
+def test_a_deleted_topic_takes_its_shards_along() -> None:
     async def story(stage: Stage) -> None:
-        replica = stage.create(CONSUMER_OFFSETS, PARTITIONS)
+        replica = stage.create(COUNTERS_TOPIC, PARTITIONS)
         assert len(list(stage.shards)) == PARTITIONS
         stage.delete(replica)
         assert list(stage.shards) == []
@@ -213,166 +175,104 @@ def test_a_deleted_offsets_topic_takes_its_shards_along() -> None:
     on_stage(story)
 
 
-def test_what_is_due_is_done_when_it_is_due_and_a_deleted_topic_is_forgotten() -> None:
+def test_a_restart_goes_on_with_what_was_counted_and_its_timers_begin_anew() -> None:
     async def story(stage: Stage) -> None:
-        events = stage.create("events")
-        stage.create(CONSUMER_OFFSETS)
-        running = asyncio.create_task(stage.shards.run())
-        await asyncio.sleep(1)
-        await stage.write("g")
-        state = stage.shards.of("g").state
-        await asyncio.sleep(RULES.offsets_retention_ms / 1000 - 60)
-        assert "g" in state
-        await asyncio.sleep(120)
-        assert "g" not in state
-        await stage.write("h")
-        stage.delete(events)
-        await asyncio.sleep(0.01)
-        assert list(state.offsets.of("h")) == []
-        running.cancel()
-
-    on_stage(story)
-
-
-# Topics that go while a shard cannot drop their offsets
-
-
-@asynccontextmanager
-async def running(stage: Stage) -> AsyncIterator[None]:
-    """What is due is done, for the time being."""
-    task = asyncio.create_task(stage.shards.run())
-    try:
-        yield
-    finally:
-        task.cancel()
-
-
-@pytest.mark.parametrize("of_id", [topic_id(1), ZERO_UUID], ids=["with its id", "without an id"])
-@pytest.mark.parametrize("is_made_anew", [True, False])
-def test_offsets_of_a_topic_deleted_while_a_shard_loads_are_dropped_after_the_load(
-    of_id: Uuid, is_made_anew: bool
-) -> None:
-    async def story(stage: Stage) -> None:
-        events = stage.create("events")
-        replica = stage.create(CONSUMER_OFFSETS, isr=(ME, OTHER))
-        async with running(stage):
-            await stage.write("g", of_id=of_id)
-            await stage.write("g", "kept", 6, of_id=ZERO_UUID)
-            stage.reload(replica)
-            await asyncio.sleep(0)
-            assert refusal(lambda: stage.shards.of("g")) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-            stage.delete(events)
-            if is_made_anew:
-                stage.create("events")
-            await stage.settle()
-            await asyncio.sleep(0.1)
-            assert stage.offsets("g") == [6]
-        stage.reload(replica)
-        await stage.settle()
-        assert stage.offsets("g") == [6]
-
-    on_stage(story)
-
-
-@pytest.mark.parametrize("is_made_anew", [True, False])
-def test_offsets_of_a_topic_deleted_before_a_start_are_dropped_after_the_load(
-    is_made_anew: bool,
-) -> None:
-    async def story(stage: Stage) -> None:
-        events = stage.create("events")
-        replica = stage.create(CONSUMER_OFFSETS, isr=(ME, OTHER))
-        await stage.write("g")
-        # Nobody drops anything before the broker dies.
-        stage.delete(events)
-        if is_made_anew:
-            stage.create("events")
-            await stage.write("h", of_id=topic_id(3))
+        stage.create(COUNTERS_TOPIC, PARTITIONS)
+        for key in ("a", "bb", "a"):
+            await stage.add_and_announce(key)
         stage.restart_shards()
-        async with running(stage):
-            stage.shards.start(stage.image)
-            await stage.settle()
-            await asyncio.sleep(0.1)
-            assert stage.offsets("g") == []
-            assert stage.offsets("h") == ([5] if is_made_anew else [])
+        stage.shards.start(stage.image)
+        await stage.settle()
+        assert await stage.add("a") == 3
+        async with stage.running():
+            await asyncio.sleep(IDLE_MS / 1000 - 1)
+            assert [stage.shards.of(key).machine.count(key) for key in ("a", "bb")] == [3, 1]
+            await asyncio.sleep(2)
+            assert [stage.shards.of(key).machine.count(key) for key in ("a", "bb")] == [0, 0]
+
+    on_stage(story)
+
+
+def test_a_timer_that_is_put_off_is_due_later() -> None:
+    async def story(stage: Stage) -> None:
+        stage.create(COUNTERS_TOPIC)
+        async with stage.running():
+            await stage.add("a")
+            await asyncio.sleep(IDLE_MS / 2000)
+            await stage.add("a")
+            await asyncio.sleep(IDLE_MS / 2000 + 1)
+            assert stage.shards.of("a").machine.count("a") == 2
+            await asyncio.sleep(IDLE_MS / 2000)
+            assert stage.shards.of("a").machine.count("a") == 0
+
+    on_stage(story)
+
+
+# Effects
+
+
+def test_an_effect_may_lead_to_another_decision_of_its_shard() -> None:
+    async def story(stage: Stage) -> None:
+        stage.create(COUNTERS_TOPIC)
+        assert await asyncio.gather(stage.add("a"), stage.add("a"), stage.add("b")) == [1, 2, 1]
+        await asyncio.sleep(0)
+        assert stage.announced == [Announce("a", 1), Announce("a", 2), Announce("b", 1)]
+        counters = stage.shards.of("a").machine.counters
+        assert counters == {
+            "a": Counted("a", 2, is_announced=True),
+            "b": Counted("b", 1, is_announced=True),
+        }
+
+    on_stage(story)
+
+
+def test_effects_are_performed_again_after_a_load_if_the_machine_says_so() -> None:
+    async def story(stage: Stage) -> None:
+        replica = stage.create(COUNTERS_TOPIC, isr=(ME, OTHER))
+        stage.change(replica, isr=(ME,))
+        await stage.add_and_announce("heard")
+        stage.is_heard = False
+        await stage.add_and_announce("unheard")
+        stage.announced.clear()
+        stage.is_heard = True
         stage.reload(replica)
         await stage.settle()
-        assert stage.offsets("g") == []
+        await asyncio.sleep(0)
+        assert stage.announced == [Announce("unheard", 1)]
+        stage.announced.clear()
+        stage.reload(replica)
+        await stage.settle()
+        await asyncio.sleep(0)
+        assert stage.announced == []
 
     on_stage(story)
 
 
-def test_offsets_of_topics_that_nobody_has_deleted_are_kept() -> None:
-    """They may be of a topic that is adopted later: nothing here says that it is gone."""
-
+def test_effects_of_a_load_wait_for_the_high_watermark_too() -> None:
     async def story(stage: Stage) -> None:
-        replica = stage.create(CONSUMER_OFFSETS, isr=(ME, OTHER))
-        async with running(stage):
-            await stage.write("g", of_id=topic_id(77))
-            stage.reload(replica)
-            await stage.settle()
-            await asyncio.sleep(0.1)
-            assert stage.offsets("g") == [5]
+        replica = stage.create(COUNTERS_TOPIC, isr=(ME, OTHER))
+        await stage.write("a")
+        stage.reload(replica)
+        await stage.settle()
+        await asyncio.sleep(1)
+        assert stage.announced == []
+        stage.change(replica, isr=(ME,))
+        await asyncio.sleep(0)
+        assert stage.announced == [Announce("a", 1)]
 
     on_stage(story)
 
 
-def test_offsets_that_cannot_be_dropped_now_are_dropped_once_there_is_room() -> None:
+def test_no_effect_is_performed_for_a_leadership_that_ended_before_the_commit() -> None:
     async def story(stage: Stage) -> None:
-        events = stage.create("events")
-        stage.create(CONSUMER_OFFSETS)
-        async with running(stage):
-            await stage.write("g")
-            await stage.write("h", of_id=ZERO_UUID)
-            stage.replicas.directories.full["/data"] = "the disk is full"
-            stage.delete(events)
-            await asyncio.sleep(3)
-            assert (stage.offsets("g"), stage.offsets("h")) == ([5], [5])
-            stage.replicas.directories.full.clear()
-            await asyncio.sleep(2 * RETRY_MS / 1000)
-            assert (stage.offsets("g"), stage.offsets("h")) == ([], [])
-
-    on_stage(story)
-
-
-def test_a_commit_of_the_topic_made_anew_outlives_the_drop_of_the_old_ones() -> None:
-    async def story(stage: Stage) -> None:
-        events = stage.create("events")
-        replica = stage.create(CONSUMER_OFFSETS, isr=(ME, OTHER))
-        async with running(stage):
-            await stage.write("g")
-            stage.reload(replica)
-            await asyncio.sleep(0)
-            stage.delete(events)
-            stage.create("events")
-            await stage.settle()
-            await stage.write("g", offset=7, of_id=topic_id(3))
-            await asyncio.sleep(0.1)
-            assert stage.offsets("g") == [7]
-
-    on_stage(story)
-
-
-def test_what_a_shard_owes_is_bounded_and_goes_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ottla.coordinators.runtime.shards.OWED_DELETIONS_MAX", 3)
-
-    async def story(stage: Stage) -> None:
-        offsets_topic = stage.create(CONSUMER_OFFSETS)
-        async with running(stage):
-            (shard,) = stage.shards
-            for number in range(10):
-                await stage.write("g", f"topic-{number}", of_id=ZERO_UUID)
-            stage.replicas.directories.full["/data"] = "the disk is full"
-            for number in range(10):
-                stage.delete(stage.create(f"topic-{number}"))
-                await asyncio.sleep(0.01)
-            # Only what has no id needs more than the image to be told apart.
-            assert [each.name for each in stage.shards.owed(shard)] == [
-                "topic-7",
-                "topic-8",
-                "topic-9",
-            ]
-            stage.delete(offsets_topic)
-            await asyncio.sleep(10)
-            assert stage.shards.owed(shard) == ()
+        replica = stage.create(COUNTERS_TOPIC, isr=(ME, OTHER))
+        adding = stage.add("a")
+        await asyncio.sleep(1)
+        stage.change(replica, leader=OTHER)
+        with pytest.raises(PeerError) as caught:
+            await adding
+        assert caught.value.code == ErrorCode.NOT_COORDINATOR
+        await asyncio.sleep(1)
+        assert stage.announced == []
 
     on_stage(story)

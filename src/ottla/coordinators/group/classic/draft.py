@@ -3,8 +3,9 @@
 from collections.abc import Hashable
 from typing import Any
 
+from ottla.coordinators.group.decision import Decision
 from ottla.coordinators.group.records import Record
-from ottla.coordinators.runtime.decision import Answered, Decision, TimerSet
+from ottla.coordinators.runtime.decision import Answered, TimerSet
 from ottla.tuples import maker
 
 _answered, _timer_set, _decision = maker(Answered), maker(TimerSet), maker(Decision)
@@ -49,7 +50,7 @@ class Draft:
 
     def decision(self) -> Decision:
         timers = tuple(map(_timer_set, self._timers.items()))
-        return _decision((tuple(self._records), tuple(self._answers), timers))
+        return _decision((tuple(self._records), tuple(self._answers), timers, ()))
 
 
 def session_key(group_id: str, member_id: str) -> str:

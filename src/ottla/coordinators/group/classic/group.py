@@ -11,19 +11,20 @@ from ottla.coordinators.group.classic import join, leave, rebalance, sync
 from ottla.coordinators.group.classic.draft import Draft, joining_key, session_key, syncing_key
 from ottla.coordinators.group.classic.join import Joiner
 from ottla.coordinators.group.classic.limits import ClassicLimits
-from ottla.coordinators.group.classic.member import Member, member_from
+from ottla.coordinators.group.classic.member import ClassicGroupMember, member_from
 from ottla.coordinators.group.classic.roster import Roster
 from ottla.coordinators.group.classic.rules import (
     DELETE_REFUSALS,
     HEARTBEAT_ANSWERS,
-    State,
+    ClassicGroupState,
     is_allowed,
 )
 from ottla.coordinators.group.classic.waiting import Waiting
+from ottla.coordinators.group.decision import Decision
 from ottla.coordinators.group.group import GroupType
 from ottla.coordinators.group.offsets import CommitCheck, anything
 from ottla.coordinators.group.records import ClassicGroupForgotten, ClassicGroupSaved, Record
-from ottla.coordinators.runtime.decision import Decision, TimerSet
+from ottla.coordinators.runtime.decision import TimerSet
 from ottla.errors import ErrorCode, PeerError
 from ottla.protocol.consumer_protocol import PROTOCOL_TYPE, subscribed_topics
 from ottla.protocol.messages import describe_groups, leave_group
@@ -38,7 +39,7 @@ SAVED_MEMBER_BYTES = 32
 
 _timer_set = maker(TimerSet)
 # A member of an enum is found in ten times the time of a module's name: not for every commit.
-_DEAD, _COMPLETING_REBALANCE = State.DEAD, State.COMPLETING_REBALANCE
+_DEAD, _COMPLETING_REBALANCE = ClassicGroupState.DEAD, ClassicGroupState.COMPLETING_REBALANCE
 
 
 def created(group_id: str, now_ms: int) -> ClassicGroupSaved:
@@ -46,11 +47,13 @@ def created(group_id: str, now_ms: int) -> ClassicGroupSaved:
     return ClassicGroupSaved(group_id, "", 0, None, None, now_ms, ())
 
 
-def _state_of(record: ClassicGroupSaved) -> State:
+def _state_of(record: ClassicGroupSaved) -> ClassicGroupState:
     """Without a leader it has left the consumer protocol, and its members are to join again."""
     if not record.members:
-        return State.EMPTY
-    return State.PREPARING_REBALANCE if record.leader is None else State.STABLE
+        return ClassicGroupState.EMPTY
+    return (
+        ClassicGroupState.PREPARING_REBALANCE if record.leader is None else ClassicGroupState.STABLE
+    )
 
 
 class ClassicGroup:
@@ -64,7 +67,7 @@ class ClassicGroup:
         self.limits = limits
         # What lasts, as it was replayed last.
         self.saved: ClassicGroupSaved | None = None
-        self.state = State.EMPTY
+        self.state = ClassicGroupState.EMPTY
         # When the state changed; -1: a record of old does not say.
         self.state_ms = -1
         self.generation = 0
@@ -109,7 +112,7 @@ class ClassicGroup:
     def leave(
         self, leaving: Sequence[leave_group.Member], ticket: Hashable, now_ms: int
     ) -> Decision:
-        if self.state is State.DEAD:
+        if self.state is ClassicGroupState.DEAD:
             raise PeerError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the group is gone")
         draft = Draft(self.group_id, now_ms)
         draft.answer(ticket, leave.leave(self, leaving, draft))
@@ -161,7 +164,7 @@ class ClassicGroup:
                 self._replay_saved(record)
             case ClassicGroupForgotten():
                 self.saved = None
-                self.move(State.DEAD, self.state_ms)
+                self.move(ClassicGroupState.DEAD, self.state_ms)
             case _:
                 raise TypeError(f"not of a classic group: {record}")
 
@@ -186,7 +189,7 @@ class ClassicGroup:
         draft = Draft(self.group_id, now_ms)
         for member in self.roster:
             draft.expect_beat(member.member_id, member.session_timeout_ms)
-        if self.state is State.PREPARING_REBALANCE:
+        if self.state is ClassicGroupState.PREPARING_REBALANCE:
             draft.end_joining_in(self.roster.rebalance_timeout_ms)
         elif len(self.roster) > self.limits.members_max:
             rebalance.start(self, draft)
@@ -239,7 +242,9 @@ class ClassicGroup:
 
     # Members
 
-    def check_member(self, member_id: str, instance_id: str | None, generation: int) -> Member:
+    def check_member(
+        self, member_id: str, instance_id: str | None, generation: int
+    ) -> ClassicGroupMember:
         """The member of this generation that asks; a PeerError says why it is not."""
         if self.state is _DEAD:
             raise PeerError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the group is gone")
@@ -248,7 +253,7 @@ class ClassicGroup:
             raise PeerError(ErrorCode.ILLEGAL_GENERATION, f"the generation is {self.generation}")
         return member
 
-    def drop(self, member: Member, draft: Draft) -> None:
+    def drop(self, member: ClassicGroupMember, draft: Draft) -> None:
         """It is no member any more; if it waits, it is told."""
         member_id = member.member_id
         self.waiting.refuse_join(member_id, ErrorCode.UNKNOWN_MEMBER_ID, draft, told_id="")
@@ -257,7 +262,7 @@ class ClassicGroup:
         self.roster.remove(member_id)
         draft.expect_no_beat(member_id)
 
-    def rename(self, member: Member, member_id: str, draft: Draft) -> None:
+    def rename(self, member: ClassicGroupMember, member_id: str, draft: Draft) -> None:
         """A static member goes on under another id; whoever waits under the old one is fenced."""
         old_id = member.member_id
         self.waiting.refuse_join(old_id, ErrorCode.FENCED_INSTANCE_ID, draft)
@@ -279,7 +284,7 @@ class ClassicGroup:
         self.promised_ids.remove(member_id)
         draft.expect_no_beat(member_id)
 
-    def move(self, state: State, now_ms: int) -> None:
+    def move(self, state: ClassicGroupState, now_ms: int) -> None:
         """Into another state, along an arrow of the rules."""
         if not is_allowed(self.state, state):
             raise RuntimeError(f"group {self.group_id}: from {self.state} to {state}")
@@ -295,7 +300,7 @@ class ClassicGroup:
 
     @property
     def is_empty(self) -> bool:
-        return self.state is State.EMPTY
+        return self.state is ClassicGroupState.EMPTY
 
     def check_commit(
         self,
@@ -322,7 +327,7 @@ class ClassicGroup:
 
     def check_fetch(self, member_id: str | None, member_epoch: int) -> None:  # noqa: ARG002
         """Anybody may ask where a classic group stands."""
-        if self.state is State.DEAD:
+        if self.state is ClassicGroupState.DEAD:
             raise PeerError(ErrorCode.GROUP_ID_NOT_FOUND, "the group is gone")
 
     def check_offset_delete(self) -> None:
@@ -366,12 +371,12 @@ class ClassicGroup:
             return commit_ms
         if self.is_empty:
             return commit_ms if self.state_ms < 0 else self.state_ms
-        is_known = self.state is State.STABLE and self.subscribed_topics() is not None
+        is_known = self.state is ClassicGroupState.STABLE and self.subscribed_topics() is not None
         return commit_ms if is_known else None
 
     def describe(self) -> describe_groups.Group:
         """As DescribeGroups wants it: metadata and assignments of a stable group only."""
-        is_stable = self.state is State.STABLE
+        is_stable = self.state is ClassicGroupState.STABLE
         return describe_groups.Group(
             error_code=ErrorCode.NONE,
             group_id=self.group_id,

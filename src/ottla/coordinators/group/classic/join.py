@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from ottla.coordinators.group.classic import answers, rebalance
 from ottla.coordinators.group.classic.draft import Draft
 from ottla.coordinators.group.classic.limits import NEWCOMER_TIMEOUT_MS
-from ottla.coordinators.group.classic.member import Member, rebalance_timeout_ms
-from ottla.coordinators.group.classic.rules import State
+from ottla.coordinators.group.classic.member import ClassicGroupMember, rebalance_timeout_ms
+from ottla.coordinators.group.classic.rules import ClassicGroupState
 from ottla.errors import ErrorCode, PeerError
 from ottla.protocol.messages.join_group import JoinGroupRequest
 
@@ -63,7 +63,7 @@ def join(
     ticket: Hashable,
     draft: Draft,
 ) -> None:
-    if group.state is State.DEAD:
+    if group.state is ClassicGroupState.DEAD:
         raise PeerError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the group is gone")
     if not _has_room(group, request):
         _turn_away(group, request, ticket, draft)
@@ -85,9 +85,9 @@ def _has_room(group: "ClassicGroup", request: JoinGroupRequest) -> bool:
     if not member_id and instance_id is not None and group.roster.instance(instance_id):
         return True
     match group.state:
-        case State.EMPTY:
+        case ClassicGroupState.EMPTY:
             return True
-        case State.PREPARING_REBALANCE:
+        case ClassicGroupState.PREPARING_REBALANCE:
             joining = group.waiting.joins
             return member_id in joining or len(joining) < group.limits.members_max
         case _:
@@ -107,7 +107,7 @@ def _turn_away(
 
 
 def _fits(group: "ClassicGroup", request: JoinGroupRequest) -> bool:
-    if group.state is State.EMPTY:
+    if group.state is ClassicGroupState.EMPTY:
         return True
     return group.protocol_type == request.protocol_type and group.roster.can_all_do(
         protocol.name for protocol in request.protocols
@@ -154,19 +154,21 @@ def _join_known(
     rebalance.start_or_go_on(group, draft)
 
 
-def _is_repeated(group: "ClassicGroup", member: Member, request: JoinGroupRequest) -> bool:
+def _is_repeated(
+    group: "ClassicGroup", member: ClassicGroupMember, request: JoinGroupRequest
+) -> bool:
     """Whether a join changes nothing. That of a stable group's leader always does: that is how it
     asks for a rebalance when what it assigns has changed."""
     if member.protocols != request.protocols:
         return False
-    if group.state is State.STABLE:
+    if group.state is ClassicGroupState.STABLE:
         return group.roster.leader != member.member_id
-    return group.state is State.COMPLETING_REBALANCE
+    return group.state is ClassicGroupState.COMPLETING_REBALANCE
 
 
 def _renew(
     group: "ClassicGroup",
-    member: Member,
+    member: ClassicGroupMember,
     request: JoinGroupRequest,
     ticket: Hashable,
     draft: Draft,
@@ -189,7 +191,7 @@ def _add(
     if not group.roster:
         group.protocol_type = request.protocol_type
     group.roster.add(
-        Member(
+        ClassicGroupMember(
             member_id=member_id,
             instance_id=request.group_instance_id,
             client_id=joiner.client_id,
@@ -208,7 +210,7 @@ def _add(
 
 def _come_back(
     group: "ClassicGroup",
-    member: Member,
+    member: ClassicGroupMember,
     member_id: str,
     request: JoinGroupRequest,
     joiner: Joiner,
@@ -221,7 +223,10 @@ def _come_back(
     group.rename(member, member_id, draft)
     draft.expect_beat(member_id, request.session_timeout_ms)
     _renew(group, member, request, ticket, draft)
-    if group.state is not State.STABLE or group.roster.chosen_protocol() != group.protocol:
+    if (
+        group.state is not ClassicGroupState.STABLE
+        or group.roster.chosen_protocol() != group.protocol
+    ):
         rebalance.start_or_go_on(group, draft)
         return
     del group.waiting.joins[member_id]

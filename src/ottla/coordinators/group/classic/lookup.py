@@ -3,32 +3,33 @@
 from typing import TYPE_CHECKING
 
 from ottla.coordinators.group.classic.group import ClassicGroup, created
+from ottla.coordinators.group.decision import Decision
 from ottla.coordinators.group.group import GroupType
-from ottla.coordinators.runtime.decision import NOTHING, Decision
+from ottla.coordinators.runtime.decision import NOTHING
 from ottla.errors import ErrorCode, PeerError
 
 if TYPE_CHECKING:
-    from ottla.coordinators.group.state import GroupState
+    from ottla.coordinators.group.machine import GroupMachine
 
 
-def find(state: "GroupState", group_id: str) -> ClassicGroup | None:
+def find(machine: "GroupMachine", group_id: str) -> ClassicGroup | None:
     """The group, if it is there and of the classic protocol."""
-    group = state.groups.get(group_id)
+    group = machine.groups.get(group_id)
     return group if isinstance(group, ClassicGroup) else None
 
 
-def require(state: "GroupState", group_id: str) -> ClassicGroup:
+def require(machine: "GroupMachine", group_id: str) -> ClassicGroup:
     """The group; who claims to be a member of one that is not there is unknown."""
-    group = find(state, group_id)
+    group = find(machine, group_id)
     if group is None:
         raise PeerError(ErrorCode.UNKNOWN_MEMBER_ID, f"there is no classic group {group_id}")
     return group
 
 
-def open_to_join(state: "GroupState", group_id: str, now_ms: int) -> Decision:
+def open_to_join(machine: "GroupMachine", group_id: str, now_ms: int) -> Decision:
     """A group that somebody wants to join is there afterwards: it is created, or converted if it
     is of the other protocol and has no members. PeerError if there is no room."""
-    group = state.created(group_id, GroupType.CLASSIC)
+    group = machine.created(group_id, GroupType.CLASSIC)
     if isinstance(group, ClassicGroup):
         is_saved = group.saved is not None
         return NOTHING if is_saved else Decision(records=(created(group_id, now_ms),))

@@ -7,7 +7,7 @@ from ottla.protocol.messages.join_group import JoinGroupRequest, Protocol
 
 
 @dataclass(slots=True)
-class Member:
+class ClassicGroupMember:
     """Who it is, what it can do, and what it was assigned. Whether it waits is kept elsewhere."""
 
     member_id: str
@@ -67,9 +67,9 @@ def rebalance_timeout_ms(request: JoinGroupRequest) -> int:
     return request.rebalance_timeout_ms
 
 
-def member_from(saved: SavedMember, protocol_name: str) -> Member:
+def member_from(saved: SavedMember, protocol_name: str) -> ClassicGroupMember:
     """A member as the log knows it: of its protocols only the chosen one is left."""
-    return Member(
+    return ClassicGroupMember(
         member_id=saved.member_id,
         instance_id=saved.instance_id,
         client_id=saved.client_id,

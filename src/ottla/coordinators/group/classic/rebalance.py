@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING
 from ottla.coordinators.group.classic import answers
 from ottla.coordinators.group.classic.draft import Draft
 from ottla.coordinators.group.classic.limits import PROMISED_WAIT_MS
-from ottla.coordinators.group.classic.rules import State
+from ottla.coordinators.group.classic.rules import ClassicGroupState
 from ottla.errors import ErrorCode
 
 if TYPE_CHECKING:
     from ottla.coordinators.group.classic.group import ClassicGroup
-    from ottla.coordinators.group.classic.member import Member
+    from ottla.coordinators.group.classic.member import ClassicGroupMember
 
 
 def start_or_go_on(group: "ClassicGroup", draft: Draft) -> None:
     """Something changed: a rebalance starts, or the one under way may be complete now."""
-    if group.state is State.PREPARING_REBALANCE:
+    if group.state is ClassicGroupState.PREPARING_REBALANCE:
         try_complete(group, draft)
     else:
         start(group, draft)
@@ -28,8 +28,8 @@ def start_or_go_on(group: "ClassicGroup", draft: Draft) -> None:
 def start(group: "ClassicGroup", draft: Draft) -> None:
     """Members are told to join again at their next heartbeat or sync."""
     _stop_syncing(group, draft)
-    is_first = group.state is State.EMPTY
-    group.move(State.PREPARING_REBALANCE, draft.now_ms)
+    is_first = group.state is ClassicGroupState.EMPTY
+    group.move(ClassicGroupState.PREPARING_REBALANCE, draft.now_ms)
     if is_first:
         _wait_for_more(group, draft)
     elif has_all_joined(group):
@@ -40,7 +40,7 @@ def start(group: "ClassicGroup", draft: Draft) -> None:
 
 def try_complete(group: "ClassicGroup", draft: Draft) -> None:
     """Makes the next generation if everybody has joined. A first one is not ended early."""
-    is_preparing = group.state is State.PREPARING_REBALANCE
+    is_preparing = group.state is ClassicGroupState.PREPARING_REBALANCE
     if is_preparing and group.first_delay_left_ms is None and has_all_joined(group):
         complete(group, draft)
 
@@ -51,7 +51,7 @@ def has_all_joined(group: "ClassicGroup") -> bool:
 
 def time_is_up(group: "ClassicGroup", draft: Draft) -> None:
     """The joining timer: a first rebalance waits on while members keep coming."""
-    if group.state is not State.PREPARING_REBALANCE:
+    if group.state is not ClassicGroupState.PREPARING_REBALANCE:
         return
     left_ms = group.first_delay_left_ms
     if left_ms and group.has_newcomer:
@@ -84,7 +84,7 @@ def complete(group: "ClassicGroup", draft: Draft) -> None:
         draft.save(group.saved_empty(draft.now_ms))
 
 
-def lose(group: "ClassicGroup", member: "Member", draft: Draft) -> None:
+def lose(group: "ClassicGroup", member: "ClassicGroupMember", draft: Draft) -> None:
     """A member is gone, by its will or not."""
     group.drop(member, draft)
     start_or_go_on(group, draft)
@@ -92,7 +92,10 @@ def lose(group: "ClassicGroup", member: "Member", draft: Draft) -> None:
 
 def syncing_took_too_long(group: "ClassicGroup", draft: Draft) -> None:
     """The syncing timer: who joined and did not fetch its assignment has failed."""
-    if not group.unsynced or group.state not in (State.COMPLETING_REBALANCE, State.STABLE):
+    if not group.unsynced or group.state not in (
+        ClassicGroupState.COMPLETING_REBALANCE,
+        ClassicGroupState.STABLE,
+    ):
         return
     for member_id in tuple(group.unsynced):
         group.drop(group.roster[member_id], draft)
@@ -109,7 +112,7 @@ def _wait_for_more(group: "ClassicGroup", draft: Draft) -> None:
 def _begin_generation(group: "ClassicGroup", draft: Draft) -> None:
     group.generation += 1
     group.protocol = group.roster.chosen_protocol()
-    group.move(State.COMPLETING_REBALANCE, draft.now_ms)
+    group.move(ClassicGroupState.COMPLETING_REBALANCE, draft.now_ms)
     for member in group.roster:
         ticket = group.waiting.joins.pop(member.member_id, None)
         if ticket is not None:

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 
-from ottla.coordinators.group.classic.member import Member
+from ottla.coordinators.group.classic.member import ClassicGroupMember
 from ottla.errors import ErrorCode, PeerError
 
 
@@ -14,7 +14,7 @@ class Roster:
 
     def __init__(self) -> None:
         self.leader: str | None = None
-        self._by_id: dict[str, Member] = {}
+        self._by_id: dict[str, ClassicGroupMember] = {}
         self._by_instance: dict[str, str] = {}
         # How many members can do a protocol.
         self._supporters: Counter[str] = Counter()
@@ -22,24 +22,24 @@ class Roster:
     def __len__(self) -> int:
         return len(self._by_id)
 
-    def __iter__(self) -> Iterator[Member]:
+    def __iter__(self) -> Iterator[ClassicGroupMember]:
         return iter(self._by_id.values())
 
     def __contains__(self, member_id: str) -> bool:
         return member_id in self._by_id
 
-    def __getitem__(self, member_id: str) -> Member:
+    def __getitem__(self, member_id: str) -> ClassicGroupMember:
         return self._by_id[member_id]
 
-    def get(self, member_id: str) -> Member | None:
+    def get(self, member_id: str) -> ClassicGroupMember | None:
         return self._by_id.get(member_id)
 
-    def instance(self, instance_id: str) -> Member | None:
+    def instance(self, instance_id: str) -> ClassicGroupMember | None:
         """The static member that holds this instance id."""
         member_id = self._by_instance.get(instance_id)
         return None if member_id is None else self._by_id[member_id]
 
-    def check(self, member_id: str, instance_id: str | None) -> Member:
+    def check(self, member_id: str, instance_id: str | None) -> ClassicGroupMember:
         """The member that asks; a PeerError if it is unknown or was replaced."""
         if instance_id is not None:
             holder = self._by_instance.get(instance_id)
@@ -56,7 +56,7 @@ class Roster:
             raise PeerError(ErrorCode.UNKNOWN_MEMBER_ID, f"{member_id} is no member")
         return member
 
-    def add(self, member: Member) -> None:
+    def add(self, member: ClassicGroupMember) -> None:
         """One more; the first one leads."""
         self._by_id[member.member_id] = member
         if member.instance_id is not None:
@@ -74,7 +74,7 @@ class Roster:
         if self.leader == member_id:
             self.leader = next(iter(self._by_id), None)
 
-    def replace(self, members: Iterable[Member], leader: str | None) -> None:
+    def replace(self, members: Iterable[ClassicGroupMember], leader: str | None) -> None:
         """These, and nobody else."""
         self._by_id.clear()
         self._by_instance.clear()
@@ -83,7 +83,7 @@ class Roster:
         for member in members:
             self.add(member)
 
-    def rename(self, member: Member, member_id: str) -> None:
+    def rename(self, member: ClassicGroupMember, member_id: str) -> None:
         """A static member goes on under another id, in its place, as leader if it led."""
         old_id = member.member_id
         member.member_id = member_id
@@ -94,7 +94,7 @@ class Roster:
         if self.leader == old_id:
             self.leader = member_id
 
-    def recount(self, member: Member, before: Collection[str]) -> None:
+    def recount(self, member: ClassicGroupMember, before: Collection[str]) -> None:
         """Its protocols are no longer those `before`."""
         self._forget(before)
         self._count(member.protocol_names)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from ottla.coordinators.group.classic import answers, rebalance
 from ottla.coordinators.group.classic.draft import Draft
-from ottla.coordinators.group.classic.rules import State
+from ottla.coordinators.group.classic.rules import ClassicGroupState
 from ottla.errors import ErrorCode, PeerError
 from ottla.protocol.messages.sync_group import SyncGroupRequest
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 def sync(group: "ClassicGroup", request: SyncGroupRequest, ticket: Hashable, draft: Draft) -> None:
     _check(group, request)
-    if group.state is State.PREPARING_REBALANCE:
+    if group.state is ClassicGroupState.PREPARING_REBALANCE:
         raise PeerError(ErrorCode.REBALANCE_IN_PROGRESS, "the group rebalances")
     group.unsynced.discard(request.member_id)
     if not group.unsynced:
         draft.syncing_ended()
-    if group.state is State.STABLE:
+    if group.state is ClassicGroupState.STABLE:
         draft.answer(ticket, answers.synced(group, group.roster[request.member_id].assignment))
         return
     group.waiting.sync(request.member_id, ticket, draft)

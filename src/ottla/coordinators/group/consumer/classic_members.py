@@ -13,7 +13,7 @@ from ottla.coordinators.group.classic.join import ID_REQUIRED_SINCE, Joiner
 from ottla.coordinators.group.classic.member import rebalance_timeout_ms
 from ottla.coordinators.group.consumer.heartbeat import check_room
 from ottla.coordinators.group.consumer.member import (
-    Member,
+    ConsumerGroupMember,
     check_instance,
     new_member,
     successor,
@@ -31,7 +31,7 @@ from ottla.coordinators.group.consumer.member_update import (
 from ottla.coordinators.group.consumer.reconcile import MemberState
 from ottla.coordinators.group.consumer.requests import SUBSCRIPTION_CHARACTERS_MAX
 from ottla.coordinators.group.consumer.rules import ConsumerRules
-from ottla.coordinators.group.consumer.state import SavedState
+from ottla.coordinators.group.consumer.saved_group import SavedGroup
 from ottla.coordinators.group.consumer.topics import Topics
 from ottla.coordinators.group.embedded import (
     NotEmbedded,
@@ -48,7 +48,7 @@ from ottla.protocol.messages.sync_group import SyncGroupRequest
 from ottla.settings.table.consumer_groups import MigrationPolicy
 
 
-def check_join(state: SavedState, rules: ConsumerRules, request: JoinGroupRequest) -> None:
+def check_join(state: SavedGroup, rules: ConsumerRules, request: JoinGroupRequest) -> None:
     """GROUP_MAX_SIZE_REACHED or INCONSISTENT_GROUP_PROTOCOL if this one cannot be in the group."""
     if not _is_known(state, request):
         check_room(state, rules)
@@ -62,13 +62,13 @@ def check_join(state: SavedState, rules: ConsumerRules, request: JoinGroupReques
         raise _inconsistent(f"Member {request.member_id}'s protocols are not supported.")
 
 
-def _is_known(state: SavedState, request: JoinGroupRequest) -> bool:
+def _is_known(state: SavedGroup, request: JoinGroupRequest) -> bool:
     if request.group_instance_id is not None:
         return state.static_member(request.group_instance_id) is not None
     return request.member_id in state.members
 
 
-def _is_common(names: set[str], state: SavedState) -> bool:
+def _is_common(names: set[str], state: SavedGroup) -> bool:
     """Whether all classic members can do one of these; where there is none, anything is common."""
     common = names
     for member in state.members.values():
@@ -84,7 +84,7 @@ def needs_id(request: JoinGroupRequest, version: int) -> bool:
 
 
 def decide_join(
-    state: SavedState,
+    state: SavedGroup,
     checked: Checked,
     rules: ConsumerRules,
     request: JoinGroupRequest,
@@ -113,7 +113,7 @@ def _subscription(request: JoinGroupRequest) -> Subscription:
     return found
 
 
-def _find_joiner(state: SavedState, request: JoinGroupRequest, member_id: str) -> Arrival:
+def _find_joiner(state: SavedGroup, request: JoinGroupRequest, member_id: str) -> Arrival:
     """Who is not known is new: there is room, as `check_join` found."""
     instance_id = request.group_instance_id
     if instance_id is None:
@@ -154,7 +154,7 @@ def _as_it_joins(
     )
 
 
-def joined(member: Member) -> JoinGroupResponse:
+def joined(member: ConsumerGroupMember) -> JoinGroupResponse:
     """A generation that nobody leads: the member's epoch."""
     return JoinGroupResponse(
         error_code=ErrorCode.NONE,
@@ -167,9 +167,9 @@ def joined(member: Member) -> JoinGroupResponse:
     )
 
 
-def find_member(
-    state: SavedState, member_id: str, instance_id: str | None, generation: int
-) -> Member:
+def find_classic_member(
+    state: SavedGroup, member_id: str, instance_id: str | None, generation: int
+) -> ConsumerGroupMember:
     """The classic member that asks; a PeerError if it is none, or not of this generation."""
     member = _named(state, member_id, instance_id)
     if instance_id is not None:
@@ -187,7 +187,7 @@ def find_member(
     return member
 
 
-def _named(state: SavedState, member_id: str, instance_id: str | None) -> Member:
+def _named(state: SavedGroup, member_id: str, instance_id: str | None) -> ConsumerGroupMember:
     if instance_id is None:
         member = state.member(member_id)
     else:
@@ -197,7 +197,7 @@ def _named(state: SavedState, member_id: str, instance_id: str | None) -> Member
     return member
 
 
-def check_protocol(member: Member, request: SyncGroupRequest) -> None:
+def check_protocol(member: ConsumerGroupMember, request: SyncGroupRequest) -> None:
     """INCONSISTENT_GROUP_PROTOCOL unless the member means what it was told when it joined."""
     name = classic_part(member).protocols[0][0]
     for told, expected in ((request.protocol_type, PROTOCOL_TYPE), (request.protocol_name, name)):
@@ -206,14 +206,16 @@ def check_protocol(member: Member, request: SyncGroupRequest) -> None:
             raise _inconsistent(f"Member {member.member_id} has {expected}, not {told}.")
 
 
-def is_overtaken(state: SavedState, member: Member) -> bool:
+def is_overtaken(state: SavedGroup, member: ConsumerGroupMember) -> bool:
     """Whether a sync comes too late, as partitions were shared out since the member joined. Who has
     yet to give up something finishes that first."""
     is_busy = member.current.state == MemberState.UNREVOKED_PARTITIONS
     return member.current.epoch < state.target_epoch and not is_busy
 
 
-def is_to_rejoin(state: SavedState, rules: ConsumerRules, member: Member, now_ms: int) -> bool:
+def is_to_rejoin(
+    state: SavedGroup, rules: ConsumerRules, member: ConsumerGroupMember, now_ms: int
+) -> bool:
     """Whether a member that beats is to join again: to give up something, to take on something that
     is free now, to reach the target's epoch, or so that a target that is due is decided."""
     current = member.current
@@ -225,7 +227,7 @@ def is_to_rejoin(state: SavedState, rules: ConsumerRules, member: Member, now_ms
     return is_waiting and not _waits_for_others(state, member)
 
 
-def _waits_for_others(state: SavedState, member: Member) -> bool:
+def _waits_for_others(state: SavedGroup, member: ConsumerGroupMember) -> bool:
     assigned = member.current.assigned
     return any(
         state.owner(topic_id, index) is not None
@@ -235,7 +237,7 @@ def _waits_for_others(state: SavedState, member: Member) -> bool:
     )
 
 
-def assignment(member: Member, topics: Topics) -> bytes:
+def assignment(member: ConsumerGroupMember, topics: Topics) -> bytes:
     """What a member owns, as its own protocol says it."""
     return write_assignment(member.current.assigned, topics, classic_part(member).protocols[0][1])
 
@@ -247,7 +249,7 @@ class Leaving(NamedTuple):
     codes: tuple[ErrorCode, ...]
 
 
-def find_leaving(state: SavedState, leaving: Sequence[leave_group.Member]) -> Leaving:
+def find_leaving(state: SavedGroup, leaving: Sequence[leave_group.Member]) -> Leaving:
     """By member id, or by instance id for an operator: whatever they speak."""
     members: dict[str, None] = {}
     codes = []
@@ -265,7 +267,7 @@ def find_leaving(state: SavedState, leaving: Sequence[leave_group.Member]) -> Le
     return Leaving(tuple(members), tuple(codes))
 
 
-def classic_part(member: Member) -> ClassicMember:
+def classic_part(member: ConsumerGroupMember) -> ClassicMember:
     """What a member that speaks the classic protocol brought."""
     if member.saved.classic is None:
         raise TypeError(f"{member.member_id} does not speak the classic protocol")

@@ -7,11 +7,12 @@ from ottla.coordinators.group.classic import answers
 from ottla.coordinators.group.classic import leave as leaving_classic
 from ottla.coordinators.group.classic.join import Joiner
 from ottla.coordinators.group.consumer import classic_members
-from ottla.coordinators.group.consumer.member import Member
+from ottla.coordinators.group.consumer.member import ConsumerGroupMember
 from ottla.coordinators.group.consumer.member_update import Moment, Outcome
 from ottla.coordinators.group.consumer.timers import Timer
+from ottla.coordinators.group.decision import Decision
 from ottla.coordinators.group.records import ConsumerGroupSaved
-from ottla.coordinators.runtime.decision import Answered, Decision, TimerSet
+from ottla.coordinators.runtime.decision import Answered, TimerSet
 from ottla.errors import ErrorCode
 from ottla.protocol.messages import leave_group
 from ottla.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -64,7 +65,7 @@ def _moved_down(
     if saved.members[replaced].is_classic:
         return None
     others = [
-        Member(each, saved.current(name))
+        ConsumerGroupMember(each, saved.current(name))
         for name, each in saved.members.items()
         if name != replaced
     ]
@@ -80,7 +81,7 @@ def sync(
     group: "ConsumerGroup", request: SyncGroupRequest, ticket: Hashable, now_ms: int
 ) -> Decision:
     """What the member owns; if partitions were shared out anew since it joined, it joins again."""
-    member = classic_members.find_member(
+    member = classic_members.find_classic_member(
         group.saved, request.member_id, request.group_instance_id, request.generation_id
     )
     classic_members.check_protocol(member, request)
@@ -108,7 +109,7 @@ def heartbeat(
     group: "ConsumerGroup", request: HeartbeatRequest, ticket: Hashable, now_ms: int
 ) -> Decision:
     """The member is alive, and hears whether to join again."""
-    member = classic_members.find_member(
+    member = classic_members.find_classic_member(
         group.saved, request.member_id, request.group_instance_id, request.generation_id
     )
     timers = [group.session_timer(member.saved, now_ms)]
@@ -134,7 +135,7 @@ def leave(
     return group.left(found.member_ids, now_ms)._replace(answers=answered)
 
 
-def _summon(group: "ConsumerGroup", member: Member, now_ms: int) -> Iterator[TimerSet]:
+def _summon(group: "ConsumerGroup", member: ConsumerGroupMember, now_ms: int) -> Iterator[TimerSet]:
     """The time to join again runs from when the member was first told."""
     if member.member_id not in group.summoned:
         group.summoned.add(member.member_id)

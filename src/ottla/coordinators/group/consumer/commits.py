@@ -1,6 +1,6 @@
 """Which offsets a member of a consumer group may commit and fetch, by the epoch that it names."""
 
-from ottla.coordinators.group.consumer.member import Member
+from ottla.coordinators.group.consumer.member import ConsumerGroupMember
 from ottla.coordinators.group.consumer.reconcile import assigned_since, revoking_since
 from ottla.coordinators.group.offsets import Commit, CommitCheck, anything
 from ottla.errors import ErrorCode, PeerError
@@ -9,7 +9,7 @@ from ottla.errors import ErrorCode, PeerError
 _EPOCHS_SINCE = 9
 
 
-def commit_check(member: Member, epoch: int, version: int) -> CommitCheck:
+def commit_check(member: ConsumerGroupMember, epoch: int, version: int) -> CommitCheck:
     """What a member may commit that names this epoch; PeerError if nothing.
 
     One that is behind, since its commit was under way when it moved on, may commit for partitions
@@ -38,7 +38,7 @@ def commit_check(member: Member, epoch: int, version: int) -> CommitCheck:
     return check
 
 
-def check_fetch(member: Member, epoch: int) -> None:
+def check_fetch(member: ConsumerGroupMember, epoch: int) -> None:
     """Only who is up to date may ask where to go on."""
     if epoch != member.current.epoch:
         raise PeerError(
@@ -48,6 +48,6 @@ def check_fetch(member: Member, epoch: int) -> None:
         )
 
 
-def _out_of_date(member: Member) -> ErrorCode:
+def _out_of_date(member: ConsumerGroupMember) -> ErrorCode:
     """As the member's own protocol says it."""
     return ErrorCode.ILLEGAL_GENERATION if member.is_classic else ErrorCode.STALE_MEMBER_EPOCH

@@ -8,29 +8,30 @@ from ottla.coordinators.group.classic.group import ClassicGroup
 from ottla.coordinators.group.consumer.group import ConsumerGroup
 from ottla.coordinators.group.consumer.requests import Heartbeat, SpecialEpoch
 from ottla.coordinators.group.consumer.rules import ConsumerRules
+from ottla.coordinators.group.decision import Decision
 from ottla.coordinators.group.group import Group
+from ottla.coordinators.group.machine import GroupMachine
 from ottla.coordinators.group.migration import moved_up
 from ottla.coordinators.group.records import ClassicGroupForgotten, ConsumerGroupSaved
-from ottla.coordinators.group.state import GroupState
-from ottla.coordinators.runtime.decision import NOTHING, Decision
+from ottla.coordinators.runtime.decision import NOTHING
 from ottla.errors import ErrorCode, PeerError
 
 
-def take_heartbeat(state: GroupState, rules: ConsumerRules, beat: Heartbeat) -> Decision:
+def take_heartbeat(machine: GroupMachine, rules: ConsumerRules, beat: Heartbeat) -> Decision:
     """What the group decides. PeerError if it refuses, or if there is none that could take it."""
-    group = _found(state, rules, beat)
+    group = _found(machine, rules, beat)
     if isinstance(group, ConsumerGroup):
         return group.heartbeat(beat)
     return _first_heartbeat(group, rules, beat)
 
 
-def take_arrival(state: GroupState, rules: ConsumerRules, beat: Heartbeat) -> Decision:
+def take_arrival(machine: GroupMachine, rules: ConsumerRules, beat: Heartbeat) -> Decision:
     """Takes down who joins; its heartbeat is to be taken soon after, and answers.
 
     PeerError as `take_heartbeat`. Nothing is decided of a classic group's members: the heartbeat
     makes the group another.
     """
-    group = _found(state, rules, beat)
+    group = _found(machine, rules, beat)
     if isinstance(group, ConsumerGroup):
         return group.arrive(beat)
     if group is not None and not group.is_empty:
@@ -38,10 +39,10 @@ def take_arrival(state: GroupState, rules: ConsumerRules, beat: Heartbeat) -> De
     return _in_place_of(group, ConsumerGroup(beat.request.group_id, rules).arrive(beat))
 
 
-def _found(state: GroupState, rules: ConsumerRules, beat: Heartbeat) -> Group | None:
+def _found(machine: GroupMachine, rules: ConsumerRules, beat: Heartbeat) -> Group | None:
     """The group, of either kind; None if there is none, and room for one."""
     group_id = beat.request.group_id
-    group = state.groups.get(group_id)
+    group = machine.groups.get(group_id)
     if isinstance(group, ConsumerGroup):
         group.rules = rules
         return group
@@ -50,9 +51,9 @@ def _found(state: GroupState, rules: ConsumerRules, beat: Heartbeat) -> Group | 
         raise not_a_consumer_group(group_id)
     if not joins:
         raise PeerError(ErrorCode.GROUP_ID_NOT_FOUND, f"Consumer group {group_id} not found.")
-    if group_id not in state and len(state) >= rules.groups_max:
+    if group_id not in machine and len(machine) >= rules.groups_max:
         raise PeerError(
-            ErrorCode.POLICY_VIOLATION, f"There is no room for more groups than {len(state)}."
+            ErrorCode.POLICY_VIOLATION, f"There is no room for more groups than {len(machine)}."
         )
     return group
 
@@ -91,12 +92,12 @@ def _moved_up(group: ClassicGroup, rules: ConsumerRules, beat: Heartbeat) -> Dec
     )
 
 
-def consumer_group(state: GroupState, group_id: str) -> ConsumerGroup:
+def consumer_group(machine: GroupMachine, group_id: str) -> ConsumerGroup:
     """GROUP_ID_NOT_FOUND if there is none, or if it is of the classic protocol."""
-    group = state.groups.get(group_id)
+    group = machine.groups.get(group_id)
     if isinstance(group, ConsumerGroup):
         return group
-    if group_id in state:
+    if group_id in machine:
         raise not_a_consumer_group(group_id)
     raise PeerError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
 

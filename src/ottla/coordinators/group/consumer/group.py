@@ -1,6 +1,6 @@
 """A group of the consumer protocol (KIP-848): decides by heartbeats and timers. Pure.
 
-What must last is in `SavedState` and changes by `replay` alone. Some of its members may speak the
+What must last is in `SavedGroup` and changes by `replay` alone. Some of its members may speak the
 classic protocol; once all that are left do, the group becomes a classic one.
 """
 
@@ -11,7 +11,7 @@ from ottla.coordinators.group.classic.join import Joiner
 from ottla.coordinators.group.consumer import classic_requests, commits
 from ottla.coordinators.group.consumer.heartbeat import decide_arrival, decide_heartbeat
 from ottla.coordinators.group.consumer.member import (
-    Member,
+    ConsumerGroupMember,
     check_instance,
     member_forgotten,
     stepped_aside,
@@ -21,10 +21,11 @@ from ottla.coordinators.group.consumer.member_update import Checked, Moment, Out
 from ottla.coordinators.group.consumer.reconcile import MemberState
 from ottla.coordinators.group.consumer.requests import Heartbeat, SpecialEpoch
 from ottla.coordinators.group.consumer.rules import ConsumerRules
-from ottla.coordinators.group.consumer.state import SavedState
-from ottla.coordinators.group.consumer.states import STATES, GroupState, Standing
+from ottla.coordinators.group.consumer.saved_group import SavedGroup
+from ottla.coordinators.group.consumer.states import STATES, ConsumerGroupState, Standing
 from ottla.coordinators.group.consumer.timers import Timer, all_off
 from ottla.coordinators.group.consumer.topics import NO_TOPICS_HASH, NoTopics, Topics
+from ottla.coordinators.group.decision import Decision
 from ottla.coordinators.group.group import GroupType
 from ottla.coordinators.group.offsets import CommitCheck, anything
 from ottla.coordinators.group.records import (
@@ -37,8 +38,7 @@ from ottla.coordinators.group.records import (
     RegexForgotten,
     TargetEpochForgotten,
 )
-from ottla.coordinators.runtime.decision import NOTHING as NO_DECISION
-from ottla.coordinators.runtime.decision import Answered, Decision, TimerSet
+from ottla.coordinators.runtime.decision import NOTHING, Answered, TimerSet
 from ottla.errors import ErrorCode, PeerError
 from ottla.protocol.messages import leave_group
 from ottla.protocol.messages.consumer_group_heartbeat import (
@@ -62,7 +62,7 @@ class ConsumerGroup:
     def __init__(
         self, group_id: str, rules: ConsumerRules | None = None, topics: Topics | None = None
     ) -> None:
-        self.saved = SavedState(group_id)
+        self.saved = SavedGroup(group_id)
         # Both are replaced when somebody asks who knows them as they are now.
         self.rules = rules or ConsumerRules()
         self.topics = topics or NoTopics()
@@ -88,7 +88,7 @@ class ConsumerGroup:
     def state_name(self) -> str:
         """As ListGroups and ConsumerGroupDescribe call it."""
         if self.is_empty:
-            return GroupState.EMPTY.value
+            return ConsumerGroupState.EMPTY.value
         is_target_due = self.saved.epoch > self.saved.target_epoch
         is_settled = all(self.is_settled(self.saved.current(each)) for each in self.saved.members)
         return STATES[Standing(is_target_due, is_settled)].value
@@ -128,7 +128,7 @@ class ConsumerGroup:
         self.topics = beat.topics
         records = decide_arrival(self.saved, self.checked, self.rules, beat)
         if not records:
-            return NO_DECISION
+            return NOTHING
         due_ms = beat.now_ms + self.rules.session_timeout_ms
         session = Timer.SESSION.at(self.group_id, beat.member_id, due_ms)
         return Decision(records=records, timers=(session,))
@@ -149,7 +149,7 @@ class ConsumerGroup:
             assignment=_assignment(after.assigned) if is_told else None,
         )
 
-    def _leaving(self, beat: Heartbeat) -> Member:
+    def _leaving(self, beat: Heartbeat) -> ConsumerGroupMember:
         request = beat.request
         if request.instance_id is None:
             member = self.saved.member(beat.member_id)
@@ -212,7 +212,7 @@ class ConsumerGroup:
         saved = self.saved
         self.summoned.difference_update(member_ids)
         rest = [
-            Member(each, saved.current(name))
+            ConsumerGroupMember(each, saved.current(name))
             for name, each in saved.members.items()
             if name not in member_ids
         ]
@@ -229,7 +229,7 @@ class ConsumerGroup:
         return Decision(records=tuple(records), timers=tuple(gone))
 
     def moved_down(
-        self, members: Sequence[Member], now_ms: int, *, must_rejoin: bool
+        self, members: Sequence[ConsumerGroupMember], now_ms: int, *, must_rejoin: bool
     ) -> Decision | None:
         """These members as a classic group, if all of them speak its protocol and it may be."""
         classic = migration.moved_down(
@@ -259,11 +259,11 @@ class ConsumerGroup:
         kind, _, rest = timer_key.partition("/")
         member_id = rest.removeprefix(f"{self.group_id}/")
         if member_id not in self.saved.members:
-            return NO_DECISION
+            return NOTHING
         if kind == Timer.REBALANCE:
             current = self.saved.current(member_id)
             if current.state != MemberState.UNREVOKED_PARTITIONS:
-                return NO_DECISION
+                return NOTHING
         return self.left((member_id,), now_ms)
 
     def timers_after(self, outcome: Outcome, now_ms: int) -> Iterator[TimerSet]:

@@ -1,7 +1,7 @@
 """A heartbeat of the consumer protocol: whose it is, and what it comes to. Pure."""
 
 from ottla.coordinators.group.consumer.member import (
-    Member,
+    ConsumerGroupMember,
     as_it_says,
     check_instance,
     new_member,
@@ -18,13 +18,13 @@ from ottla.coordinators.group.consumer.member_update import (
 )
 from ottla.coordinators.group.consumer.requests import Heartbeat, SpecialEpoch
 from ottla.coordinators.group.consumer.rules import ConsumerRules
-from ottla.coordinators.group.consumer.state import SavedState
+from ottla.coordinators.group.consumer.saved_group import SavedGroup
 from ottla.coordinators.group.records import Record
 from ottla.errors import ErrorCode, PeerError
 
 
 def decide_heartbeat(
-    state: SavedState, checked: Checked, rules: ConsumerRules, beat: Heartbeat
+    state: SavedGroup, checked: Checked, rules: ConsumerRules, beat: Heartbeat
 ) -> Outcome:
     """For every heartbeat but those that say goodbye. A PeerError, and nothing is to change."""
     arrival = find_member(state, rules, beat)
@@ -32,7 +32,7 @@ def decide_heartbeat(
 
 
 def decide_arrival(
-    state: SavedState, checked: Checked, rules: ConsumerRules, beat: Heartbeat
+    state: SavedGroup, checked: Checked, rules: ConsumerRules, beat: Heartbeat
 ) -> tuple[Record, ...]:
     """What makes a new member one of the group, before anything is shared out; else nothing."""
     arrival = find_member(state, rules, beat)
@@ -42,14 +42,14 @@ def decide_arrival(
 
 
 def _deciding(
-    state: SavedState, checked: Checked, rules: ConsumerRules, arrival: Arrival, beat: Heartbeat
+    state: SavedGroup, checked: Checked, rules: ConsumerRules, arrival: Arrival, beat: Heartbeat
 ) -> Deciding:
     at = Moment(beat.now_ms, beat.topics, beat.match_topics)
     said = Statement(as_it_says(arrival.before.saved, beat), beat.owned, at)
     return Deciding(state, checked, rules, arrival, said)
 
 
-def find_member(state: SavedState, rules: ConsumerRules, beat: Heartbeat) -> Arrival:
+def find_member(state: SavedGroup, rules: ConsumerRules, beat: Heartbeat) -> Arrival:
     """Whose heartbeat it is. Refused: who is unknown, out of date, or one too many."""
     request = beat.request
     known = _known_member(state, beat)
@@ -66,7 +66,7 @@ def find_member(state: SavedState, rules: ConsumerRules, beat: Heartbeat) -> Arr
     return Arrival(new_member(state.group_id, beat.member_id), is_new=True)
 
 
-def _known_member(state: SavedState, beat: Heartbeat) -> Member | None:
+def _known_member(state: SavedGroup, beat: Heartbeat) -> ConsumerGroupMember | None:
     """Of a static member the one with its instance, whatever it is called."""
     request = beat.request
     if request.instance_id is None:
@@ -77,7 +77,7 @@ def _known_member(state: SavedState, beat: Heartbeat) -> Member | None:
     return known
 
 
-def _check_released(member: Member, member_id: str) -> None:
+def _check_released(member: ConsumerGroupMember, member_id: str) -> None:
     if not member.has_stepped_aside:
         raise PeerError(
             ErrorCode.UNRELEASED_INSTANCE_ID,
@@ -86,7 +86,7 @@ def _check_released(member: Member, member_id: str) -> None:
         )
 
 
-def check_room(state: SavedState, rules: ConsumerRules) -> None:
+def check_room(state: SavedGroup, rules: ConsumerRules) -> None:
     """GROUP_MAX_SIZE_REACHED if one more would be one too many."""
     if len(state.members) >= rules.size_max:
         raise PeerError(

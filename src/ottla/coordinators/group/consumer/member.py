@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from ottla.coordinators.group.consumer.reconcile import (
-    NOTHING,
+    NO_PARTITIONS,
     MemberState,
     epochs_alike,
     includes,
@@ -22,7 +22,7 @@ from ottla.coordinators.group.records import (
 from ottla.errors import ErrorCode, PeerError
 
 
-class Member(NamedTuple):
+class ConsumerGroupMember(NamedTuple):
     """What is saved of one member."""
 
     saved: ConsumerMemberSaved
@@ -61,9 +61,9 @@ class Member(NamedTuple):
         )
 
 
-def new_member(group_id: str, member_id: str) -> Member:
+def new_member(group_id: str, member_id: str) -> ConsumerGroupMember:
     """One that has said nothing yet."""
-    return Member(
+    return ConsumerGroupMember(
         ConsumerMemberSaved(
             group=group_id,
             member_id=member_id,
@@ -88,14 +88,14 @@ def standing_nowhere(group_id: str, member_id: str) -> CurrentAssignmentSaved:
         epoch=SpecialEpoch.JOIN,
         previous_epoch=SpecialEpoch.JOIN,
         state=MemberState.STABLE,
-        assigned=NOTHING,
-        revoking=NOTHING,
+        assigned=NO_PARTITIONS,
+        revoking=NO_PARTITIONS,
     )
 
 
-def successor(member: Member, member_id: str) -> Member:
+def successor(member: ConsumerGroupMember, member_id: str) -> ConsumerGroupMember:
     """The same static member under a new name: it joins, and what it owned is still its own."""
-    return Member(
+    return ConsumerGroupMember(
         replace(member.saved, member_id=member_id),
         replace(
             member.current,
@@ -103,8 +103,8 @@ def successor(member: Member, member_id: str) -> Member:
             epoch=SpecialEpoch.JOIN,
             previous_epoch=SpecialEpoch.JOIN,
             state=MemberState.STABLE,
-            revoking=NOTHING,
-            revoking_epochs=NOTHING,
+            revoking=NO_PARTITIONS,
+            revoking_epochs=NO_PARTITIONS,
         ),
     )
 
@@ -116,10 +116,10 @@ def stepped_aside(current: CurrentAssignmentSaved) -> CurrentAssignmentSaved:
         epoch=SpecialEpoch.STEP_ASIDE,
         previous_epoch=current.epoch,
         state=MemberState.STABLE,
-        revoking=NOTHING,
+        revoking=NO_PARTITIONS,
         # Its successor commits under epochs of its own, and those are all later.
         assigned_epochs=epochs_alike(current.assigned, SpecialEpoch.JOIN),
-        revoking_epochs=NOTHING,
+        revoking_epochs=NO_PARTITIONS,
     )
 
 
@@ -156,7 +156,7 @@ def member_forgotten(group_id: str, member_id: str) -> tuple[Record, ...]:
     )
 
 
-def check_instance(member: Member, member_id: str) -> None:
+def check_instance(member: ConsumerGroupMember, member_id: str) -> None:
     """FENCED_INSTANCE_ID if a static member's instance is somebody else now."""
     if member.member_id != member_id:
         raise PeerError(

@@ -9,7 +9,11 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from ottla.coordinators.group.consumer.batch_limit import target_bytes_at_most
-from ottla.coordinators.group.consumer.member import Member, member_forgotten, subscribes_alike
+from ottla.coordinators.group.consumer.member import (
+    ConsumerGroupMember,
+    member_forgotten,
+    subscribes_alike,
+)
 from ottla.coordinators.group.consumer.reconcile import (
     Target,
     may_step,
@@ -19,7 +23,7 @@ from ottla.coordinators.group.consumer.reconcile import (
 from ottla.coordinators.group.consumer.regex import TopicMatcher
 from ottla.coordinators.group.consumer.requests import SUBSCRIPTION_CHARACTERS_MAX
 from ottla.coordinators.group.consumer.rules import ConsumerRules
-from ottla.coordinators.group.consumer.state import SavedState
+from ottla.coordinators.group.consumer.saved_group import SavedGroup
 from ottla.coordinators.group.consumer.subscriptions import RegexCheck, Subscriptions
 from ottla.coordinators.group.consumer.targets import decide_targets
 from ottla.coordinators.group.consumer.topics import Topics, shapes, shapes_hash
@@ -71,7 +75,7 @@ class Checked:
 class Arrival(NamedTuple):
     """The member that a statement comes from, as it was."""
 
-    before: Member
+    before: ConsumerGroupMember
     is_new: bool = False
     # The name that a static member had until now.
     replaces: str | None = None
@@ -88,7 +92,7 @@ class Outcome(NamedTuple):
 
     records: tuple[Record, ...]
     arrival: Arrival
-    after: Member
+    after: ConsumerGroupMember
 
 
 def is_assignment_due(assigned_ms: int | None, rules: ConsumerRules, now_ms: int) -> bool:
@@ -105,7 +109,7 @@ class Deciding:
 
     def __init__(
         self,
-        state: SavedState,
+        state: SavedGroup,
         checked: Checked,
         rules: ConsumerRules,
         arrival: Arrival,
@@ -131,7 +135,7 @@ class Deciding:
             has_room = self._has_room(subscriptions)
             epoch = self._save_epoch(subscriptions, has_new_topics=bool(resolved))
             target = self._save_targets(subscriptions, epoch, has_room=has_room)
-        after = Member(self._saved, self._step(subscriptions, target))
+        after = ConsumerGroupMember(self._saved, self._step(subscriptions, target))
         if self._arrival.is_new or after.current != self._arrival.before.current:
             self._records.append(after.current)
         return Outcome(tuple(self._records), self._arrival, after)

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from ottla.coordinators.group.records import CurrentAssignmentSaved, Partitions
 from ottla.protocol.primitives import Uuid
 
-NOTHING: Partitions = MappingProxyType({})
+NO_PARTITIONS: Partitions = MappingProxyType({})
 
 
 class MemberState(IntEnum):
@@ -101,9 +101,9 @@ def next_assignment(
         current,
         state=step.state,
         assigned=complete,
-        revoking=NOTHING,
+        revoking=NO_PARTITIONS,
         assigned_epochs=_epochs(complete, since, target.epoch),
-        revoking_epochs=NOTHING,
+        revoking_epochs=NO_PARTITIONS,
     )
     return at_epoch(after, target.epoch)
 

@@ -6,7 +6,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 
-class GroupState(StrEnum):
+class ConsumerGroupState(StrEnum):
     """By the names that ListGroups and ConsumerGroupDescribe show."""
 
     EMPTY = "Empty"
@@ -25,11 +25,11 @@ class Standing(NamedTuple):
 
 
 # Without members it is empty, whatever else there is to say.
-STATES: Mapping[Standing, GroupState] = MappingProxyType(
+STATES: Mapping[Standing, ConsumerGroupState] = MappingProxyType(
     {
-        Standing(is_target_due=True, is_settled=False): GroupState.ASSIGNING,
-        Standing(is_target_due=True, is_settled=True): GroupState.ASSIGNING,
-        Standing(is_target_due=False, is_settled=False): GroupState.RECONCILING,
-        Standing(is_target_due=False, is_settled=True): GroupState.STABLE,
+        Standing(is_target_due=True, is_settled=False): ConsumerGroupState.ASSIGNING,
+        Standing(is_target_due=True, is_settled=True): ConsumerGroupState.ASSIGNING,
+        Standing(is_target_due=False, is_settled=False): ConsumerGroupState.RECONCILING,
+        Standing(is_target_due=False, is_settled=True): ConsumerGroupState.STABLE,
     }
 )

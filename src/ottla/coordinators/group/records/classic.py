@@ -46,7 +46,7 @@ class ClassicGroupForgotten:
 
 
 @struct
-class GroupKey:
+class GroupMetadataKey:
     group: str
 
 
@@ -63,7 +63,7 @@ class Member:
 
 
 @header(versions=(0, 4), flexible=4)
-class GroupValue:
+class GroupMetadataValue:
     protocol_type: str
     generation: i32
     protocol: str | None
@@ -73,7 +73,7 @@ class GroupValue:
 
 
 def store_saved(record: ClassicGroupSaved) -> Stored:
-    value = GroupValue(
+    value = GroupMetadataValue(
         protocol_type=record.protocol_type,
         generation=record.generation,
         protocol=record.protocol,
@@ -81,11 +81,11 @@ def store_saved(record: ClassicGroupSaved) -> Stored:
         current_state_timestamp=record.state_ms,
         members=tuple(map(_store_member, record.members)),
     )
-    return Stored(GROUP, GroupKey(group=record.group), value, VERSION)
+    return Stored(GROUP, GroupMetadataKey(group=record.group), value, VERSION)
 
 
 def store_forgotten(record: ClassicGroupForgotten) -> Stored:
-    return Stored(GROUP, GroupKey(group=record.group))
+    return Stored(GROUP, GroupMetadataKey(group=record.group))
 
 
 def _store_member(member: SavedMember) -> Member:
@@ -101,7 +101,7 @@ def _store_member(member: SavedMember) -> Member:
     )
 
 
-def _saved(key: GroupKey, value: GroupValue, version: int) -> ClassicGroupSaved:
+def _saved(key: GroupMetadataKey, value: GroupMetadataValue, version: int) -> ClassicGroupSaved:
     return ClassicGroupSaved(
         key.group,
         value.protocol_type,
@@ -128,8 +128,8 @@ def _saved_member(member: Member, version: int) -> SavedMember:
     )
 
 
-def _forgotten(key: GroupKey) -> ClassicGroupForgotten:
+def _forgotten(key: GroupMetadataKey) -> ClassicGroupForgotten:
     return ClassicGroupForgotten(key.group)
 
 
-READINGS = {GROUP: Reading(GroupKey, GroupValue, _saved, _forgotten)}
+READINGS = {GROUP: Reading(GroupMetadataKey, GroupMetadataValue, _saved, _forgotten)}

@@ -37,7 +37,7 @@ NOTHING_CLASSIC = ClassicMember(session_timeout_ms=0, protocols=())
 
 
 @struct
-class GroupKey:
+class ConsumerGroupMetadataKey:
     group_id: str
 
 
@@ -54,7 +54,7 @@ class RegexKey:
 
 
 @header(versions=(0, 0), flexible=0)
-class GroupValue:
+class ConsumerGroupMetadataValue:
     epoch: i32
     metadata_hash: i64 = tagged(0, since=0, default=0)
 
@@ -133,8 +133,8 @@ class RegexValue:
 
 
 def store_group(record: ConsumerGroupSaved) -> Stored:
-    value = GroupValue(epoch=record.epoch, metadata_hash=record.metadata_hash)
-    return Stored(GROUP, GroupKey(group_id=record.group), value)
+    value = ConsumerGroupMetadataValue(epoch=record.epoch, metadata_hash=record.metadata_hash)
+    return Stored(GROUP, ConsumerGroupMetadataKey(group_id=record.group), value)
 
 
 def store_member(record: ConsumerMemberSaved) -> Stored:
@@ -157,7 +157,7 @@ def store_member(record: ConsumerMemberSaved) -> Stored:
 
 def store_target_epoch(record: TargetEpochSaved) -> Stored:
     value = TargetEpochValue(assignment_epoch=record.epoch, assignment_timestamp=record.assigned_ms)
-    return Stored(TARGET_EPOCH, GroupKey(group_id=record.group), value)
+    return Stored(TARGET_EPOCH, ConsumerGroupMetadataKey(group_id=record.group), value)
 
 
 def store_target_assignment(record: TargetAssignmentSaved) -> Stored:
@@ -186,7 +186,7 @@ def store_regex(record: RegexResolved) -> Stored:
 
 
 def store_group_forgotten(record: ConsumerGroupForgotten) -> Stored:
-    return Stored(GROUP, GroupKey(group_id=record.group))
+    return Stored(GROUP, ConsumerGroupMetadataKey(group_id=record.group))
 
 
 def store_member_forgotten(record: ConsumerMemberForgotten) -> Stored:
@@ -194,7 +194,7 @@ def store_member_forgotten(record: ConsumerMemberForgotten) -> Stored:
 
 
 def store_target_epoch_forgotten(record: TargetEpochForgotten) -> Stored:
-    return Stored(TARGET_EPOCH, GroupKey(group_id=record.group))
+    return Stored(TARGET_EPOCH, ConsumerGroupMetadataKey(group_id=record.group))
 
 
 def store_target_assignment_forgotten(record: TargetAssignmentForgotten) -> Stored:
@@ -235,7 +235,9 @@ def _store_current(partitions: Partitions, epochs: Partitions) -> tuple[CurrentP
     )
 
 
-def _group(key: GroupKey, value: GroupValue, _version: int) -> ConsumerGroupSaved:
+def _group(
+    key: ConsumerGroupMetadataKey, value: ConsumerGroupMetadataValue, _version: int
+) -> ConsumerGroupSaved:
     return ConsumerGroupSaved(key.group_id, value.epoch, value.metadata_hash)
 
 
@@ -275,7 +277,9 @@ def _classic(found: ClassicMemberMetadata | None) -> ClassicMember | None:
     return ClassicMember(found.session_timeout_ms, protocols)
 
 
-def _target_epoch(key: GroupKey, value: TargetEpochValue, _version: int) -> TargetEpochSaved:
+def _target_epoch(
+    key: ConsumerGroupMetadataKey, value: TargetEpochValue, _version: int
+) -> TargetEpochSaved:
     return TargetEpochSaved(key.group_id, value.assignment_epoch, value.assignment_timestamp)
 
 
@@ -331,7 +335,12 @@ def _regex_forgotten(key: RegexKey) -> RegexForgotten:
 
 
 READINGS = {
-    GROUP: Reading(GroupKey, GroupValue, _group, lambda key: ConsumerGroupForgotten(key.group_id)),
+    GROUP: Reading(
+        ConsumerGroupMetadataKey,
+        ConsumerGroupMetadataValue,
+        _group,
+        lambda key: ConsumerGroupForgotten(key.group_id),
+    ),
     MEMBER: Reading(
         MemberKey,
         MemberValue,
@@ -340,7 +349,7 @@ READINGS = {
         _parse_member,
     ),
     TARGET_EPOCH: Reading(
-        GroupKey,
+        ConsumerGroupMetadataKey,
         TargetEpochValue,
         _target_epoch,
         lambda key: TargetEpochForgotten(key.group_id),

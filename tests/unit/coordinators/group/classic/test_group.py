@@ -3,7 +3,7 @@
 import pytest
 
 from ottla.coordinators.group.classic.group import ClassicGroup
-from ottla.coordinators.group.classic.rules import TRANSITIONS, State, is_allowed
+from ottla.coordinators.group.classic.rules import TRANSITIONS, ClassicGroupState, is_allowed
 from ottla.coordinators.group.records import ClassicGroupForgotten, OffsetForgotten
 from ottla.errors import ErrorCode, PeerError
 from tests.support.coordinators.classic_group import DELAY_MS, GROUP, LIMITS, Bench
@@ -137,11 +137,11 @@ def test_consumers_whose_metadata_nobody_understands_may_read_any_topic() -> Non
 
 
 def test_every_state_can_be_reached_and_only_along_the_rules() -> None:
-    reached = {State.EMPTY}
+    reached = {ClassicGroupState.EMPTY}
     for _ in TRANSITIONS:
         reached |= {after for before, _, after in TRANSITIONS if before in reached}
-    assert reached == set(State)
-    assert not any(is_allowed(State.DEAD, after) for after in State)
+    assert reached == set(ClassicGroupState)
+    assert not any(is_allowed(ClassicGroupState.DEAD, after) for after in ClassicGroupState)
     group = ClassicGroup(GROUP, LIMITS)
     with pytest.raises(RuntimeError):
-        group.move(State.COMPLETING_REBALANCE, 0)
+        group.move(ClassicGroupState.COMPLETING_REBALANCE, 0)

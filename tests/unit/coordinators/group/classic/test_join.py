@@ -4,7 +4,7 @@ import pytest
 
 from ottla.coordinators.group.classic import join
 from ottla.coordinators.group.classic.limits import NEWCOMER_TIMEOUT_MS, PROMISED_WAIT_MS
-from ottla.coordinators.group.classic.rules import State
+from ottla.coordinators.group.classic.rules import ClassicGroupState
 from ottla.errors import ErrorCode, PeerError
 from ottla.protocol.messages.join_group import JoinGroupRequest, Protocol
 from tests.support.coordinators.classic_group import (
@@ -21,7 +21,7 @@ def test_the_first_member_waits_for_others_and_then_leads() -> None:
     ticket = bench.join(protocols=("range", "sticky"))
     bench.pass_ms(DELAY_MS - 1)
     assert bench.is_parked(ticket)
-    assert bench.group.state is State.PREPARING_REBALANCE
+    assert bench.group.state is ClassicGroupState.PREPARING_REBALANCE
     bench.pass_ms(1)
     answer = bench.joined(ticket)
     assert answer.generation_id == 1
@@ -29,7 +29,7 @@ def test_the_first_member_waits_for_others_and_then_leads() -> None:
     assert answer.leader == answer.member_id == "client-1"
     assert [member.member_id for member in answer.members] == ["client-1"]
     assert not answer.skip_assignment
-    assert bench.group.state is State.COMPLETING_REBALANCE
+    assert bench.group.state is ClassicGroupState.COMPLETING_REBALANCE
 
 
 def test_each_newcomer_makes_the_first_rebalance_wait_on_but_not_beyond_its_timeout() -> None:
@@ -122,7 +122,7 @@ def test_a_member_without_a_common_protocol_is_refused(
     bench.stable(None)
     ticket = bench.join(protocols=protocols, protocol_type=protocol_type)
     assert bench.code(ticket) is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-    assert bench.group.state is State.STABLE
+    assert bench.group.state is ClassicGroupState.STABLE
 
 
 def test_the_protocol_with_most_votes_among_those_that_all_can_do_wins() -> None:
@@ -161,7 +161,7 @@ def test_of_too_many_members_the_last_to_come_back_are_turned_away() -> None:
     ids = bench.stable(None, None, None)
     bench.limits = LIMITS._replace(members_max=2)
     bench.restart()
-    assert bench.group.state is State.PREPARING_REBALANCE
+    assert bench.group.state is ClassicGroupState.PREPARING_REBALANCE
     tickets = [bench.join(member_id) for member_id in ids]
     assert [bench.code(ticket) for ticket in tickets] == [
         ErrorCode.NONE,
@@ -175,7 +175,7 @@ def test_a_follower_that_joins_again_with_nothing_new_just_gets_its_generation()
     leader, follower = bench.stable(None, None)
     answer = bench.joined(bench.join(follower))
     assert (answer.generation_id, answer.leader, answer.members) == (1, leader, ())
-    assert bench.group.state is State.STABLE
+    assert bench.group.state is ClassicGroupState.STABLE
 
 
 def test_a_leader_that_joins_again_asks_for_a_rebalance() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ottla.coordinators.group.classic.rules import State
+from ottla.coordinators.group.classic.rules import ClassicGroupState
 from ottla.coordinators.group.records import ClassicGroupSaved
 from ottla.errors import ErrorCode
 from tests.support.coordinators.classic_group import DELAY_MS, SESSION_MS, Bench
@@ -23,7 +23,7 @@ def test_a_static_member_comes_back_without_a_rebalance() -> None:
     assert answer.member_id != old
     assert (answer.leader, answer.generation_id, answer.members) == (leader, 1, ())
     assert not answer.skip_assignment
-    assert bench.group.state is State.STABLE
+    assert bench.group.state is ClassicGroupState.STABLE
     assert bench.beat(leader, instance_id="a") is ErrorCode.NONE
     assert bench.synced(bench.sync(answer.member_id, instance_id="b")).assignment == old.encode()
     saved = bench.log[-1]
@@ -72,7 +72,7 @@ def test_a_static_member_that_changes_the_protocol_causes_a_rebalance() -> None:
     bench.sync(leader)
     ticket = bench.join(instance_id="b", protocols=("sticky",), version=9)
     assert bench.is_parked(ticket)
-    assert bench.group.state is State.PREPARING_REBALANCE
+    assert bench.group.state is ClassicGroupState.PREPARING_REBALANCE
     bench.join(leader, instance_id="a", protocols=("range", "sticky"))
     assert bench.joined(ticket).protocol_name == "sticky"
 
@@ -104,7 +104,7 @@ def test_a_static_member_keeps_its_place_in_a_rebalance_that_it_misses() -> None
     bench = Bench()
     leader, missing = bench.stable("a", "b")
     bench.join(leader, instance_id="a")
-    while bench.group.state is State.PREPARING_REBALANCE:
+    while bench.group.state is ClassicGroupState.PREPARING_REBALANCE:
         assert bench.beat(missing, instance_id="b") is ErrorCode.REBALANCE_IN_PROGRESS
         bench.pass_ms(SESSION_MS // 2)
     assert bench.group.generation == 2

@@ -3,9 +3,9 @@
 import pytest
 
 from ottla.coordinators.group.classic.group import ClassicGroup
-from ottla.coordinators.group.classic.rules import State
+from ottla.coordinators.group.classic.rules import ClassicGroupState
+from ottla.coordinators.group.decision import Decision
 from ottla.coordinators.group.records import ClassicGroupSaved
-from ottla.coordinators.runtime.decision import Decision
 from ottla.errors import ErrorCode
 from tests.support.coordinators.classic_group import (
     GROUP,
@@ -35,7 +35,7 @@ def test_members_wait_for_what_the_leader_assigns() -> None:
         "consumer",
         "range",
     )
-    assert bench.group.state is State.STABLE
+    assert bench.group.state is ClassicGroupState.STABLE
 
 
 def test_a_late_member_gets_its_assignment_from_the_stable_group() -> None:
@@ -99,7 +99,7 @@ def test_who_waits_for_an_assignment_is_told_of_the_next_rebalance() -> None:
     waiting = bench.sync(follower)
     assert bench.leave((leader, None)) == [ErrorCode.NONE]
     assert bench.code(waiting) is ErrorCode.REBALANCE_IN_PROGRESS
-    assert bench.group.state is State.PREPARING_REBALANCE
+    assert bench.group.state is ClassicGroupState.PREPARING_REBALANCE
     assert bench.joined(bench.join(follower)).generation_id == 2
 
 
@@ -131,7 +131,7 @@ def test_an_assignment_that_cannot_be_saved_fails_the_generation() -> None:
     waiting = bench.sync(follower)
     ticket = bench.sync(leader, {leader: bytes(1_000)})
     assert bench.code(ticket) is bench.code(waiting) is ErrorCode.UNKNOWN_SERVER_ERROR
-    assert bench.group.state is State.PREPARING_REBALANCE
+    assert bench.group.state is ClassicGroupState.PREPARING_REBALANCE
 
 
 def test_a_member_that_is_not_heard_of_fails() -> None:

@@ -8,9 +8,9 @@ from ottla.coordinators.group.consumer.entry import consumer_group, take_arrival
 from ottla.coordinators.group.consumer.group import ConsumerGroup
 from ottla.coordinators.group.consumer.requests import Heartbeat
 from ottla.coordinators.group.consumer.rules import ConsumerRules
+from ottla.coordinators.group.decision import Decision
+from ottla.coordinators.group.machine import GroupMachine, GroupRules
 from ottla.coordinators.group.records import OffsetCommitted
-from ottla.coordinators.group.state import GroupRules, GroupState
-from ottla.coordinators.runtime.decision import Decision
 from ottla.errors import ErrorCode, PeerError
 from ottla.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from ottla.protocol.primitives import ZERO_UUID
@@ -19,7 +19,7 @@ from tests.support.coordinators.consumer_clients import FakeTopics, match_by_pre
 RULES = ConsumerRules()
 
 
-def shard_state() -> GroupState:
+def group_machine() -> GroupMachine:
     def no_classic(group_id: str) -> Any:
         raise AssertionError(f"{group_id} is no classic group")
 
@@ -30,7 +30,7 @@ def shard_state() -> GroupState:
         retention_check_interval_ms=1000,
         groups_max=100,
     )
-    return GroupState(rules, no_classic, ConsumerGroup)
+    return GroupMachine(rules, no_classic, ConsumerGroup)
 
 
 def join(group_id: str, *topics: str) -> Heartbeat:
@@ -45,42 +45,42 @@ def join(group_id: str, *topics: str) -> Heartbeat:
     return Heartbeat(request, "m", "test", "/", 1, 1_000, FakeTopics(logs=2), match_by_prefix)
 
 
-def carry_out(state: GroupState, decision: Decision) -> None:
+def carry_out(machine: GroupMachine, decision: Decision) -> None:
     for record in decision.records:
-        state.replay(record)
+        machine.replay(record)
 
 
 def test_a_group_is_there_once_its_first_record_is_replayed() -> None:
-    state = shard_state()
-    decision = take_heartbeat(state, RULES, join("g", "logs"))
-    assert "g" not in state
-    carry_out(state, decision)
-    assert consumer_group(state, "g").state_name == "Stable"
+    machine = group_machine()
+    decision = take_heartbeat(machine, RULES, join("g", "logs"))
+    assert "g" not in machine
+    carry_out(machine, decision)
+    assert consumer_group(machine, "g").state_name == "Stable"
 
 
 def test_what_a_simple_consumer_committed_becomes_the_groups() -> None:
-    state = shard_state()
-    state.replay(OffsetCommitted("g", "logs", 0, 5, -1, "", 1, -1, ZERO_UUID))
+    machine = group_machine()
+    machine.replay(OffsetCommitted("g", "logs", 0, 5, -1, "", 1, -1, ZERO_UUID))
     with pytest.raises(PeerError, match="is not a consumer group"):
-        consumer_group(state, "g")
-    carry_out(state, take_heartbeat(state, RULES, join("g", "logs")))
-    assert consumer_group(state, "g").is_subscribed_to("logs")
-    assert state.offsets.get("g", "logs", 0) is not None
+        consumer_group(machine, "g")
+    carry_out(machine, take_heartbeat(machine, RULES, join("g", "logs")))
+    assert consumer_group(machine, "g").is_subscribed_to("logs")
+    assert machine.offsets.get("g", "logs", 0) is not None
 
 
 def test_there_is_room_for_so_many_groups_and_no_more() -> None:
-    state = shard_state()
+    machine = group_machine()
     rules = RULES._replace(groups_max=1)
-    carry_out(state, take_heartbeat(state, rules, join("g", "logs")))
+    carry_out(machine, take_heartbeat(machine, rules, join("g", "logs")))
     with pytest.raises(PeerError) as refused:
-        take_heartbeat(state, rules, join("h", "logs"))
+        take_heartbeat(machine, rules, join("h", "logs"))
     assert refused.value.code is ErrorCode.POLICY_VIOLATION
-    assert take_heartbeat(state, rules, join("g", "logs")).answers
+    assert take_heartbeat(machine, rules, join("g", "logs")).answers
 
 
 def test_a_group_is_there_once_its_first_member_has_arrived() -> None:
-    state = shard_state()
-    carry_out(state, take_arrival(state, RULES, join("g", "logs")))
-    assert consumer_group(state, "g").state_name == "Assigning"
-    carry_out(state, take_heartbeat(state, RULES, join("g", "logs")))
-    assert consumer_group(state, "g").state_name == "Stable"
+    machine = group_machine()
+    carry_out(machine, take_arrival(machine, RULES, join("g", "logs")))
+    assert consumer_group(machine, "g").state_name == "Assigning"
+    carry_out(machine, take_heartbeat(machine, RULES, join("g", "logs")))
+    assert consumer_group(machine, "g").state_name == "Stable"

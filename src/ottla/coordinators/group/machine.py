@@ -11,6 +11,7 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from itertools import islice
 from typing import NamedTuple
 
+from ottla.coordinators.group.decision import Decision
 from ottla.coordinators.group.group import Group, GroupType
 from ottla.coordinators.group.offsets import NEVER_MS, Commit, CommitCheck, Offsets, anything
 from ottla.coordinators.group.records import (
@@ -29,7 +30,7 @@ from ottla.coordinators.group.records import (
     decode,
     encode,
 )
-from ottla.coordinators.runtime.decision import NOTHING, Answered, Decision, TimerSet
+from ottla.coordinators.runtime.decision import NOTHING, Answered, TimerSet
 from ottla.errors import ErrorCode, PeerError
 from ottla.metrics.meters import GroupMeter
 from ottla.protocol.primitives import Uuid
@@ -101,7 +102,7 @@ class Listed(NamedTuple):
     group_type: GroupType
 
 
-class GroupState:
+class GroupMachine:
     """A shard's `Machine`.
 
     `new_classic` and `new_consumer` make a group of that kind that nothing is known of yet.

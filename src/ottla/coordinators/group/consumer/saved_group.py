@@ -6,8 +6,8 @@
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from ottla.coordinators.group.consumer.member import Member, standing_nowhere
-from ottla.coordinators.group.consumer.reconcile import NOTHING, Target
+from ottla.coordinators.group.consumer.member import ConsumerGroupMember, standing_nowhere
+from ottla.coordinators.group.consumer.reconcile import NO_PARTITIONS, Target
 from ottla.coordinators.group.consumer.subscriptions import Subscriptions
 from ottla.coordinators.group.consumer.topics import NO_TOPICS_HASH
 from ottla.coordinators.group.records import (
@@ -32,7 +32,7 @@ from ottla.protocol.primitives import Uuid
 INITIAL_EPOCH = 1
 
 
-class SavedState:
+class SavedGroup:
     """See the module. Equal if the same is saved."""
 
     def __init__(self, group_id: str) -> None:
@@ -65,7 +65,7 @@ class SavedState:
         }
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, SavedState) and self._contents() == other._contents()
+        return isinstance(other, SavedGroup) and self._contents() == other._contents()
 
     __hash__ = None  # type: ignore[assignment]  # it changes
 
@@ -86,11 +86,11 @@ class SavedState:
 
     # Looking up
 
-    def member(self, member_id: str) -> Member | None:
+    def member(self, member_id: str) -> ConsumerGroupMember | None:
         saved = self.members.get(member_id)
-        return None if saved is None else Member(saved, self.current(member_id))
+        return None if saved is None else ConsumerGroupMember(saved, self.current(member_id))
 
-    def static_member(self, instance_id: str) -> Member | None:
+    def static_member(self, instance_id: str) -> ConsumerGroupMember | None:
         member_id = self._instances.get(instance_id)
         return None if member_id is None else self.member(member_id)
 
@@ -100,12 +100,12 @@ class SavedState:
 
     def target(self, member_id: str) -> Target:
         """What a member is to own."""
-        return Target(self.target_epoch, self._targets.get(member_id, NOTHING))
+        return Target(self.target_epoch, self._targets.get(member_id, NO_PARTITIONS))
 
     def targets(self, member_ids: Iterable[str]) -> dict[str, Partitions]:
         """What each of these is to own."""
         targets = self._targets
-        return {member_id: targets.get(member_id, NOTHING) for member_id in member_ids}
+        return {member_id: targets.get(member_id, NO_PARTITIONS) for member_id in member_ids}
 
     def owner(self, topic_id: Uuid, index: int) -> str | None:
         """Who owns a partition, or has yet to say that it gave it up."""

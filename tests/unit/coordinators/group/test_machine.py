@@ -5,7 +5,16 @@ from typing import Any
 
 import pytest
 
+from ottla.coordinators.group.decision import Decision
 from ottla.coordinators.group.group import GroupType
+from ottla.coordinators.group.machine import (
+    EXAMINED_AT_ONCE,
+    EXPIRY_TIMER,
+    FORGOTTEN_AT_ONCE,
+    CommitWish,
+    GroupMachine,
+    GroupRules,
+)
 from ottla.coordinators.group.offsets import Commit, CommitCheck, anything
 from ottla.coordinators.group.records import (
     ClassicGroupForgotten,
@@ -17,15 +26,7 @@ from ottla.coordinators.group.records import (
     Record,
     TargetEpochSaved,
 )
-from ottla.coordinators.group.state import (
-    EXAMINED_AT_ONCE,
-    EXPIRY_TIMER,
-    FORGOTTEN_AT_ONCE,
-    CommitWish,
-    GroupRules,
-    GroupState,
-)
-from ottla.coordinators.runtime.decision import NOTHING, Decision, TimerSet
+from ottla.coordinators.runtime.decision import NOTHING, TimerSet
 from ottla.errors import ErrorCode, PeerError
 from ottla.protocol.primitives import ZERO_UUID
 
@@ -94,7 +95,7 @@ class FakeGroup:
         return Decision(timers=(TimerSet("done", now_ms),))
 
 
-class Stage(GroupState):
+class Stage(GroupMachine):
     """A state whose groups are fakes."""
 
     def __init__(self, rules: GroupRules = RULES) -> None:
