@@ -21,6 +21,7 @@ from ottla.broker.requests.services import (
     Records,
     Services,
 )
+from ottla.metadata.leadership import Controller
 from ottla.metadata.publisher import Publisher
 from ottla.metadata.values import Incarnation
 from ottla.replication.append.appender import Appender
@@ -82,6 +83,7 @@ def make_parts(
     *,
     identity: Identity,
     publisher: Publisher,
+    controller: Controller,
     replicas: Replicas,
     checkpointer: Checkpointer,
     home: str,
@@ -90,7 +92,7 @@ def make_parts(
     """Also lets the group coordinator follow the image, and load what it leads."""
     seams = context.seams
     flusher = Flusher(seams.threads)
-    services = _services(context, identity, publisher, replicas, flusher, checkpointer)
+    services = _services(context, identity, publisher, controller, replicas, flusher, checkpointer)
     tick = Tick(
         replicas=replicas,
         flusher=flusher,
@@ -144,6 +146,7 @@ def _services(
     context: NodeContext,
     identity: Identity,
     publisher: Publisher,
+    controller: Controller,
     replicas: Replicas,
     flusher: Flusher,
     checkpointer: Checkpointer,
@@ -171,7 +174,8 @@ def _services(
         metrics=context.metrics,
         logger=context.logger,
         identity=identity,
-        metadata=Metadata(publisher=publisher, producer_ids=ProducerIdBlocks(publisher)),
+        metadata=Metadata(publisher=publisher, producer_ids=ProducerIdBlocks(controller)),
+        controller=controller,
         partitions=Partitions(
             replicas=replicas,
             appender=appender,

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from ottla.metadata.controller.broker_restart import (
-    RECORDS_AN_ENTRY_MAX,
+    MAX_RECORDS_PER_ENTRY,
     Restart,
     broker_started,
     in_entries,
@@ -154,7 +154,7 @@ def test_every_portion_of_a_large_restart_fits_an_entry() -> None:
         partition_epoch=2**31 - 1,
     )
 
-    portions = list(in_entries([widest] * (2 * RECORDS_AN_ENTRY_MAX + 1)))
+    portions = list(in_entries([widest] * (2 * MAX_RECORDS_PER_ENTRY + 1)))
 
-    assert [len(portion) for portion in portions] == [RECORDS_AN_ENTRY_MAX] * 2 + [1]
+    assert [len(portion) for portion in portions] == [MAX_RECORDS_PER_ENTRY] * 2 + [1]
     assert all(len(encode(portion)) <= ENTRY_BYTES_MAX for portion in portions)
