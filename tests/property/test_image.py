@@ -51,6 +51,7 @@ TEXT = st.text(st.characters(codec="utf-8"), min_size=1, max_size=6)
 BROKER_IDS = st.integers(0, 4)
 NAMES = st.sampled_from(["a", "b", "a.b", "a_b", "__consumer_offsets"])
 STEPS = st.integers(0, 3)
+CONTROLLERS = st.none() | st.integers(0, 3)
 ENDPOINTS = st.builds(
     Endpoint, TEXT, TEXT, st.integers(1, 65535), st.sampled_from(SecurityProtocol)
 )
@@ -183,7 +184,7 @@ def next_records(draw: st.DrawFn, image: Image, number: int) -> list[Record]:
         name = draw(st.sampled_from(sorted(image.topic_names)))
         return deletion(image, name, by_name=by_name)
     return [
-        ControllerStarted(image.controller_epoch + draw(STEPS)),
+        ControllerStarted(image.controller_epoch + draw(STEPS), draw(CONTROLLERS)),
         ProducerIds(image.next_producer_id + draw(STEPS)),
         EpochFloor(image.epoch_floor + draw(STEPS)),
     ]

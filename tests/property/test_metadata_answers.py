@@ -9,7 +9,15 @@ from hypothesis import strategies as st
 from ottla.broker.handlers import metadata
 from ottla.broker.requests.response_cache import EncodedAnswers
 from ottla.metadata.image import Image
-from ottla.metadata.records import Broker, EpochFloor, Partition, Record, Topic, TopicDeleted
+from ottla.metadata.records import (
+    Broker,
+    ControllerStarted,
+    EpochFloor,
+    Partition,
+    Record,
+    Topic,
+    TopicDeleted,
+)
 from ottla.metadata.store import Entry
 from ottla.metadata.values import BrokerState, Endpoint, Incarnation, SecurityProtocol
 from ottla.protocol.codec import encode_bytes
@@ -79,6 +87,10 @@ class Cluster:
         else:
             self.commit(self.broker(2, known.epoch, BrokerState.GONE))
 
+    def change_controller(self) -> None:
+        other = 2 if self.image.controller_id == 1 else 1
+        self.commit(ControllerStarted(self.image.controller_epoch + 1, other))
+
     def ask(
         self, request: MetadataRequest, version: int, listener: str, port: int
     ) -> tuple[bytes, bytes]:
@@ -90,6 +102,7 @@ class Cluster:
     def _call(self, answers: EncodedAnswers, version: int, listener: str, port: int) -> Any:
         services = SimpleNamespace(
             image=self.image,
+            controller_id=-1 if self.image.controller_id is None else self.image.controller_id,
             identity=SimpleNamespace(node_id=1, cluster_id="cluster", advertised=self.advertised),
             metadata=SimpleNamespace(encoded_answers=answers),
         )
@@ -116,6 +129,7 @@ steps = st.one_of(
     questions,
     st.tuples(st.just("topic"), st.sampled_from(NAMES)),
     st.tuples(st.just("broker")),
+    st.tuples(st.just("controller")),
     st.tuples(st.just("advertise"), st.booleans()),
 )
 
@@ -155,6 +169,8 @@ def test_an_answer_from_memory_is_the_answer_of_now(
                 cluster.toggle_topic(name)
             case ("broker",):
                 cluster.toggle_broker()
+            case ("controller",):
+                cluster.change_controller()
             case ("advertise", is_advertised):
                 endpoint = Endpoint("OUT", "outside", 1, SecurityProtocol.PLAINTEXT)
                 cluster.advertised = (endpoint,) if is_advertised else None

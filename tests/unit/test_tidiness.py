@@ -33,6 +33,21 @@ def test_a_source_file_says_what_it_is_and_fits_a_reader(path: Path) -> None:
     assert unfinished is None, unfinished
 
 
+DECISIONS = sorted((ROOT / "src/ottla/metadata/controller").glob("*.py"))
+
+
+@pytest.mark.parametrize("path", DECISIONS, ids=names(DECISIONS))
+def test_the_controllers_decisions_wait_for_nothing(path: Path) -> None:
+    for node in ast.walk(ast.parse(path.read_text())):
+        assert not isinstance(node, ast.AsyncFunctionDef | ast.Await), ast.unparse(node)
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            imported = {alias.name for alias in node.names}
+            if isinstance(node, ast.ImportFrom):
+                imported.add(node.module or "")
+            assert "asyncio" not in imported
+            assert "ottla.metadata.publisher" not in imported
+
+
 def test_the_page_of_gaps_says_what_the_modules_say() -> None:
     done = subprocess.run(
         [sys.executable, ROOT / "tools" / "gaps.py", "--check"], capture_output=True, text=True

@@ -101,6 +101,7 @@ class Image:
         "_topics",
         "_users",
         "controller_epoch",
+        "controller_id",
         "epoch_floor",
         "n",
         "next_producer_id",
@@ -110,6 +111,8 @@ class Image:
     def __init__(self) -> None:
         self.n = NOTHING_APPLIED
         self.controller_epoch = 0
+        # The broker that wrote so; None while no controller has told its id.
+        self.controller_id: int | None = None
         self.epoch_floor = 0
         self.next_producer_id = 0
         self._brokers: dict[int, Broker] = {}
@@ -274,6 +277,7 @@ class Image:
             case ControllerStarted():
                 _require_no_fall("the controller's epoch", self.controller_epoch, record.epoch)
                 self.controller_epoch = record.epoch
+                self.controller_id = record.broker_id
             case _:
                 assert_never(record)
 
@@ -387,8 +391,8 @@ class Image:
             yield DeletedName(name, epoch)
         if self.next_producer_id:
             yield ProducerIds(self.next_producer_id)
-        if self.controller_epoch:
-            yield ControllerStarted(self.controller_epoch)
+        if self.controller_epoch or self.controller_id is not None:
+            yield ControllerStarted(self.controller_epoch, self.controller_id)
 
     def _security_records(self) -> Iterator[Record]:
         for binding in sorted(self._acls):

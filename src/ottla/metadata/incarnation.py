@@ -12,9 +12,9 @@ A membership carries over only if it is of exactly one of the epochs that are wr
 that was restored from a backup names an epoch that is long over, and claims nothing.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
-from ottla.metadata.json_form import Misfit, dump, object_form, parse
+from ottla.metadata.json_form import ADDED_LATER, Misfit, dump, object_form, parse
 from ottla.metadata.values import Int64, Name
 from ottla.seams.files import Files, read_file, replace_file
 
@@ -35,7 +35,7 @@ class SavedIncarnation:
     broker_epoch: Int64
     boot_id: Name
     clean: bool
-    unserved: tuple[Int64, ...] = ()
+    unserved: tuple[Int64, ...] = field(default=(), metadata=ADDED_LATER)
 
 
 _FORM = object_form(SavedIncarnation)
@@ -68,11 +68,7 @@ def read_incarnation(files: Files, log_directory: str) -> SavedIncarnation | Non
     if not files.exists(path):
         return None
     try:
-        found = parse(read_file(files, path, _FILE_BYTES_MAX))
-        if isinstance(found, dict):
-            # Left out where there is none, as in the files of earlier versions.
-            found.setdefault("unserved", [])
-        saved: SavedIncarnation = _FORM.read(found)
+        saved: SavedIncarnation = _FORM.read(parse(read_file(files, path, _FILE_BYTES_MAX)))
     except Misfit:
         return None
     return saved
@@ -80,7 +76,4 @@ def read_incarnation(files: Files, log_directory: str) -> SavedIncarnation | Non
 
 def write_incarnation(files: Files, log_directory: str, saved: SavedIncarnation) -> None:
     """Durable on return."""
-    document = _FORM.write(saved)
-    if not saved.unserved:
-        del document["unserved"]
-    replace_file(files, f"{log_directory}/{FILE_NAME}", dump(document))
+    replace_file(files, f"{log_directory}/{FILE_NAME}", dump(_FORM.write(saved)))

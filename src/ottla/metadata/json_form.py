@@ -3,15 +3,19 @@
 A dataclass is an object with exactly its fields, a NamedTuple an array, a `Uuid` Kafka's base64,
 bytes are plain base64, and an enum its value. Numbers and texts carry their limits in their types.
 Both directions raise `Misfit` for a value that is not of its type.
+
+A field that a dataclass got after its first documents were written is `ADDED_LATER`: it is left out
+where it has its default, so the documents from before are read, and are still the only form of what
+they say.
 """
 
 import base64
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from dataclasses import fields
 from enum import Enum
 from math import isfinite
-from types import NoneType, UnionType
+from types import MappingProxyType, NoneType, UnionType
 from typing import Annotated, Any, NamedTuple, Union, get_args, get_origin, get_type_hints
 
 from ottla.protocol.primitives import Uuid
@@ -76,10 +80,15 @@ def form_of(kind: Any) -> Form:
     raise TypeError(f"{kind} has no form")
 
 
+# The metadata of a dataclass field that older documents do not have.
+ADDED_LATER = MappingProxyType({"added later": True})
+
+
 def object_form(kind: type) -> Form:
     """The form of a dataclass: a JSON object with exactly its fields."""
     hints = get_type_hints(kind, include_extras=True)
-    forms = {field.name: form_of(hints[field.name]) for field in fields(kind)}
+    forms = {each.name: form_of(hints[each.name]) for each in fields(kind)}
+    defaults = {each.name: each.default for each in fields(kind) if each.metadata == ADDED_LATER}
 
     writes = [(name, form.write) for name, form in forms.items()]
 
@@ -91,18 +100,27 @@ def object_form(kind: type) -> Form:
                 written[name] = write_field(getattr(value, name))
         except Misfit as misfit:
             raise misfit.inside(name) from None
+        for name, default in defaults.items():
+            if getattr(value, name) == default:
+                del written[name]
         return written
 
     def read(found: Any) -> Any:
         _expect(found, dict)
+        expected = forms
         if found.keys() != forms.keys():
-            raise Misfit(_difference(found, forms))
+            expected = {name: form for name, form in forms.items() if name in found}
+            if found.keys() != expected.keys() or forms.keys() - expected.keys() - defaults.keys():
+                raise Misfit(_difference(found, forms.keys() - defaults.keys(), forms.keys()))
         values = {}
-        for name, form in forms.items():
+        for name, form in expected.items():
             try:
                 values[name] = form.read(found[name])
             except Misfit as misfit:
                 raise misfit.inside(name) from None
+        for name, default in defaults.items():
+            if name in values and values[name] == default:
+                raise Misfit("a default, which is left out").inside(name)
         return kind(**values)
 
     return Form(write, read)
@@ -143,11 +161,11 @@ def _refuse_constant(name: str) -> None:
     raise Misfit(f"{name} is no number")
 
 
-def _difference(found: dict[str, Any], expected: dict[str, Form]) -> str:
-    unknown = sorted(found.keys() - expected.keys())
+def _difference(found: dict[str, Any], required: Set[str], known: Set[str]) -> str:
+    unknown = sorted(found.keys() - known)
     if unknown:
         return f"field {unknown[0][:40]!r} is not known"
-    return f"field {min(expected.keys() - found.keys())!r} is missing"
+    return f"field {min(required - found.keys())!r} is missing"
 
 
 def _expect(found: Any, kind: type) -> None:

@@ -9,12 +9,12 @@ read by nobody but us, and readable by anybody in a dump.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, get_args
 
 from ottla.errors import OttlaError, StorageError
-from ottla.metadata.json_form import Misfit, dump, object_form, parse
+from ottla.metadata.json_form import ADDED_LATER, Misfit, dump, object_form, parse
 from ottla.metadata.topic_names import LEGAL_CHARACTERS, NAME_CHARACTERS_MAX
 from ottla.metadata.values import (
     AclBinding,
@@ -59,14 +59,19 @@ class InvalidRecord(ValueError):
     """A record that contradicts itself. Whoever made it is at fault, and that is us."""
 
 
-# Their names and the names of their fields are the form on disk: changing one is a new format.
+# Their names and the names of their fields are the form on disk: changing one is a new format. A
+# new field is `ADDED_LATER`, with a default for the records from before.
 
 
 @dataclass(frozen=True, slots=True)
 class ControllerStarted:
-    """From here on nothing of an older controller can follow."""
+    """From here on nothing of an older controller can follow.
+
+    `broker_id` is the controller; None in records that were written before it was told.
+    """
 
     epoch: Int32
+    broker_id: Int32 | None = field(default=None, metadata=ADDED_LATER)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

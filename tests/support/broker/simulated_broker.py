@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from typing import Any, cast
 
 from ottla.broker.node.context import Seams
+from ottla.broker.node.metadata_store import EMBEDDED, StoreFactory
 from ottla.broker.node.node import Node
 from ottla.protocol.exchange import decode_response, encode_request
 from ottla.protocol.framing import FrameReader
@@ -124,12 +125,23 @@ class Client(asyncio.Protocol):
 class Machine:
     """What outlives a broker: its disk, its clock, its place in the network."""
 
-    def __init__(self, seed: int = 0, *, capacity_bytes: int = 1 << 30) -> None:
-        self.clock = SimClock()
+    def __init__(
+        self,
+        seed: int = 0,
+        *,
+        capacity_bytes: int = 1 << 30,
+        stores: StoreFactory = EMBEDDED,
+        host: str = HOST,
+        beside: "Machine | None" = None,
+    ) -> None:
+        """`beside` another machine it has the same clock and is on the same network."""
+        self.clock = beside.clock if beside else SimClock()
         self.entropy = ChosenIds(seed)
         self.disk = SimDisk(seed, capacity_bytes, clock=self.clock)
-        self.network = SimNetwork(seed)
-        self.net = self.network.host(HOST)
+        self.network = beside.network if beside else SimNetwork(seed)
+        self.net = self.network.host(host)
+        self._stores = stores
+        self._host = host
         self.notes = Notes()
         self.files: SimFiles | None = None
         # Those of the latest node.
@@ -149,10 +161,11 @@ class Machine:
         entropy = self.entropy.fork("workers")
         self.workers = SimWorkers(self.disk.process, self.clock, entropy)
         seams = Seams(self.clock, self.entropy, self.files, self.net, self.threads, self.workers)
-        return Node(load(given=given, environment={}, file=None), seams, self.notes)
+        settings = load(given=given, environment={}, file=None)
+        return Node(settings, seams, self.notes, stores=self._stores)
 
     async def client(self) -> Client:
-        return cast("Client", await self.net.connect(Client, HOST, PORT))
+        return cast("Client", await self.net.connect(Client, self._host, PORT))
 
     @asynccontextmanager
     async def broker(self, **settings: str) -> AsyncIterator[Client]:

@@ -94,7 +94,7 @@ def registration(broker_id: int = 1, inherits: int | None = None) -> Registratio
 
 
 ONE_OF_EACH: tuple[Record, ...] = (
-    ControllerStarted(3),
+    ControllerStarted(3, broker_id=1),
     broker(inherits=4),
     Topic("orders", topic_id(1)),
     partition(adding=(3,), removing=(2,), elr=(), unclean=(3,)),

@@ -54,7 +54,7 @@ def refuses(image: Image, record: Record, complaint: str) -> bool:
 
 def test_one_of_each_record_is_found_where_one_looks_for_it() -> None:
     image = image_of(*ONE_OF_EACH[:-1])
-    assert image.controller_epoch == 3
+    assert (image.controller_epoch, image.controller_id) == (3, 1)
     assert image.brokers == {1: broker(inherits=4)}
     assert list(image.topic_names) == ["orders"]
     assert image.topic("orders") == image.topic_by_id(topic_id(1)) == ORDERS

@@ -1,11 +1,20 @@
 """Forms of types: which have one, and what both directions hold to."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Any, NamedTuple
 
 import pytest
 
-from ottla.metadata.json_form import Length, Misfit, Range, dump, form_of, object_form, parse
+from ottla.metadata.json_form import (
+    ADDED_LATER,
+    Length,
+    Misfit,
+    Range,
+    dump,
+    form_of,
+    object_form,
+    parse,
+)
 
 Digit = Annotated[int, Range(0, 9)]
 
@@ -57,3 +66,34 @@ def test_a_value_that_is_not_of_its_type_is_not_written(value: Outer, complaint:
 
 def test_equal_documents_are_equal_bytes() -> None:
     assert dump({"b": 1, "a": "ö"}) == dump({"a": "ö", "b": 1}) == '{"a":"ö","b":1}'.encode()
+
+
+@dataclass(frozen=True)
+class Grown:
+    digit: Digit
+    more: Digit | None = field(default=None, metadata=ADDED_LATER)
+
+
+def test_a_field_that_was_added_later_is_left_out_where_it_has_its_default() -> None:
+    form = object_form(Grown)
+    assert form.write(Grown(1)) == {"digit": 1}
+    assert form.write(Grown(1, 2)) == {"digit": 1, "more": 2}
+    for value in (Grown(1), Grown(1, 2)):
+        assert form.read(form.write(value)) == value
+
+
+@pytest.mark.parametrize(
+    ("found", "complaint"),
+    [
+        ({"digit": 1, "more": None}, "more: a default, which is left out"),
+        ({"digit": 1, "more": 10}, "more: a number outside"),
+        ({"more": 1}, "field 'digit' is missing"),
+        ({}, "field 'digit' is missing"),
+        ({"digit": 1, "other": 1}, "field 'other' is not known"),
+    ],
+)
+def test_an_object_with_a_field_added_later_is_as_strict_as_others(
+    found: dict[str, Any], complaint: str
+) -> None:
+    with pytest.raises(Misfit, match=complaint):
+        object_form(Grown).read(found)

@@ -51,7 +51,7 @@ async def leading(ensemble: SimEnsemble) -> tuple[Publisher, asyncio.Task[None]]
     publisher = Publisher(ensemble.connect())
     await publisher.load()
     following = asyncio.create_task(publisher.follow())
-    await publisher.lead()
+    await publisher.lead(1)
     return publisher, following
 
 
@@ -73,7 +73,7 @@ def test_a_decision_waits_for_the_one_before_it_even_if_whoever_asked_for_that_h
         publisher = Publisher(store)
         await publisher.load()
         following = asyncio.create_task(publisher.follow())
-        await publisher.lead()
+        await publisher.lead(1)
 
         def create(image: Image) -> tuple[Sequence[Record], bool]:
             if image.topic("orders") is not None:

@@ -11,6 +11,7 @@ from ottla.metadata.controller.draft import Draft
 from ottla.metadata.controller.topic_changes import NewTopic
 from ottla.metadata.embedded.store import EmbeddedStore
 from ottla.metadata.image import Image
+from ottla.metadata.records import ControllerStarted
 from ottla.seams.clock import RealClock
 from ottla.seams.files import RealFiles
 from ottla.settings.broker import BrokerSettings
@@ -57,6 +58,9 @@ def test_metadata_with_one_epoch_floor_for_all_names_opens(case: str, tmp_path: 
     # Which names the floor stands in for was not written: so it holds for every name.
     assert image.deleted_names == {}
     assert image.first_epoch("never-seen") == expected["epoch_floor"]
+    # Nor was it written which broker was the controller.
+    assert image.controller_epoch > 0
+    assert image.controller_id is None
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -67,6 +71,7 @@ def test_metadata_of_an_earlier_version_goes_on(case: str, tmp_path: Path) -> No
         store = EmbeddedStore.open(RealFiles(), directory, RealClock())
         image = Image.of(await store.load())
         fence = await store.campaign()
+        await store.append([ControllerStarted(fence.epoch, broker_id=1)], fence)
         orders = image.topic("orders")
         assert orders is not None
         records, _ = topic_changes.delete_topic(Draft(image), orders.topic_id)
@@ -87,3 +92,4 @@ def test_metadata_of_an_earlier_version_goes_on(case: str, tmp_path: Path) -> No
     assert leader_epochs(again) == {"kept": [3, 3], "late": [3], "orders": [5]}
     assert again.deleted_names == {"orders": 5}
     assert again == image
+    assert again.controller_id == 1

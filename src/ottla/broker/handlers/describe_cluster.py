@@ -30,7 +30,7 @@ def handle(request: DescribeClusterRequest, call: Call) -> DescribeClusterRespon
     return DescribeClusterResponse(
         error_code=ErrorCode.NONE,
         cluster_id=call.services.identity.cluster_id,
-        controller_id=call.services.identity.node_id,
+        controller_id=call.services.controller_id,
         brokers=tuple(
             Broker(
                 broker_id=each.broker_id,

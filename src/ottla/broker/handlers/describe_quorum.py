@@ -53,7 +53,7 @@ def _metadata_partition(call: Call) -> Partition:
     services = call.services
     end = services.image.n + 1
     voter = ReplicaState(
-        replica_id=services.identity.node_id,
+        replica_id=services.controller_id,
         log_end_offset=end,
         last_fetch_timestamp=services.now_ms,
         last_caught_up_timestamp=services.now_ms,
@@ -62,7 +62,7 @@ def _metadata_partition(call: Call) -> Partition:
         partition_index=METADATA_PARTITION,
         error_code=ErrorCode.NONE,
         error_message="",
-        leader_id=services.identity.node_id,
+        leader_id=services.controller_id,
         leader_epoch=services.image.controller_epoch,
         high_watermark=end,
         current_voters=(voter,),
@@ -84,12 +84,13 @@ def _unknown_partition(index: int) -> Partition:
 
 
 def _controller(call: Call) -> Node:
-    """This broker, which is the controller, where the client can reach it."""
+    """The controller, where the client can reach it."""
+    controller_id = call.services.controller_id
     return Node(
-        node_id=call.services.identity.node_id,
+        node_id=controller_id,
         listeners=tuple(
             Listener(name=call.connection.listener, host=each.host, port=each.port)
             for each in present_brokers(call)
-            if each.broker_id == call.services.identity.node_id
+            if each.broker_id == controller_id
         ),
     )

@@ -28,8 +28,8 @@ def handle(
 async def _later(producer_ids: ProducerIdBlocks) -> InitProducerIdResponse:
     try:
         return _response(await producer_ids.next())
-    except OSError as error:
-        # No room to set ids aside. After this code clients ask again, after others they give up.
+    except PeerError as error:
+        # No ids can be set aside now. After this code clients ask again, after others they give up.
         raise PeerError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, str(error)) from error
 
 

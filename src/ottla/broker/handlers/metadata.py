@@ -82,7 +82,7 @@ def _answer(
             for each in brokers
         ),
         cluster_id=services.identity.cluster_id,
-        controller_id=services.identity.node_id,
+        controller_id=services.controller_id,
         topics=tuple(_topics(services.image, wanted, present, topic_operations)),
         cluster_authorized_operations=cluster_operations,
     )

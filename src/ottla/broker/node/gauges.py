@@ -82,7 +82,7 @@ class Gauges:
         self._topics = topics
         states = [broker.state for broker in image.brokers.values()]
         meter = self._metrics.controller
-        meter.active_controllers = 1
+        meter.active_controllers = int(self._publisher.is_controller)
         meter.active_brokers = len(states) - states.count(BrokerState.GONE)
         meter.topics = len(topics)
         # This broker is alone, and so has a replica of every partition.

@@ -1,7 +1,8 @@
 """One broker from its start to its stop: this module composes and decides nothing.
 
 What must be there before a client is answered happens in `start`, in this order: metadata, the
-broker's new incarnation, logs recovered, partitions led, and only then the listeners.
+broker's new incarnation, which a controller brings up (this broker if there is no other), logs
+recovered, partitions led, and only then the listeners.
 """
 
 import asyncio
@@ -31,8 +32,8 @@ from ottla.broker.requests.dispatch import Dispatch
 from ottla.broker.requests.served_apis import SERVED
 from ottla.broker.requests.services import Identity
 from ottla.broker.tasks import Tasks
-from ottla.metadata.controller import topic_changes
-from ottla.metadata.controller.min_isr import agree_on_min_isr
+from ottla.metadata.controller.broker_restart import is_started
+from ottla.metadata.leadership import Controller, LocalController
 from ottla.metadata.publisher import Publisher
 from ottla.metadata.store import Member, MetadataStore
 from ottla.metadata.values import Endpoint, SecurityProtocol
@@ -150,8 +151,12 @@ class Node:
         member = await self._life.register(
             store, self.settings[node.NODE_ID], self._advertised() or ()
         )
-        await self._lead(publisher, member)
-        return await self._serve(prepared, publisher, member, self._life)
+        # After the new epoch was written down: as the controller, this broker lets the last life's
+        # memberships carry over to it.
+        controller = self._campaign(publisher, store)
+        await publisher.until(lambda image: is_started(image, member))
+        await controller.until_settled()
+        return await self._serve(prepared, publisher, controller, member, self._life)
 
     async def _follow_metadata(self, store: MetadataStore) -> Publisher:
         """The image as it is now, which is kept up to date from then on."""
@@ -163,17 +168,27 @@ class Node:
         self._tasks.spawn(publisher.follow(), "metadata")
         return publisher
 
-    async def _lead(self, publisher: Publisher, member: Member) -> None:
-        await publisher.lead()
-        for partition in await topic_changes.start_broker(publisher, member):
-            self._logger.warning("possible data loss", partition=str(partition))
-        in_force = self._context.in_force
-        await agree_on_min_isr(publisher, publisher.image.topic_names, lambda: in_force.now)
+    def _campaign(self, publisher: Publisher, store: MetadataStore) -> LocalController:
+        """A task that makes this broker the controller whenever there is none."""
+        in_force, logger = self._context.in_force, self._logger
+        controller = LocalController(
+            publisher=publisher,
+            store=store,
+            broker_id=self.settings[node.NODE_ID],
+            settings_now=lambda: in_force.now,
+            on_elected=lambda epoch: logger.debug("controller", epoch=epoch),
+            on_possible_loss=lambda partition: logger.warning(
+                "possible data loss", partition=str(partition)
+            ),
+        )
+        self._tasks.spawn(controller.run(), "controller")
+        return controller
 
     async def _serve(
         self,
         prepared: PreparedDirectories,
         publisher: Publisher,
+        controller: Controller,
         member: Member,
         life: BrokerLife,
     ) -> Endpoints:
@@ -198,6 +213,7 @@ class Node:
                 advertised=self._advertised(),
             ),
             publisher=publisher,
+            controller=controller,
             replicas=replicas,
             checkpointer=checkpointer,
             home=prepared.home,

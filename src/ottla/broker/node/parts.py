@@ -22,6 +22,7 @@ from ottla.broker.requests.services import (
     Services,
 )
 from ottla.coordinators.group.coordinator import GroupCoordinator
+from ottla.metadata.leadership import Controller
 from ottla.metadata.publisher import Publisher
 from ottla.metadata.values import Incarnation
 from ottla.replication.append.appender import Appender
@@ -84,6 +85,7 @@ def make_parts(
     *,
     identity: Identity,
     publisher: Publisher,
+    controller: Controller,
     replicas: Replicas,
     checkpointer: Checkpointer,
     home: str,
@@ -118,7 +120,7 @@ def make_parts(
             seams.entropy,
         ),
     )
-    services = _services(context, identity, publisher, partitions, groups, turn_budget)
+    services = _services(context, identity, publisher, controller, partitions, groups, turn_budget)
     tick = Tick(
         replicas=replicas,
         flusher=flusher,
@@ -177,6 +179,7 @@ def _services(
     context: NodeContext,
     identity: Identity,
     publisher: Publisher,
+    controller: Controller,
     partitions: Partitions,
     groups: GroupCoordinator,
     turn_budget: TurnBudget,
@@ -190,7 +193,8 @@ def _services(
         metrics=context.metrics,
         logger=context.logger,
         identity=identity,
-        metadata=Metadata(publisher=publisher, producer_ids=ProducerIdBlocks(publisher)),
+        metadata=Metadata(publisher=publisher, producer_ids=ProducerIdBlocks(controller)),
+        controller=controller,
         partitions=partitions,
         records=Records(
             turn_budget=turn_budget,

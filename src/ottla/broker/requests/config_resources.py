@@ -5,7 +5,6 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol, TypeVar
 
-from ottla.broker.requests import metadata_changes
 from ottla.broker.requests.call import Call
 from ottla.broker.requests.request_limits import beyond_topics_max, within_topics_max
 from ottla.broker.requests.services import Services
@@ -13,7 +12,7 @@ from ottla.broker.requests.slices import SLICE_ITEMS_MAX
 from ottla.errors import ErrorCode, PeerError
 from ottla.metadata.configs import ALL_BROKERS
 from ottla.metadata.controller.config_changes import Decision
-from ottla.metadata.controller.min_isr import agree_on_min_isr
+from ottla.metadata.controller_duties import agree_on_min_isr
 from ottla.metadata.image import Image, ResourceKey
 from ottla.metadata.records import Config
 from ottla.metadata.topic_names import check_topic_name
@@ -128,7 +127,7 @@ async def change(
     if validate_only:
         decide(services.image)
         return
-    changed = await metadata_changes.commit(services, decide)
+    changed = await services.controller.commit(decide)
     if resource.kind is ResourceKind.TOPIC:
         # Whatever was changed: an earlier change may have found no room for the second half.
         await _agree(services, (resource.name,))
@@ -138,10 +137,7 @@ async def change(
 
 async def _agree(services: Services, topics: Sequence[str]) -> None:
     """The partitions of these topics follow the setting. PeerError if there is no room for it."""
-    try:
-        await agree_on_min_isr(services.metadata.publisher, topics, lambda: services.settings)
-    except OSError as error:
-        raise PeerError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
+    await agree_on_min_isr(services.controller, topics, lambda: services.settings)
 
 
 def _within_bounds(

@@ -1,14 +1,13 @@
-"""Handlers' way to the controller: what is decided, committed, and applied on this broker."""
+"""Changes of the metadata that requests ask for, as few commits as there are entries to fill."""
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from ottla.errors import ErrorCode, PeerError
 from ottla.metadata.controller import topic_changes
-from ottla.metadata.controller.broker_restart import RECORDS_AN_ENTRY_MAX
+from ottla.metadata.controller.broker_restart import in_entries
 from ottla.metadata.controller.draft import Draft
 from ottla.metadata.controller.portions import decide_portion
 from ottla.metadata.controller.topic_changes import CreatedTopic, NewTopic
@@ -25,17 +24,6 @@ Reply = TypeVar("Reply")
 
 # Placement goes round by it; that it is not the same for every topic is all that matters.
 _STARTS = 1 << 16
-
-
-async def commit(
-    services: "Services", decide: Callable[[Image], tuple[Sequence[Record], Reply]]
-) -> Reply:
-    """The reply of a decision that is committed. PeerError if it was refused, by the disk too."""
-    try:
-        return await services.metadata.publisher.commit(decide)
-    except OSError as error:
-        # Nothing was written, and the next attempt may find room.
-        raise PeerError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
 
 
 async def commit_each(
@@ -69,9 +57,9 @@ async def _commit_or_refuse(
     decide: Callable[[Image], tuple[list[Record], list[Reply | PeerError]]],
     wishes: int,
 ) -> list[Reply | PeerError]:
-    """With a disk that takes nothing more, nothing of what is left can be committed."""
+    """If the controller or its disk refuses the entry, all that is left is refused."""
     try:
-        return await commit(services, decide)
+        return await services.controller.commit(decide)
     except PeerError as error:
         return [error] * wishes
 
@@ -101,9 +89,8 @@ async def change_partitions(
 ) -> list[Outcome]:
     """Changes partitions of one topic, each by itself; no index may be given twice."""
     outcomes: list[Outcome] = []
-    left = iter(indexes)
-    while portion := list(islice(left, RECORDS_AN_ENTRY_MAX)):
-        outcomes += await commit(services, partial(_changes, portion, change))
+    for portion in in_entries(indexes):
+        outcomes += await services.controller.commit(partial(_changes, portion, change))
     return outcomes
 
 

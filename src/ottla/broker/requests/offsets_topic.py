@@ -43,7 +43,7 @@ async def make_offsets_topic(services: Services) -> None:
         return create_internal_topic(Draft(image), wish, services.settings, topic_id, start)
 
     try:
-        await metadata_changes.commit(services, decide)
+        await services.controller.commit(decide)
     except PeerError as error:
         # Others may have asked for it at the same time.
         if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:

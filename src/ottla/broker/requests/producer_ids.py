@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import Sequence
 
 from ottla.metadata.image import Image
-from ottla.metadata.publisher import Publisher
+from ottla.metadata.leadership import Controller
 from ottla.metadata.records import ProducerIds, Record
 
 BLOCK_IDS = 1000
@@ -16,8 +16,8 @@ BLOCK_IDS = 1000
 class ProducerIdBlocks:
     """`take` one at once, or wait for the `next` one."""
 
-    def __init__(self, publisher: Publisher) -> None:
-        self._publisher = publisher
+    def __init__(self, controller: Controller) -> None:
+        self._controller = controller
         self._next_id = 0
         self._end_id = 0
         self._fetching = asyncio.Lock()
@@ -30,10 +30,13 @@ class ProducerIdBlocks:
         return self._next_id - 1
 
     async def next(self) -> int:
-        """An id that nobody had. Those who wait together share the next block."""
+        """An id that nobody had. Those who wait together share the next block.
+
+        PeerError if no block can be set aside now.
+        """
         async with self._fetching:
             while (producer_id := self.take()) is None:
-                self._next_id = await self._publisher.commit(_set_aside)
+                self._next_id = await self._controller.commit(_set_aside)
                 self._end_id = self._next_id + BLOCK_IDS
         return producer_id
 

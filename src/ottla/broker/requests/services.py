@@ -8,6 +8,7 @@ from ottla.broker.requests.record_work import RecordWork, TurnBudget
 from ottla.broker.requests.response_cache import EncodedAnswers
 from ottla.broker.tasks import Tasks
 from ottla.metadata.image import Image
+from ottla.metadata.leadership import Controller
 from ottla.metadata.publisher import Publisher
 from ottla.metadata.values import Endpoint
 from ottla.replication.append.appender import Appender
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from ottla.metrics.node import NodeMetrics
     from ottla.replication.fetch.sessions import FetchSessions
     from ottla.settings.broker import BrokerSettings
+
+NO_CONTROLLER = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,6 +95,8 @@ class Services:
     logger: "Logger"
     identity: Identity
     metadata: Metadata
+    # The one way to change the metadata.
+    controller: Controller
     partitions: Partitions
     records: Records
     coordinators: Coordinators
@@ -99,6 +104,12 @@ class Services:
     @property
     def image(self) -> Image:
         return self.metadata.publisher.image
+
+    @property
+    def controller_id(self) -> int:
+        """The broker that leads the metadata; Kafka's -1 while none is known."""
+        controller_id = self.image.controller_id
+        return NO_CONTROLLER if controller_id is None else controller_id
 
     @property
     def now_ms(self) -> int:

@@ -1,6 +1,6 @@
 """Decisions about settings: an image and a wish give the records of the change.
 
-Each is made on the newest image by `Publisher.commit`, all or nothing. What a client may not wish
+Each is made on the newest image by `Controller.commit`, all or nothing. What a client may not wish
 for is a PeerError with Kafka's code.
 """
 

@@ -2,39 +2,26 @@
 by the same one. Here the records follow the settings.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from itertools import islice
 
 from ottla.metadata.configs import topic_configs
-from ottla.metadata.controller.broker_restart import RECORDS_AN_ENTRY_MAX
 from ottla.metadata.image import Image
-from ottla.metadata.publisher import Publisher
 from ottla.metadata.records import Record, Topic
 from ottla.protocol.primitives import Uuid
 from ottla.settings.broker import BrokerSettings
 from ottla.settings.table.replicas import MIN_INSYNC_REPLICAS
 
-# The settings in force whenever it is called.
-SettingsNow = Callable[[], BrokerSettings]
 
-
-async def agree_on_min_isr(
-    publisher: Publisher, topics: Iterable[str], settings_now: SettingsNow
-) -> None:
-    """The records of these topics' partitions say what is in force now, committed.
-
-    Too many partitions for one entry are changed in several; a start finishes what a crash left.
-    """
-    stale = iter(list(_outdated(publisher.image, topics, settings_now())))
-    while portion := list(islice(stale, RECORDS_AN_ENTRY_MAX)):
-        await _commit(publisher, portion, settings_now)
-
-
-async def _commit(
-    publisher: Publisher, partitions: Sequence[tuple[Uuid, int]], settings_now: SettingsNow
-) -> None:
-    await publisher.commit(lambda image: (corrections(image, partitions, settings_now()), None))
+def outdated_partitions(
+    image: Image, topics: Iterable[str], settings: BrokerSettings
+) -> Iterator[tuple[Uuid, int]]:
+    """The partitions of these topics whose records say something else."""
+    for topic in filter(None, map(image.topic, topics)):
+        min_isr = _in_force(image, topic, settings)
+        for partition in image.partitions(topic.topic_id):
+            if partition.min_isr != min_isr:
+                yield topic.topic_id, partition.index
 
 
 def corrections(
@@ -58,16 +45,6 @@ def corrections(
                 )
             )
     return records
-
-
-def _outdated(
-    image: Image, topics: Iterable[str], settings: BrokerSettings
-) -> Iterator[tuple[Uuid, int]]:
-    for topic in filter(None, map(image.topic, topics)):
-        min_isr = _in_force(image, topic, settings)
-        for partition in image.partitions(topic.topic_id):
-            if partition.min_isr != min_isr:
-                yield topic.topic_id, partition.index
 
 
 def _in_force(image: Image, topic: Topic, settings: BrokerSettings) -> int:

@@ -1,6 +1,6 @@
 """The controller's decisions about topics: an image and a wish give records and a reply.
 
-Each is made on the newest image by `Publisher.commit`, alone or with others in one entry of the
+Each is made on the newest image by `Controller.commit`, alone or with others in one entry of the
 log, all or nothing. What a client may not wish for is a PeerError with Kafka's code.
 """
 
@@ -10,17 +10,13 @@ from typing import NamedTuple
 
 from ottla.errors import ErrorCode, PeerError
 from ottla.metadata.configs import topic_configs, validated_topic_configs
-from ottla.metadata.controller.broker_restart import broker_started, in_entries
 from ottla.metadata.controller.draft import Draft
 from ottla.metadata.controller.replica_placement import Site, place
 from ottla.metadata.image import Image
-from ottla.metadata.publisher import Publisher
 from ottla.metadata.records import Config, Partition, Record, Topic, TopicDeleted
-from ottla.metadata.store import Member
 from ottla.metadata.topic_names import check_topic_name
 from ottla.metadata.values import BrokerState, Incarnation, ResourceKind
 from ottla.protocol.primitives import Uuid
-from ottla.protocol.topic_partition import TopicPartition
 from ottla.settings.broker import BrokerSettings
 from ottla.settings.table.replicas import (
     DEFAULT_REPLICATION_FACTOR,
@@ -60,21 +56,6 @@ class CreatedTopic(NamedTuple):
     partitions: int
     replication_factor: int
     configs: TopicConfigs
-
-
-async def start_broker(publisher: Publisher, member: Member) -> list[TopicPartition]:
-    """This broker is up, committed; the partitions that may have lost something by its return.
-
-    Nobody else decides anything yet: what is decided here holds over all its entries.
-    """
-    restart = broker_started(publisher.image, member)
-    for records in in_entries(restart.records):
-        await _commit(publisher, records)
-    return restart.possible_losses
-
-
-async def _commit(publisher: Publisher, records: list[Record]) -> None:
-    await publisher.commit(lambda _: (records, None))
 
 
 # --- deciding ---------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ import pytest
 
 from ottla.broker.requests import config_resources
 from ottla.errors import ErrorCode
-from ottla.metadata.controller.min_isr import agree_on_min_isr
+from ottla.metadata.controller_duties import agree_on_min_isr
 from ottla.metadata.embedded.store import EmbeddedStore
 from ottla.metadata.image import Image
 from ottla.protocol.messages import alter_configs as whole

@@ -97,7 +97,7 @@ def test_those_who_come_together_share_a_block_and_its_end_begins_the_next() -> 
         publisher = Publisher(store)
         await publisher.load()
         following = asyncio.create_task(publisher.follow())
-        await publisher.lead()
+        await publisher.lead(1)
         blocks = ProducerIdBlocks(publisher)
         assert blocks.take() is None
         count = BLOCK_IDS + 5

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from ottla.errors import ErrorCode
-from ottla.metadata.controller.broker_restart import RECORDS_AN_ENTRY_MAX
+from ottla.metadata.controller.broker_restart import MAX_RECORDS_PER_ENTRY
 from ottla.protocol.messages.delete_topics import DeleteTopicsRequest
 from ottla.protocol.messages.metadata import MetadataRequest, RequestedTopic, Topic
 from ottla.protocol.primitives import ZERO_UUID, Uuid
@@ -285,10 +285,10 @@ def test_a_restart_with_more_partitions_than_an_entry_holds_leads_all_of_them_ag
 
     async def story() -> None:
         async with machine.broker() as client:
-            await create(client, new_topic("orders", RECORDS_AN_ENTRY_MAX + 1))
+            await create(client, new_topic("orders", MAX_RECORDS_PER_ENTRY + 1))
         async with machine.broker() as client:
             (topic,) = (await client.ask(asking("orders"))).topics
-            assert len(topic.partitions) == RECORDS_AN_ENTRY_MAX + 1
+            assert len(topic.partitions) == MAX_RECORDS_PER_ENTRY + 1
             assert {each.leader_epoch for each in topic.partitions} == {1}
             assert {each.error_code for each in topic.partitions} == {NONE}
 

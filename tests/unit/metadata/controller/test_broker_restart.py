@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from ottla.metadata.controller.broker_restart import (
-    RECORDS_AN_ENTRY_MAX,
+    MAX_RECORDS_PER_ENTRY,
     Restart,
     broker_started,
     in_entries,
@@ -154,7 +154,45 @@ def test_every_portion_of_a_large_restart_fits_an_entry() -> None:
         partition_epoch=2**31 - 1,
     )
 
-    portions = list(in_entries([widest] * (2 * RECORDS_AN_ENTRY_MAX + 1)))
+    portions = list(in_entries([widest] * (2 * MAX_RECORDS_PER_ENTRY + 1)))
 
-    assert [len(portion) for portion in portions] == [RECORDS_AN_ENTRY_MAX] * 2 + [1]
+    assert [len(portion) for portion in portions] == [MAX_RECORDS_PER_ENTRY] * 2 + [1]
     assert all(len(encode(portion)) <= ENTRY_BYTES_MAX for portion in portions)
+
+
+def test_a_return_that_fills_an_entry_goes_on_in_the_next() -> None:
+    image = image_of(*(alone(index) for index in range(MAX_RECORDS_PER_ENTRY)))
+
+    first = restarted(image, inherits=5)
+    second = restarted(image, inherits=5)
+
+    assert (len(first.records), first.is_up) == (MAX_RECORDS_PER_ENTRY, False)
+    assert not any(isinstance(record, Broker) for record in first.records)
+    assert (len(second.records), second.is_up) == (1, True)
+    assert {each.leader for each in image.partitions(topic_id(1))} == {NEW}
+    assert restarted(image, inherits=5) == Restart([], [], is_up=True)
+
+
+@pytest.mark.parametrize("inherits", [(), {5}], ids=["unclean", "intact"])
+@pytest.mark.parametrize(
+    "before",
+    [
+        partition(replicas=(1, 2), leader=OLD, isr=(OLD, OTHER), min_isr=1),
+        partition(replicas=(1, 2), leader=OTHER, isr=(OLD, OTHER), min_isr=1),
+        partition(replicas=(1, 2), leader=OTHER, isr=(OTHER,), min_isr=1),
+        partition(replicas=(1, 2), leader=None, isr=(), elr=(OLD, OTHER), min_isr=2),
+        partition(replicas=(1, 2), leader=None, isr=(), elr=(OTHER,), min_isr=2),
+        alone(),
+    ],
+)
+def test_a_partition_that_has_the_new_life_already_stays_as_it_is(
+    before: Partition, inherits: Any
+) -> None:
+    """A controller that is deposed on the way leaves the rest to the next one."""
+    once = rejoin(before, NEW, inherits).partition
+    assert rejoin(once, NEW, inherits) == (once, False)
+
+
+def test_a_partition_that_was_made_for_the_new_life_is_no_loss() -> None:
+    made = partition(replicas=(1, 2), leader=NEW, isr=(NEW, OTHER), min_isr=1)
+    assert rejoin(made, NEW, inherits=()) == (made, False)

@@ -62,7 +62,7 @@ def enter_topics(
             image = Image.of(await store.load())
             member = await _incarnation(files, directory, clock, store, node_id)
             fence = await store.campaign()
-            started: list[Record] = [ControllerStarted(fence.epoch)]
+            started: list[Record] = [ControllerStarted(fence.epoch, node_id)]
             for entry in (started, *_entries(topics, recovered, image, member)):
                 for record in entry:
                     image.apply(record)

@@ -1,0 +1,231 @@
+"""Whole nodes on a metadata store that is not their own: one alone, then two on one log."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+from ottla.broker.node.metadata_store import EMBEDDED
+from ottla.broker.node.node import Node
+from ottla.errors import ErrorCode
+from ottla.protocol.messages.alter_configs import AlterConfigsRequest, Config, Resource
+from ottla.protocol.messages.create_topics import CreateTopicsRequest
+from ottla.protocol.messages.describe_cluster import DescribeClusterRequest
+from ottla.protocol.messages.describe_quorum import (
+    DescribeQuorumRequest,
+    RequestedPartition,
+    RequestedTopic,
+)
+from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
+from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
+from ottla.protocol.messages.metadata import MetadataRequest
+from ottla.protocol.messages.metadata import RequestedTopic as RequestedMetadata
+from ottla.protocol.primitives import ZERO_UUID
+from tests.sim.metadata_store import SimEnsemble
+from tests.sim.seams.loop import run
+from tests.support.broker.produce_and_fetch import batch, fetch, only, produce, values, wanted
+from tests.support.broker.shared_metadata import SimStoreFactory
+from tests.support.broker.simulated_broker import PORT, Client, Machine, create, new_topic
+
+
+async def settle() -> None:
+    await asyncio.sleep(2)
+
+
+# --- one node ---------------------------------------------------------------------------------
+
+
+def test_a_node_runs_on_a_store_that_is_not_embedded_and_comes_back_to_its_records() -> None:
+    machine = Machine(stores=SimStoreFactory(SimEnsemble()))
+
+    async def tell() -> None:
+        async with machine.broker() as client:
+            await create(client, new_topic("events"))
+            assert only(await client.ask(produce("events", batch(b"one")), 9)).error_code == 0
+        async with machine.broker() as client:
+            assert only(await client.ask(produce("events", batch(b"two")), 9)).error_code == 0
+            fetched = await client.ask(fetch("events", wanted()), 12)
+            assert values(only(fetched).records) == [b"one", b"two"]
+        assert not machine.disk.process().is_dir("/data/__ottla_metadata-0")
+        assert "possible data loss" not in machine.notes.events("warning")
+
+    run(tell(), clock=machine.clock)
+
+
+@pytest.mark.parametrize(
+    ("failing", "is_embedded", "code"),
+    [
+        ("/a", True, ErrorCode.KAFKA_STORAGE_ERROR),
+        ("/b", True, ErrorCode.NONE),
+        ("/a", False, ErrorCode.NONE),
+    ],
+    ids=["the metadata is in it", "the metadata is in the other", "the metadata is elsewhere"],
+)
+def test_a_log_directory_that_fails_takes_the_metadata_with_it_only_if_it_holds_them(
+    failing: str, is_embedded: bool, code: ErrorCode
+) -> None:
+    machine = Machine(stores=EMBEDDED if is_embedded else SimStoreFactory(SimEnsemble()))
+
+    async def tell() -> None:
+        async with machine.broker(log_dirs="/a,/b") as client:
+            await create(client, new_topic("before"))
+            machine.disk.faults.fail_next("rename", f"{failing}/recovery-point*")
+            await client.ask(produce("before", batch(b"kept")), 9)
+            await asyncio.sleep(100)
+            assert "log directory offline" in machine.notes.events("error")
+            assert await refusal(client, "after") == code
+
+    run(tell(), clock=machine.clock)
+
+
+# --- two nodes --------------------------------------------------------------------------------
+
+
+class Pair:
+    """Two brokers of one cluster. The first one to start is its controller."""
+
+    def __init__(self) -> None:
+        self.ensemble = SimEnsemble()
+        self.stores = [SimStoreFactory(self.ensemble) for _ in range(2)]
+        first = Machine(1, stores=self.stores[0])
+        self.machines = [first, Machine(2, stores=self.stores[1], host="two", beside=first)]
+
+    def node(self, number: int) -> Node:
+        host = ("one", "two")[number]
+        return self.machines[number].node(
+            node_id=str(number + 1), advertised_listeners=f"PLAINTEXT://{host}:{PORT}"
+        )
+
+    def expire(self, number: int) -> None:
+        """The ensemble takes a broker for dead that is not."""
+        store = self.stores[number].store
+        assert store is not None
+        self.ensemble.expire(store)
+
+
+def with_pair(story: Callable[[Pair, Client, Client], Coroutine[Any, Any, None]]) -> None:
+    pair = Pair()
+
+    async def tell() -> None:
+        nodes = [pair.node(0), pair.node(1)]
+        clients = []
+        try:
+            for node, machine in zip(nodes, pair.machines, strict=True):
+                await node.start()
+                clients.append(await machine.client())
+            await story(pair, clients[0], clients[1])
+            for node in nodes:
+                assert not node.fault.done(), node.fault
+        finally:
+            for client in clients:
+                client.close()
+            for node in reversed(nodes):
+                await node.stop()
+
+    run(tell(), clock=pair.machines[0].clock)
+
+
+async def controllers(client: Client) -> set[int]:
+    """All that a broker says of who the controller is."""
+    metadata = await client.ask(MetadataRequest(topics=()), 12)
+    cluster = await client.ask(DescribeClusterRequest(include_cluster_authorized_operations=False))
+    topic = RequestedTopic(
+        topic_name="__cluster_metadata", partitions=(RequestedPartition(partition_index=0),)
+    )
+    quorum = await client.ask(DescribeQuorumRequest(topics=(topic,)))
+    (partition,) = quorum.topics[0].partitions
+    (voter,) = partition.current_voters
+    (node,) = quorum.nodes
+    assert len(node.listeners) == 1
+    return {
+        metadata.controller_id,
+        cluster.controller_id,
+        partition.leader_id,
+        voter.replica_id,
+        node.node_id,
+    }
+
+
+async def refusal(client: Client, name: str) -> int:
+    response = await client.ask(CreateTopicsRequest(topics=(new_topic(name),)))
+    (result,) = response.topics
+    code: int = result.error_code
+    return code
+
+
+def test_both_brokers_name_the_controller_and_only_that_one_changes_the_metadata() -> None:
+    async def story(_pair: Pair, first: Client, second: Client) -> None:
+        assert await controllers(first) == await controllers(second) == {1}
+
+        assert await refusal(second, "refused") == ErrorCode.NOT_CONTROLLER
+        topic = new_topic("events", assignments={0: (2,)}, partitions=-1, factor=-1)
+        await create(first, topic)
+        await settle()
+        assert only(await second.ask(produce("events", batch(b"x")), 9)).error_code == 0
+        fetched = await second.ask(fetch("events", wanted()), 12)
+        assert values(only(fetched).records) == [b"x"]
+
+    with_pair(story)
+
+
+def test_every_way_to_change_the_metadata_is_refused_by_a_broker_that_is_not_the_controller() -> (
+    None
+):
+    async def story(pair: Pair, _first: Client, second: Client) -> None:
+        resource = Resource(
+            resource_type=2, resource_name="none", configs=(Config(name="retention.ms", value="1"),)
+        )
+        changed = await second.ask(AlterConfigsRequest(resources=(resource,), validate_only=False))
+        assert changed.responses[0].error_code == ErrorCode.NOT_CONTROLLER
+        # After these codes clients ask again.
+        found = await second.ask(FindCoordinatorRequest(key_type=0, coordinator_keys=("group",)))
+        assert found.coordinators[0].error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+        given = await second.ask(
+            InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=1_000)
+        )
+        assert given.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        # What is made in the background is not made, and the broker goes on.
+        wanted_topic = RequestedMetadata(name="wished", topic_id=ZERO_UUID)
+        await second.ask(MetadataRequest(topics=(wanted_topic,)), 12)
+        await settle()
+        assert "topic not created" in pair.machines[1].notes.events("warning")
+
+    with_pair(story)
+
+
+def test_a_controller_whose_session_expired_is_succeeded_and_serves_on() -> None:
+    async def story(pair: Pair, first: Client, second: Client) -> None:
+        topic = new_topic("events", assignments={0: (1,)}, partitions=-1, factor=-1)
+        await create(first, topic)
+        pair.expire(0)
+        await settle()
+
+        assert await controllers(first) == await controllers(second) == {2}
+        assert await refusal(first, "refused") == ErrorCode.NOT_CONTROLLER
+        assert await refusal(second, "made") == ErrorCode.NONE
+        assert only(await first.ask(produce("events", batch(b"x")), 9)).error_code == 0
+        pair.expire(1)
+        await settle()
+        assert await controllers(first) == await controllers(second) == {1}
+        assert await refusal(first, "again") == ErrorCode.NONE
+
+    with_pair(story)
+
+
+def test_only_the_controller_counts_itself_as_the_active_one() -> None:
+    pair = Pair()
+
+    async def story() -> None:
+        nodes = [pair.node(0), pair.node(1)]
+        for node in nodes:
+            await node.start()
+        await settle()
+        assert [node.metrics.controller.active_controllers for node in nodes] == [1, 0]
+        pair.expire(0)
+        await settle()
+        assert [node.metrics.controller.active_controllers for node in nodes] == [0, 1]
+        for node in nodes:
+            await node.stop()
+
+    run(story(), clock=pair.machines[0].clock)

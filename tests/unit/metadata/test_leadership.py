@@ -1,0 +1,397 @@
+"""Which broker is the controller, what it does as one, and what becomes of one that is deposed."""
+
+import asyncio
+import errno
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from ottla.errors import ErrorCode, PeerError
+from ottla.metadata.controller.broker_restart import MAX_RECORDS_PER_ENTRY, is_started
+from ottla.metadata.image import Image
+from ottla.metadata.leadership import LocalController
+from ottla.metadata.publisher import REPLAYED_A_SNAPSHOT, Publisher
+from ottla.metadata.records import Broker, Config, ControllerStarted, Record, Topic
+from ottla.metadata.store import Fence, Member
+from ottla.metadata.values import Incarnation, ResourceKind
+from ottla.settings.sources import load
+from ottla.storage.directory.checkpoint_files import TopicPartition
+from tests.sim.metadata_store import SimEnsemble, SimMetadataStore
+from tests.sim.seams.loop import run
+from tests.support.metadata.sample_records import broker, partition, registration, topic_id
+
+SETTINGS = load(given={"min.insync.replicas": "2"}, environment={}, file=None)
+
+
+def setting(number: int) -> Record:
+    return Config(ResourceKind.BROKER, "", "key", str(number))
+
+
+def deciding(*records: Record) -> Callable[[Image], tuple[Sequence[Record], None]]:
+    return lambda _: (records, None)
+
+
+class Peer:
+    """One broker's metadata: its store, its image, and its turn at being the controller."""
+
+    def __init__(self, ensemble: SimEnsemble, broker_id: int) -> None:
+        self.broker_id = broker_id
+        self.store = ensemble.connect()
+        self.publisher = Publisher(self.store)
+        self.terms: list[int] = []
+        self.losses: list[TopicPartition] = []
+        self.controller = LocalController(
+            publisher=self.publisher,
+            store=self.store,
+            broker_id=broker_id,
+            settings_now=lambda: SETTINGS,
+            on_elected=self.terms.append,
+            on_possible_loss=self.losses.append,
+        )
+        self.tasks: list[asyncio.Task[None]] = []
+
+    @property
+    def image(self) -> Image:
+        return self.publisher.image
+
+    async def follow(self) -> None:
+        await self.publisher.load()
+        self.tasks.append(asyncio.create_task(self.publisher.follow()))
+
+    async def run(self) -> None:
+        await self.follow()
+        self.tasks.append(asyncio.create_task(self.controller.run()))
+
+    async def refusal(self, *records: Record) -> ErrorCode:
+        with pytest.raises(PeerError) as caught:
+            await self.controller.commit(deciding(*records))
+        return caught.value.code
+
+    def check(self) -> None:
+        """Raises what ended a task, if one has ended."""
+        for task in self.tasks:
+            if task.done():
+                task.result()
+
+
+async def settle() -> None:
+    await asyncio.sleep(1)
+
+
+def story(steps: Callable[[SimEnsemble], Coroutine[Any, Any, None]]) -> None:
+    async def tell() -> None:
+        await steps(SimEnsemble())
+        tasks = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    run(tell())
+
+
+async def two_brokers(ensemble: SimEnsemble) -> tuple[Peer, Peer]:
+    """The first one is the controller."""
+    first, second = Peer(ensemble, 1), Peer(ensemble, 2)
+    await first.run()
+    await settle()
+    await second.run()
+    await settle()
+    return first, second
+
+
+def test_the_controller_is_known_to_every_broker_and_only_it_commits() -> None:
+    async def steps(ensemble: SimEnsemble) -> None:
+        first, second = await two_brokers(ensemble)
+
+        assert (first.publisher.is_controller, second.publisher.is_controller) == (True, False)
+        assert first.image.controller_id == second.image.controller_id == 1
+        await first.controller.commit(deciding(setting(1)))
+        entries = list(ensemble.entries)
+        assert await second.refusal(setting(2)) is ErrorCode.NOT_CONTROLLER
+        assert ensemble.entries == entries
+
+    story(steps)
+
+
+def test_a_controller_that_lost_its_session_is_succeeded_and_campaigns_again() -> None:
+    async def steps(ensemble: SimEnsemble) -> None:
+        first, second = await two_brokers(ensemble)
+        ensemble.expire(first.store)
+        await settle()
+
+        # It has seen who took over: nothing of its own was needed to tell it.
+        assert (first.publisher.is_controller, second.publisher.is_controller) == (False, True)
+        assert first.image.controller_id == second.image.controller_id == 2
+        assert await first.refusal(setting(1)) is ErrorCode.NOT_CONTROLLER
+        await second.controller.commit(deciding(setting(2)))
+
+        ensemble.expire(second.store)
+        await settle()
+        assert first.publisher.is_controller
+        assert first.image.controller_id == 1
+        assert (first.terms, second.terms) == ([1, 3], [2])
+        await first.controller.commit(deciding(setting(3)))
+        first.check()
+
+    story(steps)
+
+
+def test_a_deposed_controller_that_commits_is_told_so_and_nothing_is_written() -> None:
+    """It decides before it has heard of the other one."""
+
+    async def steps(ensemble: SimEnsemble) -> None:
+        first, second = await two_brokers(ensemble)
+        commits = [
+            asyncio.create_task(first.controller.commit(deciding(setting(number))))
+            for number in range(3)
+        ]
+        ensemble.controller = second.store
+        ensemble.controller_epoch += 1
+        entries = list(ensemble.entries)
+        outcomes = await asyncio.gather(*commits, return_exceptions=True)
+
+        codes = [outcome.code for outcome in outcomes if isinstance(outcome, PeerError)]
+        assert codes == [ErrorCode.NOT_CONTROLLER] * 3
+        assert ensemble.entries == entries
+        assert not first.publisher.is_controller
+        # The fence is taken, and its holder is gone: the next campaign wins.
+        ensemble.expire(second.store)
+        await settle()
+        assert ensemble.controller in (first.store, second.store)
+        first.check()
+        second.check()
+
+    story(steps)
+
+
+class LateStore(SimMetadataStore):
+    """Entries come to this broker only while it is let hear of them."""
+
+    def __init__(self, ensemble: SimEnsemble) -> None:
+        super().__init__(ensemble)
+        self.hears = asyncio.Event()
+        self.hears.set()
+
+    async def follow(self, from_n: int) -> Any:
+        async for entry in super().follow(from_n):
+            await self.hears.wait()
+            yield entry
+
+
+def test_a_new_controller_decides_nothing_before_it_knows_all_of_the_last_ones_entries() -> None:
+    async def steps(ensemble: SimEnsemble) -> None:
+        first, second = Peer(ensemble, 1), Peer(ensemble, 2)
+        late = LateStore(ensemble)
+        second.store = late
+        second.publisher = Publisher(late)
+        await first.follow()
+        await first.publisher.lead(1)
+        await second.follow()
+        await settle()
+        late.hears.clear()
+        await first.publisher.commit(deciding(Topic("orders", topic_id(1))))
+        ensemble.expire(first.store)
+
+        def create(image: Image) -> tuple[Sequence[Record], bool]:
+            exists = image.topic("orders") is not None
+            return (() if exists else (Topic("orders", topic_id(2)),)), not exists
+
+        leading = asyncio.create_task(second.publisher.lead(2))
+        await settle()
+        creating = asyncio.create_task(second.publisher.commit(create))
+        await settle()
+        assert not leading.done()
+        late.hears.set()
+        await leading
+        # Refused or made on the newest image, never on the one from before.
+        outcome = (await asyncio.gather(creating, return_exceptions=True))[0]
+        assert outcome is False or isinstance(outcome, PeerError)
+        assert await second.publisher.commit(create) is False
+
+    story(steps)
+
+
+def test_a_deposed_controller_that_saves_a_snapshot_follows_on() -> None:
+    async def steps(ensemble: SimEnsemble) -> None:
+        first = Peer(ensemble, 1)
+        await first.run()
+        await settle()
+        for number in range(REPLAYED_A_SNAPSHOT // 2 - 2):
+            await first.controller.commit(deciding(setting(number)))
+        # The next entry makes a snapshot due. It comes from another controller that has not told of
+        # itself.
+        ensemble.controller_epoch += 1
+        other = ensemble.connect()
+        for number in range(5):
+            await other.append([setting(number)], Fence(ensemble.controller_epoch))
+        await settle()
+        first.check()
+        assert ensemble.snapshot.n == -1
+        assert first.image.n == len(ensemble.entries) - 1
+
+    story(steps)
+
+
+def test_a_disk_that_takes_nothing_is_told_by_its_code() -> None:
+    async def steps(ensemble: SimEnsemble) -> None:
+        first = Peer(ensemble, 1)
+        await first.run()
+        await settle()
+
+        async def full(records: Sequence[Record], fence: Fence) -> int:
+            raise OSError(errno.ENOSPC, "no room")
+
+        setattr(first.store, "append", full)  # noqa: B010 - one method of one store
+        assert await first.refusal(setting(1)) is ErrorCode.KAFKA_STORAGE_ERROR
+        first.check()
+
+    story(steps)
+
+
+# --- a controller's duties --------------------------------------------------------------------
+
+
+def many(count: int, old: Incarnation) -> list[Record]:
+    return [
+        partition(index=index, replicas=(old.broker_id,), leader=old, isr=(old,), min_isr=2)
+        for index in range(count)
+    ]
+
+
+async def with_partitions(ensemble: SimEnsemble, count: int) -> None:
+    """A log in which broker 2 led so many partitions in its last life."""
+    old = Incarnation(2, 1)
+    store = ensemble.connect()
+    fence = await store.campaign()
+    await store.append([ControllerStarted(fence.epoch), broker(2, 1)], fence)
+    await store.append([Topic("orders", topic_id(1))], fence)
+    for first in range(0, count, 500):
+        await store.append(many(count, old)[first : first + 500], fence)
+    await store.close()
+
+
+def test_a_controller_brings_up_the_members_that_come_and_those_that_came_before_it() -> None:
+    async def steps(ensemble: SimEnsemble) -> None:
+        first, second = Peer(ensemble, 1), Peer(ensemble, 2)
+        epoch = await second.store.register(registration(2))
+        await first.run()
+        await settle()
+        assert first.image.brokers[2].epoch == epoch
+        assert 1 not in first.image.brokers
+
+        epoch = await first.store.register(registration(1))
+        await settle()
+        assert first.image.brokers[1].epoch == epoch
+        entries = len(ensemble.entries)
+        await settle()
+        assert len(ensemble.entries) == entries
+
+    story(steps)
+
+
+def test_a_broker_is_up_only_with_the_last_of_its_partitions() -> None:
+    """Whoever waits for it may forget the epochs from which it inherits."""
+    count = 2 * MAX_RECORDS_PER_ENTRY + 1
+
+    async def steps(ensemble: SimEnsemble) -> None:
+        await with_partitions(ensemble, count)
+        first, second = Peer(ensemble, 1), Peer(ensemble, 2)
+        epoch = await second.store.register(replace(registration(2), inherits=1))
+        member = Member(replace(registration(2), inherits=1), epoch)
+        seen: list[set[Incarnation | None]] = []
+
+        def note(image: Image, _entry: object) -> None:
+            if is_started(image, member):
+                seen.append({each.leader for each in image.partitions(topic_id(1))})
+
+        first.publisher.subscribe(note)
+        await first.run()
+        await settle()
+
+        assert seen[0] == {Incarnation(2, epoch)}
+        assert first.losses == []
+
+    story(steps)
+
+
+def test_a_partition_that_is_made_while_its_broker_comes_back_is_led_by_the_new_life() -> None:
+    count = 2 * MAX_RECORDS_PER_ENTRY
+
+    async def steps(ensemble: SimEnsemble) -> None:
+        await with_partitions(ensemble, count)
+        first = Peer(ensemble, 1)
+        epoch = await ensemble.connect().register(replace(registration(2), inherits=1))
+        late = partition(
+            index=count,
+            replicas=(2,),
+            leader=Incarnation(2, 1),
+            isr=(Incarnation(2, 1),),
+            min_isr=2,
+        )
+        made: list[asyncio.Task[None]] = []
+
+        def make_one(image: Image, _entry: object) -> None:
+            leads = image.partitions(topic_id(1))[0].leader == Incarnation(2, epoch)
+            if leads and not made:
+                made.append(asyncio.create_task(first.controller.commit(deciding(late))))
+
+        first.publisher.subscribe(make_one)
+        await first.run()
+        await settle()
+
+        await made[0]
+        leaders = {each.leader for each in first.image.partitions(topic_id(1))}
+        assert leaders == {Incarnation(2, epoch)}
+        assert len(first.image.partitions(topic_id(1))) == count + 1
+
+    story(steps)
+
+
+def test_a_broker_that_lost_its_disks_is_told_of() -> None:
+    async def steps(ensemble: SimEnsemble) -> None:
+        await with_partitions(ensemble, 1)
+        first = Peer(ensemble, 1)
+        await ensemble.connect().register(registration(2))
+        await first.run()
+        await settle()
+        assert first.losses == [TopicPartition("orders", 0)]
+
+    story(steps)
+
+
+def test_a_new_controller_has_the_partitions_follow_its_settings_before_it_is_settled() -> None:
+    async def steps(ensemble: SimEnsemble) -> None:
+        await with_partitions(ensemble, 0)
+        store = ensemble.connect()
+        alone = partition(replicas=(2,), leader=None, isr=(), min_isr=1)
+        await store.append([alone], await store.campaign())
+        await store.close()
+        first = Peer(ensemble, 1)
+        member = Member(registration(1), await first.store.register(registration(1)))
+        await first.run()
+        await first.publisher.until(lambda image: is_started(image, member))
+        await first.controller.until_settled()
+        (record,) = first.image.partitions(topic_id(1))
+        assert record.min_isr == 2
+        first.check()
+
+    story(steps)
+
+
+def test_the_record_of_a_broker_is_the_last_of_its_return() -> None:
+    async def steps(ensemble: SimEnsemble) -> None:
+        await with_partitions(ensemble, 3)
+        first = Peer(ensemble, 1)
+        await ensemble.connect().register(replace(registration(2), inherits=1))
+        returned: list[tuple[Record, ...]] = []
+        first.publisher.subscribe(lambda _, entry: returned.append(entry.records))
+        await first.run()
+        await settle()
+        # One entry as long as it has room for all.
+        (records,) = [each for each in returned if any(isinstance(one, Broker) for one in each)]
+        assert len(records) == 4
+        assert isinstance(records[-1], Broker)
+
+    story(steps)
