@@ -21,9 +21,9 @@ from kio.serial import entity_reader, entity_writer
 
 from ottla.errors import ErrorCode
 from ottla.protocol.codec import decode, encode_bytes
-from ottla.protocol.codec.layout import BOOL, UUID, Kind, Layout, Many, Nested, Slot, layout_of
+from ottla.protocol.codec.layout import BOOL, UUID, Array, Kind, Layout, Nested, Slot, layout_of
 from ottla.protocol.messages import APIS, Api
-from ottla.protocol.primitives import Fixed, Span, Uuid
+from ottla.protocol.primitives import Fixed, LengthPrefixed, Uuid
 
 MESSAGES_PER_VERSION = 4
 MILLISECOND = datetime.timedelta(milliseconds=1)
@@ -83,7 +83,7 @@ def _differences(ours: Any, layout: Layout, theirs: Any) -> list[str]:
 
 def _is_same(ours: Any, kind: Kind, theirs: Any) -> bool:
     match kind:
-        case Many(element=element) if ours is not None and theirs is not None:
+        case Array(element=element) if ours is not None and theirs is not None:
             pairs = zip(ours, theirs, strict=True)
             return all(_is_same(mine, element, other) for mine, other in pairs)
         case Nested(layout=layout) if ours is not None and theirs is not None:
@@ -145,16 +145,16 @@ def _random_value(rng: random.Random, kind: Kind, kafka_type: str | None, nested
     match kind:
         case Nested(layout=layout):
             return _random_struct(rng, layout, nested)
-        case Many(element=element):
+        case Array(element=element):
             size = (
                 rng.choice((0, 1, 2, 3, 20))
                 if not isinstance(element, Nested)
                 else rng.randrange(4)
             )
             return tuple(_random_value(rng, element, kafka_type, nested) for _ in range(size))
-        case Span.TEXT:
+        case LengthPrefixed.TEXT:
             return rng.choice(TEXTS)
-        case Span():
+        case LengthPrefixed():
             return rng.randbytes(rng.choice((0, 1, 200)))
         case Fixed():
             return _random_fixed(rng, kind, kafka_type)

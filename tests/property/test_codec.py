@@ -8,11 +8,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ottla.protocol.codec import decode, encode, encode_bytes
-from ottla.protocol.codec.layout import BOOL, UUID, Kind, Layout, Many, Nested, Slot, layout_of
+from ottla.protocol.codec.layout import BOOL, UUID, Array, Kind, Layout, Nested, Slot, layout_of
 from ottla.protocol.framing import FrameReader
 from ottla.protocol.headers import RequestHeader, ResponseHeader
 from ottla.protocol.messages import APIS, Api
-from ottla.protocol.primitives import Fixed, Span, Uuid
+from ottla.protocol.primitives import Fixed, LengthPrefixed, Uuid
 
 SEARCH = settings(
     derandomize=True,
@@ -92,13 +92,13 @@ def _values(kind: Kind) -> st.SearchStrategy[Any]:
     match kind:
         case Nested(layout=layout):
             return _structs(layout)
-        case Many(element=Fixed() as element):
+        case Array(element=Fixed() as element):
             return st.lists(_values(element), max_size=20).map(tuple)
-        case Many(element=element):
+        case Array(element=element):
             return st.lists(_values(element), max_size=2).map(tuple)
-        case Span.TEXT:
+        case LengthPrefixed.TEXT:
             return st.text(st.characters(codec="utf-8"), max_size=8) | st.just("long " * 40)
-        case Span():
+        case LengthPrefixed():
             return st.binary(max_size=8) | st.just(bytes(200))
         case Fixed():
             return _fixed(kind)

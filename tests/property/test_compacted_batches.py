@@ -145,7 +145,7 @@ def compacted(kind: str, content: bytes, kept: set[int], window_bytes: int) -> I
     for piece, plain in found:
         starts, verdicts = plain.batches.starts, plain.batches.verdicts
         columns = key_columns(plain.content, starts, verdicts)
-        stays = keys.judge(plain.content, columns, verdicts)
+        stays = keys.mark(plain.content, columns, verdicts)
         left = native.copy_batches(plain.content, starts, columns, stays, kept, HORIZON_MS)
         if not piece.is_compressed or not left.content:
             yield bytes(left.content)

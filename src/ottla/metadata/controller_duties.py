@@ -20,8 +20,8 @@ from ottla.metadata.image import Image
 from ottla.metadata.records import Record
 from ottla.metadata.store import Member
 from ottla.protocol.primitives import Uuid
+from ottla.protocol.topic_partition import TopicPartition
 from ottla.settings.broker import BrokerSettings
-from ottla.storage.directory.checkpoint_files import TopicPartition
 
 if TYPE_CHECKING:
     from ottla.metadata.leadership import Controller

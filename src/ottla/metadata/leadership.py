@@ -17,7 +17,7 @@ from ottla.metadata.image import Image
 from ottla.metadata.publisher import NotController, Publisher
 from ottla.metadata.records import Record
 from ottla.metadata.store import Member, MetadataStore
-from ottla.storage.directory.checkpoint_files import TopicPartition
+from ottla.protocol.topic_partition import TopicPartition
 
 Reply = TypeVar("Reply")
 

@@ -1,5 +1,6 @@
-"""What loops over records: the same source, compiled where there is a C compiler, interpreted
-where there is none.
+"""Loops over records and parsers of ordinary requests. The same source runs compiled if there is a
+C compiler, and interpreted otherwise.
 
-Bytes in; offsets, columns or bytes out. Nothing here does I/O or imports the rest of Ottla.
+Input is bytes; output is offsets, columns or bytes. These modules do no I/O and do not import the
+rest of Ottla.
 """

@@ -1,7 +1,7 @@
-"""Finds the batches in a piece of a log, and copies what compaction leaves of them.
+"""Finds the batches in a chunk of a log, and copies the records that compaction retains.
 
-A piece is some whole batches, one after another. Between finding and copying them
-`scan.key_columns` reads their records, and `keymap.KeyMap` says which of these stay.
+First `find_batches` finds the whole batches of a chunk, then `scan.key_columns` reads their
+records, `keymap.KeyMap` marks the records to retain, and `copy_batches` copies these.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ import cython
 from crc32c import crc32c
 
 from ottla.native.build import copy_records
-from ottla.native.keymap import BY_KEY, BY_KEY_WITHOUT_TOMBSTONES, GOES, STAYS_A_WHILE
+from ottla.native.keymap import BY_KEY, BY_KEY_WITHOUT_TOMBSTONES, DISCARDED, RETAINED_UNTIL_HORIZON
 
 Buffer = bytes | bytearray | memoryview
 
 _BY_KEY = cython.declare(cython.uchar, BY_KEY)
 _BY_KEY_WITHOUT_TOMBSTONES = cython.declare(cython.uchar, BY_KEY_WITHOUT_TOMBSTONES)
-_GOES = cython.declare(cython.uchar, GOES)
-_STAYS_A_WHILE = cython.declare(cython.uchar, STAYS_A_WHILE)
+_DISCARDED = cython.declare(cython.uchar, DISCARDED)
+_RETAINED_UNTIL_HORIZON = cython.declare(cython.uchar, RETAINED_UNTIL_HORIZON)
 _HEADER_BYTES = cython.declare(cython.Py_ssize_t, 61)
 _UNCOUNTED_BYTES = cython.declare(cython.Py_ssize_t, 12)
 _CRC_START = cython.declare(cython.Py_ssize_t, 21)
@@ -35,7 +35,7 @@ _DELETE_HORIZON = cython.declare(cython.int, 0x40)
 
 _INT64_MIN = -0x8000000000000000
 _INT64_MAX = 0x7FFFFFFFFFFFFFFF
-# All from the length on; what comes before it stays.
+# All header fields from the length on; the base offset before them is kept.
 _FIELDS = Struct(">iibIhiqqqhii")
 _FIELDS_AT = 8
 _CRC = Struct(">I")
@@ -43,27 +43,27 @@ _CRC_AT = 17
 
 
 class Batches(NamedTuple):
-    """Batches that were found."""
+    """The result of `find_batches`."""
 
-    # Where each begins; one more entry, the end of the last.
+    # The start of each batch, and one more entry: the end of the last.
     starts: array[int]
     verdicts: bytearray
-    # Those of a transaction or with control records, by index: a verdict on them takes more.
-    special: list[int]
+    # Indexes of transactional and control batches, whose verdicts do not depend on keys alone.
+    transactional_or_control: list[int]
     next_offset: int
 
 
 @cython.final
 @cython.cclass
 class _Headers:
-    """Reads headers. Whoever asks has looked whether a whole one is there."""
+    """Reads batch headers. The caller has checked that the header is complete."""
 
     view: cython.const[cython.uchar][::1]
 
     def __init__(self, content: Buffer) -> None:
         self.view = content
 
-    # `exceptval` is a result that is seldom the right one: only behind it is an error looked for.
+    # `exceptval` is a rare result: the caller checks for an exception only if it is returned.
     @cython.cfunc
     @cython.boundscheck(False)
     @cython.wraparound(False)
@@ -85,7 +85,7 @@ class _Headers:
 
     @cython.cfunc
     def fault(self, start: cython.Py_ssize_t, offset_min: cython.longlong) -> str | None:
-        """Why there cannot be a batch here, if there cannot."""
+        """Why the bytes at `start` are not a batch; None if they may be one."""
         base_offset: cython.longlong = self.at(start, 8)
         delta: cython.longlong = self.at(start + 23, 4)
         if self.at(start + 16, 1) != _MAGIC:
@@ -104,12 +104,11 @@ class _Headers:
 
 
 def find_batches(content: Buffer, offset_min: int, now_ms: int) -> Batches:
-    """The whole batches from the start of `content` on, up to one that is not whole.
+    """The whole batches at the start of `content`, up to the first incomplete one.
 
-    A compressed batch ends them, too, and comes alone. The first of them may be none: then the
-    rest of it is missing. ValueError if `content` begins with what is no batch, or with one whose
-    checksum is wrong. Records are to be judged by key, and where the time of a batch's tombstones
-    is over, these go.
+    A compressed batch is returned alone, and ends a run of uncompressed ones. There is no batch if
+    the first one is incomplete. ValueError if `content` does not begin with a batch, or if its
+    checksum is wrong. All verdicts are by key, without tombstones if the delete horizon has passed.
     """
     headers: _Headers = _Headers(content)
     view = memoryview(content)
@@ -119,7 +118,7 @@ def find_batches(content: Buffer, offset_min: int, now_ms: int) -> Batches:
     now: cython.longlong = now_ms
     starts = [0]
     verdicts = bytearray()
-    special = []
+    transactional_or_control = []
     while end - start >= _HEADER_BYTES:
         fault = headers.fault(start, next_offset)
         size: cython.Py_ssize_t = headers.at(start + 8, 4) + _UNCOUNTED_BYTES
@@ -135,10 +134,10 @@ def find_batches(content: Buffer, offset_min: int, now_ms: int) -> Batches:
                 fault = "the batch's checksum is wrong"
         if fault is not None:
             if verdicts:
-                break  # those before it are sound, and the next search begins with it
+                break  # the batches before it are valid; the next search begins here
             raise ValueError(fault)
         if attributes & _TRANSACTIONAL_OR_CONTROL:
-            special.append(len(verdicts))
+            transactional_or_control.append(len(verdicts))
         is_over: cython.bint = attributes & _DELETE_HORIZON and headers.at(start + 27, 8) <= now
         verdicts.append(_BY_KEY_WITHOUT_TOMBSTONES if is_over else _BY_KEY)
         next_offset = headers.last_offset(start) + 1
@@ -146,18 +145,18 @@ def find_batches(content: Buffer, offset_min: int, now_ms: int) -> Batches:
         starts.append(start)
         if is_compressed:
             break
-    return Batches(array("q", starts), verdicts, special, next_offset)
+    return Batches(array("q", starts), verdicts, transactional_or_control, next_offset)
 
 
-class Left(NamedTuple):
-    """What is left of some batches, one after another, and what an index is told of each."""
+class RetainedBatches(NamedTuple):
+    """The batches that compaction retains, and the index data of each."""
 
     content: bytearray
     sizes: list[int]
     last_offsets: list[int]
     max_timestamps_ms: list[int]
     records_dropped: int
-    # How many of them are not as they were.
+    # The number of batches that were changed.
     changed: int
 
 
@@ -165,17 +164,17 @@ def copy_batches(
     content: Buffer,
     starts: array[int],
     columns: Any,
-    stays: bytearray,
+    marks: bytearray,
     kept: Set[int],
     delete_horizon_ms: int,
-) -> Left:
-    """Copies batches without the records that do not stay, and leaves out those that become empty.
+) -> RetainedBatches:
+    """Copies batches without their discarded records, and drops batches that become empty.
 
-    `columns` are those of `scan.key_columns` and `stays` is what `KeyMap.judge` says of them. A
-    batch whose last offset is `kept` stays, empty, with its range. The delete horizon is for those
-    that have records which stay for a while, and have no horizon yet.
+    `columns` come from `scan.key_columns` and `marks` from `KeyMap.mark`. An empty batch whose last
+    offset is in `kept` is retained with its offset range. The delete horizon is set in batches that
+    have records to retain until then and have no horizon yet.
     """
-    copier: _Copier = _Copier(content, columns, stays, delete_horizon_ms)
+    copier: _Copier = _Copier(content, columns, marks, delete_horizon_ms)
     batch_starts: cython.longlong[::1] = starts
     first_rows: cython.longlong[::1] = columns.first_rows
     dropped: cython.longlong = 0
@@ -186,14 +185,14 @@ def copy_batches(
         first: cython.Py_ssize_t = first_rows[index]
         last: cython.Py_ssize_t = first_rows[index + 1]
         count: cython.longlong = copier.headers.at(start + 57, 4)
-        # Where its records were not even read, all of them go.
-        going: cython.longlong = stays.count(_GOES, first, last) if last > first else count
-        dropped += going
-        if going < count:
-            copier.put(start, batch_starts[index + 1], first, last, going == 0)
+        # If its records were not read, all of them are discarded.
+        discarded: cython.longlong = marks.count(_DISCARDED, first, last) if last > first else count
+        dropped += discarded
+        if discarded < count:
+            copier.put(start, batch_starts[index + 1], first, last, discarded == 0)
         elif copier.headers.last_offset(start) in kept:
             copier.put_empty(start)
-    return Left(
+    return RetainedBatches(
         copier.copied,
         copier.sizes,
         copier.last_offsets,
@@ -206,12 +205,12 @@ def copy_batches(
 @cython.final
 @cython.cclass
 class _Copier:
-    """Writes batches behind one another."""
+    """Writes batches one after another."""
 
     headers: _Headers
     source: memoryview
     columns: Any
-    stays: bytearray
+    marks: bytearray
     horizon_ms: int
     copied: bytearray
     sizes: list[int]
@@ -220,12 +219,12 @@ class _Copier:
     changed: cython.longlong
 
     def __init__(
-        self, content: Buffer, columns: Any, stays: bytearray, delete_horizon_ms: int
+        self, content: Buffer, columns: Any, marks: bytearray, delete_horizon_ms: int
     ) -> None:
         self.headers = _Headers(content)
         self.source = memoryview(content)
         self.columns = columns
-        self.stays = stays
+        self.marks = marks
         self.horizon_ms = delete_horizon_ms
         self.copied = bytearray()
         self.sizes = []
@@ -243,23 +242,24 @@ class _Copier:
         last: cython.Py_ssize_t,
         is_whole: cython.bint,
     ) -> cython.longlong:
-        """A batch of which something stays: as it was, if it can be."""
+        """Copies a batch with retained records; unchanged, if possible."""
         attributes: cython.longlong = self.headers.at(start + 21, 2)
         needs_horizon: cython.bint = (
-            not attributes & _DELETE_HORIZON and self.stays.find(_STAYS_A_WHILE, first, last) >= 0
+            not attributes & _DELETE_HORIZON
+            and self.marks.find(_RETAINED_UNTIL_HORIZON, first, last) >= 0
         )
         if is_whole and not needs_horizon:
             self.copied += self.source[start:end]
             return self.note(start, end - start, self.headers.at(start + 35, 8))
-        # As a Python number, which has room for any sum.
+        # A Python integer cannot overflow.
         base_ms: int = self.headers.at(start + 27, 8)
         shift_ms: int = base_ms - self.horizon_ms if needs_horizon else 0
-        records = copy_records(self.source, self.columns, self.stays, first, last, shift_ms)
+        records = copy_records(self.source, self.columns, self.marks, first, last, shift_ms)
         max_ms: int = self.headers.at(start + 35, 8)
         if not attributes & _LOG_APPEND_TIME:
             max_ms = base_ms + records.max_timestamp_delta
             if not _INT64_MIN <= max_ms <= _INT64_MAX:
-                raise ValueError(f"byte {start}: a record's time passes 64 bits")
+                raise ValueError(f"byte {start}: a record's timestamp exceeds 64 bits")
         if needs_horizon:
             attributes |= _DELETE_HORIZON
             base_ms = self.horizon_ms
@@ -268,7 +268,7 @@ class _Copier:
     @cython.cfunc
     @cython.exceptval(-2, check=True)
     def put_empty(self, start: cython.Py_ssize_t) -> cython.longlong:
-        """A batch of which nothing stays but its range, and all that is known of its producer."""
+        """Writes a batch without records that keeps its offset range and producer fields."""
         attributes: cython.longlong = self.headers.at(start + 21, 2)
         attributes &= ~_CODEC_MASK & ~_DELETE_HORIZON
         return self.put_changed(start, b"", attributes, -1, self.headers.at(start + 35, 8), 0)

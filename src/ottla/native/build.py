@@ -1,4 +1,4 @@
-"""Writes the records of a batch: rows in, bytes out."""
+"""Encodes the records of a batch: rows in, bytes out."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _INT64_MIN = -0x8000000000000000
 _INT64_MAX = 0x7FFFFFFFFFFFFFFF
 
 
-class Encoded(NamedTuple):
-    """The bytes of some records, and what the header of their batch says of them."""
+class EncodedRecords(NamedTuple):
+    """The bytes of some records, and the header fields of their batch."""
 
     body: bytearray
     row_count: int
@@ -25,18 +25,18 @@ class Encoded(NamedTuple):
     max_timestamp: int
 
 
-def encode_rows(rows: Iterable[Row], base_offset: int, base_timestamp: int) -> Encoded:
-    """Encode rows of offset, timestamp, key, value, headers, in the order of their offsets.
+def encode_rows(rows: Iterable[Row], base_offset: int, base_timestamp: int) -> EncodedRecords:
+    """Encodes rows of offset, timestamp, key, value, headers, in offset order.
 
-    Of no rows, the last offset delta and the largest timestamp are -1. ValueError where the format
-    has no room: an offset delta of over 31 bits, a timestamp delta of over 63.
+    Without rows, the last offset delta and the largest timestamp are -1. ValueError if a value does
+    not fit the format: an offset delta of over 31 bits, a timestamp delta of over 63.
     """
     body = bytearray()
     count: cython.Py_ssize_t = 0
     last_offset_delta: cython.longlong = -1
     max_timestamp = -1
     for subclassed in rows:
-        # A plain tuple is read by index at a fraction of a named one's cost.
+        # Indexing a plain tuple costs a fraction of indexing a named one.
         row: tuple[Any, ...] = tuple(subclassed)
         timestamp = row[1]
         offset_delta = row[0] - base_offset
@@ -49,10 +49,10 @@ def encode_rows(rows: Iterable[Row], base_offset: int, base_timestamp: int) -> E
         last_offset_delta = offset_delta
         max_timestamp = timestamp if count == 0 else max(max_timestamp, timestamp)
         count += 1
-    return Encoded(body, count, last_offset_delta, max_timestamp)
+    return EncodedRecords(body, count, last_offset_delta, max_timestamp)
 
 
-# `exceptval` is a result that is seldom the right one: only behind it is an error looked for.
+# `exceptval` is a rare result: the caller checks for an exception only if it is returned.
 @cython.cfunc
 @cython.exceptval(-2, check=True)
 def _put_record(
@@ -116,7 +116,7 @@ def _field_size(field: bytes | None) -> cython.longlong:
 @cython.cfunc
 @cython.exceptval(check=False)
 def _zigzag(value: cython.longlong) -> cython.ulonglong:
-    # Inverted before it is doubled: doubling a large negative number would overflow.
+    # Inverted before the shift: doubling a large negative number would overflow.
     magnitude: cython.ulonglong = ~value if value < 0 else value
     return magnitude << 1 | (1 if value < 0 else 0)
 
@@ -143,28 +143,28 @@ def _put_varint(body: bytearray, value: cython.longlong) -> cython.longlong:
     return value
 
 
-class Copied(NamedTuple):
-    """Some records of a batch, as they were or with their times counted from another one."""
+class CopiedRecords(NamedTuple):
+    """Some records of a batch, unchanged or with shifted timestamp deltas."""
 
     body: bytearray
     row_count: int
-    # Before the shift; -1 of no records.
+    # Before the shift; -1 without records.
     max_timestamp_delta: int
 
 
 def copy_records(
-    content: Buffer, columns: Any, stays: bytearray, first: int, last: int, timestamp_shift: int
-) -> Copied:
-    """Copy the records of one batch, `first` to before `last`, whose byte in `stays` is not 0.
+    content: Buffer, columns: Any, marks: bytearray, first: int, last: int, timestamp_shift: int
+) -> CopiedRecords:
+    """Copies the records of one batch, `first` to before `last`, whose mark is not 0.
 
-    `columns` are those of `scan.key_columns`. The shift is added to each timestamp delta;
-    ValueError where the format has no room for that.
+    `columns` come from `scan.key_columns`. The shift is added to each timestamp delta; ValueError
+    if the sum does not fit the format.
     """
     copied = bytearray()
     if first == last:
-        return Copied(copied, 0, -1)
+        return CopiedRecords(copied, 0, -1)
     source = memoryview(content)
-    marks: cython.const[cython.uchar][::1] = stays
+    retained: cython.const[cython.uchar][::1] = marks
     starts: cython.longlong[::1] = columns.record_starts
     ends: cython.longlong[::1] = columns.record_ends
     deltas: cython.longlong[::1] = columns.timestamp_deltas
@@ -175,7 +175,7 @@ def copy_records(
     end: cython.Py_ssize_t = last
     index: cython.Py_ssize_t
     for index in range(begin, end):
-        if marks[index] == 0:
+        if retained[index] == 0:
             if run_start >= 0:
                 copied += source[starts[run_start] : starts[index]]
                 run_start = -1
@@ -189,7 +189,7 @@ def copy_records(
             run_start = index
     if run_start >= 0:
         copied += source[starts[run_start] : ends[end - 1]]
-    return Copied(copied, count, largest)
+    return CopiedRecords(copied, count, largest)
 
 
 @cython.cfunc
@@ -197,7 +197,7 @@ def copy_records(
 def _put_shifted(
     copied: bytearray, source: memoryview, columns: Any, index: cython.Py_ssize_t, shift: Any
 ) -> cython.longlong:
-    # Summed as a Python number, which has room for any sum.
+    # A Python integer cannot overflow.
     delta = columns.timestamp_deltas[index] + shift
     if not _INT64_MIN <= delta <= _INT64_MAX:
         raise ValueError(f"row {index}: timestamp delta {delta}")

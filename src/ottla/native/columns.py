@@ -1,10 +1,10 @@
-"""Reads the records of batches into columns, as Arrow lays them out in memory.
+"""Reads the records of batches into columns in Arrow's memory layout.
 
-First `Rows.take` reads records where they lie: it writes the columns of numbers, and notes where
-keys, values and headers are. Then `Rows.columns` knows how much room these need, and copies them.
+First `Rows.take` reads records in place: it writes the columns of numbers, and notes the positions
+of keys, values and headers. Then `Rows.columns` knows the size of these, and copies them.
 
-Nothing here trusts what it reads: every step is checked against the end, and bytes that nobody
-could have meant raise ValueError, which names the byte.
+Every step is checked against the end of the buffer. Invalid bytes raise ValueError, which names the
+byte.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import cython
 
 Buffer = bytes | bytearray | memoryview
 
-# The columns that may be asked for, to be added up.
+# Flags for the requested columns.
 KEY = 1
 VALUE = 2
 OFFSET = 4
@@ -24,7 +24,7 @@ TIMESTAMP = 8
 TIMESTAMP_TYPE = 16
 HEADERS = 32
 
-# Arrow's offsets have 32 bits: no column of a batch may hold more.
+# Arrow's offsets have 32 bits, which limits the bytes of a column.
 BYTES_MAX = 0x7FFFFFFF
 
 # No offset delta is larger.
@@ -38,9 +38,9 @@ _MILLISECONDS_MAX = cython.declare(cython.longlong, 0x7FFFFFFFFFFFFFFF // 1000)
 
 
 class BinaryColumn(NamedTuple):
-    """A column of bytes: row n has those of `content` from `offsets[n]` to `offsets[n + 1]`.
+    """A column of bytes: row n is `content` from `offsets[n]` to `offsets[n + 1]`.
 
-    A row whose bit in `validity` is 0 is null; without `validity` none is.
+    A row whose bit in `validity` is 0 is null; without `validity` no row is null.
     """
 
     null_count: int
@@ -60,7 +60,7 @@ class HeaderColumn(NamedTuple):
 
 
 class Columns(NamedTuple):
-    """What was asked for of some rows; None for what was not. Times are in microseconds."""
+    """The requested columns of some rows; others are None. Timestamps are in microseconds."""
 
     row_count: int
     key: BinaryColumn | None
@@ -240,18 +240,18 @@ class _Reader:
 @cython.final
 @cython.cclass
 class _Fields:
-    """Where the bytes of a column's rows lie in their source, and where they will be."""
+    """The positions of a column's rows in their source and in the column."""
 
     starts: cython.longlong[::1]
     ends: cython.int[::1]
     validity: cython.uchar[::1]
     null_count: cython.Py_ssize_t
-    # The same as objects, to be handed out.
+    # The same as Python objects, for the result.
     all_ends: Any
     all_validity: Any
 
     def __init__(self, capacity: int) -> None:
-        # There is always a first one to point at.
+        # Never empty, so that a view of it can be made.
         self.starts = array("q", bytes(8 * (capacity + 1)))
         self.all_ends = array("i", bytes(4 * (capacity + 1)))
         self.all_validity = bytearray(b"\xff") * (capacity // 8 + 1)
@@ -267,7 +267,7 @@ class _Fields:
     def put(
         self, row: cython.Py_ssize_t, position: cython.Py_ssize_t, length: cython.longlong
     ) -> cython.longlong:
-        """The next row: so many bytes that end at `position`, or null if fewer than none."""
+        """Adds a row of `length` bytes that end at `position`; a negative length is null."""
         if length < 0:
             self.validity[row >> 3] &= 0xFF ^ (1 << (row & 7))
             self.null_count += 1
@@ -288,7 +288,7 @@ class _Fields:
         first: cython.Py_ssize_t,
         last: cython.Py_ssize_t,
     ) -> cython.longlong:
-        """Copies the rows from `first` to before `last`, which lie in one source."""
+        """Copies the rows from `first` to before `last` from their source."""
         row: cython.Py_ssize_t
         index: cython.Py_ssize_t
         for row in range(first, last):
@@ -296,7 +296,7 @@ class _Fields:
             begin: cython.Py_ssize_t = self.ends[row]
             length: cython.Py_ssize_t = self.ends[row + 1] - begin
             if cython.compiled:
-                # Most fields are short: a loop is done before a slice would be made.
+                # Most fields are short: a loop is faster than a slice.
                 for index in range(length):
                     target[begin + index] = source[start + index]
             else:
@@ -305,10 +305,10 @@ class _Fields:
 
     @cython.cfunc
     def column(self, pieces: list[tuple[Buffer, int, int]], row_count: int) -> BinaryColumn:
-        """The column of the first rows, of which each piece has some."""
+        """The column of the first `row_count` rows; each piece holds some of them."""
         content = bytearray(self.ends[row_count])
         if content:
-            # As a view, it takes slices of its length only, compiled or not.
+            # A view accepts only slices of equal length, compiled or not.
             target: cython.uchar[::1] = memoryview(content)
             for body, first, last in pieces:
                 source: cython.const[cython.uchar][::1] = body
@@ -324,11 +324,10 @@ class _Fields:
 @cython.final
 @cython.cclass
 class Rows:
-    """The rows of one batch of columns while they come in: `capacity` at most.
+    """Collects at most `capacity` rows for one batch of columns.
 
-    Of the records that are given it takes those with offsets from `first_offset` to before
-    `end_offset`, while all their bytes are at most `bytes_max`, or it is only one. `wanted` is the
-    sum of the columns to be made.
+    It takes records with offsets from `first_offset` to before `end_offset`, up to `bytes_max` in
+    total, but at least one record. `wanted` is the sum of the flags of the requested columns.
     """
 
     capacity: cython.Py_ssize_t
@@ -351,14 +350,14 @@ class Rows:
     all_timestamp_types: Any
     keys: _Fields
     values: _Fields
-    # A row's headers, as one field of so many headers.
+    # A row's headers, as one field whose length is the number of headers.
     headers: _Fields
     reader: _Reader
-    # What the next record's offset delta may be.
+    # The range of the next record's offset delta.
     delta_min: cython.longlong
     delta_max: cython.longlong
     body: Any
-    # Sources, and of which rows: the first, and the one behind the last.
+    # Sources, each with its range of rows: the first, and the one after the last.
     pieces: list[tuple[Any, int, int]]
 
     def __init__(
@@ -396,11 +395,11 @@ class Rows:
         self.pieces = []
 
     def row_count(self) -> int:
-        """How many rows there are so far."""
+        """The number of rows so far."""
         return self.count
 
     def next_delta(self) -> int:
-        """The least offset delta that the record behind those taken last may have."""
+        """The smallest offset delta that the next record may have."""
         return self.delta_min
 
     def take(
@@ -415,12 +414,12 @@ class Rows:
         first_delta: int = 0,
         last_delta: int = DELTA_MAX,
     ) -> tuple[int, int]:
-        """Takes from `count` records between `position` and `end` as many as there is room for.
+        """Takes as many of the `count` records between `position` and `end` as there is room for.
 
-        Where the rest begins, and how many records it has. Where the batch is `stamped`, all its
-        records have the base timestamp. Offsets rise, from `first_delta` behind the base to
-        `last_delta`; `next_delta` is the least that the rest may have. ValueError at a bad record;
-        those before it are taken.
+        Returns the start of the rest and its number of records. If the batch is `stamped`
+        (LogAppendTime), all its records have the base timestamp. Offset deltas must rise, from
+        `first_delta` to `last_delta`; `next_delta` is the smallest that the rest may have.
+        ValueError at a bad record; the records before it are taken.
         """
         if not 0 <= position <= end <= len(body) or count < 0:
             raise ValueError(f"byte {position}: {count} records up to byte {end} of {len(body)}")
@@ -436,7 +435,7 @@ class Rows:
         try:
             left = self._take(count, base_offset, base_timestamp, stamped)
         finally:
-            # The records before a bad one are rows like all others.
+            # The records before a bad one are taken too.
             _, first, _ = self.pieces.pop()
             self.pieces.append((body, first, self.count))
         if left == 0 and self.reader.position != end:
@@ -453,7 +452,7 @@ class Rows:
         base_timestamp: cython.longlong,
         stamped: cython.bint,
     ) -> cython.longlong:
-        """How many records are left, of which the first is where the reader is."""
+        """The number of remaining records; the reader is at the first of them."""
         reader: _Reader = self.reader
         index: cython.longlong
         for index in range(total):
@@ -494,7 +493,7 @@ class Rows:
             if self.wants_value:
                 self.values.put(self.count, value_end, value_length)
             if self.wants_headers:
-                # No headers are null, and so are told from a field of no bytes.
+                # A record without headers has a null list.
                 self.headers.put(
                     self.count, headers_start + header_count, header_count if header_count else -1
                 )
@@ -520,7 +519,7 @@ class Rows:
         return offset
 
     def columns(self) -> Columns:
-        """The columns of the rows that were taken. Nothing can be taken afterwards."""
+        """The columns of the rows that were taken. No more rows can be taken afterwards."""
         self.capacity = 0
         rows = self.count
         return Columns(
@@ -561,7 +560,7 @@ class Rows:
         names: _Fields,
         values: _Fields,
     ) -> cython.longlong:
-        """Notes where the headers of these rows lie, which were read once already."""
+        """Notes the positions of the headers of these rows, which are already validated."""
         row: cython.Py_ssize_t
         header: cython.Py_ssize_t
         for row in range(first, last):
@@ -577,7 +576,7 @@ class Rows:
 @cython.cfunc
 @cython.exceptval(check=False)
 def _microseconds(milliseconds: cython.longlong) -> cython.longlong:
-    """A time beyond what microseconds can say becomes the furthest one that they can."""
+    """Converts to microseconds, clamped to 64 bits."""
     if milliseconds > _MILLISECONDS_MAX:
         return _INT64_MAX
     if milliseconds < -_MILLISECONDS_MAX:

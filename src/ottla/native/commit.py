@@ -1,8 +1,8 @@
-"""Reads and answers an OffsetCommit that has nothing out of the ordinary.
+"""Parses and answers ordinary OffsetCommit requests.
 
-Ordinary is a request that says something of at least one topic, with no time of its own for which
-offsets are kept and no tagged fields. Of anything else, and of whatever is wrong, `read` says only
-that it is not that: the declared codec then reads it, and says what is wrong.
+A request is ordinary if it has at least one topic, no retention time and no tagged fields. For any
+other or malformed request `read` returns None; the declared codec then reads it and reports what is
+wrong.
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ def _read(reader: _Reader) -> Request | None:
     if not reader.is_ordinary or version < VERSION_MIN or version > VERSION_MAX:
         return None
     correlation_id: cython.longlong = reader.integer(4)
-    # A client's id has its old form in every version; nobody asks for it.
+    # The client id keeps its legacy form in every version, and is not used.
     reader.text_or_null()
     reader.is_flexible = version >= FLEXIBLE_SINCE
     reader.no_tags()

@@ -1,8 +1,8 @@
-"""The latest offset of each key, in a table of bounded size: what a cleaner knows of the new part.
+"""The cleaner's offset map: the latest offset of each key in the dirty part, in bounded memory.
 
-A key is kept as its 128-bit SipHash (2-4) under a secret, never as itself: an entry takes 24 bytes
-however long the key is. Two keys of one hash would be taken for one. By chance that does not
-happen, and on purpose nobody can make it happen who does not know the secret.
+A key is stored only as its 128-bit SipHash (2-4) under a secret: an entry takes 24 bytes, however
+long the key is. Two keys with the same hash would be treated as one. This does not happen by
+chance, and a client cannot force it without the secret.
 """
 
 from __future__ import annotations
@@ -15,41 +15,41 @@ import cython
 Buffer = bytes | bytearray | memoryview
 
 SLOT_BYTES = 24
-# What becomes of the records of a batch, a byte for each batch.
+# Verdicts on the records of a batch, one byte per batch.
 BY_KEY = 0
-# The time of its tombstones is over.
+# By key, and tombstones are discarded: the delete horizon has passed.
 BY_KEY_WITHOUT_TOMBSTONES = 1
-ALL_STAY = 2
-ALL_STAY_A_WHILE = 3
-ALL_GO = 4
-# What becomes of a record, in the answer of `KeyMap.judge`.
-GOES = 0
-STAYS = 1
-# A tombstone, or what is kept for as long as one.
-STAYS_A_WHILE = 2
+RETAIN_ALL = 2
+RETAIN_ALL_UNTIL_HORIZON = 3
+DISCARD_ALL = 4
+# Marks of records, in the result of `KeyMap.mark`.
+DISCARDED = 0
+RETAINED = 1
+# A tombstone, or a record that is retained for as long as one.
+RETAINED_UNTIL_HORIZON = 2
 
-# Both halves of the hash, then the offset plus one: 0 is a slot that is free.
+# Both halves of the hash, then the offset plus one: 0 is a free slot.
 _SLOT_WORDS = cython.declare(cython.Py_ssize_t, 3)
-# Compiled, words wrap by themselves; interpreted, this makes them.
+# Compiled, words wrap by themselves; interpreted, this mask wraps them.
 _WORD = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)
 _SIP_0 = cython.declare(cython.ulonglong, 0x736F6D6570736575)
 _SIP_1 = cython.declare(cython.ulonglong, 0x646F72616E646F6D)
 _SIP_2 = cython.declare(cython.ulonglong, 0x6C7967656E657261)
 _SIP_3 = cython.declare(cython.ulonglong, 0x7465646279746573)
-_GOES = cython.declare(cython.uchar, GOES)
-_STAYS = cython.declare(cython.uchar, STAYS)
-_STAYS_A_WHILE = cython.declare(cython.uchar, STAYS_A_WHILE)
+_DISCARDED = cython.declare(cython.uchar, DISCARDED)
+_RETAINED = cython.declare(cython.uchar, RETAINED)
+_RETAINED_UNTIL_HORIZON = cython.declare(cython.uchar, RETAINED_UNTIL_HORIZON)
 _BY_KEY_WITHOUT_TOMBSTONES = cython.declare(cython.uchar, BY_KEY_WITHOUT_TOMBSTONES)
-_ALL_STAY = cython.declare(cython.uchar, ALL_STAY)
-_ALL_STAY_A_WHILE = cython.declare(cython.uchar, ALL_STAY_A_WHILE)
+_RETAIN_ALL = cython.declare(cython.uchar, RETAIN_ALL)
+_RETAIN_ALL_UNTIL_HORIZON = cython.declare(cython.uchar, RETAIN_ALL_UNTIL_HORIZON)
 
 
 @cython.final
 @cython.cclass
 class KeyMap:
-    """Open addressing; begins with room for `keys_expected` and grows within `bytes_max`.
+    """A hash table with open addressing; begins at `keys_expected` and grows within `bytes_max`.
 
-    While it grows the old table is there, too, and counts: it never has more than `bytes_max`.
+    While it grows, the old table counts too: both together never exceed `bytes_max`.
     """
 
     slots: cython.ulonglong[::1]
@@ -89,23 +89,23 @@ class KeyMap:
 
     @property
     def latest_offset(self) -> int:
-        """Up to here, included, it knows everything from where it was begun; -1 if nothing."""
+        """The last offset that the map covers; -1 if none."""
         return self.latest
 
     @property
     def utilization(self) -> float:
-        """What share of its bytes it has used."""
+        """The used share of `bytes_max`."""
         return self.slot_count * SLOT_BYTES / self.bytes_max * self.count / max(self.count_max, 1)
 
     def cover(self, offset: int) -> None:
-        """Up to this offset there is nothing more to put."""
+        """Marks everything up to this offset as covered."""
         self.latest = max(self.latest, offset)
 
     def put(self, content: Buffer, columns: Any, start_offset: int) -> bool:
-        """Puts the keys of records from `start_offset` on; False once it is full.
+        """Adds the keys of records from `start_offset` on; False if the map is full.
 
-        `columns` are those of `scan.key_columns`. What was put before it was full stays, and
-        `latest_offset` says how far that goes.
+        `columns` come from `scan.key_columns`. Keys that were added before the map was full remain,
+        and `latest_offset` says how far they reach.
         """
         total: cython.Py_ssize_t = len(columns.offsets)
         if total == 0:
@@ -133,11 +133,11 @@ class KeyMap:
         self.cover(offsets[total - 1])
         return True
 
-    def judge(self, content: Buffer, columns: Any, verdicts: bytearray) -> bytearray:
-        """For each record whether it stays, and if it does, whether only for a while.
+    def mark(self, content: Buffer, columns: Any, verdicts: bytearray) -> bytearray:
+        """A mark for each record: discarded, retained, or retained until the delete horizon.
 
-        By its key a record goes if a later one has it, if it has none, or if it is a tombstone
-        whose time is over. Of what lies beyond `latest_offset` nothing is known: that stays.
+        By key, a record is discarded if a later record has the same key, if it has no key, or if it
+        is a tombstone past its delete horizon. Records beyond `latest_offset` are retained.
         """
         total: cython.Py_ssize_t = len(columns.offsets)
         judged = bytearray(total)
@@ -155,18 +155,18 @@ class KeyMap:
         for batch in range(batch_count):
             verdict: cython.uchar = verdicts[batch]
             for row in range(first_rows[batch], first_rows[batch + 1]):
-                if verdict == _ALL_STAY:
-                    marks[row] = _STAYS
-                elif verdict == _ALL_STAY_A_WHILE:
-                    marks[row] = _STAYS_A_WHILE
+                if verdict == _RETAIN_ALL:
+                    marks[row] = _RETAINED
+                elif verdict == _RETAIN_ALL_UNTIL_HORIZON:
+                    marks[row] = _RETAINED_UNTIL_HORIZON
                 elif offsets[row] <= self.latest and (
                     key_lengths[row] < 0
                     or (verdict == _BY_KEY_WITHOUT_TOMBSTONES and value_lengths[row] < 0)
                     or self._is_replaced(offsets[row], hashes[2 * row], hashes[2 * row + 1])
                 ):
-                    marks[row] = _GOES
+                    marks[row] = _DISCARDED
                 else:
-                    marks[row] = _STAYS_A_WHILE if value_lengths[row] < 0 else _STAYS
+                    marks[row] = _RETAINED_UNTIL_HORIZON if value_lengths[row] < 0 else _RETAINED
         return judged
 
     @cython.cfunc
@@ -180,9 +180,9 @@ class KeyMap:
 
     @cython.cfunc
     def _hashes(self, content: Buffer, columns: Any) -> Any:
-        """Both halves of the hash of each key, one after another.
+        """Both halves of the hash of each key, in order.
 
-        All before the first is looked for: the processor then waits for many slots at a time.
+        All hashes are computed before the first look-up, so that memory accesses overlap.
         """
         self.view = content
         key_starts: cython.longlong[::1] = columns.key_starts
@@ -199,7 +199,7 @@ class KeyMap:
         return hashes
 
     def hash(self, key: bytes) -> tuple[int, int]:
-        """Both halves of a key's hash, the first first."""
+        """Both halves of a key's hash."""
         self.view = key
         self._hash(0, len(key))
         return self.hash_0, self.hash_1
@@ -209,14 +209,14 @@ class KeyMap:
     def _set_table(self, slot_count: cython.longlong) -> cython.longlong:
         self.slot_count = slot_count
         self.count_max = max(1, min(slot_count - 1, int(slot_count * self.load_factor)))
-        # As a bytearray it comes as zeros, which the system need not have written.
+        # A bytearray of zeros, whose pages the system allocates on first use.
         self.slots = memoryview(bytearray(slot_count * SLOT_BYTES)).cast("Q")
         return slot_count
 
     @cython.cfunc
     @cython.exceptval(-1)
     def _grow(self) -> cython.longlong:
-        """Twice the table if there is room for it beside the old one; whether there was."""
+        """Doubles the table if both tables fit into `bytes_max`; whether it did."""
         old: cython.ulonglong[::1] = self.slots
         old_words: cython.Py_ssize_t = len(self.slots)
         slot_count: cython.longlong = self.slot_count
@@ -239,8 +239,8 @@ class KeyMap:
     @cython.boundscheck(False)
     @cython.wraparound(False)
     def _find(self, hash_0: cython.ulonglong, hash_1: cython.ulonglong) -> cython.Py_ssize_t:
-        """Where the slot of this hash begins, or the free one in which it would go."""
-        # By its share of the whole range: as even as a remainder, and without a division.
+        """The start of the slot of this hash, or of the free slot where it belongs."""
+        # Scales the hash to the table: as uniform as a remainder, without a division.
         index: cython.ulonglong = (hash_0 >> 32) * self.slot_count >> 32
         at: cython.Py_ssize_t = 0
         while True:
@@ -265,7 +265,7 @@ class KeyMap:
         words: cython.longlong = length // 8 + 1
         step: cython.longlong
         turn: cython.int
-        # Two rounds a step: one for each word, then two for each half of the hash.
+        # Two rounds per step: one step per word, then two steps per half of the hash.
         for step in range(words + 4):
             if step < words:
                 word = self._word(start, length, step)

@@ -1,8 +1,8 @@
-"""Reads and answers a produce that has nothing out of the ordinary: what nearly all of them are.
+"""Parses and answers ordinary produce requests, which are nearly all of them.
 
-Ordinary is a request outside of transactions whose partitions hold one sound batch each, with no
-flags and no tagged fields. Of anything else, and of whatever is wrong, `read` says only that it is
-not that: the declared codec then reads it, and says what is wrong.
+A request is ordinary if it is not transactional, each partition holds one well-formed batch without
+flags, and there are no tagged fields. For any other or malformed request `read` returns None; the
+declared codec then reads it and reports what is wrong.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class _Reader:
         self.position += size
         return value
 
-    # Whoever calls it has looked whether so much is there.
+    # The caller has checked that enough bytes are left.
     @cython.cfunc
     @cython.boundscheck(False)
     @cython.wraparound(False)
@@ -133,8 +133,8 @@ class _Reader:
     def has_ordinary_batch(
         self, begin: cython.Py_ssize_t, size: cython.longlong
     ) -> cython.longlong:
-        """Whether a leader need not look closer at a batch's header: one batch, no flags, as
-        numbered by a producer. Neither its checksum nor what a topic allows is looked at here.
+        """Whether the header is that of an ordinary batch: one batch, no flags, offset deltas as a
+        producer writes them. Neither the checksum nor the topic's rules are checked here.
         """
         if size < _HEADER_BYTES or self.at(begin + 16, 1) != _MAGIC:
             return 0
@@ -257,7 +257,7 @@ def _read_topics(frame: Buffer, reader: _Reader, version: cython.longlong) -> li
 def answer(
     version: int, correlation_id: int, topics: list[Topic], outcomes: list[Outcome]
 ) -> bytearray:
-    """The frame that says of every batch, in the order of the request, where it went."""
+    """The response frame with the offsets of every batch, in the order of the request."""
     writer: _Writer = _Writer(version, topics, len(outcomes))
     writer.integer(writer.size - 4, 4)
     writer.integer(correlation_id, 4)
@@ -397,7 +397,7 @@ def _encoded(topic: str | bytes) -> bytes:
 def join(
     batches: Sequence[tuple[Buffer, Fields]], position: int, base_offset: int, leader_epoch: int
 ) -> Joined:
-    """Ordinary batches as a leader writes them one after another, from a position and offset on."""
+    """Concatenates ordinary batches, stamped with offsets and the leader epoch."""
     size: cython.Py_ssize_t = 0
     for batch, _ in batches:
         size += len(batch)

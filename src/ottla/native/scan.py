@@ -1,10 +1,10 @@
-"""Reads the records of a batch that others wrote.
+"""Reads the records of a batch from untrusted bytes.
 
 A record (magic 2) is its length, then attributes, timestamp delta, offset delta, key, value and
 headers; lengths and deltas are zigzag varints, and a length of -1 is null.
 
-Nothing here trusts what it reads: every step is checked against the end, and bytes that nobody
-could have meant raise ValueError, which names the byte.
+Every step is checked against the end of the buffer. Invalid bytes raise ValueError, which names the
+byte.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import cython
 
-from ottla.native.keymap import ALL_GO
+from ottla.native.keymap import DISCARD_ALL
 
 Buffer = bytes | bytearray | memoryview
 
@@ -25,7 +25,7 @@ _BATCH_HEADER_BYTES = cython.declare(cython.Py_ssize_t, 61)
 _LOG_APPEND_TIME = cython.declare(cython.longlong, 0x08)
 # No offset delta is larger.
 DELTA_MAX = 0x7FFFFFFF
-_ALL_GO = cython.declare(cython.uchar, ALL_GO)
+_DISCARD_ALL = cython.declare(cython.uchar, DISCARD_ALL)
 
 
 # What can be wrong with a record.
@@ -243,15 +243,15 @@ class _Reader:
         raise ValueError(f"byte {self.fault_position}: {_FAULTS[self.fault]}")
 
 
-# What `survey` found: where the records end, their latest and earliest time, how many have no key.
+# Result of `survey`: end of the records, latest and earliest timestamp, number without a key.
 Surveyed = tuple[int, int, int, int]
 
 
 def survey(body: Buffer, position: int, first: int, last: int, base_timestamp: int) -> Surveyed:
     """Reads the records from index `first` to before `last`, the first of them at `position`.
 
-    The latest time is -1 where no record has a later one, the earliest 2^63 - 1 where none has a
-    time. Raises ValueError unless these are whole records, numbered as a producer numbers them.
+    The latest timestamp is at least -1; the earliest is 2^63 - 1 if no record has a timestamp.
+    Raises ValueError unless these are whole records whose offset deltas count up from `first`.
     """
     reader: _Reader = _Reader(body, position)
     begin: cython.longlong = first
@@ -283,7 +283,7 @@ def survey(body: Buffer, position: int, first: int, last: int, base_timestamp: i
     return reader.position, latest, earliest, keyless
 
 
-# The index of a record in its batch, whether it has a key, and its time.
+# The index of a record in its batch, whether it has a key, and its timestamp.
 Flawed = tuple[int, bool, int]
 
 
@@ -297,9 +297,9 @@ def flawed(
     earliest: int,
     latest: int,
 ) -> tuple[int, list[Flawed]]:
-    """Those of surveyed records that lack a wanted key, or whose time is out of range.
+    """The end of surveyed records, and those that lack a required key or are out of range in time.
 
-    Also where they end. A record without a time is never out of range.
+    A record without a timestamp is never out of range.
     """
     reader: _Reader = _Reader(body, position)
     begin: cython.longlong = first
@@ -323,7 +323,7 @@ def flawed(
     return reader.position, found
 
 
-# Where the next record begins; then offset and time of the record that was found, -1 if none was.
+# Start of the next record; offset and timestamp of the record that was found, -1 if none was.
 Timed = tuple[int, int, int]
 
 
@@ -338,7 +338,7 @@ def first_at(
     offset_min: int,
     last_delta: int = DELTA_MAX,
 ) -> Timed:
-    """The first of `count` records from `position` on with at least this time and this offset."""
+    """The first of `count` records from `position` on with this timestamp and offset, or more."""
     reader: _Reader = _Reader(body, position)
     total: cython.longlong = count
     first_offset: cython.longlong = base_offset
@@ -374,7 +374,7 @@ def latest_from(
     offset_min: int,
     last_delta: int = DELTA_MAX,
 ) -> tuple[int, int]:
-    """Where `count` records end, and the latest time of those with at least this offset, or -1."""
+    """The end of `count` records, and the latest timestamp from this offset on, or -1."""
     reader: _Reader = _Reader(body, position)
     total: cython.longlong = count
     first_offset: cython.longlong = base_offset
@@ -420,11 +420,11 @@ def read_rows(
     first_delta: int = 0,
     last_delta: int = DELTA_MAX,
 ) -> tuple[list[Row], int]:
-    """The `count` records from `position` on, and where they end.
+    """The `count` records from `position` on, and their end.
 
-    A row is offset, timestamp, key, value, headers. Where the batch is `stamped`, all its records
-    have the base timestamp. Offsets rise, from `first_delta` behind the base to `last_delta`. A
-    header's name that is not UTF-8 survives as surrogate escapes.
+    A row is offset, timestamp, key, value, headers. If the batch is `stamped` (LogAppendTime), all
+    its records have the base timestamp. Offset deltas must rise, from `first_delta` to
+    `last_delta`. Header names that are not UTF-8 are kept as surrogate escapes.
     """
     reader: _Reader = _Reader(body, position)
     total: cython.longlong = count
@@ -483,13 +483,13 @@ def _read_headers(body: bytes, reader: _Reader) -> tuple[Header, ...]:
 
 
 class KeyColumns(NamedTuple):
-    """Where the parts of each record lie that a cleaner looks at; a column each, as int64.
+    """The positions of the record fields that the cleaner needs, one int64 column per field.
 
-    A length is -1 for null. Before `timestamp_starts` lies the byte of attributes, and with
-    `offset_starts` begins what follows the timestamp.
+    A length is -1 for null. The attributes are the byte before `timestamp_starts`; the bytes after
+    the timestamp begin at `offset_starts`.
     """
 
-    # Of each batch the index of its first record; one more entry, how many records there are.
+    # The index of each batch's first record, and one more entry: the number of records.
     first_rows: array[int]
     record_starts: array[int]
     record_ends: array[int]
@@ -503,10 +503,10 @@ class KeyColumns(NamedTuple):
 
 
 def key_columns(content: Buffer, starts: array[int], verdicts: bytearray) -> KeyColumns:
-    """The columns of the records of batches that are not compressed, or not any more.
+    """The columns of the records of uncompressed or decompressed batches.
 
-    `starts` says where each begins and the last one ends. Of those whose verdict is `ALL_GO` no
-    record is read. ValueError where the records are not what their batch says.
+    `starts` has the start of each batch and the end of the last. Records of batches with the
+    verdict `DISCARD_ALL` are not read. ValueError if records do not match their batch header.
     """
     reader: _Reader = _Reader(content, 0)
     batch_starts: cython.longlong[::1] = starts
@@ -516,7 +516,7 @@ def key_columns(content: Buffer, starts: array[int], verdicts: bytearray) -> Key
     firsts: cython.longlong[::1] = first_rows
     total: cython.Py_ssize_t = len(starts) - 1
     for batch in range(total):
-        if verdicts[batch] != _ALL_GO:
+        if verdicts[batch] != _DISCARD_ALL:
             row_count += reader.count_of(batch_starts[batch], batch_starts[batch + 1])
         firsts[batch + 1] = row_count
     columns = KeyColumns(

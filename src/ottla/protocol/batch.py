@@ -1,10 +1,10 @@
-"""Record batches (magic 2): the header, what a leader stamps into it, and the records inside.
+"""Record batches (magic 2): the header, the fields that a leader stamps, and the records.
 
     0  base offset              8 bytes  stamped by the leader, outside the CRC
-    8  length of what follows   4
+    8  length of the rest       4
     12 leader epoch             4        stamped by the leader, outside the CRC
     16 magic                    1
-    17 CRC-32C                  4        of everything from the attributes on
+    17 CRC-32C                  4        over everything from the attributes on
     21 attributes               2        codec, timestamp type, transactional, control, horizon
     23 last offset delta        4
     27 base timestamp           8        or the delete horizon, see `delete_horizon_ms`
@@ -15,8 +15,8 @@
     57 count                    4
     61 records, compressed as one
 
-A broker reads headers and keeps batches as the bytes they came in; only what needs a record's key,
-time or value goes through `records`.
+A broker reads headers and keeps batches as the bytes that it received; only code that needs a
+record's key, timestamp or value uses `records`.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -33,12 +33,12 @@ from ottla.protocol.compression import Buffer, Codec, compress, decompress
 from ottla.tuples import maker
 
 HEADER_BYTES = 61
-# Base offset, length, leader epoch: what a leader may change without renewing the CRC.
+# Base offset, length, leader epoch: a leader may change them without a new CRC.
 PREFIX_BYTES = 16
 MAGIC = 2
 # The checksum covers everything from here on.
 CRC_START = 21
-# What one batch may unfold to, unless the reader says otherwise.
+# The default limit for the decompressed size of one batch.
 DECOMPRESSED_BYTES_MAX = 128 * 1024 * 1024
 
 _HEADER = Struct(">qiibIhiqqqhii")
@@ -49,7 +49,7 @@ _CRC = Struct(">I")
 _ATTRIBUTES = Struct(">h")
 _TIMESTAMP = Struct(">q")
 
-# The length field counts what follows it: all but the base offset and itself.
+# The length field does not count the base offset and itself.
 UNCOUNTED_BYTES = 12
 _LEADER_EPOCH_AT = 12
 _CRC_AT = 17
@@ -64,12 +64,12 @@ _CONTROL = 0x20
 _DELETE_HORIZON = 0x40
 
 _SEQUENCE_MAX = 0x7FFFFFFF
-# Records are made in steps of this many, so that a reader who stops early pays for few.
-_ROWS_A_STEP = 512
+# Records are built in steps, so that a reader that stops early pays for few.
+_ROWS_PER_STEP = 512
 
 
 class CorruptBatch(PeerError):
-    """Bytes that are no record batch, and where in their buffer that shows."""
+    """Bytes that are not a record batch, and the position of the fault in their buffer."""
 
     def __init__(self, position: int, reason: str) -> None:
         super().__init__(ErrorCode.CORRUPT_MESSAGE, f"batch at byte {position}: {reason}")
@@ -78,7 +78,7 @@ class CorruptBatch(PeerError):
 
 
 class BatchHeader(NamedTuple):
-    """The header's fields as they are on the wire; nothing about them has been checked."""
+    """The header's fields as they are on the wire, unchecked."""
 
     base_offset: int
     length: int
@@ -92,16 +92,16 @@ class BatchHeader(NamedTuple):
     producer_id: int
     producer_epoch: int
     base_sequence: int
-    count: int  # type: ignore[assignment]  # Kafka's noun; nobody counts in a header
+    count: int  # type: ignore[assignment]  # Kafka's noun; tuple.count is not needed
 
     @property
     def size(self) -> int:
-        """The bytes of the whole batch."""
+        """The size of the whole batch in bytes."""
         return self.length + UNCOUNTED_BYTES
 
     def placed(self, base_offset: int, leader_epoch: int) -> "BatchHeader":
-        """The header of the same batch at another place in a log."""
-        # Runs for every batch, and `_replace` takes several times as long.
+        """The header of the same batch with another offset and leader epoch."""
+        # Called for every batch; `_replace` takes several times as long.
         return make_header((base_offset, self[1], leader_epoch, *self[3:]))
 
     @property
@@ -110,19 +110,19 @@ class BatchHeader(NamedTuple):
 
     @property
     def next_offset(self) -> int:
-        """The base offset of the batch that follows."""
+        """The base offset of the next batch."""
         return self.base_offset + self.last_offset_delta + 1
 
     @property
     def last_sequence(self) -> int:
-        """The last record's sequence number, which wraps to 0 behind 2^31 - 1; -1 without one."""
+        """The last record's sequence number, which wraps to 0 after 2^31 - 1; -1 without one."""
         if self.base_sequence < 0:
             return self.base_sequence
         return (self.base_sequence + self.last_offset_delta) & _SEQUENCE_MAX
 
     @property
     def codec(self) -> int:
-        """The codec's number: a `Codec` if the batch is sound."""
+        """The codec's number: a `Codec` if the batch is valid."""
         return self.attributes & _CODEC_MASK
 
     @property
@@ -143,9 +143,9 @@ class BatchHeader(NamedTuple):
 
     @property
     def delete_horizon_ms(self) -> int | None:
-        """When a cleaner may drop the tombstones and markers of this batch, if it is set.
+        """When the cleaner may remove the tombstones and markers of this batch, if it is set.
 
-        It takes the place of the base timestamp, and the timestamp deltas count from it.
+        It is stored in place of the base timestamp, and timestamp deltas are relative to it.
         """
         return self.base_timestamp if self.attributes & _DELETE_HORIZON else None
 
@@ -160,14 +160,14 @@ def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
     return make_header(_HEADER.unpack_from(buffer, position))
 
 
-# Base offset, length and leader epoch as the first 16 bytes, to be written in front of the rest.
+# Base offset, length and leader epoch as the first 16 bytes of a batch.
 prefix: Callable[[int, int, int], bytes] = _PREFIX.pack
 
 
 def stamp(
     batch: bytearray | memoryview, base_offset: int, leader_epoch: int, position: int = 0
 ) -> None:
-    """Give the batch at `position` its place in a log. The CRC covers neither field."""
+    """Writes the offset and leader epoch into the batch at `position`, outside its CRC."""
     _BASE_OFFSET.pack_into(batch, position, base_offset)
     _LEADER_EPOCH.pack_into(batch, position + _LEADER_EPOCH_AT, leader_epoch)
 
@@ -175,7 +175,7 @@ def stamp(
 def stamp_log_append_time(
     batch: bytearray | memoryview, timestamp_ms: int, position: int = 0
 ) -> None:
-    """Make `timestamp_ms` the time of all records of the batch at `position`, with a new CRC."""
+    """Sets LogAppendTime for all records of the batch at `position`, with a new CRC."""
     header = read_header(batch, position)
     _ATTRIBUTES.pack_into(batch, position + _ATTRIBUTES_AT, header.attributes | _LOG_APPEND_TIME)
     _TIMESTAMP.pack_into(batch, position + _MAX_TIMESTAMP_AT, timestamp_ms)
@@ -183,26 +183,26 @@ def stamp_log_append_time(
 
 
 def stamp_max_timestamp(batch: bytearray | memoryview, timestamp_ms: int) -> None:
-    """Write the largest time of the batch's records into its header, with a new CRC."""
+    """Writes the largest timestamp of the batch's records into its header, with a new CRC."""
     _TIMESTAMP.pack_into(batch, _MAX_TIMESTAMP_AT, timestamp_ms)
     _CRC.pack_into(batch, _CRC_AT, crc_of(batch, 0, len(batch)))
 
 
 def crc_of(buffer: Buffer, position: int, size: int) -> int:
-    """The CRC-32C of the batch of `size` bytes at `position`: attributes to end."""
+    """The CRC-32C of the batch of `size` bytes at `position`, from the attributes to the end."""
     with memoryview(buffer) as view:
         return crc32c.crc32c(view[position + CRC_START : position + size])
 
 
 def crc_is_valid(buffer: Buffer, header: BatchHeader, position: int = 0) -> bool:
-    """Whether the whole batch is in the buffer and its CRC is the one in its header."""
+    """Whether the whole batch is in the buffer and its CRC matches its header."""
     if not HEADER_BYTES <= header.size <= len(buffer) - position:
         return False
     return crc_of(buffer, position, header.size) == header.crc
 
 
 class Record(NamedTuple):
-    """One record, with its absolute offset and its time in milliseconds since 1970."""
+    """One record, with its absolute offset and its timestamp in milliseconds since 1970."""
 
     offset: int
     timestamp: int
@@ -214,15 +214,15 @@ class Record(NamedTuple):
 def plain_records(
     buffer: Buffer, position: int = 0, *, decompressed_bytes_max: int = DECOMPRESSED_BYTES_MAX
 ) -> Buffer:
-    """The records section of the batch at `position`, decompressed; a view where it was plain.
+    """The decompressed records section of the batch at `position`; a view if uncompressed.
 
-    Raises `CorruptBatch` or the errors of `compression.decompress`; the CRC is not looked at.
+    Raises `CorruptBatch` or the errors of `compression.decompress`; the CRC is not checked.
     """
     header = read_header(buffer, position)
     if header.magic != MAGIC:
         raise CorruptBatch(position, f"magic {header.magic}")
     if not HEADER_BYTES <= header.size <= len(buffer) - position:
-        raise CorruptBatch(position, f"{header.size} bytes where {len(buffer) - position} remain")
+        raise CorruptBatch(position, f"{header.size} bytes, but {len(buffer) - position} remain")
     if header.count < 0:
         raise CorruptBatch(position, f"a count of {header.count}")
     if header.codec > _CODEC_MAX:
@@ -236,9 +236,9 @@ def plain_records(
 def records(
     buffer: Buffer, position: int = 0, *, decompressed_bytes_max: int = DECOMPRESSED_BYTES_MAX
 ) -> Iterator[Record]:
-    """The records of the batch at `position`, made as they are asked for.
+    """The records of the batch at `position`, built lazily.
 
-    Raises `CorruptBatch` or the errors of `compression.decompress` once iteration meets the fault.
+    Raises `CorruptBatch` or the errors of `compression.decompress` when iteration meets the fault.
     """
     body = bytes(plain_records(buffer, position, decompressed_bytes_max=decompressed_bytes_max))
     header = read_header(buffer, position)
@@ -251,7 +251,7 @@ def records(
             rows, at = native_scan.read_rows(
                 body,
                 at,
-                min(left, _ROWS_A_STEP),
+                min(left, _ROWS_PER_STEP),
                 header.base_offset,
                 base_timestamp,
                 stamped,
@@ -281,13 +281,13 @@ def build(
     log_append_time_ms: int | None = None,
     delete_horizon_ms: int | None = None,
 ) -> bytearray:
-    """A batch of records with rising offsets, `base_offset` or more.
+    """Builds a batch of records with rising offsets, from `base_offset` on.
 
-    What is left of a batch after cleaning keeps its range: its `last_offset_delta` is then given,
-    and there may be no record left at all. ValueError for what the format has no room for.
+    A batch keeps its offset range after cleaning: `last_offset_delta` gives it, and `records` may
+    then be empty. ValueError if a value does not fit the format.
     """
     if not records and last_offset_delta is None:
-        raise ValueError("a batch of no records needs its last offset delta")
+        raise ValueError("a batch without records needs its last offset delta")
     base_timestamp = records[0].timestamp if records else -1
     if delete_horizon_ms is not None:
         base_timestamp = delete_horizon_ms
@@ -295,7 +295,7 @@ def build(
     if last_offset_delta is None:
         last_offset_delta = encoded.last_offset_delta
     elif last_offset_delta < encoded.last_offset_delta:
-        raise ValueError(f"a record lies behind the last offset delta, {last_offset_delta}")
+        raise ValueError(f"a record lies beyond the last offset delta, {last_offset_delta}")
     flags = (
         (_LOG_APPEND_TIME, log_append_time_ms is not None),
         (_TRANSACTIONAL, transactional),
@@ -327,7 +327,7 @@ def build(
 def recompressed(
     header: BatchHeader, body: Buffer, codec: Codec, level: int | None = None
 ) -> bytearray:
-    """The batch of this header and these plain records, compressed by another codec."""
+    """The batch with this header and these uncompressed records, in another codec."""
     batch = bytearray(HEADER_BYTES)
     batch += body if codec == Codec.NONE else compress(codec, body, level)
     attributes = header.attributes & ~_CODEC_MASK | codec
@@ -338,7 +338,7 @@ def recompressed(
 
 
 def compress_records(batch: bytearray) -> bytearray:
-    """The batch with its records by the codec that its header names: they are in plain yet."""
+    """Compresses a batch's records, which are still plain, by the codec that its header names."""
     header = read_header(batch)
     if header.codec == Codec.NONE:
         return batch
@@ -353,14 +353,14 @@ class MarkerKind(IntEnum):
 
 
 class Marker(NamedTuple):
-    """The end of a transaction of the batch's producer, as its coordinator wrote it."""
+    """The end of a transaction of the batch's producer, written by its coordinator."""
 
     kind: MarkerKind
     coordinator_epoch: int
 
 
-# Version and kind in a control record's key, version and coordinator epoch in a marker's value. A
-# reader takes any version, since later ones only add behind.
+# Version and type of a control record's key; version and coordinator epoch of a marker's value.
+# Readers accept any version, since later versions only append fields.
 CONTROL_KEY = Struct(">hh")
 MARKER_VALUE = Struct(">hi")
 _CONTROL_VERSION = 0
@@ -375,7 +375,7 @@ def build_marker(
     base_offset: int = 0,
     leader_epoch: int = -1,
 ) -> bytearray:
-    """The control batch that ends a transaction: one record, outside the producer's sequence."""
+    """The control batch that ends a transaction: one record without a sequence number."""
     record = Record(
         offset=base_offset,
         timestamp=timestamp_ms,
@@ -396,8 +396,8 @@ def build_marker(
 def read_marker(buffer: Buffer, position: int = 0) -> Marker | None:
     """The marker in the control batch at `position`.
 
-    None for control records of other kinds, and where a cleaner left none. Raises `CorruptBatch`
-    for one that is cut short.
+    None for control records of other kinds, or if the cleaner removed the record. Raises
+    `CorruptBatch` for a truncated marker.
     """
     record = next(records(buffer, position), None)
     if record is None:

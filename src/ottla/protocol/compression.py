@@ -1,7 +1,7 @@
-"""The four codecs of a record batch, each with a bound on what it may unfold to.
+"""The four codecs of record batches, each with a limit on the decompressed size.
 
-A bound is held without first unfolding what breaks it: snappy declares its size, and the other
-three write into a buffer of a size that we chose.
+Data beyond the limit is never decompressed: snappy declares its size, and the other three codecs
+write into a buffer whose size we choose.
 """
 
 from collections.abc import Callable, Iterator
@@ -26,7 +26,7 @@ class Codec(IntEnum):
 
 
 class CorruptCompression(PeerError):
-    """Bytes that are not what their codec would have written."""
+    """Bytes that their codec cannot decompress."""
 
     def __init__(self, codec: Codec, reason: str) -> None:
         super().__init__(ErrorCode.CORRUPT_MESSAGE, f"{codec.name.lower()}: {reason}")
@@ -34,25 +34,25 @@ class CorruptCompression(PeerError):
 
 
 class DecompressedTooLarge(PeerError):
-    """Compressed bytes that would unfold to more than the reader accepts."""
+    """Compressed bytes whose decompressed size exceeds the reader's limit."""
 
     def __init__(self, codec: Codec, size_max: int) -> None:
         super().__init__(
             ErrorCode.MESSAGE_TOO_LARGE,
-            f"{codec.name.lower()}: unfolds to more than {size_max} bytes",
+            f"{codec.name.lower()}: decompresses to more than {size_max} bytes",
         )
         self.codec = codec
         self.size_max = size_max
 
 
-# The levels that Kafka's own producer has as its defaults.
+# The default levels of Kafka's own producer.
 _LEVELS = {Codec.GZIP: 6, Codec.LZ4: 1, Codec.ZSTD: 3}
-# The best that lz4's format knows; Kafka's Java library goes on to 17.
+# The highest level of the lz4 library; Kafka's Java library has levels up to 17.
 _LZ4_LEVEL_MAX = 12
 
 
 def compress(codec: Codec, plain: Buffer, level: int | None = None) -> bytes:
-    """Compress at a level, which snappy does not have; by default as Kafka's producer does."""
+    """Compresses at a level, by default that of Kafka's producer; snappy has no levels."""
     chosen = _LEVELS.get(codec, 0) if level is None else level
     match codec:
         case Codec.NONE:
@@ -68,10 +68,10 @@ def compress(codec: Codec, plain: Buffer, level: int | None = None) -> bytes:
 
 
 def decompress(codec: Codec, compressed: Buffer, size_max: int) -> bytes | bytearray:
-    """Unfold `compressed` to at most `size_max` bytes.
+    """Decompresses `compressed` to at most `size_max` bytes.
 
-    Raises `CorruptCompression` for what the codec did not write, `DecompressedTooLarge` for more
-    than `size_max`; the memory used stays near `size_max` either way.
+    Raises `CorruptCompression` for invalid bytes, `DecompressedTooLarge` for more than `size_max`;
+    memory use stays near `size_max` in either case.
     """
     match codec:
         case Codec.NONE:
@@ -88,10 +88,10 @@ def decompress(codec: Codec, compressed: Buffer, size_max: int) -> bytes | bytea
             return _decompress_growing(codec, cramjam.zstd.decompress_into, compressed, size_max)
 
 
-# Rust's error for a writer that takes no more, which is how a full buffer shows.
+# The Rust error message for a full output buffer.
 _BUFFER_FULL = "failed to write whole buffer"
 _FIRST_BUFFER_BYTES = 64 * 1024
-# Unfolding again from the start costs at most a seventh of the last, successful pass.
+# Earlier passes together cost at most a seventh of the last, successful one.
 _BUFFER_GROWTH = 8
 
 
@@ -101,7 +101,7 @@ def _decompress_growing(
     compressed: Buffer,
     size_max: int,
 ) -> bytearray:
-    """Unfold into buffers of growing size: what a frame says of its own size is not trusted."""
+    """Decompresses into buffers of growing size: the size in the frame is not trusted."""
     buffer_bytes = max(4 * len(compressed), _FIRST_BUFFER_BYTES)
     while True:
         buffer_bytes = min(buffer_bytes, size_max)
@@ -120,14 +120,14 @@ def _decompress_growing(
 
 
 def _compress_lz4(plain: Buffer, level: int) -> bytes:
-    """One frame of independent blocks: Kafka's Java reader refuses linked ones."""
+    """One frame of independent blocks: Kafka's Java reader refuses linked blocks."""
     frame = cramjam.lz4.Compressor(level=level, content_checksum=False, block_linked=False)
     frame.compress(bytes(plain))
     return bytes(frame.finish())
 
 
 # The framing of xerial's snappy-java, which Kafka uses: a header, then blocks of raw snappy, each
-# behind its length. Magic, the writer's version, and the oldest version that can read it.
+# after its length. The header is magic, the version, and the oldest compatible version.
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_HEADER = _XERIAL_MAGIC + Struct(">ii").pack(1, 1)
 _XERIAL_BLOCK_BYTES = 32 * 1024
@@ -143,7 +143,7 @@ def _compress_snappy(plain: memoryview) -> bytes:
 
 
 def _decompress_snappy(compressed: memoryview, size_max: int) -> bytearray:
-    """Unfold xerial's framing, or one raw block: some clients write no framing at all."""
+    """Decompresses xerial's framing, or one raw block: some clients write no framing."""
     if bytes(compressed[: len(_XERIAL_MAGIC)]) == _XERIAL_MAGIC:
         blocks = _xerial_blocks(compressed)
     else:

@@ -22,7 +22,7 @@ _NO_TAGS = b"\0"
 
 
 class UnsupportedVersion(PeerError):
-    """A key or version that is not spoken here. `header` is good for an answer all the same."""
+    """An unknown API key or version. `header` can still be used for an answer."""
 
     def __init__(self, header: RequestHeader) -> None:
         key, version = header.request_api_key, header.request_api_version
@@ -31,7 +31,7 @@ class UnsupportedVersion(PeerError):
 
 
 class ReceivedRequest(NamedTuple):
-    """What a client asked."""
+    """A decoded request."""
 
     header: RequestHeader
     api: Api
@@ -39,20 +39,20 @@ class ReceivedRequest(NamedTuple):
 
 
 class Encoded(NamedTuple):
-    """A response that was encoded before, in the version of the request that it answers."""
+    """A response that is already encoded, in the version of its request."""
 
     content: bytes
 
 
 def decode_request(received: Buffer, elements_max: int = ELEMENTS_UNLIMITED) -> ReceivedRequest:
-    """A frame that a client sent. Bytes after the message are ignored: some clients send them.
+    """Decodes a request frame. Bytes after the message are ignored: some clients send them.
 
-    UnsupportedVersion if its key or version is not in the table of APIs, DecodeError if it is not
-    what its header says, or has more elements than that.
+    UnsupportedVersion if its key or version is not in the table of APIs, DecodeError if it is
+    malformed or has more than `elements_max` elements.
     """
     api = _api(received)
     if api is None:
-        # All request headers begin alike: the first version reads enough of any other.
+        # All header versions begin with the same fields, so version 1 can read them.
         raise UnsupportedVersion(decode(RequestHeader, 1, received)[0])
     version: int = _KEY_AND_VERSION.unpack_from(received)[1]
     header, position = decode(
@@ -63,13 +63,13 @@ def decode_request(received: Buffer, elements_max: int = ELEMENTS_UNLIMITED) -> 
 
 
 def encode_response(correlation_id: int, api: Api, version: int, response: object) -> list[Part]:
-    """A response as parts to be sent, in the version of its request."""
-    # As the declared header is encoded, without its layers: every reply has one.
+    """The parts of a response frame, in the version of its request."""
+    # Same bytes as the declared ResponseHeader, but faster: every response has a header.
     header = _CORRELATION_ID.pack(correlation_id)
     if response_header_version(api, version):
         header += _NO_TAGS
     if isinstance(response, Encoded):
-        # A view, so that it is neither copied nor counted as memory of each client's own.
+        # A view: it is not copied, and not counted as memory of each client.
         return frame(header, [b"", memoryview(response.content)])
     return frame(header, encode(response, version))
 
@@ -77,7 +77,7 @@ def encode_response(correlation_id: int, api: Api, version: int, response: objec
 def encode_request(
     correlation_id: int, api: Api, version: int, request: object, client_id: str | None = None
 ) -> list[Part]:
-    """A request as parts to be sent."""
+    """The parts of a request frame."""
     header = RequestHeader(
         request_api_key=api.key,
         request_api_version=version,
@@ -89,18 +89,18 @@ def encode_request(
 
 
 def decode_correlation_id(received: Buffer) -> int:
-    """Which request a response is to: known before its API and version are."""
+    """The correlation id of a response, whose API and version are not known yet."""
     return decode(ResponseHeader, 0, received)[0].correlation_id
 
 
 def decode_response(received: Buffer, api: Api, version: int) -> Any:
-    """What a broker answered to a request of this API and version."""
+    """Decodes the response to a request of this API and version."""
     _, position = decode(ResponseHeader, response_header_version(api, version), received)
     return decode(api.response, version, received, position)[0]
 
 
 def _api(received: Buffer) -> Api | None:
-    """The API of a request, if it is one that is spoken here, in a version that is."""
+    """The API of a request, or None if its key or version is not supported."""
     if len(received) < _KEY_AND_VERSION.size:
         return None
     key, version = _KEY_AND_VERSION.unpack_from(received)

@@ -1,4 +1,4 @@
-"""Frames: on a connection each message follows its length, in four bytes. Does no I/O."""
+"""Frames: on a connection each message is preceded by its length in four bytes. Does no I/O."""
 
 import struct
 
@@ -7,48 +7,48 @@ from ottla.protocol.primitives import Buffer, Part
 
 _LENGTH = struct.Struct(">i")
 _NOTHING = memoryview(b"")
-# A smaller piece of a frame is copied: a view costs more, and keeps its whole chunk.
+# Smaller pieces of a frame are copied: a view costs more, and keeps its whole chunk alive.
 _VIEWED_BYTES_MIN = 16 * 1024
 
 
 class BadFrameSize(PeerError):
-    """A length that no frame here has: the connection cannot go on."""
+    """A frame length out of range: the connection must be closed."""
 
     def __init__(self, size: int, size_max: int) -> None:
         super().__init__(
-            ErrorCode.INVALID_REQUEST, f"a frame of {size} bytes; 0 to {size_max} are taken"
+            ErrorCode.INVALID_REQUEST, f"a frame of {size} bytes; 0 to {size_max} are accepted"
         )
         self.size = size
 
 
 class FrameReader:
-    """Cuts the bytes of a connection into frames, however they arrive.
+    """Splits the bytes of a connection into frames, in whatever chunks they arrive.
 
-    Feed a chunk, then take frames until there are none. A chunk must not change as long as frames
-    of it are in use: one that lies whole in a chunk is a view of it; one that is cut is joined once
-    all of it is there. At most what was received of one frame is held, never what a length merely
-    announces.
+    Feed a chunk, then take frames until there are none. A frame that lies completely in one chunk
+    is a view of it, so the chunk must not change while the frame is in use. A frame that is split
+    over chunks is joined when its last byte arrives. The reader holds at most the received bytes of
+    one frame, and never allocates memory by an announced length.
     """
 
     def __init__(self, size_max: int) -> None:
-        # A connection raises it once its client is authenticated.
+        # Connections raise it after authentication.
         self.size_max = size_max
         self._chunk = _NOTHING
         self._position = 0
-        # Of a frame that is cut: its length, and what is there of it.
+        # The length of a frame that is split over chunks, and its bytes so far.
         self._length = bytearray()
         self._pieces: list[memoryview | bytearray] = []
         self._held_bytes = 0
 
     def feed(self, chunk: Buffer) -> None:
-        """Takes what was received next. The frames before it must have been taken out."""
+        """Takes the next received chunk. All frames of the last one must have been taken."""
         if self._position < len(self._chunk):
             raise RuntimeError("the last chunk still has frames")
         self._chunk = memoryview(chunk)
         self._position = 0
 
     def next_frame(self) -> memoryview | None:
-        """The next frame without its length, or None when more has to be fed. BadFrameSize."""
+        """The next frame without its length, or None if more bytes are needed. BadFrameSize."""
         begin = self._position + _LENGTH.size
         if not self._length and begin <= len(self._chunk):
             end = begin + self._size(self._chunk, self._position)
@@ -58,7 +58,7 @@ class FrameReader:
         return self._complete()
 
     def _complete(self) -> memoryview | None:
-        """Begins a frame that is cut, or goes on with one that an earlier chunk began."""
+        """Begins a frame that is split over chunks, or continues one of an earlier chunk."""
         self._length += self._take(_LENGTH.size - len(self._length))
         if len(self._length) < _LENGTH.size:
             return None
@@ -71,7 +71,7 @@ class FrameReader:
         return frame
 
     def _take(self, size: int) -> memoryview:
-        """Up to `size` bytes of the chunk; lets go of a chunk that has no more."""
+        """Up to `size` bytes of the chunk; releases a chunk that is used up."""
         piece = self._chunk[self._position : self._position + size]
         self._position += len(piece)
         if self._position == len(self._chunk):
@@ -79,7 +79,7 @@ class FrameReader:
         return piece
 
     def _hold(self, piece: memoryview) -> None:
-        """Keeps a piece as it is; small ones are copied together, so that many take no more."""
+        """Keeps a large piece as a view; copies small pieces together, to save memory."""
         self._held_bytes += len(piece)
         if len(piece) >= _VIEWED_BYTES_MIN:
             self._pieces.append(piece)
@@ -96,7 +96,7 @@ class FrameReader:
 
 
 def frame(header: bytes, message: list[Part]) -> list[Part]:
-    """A message as it is sent: the length and the header join its first part."""
+    """The parts of a frame: length and header are prepended to the message's first part."""
     size = len(header) + sum(map(len, message))
     first = message[0]
     if not isinstance(first, bytes):

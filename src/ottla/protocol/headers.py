@@ -1,8 +1,8 @@
-"""What stands before each request and response, and in which version.
+"""Request and response headers, and the header version of each API version.
 
-Two rules have an exception each: a client id keeps its legacy length also in flexible headers, and
-the response to ApiVersions has the first header always, since a client reads it before it knows
-what the broker speaks.
+There are two exceptions: the client id keeps its legacy length in flexible headers too, and the
+response to ApiVersions always has header version 0, since a client reads it before it knows the
+versions of the broker.
 """
 
 from ottla.protocol.codec import always_legacy, header

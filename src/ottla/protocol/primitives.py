@@ -1,4 +1,4 @@
-"""What fields are made of on the wire, and what is raised when bytes or values do not fit.
+"""The primitive types of fields on the wire, and the errors of decoding and encoding.
 
 The annotations (`i32`, `Uuid`, `Records`, ...) are read by `ottla.protocol.codec`, which compiles
 the messages declared with them. All integers are big-endian.
@@ -12,42 +12,42 @@ from typing import Annotated, NamedTuple, Self
 from ottla.errors import ErrorCode, PeerError
 
 Buffer = bytes | bytearray | memoryview
-# What an encoded message consists of: bytes, or a stand-in for bytes that lie elsewhere (a slice of
-# a file) and whose length alone matters here.
+# A part of an encoded message: bytes, or a stand-in for bytes elsewhere (a slice of a file), of
+# which only the length matters here.
 Part = Buffer | Sized
 
 VARINT_BYTES_MAX = 5
 UINT32_MAX = 0xFFFF_FFFF
-# Kafka bounds a string by an int16 in every version, also where its length is a varint.
+# Kafka limits strings to an int16 length in every version, also if the length is a varint.
 STRING_BYTES_MAX = 0x7FFF
 
-# Stand for what is not there, or not known.
+# Kafka's values for "none" or "unknown".
 NO_TIMESTAMP = -1
 NO_OFFSET = -1
 NO_LEADER_EPOCH = -1
 NO_BROKER = -1
-# What a client that is no broker says as its replica id.
+# The replica id that every client sends that is not a broker.
 CONSUMER_REPLICA_ID = -1
 
 OFFSET_MAX = 2**63 - 1
 
-# Stands for authorized operations that the client did not ask for.
+# Kafka's value for authorized operations that the client did not request.
 OPERATIONS_NOT_ASKED_FOR = -0x8000_0000
 
 
 class Fixed(NamedTuple):
-    """A value of constant size: its code in the struct module, and its bytes."""
+    """A value of fixed size: its code in the struct module, and its size in bytes."""
 
     code: str
     size: int
 
 
-class Span(Enum):
-    """A length, and that many bytes."""
+class LengthPrefixed(Enum):
+    """A length, followed by that many bytes."""
 
     TEXT = "UTF-8"
     BLOB = "bytes that are copied"
-    RECORDS = "record batches: never looked into and never copied, in either direction"
+    RECORDS = "record batches: never parsed and never copied, in either direction"
 
 
 i8 = Annotated[int, Fixed("b", 1)]
@@ -58,14 +58,14 @@ u16 = Annotated[int, Fixed("H", 2)]
 u32 = Annotated[int, Fixed("I", 4)]
 f64 = Annotated[float, Fixed("d", 8)]
 
-# Batches in memory. Decoded they are a memoryview of the frame.
-Records = Annotated[Buffer, Span.RECORDS]
-# Batches that may as well lie in a file. Decoded they too are a memoryview of the frame.
-StoredRecords = Annotated[Part, Span.RECORDS]
+# Batches in memory. Decoding gives a memoryview of the frame.
+Records = Annotated[Buffer, LengthPrefixed.RECORDS]
+# Batches in memory or in a file. Decoding gives a memoryview of the frame.
+StoredRecords = Annotated[Part, LengthPrefixed.RECORDS]
 
 
 class Uuid(bytes):
-    """Sixteen bytes that print as Kafka writes them: url-safe base64 without padding."""
+    """Sixteen bytes, printed as Kafka prints them: url-safe base64 without padding."""
 
     __slots__ = ()
 
@@ -76,7 +76,7 @@ class Uuid(bytes):
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """The id that prints as `text`. ValueError if there is none."""
+        """The id that is printed as `text`. ValueError if `text` is not a uuid."""
         return cls(base64.b64decode(text + "==", altchars=b"-_", validate=True))
 
     def __str__(self) -> str:
@@ -90,7 +90,7 @@ ZERO_UUID = Uuid(bytes(16))
 
 
 class DecodeError(PeerError):
-    """Bytes that are not the message they claim to be: which field, where, and why."""
+    """Bytes that cannot be decoded: names the field, the position and the reason."""
 
     def __init__(self, message: str, field: str, position: int, reason: str) -> None:
         super().__init__(
@@ -102,7 +102,7 @@ class DecodeError(PeerError):
 
 
 class EncodeError(Exception):
-    """A message that has no bytes in the version asked for. Our own fault, or our caller's."""
+    """A message that cannot be encoded in the requested version: a bug of ours or our caller."""
 
     def __init__(self, message: str, field: str, reason: str) -> None:
         super().__init__(f"{message}, field {field}: {reason}")
@@ -111,7 +111,7 @@ class EncodeError(Exception):
 
 
 class Malformed(ValueError):
-    """Raised while decoding, where only the reason is known; `DecodeError` says the rest."""
+    """Raised by decoding helpers that know only the reason; `DecodeError` adds the rest."""
 
     def __init__(self, reason: str, position: int | None = None) -> None:
         super().__init__(reason)
@@ -120,9 +120,9 @@ class Malformed(ValueError):
 
 
 def encode_unsigned_varint(value: int) -> bytes:
-    """Seven bits a byte, lowest first, the high bit on all but the last."""
+    """Seven bits per byte, lowest first; the high bit is set in all but the last byte."""
     if not 0 <= value <= UINT32_MAX:
-        raise ValueError(f"{value} is no unsigned 32-bit number")
+        raise ValueError(f"{value} is not an unsigned 32-bit number")
     encoded = bytearray()
     while value > 127:
         encoded.append(value & 127 | 128)
@@ -132,7 +132,7 @@ def encode_unsigned_varint(value: int) -> bytes:
 
 
 def decode_unsigned_varint(buffer: bytes | memoryview, position: int) -> tuple[int, int]:
-    """The number at `position`, and where it ends. IndexError if the buffer ends first."""
+    """The number at `position`, and its end. IndexError if the buffer ends first."""
     value = 0
     for index in range(VARINT_BYTES_MAX):
         byte = buffer[position + index]
@@ -144,5 +144,5 @@ def decode_unsigned_varint(buffer: bytes | memoryview, position: int) -> tuple[i
     raise Malformed("a varint of more than 32 bits", position)
 
 
-# Most varints are lengths below 127: their bytes, ready made.
+# Precomputed: most varints are lengths below 127.
 SHORT_VARINTS = tuple(encode_unsigned_varint(value) for value in range(128))

@@ -1,8 +1,8 @@
-"""What the records of a batch are, read natively: no `Record` is made of them.
+"""Checks and searches the records of a batch in native code, without building `Record` objects.
 
-`body` is the records section of a batch in plain, as `batch.plain_records` gives it. A batch may
-have millions of records, and native code keeps the interpreter's lock while it reads them: so they
-are read in steps, and a thread that surveys a large batch lets the event loop go on in between.
+`body` is the uncompressed records section of a batch, as `batch.plain_records` returns it. A batch
+may have millions of records, and native code holds the interpreter lock while it reads them. So it
+reads in steps, and a thread that surveys a large batch lets the event loop run in between.
 """
 
 from collections.abc import Iterator
@@ -12,22 +12,22 @@ from ottla.native import scan as native_scan
 from ottla.protocol.batch import BatchHeader, CorruptBatch
 from ottla.protocol.compression import Buffer
 
-# About a millisecond of reading.
+# Takes about a millisecond.
 RECORDS_PER_STEP = 1 << 16
 
 
 class Survey(NamedTuple):
-    """What a leader must know of a batch's records."""
+    """Facts about a batch's records that a leader needs."""
 
-    # -1 if no record has a time, which is what Kafka then writes into the header.
+    # -1 if no record has a timestamp; Kafka then writes -1 into the header too.
     max_timestamp: int
-    # 2^63 - 1 if no record has a time.
+    # 2^63 - 1 if no record has a timestamp.
     min_timestamp: int
     keyless_count: int
 
 
 class FlawedRecord(NamedTuple):
-    """A record that a topic does not take, and its place in the batch."""
+    """A record that a topic refuses, and its index in the batch."""
 
     number: int
     has_key: bool
@@ -35,14 +35,14 @@ class FlawedRecord(NamedTuple):
 
 
 class TimedRecord(NamedTuple):
-    """A record that was found by its time."""
+    """A record that was found by its timestamp."""
 
     timestamp: int
     offset: int
 
 
 def survey(body: Buffer, header: BatchHeader) -> Survey:
-    """`CorruptBatch` unless `body` is as many whole records as the header says, numbered from 0."""
+    """Reads all records. `CorruptBatch` unless they match the header's count, numbered from 0."""
     position, max_timestamp, min_timestamp, keyless_count = 0, -1, 2**63 - 1, 0
     try:
         for first, last in _steps(header.count):
@@ -67,7 +67,7 @@ def flawed_records(
     latest_ms: int,
     flawed_max: int,
 ) -> list[FlawedRecord]:
-    """The first of surveyed records that lack a wanted key, or whose time is out of range."""
+    """The first surveyed records that lack a required key, or whose timestamp is out of range."""
     found: list[FlawedRecord] = []
     position = 0
     for first, last in _steps(header.count):
@@ -83,7 +83,7 @@ def flawed_records(
 def first_record_at(
     body: Buffer, header: BatchHeader, timestamp_ms: int, offset_min: int
 ) -> TimedRecord | None:
-    """The first record with at least this time and this offset. `CorruptBatch`."""
+    """The first record with at least this timestamp and this offset. `CorruptBatch`."""
     stamped, base_timestamp = _times_of(header)
     base_offset, position = header.base_offset, 0
     try:
@@ -107,7 +107,7 @@ def first_record_at(
 
 
 def latest_time_from(body: Buffer, header: BatchHeader, offset_min: int) -> int:
-    """The largest time of the records with at least this offset, or -1. `CorruptBatch`."""
+    """The largest timestamp of records with at least this offset, or -1. `CorruptBatch`."""
     stamped, base_timestamp = _times_of(header)
     position, latest_ms = 0, -1
     try:
@@ -129,7 +129,7 @@ def latest_time_from(body: Buffer, header: BatchHeader, offset_min: int) -> int:
 
 
 def _times_of(header: BatchHeader) -> tuple[bool, int]:
-    """Whether all records have one time, and the time that theirs are counted from."""
+    """Whether all records have the same timestamp, and the base of the timestamp deltas."""
     stamped = header.is_log_append_time
     return stamped, header.max_timestamp if stamped else header.base_timestamp
 

@@ -1,7 +1,7 @@
-"""How an error fills the reply to a request, where the error is not one item's but the whole's.
+"""Builds the response to a request that is refused as a whole.
 
-A message module that defines `refuse` says it for its API; the others have an error code at the top
-of their response, and nothing more to say.
+A message module may define `refuse` for its API. All other responses have an error code at the top
+level, and need nothing more.
 """
 
 from typing import Any, NamedTuple
@@ -9,19 +9,19 @@ from typing import Any, NamedTuple
 from ottla.errors import ErrorCode
 from ottla.protocol.codec.declare import schema_of
 from ottla.protocol.codec.layout import Slot, layout_of
-from ottla.protocol.primitives import Fixed, Span
+from ottla.protocol.primitives import Fixed, LengthPrefixed
 
 
 class Refusal(NamedTuple):
-    """Why a request is refused, and the version its reply is encoded in."""
+    """Why a request is refused, and the version of its response."""
 
     version: int
     code: ErrorCode
     message: str | None = None
 
 
-def refuse_at_the_top(response: type[Any], refusal: Refusal) -> Any:
-    """A response with its error code set and the rest at its default, null, zero or empty."""
+def refuse_at_top_level(response: type[Any], refusal: Refusal) -> Any:
+    """A response with an error code; other fields are at their defaults, null, zero or empty."""
     fields = schema_of(response).fields
     given: dict[str, Any] = {"error_code": refusal.code}
     if "error_message" in fields:
@@ -36,9 +36,9 @@ def _nothing(slot: Slot) -> Any:
     if slot.is_nullable:
         return None
     match slot.kind:
-        case Span.TEXT:
+        case LengthPrefixed.TEXT:
             return ""
-        case Span.BLOB:
+        case LengthPrefixed.BLOB:
             return b""
         case Fixed():
             return 0

@@ -6,7 +6,7 @@ import gzip
 import json
 from typing import Any, NamedTuple
 
-from ottla.protocol.codec.layout import BOOL, UUID, Kind, Layout, Many, Nested, layout_of
+from ottla.protocol.codec.layout import BOOL, UUID, Array, Kind, Layout, Nested, layout_of
 from ottla.protocol.headers import (
     RequestHeader,
     ResponseHeader,
@@ -14,7 +14,7 @@ from ottla.protocol.headers import (
     response_header_version,
 )
 from ottla.protocol.messages import APIS, Api
-from ottla.protocol.primitives import Fixed, Span, Uuid
+from ottla.protocol.primitives import Fixed, LengthPrefixed, Uuid
 from tests.support.paths import VECTORS
 
 # Small enough to be cut at every byte.
@@ -133,11 +133,11 @@ def _value_to_json(value: Any, kind: Kind) -> Any:
     if value is None:
         return None
     match kind:
-        case Span.BLOB | Span.RECORDS:
+        case LengthPrefixed.BLOB | LengthPrefixed.RECORDS:
             return base64.b64encode(value).decode()
         case Nested(layout=layout):
             return _struct_to_json(value, layout)
-        case Many(element=element):
+        case Array(element=element):
             return [_value_to_json(each, element) for each in value]
         case _:
             return str(value) if kind is UUID else value
@@ -147,11 +147,11 @@ def _value_from_json(value: Any, kind: Kind) -> Any:
     if value is None:
         return None
     match kind:
-        case Span.BLOB | Span.RECORDS:
+        case LengthPrefixed.BLOB | LengthPrefixed.RECORDS:
             return base64.b64decode(value)
         case Nested(layout=layout):
             return _struct_from_json(value, layout)
-        case Many(element=element):
+        case Array(element=element):
             return tuple(_value_from_json(each, element) for each in value)
         case Fixed(code="d"):
             return float(value)

@@ -16,8 +16,8 @@ from ottla.metadata.publisher import REPLAYED_A_SNAPSHOT, Publisher
 from ottla.metadata.records import Broker, Config, ControllerStarted, Record, Topic
 from ottla.metadata.store import Fence, Member
 from ottla.metadata.values import Incarnation, ResourceKind
+from ottla.protocol.topic_partition import TopicPartition
 from ottla.settings.sources import load
-from ottla.storage.directory.checkpoint_files import TopicPartition
 from tests.sim.metadata_store import SimEnsemble, SimMetadataStore
 from tests.sim.seams.loop import run
 from tests.support.metadata.sample_records import broker, partition, registration, topic_id

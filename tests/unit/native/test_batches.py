@@ -67,7 +67,7 @@ def test_those_of_transactions_and_those_whose_time_is_over_are_told(batches: Mo
         )
     )
     found = batches.find_batches(content, 0, NOW_MS)
-    assert found.special == [1, 3]
+    assert found.transactional_or_control == [1, 3]
     assert list(found.verdicts) == [keymap.BY_KEY_WITHOUT_TOMBSTONES, *[keymap.BY_KEY] * 3]
 
 

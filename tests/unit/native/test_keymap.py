@@ -6,14 +6,14 @@ from hypothesis import strategies as st
 
 from ottla.native.batches import Batches, find_batches
 from ottla.native.keymap import (
-    ALL_GO,
-    ALL_STAY,
-    ALL_STAY_A_WHILE,
     BY_KEY_WITHOUT_TOMBSTONES,
-    GOES,
+    DISCARD_ALL,
+    DISCARDED,
+    RETAIN_ALL,
+    RETAIN_ALL_UNTIL_HORIZON,
+    RETAINED,
+    RETAINED_UNTIL_HORIZON,
     SLOT_BYTES,
-    STAYS,
-    STAYS_A_WHILE,
     KeyMap,
 )
 from ottla.native.scan import KeyColumns, key_columns
@@ -48,7 +48,7 @@ def put(keys: KeyMap, rows: Rows, base_offset: int, start_offset: int = 0) -> bo
 def judge(keys: KeyMap, rows: Rows, base_offset: int, verdict: int | None = None) -> list[int]:
     content = batch_of(rows, base_offset)
     batches, columns = columns_of(content, verdict)
-    return list(keys.judge(content, columns, batches.verdicts))
+    return list(keys.mark(content, columns, batches.verdicts))
 
 
 @pytest.mark.parametrize(
@@ -72,14 +72,17 @@ def test_a_record_goes_when_a_later_one_has_its_key() -> None:
     rows: Rows = [(b"a", b"1"), (b"b", b"2"), (b"a", b"3"), (b"c", None)]
     assert put(keys, rows, 100)
     assert (len(keys), keys.latest_offset) == (3, 103)
-    assert judge(keys, rows, 100) == [GOES, STAYS, STAYS, STAYS_A_WHILE]
-    assert judge(keys, [(b"c", b"old"), (b"d", b"old")], 0) == [GOES, STAYS]
+    assert judge(keys, rows, 100) == [DISCARDED, RETAINED, RETAINED, RETAINED_UNTIL_HORIZON]
+    assert judge(keys, [(b"c", b"old"), (b"d", b"old")], 0) == [DISCARDED, RETAINED]
 
 
 def test_a_tombstone_goes_when_its_time_is_over_and_what_it_hides_goes_anyway() -> None:
     keys = KeyMap(SECRET, 10_000)
     put(keys, [(b"a", b"1"), (b"a", None)], 0)
-    assert judge(keys, [(b"a", b"1"), (b"a", None)], 0, BY_KEY_WITHOUT_TOMBSTONES) == [GOES, GOES]
+    assert judge(keys, [(b"a", b"1"), (b"a", None)], 0, BY_KEY_WITHOUT_TOMBSTONES) == [
+        DISCARDED,
+        DISCARDED,
+    ]
 
 
 def test_records_without_a_key_go_and_what_is_not_known_yet_stays() -> None:
@@ -87,9 +90,9 @@ def test_records_without_a_key_go_and_what_is_not_known_yet_stays() -> None:
     put(keys, [(b"a", b"1")], 0)
     keys.cover(4)
     assert judge(keys, [(None, b"x"), (b"a", None), (None, b"y")], 4) == [
-        GOES,
-        STAYS_A_WHILE,
-        STAYS,
+        DISCARDED,
+        RETAINED_UNTIL_HORIZON,
+        RETAINED,
     ]
 
 
@@ -97,16 +100,16 @@ def test_what_was_decided_for_a_whole_batch_is_not_looked_at_by_key() -> None:
     keys = KeyMap(SECRET, 10_000)
     rows: Rows = [(b"a", b"1"), (None, b"2"), (b"a", None)]
     put(keys, rows, 0)
-    assert judge(keys, rows, 0, ALL_STAY) == [STAYS] * 3
-    assert judge(keys, rows, 0, ALL_STAY_A_WHILE) == [STAYS_A_WHILE] * 3
-    assert judge(keys, rows, 0, ALL_GO) == []
+    assert judge(keys, rows, 0, RETAIN_ALL) == [RETAINED] * 3
+    assert judge(keys, rows, 0, RETAIN_ALL_UNTIL_HORIZON) == [RETAINED_UNTIL_HORIZON] * 3
+    assert judge(keys, rows, 0, DISCARD_ALL) == []
 
 
 def test_what_lies_before_the_start_is_not_put() -> None:
     keys = KeyMap(SECRET, 10_000)
     put(keys, [(b"a", b"1"), (b"b", b"2")], 10, start_offset=11)
     assert len(keys) == 1
-    assert judge(keys, [(b"a", b"0"), (b"b", b"0")], 0) == [STAYS, GOES]
+    assert judge(keys, [(b"a", b"0"), (b"b", b"0")], 0) == [RETAINED, DISCARDED]
 
 
 def test_a_full_map_says_so_and_knows_what_it_took() -> None:
@@ -115,7 +118,7 @@ def test_a_full_map_says_so_and_knows_what_it_took() -> None:
     assert not put(keys, rows, 50)
     assert (len(keys), keys.latest_offset) == (9, 58)
     assert keys.utilization == 1.0
-    assert judge(keys, rows, 20)[:9] == [GOES] * 9
+    assert judge(keys, rows, 20)[:9] == [DISCARDED] * 9
     assert put(keys, [(b"3", b"again")], 90), "a key that is known needs no room"
 
 
@@ -126,7 +129,7 @@ def test_it_grows_within_its_bytes_and_forgets_nothing() -> None:
     # What it grew to and what it grew from fit together: two thirds of its bytes at most.
     assert 80 <= len(keys) <= 180
     known = len(keys)
-    assert judge(keys, rows[:known], 0) == [GOES] * known
+    assert judge(keys, rows[:known], 0) == [DISCARDED] * known
 
 
 @pytest.mark.parametrize(("secret", "bytes_max"), [(b"short", 1000), (SECRET, 47)])

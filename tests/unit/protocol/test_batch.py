@@ -196,9 +196,9 @@ def test_what_cannot_be_a_batch_is_not_built() -> None:
     ("position", "patch", "complaint"),
     [
         (16, b"\x01", "magic 1"),
-        (8, b"\x00\x00\x00\x30", "60 bytes where"),
-        (8, b"\x00\x01\x00\x00", "65548 bytes where"),
-        (8, b"\xff\xff\xff\xff", "11 bytes where"),
+        (8, b"\x00\x00\x00\x30", "60 bytes, but"),
+        (8, b"\x00\x01\x00\x00", "65548 bytes, but"),
+        (8, b"\xff\xff\xff\xff", "11 bytes, but"),
         (57, b"\xff\xff\xff\xff", "a count of -1"),
         (22, b"\x05", "codec 5"),
         (22, b"\x07", "codec 7"),

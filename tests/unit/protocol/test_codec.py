@@ -203,8 +203,8 @@ def test_unknown_tags_are_skipped_wherever_they_stand() -> None:
         (b"\x02\x05\x05\0\0\0\x07\0\x00\x02\x02c", "tag 0 after tag 5"),
         (b"\x02\x09\x00\x08\x00", "tag 8 after tag 9"),
         (b"\x01\x09\x7f", "tag 9 of 127 bytes, but 0 are left"),
-        (b"\x01\x00\x03\x02c\x00", "a tagged field that is not as long as its size says"),
-        (b"\x01\x00\x01\x02c", "a tagged field that is not as long as its size says"),
+        (b"\x01\x00\x03\x02c\x00", "the length of a tagged field does not match its size"),
+        (b"\x01\x00\x01\x02c", "the length of a tagged field does not match its size"),
         (b"\xff\xff\xff\xff\xff\x01", "a varint of more than 32 bits"),
         (b"\xff\xff\xff\xff\x7f", "a varint of more than 32 bits"),
         (b"\xff\xff\xff\xff\x0f", "the bytes end here"),
@@ -372,7 +372,7 @@ def test_elements_are_refused_before_any_of_them_is_made() -> None:
 
 
 def test_elements_that_take_no_bytes_are_no_declaration() -> None:
-    with pytest.raises(TypeError, match="nothings has elements of no bytes"):
+    with pytest.raises(TypeError, match="nothings has elements of zero bytes"):
         decode(NothingsRequest, 0, b"")
     assert decode(NothingsRequest, 1, b"\0\0\0\0")[0] == NothingsRequest(nothings=())
 

@@ -11,9 +11,9 @@ import pytest
 from ottla.errors import ErrorCode
 from ottla.protocol import messages
 from ottla.protocol.codec import decode, encode, encode_bytes
-from ottla.protocol.codec.layout import Layout, Many, Nested, layout_of
+from ottla.protocol.codec.layout import Array, Layout, Nested, layout_of
 from ottla.protocol.messages import APIS, Api
-from ottla.protocol.primitives import ZERO_UUID, Fixed, Span
+from ottla.protocol.primitives import ZERO_UUID, Fixed, LengthPrefixed
 from tests.support.protocol.wire_vectors import Recorded, from_json, pairs, recorded, to_json
 
 EACH_VERSION = [
@@ -162,13 +162,13 @@ def _smallest_value(kind: Any) -> Any:
             return ZERO_UUID
         case Fixed():
             return 0
-        case Span.TEXT:
+        case LengthPrefixed.TEXT:
             return "x"
-        case Span():
+        case LengthPrefixed():
             return b"x"
         case Nested(layout=layout):
             return _smallest_struct(layout)
-        case Many(element=element):
+        case Array(element=element):
             return (_smallest_value(element),)
 
 

@@ -1,4 +1,4 @@
-"""One codec for all messages: each (message, version) is compiled to two functions at first use.
+"""One codec for all messages: each (message, version) is compiled to two functions on first use.
 
 request, end = decode(HeartbeatRequest, 4, frame, position)
 parts = encode(HeartbeatResponse(error_code=0), 4)
@@ -41,7 +41,7 @@ __all__ = [
 
 M = TypeVar("M")
 
-# Grows to the messages and versions that this process speaks, and no further.
+# Bounded by the number of messages and versions.
 _DECODERS: dict[tuple[type[Any], int], Decoder] = {}
 _ENCODERS: dict[tuple[type[Any], int], Encoder] = {}
 
@@ -54,11 +54,10 @@ def decode(
     *,
     elements_max: int = ELEMENTS_UNLIMITED,
 ) -> tuple[M, int]:
-    """The message that begins at `position`, and where it ends; what follows is the caller's.
+    """The message at `position`, and its end; bytes after it are ignored.
 
-    DecodeError names the field and the position of what does not fit: all arrays and tag sections
-    together have `elements_max` elements at most. Records are views of `buffer`; everything else
-    is copied.
+    DecodeError names the field and the position. All arrays and tag sections together may have at
+    most `elements_max` elements. Records are views of `buffer`; everything else is copied.
     """
     decoder = _DECODERS.get((message, version))
     if decoder is None:
@@ -67,9 +66,9 @@ def decode(
 
 
 def encode(message: object, version: int) -> list[Part]:
-    """The message's bytes: one part, or more where records lie between, which are not copied.
+    """The message's bytes: one part, or several if it has records, which are not copied.
 
-    EncodeError names the field that this version cannot say.
+    EncodeError names the field that cannot be encoded in this version.
     """
     encoder = _ENCODERS.get((type(message), version))
     if encoder is None:
@@ -79,5 +78,5 @@ def encode(message: object, version: int) -> list[Part]:
 
 
 def encode_bytes(message: object, version: int) -> bytes:
-    """The message's bytes in one piece. TypeError if its records lie in a file."""
+    """The message's bytes in one piece. TypeError if its records are in a file."""
     return b"".join(encode(message, version))  # type: ignore[arg-type]

@@ -1,7 +1,7 @@
-"""How a message is declared: once, for all its versions.
+"""Declarations of messages: once, for all versions.
 
-A field without a default must be given wherever a message is built. `| None` means that some
-version can say null; a tagged struct is None where the tag is absent.
+A field without a default is required when a message is built. `| None` means that the field is
+nullable in some version; a tagged struct is None if the tag is absent.
 """
 
 import functools
@@ -16,7 +16,7 @@ _ABSENT: Final[Any] = object()
 
 
 class Field(NamedTuple):
-    """What a declaration says about a field besides its name and type."""
+    """The properties of a declared field besides its name and type."""
 
     default: Any = _ABSENT
     since: int = FIRST_VERSION
@@ -44,8 +44,8 @@ def since(
 ) -> T:
     """A field that versions below `version` (and above `until`) lack: they decode to `default`.
 
-    Encoding another value than the default into them is an error unless `ignorable`. Versions below
-    `nullable_since` have no null.
+    Encoding another value than the default in those versions is an error unless `ignorable`. In
+    versions below `nullable_since` the field cannot be null.
     """
     field: Any = Field(default, version, until, nullable_since, ignorable=ignorable)
     return field  # type: ignore[no-any-return]
@@ -65,23 +65,23 @@ def until(
 
 
 def tagged(tag: int, *, since: int, default: T, ignorable: bool = False) -> T:
-    """An optional field: from version `since` on the wire, and only where it is not the default."""
+    """A tagged field: encoded from version `since` on, and only if it is not the default."""
     field: Any = Field(tag=tag, since=since, default=default, ignorable=ignorable)
     return field  # type: ignore[no-any-return]
 
 
 def nullable_since(version: int) -> Any:
-    """A required field of all versions that can be null only from `version` on."""
+    """A required field of all versions that is nullable from `version` on."""
     return Field(nullable_since=version)
 
 
 def always_legacy() -> Any:
-    """A required field that keeps its legacy length also in flexible versions."""
+    """A required field that keeps its legacy length in flexible versions too."""
     return Field(always_legacy=True)
 
 
 class Schema(NamedTuple):
-    """One declared class: its fields in wire order, and, if it is a message, its versions."""
+    """One declared class: its fields in wire order and, if it is a message, its versions."""
 
     declared: type[Any]
     fields: dict[str, Field]
@@ -97,7 +97,7 @@ _SCHEMAS: dict[type[Any], Schema] = {}
 
 
 def schema_of(declared: type[Any]) -> Schema:
-    """The declaration behind a class. KeyError if the class is no message and no struct."""
+    """The schema of a declared class. KeyError if the class is not declared."""
     return _SCHEMAS[declared]
 
 
@@ -111,7 +111,7 @@ def is_declared(candidate: object) -> bool:
     field_specifiers=(since, until, tagged, nullable_since, always_legacy),
 )
 def struct(declared: type[T]) -> type[T]:
-    """A part of messages, in the versions that the message around it has."""
+    """A struct inside messages; it has the versions of the message that contains it."""
     return _declare(declared, versions=None, flexible=None, key=None)
 
 
@@ -121,7 +121,7 @@ def struct(declared: type[T]) -> type[T]:
     field_specifiers=(since, until, tagged, nullable_since, always_legacy),
 )
 def header(*, versions: tuple[int, int], flexible: int) -> Callable[[type[T]], type[T]]:
-    """What stands before a request or a response; its versions are its own."""
+    """A request or response header; it has its own versions."""
     return functools.partial(_declare, versions=versions, flexible=flexible, key=None)
 
 
@@ -133,7 +133,7 @@ def header(*, versions: tuple[int, int], flexible: int) -> Callable[[type[T]], t
 def request(
     *, key: int, versions: tuple[int, int], flexible: int | None
 ) -> Callable[[type[T]], type[T]]:
-    """A request: its key, first and last version, and the first flexible one (None: no version)."""
+    """A request: its key, first and last version, and first flexible version (None: none)."""
     return functools.partial(_declare, versions=versions, flexible=flexible, key=key)
 
 
@@ -143,7 +143,7 @@ def request(
     field_specifiers=(since, until, tagged, nullable_since, always_legacy),
 )
 def response(*, to: type[Any]) -> Callable[[type[T]], type[T]]:
-    """The response to a request, whose key and versions it shares."""
+    """The response to a request; it has the same key and versions."""
     asked = schema_of(to)
     return functools.partial(
         _declare, versions=asked.versions, flexible=asked.flexible_from, key=asked.key
@@ -157,7 +157,7 @@ def _declare(
     flexible: int | None,
     key: int | None,
 ) -> type[T]:
-    """The class again, with slots and the methods of a value."""
+    """Rebuilds the class with slots and the methods of a value."""
     fields = {name: _field(declared, name) for name in declared.__annotations__}
     kept = {
         name: value
@@ -184,10 +184,10 @@ def _field(declared: type[Any], name: str) -> Field:
 
 
 def _initializer(fields: dict[str, Field]) -> Callable[..., None]:
-    """An `__init__` of plain assignments, with named arguments only.
+    """An `__init__` of plain assignments, with keyword arguments only.
 
-    A message is immutable by the type checker's word alone: freezing it at run time as well would
-    double the cost of building it.
+    Only the type checker makes messages immutable: freezing them at run time would double the cost
+    of building them.
     """
     defaults = {f"_{name}": field.default for name, field in fields.items()}
     parameters = [
@@ -197,7 +197,7 @@ def _initializer(fields: dict[str, Field]) -> Callable[..., None]:
     signature = ", ".join(["self", "*", *parameters] if parameters else ["self"])
     namespace: dict[str, Any] = {}
     source = "\n".join([f"def __init__({signature}):", *assignments])
-    exec(source, defaults, namespace)  # noqa: S102 the source is made of field names alone
+    exec(source, defaults, namespace)  # noqa: S102 the source consists of field names only
     initializer: Callable[..., None] = namespace["__init__"]
     return initializer
 

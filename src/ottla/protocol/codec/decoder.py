@@ -1,9 +1,9 @@
-"""Compiles a layout to one function that decodes it.
+"""Compiles a layout into one function that decodes it.
 
-Neighbours of fixed size, the lengths and counts between them included, are read by one `unpack`.
-Nested structs are read in place. No count is believed before it was held against what is left of
-the buffer, and all counts together against the limit of elements that the caller gives: an element
-may take a single byte, but costs as much time and memory as any other.
+Adjacent fields of fixed size, including lengths and counts, are read by one `unpack`. Nested
+structs are decoded inline. Each count is checked against the remaining bytes of the buffer, and the
+sum of all counts against the caller's limit: an element may take a single byte on the wire, but
+costs as much time and memory as any other.
 """
 
 import struct
@@ -13,9 +13,9 @@ from typing import Any
 from ottla.protocol.codec.declare import schema_of
 from ottla.protocol.codec.layout import (
     UUID,
+    Array,
     Kind,
     Layout,
-    Many,
     Nested,
     Slot,
     size_min,
@@ -26,17 +26,17 @@ from ottla.protocol.primitives import (
     Buffer,
     DecodeError,
     Fixed,
+    LengthPrefixed,
     Malformed,
-    Span,
     Uuid,
     decode_unsigned_varint,
 )
 
-# Buffer, where to begin, where the buffer ends, how many elements all arrays and tag sections may
-# have: the message, and where it ended.
+# Arguments: buffer, start, end of the buffer, limit of elements in all arrays and tag sections.
+# Result: the message, and its end.
 DecodeFunction = Callable[[bytes | memoryview, int, int, int], tuple[Any, int]]
 
-# More than any buffer has room for.
+# More than fit into any buffer.
 ELEMENTS_UNLIMITED = 1 << 62
 
 _MALFORMED = (struct.error, IndexError, ValueError)
@@ -47,15 +47,15 @@ class Decoder:
 
     def __init__(self, layout: Layout, version: int) -> None:
         self._title = f"{layout.declared.__name__} v{version}"
-        # A message without records is copied out of its buffer in any case, and slicing bytes is
-        # twice as fast as slicing a view. Not so a header: records may follow it.
+        # A message without records is copied from its buffer anyway, and slicing bytes is twice as
+        # fast as slicing a view. A header is not copied, since records may follow it.
         is_header = schema_of(layout.declared).key is None
         self._copies = not is_header and not layout.has_records
         self._source = _DecoderSource(layout, self._title, is_bytes=self._copies).source
         self._decode: DecodeFunction = self._source.compile("decode")
 
     def __call__(self, buffer: Buffer, position: int, elements_max: int) -> tuple[Any, int]:
-        """The message that begins at `position`, and where it ends. Else DecodeError."""
+        """The message at `position`, and its end. DecodeError."""
         view = bytes(buffer) if self._copies else memoryview(buffer)
         try:
             return self._decode(view, position, len(view), elements_max)
@@ -63,7 +63,7 @@ class Decoder:
             raise self._explain(error) from None
 
     def _explain(self, error: Exception) -> Exception:
-        """Finds the field and the position of an error in the frame where it happened."""
+        """Adds the field and the position to an error of the generated function."""
         failure = self._source.failure(error.__traceback__)
         if failure is None or not failure.pieces:
             return error
@@ -80,7 +80,7 @@ class Decoder:
 
 
 def _first_cut(pieces: tuple[Piece, ...], position: int, end: int) -> tuple[str, int]:
-    """Which of the values read together the buffer's end cuts, and where that value begins."""
+    """Of values read together, the first that the buffer's end cuts, and its position."""
     for piece in pieces:
         if position + piece.size > end:
             return piece.path, position
@@ -89,8 +89,8 @@ def _first_cut(pieces: tuple[Piece, ...], position: int, end: int) -> tuple[str,
 
 
 class _DecoderSource:
-    """Writes the function. `b` is the buffer, `p` the position, `n` where the buffer ends, `e` how
-    many elements may still come.
+    """Writes the function. `b` is the buffer, `p` the position, `n` the end of the buffer, `e` the
+    number of elements that are still allowed.
     """
 
     def __init__(self, layout: Layout, title: str, *, is_bytes: bool) -> None:
@@ -102,7 +102,7 @@ class _DecoderSource:
             self.source.add(f"return {message}, p")
 
     def _struct(self, layout: Layout, path: str) -> str:
-        """Reads a struct into a fresh variable."""
+        """Reads a struct into a new variable."""
         new = self.source.constant("Class", layout.declared)
         target = self.source.fresh("m")
         self.source.add(f"{target} = new({new})")
@@ -136,22 +136,22 @@ class _DecoderSource:
         match kind:
             case Fixed():
                 self._read(kind.code, kind.size, path, target)
-            case Span():
+            case LengthPrefixed():
                 self._span(kind, slot, target, path)
             case Nested(layout=layout):
                 value = self._struct(layout, path + ".")
                 self.source.add(f"{target} = {value}")
-            case Many(element=element):
+            case Array(element=element):
                 self._array(element, slot, target, path)
 
     def _read(self, code: str, size: int, path: str, target: str | None = None) -> str:
-        """Has the next value read together with its neighbours, at the next flush."""
+        """Queues the next value, to be read together with its neighbours at the next flush."""
         target = target or self.source.fresh("x")
         self._pending.append((target, Piece(path, code, size)))
         return target
 
     def _flush(self) -> None:
-        """Reads what is pending."""
+        """Reads the queued values."""
         if not self._pending:
             return
         targets, pieces = zip(*self._pending, strict=True)
@@ -180,14 +180,14 @@ class _DecoderSource:
         self.source.add(f"{length} -= 1")
         return length
 
-    def _span(self, kind: Span, slot: Slot, target: str, path: str) -> None:
+    def _span(self, kind: LengthPrefixed, slot: Slot, target: str, path: str) -> None:
         """A string, bytes or records: a length, and that many bytes."""
         here = Piece(path)
-        length = self._length(slot, path, is_text=kind is Span.TEXT)
+        length = self._length(slot, path, is_text=kind is LengthPrefixed.TEXT)
         content = {
-            Span.TEXT: f"b[p:q]{self._copy}.decode()",
-            Span.BLOB: f"b[p:q]{self._copy}",
-            Span.RECORDS: "b[p:q]",
+            LengthPrefixed.TEXT: f"b[p:q]{self._copy}.decode()",
+            LengthPrefixed.BLOB: f"b[p:q]{self._copy}",
+            LengthPrefixed.RECORDS: "b[p:q]",
         }[kind]
         if not slot.is_nullable:
             self._content(length, target, content, here)
@@ -209,7 +209,7 @@ class _DecoderSource:
         count = self._length(slot, path, is_text=False)
         smallest = size_min(element, has_varint_length=slot.has_varint_length)
         if smallest == 0:
-            raise TypeError(f"{path} has elements of no bytes, whose count nothing would bound")
+            raise TypeError(f"{path} has elements of zero bytes, whose count would be unlimited")
         with self.source.block(f"if {count} > 0:"):
             with self.source.block(f"if {count} * {smallest} > n - p:"):
                 self.source.add(f"bad_count({count}, n - p)", here)
@@ -246,7 +246,7 @@ class _DecoderSource:
         self.source.add(f"{target} = tuple({elements})")
 
     def _tags(self, layout: Layout, target: str, count: str, path: str) -> None:
-        """The tag section: what is known is read, the rest is skipped."""
+        """The tag section: known tags are read, others are skipped."""
         here = Piece(path + "(tags)")
         with self.source.block(f"if {count}:"):
             if not layout.tagged:
@@ -277,7 +277,7 @@ class _DecoderSource:
 
 
 def _element_slot(slot: Slot, element: Kind) -> Slot:
-    """How an element is read: as its array is, but never null."""
+    """The slot of an array's elements: like the array's own, but never null."""
     return Slot(
         name=slot.name,
         kind=element,
@@ -308,17 +308,17 @@ def _bad_count(count: int, left: int) -> None:
 
 
 def _too_many(count: int) -> None:
-    raise Malformed(f"{count} elements are more than a message may have by now")
+    raise Malformed(f"{count} elements are more than the message may still have")
 
 
 def _bad_tag_size() -> None:
-    raise Malformed("a tagged field that is not as long as its size says")
+    raise Malformed("the length of a tagged field does not match its size")
 
 
 def _open_tag(
     buffer: bytes | memoryview, position: int, end: int, last: int
 ) -> tuple[int, int, int]:
-    """A tag, where its field begins, and where it ends. Tags must rise."""
+    """A tag, and the start and end of its field. Tags must be in ascending order."""
     tag, after_tag = decode_unsigned_varint(buffer, position)
     if tag <= last:
         raise Malformed(f"tag {tag} after tag {last}", position)
@@ -331,7 +331,7 @@ def _open_tag(
 def _skip_tags(
     buffer: bytes | memoryview, position: int, end: int, elements_left: int
 ) -> tuple[int, int]:
-    """The end of a tag section in which no tag is known, and how many elements may still come."""
+    """Skips a tag section. Returns its end and the number of elements that are still allowed."""
     count, position = decode_unsigned_varint(buffer, position)
     if count > elements_left:
         _too_many(count)
@@ -344,7 +344,7 @@ def _skip_tags(
 _HELPERS: dict[str, Any] = {
     "new": object.__new__,
     "Uuid": Uuid,
-    # The struct has seen to the length, so the check in Uuid's own constructor is passed by.
+    # The struct guarantees the length, so the check in Uuid's constructor is skipped.
     "uuid": bytes.__new__,
     "unpack_from": struct.unpack_from,
     "varint": decode_unsigned_varint,

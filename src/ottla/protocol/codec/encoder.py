@@ -1,7 +1,7 @@
-"""Compiles a layout to one function that encodes it.
+"""Compiles a layout into one function that encodes it.
 
-Neighbours of fixed size, the lengths and counts between them included, are written by one `pack`.
-Nested structs are written in place. Records become a part of their own and are never copied.
+Adjacent fields of fixed size, including lengths and counts, are written by one `pack`. Nested
+structs are encoded inline. Records become a separate part and are never copied.
 """
 
 import functools
@@ -9,19 +9,19 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
-from ottla.protocol.codec.layout import Kind, Layout, Many, Nested, Slot
+from ottla.protocol.codec.layout import Array, Kind, Layout, Nested, Slot
 from ottla.protocol.codec.source import Failure, Piece, Source
 from ottla.protocol.primitives import (
     SHORT_VARINTS,
     STRING_BYTES_MAX,
     EncodeError,
     Fixed,
+    LengthPrefixed,
     Part,
-    Span,
     encode_unsigned_varint,
 )
 
-# Arrays of fewer integers than this have a ready-made struct each.
+# Arrays of fewer integers than this have a precompiled struct per length.
 _SHORT_ARRAY = 16
 
 _UNFIT = (struct.error, AttributeError, TypeError, ValueError, OverflowError)
@@ -36,7 +36,7 @@ class Encoder:
         self._encode: Callable[[Any], list[Part]] = self._source.compile("encode")
 
     def __call__(self, message: Any) -> list[Part]:
-        """The message's bytes, cut only where records lie between them. Else EncodeError."""
+        """The message's bytes, split only at records. EncodeError."""
         try:
             return self._encode(message)
         except _UNFIT as error:
@@ -48,7 +48,7 @@ class Encoder:
 
 
 class _Indices(dict[str, Any]):
-    """Turns the name of a loop's variable into the index it stands at: loops do not count."""
+    """Maps a loop variable's name to its current index: the loops keep no counter."""
 
     def __getitem__(self, name: str) -> int:
         element = super().__getitem__(name)
@@ -57,7 +57,7 @@ class _Indices(dict[str, Any]):
 
 
 def _culprit(failure: Failure) -> Piece:
-    """Which of the values packed together does not fit its code."""
+    """Of values packed together, the one that does not fit its code."""
     for piece in failure.pieces:
         variable, _, attribute = piece.value.partition(".")
         if variable not in failure.variables:
@@ -71,7 +71,7 @@ def _culprit(failure: Failure) -> Piece:
 
 
 class _EncoderSource:
-    """Writes the function. `o` collects bytes; with records, `parts` collects what is done."""
+    """Writes the function. `o` collects bytes; with records, `parts` collects finished parts."""
 
     def __init__(self, layout: Layout, title: str) -> None:
         self.source = Source(title, dict(_HELPERS))
@@ -105,7 +105,7 @@ class _EncoderSource:
             self._pending.append(Piece(path + "(tags)", "x"))
 
     def _is_set(self, slot: Slot, message: str) -> str:
-        """A condition: the field is not at its default."""
+        """An expression: the field is not at its default."""
         if slot.default is None:
             return f"{message}.{slot.name} is not None"
         return f"{message}.{slot.name} != {self.source.literal(slot.default)}"
@@ -131,23 +131,23 @@ class _EncoderSource:
 
     def _value(self, kind: Kind, slot: Slot, variable: str, path: str) -> None:
         match kind:
-            case Span.TEXT:
+            case LengthPrefixed.TEXT:
                 self._text(slot, variable, path)
-            case Span.BLOB:
+            case LengthPrefixed.BLOB:
                 self._length(slot, self._measure(variable, path), path, "i")
                 self.source.add(f"{self._out}.append({variable})")
-            case Span.RECORDS:
+            case LengthPrefixed.RECORDS:
                 self._records(slot, variable, path)
             case Nested(layout=layout):
                 self._struct(layout, variable, path + ".")
-            case Many(element=Fixed(code=code)):
+            case Array(element=Fixed(code=code)):
                 self._integers(slot, code, variable, path)
-            case Many(element=element):
+            case Array(element=element):
                 self._length(slot, self._measure(variable, path), path, "i")
                 self._elements(element, slot, variable, path)
 
     def _append(self, pieces: list[Piece]) -> None:
-        """Writes some values by one call."""
+        """Writes several values by one call."""
         codes = "".join(piece.code for piece in pieces)
         if codes == "x":
             self.source.add(f"{self._out}.append(b'\\0')")
@@ -166,7 +166,7 @@ class _EncoderSource:
         return length
 
     def _length(self, slot: Slot, length: str, path: str, code: str) -> None:
-        """Writes a length or count, together with what is pending."""
+        """Writes a length or count, together with the pending values."""
         if not slot.has_varint_length:
             self._pending.append(Piece(path, code, value=length))
             self._flush()
@@ -198,7 +198,7 @@ class _EncoderSource:
             self.source.add(f"parts.append({variable})")
 
     def _integers(self, slot: Slot, code: str, variable: str, path: str) -> None:
-        """An array of numbers, by one `pack` with their count."""
+        """Writes an array of numbers and its count by one `pack`."""
         self._flush()
         count = self._measure(variable, path)
         if slot.has_varint_length:
@@ -221,7 +221,7 @@ class _EncoderSource:
             self._flush()
 
     def _tags(self, slots: list[Slot], message: str, path: str) -> None:
-        """The tag section; in most messages it is one zero byte."""
+        """Writes the tag section; in most messages it is one zero byte."""
         before, self._pending = self._pending, []
         any_set = " or ".join(self._is_set(slot, message) for slot in slots)
         with self.source.block(f"if {any_set}:", Piece(path + "(tags)")):
@@ -246,17 +246,17 @@ class _EncoderSource:
 
 
 def _null(slot: Slot, path: str) -> Piece:
-    """How null is written."""
+    """The encoding of null."""
     if isinstance(slot.kind, Nested):
         return Piece(path, "b", value="absent")
     if slot.has_varint_length:
         return Piece(path, "x")
-    return Piece(path, "h" if slot.kind is Span.TEXT else "i", value="absent")
+    return Piece(path, "h" if slot.kind is LengthPrefixed.TEXT else "i", value="absent")
 
 
 @functools.cache
 def _short_arrays(count_code: str, code: str) -> tuple[Callable[..., bytes], ...]:
-    """For each short length the `pack` of an array with its count."""
+    """The `pack` functions of short arrays with their count, by length."""
     return tuple(struct.Struct(f">{count_code}{n}{code}").pack for n in range(_SHORT_ARRAY))
 
 

@@ -1,6 +1,7 @@
-"""What a message looks like in one version: the declaration, resolved.
+"""The layout of a message in one version: its declaration, resolved.
 
-Everything that depends on the version alone is decided here, so that the compilers only write code.
+Everything that depends only on the version is decided here, so that the decoder and encoder
+compilers only write code.
 """
 
 import types
@@ -8,22 +9,22 @@ import typing
 from typing import Any, NamedTuple
 
 from ottla.protocol.codec.declare import Field, Schema, is_declared, schema_of
-from ottla.protocol.primitives import Fixed, Span, Uuid
+from ottla.protocol.primitives import Fixed, LengthPrefixed, Uuid
 
 
 class Nested(NamedTuple):
-    """A struct, field by field; a nullable one after a byte that says whether it is there."""
+    """A struct, field by field; a nullable struct follows a byte that says if it is present."""
 
     layout: "Layout"
 
 
-class Many(NamedTuple):
-    """Elements after their count."""
+class Array(NamedTuple):
+    """A count, followed by that many elements."""
 
     element: "Kind"
 
 
-Kind = Fixed | Span | Nested | Many
+Kind = Fixed | LengthPrefixed | Nested | Array
 
 BOOL = Fixed("?", 1)
 UUID = Fixed("16s", 16)
@@ -51,12 +52,12 @@ class Layout(NamedTuple):
 
     @property
     def plain(self) -> list[Slot]:
-        """What is always on the wire, in its order."""
+        """The fields that are always on the wire, in wire order."""
         return [slot for slot in self.slots if slot.is_present and slot.tag is None]
 
     @property
     def tagged(self) -> list[Slot]:
-        """What may follow in the tag section, in its order."""
+        """The fields of the tag section, in the order of their tags."""
         tags = [slot for slot in self.slots if slot.is_present and slot.tag is not None]
         return sorted(tags, key=lambda slot: slot.tag or 0)
 
@@ -66,7 +67,7 @@ class Layout(NamedTuple):
 
     @property
     def size_min(self) -> int:
-        """No encoding is shorter: bounds what a count may claim."""
+        """The smallest possible encoded size; it limits the counts that are plausible."""
         return sum(_slot_size_min(slot) for slot in self.plain) + self.is_flexible
 
     @property
@@ -75,7 +76,7 @@ class Layout(NamedTuple):
 
 
 def layout_of(declared: type[Any], version: int) -> Layout:
-    """The message in a version. ValueError if it has no such version."""
+    """The layout of a message in a version. ValueError if it has no such version."""
     schema = schema_of(declared)
     first, last = schema.versions
     if not first <= version <= last:
@@ -84,13 +85,13 @@ def layout_of(declared: type[Any], version: int) -> Layout:
 
 
 def size_min(kind: Kind, *, has_varint_length: bool) -> int:
-    """The fewest bytes that a value of this kind takes."""
+    """The smallest encoded size of a value of this kind."""
     match kind:
         case Fixed(size=size):
             return size
         case Nested(layout=layout):
             return layout.size_min
-        case Span.TEXT:
+        case LengthPrefixed.TEXT:
             return 1 if has_varint_length else 2
         case _:
             return 1 if has_varint_length else 4
@@ -108,7 +109,7 @@ def _layout(schema: Schema, version: int, is_flexible: bool) -> Layout:
 def _slot(name: str, field: Field, hint: Any, version: int, is_flexible: bool) -> Slot:
     bare, is_optional = _without_none(hint)
     kind = _kind(bare, version, is_flexible)
-    # A tag that is absent already says what null would.
+    # For a tagged struct an absent tag means null.
     is_tagged_struct = field.tag is not None and isinstance(kind, Nested)
     return Slot(
         name=name,
@@ -134,15 +135,15 @@ def _kind(hint: Any, version: int, is_flexible: bool) -> Kind:
     if is_declared(hint):
         return Nested(_layout(schema_of(hint), version, is_flexible))
     if typing.get_origin(hint) is tuple:
-        return Many(_element(typing.get_args(hint)[0], version, is_flexible))
+        return Array(_element(typing.get_args(hint)[0], version, is_flexible))
     if hasattr(hint, "__metadata__"):
-        kind: Fixed | Span = hint.__metadata__[0]
+        kind: Fixed | LengthPrefixed = hint.__metadata__[0]
         return kind
     return _PLAIN_KINDS[hint]
 
 
 def _element(hint: Any, version: int, is_flexible: bool) -> Kind:
-    """What an array holds. No message has an array of uuids, and the compilers know none."""
+    """The kind of an array's elements. Arrays of uuids are not supported: no message has one."""
     kind = _kind(hint, version, is_flexible)
     if kind is UUID:
         raise TypeError("an array of uuids")
@@ -157,14 +158,19 @@ def _slot_size_min(slot: Slot) -> int:
 
 def _has_records(kind: Kind) -> bool:
     match kind:
-        case Span.RECORDS:
+        case LengthPrefixed.RECORDS:
             return True
         case Nested(layout=layout):
             return layout.has_records
-        case Many(element=element):
+        case Array(element=element):
             return _has_records(element)
         case _:
             return False
 
 
-_PLAIN_KINDS: dict[Any, Kind] = {bool: BOOL, str: Span.TEXT, bytes: Span.BLOB, Uuid: UUID}
+_PLAIN_KINDS: dict[Any, Kind] = {
+    bool: BOOL,
+    str: LengthPrefixed.TEXT,
+    bytes: LengthPrefixed.BLOB,
+    Uuid: UUID,
+}

@@ -1,7 +1,7 @@
-"""Python source that is written line by line and knows which field each line is about.
+"""Generated Python source that remembers the message field of each line.
 
-That is how an error names its field at no cost to the code that succeeds: the line that failed is
-looked up only once it has.
+Errors can so name the field at no cost on the success path: the failed line is looked up only after
+a failure.
 """
 
 import contextlib
@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 
 class Piece(NamedTuple):
-    """One value among those that a line reads or writes together.
+    """One of the values that a line reads or writes.
 
-    `path` names indices by the variables that hold them: `topics[{i1}].name`.
+    `path` contains index variables: `topics[{i1}].name`.
     """
 
     path: str
@@ -24,14 +24,14 @@ class Piece(NamedTuple):
 
 
 class Failure(NamedTuple):
-    """A line of generated code that failed: its local variables, and what it is about."""
+    """A line of generated code that failed: its local variables and its values."""
 
     variables: dict[str, Any]
     pieces: tuple[Piece, ...]
 
 
 class Source:
-    """A function under construction: its lines, what they are about, and the names they use."""
+    """A function under construction: its lines, their values, and the names that they use."""
 
     def __init__(self, title: str, names: dict[str, Any]) -> None:
         self._file = f"<{title}>"
@@ -54,18 +54,18 @@ class Source:
         self._depth -= 1
 
     def fresh(self, prefix: str) -> str:
-        """A variable that nothing else uses."""
+        """A new variable name."""
         self._serial += 1
         return f"{prefix}{self._serial}"
 
     def constant(self, prefix: str, value: Any) -> str:
-        """A name for a value that the code refers to."""
+        """A name for a constant value."""
         name = self.fresh(prefix)
         self._names[name] = value
         return name
 
     def literal(self, value: Any) -> str:
-        """An expression for a default."""
+        """An expression for a default value."""
         if value is None or isinstance(value, bool | int | str) or value == ():
             return repr(value)
         return self.constant("default", value)
@@ -78,14 +78,14 @@ class Source:
         return name
 
     def compile(self, function: str) -> Callable[..., Any]:
-        """Runs the source, and hands out the function that it defines."""
+        """Executes the source and returns the function that it defines."""
         code = compile("\n".join(self._lines), self._file, "exec")
-        exec(code, self._names)  # noqa: S102 the source is made of declarations alone
+        exec(code, self._names)  # noqa: S102 the source consists of declarations only
         compiled: Callable[..., Any] = self._names[function]
         return compiled
 
     def failure(self, traceback: TracebackType | None) -> Failure | None:
-        """Where in this source an exception was raised, or passed through."""
+        """The line of this source in which an exception was raised, or that it passed through."""
         while traceback is not None:
             frame = traceback.tb_frame
             if frame.f_code.co_filename == self._file:

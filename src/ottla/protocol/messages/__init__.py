@@ -1,6 +1,6 @@
-"""One module an API, all its versions; `ls` is the table of APIs.
+"""One module per API, with all its versions; `ls` is the table of APIs.
 
-A module is imported when its API is first used: a broker that starts needs none of them.
+A module is imported when its API is first used: starting a broker needs none of them.
 """
 
 import functools
@@ -12,18 +12,18 @@ from typing import Any
 
 from ottla.errors import ErrorCode
 from ottla.protocol.codec import schema_of
-from ottla.protocol.refusal import Refusal, refuse_at_the_top
+from ottla.protocol.refusal import Refusal, refuse_at_top_level
 
 
 @dataclass(frozen=True)
 class Api:
-    """One row of the table: what is known of an API before its module is imported."""
+    """One row of the table: the facts about an API that need no import of its module."""
 
     key: int
     name: str
     versions: tuple[int, int]
     flexible_from: int | None = 0
-    # Offered lower than it works, where clients conclude too much from the lowest version.
+    # Advertised instead of the first version, for clients that misread the lowest version.
     advertised_min: int | None = None
 
     def has(self, version: int) -> bool:
@@ -34,13 +34,13 @@ class Api:
 
     @property
     def advertised(self) -> tuple[int, int]:
-        """The range that ApiVersions offers."""
+        """The range of versions that ApiVersions advertises."""
         first, last = self.versions
         return (first if self.advertised_min is None else self.advertised_min), last
 
     @functools.cached_property
     def module(self) -> str:
-        """Where its messages are declared."""
+        """The module that declares its messages."""
         return f"{__name__}.{re.sub('(?<=[a-z])(?=[A-Z])', '_', self.name).lower()}"
 
     @functools.cached_property
@@ -53,7 +53,7 @@ class Api:
             self.versions,
             self.flexible_from,
         ):
-            raise TypeError(f"{self.module} declares other versions than the table of APIs has")
+            raise TypeError(f"{self.module} and the table of APIs differ in versions")
         return declared
 
     @functools.cached_property
@@ -65,18 +65,18 @@ class Api:
     def refuse(
         self, request: Any, version: int, code: ErrorCode, message: str | None = None
     ) -> Any:
-        """The response that says this error of all that `request` asked for."""
+        """The response that refuses all of `request` with this error."""
         refusal = Refusal(version, code, message)
         refuse: Callable[[Any, Refusal], Any] | None = getattr(
             importlib.import_module(self.module), "refuse", None
         )
         if refuse is None:
-            return refuse_at_the_top(self.response, refusal)
+            return refuse_at_top_level(self.response, refusal)
         return refuse(request, refusal)
 
 
 _TABLE = (
-    # From v3 on librdkafka 2.0 would compress nothing: it decides by the lowest version offered.
+    # librdkafka 2.0 compresses nothing if the lowest advertised version is 3 or more.
     Api(0, "Produce", (3, 13), flexible_from=9, advertised_min=0),
     Api(1, "Fetch", (4, 18), flexible_from=12),
     Api(2, "ListOffsets", (1, 11), flexible_from=6),

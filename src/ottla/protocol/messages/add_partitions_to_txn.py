@@ -1,6 +1,4 @@
-"""AddPartitionsToTxn (24) v0-5. v4 is what brokers send, for many transactions (KIP-890). Gaps:
-none.
-"""
+"""AddPartitionsToTxn (24) v0-5. v4 is for brokers and takes several ids (KIP-890). Gaps: none."""
 
 from ottla.protocol.codec import request, response, since, struct, until
 from ottla.protocol.primitives import i16, i32, i64

@@ -1,5 +1,5 @@
-"""AlterPartitionReassignments (45) v0-1. v1 adds leave to change the replication factor (KIP-860).
-Gaps: none.
+"""AlterPartitionReassignments (45) v0-1. v1 adds permission to change the replication factor
+(KIP-860). Gaps: none.
 """
 
 from ottla.protocol.codec import request, response, since, struct

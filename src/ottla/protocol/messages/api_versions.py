@@ -1,5 +1,5 @@
-"""ApiVersions (18) v0-4. v1 adds the throttle time, v3 the client's software (KIP-511) and features
-(KIP-584), v4 features from version 0. Gaps: none.
+"""ApiVersions (18) v0-4. v1 adds the throttle time, v3 the client's software name (KIP-511) and
+features (KIP-584), v4 features from version 0. Gaps: none.
 """
 
 from ottla.protocol.codec import request, response, since, struct, tagged

@@ -1,4 +1,4 @@
-"""ConsumerGroupDescribe (69) v0-1. v1 adds the kind of member (KIP-1099). Gaps: none."""
+"""ConsumerGroupDescribe (69) v0-1. v1 adds the member type (KIP-1099). Gaps: none."""
 
 from ottla.protocol.codec import request, response, since, struct
 from ottla.protocol.primitives import OPERATIONS_NOT_ASKED_FOR, Uuid, i8, i16, i32

@@ -1,4 +1,4 @@
-"""ConsumerGroupHeartbeat (68) v0-1. v1 adds regular expressions, and members name themselves
+"""ConsumerGroupHeartbeat (68) v0-1. v1 adds regular expressions and member ids that members choose
 (KIP-848, KIP-1082). Gaps: none.
 """
 

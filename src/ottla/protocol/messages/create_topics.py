@@ -1,5 +1,5 @@
-"""CreateTopics (19) v2-7. v4 adds the broker's defaults (KIP-464), v5 answers with settings
-(KIP-525), v7 with topic ids (KIP-516). Gaps: none.
+"""CreateTopics (19) v2-7. v4 adds the broker's defaults (KIP-464), v5 returns settings (KIP-525),
+v7 topic ids (KIP-516). Gaps: none.
 """
 
 from ottla.protocol.codec import request, response, since, struct, tagged

@@ -1,4 +1,4 @@
-"""DeleteTopics (20) v1-6. v5 adds messages (KIP-599), v6 topic ids (KIP-516). Gaps: none."""
+"""DeleteTopics (20) v1-6. v5 adds error messages (KIP-599), v6 topic ids (KIP-516). Gaps: none."""
 
 from ottla.protocol.codec import nullable_since, request, response, since, struct, until
 from ottla.protocol.primitives import ZERO_UUID, Uuid, i16, i32

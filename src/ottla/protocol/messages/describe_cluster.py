@@ -1,5 +1,5 @@
-"""DescribeCluster (60) v0-2. v1 adds kinds of endpoint (KIP-919), v2 fenced brokers (KIP-1073).
-Gaps: none.
+"""DescribeCluster (60) v0-2. v1 adds endpoint types (KIP-919), v2 fenced brokers (KIP-1073). Gaps:
+none.
 """
 
 from ottla.protocol.codec import request, response, since, struct

@@ -1,5 +1,5 @@
-"""DescribeLogDirs (35) v1-5. v3 adds an error of the whole (KIP-784), v4 the volume's size
-(KIP-827), v5 cordoned directories (KIP-1066). Gaps: none.
+"""DescribeLogDirs (35) v1-5. v3 adds a top-level error (KIP-784), v4 the volume's size (KIP-827),
+v5 cordoned directories (KIP-1066). Gaps: none.
 """
 
 from ottla.protocol.codec import request, response, since, struct

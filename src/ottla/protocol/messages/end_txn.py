@@ -1,4 +1,4 @@
-"""EndTxn (26) v0-5. v5 answers with the next producer epoch (KIP-890). Gaps: none."""
+"""EndTxn (26) v0-5. v5 returns the next producer epoch (KIP-890). Gaps: none."""
 
 from ottla.protocol.codec import request, response, since
 from ottla.protocol.primitives import i16, i32, i64

@@ -122,7 +122,7 @@ class FetchResponse:
 
 
 def refuse(request: FetchRequest, refusal: Refusal) -> FetchResponse:
-    # From v13 on the whole is refused; before, clients look at each partition.
+    # From v13 on the whole request is refused; older clients look at each partition.
     topics = () if refusal.version >= 13 else request.topics
     return FetchResponse(
         error_code=refusal.code,
@@ -140,7 +140,7 @@ def refuse(request: FetchRequest, refusal: Refusal) -> FetchResponse:
 
 
 def refused_partition(index: int, code: ErrorCode) -> PartitionResult:
-    """Answers for one partition that was not read. Its records are empty: null stalls clients."""
+    """The answer for a partition that was not read. Its records are empty: null stalls clients."""
     return PartitionResult(
         partition_index=index,
         error_code=code,

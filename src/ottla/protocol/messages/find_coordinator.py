@@ -1,4 +1,4 @@
-"""FindCoordinator (10) v0-6. v1 adds transactions, v4 asks for many keys (KIP-699), v6 share groups
+"""FindCoordinator (10) v0-6. v1 adds transactions, v4 takes several keys (KIP-699), v6 share groups
 (KIP-932). Gaps: none.
 """
 

@@ -1,5 +1,5 @@
-"""InitProducerId (22) v0-5. v3 adds renewal of a known producer (KIP-360), v4 the fenced error
-(KIP-588). Gaps: none.
+"""InitProducerId (22) v0-5. v3 adds the current producer id and epoch (KIP-360), v4 the fenced
+error (KIP-588). Gaps: none.
 """
 
 from ottla.protocol.codec import request, response, since

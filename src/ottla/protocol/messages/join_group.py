@@ -1,6 +1,6 @@
-"""JoinGroup (11) v0-9. v1 adds the rebalance timeout (KIP-62), v4 asks new members to come back
-with an id (KIP-394), v5 adds static members (KIP-345), v7 the protocol type (KIP-559), v8 a
-reason (KIP-800), v9 assignment left out (KIP-814). Gaps: none.
+"""JoinGroup (11) v0-9. v1 adds the rebalance timeout (KIP-62), v4 asks new members to join again
+with an id (KIP-394), v5 adds static members (KIP-345), v7 the protocol type (KIP-559), v8 a reason
+(KIP-800), v9 skipped assignments (KIP-814). Gaps: none.
 """
 
 from ottla.protocol.codec import nullable_since, request, response, since, struct

@@ -1,4 +1,4 @@
-"""LeaveGroup (13) v0-5. v1 adds the throttle time, v3 takes many members (KIP-345), v5 a reason
+"""LeaveGroup (13) v0-5. v1 adds the throttle time, v3 takes several members (KIP-345), v5 a reason
 (KIP-800). Gaps: none.
 """
 

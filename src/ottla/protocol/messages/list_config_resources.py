@@ -1,4 +1,4 @@
-"""ListConfigResources (74) v0-1. v1 adds all kinds of resource (KIP-1142). Gaps: none."""
+"""ListConfigResources (74) v0-1. v1 adds all resource types (KIP-1142). Gaps: none."""
 
 from ottla.protocol.codec import request, response, since, struct
 from ottla.protocol.primitives import i8, i16, i32

@@ -1,5 +1,5 @@
-"""ListTransactions (66) v0-2. v1 adds a duration (KIP-994), v2 a pattern of ids (KIP-1152). Gaps:
-none.
+"""ListTransactions (66) v0-2. v1 adds a duration (KIP-994), v2 a pattern for transactional ids
+(KIP-1152). Gaps: none.
 """
 
 from ottla.protocol.codec import request, response, since, struct

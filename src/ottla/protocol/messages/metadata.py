@@ -1,6 +1,6 @@
-"""Metadata (3) v0-13. v1 adds the controller and racks, v2 the cluster id (KIP-78), v4 leave not to
-create topics, v5 offline replicas (KIP-112), v7 leader epochs (KIP-320), v8 authorized
-operations (KIP-430), v10 topic ids (KIP-516), v12 questions by id, v13 an error of the whole
+"""Metadata (3) v0-13. v1 adds the controller and racks, v2 the cluster id (KIP-78), v4 permission
+to create topics, v5 offline replicas (KIP-112), v7 leader epochs (KIP-320), v8 authorized
+operations (KIP-430), v10 topic ids (KIP-516), v12 lookup by topic id, v13 a top-level error
 (KIP-1102). Gaps: none.
 """
 

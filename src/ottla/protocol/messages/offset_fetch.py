@@ -1,5 +1,5 @@
 """OffsetFetch (9) v1-10. v2 adds all topics of a group, v5 leader epochs (KIP-320), v7 stable
-offsets only (KIP-447), v8 asks for many groups (KIP-709), v9 adds member epochs (KIP-848), v10
+offsets only (KIP-447), v8 takes several groups (KIP-709), v9 adds member epochs (KIP-848), v10
 topic ids (KIP-516). Gaps: none.
 """
 

@@ -1,4 +1,4 @@
-"""OffsetForLeaderEpoch (23) v2-4. v3 adds the replica that asks (KIP-392). Gaps: none."""
+"""OffsetForLeaderEpoch (23) v2-4. v3 adds the replica id of the sender (KIP-392). Gaps: none."""
 
 from ottla.protocol.codec import request, response, since, struct
 from ottla.protocol.primitives import i16, i32, i64

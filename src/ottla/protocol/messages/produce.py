@@ -1,6 +1,6 @@
 """Produce (0) v3-13. v5 adds the log start offset, v8 errors of single records (KIP-467), v10 the
-new leader's address (KIP-951), v12 joins partitions to a transaction by themselves (KIP-890),
-v13 names topics by id (KIP-516). Versions 0 to 2 are offered and refused. Gaps: none.
+new leader's address (KIP-951), v12 adds partitions to a transaction implicitly (KIP-890), v13 names
+topics by id (KIP-516). Versions 0 to 2 are advertised and refused. Gaps: none.
 """
 
 from ottla.protocol.codec import request, response, since, struct, tagged, until

@@ -1,5 +1,5 @@
 """TxnOffsetCommit (28) v0-5. v2 adds leader epochs (KIP-320), v3 the group's member (KIP-447), v5
-joins the group to a transaction by itself (KIP-890). Gaps: none.
+adds the group to a transaction implicitly (KIP-890). Gaps: none.
 """
 
 from ottla.protocol.codec import request, response, since, struct

@@ -1,5 +1,5 @@
-"""UpdateFeatures (57) v0-2. v1 adds kinds of upgrade and dry runs (KIP-584), v2 drops the result of
-each feature. Gaps: none.
+"""UpdateFeatures (57) v0-2. v1 adds upgrade types and dry runs (KIP-584), v2 drops the results per
+feature. Gaps: none.
 """
 
 from ottla.protocol.codec import request, response, since, struct, until

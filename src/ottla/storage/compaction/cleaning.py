@@ -8,8 +8,14 @@ process of its own: it blocks, and it takes as long as it takes.
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from ottla.native.batches import Left, copy_batches
-from ottla.native.keymap import ALL_GO, ALL_STAY, ALL_STAY_A_WHILE, SLOT_BYTES, KeyMap
+from ottla.native.batches import RetainedBatches, copy_batches
+from ottla.native.keymap import (
+    DISCARD_ALL,
+    RETAIN_ALL,
+    RETAIN_ALL_UNTIL_HORIZON,
+    SLOT_BYTES,
+    KeyMap,
+)
 from ottla.protocol.batch import compress_records
 from ottla.seams.files import Files
 from ottla.storage.compaction.cleaned_segment import CleanedSegment
@@ -109,10 +115,10 @@ class Cleaning:
             batches = piece.batches
             if batches.next_offset <= first_dirty:
                 continue
-            for index in batches.special:
+            for index in batches.transactional_or_control:
                 header = piece.header(index)
                 if header.is_control or judge.is_aborted(header):
-                    batches.verdicts[index] = ALL_GO
+                    batches.verdicts[index] = DISCARD_ALL
             if not self._put_keys(piece, keys):
                 return False
         return True
@@ -167,7 +173,7 @@ class Cleaning:
 
     def _what_is_left(
         self, piece: Piece, keys: KeyMap, judge: BatchJudge
-    ) -> Iterator[tuple[Piece, Left]]:
+    ) -> Iterator[tuple[Piece, RetainedBatches]]:
         """By pieces their batches as they are, or with fewer records, or with none if they must
         stay. A batch whose records cannot be read is kept: nobody knows what it holds.
         """
@@ -182,11 +188,11 @@ class Cleaning:
             self.report.unreadable = f"{piece.path}, byte {piece.position}: {error}"
             yield piece, piece.as_it_is()
 
-    def _left_of(self, piece: Piece, keys: KeyMap, judge: BatchJudge) -> Left:
+    def _left_of(self, piece: Piece, keys: KeyMap, judge: BatchJudge) -> RetainedBatches:
         plain = piece.unfolded(self.job.decompressed_bytes_max)
         columns = plain.columns()
         starts, verdicts = plain.batches.starts, plain.batches.verdicts
-        stays = keys.judge(plain.content, columns, verdicts)
+        stays = keys.mark(plain.content, columns, verdicts)
         horizon_ms = self.job.now_ms + self.job.delete_retention_ms
         try:
             left = copy_batches(plain.content, starts, columns, stays, judge.kept, horizon_ms)
@@ -197,7 +203,7 @@ class Cleaning:
         content = compress_records(left.content) if left.changed else bytearray(piece.content)
         return left._replace(content=content, sizes=[len(content)])
 
-    def _append(self, output: CleanedSegment, piece: Piece, left: Left) -> None:
+    def _append(self, output: CleanedSegment, piece: Piece, left: RetainedBatches) -> None:
         self.report.records_dropped += left.records_dropped
         if not left.content:
             return
@@ -211,13 +217,13 @@ class Cleaning:
 def _judge_special(piece: Piece, judge: BatchJudge) -> Iterator[AbortedTransaction]:
     """Passes the verdicts that keys alone cannot; what the new segment's index must know of."""
     verdicts = piece.batches.verdicts
-    for index in piece.batches.special:
+    for index in piece.batches.transactional_or_control:
         header = piece.header(index)
         judgement = judge.judge(header, piece.marker(index))
         if judgement.drops_records:
-            verdicts[index] = ALL_GO
+            verdicts[index] = DISCARD_ALL
         elif header.is_control:
-            verdicts[index] = ALL_STAY_A_WHILE if judgement.is_idle_marker else ALL_STAY
+            verdicts[index] = RETAIN_ALL_UNTIL_HORIZON if judgement.is_idle_marker else RETAIN_ALL
         if judgement.aborted is not None:
             yield judgement.aborted
 

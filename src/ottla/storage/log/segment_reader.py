@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from ottla.errors import CorruptLog, PeerError
-from ottla.native.batches import Batches, Left, find_batches
-from ottla.native.keymap import ALL_GO
+from ottla.native.batches import Batches, RetainedBatches, find_batches
+from ottla.native.keymap import DISCARD_ALL
 from ottla.native.scan import KeyColumns, key_columns
 from ottla.protocol.batch import (
     HEADER_BYTES,
@@ -64,7 +64,11 @@ class Piece(NamedTuple):
         UnreadableRecords.
         """
         header = self.header(0)
-        if header.codec == Codec.NONE or header.count == 0 or self.batches.verdicts[0] == ALL_GO:
+        if (
+            header.codec == Codec.NONE
+            or header.count == 0
+            or self.batches.verdicts[0] == DISCARD_ALL
+        ):
             return self
         try:
             body = plain_records(self.content, decompressed_bytes_max=decompressed_bytes_max)
@@ -83,21 +87,23 @@ class Piece(NamedTuple):
 
     def split(self) -> Iterator["Piece"]:
         """A piece for each of its batches."""
-        starts, verdicts, special, _ = self.batches
+        starts, verdicts, transactional_or_control, _ = self.batches
         for index, (start, end) in enumerate(itertools.pairwise(starts)):
             batches = Batches(
                 array("q", (0, end - start)),
                 verdicts[index : index + 1],
-                [0] if index in special else [],
+                [0] if index in transactional_or_control else [],
                 self.header(index).next_offset,
             )
             yield Piece(self.path, self.position + start, self.content[start:end], batches)
 
-    def as_it_is(self) -> Left:
+    def as_it_is(self) -> RetainedBatches:
         """Its only batch, of which every record stays."""
         header = self.header(0)
         content = bytearray(self.content)
-        return Left(content, [len(content)], [header.last_offset], [header.max_timestamp], 0, 0)
+        return RetainedBatches(
+            content, [len(content)], [header.last_offset], [header.max_timestamp], 0, 0
+        )
 
     def corrupt(self, reason: str) -> CorruptLog:
         return CorruptLog(self.path, self.position, reason)

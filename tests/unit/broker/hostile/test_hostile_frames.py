@@ -132,7 +132,7 @@ def test_a_request_of_too_many_elements_ends_its_connection(frame: bytes) -> Non
         assert stranger.was_closed
         assert stranger.frames == []
         (line,) = street.told("connection ended")
-        assert "elements are more than a message may have by now" in str(line["error"])
+        assert "elements are more than the message may still have" in str(line["error"])
 
     beside_a_bystander(story)
 

@@ -1,6 +1,6 @@
 """A segment that is written many batches at a time is the one that single appends would make."""
 
-from ottla.native.batches import Left
+from ottla.native.batches import RetainedBatches
 from ottla.protocol.batch import Record, build, read_header
 from ottla.storage.compaction.cleaned_segment import CleanedSegment
 from ottla.storage.log.config import LogConfig
@@ -21,9 +21,9 @@ def batches() -> list[bytearray]:
     ]
 
 
-def joined(some: list[bytearray]) -> Left:
+def joined(some: list[bytearray]) -> RetainedBatches:
     headers = [read_header(batch) for batch in some]
-    return Left(
+    return RetainedBatches(
         bytearray(b"".join(some)),
         [header.size for header in headers],
         [header.last_offset for header in headers],

@@ -3,7 +3,7 @@
 import pytest
 
 from ottla.errors import CorruptLog
-from ottla.native.keymap import ALL_GO
+from ottla.native.keymap import DISCARD_ALL
 from ottla.protocol.batch import HEADER_BYTES, Record, build
 from ottla.protocol.compression import Codec
 from ottla.storage.log.segment_reader import Piece, UnreadableRecords, pieces
@@ -81,11 +81,11 @@ def test_records_that_do_not_unfold_are_told() -> None:
 def test_a_piece_is_split_into_its_batches() -> None:
     content = batch(0, 3) + batch(3, 2) + batch(5, 1)
     (piece,) = read(content, 1 << 20)
-    piece.batches.special.append(1)
-    piece.batches.verdicts[2] = ALL_GO
+    piece.batches.transactional_or_control.append(1)
+    piece.batches.verdicts[2] = DISCARD_ALL
     split = list(piece.split())
     assert b"".join(bytes(each.content) for each in split) == content
     assert [each.position for each in split] == list(piece.batches.starts)[:3]
     assert [each.batches.next_offset for each in split] == [3, 5, 6]
-    assert [each.batches.special for each in split] == [[], [0], []]
+    assert [each.batches.transactional_or_control for each in split] == [[], [0], []]
     assert [each.batches.verdicts[0] for each in split] == [*piece.batches.verdicts]
