@@ -1,4 +1,4 @@
-"""One Spark for all tests, on two cores, beside a broker of ours and one of Apache Kafka."""
+"""One Spark session for all tests, on two cores, with a broker of ours and one of Apache Kafka."""
 
 import os
 import re
@@ -26,7 +26,7 @@ CONF = {
     "spark.sql.streaming.pollingDelay": "10ms",
     # It reports a look that found nothing at once, not only on a machine that stood still before.
     "spark.sql.streaming.noDataProgressEventInterval": "0",
-    # What was read is counted by stages: none is forgotten, however many tests there were.
+    # Records read are counted per stage: keep all stages, for any number of tests.
     "spark.ui.retainedStages": "1000000",
     # Spark's own connector, for the tests that compare with it.
     "spark.driver.extraClassPath": f"{CONNECTOR_JARS.resolve()}/*",
@@ -88,7 +88,7 @@ def topics(servers: str) -> Topics:
 
 @pytest.fixture
 def topic(request: pytest.FixtureRequest) -> str:
-    """A name that no other test has; the topic is not made yet."""
+    """A topic name unique to the test; the topic is not created yet."""
     return re.sub(r"[^a-zA-Z0-9._-]", "-", request.node.name)[:200]
 
 

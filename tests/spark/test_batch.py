@@ -1,4 +1,4 @@
-"""A topic as a table: every column right, every option obeyed, every mistake explained."""
+"""A topic as a table: columns, options and error messages."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -50,7 +50,7 @@ def failure(frame: DataFrame) -> str:
 
 
 @on_both
-def test_every_column_says_what_the_record_says(reader: Reader, topics: Topics, topic: str) -> None:
+def test_every_column_equals_the_records_field(reader: Reader, topics: Topics, topic: str) -> None:
     topics.make(topic, 2)
     headers = [("trace", b"\x00\xff"), ("empty", None), ("trace", b"")]
     topics.send(topic, [b"one"], partition=1, key=b"k", timestamp_ms=NOON_MS, headers=headers)
@@ -85,7 +85,7 @@ def test_every_codec_is_read(reader: Reader, topics: Topics, topic: str) -> None
     assert values_of(reader(subscribe=topic).load()) == list(range(100 * len(CODECS)))
 
 
-def test_only_the_columns_that_are_asked_for_are_moved(
+def test_only_the_requested_columns_are_fetched(
     spark: SparkSession, servers: str, reader: Reader, topics: Topics, topic: str
 ) -> None:
     topics.make(topic)
@@ -161,7 +161,7 @@ def test_topics_are_found_by_a_pattern_and_partitions_by_an_assignment(
     assert [row.topic for row in frame.collect()] == [f"{topic}-b"]
 
 
-def test_a_batch_is_cut_into_as_many_tasks_as_are_asked_for(
+def test_a_batch_is_split_into_the_requested_number_of_tasks(
     reader: Reader, topics: Topics, topic: str
 ) -> None:
     topics.make(topic)
@@ -179,7 +179,7 @@ def test_a_topic_without_records_is_an_empty_table(
     assert reader(subscribe=topic).load().count() == 0
 
 
-def test_conditions_narrow_what_is_fetched(
+def test_conditions_are_pushed_down_to_the_fetch(
     spark: SparkSession, servers: str, topics: Topics, topic: str
 ) -> None:
     topics.make(topic, 3)
@@ -225,7 +225,7 @@ def test_an_unknown_option_is_refused_when_the_table_is_made(reader: Reader) -> 
 
 
 def test_malformed_offsets_are_refused_with_an_example(reader: Reader) -> None:
-    with pytest.raises(PySparkException, match="startingOffsets: it is no JSON"):
+    with pytest.raises(PySparkException, match="startingOffsets: it is not JSON"):
         reader(subscribe="x", startingOffsets='{"x": 0').load()
 
 

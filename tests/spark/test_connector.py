@@ -1,4 +1,4 @@
-"""Beside Spark's own Kafka connector: the same rows, and checkpoints that move both ways."""
+"""Compared with Spark's Kafka connector: the same rows, and interchangeable checkpoints."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -74,7 +74,7 @@ def test_rows_are_the_connectors_rows(
 
 @pytest.fixture
 def compacted(topics: Topics, topic: str) -> str:
-    """A topic of whose first 200 records the last ten are left, and four in between."""
+    """A topic with the last ten of its first 200 records left, and four in between."""
     configs = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.01"}
     topics.make(topic, configs=configs | {"segment.ms": "1000"})
     keys = [b"alone-%d" % n if n % 50 == 25 else b"key-%d" % (n % 10) for n in range(200)]
@@ -87,7 +87,7 @@ def compacted(topics: Topics, topic: str) -> str:
 
 
 @on_both
-def test_what_compaction_has_left_is_read_as_the_connector_reads_it(
+def test_a_compacted_topic_is_read_as_the_connector_reads_it(
     rows: Rows, connector: str, compacted: str
 ) -> None:
     left = [25, 75, 125, 175, *range(190, 201)]

@@ -1,4 +1,4 @@
-"""The same program on a cluster of two workers, on which nothing is installed."""
+"""The same pipeline on a cluster of two workers without any installed package."""
 
 import json
 import sys
@@ -18,12 +18,12 @@ from tests.support.spark.topics import Topics
 
 NOON_MS = 1_767_268_800_000
 PARTITIONS = 8
-# The Python from which the environment of the tests was made: none of its packages is there.
+# The base Python of the tests' virtual environment, without its packages.
 BARE_PYTHON = f"{sys.base_prefix}/bin/python{sys.version_info.major}.{sys.version_info.minor}"
 
 
 def happened(log: Path) -> Iterator[dict[str, Any]]:
-    """What Spark has recorded of its own work."""
+    """Spark's event log."""
     for path in sorted(log.rglob("events_*")):
         for line in path.read_text().splitlines():
             yield json.loads(line)

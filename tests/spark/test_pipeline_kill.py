@@ -22,15 +22,15 @@ SEED = 11
 NOON_MS = 1_767_268_800_000
 PARTITIONS = 3
 BATCH_RECORDS = 300
-# What is new for each run, and of how many batches it tells at most before it is killed: each of
-# its two queries makes the new ones, however far the run before has come.
+# The new batches per run, and the most batches that a run reports before it is killed. Each of its
+# two queries processes the new ones, wherever the run before has ended.
 BATCHES_PER_RUN = 2
 BATCHES_BEFORE_KILL_MAX = 3
 KILL_DELAY_S_MAX = 2.0
 
 
 @pytest.mark.timeout(600 + 300 * KILLS)
-def test_what_a_killed_pipeline_has_written_is_exact_once_it_has_gone_on(
+def test_the_output_of_a_killed_pipeline_is_exact_after_it_resumes(
     spark: SparkSession, topics: Topics, topic: str, tmp_path: Path
 ) -> None:
     chance = random.Random(SEED)

@@ -1,4 +1,4 @@
-"""A pipeline as a user runs it: it stops when told, goes on where it ended, and says what fails."""
+"""A pipeline as a user runs it: it stops on a signal, resumes, and reports its errors."""
 
 from collections.abc import Callable, Iterator
 from itertools import islice
@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from ottla.spark.pipelines.catalogue import PIPELINES, main_of
-from ottla.spark.pipelines.streams import OTTLA, Console, Folder, Streams
+from ottla.spark.pipelines.catalogue import PIPELINES, pipeline_main
+from ottla.spark.pipelines.streams import OTTLA, ConsoleSink, FolderSink, Streams
 from ottla.spark.pipelines.trending.generate import generate
 from ottla.spark.progress import BatchProgress, ProgressWatch
 from tests.support.spark.pipelines.exactness import (
@@ -47,9 +47,13 @@ def start(servers: str, topic: str, tmp_path: Path) -> Iterator[Start]:
 
 
 def run_to_end(
-    spark: SparkSession, topics: Topics, topic: str, target: Folder | Console, source: str = OTTLA
+    spark: SparkSession,
+    topics: Topics,
+    topic: str,
+    target: FolderSink | ConsoleSink,
+    source: str = OTTLA,
 ) -> list[BatchProgress]:
-    """In the session of the tests; what it tells of its batches."""
+    """Runs in the tests' session, and returns the progress of its batches."""
     streams = Streams(
         pipeline="trending",
         bootstrap_servers=topics.servers,
@@ -58,13 +62,13 @@ def run_to_end(
         source=source,
         is_until_end=True,
     )
-    queries = main_of(PIPELINES["trending"])(spark, streams)
+    queries = pipeline_main(PIPELINES["trending"])(spark, streams)
     assert [query.name for query in queries] == ["activity", "trending"]
     assert all(query.awaitTermination(QUERY_WAIT_S) for query in queries)
     return list(ProgressWatch(queries).new())
 
 
-def test_a_run_stops_when_told_and_the_next_one_goes_on(
+def test_a_run_stops_on_a_signal_and_the_next_one_resumes(
     spark: SparkSession, topics: Topics, topic: str, start: Start, tmp_path: Path
 ) -> None:
     topics.make(topic, PARTITIONS)
@@ -84,7 +88,7 @@ def test_a_run_stops_when_told_and_the_next_one_goes_on(
     send(topics.servers, topic, list(islice(records, RUN_RECORDS)))
     last = start("--until-end")
     assert last.wait() == 0, last.said
-    # Each of the two queries reads every record, and what was done before is not done again.
+    # Each of the two queries reads every record, and repeats no earlier batch.
     assert 2 * RUN_RECORDS <= last.rows <= 2 * 3 * RUN_RECORDS - told
     assert "lag 0" in last.said
     assert_exact(spark, tmp_path, topic, contents(topics.servers, topic, PARTITIONS), stops=2)
@@ -104,7 +108,7 @@ def test_a_pipeline_moves_to_sparks_own_connector_and_back(
     records = generate(6, NOON_MS, 1.2)
     for source in ("ottla", connector, "ottla"):
         send(topics.servers, topic, list(islice(records, 600)))
-        told = run_to_end(spark, topics, topic, Folder(str(tmp_path)), source)
+        told = run_to_end(spark, topics, topic, FolderSink(str(tmp_path)), source)
         assert sum(each.rows for each in told) == 2 * 600
         assert {each.lag for each in told if each.rows} == {0}
     assert_exact(spark, tmp_path, topic, contents(topics.servers, topic, PARTITIONS))
@@ -120,19 +124,19 @@ def test_a_batch_of_which_only_the_rows_were_written_counts_once(
     try:
         for _ in range(3):
             send(topics.servers, topic, list(islice(records, 600)))
-            run_to_end(spark, topics, topic, Folder(str(tmp_path)))
+            run_to_end(spark, topics, topic, FolderSink(str(tmp_path)))
             uncommit(tmp_path, "activity")
             uncommit(tmp_path, "trending")
     finally:
         spark.conf.unset(EMPTY_BATCHES)
-    told = run_to_end(spark, topics, topic, Folder(str(tmp_path)))
+    told = run_to_end(spark, topics, topic, FolderSink(str(tmp_path)))
     assert sum(each.rows for each in told) == 0
     found = contents(topics.servers, topic, PARTITIONS)
     for query in ("activity", "trending"):
         checkpoint = tmp_path / "checkpoints" / query
         assert unseen_of(checkpoint, batches_of(checkpoint, topic, found)) == {0, 1, 2}
     send(topics.servers, topic, list(islice(records, 600)))
-    run_to_end(spark, topics, topic, Folder(str(tmp_path)))
+    run_to_end(spark, topics, topic, FolderSink(str(tmp_path)))
     assert_exact(spark, tmp_path, topic, contents(topics.servers, topic, PARTITIONS), stops=3)
 
 
@@ -143,7 +147,7 @@ def test_a_batch_in_which_nothing_is_new_leaves_the_watermark_where_it_was(
     records = list(islice(generate(10, NOON_MS, 1.2), 900))
     for sent in (records[:600], records[500:600], records[600:]):
         send(topics.servers, topic, sent)
-        told = run_to_end(spark, topics, topic, Folder(str(tmp_path)))
+        told = run_to_end(spark, topics, topic, FolderSink(str(tmp_path)))
         assert sum(each.rows for each in told) == 2 * len(sent)
     assert_exact(spark, tmp_path, topic, contents(topics.servers, topic, PARTITIONS))
 
@@ -159,6 +163,6 @@ def test_a_run_to_the_console_keeps_nothing(
     topics.make(topic)
     send(topics.servers, topic, list(islice(generate(7, NOON_MS, 1.2), 300)))
     for _ in range(2):
-        told = run_to_end(spark, topics, topic, Console())
+        told = run_to_end(spark, topics, topic, ConsoleSink())
         assert sum(each.rows for each in told) == 2 * 300
     assert list(tmp_path.iterdir()) == []

@@ -1,4 +1,4 @@
-"""What becomes of events, against the plain model: in one table, and batch by batch."""
+"""The transformations compared with the plain model, as one table and batch by batch."""
 
 import json
 import os
@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-from ottla.spark.pipelines.catalogue import Made
+from ottla.spark.pipelines.catalogue import GeneratedRecord
 from ottla.spark.pipelines.trending import transform
 from ottla.spark.pipelines.trending.generate import generate
 from ottla.spark.pipelines.trending.transform import RULES, Rules
@@ -23,9 +23,9 @@ NOON_MS = 1_767_268_800_000
 DAY_MS = 86_400_000
 
 
-def made(at_ms: int = NOON_MS, came_ms: int = NOON_MS, **besides: object) -> Made:
+def made(at_ms: int = NOON_MS, came_ms: int = NOON_MS, **besides: object) -> GeneratedRecord:
     event = {"event_id": "e", "kind": "like", "post_id": "p", "user_id": "u", "at_ms": at_ms}
-    return Made(b"p", json.dumps(event | besides).encode(), came_ms)
+    return GeneratedRecord(b"p", json.dumps(event | besides).encode(), came_ms)
 
 
 EVENTS = st.lists(
@@ -46,7 +46,7 @@ EVENTS = st.lists(
 @settings(max_examples=6, derandomize=True, deadline=None)
 @given(records=EVENTS)
 def test_a_table_of_events_is_counted_as_the_model_counts(
-    spark: SparkSession, records: list[Made]
+    spark: SparkSession, records: list[GeneratedRecord]
 ) -> None:
     rules = Rules(
         activity_window_s=30, trending_window_s=120, trending_slide_s=40, trending_posts_max=2
@@ -60,30 +60,32 @@ def test_a_table_of_events_is_counted_as_the_model_counts(
 
 
 UNUSABLE = {
-    "no JSON": Made(b"p", b'{"event_id": "e', NOON_MS),
-    "no text": Made(b"p", b"\xff\xfe\x00", NOON_MS),
-    "no object": Made(b"p", b"[1, 2]", NOON_MS),
-    "nothing": Made(b"p", b"", NOON_MS),
+    "no JSON": GeneratedRecord(b"p", b'{"event_id": "e', NOON_MS),
+    "no text": GeneratedRecord(b"p", b"\xff\xfe\x00", NOON_MS),
+    "no object": GeneratedRecord(b"p", b"[1, 2]", NOON_MS),
+    "nothing": GeneratedRecord(b"p", b"", NOON_MS),
     "no id": made(event_id=None),
     "an empty id": made(event_id=""),
     "an endless id": made(event_id="e" * 129),
     "no post": made(post_id=None),
     "no kind": made(kind=None),
-    "no number": Made(b"p", b'{"event_id":"e","kind":"like","post_id":"p","at_ms":"x"}', NOON_MS),
+    "no number": GeneratedRecord(
+        b"p", b'{"event_id":"e","kind":"like","post_id":"p","at_ms":"x"}', NOON_MS
+    ),
     "before all time": made(at_ms=-1),
     "of tomorrow": made(at_ms=NOON_MS + DAY_MS),
     "beyond all time": made(at_ms=2**63 - 1),
 }
 
 
-def test_what_is_no_event_is_left_out_and_nothing_fails(spark: SparkSession) -> None:
+def test_invalid_events_are_dropped_and_nothing_fails(spark: SparkSession) -> None:
     good = [made(event_id="e-1", at_ms=NOON_MS + 60_000), made(event_id="e-2", kind="comment")]
     frame = transform.events(frame_of(spark, [*UNUSABLE.values(), *good]))
     assert sorted(row.event_id for row in frame.collect()) == ["e-1", "e-2"]
 
 
 @pytest.fixture(scope="module")
-def batches() -> list[list[Made]]:
+def batches() -> list[list[GeneratedRecord]]:
     """Half an hour of a small medium; in the end something comes at the edge of being too late."""
     records = generate(3, NOON_MS, 1.2)
     batches = [list(islice(records, 500)) for _ in range(4)]
@@ -99,7 +101,9 @@ def batches() -> list[list[Made]]:
 
 @pytest.fixture(scope="module")
 def folder(
-    spark: SparkSession, batches: list[list[Made]], tmp_path_factory: pytest.TempPathFactory
+    spark: SparkSession,
+    batches: list[list[GeneratedRecord]],
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Path:
     """A file for each batch, in the order of their times."""
     folder = tmp_path_factory.mktemp("batches")
@@ -121,14 +125,14 @@ def streamed(spark: SparkSession, folder: Path, name: str) -> int:
     return max(batch.batch for batch in ProgressWatch([query]).new()) + 1
 
 
-def counted_in(batches: list[list[Made]], count: int) -> model.Counted:
-    """After the last records Spark runs one more batch, to write what that has made final."""
+def counted_in(batches: list[list[GeneratedRecord]], count: int) -> model.Counted:
+    """After the last records Spark runs one more batch, to write the completed windows."""
     assert count == len(batches) + 1
     return model.counted([*batches, []], RULES)
 
 
 def test_late_and_repeated_events_count_as_the_model_counts_them(
-    spark: SparkSession, batches: list[list[Made]], folder: Path
+    spark: SparkSession, batches: list[list[GeneratedRecord]], folder: Path
 ) -> None:
     happened = counted_in(batches, streamed(spark, folder, "activity"))
     sent = [event for batch in batches for event in model.usable(batch)]
@@ -142,7 +146,7 @@ def test_late_and_repeated_events_count_as_the_model_counts_them(
 
 
 def test_posts_are_ranked_in_every_window_as_the_model_ranks_them(
-    spark: SparkSession, batches: list[list[Made]], folder: Path
+    spark: SparkSession, batches: list[list[GeneratedRecord]], folder: Path
 ) -> None:
     happened = counted_in(batches, streamed(spark, folder, "trending"))
     expected = model.trending(happened, RULES)

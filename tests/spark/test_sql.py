@@ -1,4 +1,4 @@
-"""`ottla sql` with a real Spark: both see the same topics in a query, and nothing stays behind."""
+"""`ottla sql` with a real Spark: the topics that both find in a query, and no process left over."""
 
 import contextlib
 import json
@@ -19,10 +19,10 @@ from ottla.spark.queries import (
     columns_of,
     columns_with_kinds,
     conf_for,
+    error_text,
     make_view,
     records_read,
     rows_of,
-    said_by,
 )
 from tests.support.cli.sql_queries import QUERIES, Asked
 from tests.support.spark.topics import Topics, numbered
@@ -108,8 +108,8 @@ def test_keys_and_values_are_text_for_functions_that_take_text_only(
     query = "select sum(get_json_object(value, '$.total')) from {}"
     with pytest.raises(Exception, match="BINARY") as caught:
         view(session, servers, topic, query)
-    assert '"BINARY"' in said_by(caught.value)
-    assert "RelationV2" not in said_by(caught.value)
+    assert '"BINARY"' in error_text(caught.value)
+    assert "RelationV2" not in error_text(caught.value)
     total = view(session, servers, topic, query, is_text=True)
     assert [row[0] for row in rows_of(total)] == [7.0]
 
@@ -173,7 +173,7 @@ def test_a_query_that_spark_refuses_ends_in_its_words_and_no_log(tmp_path: Path)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_without_java_it_says_what_to_install(tmp_path: Path) -> None:
+def test_without_java_the_error_names_the_package_to_install(tmp_path: Path) -> None:
     ran = run("select 1", TMPDIR=str(tmp_path), JAVA_HOME=str(tmp_path / "none"))
     assert (ran.returncode, ran.stdout) == (1, "")
     assert "install it" in ran.stderr
@@ -213,7 +213,7 @@ def test_an_interrupt_leaves_no_java_behind(tmp_path: Path) -> None:
 
 
 def descendants(pid: int) -> dict[int, str]:
-    """All that a process has started, and what it is; not what ends while it is looked at."""
+    """A process' descendants with their commands, except those that end meanwhile."""
     found: dict[int, str] = {}
     try:
         children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()

@@ -46,7 +46,7 @@ def test_a_limit_makes_more_batches_and_loses_nothing(
     assert stream.values() == list(range(100))
 
 
-def test_a_stream_that_begins_at_the_end_reads_what_comes(
+def test_a_stream_that_starts_at_the_end_reads_new_records(
     stream: Stream, topics: Topics, topic: str
 ) -> None:
     topics.make(topic)
@@ -89,9 +89,7 @@ def test_topics_that_match_later_are_read_too(
 
 
 @on_both
-def test_a_topic_that_was_made_anew_fails_the_query(
-    stream: Stream, topics: Topics, topic: str
-) -> None:
+def test_a_recreated_topic_fails_the_query(stream: Stream, topics: Topics, topic: str) -> None:
     topics.make(topic)
     topics.send(topic, numbered(0, 10))
     with stream.running() as query:
@@ -110,7 +108,7 @@ def test_a_topic_that_was_made_anew_fails_the_query(
     [(Cluster.OTTLA, 5), (Cluster.OTTLA, 30), (Cluster.KAFKA, 30)],
     indirect=["cluster"],
 )
-def test_a_topic_that_was_made_anew_is_read_whole_if_loss_is_allowed(
+def test_a_recreated_topic_is_read_completely_if_loss_is_allowed(
     stream: Stream, topics: Topics, topic: str, amount: int
 ) -> None:
     topics.make(topic)
@@ -134,14 +132,16 @@ def test_records_that_retention_took_fail_the_query_unless_loss_is_allowed(
     stream.run()
     topics.send(topic, numbered(10, 20))
     topics.delete_records(topic, 0, 15)
-    with pytest.raises(StreamingQueryException, match=rf"offsets 10 to 14 of {topic}-0 are gone"):
+    with pytest.raises(
+        StreamingQueryException, match=rf"offsets 10 to 14 of {topic}-0 were deleted"
+    ):
         stream.run()
     stream.run(failOnDataLoss="false")
     assert stream.values() == [*range(10), *range(15, 20)]
 
 
 def committed(servers: str, group: str, topic: str, partitions: int) -> list[int]:
-    """What another client sees of the group."""
+    """The group as another client reads it."""
     consumer = Consumer({"bootstrap.servers": servers, "group.id": group})
     try:
         wanted = [TopicPartition(topic, number) for number in range(partitions)]
@@ -151,7 +151,7 @@ def committed(servers: str, group: str, topic: str, partitions: int) -> list[int
 
 
 def wait_for_committed(servers: str, group: str, topic: str, offsets: list[int]) -> None:
-    """Spark tells a source of a batch that is done when it asks for the next one."""
+    """Spark commits a finished batch when it plans the next one."""
     wait_until(lambda: committed(servers, group, topic, len(offsets)) == offsets)
 
 

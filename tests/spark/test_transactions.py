@@ -1,4 +1,4 @@
-"""Transactions of an Apache Kafka: only what is committed is read, and all of it."""
+"""Transactions of Apache Kafka: all committed records are read, and no others."""
 
 from pathlib import Path
 

@@ -1,12 +1,12 @@
-"""Topics as tables and streams of Apache Spark, with no jar.
+"""Topics as Apache Spark tables and streams, without a jar.
 
     from ottla.spark import read, session
 
     spark = session("orders")
     read(spark, "orders", columns=["key", "value"]).show()
 
-`spark.read.format("ottla")` and `spark.readStream.format("ottla")` work in any session. Nothing of
-Spark is imported before it is asked for.
+`spark.read.format("ottla")` and `spark.readStream.format("ottla")` work in any session. This
+package imports Spark on first use only.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -19,7 +19,7 @@ __all__ = ["read", "read_stream", "session"]
 
 
 def __getattr__(name: str) -> Any:
-    """Imports what is first asked for: every task imports this package, few need these."""
+    """Imports a function on first use: every task imports this package, and few need these."""
     if name in ("read", "read_stream"):
         from ottla.spark import frames
 

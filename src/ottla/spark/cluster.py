@@ -1,4 +1,4 @@
-"""The partitions that a source reads, and where they begin and end: asked of the brokers."""
+"""The partitions that a source reads, and their offsets, queried from the brokers."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -11,35 +11,35 @@ from ottla.errors import ErrorCode
 from ottla.protocol.offset_spec import OffsetSpec
 from ottla.protocol.primitives import Uuid
 from ottla.protocol.topic_partition import TopicPartition
-from ottla.spark.failures import SourceFailed, explained, report_loss
+from ottla.spark.failures import SourceFailed, explain_errors, report_data_loss
 from ottla.spark.offsets import AtOffsets, AtTime, AtTimes, Edge, Offsets
-from ottla.spark.option_table import LaterThanAll
-from ottla.spark.options import Assigned, Matching, Named, SourceOptions
+from ottla.spark.option_table import NoMatchStrategy
+from ottla.spark.options import AssignedPartitions, SourceOptions, TopicNames, TopicPattern
 
-# How many partitions an error names.
+# The number of partitions that an error names.
 SHOWN_PARTITIONS_MAX = 10
-# How often topics may change while they are looked at.
-LOOKS_MAX = 10
+# How often topics may be recreated while their offsets are queried.
+METADATA_ATTEMPTS_MAX = 10
 
 _GONE = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
 
 
 class Subscribed(NamedTuple):
-    """The partitions there are now, and the ids of their topics."""
+    """The existing partitions, and the ids of their topics."""
 
     partitions: tuple[TopicPartition, ...]
     topic_ids: Mapping[str, Uuid]
 
 
 class Standing(NamedTuple):
-    """Where partitions end, and the ids of the topics of which that is true."""
+    """The end offsets of partitions, and the ids of the topics that they belong to."""
 
     ends: Offsets
     topic_ids: Mapping[str, Uuid]
 
 
 class Cluster:
-    """Answers what planning asks; dials when it is first asked, and must be closed."""
+    """Queries the cluster for planning. Connects on the first query; must be closed."""
 
     def __init__(self, options: SourceOptions, client: BlockingClient | None = None) -> None:
         self._options = options
@@ -51,21 +51,22 @@ class Cluster:
         self._client.close()
 
     def subscribed(self, *, may_lack: bool = False) -> Subscribed:
-        """What is there of what was asked for. With `may_lack` a topic that is gone is left out."""
+        """The existing partitions of the subscription. With `may_lack`, deleted topics are left
+        out."""
         wanted = self._options.subscription
-        with explained(self._options):
+        with explain_errors(self._options):
             match wanted:
-                case Named():
+                case TopicNames():
                     topics = self._existing(wanted.topics, may_lack)
-                case Matching():
+                case TopicPattern():
                     topics = self._matching(wanted.pattern)
-                case Assigned():
+                case AssignedPartitions():
                     names = dict.fromkeys(each.topic for each in wanted.partitions)
                     topics = self._existing(names, may_lack)
         partitions = [
             TopicPartition(topic.name, each.number) for topic in topics for each in topic.partitions
         ]
-        if isinstance(wanted, Assigned):
+        if isinstance(wanted, AssignedPartitions):
             lacking = sorted(set(wanted.partitions) - set(partitions))
             if lacking and not may_lack:
                 raise SourceFailed(
@@ -79,37 +80,37 @@ class Cluster:
         return self._seen
 
     def standing(self, *, may_lack: bool) -> Standing:
-        """Ends and ids that belong together, though a topic may be made anew at any moment.
+        """Consistent end offsets and topic ids, although a topic may be recreated at any time.
 
-        Ends that are asked for between two looks with the same ids belong to these. The look of the
-        last batch is as good as a new one for the first of the two.
+        End offsets fetched between two Metadata responses with the same ids belong to these ids.
+        The last batch's response serves as the first of the two.
         """
         before = self._seen or self.subscribed(may_lack=may_lack)
-        for _ in range(LOOKS_MAX):
+        for _ in range(METADATA_ATTEMPTS_MAX):
             ends = self._ends_unless_gone(before.partitions)
             after = self.subscribed(may_lack=may_lack)
             if ends is not None and after == before:
                 return Standing(ends, before.topic_ids)
             before = after
-        raise SourceFailed("topics are deleted and made faster than they can be looked at")
+        raise SourceFailed("topics are deleted and created faster than their offsets can be read")
 
     def beginnings(self, partitions: Iterable[TopicPartition]) -> Offsets:
-        """Where each partition begins."""
+        """The beginning offset of each partition."""
         return self._at(partitions, OffsetSpec.EARLIEST)
 
     def ends(self, partitions: Iterable[TopicPartition]) -> Offsets:
-        """Where each partition ends, for a reader of this isolation."""
+        """The end offset of each partition at the isolation level of the options."""
         return self._at(partitions, OffsetSpec.LATEST)
 
     def starting(self) -> Offsets:
-        """Where the options say that reading begins."""
+        """The offsets of the starting option."""
         partitions = self.subscribed().partitions
         options = self._options
         match options.starting:
             case AtTime() | AtTimes() as by_time:
                 found = self._by_time(partitions, by_time, "startingOffsetsByTimestamp")
                 late = [each for each, offset in found.items() if offset is None]
-                if late and options.later_than_all is LaterThanAll.ERROR:
+                if late and options.on_no_match is NoMatchStrategy.ERROR:
                     raise SourceFailed(
                         f"{_listed(late)} has no record as late as the starting timestamp: give an "
                         "earlier one, or set startingOffsetsByTimestampStrategy to latest"
@@ -119,7 +120,7 @@ class Cluster:
                 return self._by_place(partitions, place, "startingOffsets")
 
     def ending(self) -> Offsets:
-        """Where the options say that a batch ends: in the partitions in which it starts."""
+        """The offsets of the ending option of a batch, for the partitions that it starts in."""
         partitions = (self._seen or self.subscribed()).partitions
         match self._options.ending:
             case AtTime() | AtTimes() as by_time:
@@ -130,13 +131,13 @@ class Cluster:
     def first_since(
         self, partitions: Iterable[TopicPartition], timestamp_ms: int
     ) -> dict[TopicPartition, int | None]:
-        """The first record of each partition that is not before a time, None if there is none."""
+        """The offset of each partition's first record at or after a time; None if there is none."""
         times = dict.fromkeys(partitions, timestamp_ms)
-        with explained(self._options):
+        with explain_errors(self._options):
             return self._client.offsets_for_times(times, self._options.isolation)
 
     def commit(self, group_id: str, offsets: Offsets) -> None:
-        """Tells a group how far its offsets have come. ClientError as it is."""
+        """Commits offsets to a group. Raises ClientError unchanged."""
         self._client.commit_group_offsets(group_id, offsets)
 
     def _ends_unless_gone(self, partitions: Iterable[TopicPartition]) -> Offsets | None:
@@ -168,7 +169,7 @@ class Cluster:
         places = dict.fromkeys(partitions, int(at))
         if not places:
             return {}
-        with explained(self._options):
+        with explain_errors(self._options):
             return self._client.offsets(places, self._options.isolation)
 
     def _by_time(
@@ -177,7 +178,7 @@ class Cluster:
         if isinstance(place, AtTime):
             return self.first_since(partitions, place.timestamp_ms)
         _require_all(partitions, place.timestamps_ms, option)
-        with explained(self._options):
+        with explain_errors(self._options):
             return self._client.offsets_for_times(place.timestamps_ms, self._options.isolation)
 
     def _or_end(self, found: Mapping[TopicPartition, int | None]) -> Offsets:
@@ -201,7 +202,7 @@ class Cluster:
             else:
                 found[each] = min(max(offset, first), end)
                 if found[each] != offset:
-                    report_loss(
+                    report_data_loss(
                         self._options,
                         f"the option {option} is {offset} for {each}, which has {first} to {end}",
                         f"{found[each]} is taken",
@@ -212,7 +213,7 @@ class Cluster:
 def _require_all(
     partitions: tuple[TopicPartition, ...], named: Mapping[TopicPartition, int], option: str
 ) -> None:
-    """An offset for each partition that there is, and for no other: as in Spark's own connector."""
+    """As Spark's Kafka connector: requires an offset for each partition, and for no other."""
     lacking, besides = set(partitions) - named.keys(), named.keys() - set(partitions)
     if lacking:
         raise SourceFailed(

@@ -1,4 +1,4 @@
-"""What went wrong, in words that say what to do: for whoever reads the error of a query."""
+"""Errors of a query, with advice in their messages."""
 
 import logging
 from collections.abc import Iterator
@@ -12,26 +12,26 @@ _log = logging.getLogger("ottla.spark")
 
 
 class SourceFailed(OttlaError):
-    """The cluster does not give what was asked for. The message says what to do."""
+    """The cluster refused a request or did not respond. The message gives advice."""
 
 
 class DataLost(OttlaError):
-    """Records are gone that were to be read, and `failOnDataLoss` is on."""
+    """Records were lost before they were read, and `failOnDataLoss` is on."""
 
 
 _ADVICE = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: (
-        "make the topic (ottla topic create NAME), or correct subscribe or assign"
+        "create the topic (ottla topic create NAME), or correct subscribe or assign"
     ),
-    ErrorCode.INVALID_TOPIC_EXCEPTION: "no topic can have this name: correct subscribe or assign",
+    ErrorCode.INVALID_TOPIC_EXCEPTION: "the topic name is invalid: correct subscribe or assign",
     ErrorCode.TOPIC_AUTHORIZATION_FAILED: "let this user read and describe the topic",
     ErrorCode.GROUP_AUTHORIZATION_FAILED: "let this user read the group, or leave out groupId",
 }
 
 
 @contextmanager
-def explained(options: SourceOptions) -> Iterator[None]:
-    """Turns a client's error into one that says which option to look at."""
+def explain_errors(options: SourceOptions) -> Iterator[None]:
+    """Turns a client's error into one that names the option to check."""
     try:
         yield
     except Refused as error:
@@ -46,16 +46,16 @@ def explained(options: SourceOptions) -> Iterator[None]:
 
 
 def warn(message: str) -> None:
-    """Says it on the standard error of the driver or the executor."""
+    """Logs a warning on the driver or the executor."""
     _log.warning("ottla: %s", message)
 
 
-def report_loss(options: SourceOptions, what: str, instead: str) -> None:
-    """Fails the query, or says what is done instead, as `failOnDataLoss` has it. DataLost."""
+def report_data_loss(options: SourceOptions, what: str, instead: str) -> None:
+    """Raises DataLost if `failOnDataLoss` is on; otherwise warns and names the consequence."""
     if options.fail_on_data_loss:
         raise DataLost(
-            f"{what}: records may be lost. To go on all the same ({instead}), set failOnDataLoss "
-            "to false; to begin anew, give the query a new checkpointLocation or other "
+            f"{what}: records may be lost. To continue anyway ({instead}), set failOnDataLoss to "
+            "false; to start over, give the query a new checkpointLocation or other "
             "startingOffsets"
         )
     warn(f"{what}: records may be lost; {instead}")

@@ -1,4 +1,4 @@
-"""Conditions of a query that narrow what is fetched. Decides; does no I/O."""
+"""Filter pushdown: conditions of a query that reduce the records fetched. Does no I/O."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -25,29 +25,29 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
-class Between:
-    """Whole numbers from `first` to before `end`."""
+class IntRange:
+    """The integers from `first` (inclusive) to `end` (exclusive)."""
 
     first: int = 0
     end: int = OFFSET_MAX
 
-    def and_also(self, other: "Between") -> "Between":
-        return Between(max(self.first, other.first), min(self.end, other.end))
+    def intersection(self, other: "IntRange") -> "IntRange":
+        return IntRange(max(self.first, other.first), min(self.end, other.end))
 
 
 @dataclass(frozen=True, slots=True)
-class Narrowing:
-    """What a query can see at all."""
+class PushedFilters:
+    """The partitions and offsets that a query can match."""
 
     topics: frozenset[str] | None = None
-    partitions: Between = Between()
+    partitions: IntRange = IntRange()
     chosen_partitions: frozenset[int] | None = None
-    offsets: Between = Between()
-    # Records before the first that is not before this are not seen. There is no such end: a later
-    # record may have an earlier time.
+    offsets: IntRange = IntRange()
+    # Reading starts at the first record at or after this time. There is no upper bound: a later
+    # record may have an earlier timestamp.
     since_ms: int | None = None
 
-    def sees(self, partition: TopicPartition) -> bool:
+    def includes(self, partition: TopicPartition) -> bool:
         return (
             (self.topics is None or partition.topic in self.topics)
             and self.partitions.first <= partition.partition < self.partitions.end
@@ -55,77 +55,78 @@ class Narrowing:
         )
 
 
-def narrow(filters: Sequence[Filter]) -> tuple[Narrowing, list[Filter]]:
-    """What all filters together leave, and which of them Spark must still apply to each row."""
-    narrowing = Narrowing()
+def push_filters(filters: Sequence[Filter]) -> tuple[PushedFilters, list[Filter]]:
+    """All filters combined, and those that Spark must still apply to each row."""
+    pushed = PushedFilters()
     left: list[Filter] = []
     for each in filters:
         column: tuple[str, ...] = getattr(each, "attribute", ())
         rule = _RULES.get(column)
-        narrower = rule(narrowing, each) if rule else None
-        narrowing = narrower or narrowing
-        # A time narrows, but not to the record.
-        if narrower is None or column == ("timestamp",):
+        pushed_more = rule(pushed, each) if rule else None
+        pushed = pushed_more or pushed
+        # A timestamp bounds the offsets, but does not filter every record.
+        if pushed_more is None or column == ("timestamp",):
             left.append(each)
-    return narrowing, left
+    return pushed, left
 
 
-def narrowed(
-    spans: Iterable[Span], narrowing: Narrowing, firsts: Mapping[TopicPartition, int | None]
+def filter_spans(
+    spans: Iterable[Span], pushed: PushedFilters, firsts: Mapping[TopicPartition, int | None]
 ) -> list[Span]:
-    """What of the spans can be seen; `firsts` are where `since_ms` begins, None if nowhere."""
+    """The parts of the spans that match. `firsts` are the offsets of `since_ms` by partition, None
+    where no record is that late."""
     seen = []
     for span in spans:
         first = firsts.get(span.partition, 0)
-        if first is None or not narrowing.sees(span.partition):
+        if first is None or not pushed.includes(span.partition):
             continue
-        start = max(span.start, narrowing.offsets.first, first)
-        end = min(span.end, narrowing.offsets.end)
+        start = max(span.start, pushed.offsets.first, first)
+        end = min(span.end, pushed.offsets.end)
         if start < end:
             seen.append(Span(span.partition, start, end))
     return seen
 
 
-def _by_topic(narrowing: Narrowing, condition: Filter) -> Narrowing | None:
+def _by_topic(pushed: PushedFilters, condition: Filter) -> PushedFilters | None:
     if isinstance(condition, EqualTo):
         topics = frozenset({condition.value})
     elif isinstance(condition, In):
         topics = frozenset(condition.value)
     else:
         return None
-    return replace(narrowing, topics=_both(narrowing.topics, topics))
+    return replace(pushed, topics=_intersection(pushed.topics, topics))
 
 
-def _by_partition(narrowing: Narrowing, condition: Filter) -> Narrowing | None:
+def _by_partition(pushed: PushedFilters, condition: Filter) -> PushedFilters | None:
     if isinstance(condition, In):
         chosen = frozenset(condition.value)
-        return replace(narrowing, chosen_partitions=_both(narrowing.chosen_partitions, chosen))
-    found = _between(condition)
+        return replace(pushed, chosen_partitions=_intersection(pushed.chosen_partitions, chosen))
+    found = _int_range(condition)
     if found is None:
         return None
-    return replace(narrowing, partitions=narrowing.partitions.and_also(found))
+    return replace(pushed, partitions=pushed.partitions.intersection(found))
 
 
-def _by_offset(narrowing: Narrowing, condition: Filter) -> Narrowing | None:
-    found = _between(condition)
+def _by_offset(pushed: PushedFilters, condition: Filter) -> PushedFilters | None:
+    found = _int_range(condition)
     if found is None:
         return None
-    return replace(narrowing, offsets=narrowing.offsets.and_also(found))
+    return replace(pushed, offsets=pushed.offsets.intersection(found))
 
 
-def _by_timestamp(narrowing: Narrowing, condition: Filter) -> Narrowing | None:
+def _by_timestamp(pushed: PushedFilters, condition: Filter) -> PushedFilters | None:
     if not isinstance(condition, EqualTo | GreaterThan | GreaterThanOrEqual):
         return None
     if not isinstance(condition.value, datetime) or condition.value.tzinfo is None:
         return None
     whole_ms, rest = divmod(condition.value - _EPOCH, timedelta(milliseconds=1))
-    # A record's time is in whole ms.
+    # Record timestamps are in whole ms.
     is_next = rest > timedelta(0) or isinstance(condition, GreaterThan)
     since_ms = max(whole_ms + is_next, 0)
-    return replace(narrowing, since_ms=max(since_ms, narrowing.since_ms or 0))
+    return replace(pushed, since_ms=max(since_ms, pushed.since_ms or 0))
 
 
-_RULES: Mapping[tuple[str, ...], Callable[[Narrowing, Filter], Narrowing | None]] = {
+_RULES: Mapping[tuple[str, ...], Callable[[PushedFilters, Filter], PushedFilters | None]] = {
     ("topic",): _by_topic,
     ("partition",): _by_partition,
     ("offset",): _by_offset,
@@ -133,23 +134,23 @@ _RULES: Mapping[tuple[str, ...], Callable[[Narrowing, Filter], Narrowing | None]
 }
 
 
-def _between(condition: Filter) -> Between | None:
+def _int_range(condition: Filter) -> IntRange | None:
     number = getattr(condition, "value", None)
     if not isinstance(number, int):
         return None
     match condition:
         case EqualTo():
-            return Between(number, number + 1)
+            return IntRange(number, number + 1)
         case GreaterThan():
-            return Between(first=number + 1)
+            return IntRange(first=number + 1)
         case GreaterThanOrEqual():
-            return Between(first=number)
+            return IntRange(first=number)
         case LessThan():
-            return Between(end=number)
+            return IntRange(end=number)
         case LessThanOrEqual():
-            return Between(end=number + 1)
+            return IntRange(end=number + 1)
     return None
 
 
-def _both(earlier: frozenset[T] | None, later: frozenset[T]) -> frozenset[T]:
+def _intersection(earlier: frozenset[T] | None, later: frozenset[T]) -> frozenset[T]:
     return later if earlier is None else earlier & later

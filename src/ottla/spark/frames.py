@@ -1,4 +1,4 @@
-"""A topic as a DataFrame in one call, with what Spark cannot find out by itself."""
+"""A topic as a DataFrame in one call, with the columns and options that Spark cannot infer."""
 
 from collections.abc import Iterable, Mapping
 
@@ -20,10 +20,10 @@ def read(
     bootstrap_servers: str = BOOTSTRAP_SERVERS_DEFAULT,
     options: Mapping[str, str] | None = None,
 ) -> DataFrame:
-    """What a topic has now, or what `options` say.
+    """The records of a topic, by default all that it has now.
 
-    Spark does not tell a source which columns a query uses: name them, and no others are moved.
-    Conditions narrow what is fetched if the session lets them.
+    Spark does not pass a query's columns to a source. Name the `columns`, and no others are
+    fetched. Filters are pushed down if the session allows it.
     """
     given = _given(topic, bootstrap_servers, options)
     if spark.conf.get(_PUSHDOWN_CONF, "false") == "true":
@@ -40,7 +40,7 @@ def read_stream(
     bootstrap_servers: str = BOOTSTRAP_SERVERS_DEFAULT,
     options: Mapping[str, str] | None = None,
 ) -> DataFrame:
-    """What comes to a topic from now on, or from where `options` say."""
+    """The records that arrive in a topic, by default from now on."""
     reader = spark.readStream.format("ottla").options(**_given(topic, bootstrap_servers, options))
     return (reader if columns is None else reader.schema(_only(columns))).load()
 

@@ -1,89 +1,90 @@
-"""How far the next batch of a stream gets, and what was lost on the way. Does no I/O."""
+"""The end offsets of a stream's next micro-batch, and the data lost before it. Does no I/O."""
 
 from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 from ottla.protocol.topic_partition import TopicPartition
 from ottla.spark.offsets import Offsets
-from ottla.spark.plan import shared
+from ottla.spark.plan import share_by_lag
 
 
-class Limits(NamedTuple):
-    """How much one batch reads: at most, and at least unless it has waited for long enough."""
+class TriggerLimits(NamedTuple):
+    """The maximum offsets per batch, and the minimum unless the maximum delay has passed."""
 
     rows_max: int | None = None
     rows_min: int | None = None
     delay_max_ms: int = 15 * 60_000
 
 
-class Step(NamedTuple):
-    """The end of the next batch, and each thing that will never be read, in words."""
+class NextBatch(NamedTuple):
+    """The end offsets of the next batch, and a description of each data loss."""
 
     end: Offsets
     losses: list[str]
 
 
-def unsettled(
+def partitions_without_position(
     start: Mapping[TopicPartition, int],
     latest: Mapping[TopicPartition, int],
-    renewed: Collection[str],
+    recreated: Collection[str],
 ) -> list[TopicPartition]:
-    """Partitions of which it must be known where they begin: new ones, and those that went back."""
+    """The partitions that are read from their beginning: new, recreated and truncated ones."""
     return [
         partition
         for partition, end in latest.items()
-        if partition not in start or start[partition] > end or partition.topic in renewed
+        if partition not in start or start[partition] > end or partition.topic in recreated
     ]
 
 
-def step(
+def next_batch(
     start: Mapping[TopicPartition, int],
     latest: Mapping[TopicPartition, int],
     beginnings: Mapping[TopicPartition, int],
-    renewed: Collection[str],
+    recreated: Collection[str],
     rows_max: int | None,
-) -> Step:
-    """From `start` towards `latest`, by `rows_max` offsets at most.
+) -> NextBatch:
+    """The batch from `start` towards `latest`, of at most `rows_max` offsets.
 
-    `beginnings` are those of the `unsettled` partitions. One of a topic that was made anew, or that
-    now ends before what was read of it, is set back to its beginning: this batch reads nothing of
-    it, the next one all that it has. One that is gone is left out, and is new if it comes back.
+    `beginnings` has the beginning offsets of `partitions_without_position`. A partition of a
+    recreated topic, or one that now ends before its position, is reset to its beginning: this batch
+    reads none of it, and the next batch all of it. A deleted partition is left out; if it
+    reappears, it is new.
     """
-    losses = [f"{partition} is gone" for partition in start if partition not in latest]
-    back: Offsets = {}
-    onward: Offsets = {}
+    losses = [f"{partition} was deleted" for partition in start if partition not in latest]
+    resets: Offsets = {}
+    positions: Offsets = {}
     ends: Offsets = {}
     for partition, end in latest.items():
         position = start.get(partition)
         if position is None:
-            onward[partition], ends[partition] = beginnings[partition], end
-        elif partition.topic in renewed:
-            losses.append(f"the topic of {partition} was deleted and made anew")
-            back[partition] = beginnings[partition]
+            positions[partition], ends[partition] = beginnings[partition], end
+        elif partition.topic in recreated:
+            losses.append(f"the topic of {partition} was deleted and recreated")
+            resets[partition] = beginnings[partition]
         elif position > end:
             losses.append(f"{partition} was read up to {position}, but now ends at {end}")
-            back[partition] = beginnings[partition]
+            resets[partition] = beginnings[partition]
         else:
-            onward[partition], ends[partition] = position, end
+            positions[partition], ends[partition] = position, end
     if rows_max is not None:
-        ends = shared(onward, ends, rows_max)
-    return Step(dict(sorted((back | ends).items())), losses)
+        ends = share_by_lag(positions, ends, rows_max)
+    return NextBatch(dict(sorted((resets | ends).items())), losses)
 
 
-class Patience:
-    """Holds a batch back until it is worth its while, or has waited for long enough."""
+class TriggerDelay:
+    """Delays a batch until it has the minimum number of offsets or the maximum delay has passed."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: TriggerLimits) -> None:
         self._limits = limits
         self._last_batch_ms: int | None = None
 
-    def holds_back(
+    def should_wait(
         self,
         start: Mapping[TopicPartition, int],
         end: Mapping[TopicPartition, int],
         now_ms: int,
     ) -> bool:
-        """Whether fewer offsets than the least lie before `end`; the first batch never waits."""
+        """Whether the batch has fewer offsets than the minimum. The first batch never waits."""
         fresh = sum(max(0, until - start.get(each, 0)) for each, until in end.items())
         if fresh == 0 or self._limits.rows_min is None:
             return False

@@ -1,8 +1,7 @@
-"""Offsets as text: the JSON of Spark's Kafka connector, in options and in checkpoints.
+"""Offsets in the JSON notation of Spark's Kafka connector, in options and in checkpoints.
 
-`{"orders": {"0": 23, "1": -2}}` is an offset for each partition. In options -2 is where a partition
-begins and -1 where it ends; a checkpoint has neither. What is written in another way is refused,
-with an example of what is meant.
+`{"orders": {"0": 23, "1": -2}}` gives an offset per partition. In options, -2 is a partition's
+beginning and -1 its end; a checkpoint has neither. Any other notation is refused with an example.
 """
 
 import json
@@ -17,8 +16,8 @@ from ottla.protocol.primitives import OFFSET_MAX
 from ottla.protocol.topic_partition import TopicPartition, by_topic
 
 Offsets = dict[TopicPartition, int]
-# What Spark takes for an offset and keeps in a checkpoint.
-OffsetsForm = dict[str, dict[str, int]]
+# The offset of a source as Spark keeps it in a checkpoint.
+JsonOffsets = dict[str, dict[str, int]]
 
 PARTITION_MAX = 2**31 - 1
 
@@ -28,11 +27,11 @@ ASSIGN_EXAMPLE = '{"orders": [0, 1]}'
 
 
 class BadOffsets(OttlaError, ValueError):
-    """Text or a checkpoint that names no offsets; the message says where and how it is written."""
+    """Invalid offsets in an option or a checkpoint. The message shows the correct notation."""
 
 
 class Edge(StrEnum):
-    """An end of every partition."""
+    """The beginning or the end of every partition."""
 
     EARLIEST = "earliest"
     LATEST = "latest"
@@ -40,31 +39,31 @@ class Edge(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class AtOffsets:
-    """An offset for each partition, or an `OffsetSpec`."""
+    """An offset or an `OffsetSpec` per partition."""
 
     offsets: Mapping[TopicPartition, int]
 
 
 @dataclass(frozen=True, slots=True)
 class AtTime:
-    """The first record of every partition that is not before this."""
+    """Each partition's first record at or after one time."""
 
     timestamp_ms: int
 
 
 @dataclass(frozen=True, slots=True)
 class AtTimes:
-    """The first record not before a time, for each partition its own."""
+    """Each partition's first record at or after its own time."""
 
     timestamps_ms: Mapping[TopicPartition, int]
 
 
-# Where reading begins or ends, before any broker was asked.
-Place = Edge | AtOffsets | AtTime | AtTimes
+# A starting or ending option, before its offsets are queried from the brokers.
+OffsetRangeLimit = Edge | AtOffsets | AtTime | AtTimes
 
 
-def parse_place(text: str) -> Edge | AtOffsets:
-    """`earliest`, `latest`, or an offset for each partition. BadOffsets."""
+def parse_range_limit(text: str) -> Edge | AtOffsets:
+    """Parses `earliest`, `latest`, or an offset per partition. BadOffsets."""
     word = text.strip().lower()
     if word in (Edge.EARLIEST, Edge.LATEST):
         return Edge(word)
@@ -72,40 +71,40 @@ def parse_place(text: str) -> Edge | AtOffsets:
 
 
 def parse_times(text: str) -> AtTimes:
-    """A time in ms for each partition. BadOffsets."""
+    """Parses a time in ms per partition. BadOffsets."""
     return AtTimes(_by_partition(text, TIMES_EXAMPLE, _whole))
 
 
 def parse_assignment(text: str) -> tuple[TopicPartition, ...]:
-    """Partitions of topics, in order and each once. BadOffsets."""
+    """Parses partitions of topics, sorted and without duplicates. BadOffsets."""
     found = set()
     for topic, numbers in _object(text, ASSIGN_EXAMPLE).items():
         if not isinstance(numbers, list):
             raise _bad(f"partitions of {topic} are not a list", ASSIGN_EXAMPLE)
         for number in numbers:
             if isinstance(number, bool) or not isinstance(number, int):
-                raise _bad(f"{number!r} is no partition of {topic}", ASSIGN_EXAMPLE)
+                raise _bad(f"{number!r} is not a partition of {topic}", ASSIGN_EXAMPLE)
             found.add(TopicPartition(topic, _partition(topic, str(number), ASSIGN_EXAMPLE)))
     if not found:
         raise _bad("no partition is named", ASSIGN_EXAMPLE)
     return tuple(sorted(found))
 
 
-def to_form(offsets: Mapping[TopicPartition, int]) -> OffsetsForm:
-    """As Spark keeps them: the same offsets always give the same text."""
+def to_json_offsets(offsets: Mapping[TopicPartition, int]) -> JsonOffsets:
+    """Offsets in Spark's notation. Equal offsets give equal text."""
     return {
         topic: {str(each.partition): offsets[each] for each in own}
         for topic, own in by_topic(sorted(offsets)).items()
     }
 
 
-def from_form(form: object) -> Offsets:
-    """What `to_form`, or Spark's Kafka connector, has made. BadOffsets."""
+def from_json_offsets(form: object) -> Offsets:
+    """Offsets written by `to_json_offsets` or by Spark's Kafka connector. BadOffsets."""
     try:
         return _read(form, OFFSETS_EXAMPLE, _whole)
     except BadOffsets as error:
         raise BadOffsets(
-            f"the checkpoint is not of this source: {error}. "
+            f"the checkpoint belongs to another source: {error}. "
             "Give the query a checkpointLocation of its own"
         ) from None
 
@@ -118,15 +117,15 @@ def _object(text: str, example: str) -> dict[str, Any]:
     try:
         found = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise _bad(f"it is no JSON ({error})", example) from None
+        raise _bad(f"it is not JSON ({error})", example) from None
     if not isinstance(found, dict):
-        raise _bad("it is no JSON object", example)
+        raise _bad("it is not a JSON object", example)
     return found
 
 
 def _read(form: object, example: str, value_of: Callable[[object], int | None]) -> Offsets:
     if not isinstance(form, dict):
-        raise _bad("it is no JSON object", example)
+        raise _bad("it is not a JSON object", example)
     offsets: Offsets = {}
     for topic, own in form.items():
         if not isinstance(own, dict):
@@ -141,10 +140,10 @@ def _read(form: object, example: str, value_of: Callable[[object], int | None]) 
 
 
 def _partition(topic: str, text: str, example: str) -> int:
-    # One way to write a number: "07" and "7" would be two keys for one partition.
+    # Only one notation per number: "07" and "7" would be two keys for one partition.
     if text.isascii() and text.isdigit() and str(int(text)) == text and int(text) <= PARTITION_MAX:
         return int(text)
-    raise _bad(f"{text!r} is no partition of {topic}", example)
+    raise _bad(f"{text!r} is not a partition of {topic}", example)
 
 
 def _whole(written: object) -> int | None:
@@ -160,4 +159,4 @@ def _offset_or_edge(written: object) -> int | None:
 
 
 def _bad(what: str, example: str) -> BadOffsets:
-    return BadOffsets(f"{what}; it is written like {example}")
+    return BadOffsets(f"{what}; the notation is {example}")

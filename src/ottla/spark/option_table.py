@@ -1,6 +1,6 @@
-"""Every option of the source, by the names of Spark's Kafka connector: used, ignored or refused.
+"""All options of the source, under the names of Spark's Kafka connector: used, ignored or refused.
 
-The page docs/spark-options.md is written from this table. What is not in it is refused.
+docs/spark-options.md is generated from this table. Options that are not in it are refused.
 """
 
 from collections.abc import Callable, Mapping
@@ -17,7 +17,7 @@ from ottla.spark.offsets import (
     AtTimes,
     Edge,
     parse_assignment,
-    parse_place,
+    parse_range_limit,
     parse_times,
 )
 from ottla.spark.option_values import parse_duration_ms, parse_pattern
@@ -26,83 +26,87 @@ T = TypeVar("T")
 
 
 class Mode(StrEnum):
-    """Which kind of query an option is for."""
+    """The kind of a query."""
 
     BATCH = "batch"
     STREAM = "stream"
 
 
 class Verdict(StrEnum):
-    """What becomes of an option that is given."""
+    """The effect of a given option."""
 
     USED = "used"
-    # It changes nothing here, and a warning says why.
+    # It has no effect, and a warning gives the reason.
     IGNORED = "ignored"
-    # The query fails, and the error says why.
+    # The query fails, and the error gives the reason.
     REFUSED = "refused"
 
 
-class LaterThanAll(StrEnum):
-    """What is meant by a time after which a partition has no record."""
+class NoMatchStrategy(StrEnum):
+    """The start in a partition that has no record at or after the starting timestamp."""
 
     ERROR = "error"
     LATEST = "latest"
 
 
 class IsolationLevel(StrEnum):
-    """Whether records of transactions that are not over, or were aborted, are seen."""
+    """Whether records of open and aborted transactions are read."""
 
     READ_UNCOMMITTED = "read_uncommitted"
     READ_COMMITTED = "read_committed"
 
 
 class SecurityProtocol(StrEnum):
-    """How brokers are connected to."""
+    """The security protocol of connections to brokers."""
 
     PLAINTEXT = "PLAINTEXT"
 
 
 @dataclass(frozen=True, slots=True)
-class Form(Generic[T]):
-    """How a value is written; `parse` raises a ValueError, `allowed` goes on from "allowed is"."""
+class ValueFormat(Generic[T]):
+    """The notation of a value: `parse` raises ValueError, `allowed` is a phrase after "must be"."""
 
     allowed: str
     parse: Callable[[str], T]
 
 
-def form(kind: Kind[T]) -> Form[T]:
-    return Form(kind.allowed, kind.parse)
+def of_kind(kind: Kind[T]) -> ValueFormat[T]:
+    return ValueFormat(kind.allowed, kind.parse)
 
 
-# Two rows are never the same one.
+# Compared by identity: no two rows are equal.
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Option(Generic[T]):
-    """One row of the table: `purpose` is what it does, or why it does nothing here."""
+    """One row of the table. `purpose` is its effect, or the reason why it has none."""
 
     name: str
     verdict: Verdict
     purpose: str
-    form: Form[T]
-    # As it would be written.
+    value_format: ValueFormat[T]
+    # In the notation of the option.
     default: str | None = None
-    # The other mode ignores it, or refuses it if it would change what is read.
+    # The other mode ignores it, or refuses it if it would change the records read.
     modes: frozenset[Mode] = frozenset(Mode)
-    is_refused_elsewhere: bool = False
-    # Every name that begins like this one's.
-    is_family: bool = False
+    is_refused_in_other_mode: bool = False
+    # The row is for all names with this prefix.
+    is_prefix: bool = False
     # Spark's Kafka connector does not have it.
     is_ours: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Area:
-    """Rows that belong together, under a heading."""
+    """Related rows under one heading."""
 
     title: str
     rows: list[Option[Any]] = field(default_factory=list)
 
-    def used(self, name: str, form: Form[T], purpose: str, **besides: Any) -> Option[T]:
-        row = Option(name=name, verdict=Verdict.USED, form=form, purpose=purpose, **besides)
+    def used(
+        self, name: str, value_format: ValueFormat[T], purpose: str, **details: Any
+    ) -> Option[T]:
+        row = Option(
+            name=name, verdict=Verdict.USED, value_format=value_format, purpose=purpose, **details
+        )
         self.rows.append(row)
         return row
 
@@ -119,144 +123,153 @@ class Area:
                     name=name.removesuffix("*"),
                     verdict=verdict,
                     purpose=reason,
-                    form=ANY_TEXT,
-                    is_family=name.endswith("*"),
+                    value_format=ANY_TEXT,
+                    is_prefix=name.endswith("*"),
                 )
             )
 
 
-ANY_TEXT = form(Text())
-_BATCH_ONLY = {"modes": frozenset({Mode.BATCH}), "is_refused_elsewhere": True}
+ANY_TEXT = of_kind(Text())
+_BATCH_ONLY = {"modes": frozenset({Mode.BATCH}), "is_refused_in_other_mode": True}
 _STREAM_ONLY = {"modes": frozenset({Mode.STREAM})}
-_COUNT = form(long(least=1))
-_MS = form(integer(least=0, unit=Unit.MS))
-_TIMESTAMP = Form("a time in ms since 1970", long(least=0).parse)
-_TIMES: Form[AtTimes] = Form(f"a time in ms for each partition, {TIMES_EXAMPLE}", parse_times)
-_PLACE: Form[Edge | AtOffsets] = Form(
-    f"earliest, latest, or an offset for each partition, {OFFSETS_EXAMPLE}", parse_place
+_COUNT = of_kind(long(least=1))
+_MS = of_kind(integer(least=0, unit=Unit.MS))
+_TIMESTAMP = ValueFormat("a time in ms since 1970", long(least=0).parse)
+_TIMES: ValueFormat[AtTimes] = ValueFormat(
+    f"a time in ms per partition, {TIMES_EXAMPLE}", parse_times
+)
+_RANGE_LIMIT: ValueFormat[Edge | AtOffsets] = ValueFormat(
+    f"earliest, latest, or an offset per partition, {OFFSETS_EXAMPLE}", parse_range_limit
 )
 
-CLUSTER = Area("Which cluster")
+CLUSTER = Area("Cluster")
 BOOTSTRAP_SERVERS = CLUSTER.used(
-    "kafka.bootstrap.servers", ANY_TEXT, "Brokers to begin with: host:port, commas between. Needed."
+    "kafka.bootstrap.servers",
+    ANY_TEXT,
+    "The brokers to connect to first: comma-separated host:port. Required.",
 )
 
-TOPICS = Area("Which topics: one of these")
-SUBSCRIBE = TOPICS.used("subscribe", form(TextList(may_be_empty=False)), "Topics, commas between.")
+TOPICS = Area("Topics: exactly one of these")
+SUBSCRIBE = TOPICS.used(
+    "subscribe", of_kind(TextList(may_be_empty=False)), "Comma-separated topics."
+)
 PATH = TOPICS.used(
     "path",
-    form(TextList(may_be_empty=False)),
-    'What `.load("orders")` sets: the same as `subscribe`.',
+    of_kind(TextList(may_be_empty=False)),
+    'Set by `.load("orders")`; the same as `subscribe`.',
     is_ours=True,
 )
 SUBSCRIBE_PATTERN = TOPICS.used(
     "subscribePattern",
-    Form("a regular expression", parse_pattern),
-    "Every topic whose whole name matches, also one that is made later. Never internal ones.",
+    ValueFormat("a regular expression", parse_pattern),
+    "All topics whose full name matches, including later ones, but no internal topics.",
 )
 ASSIGN = TOPICS.used(
-    "assign", Form(f"partitions of topics, {ASSIGN_EXAMPLE}", parse_assignment), "These partitions."
+    "assign",
+    ValueFormat(f"partitions of topics, {ASSIGN_EXAMPLE}", parse_assignment),
+    "These partitions.",
 )
 
-RANGE = Area("Where reading begins and ends")
+RANGE = Area("Starting and ending offsets")
 STARTING_OFFSETS = RANGE.used(
     "startingOffsets",
-    _PLACE,
-    "Where a batch, or a stream without a checkpoint, begins; -2 is earliest, -1 latest. "
-    "By default a batch at `earliest`, a stream at `latest`. "
+    _RANGE_LIMIT,
+    "The start of a batch, or of a stream without a checkpoint; -2 is earliest, -1 latest. "
+    "The default is `earliest` for a batch and `latest` for a stream. "
     "Partitions that are added later are read from their first record.",
 )
 STARTING_TIMESTAMP = RANGE.used(
-    "startingTimestamp", _TIMESTAMP, "The same by time. Counts before the other two."
+    "startingTimestamp", _TIMESTAMP, "The start by time. Overrides the other two."
 )
 STARTING_OFFSETS_BY_TIMESTAMP = RANGE.used(
     "startingOffsetsByTimestamp",
     _TIMES,
-    "The same by time, for each partition its own. Counts before `startingOffsets`.",
+    "The start by time, per partition. Overrides `startingOffsets`.",
 )
 STARTING_STRATEGY = RANGE.used(
     "startingOffsetsByTimestampStrategy",
-    form(OneOf(LaterThanAll)),
-    "Whether a partition without a record that late is an error, or is read from its end.",
+    of_kind(OneOf(NoMatchStrategy)),
+    "Whether a partition without a record at or after the timestamp is an error, or is read from "
+    "its end.",
     default="error",
 )
 ENDING_OFFSETS = RANGE.used(
     "endingOffsets",
-    _PLACE,
-    "Where a batch ends (the offset itself is not read); -1 is latest.",
+    _RANGE_LIMIT,
+    "The end of a batch (exclusive); -1 is latest.",
     default="latest",
     **_BATCH_ONLY,
 )
 ENDING_TIMESTAMP = RANGE.used(
     "endingTimestamp",
     _TIMESTAMP,
-    "The same by time; a partition without a record that late is read to its end. "
-    "Counts before the other two.",
+    "The end by time; a partition without a record at or after it is read to its end. "
+    "Overrides the other two.",
     **_BATCH_ONLY,
 )
 ENDING_OFFSETS_BY_TIMESTAMP = RANGE.used(
     "endingOffsetsByTimestamp",
     _TIMES,
-    "The same by time, for each partition its own. Counts before `endingOffsets`.",
+    "The end by time, per partition. Overrides `endingOffsets`.",
     **_BATCH_ONLY,
 )
 
-AMOUNT = Area("How much at once")
+AMOUNT = Area("Batch size")
 MAX_OFFSETS_PER_TRIGGER = AMOUNT.used(
     "maxOffsetsPerTrigger",
     _COUNT,
-    "How many offsets a micro-batch reads at most, shared by lag; no partition that lags is left "
-    "out.",
+    "The maximum offsets of a micro-batch, shared by lag; every lagging partition gets at least "
+    "one.",
     **_STREAM_ONLY,
 )
 MIN_OFFSETS_PER_TRIGGER = AMOUNT.used(
     "minOffsetsPerTrigger",
     _COUNT,
-    "How many offsets a micro-batch waits for; not with `availableNow`.",
+    "The minimum offsets that a micro-batch waits for; not with `availableNow`.",
     **_STREAM_ONLY,
 )
 MAX_TRIGGER_DELAY = AMOUNT.used(
     "maxTriggerDelay",
-    Form("a time like 30s, 15m or 1h", parse_duration_ms),
-    "How long it waits for them at most.",
+    ValueFormat("a time like 30s, 15m or 1h", parse_duration_ms),
+    "The maximum time that a micro-batch waits for them.",
     default="15m",
     **_STREAM_ONLY,
 )
 MIN_PARTITIONS = AMOUNT.used(
     "minPartitions",
-    form(integer(least=1, most=100_000)),
-    "Into how many tasks a batch is cut at least, where it has that many offsets. More tasks than "
-    "cores are slower.",
+    of_kind(integer(least=1, most=100_000)),
+    "The minimum number of tasks of a batch, if it has that many offsets. More tasks than cores "
+    "are slower.",
 )
 MAX_RECORDS_PER_PARTITION = AMOUNT.used(
-    "maxRecordsPerPartition", _COUNT, "How many offsets a task reads at most."
+    "maxRecordsPerPartition", _COUNT, "The maximum offsets of a task."
 )
 
-ROWS = Area("What is read")
+ROWS = Area("Rows")
 INCLUDE_HEADERS = ROWS.used(
-    "includeHeaders", form(Boolean()), "Adds the column `headers`.", default="false"
+    "includeHeaders", of_kind(Boolean()), "Adds the column `headers`.", default="false"
 )
 FAIL_ON_DATA_LOSS = ROWS.used(
     "failOnDataLoss",
-    form(Boolean()),
-    "Whether the query fails when records are gone before they were read (deleted by retention, "
-    "or with their topic), or when a producer stored a batch that nobody can read. Otherwise it "
-    "warns and goes on behind them.",
+    of_kind(Boolean()),
+    "Whether the query fails when records were deleted before they were read (by retention or "
+    "with their topic), or when a stored batch is unreadable. Otherwise it warns and continues "
+    "after them.",
     default="true",
 )
 ISOLATION_LEVEL = ROWS.used(
     "kafka.isolation.level",
-    form(OneOf(IsolationLevel)),
-    "`read_committed` leaves out what a transaction has not committed, and ends where the first "
-    "open one begins.",
+    of_kind(OneOf(IsolationLevel)),
+    "`read_committed` leaves out records of aborted transactions, and ends before the first open "
+    "transaction.",
     default="read_uncommitted",
 )
 FILTER_PUSHDOWN = ROWS.used(
     "filterPushdown",
-    form(Boolean()),
-    "Conditions on `topic`, `partition`, `offset` and the least `timestamp` narrow what is "
-    "fetched. Needs `spark.sql.python.filterPushdown.enabled=true`; `ottla.spark.read` sets it by "
-    "that.",
+    of_kind(Boolean()),
+    "Pushes down conditions on `topic`, `partition`, `offset` and lower bounds of `timestamp`. "
+    "Requires `spark.sql.python.filterPushdown.enabled=true`; `ottla.spark.read` sets it in such "
+    "sessions.",
     default="false",
     modes=frozenset({Mode.BATCH}),
     is_ours=True,
@@ -266,68 +279,70 @@ GROUP = Area("Consumer groups")
 GROUP_ID = GROUP.used(
     "groupId",
     ANY_TEXT,
-    "After each micro-batch its offsets are committed to this group, so that every tool shows the "
-    "query's lag. The group must have no members. Where the query goes on is in its checkpoint.",
+    "The offsets of each micro-batch are committed to this group, so that tools can show the "
+    "query's lag. The group must have no members. The query resumes from its checkpoint, not from "
+    "the group.",
     is_ours=True,
     **_STREAM_ONLY,
 )
 GROUP.ignored(
-    "Reading needs no group here; to have offsets committed to one, use `groupId`.",
+    "The source needs no group; to commit offsets to one, use `groupId`.",
     "groupIdPrefix",
     "kafka.group.id",
 )
 
-CLIENT = Area("The client")
+CLIENT = Area("Client")
 CLIENT_ID = CLIENT.used(
-    "kafka.client.id", ANY_TEXT, "The name by which brokers know it.", default="ottla-spark"
+    "kafka.client.id", ANY_TEXT, "The client id in requests.", default="ottla-spark"
 )
 REQUEST_TIMEOUT = CLIENT.used(
-    "kafka.request.timeout.ms", _MS, "From a request to its answer.", default="30000"
+    "kafka.request.timeout.ms", _MS, "The timeout of one request.", default="30000"
 )
 API_TIMEOUT = CLIENT.used(
     "kafka.default.api.timeout.ms",
     _MS,
-    "For how long a question is asked again while brokers are away.",
+    "How long a request is retried while brokers are unavailable.",
     default="60000",
 )
 SETUP_TIMEOUT = CLIENT.used(
-    "kafka.socket.connection.setup.timeout.ms", _MS, "For a connection to be made.", default="10000"
+    "kafka.socket.connection.setup.timeout.ms",
+    _MS,
+    "The timeout for opening a connection.",
+    default="10000",
 )
 RETRY_BACKOFF = CLIENT.used(
-    "kafka.retry.backoff.ms", _MS, "The first pause before asking again.", default="100"
+    "kafka.retry.backoff.ms", _MS, "The first pause before a retry.", default="100"
 )
 RETRY_BACKOFF_MAX = CLIENT.used(
-    "kafka.retry.backoff.max.ms", _MS, "The longest pause.", default="1000"
+    "kafka.retry.backoff.max.ms", _MS, "The longest pause before a retry.", default="1000"
 )
 FETCH_BYTES = CLIENT.used(
     "kafka.max.partition.fetch.bytes",
-    form(integer(least=1, unit=Unit.BYTES)),
-    "How much is asked for at once; the next request is sent before the last answer is decoded.",
+    of_kind(integer(least=1, unit=Unit.BYTES)),
+    "The size of one fetch; the next fetch is sent before the last response is decoded.",
     default=str(4 << 20),
 )
 SECURITY_PROTOCOL = CLIENT.used(
     "kafka.security.protocol",
-    form(OneOf(SecurityProtocol)),
-    "Connections are plain yet.",
+    of_kind(OneOf(SecurityProtocol)),
+    "Only plaintext connections are supported yet.",
     default="PLAINTEXT",
 )
+CLIENT.refused("TLS and SASL are not supported yet.", "kafka.ssl.*", "kafka.sasl.*")
 CLIENT.refused(
-    "Connections are plain yet: TLS and SASL are not supported.", "kafka.ssl.*", "kafka.sasl.*"
-)
-CLIENT.refused(
-    "The source says where it reads, by `startingOffsets` and the checkpoint.",
+    "The source reads from `startingOffsets` or from the checkpoint.",
     "kafka.auto.offset.reset",
     "kafka.enable.auto.commit",
     "kafka.auto.commit.interval.ms",
 )
 CLIENT.refused(
-    "Keys and values are always binary: cast or decode the column.",
+    "Keys and values are always binary: cast or decode the columns.",
     "kafka.key.deserializer",
     "kafka.value.deserializer",
 )
-CLIENT.refused("There is no Java class to load here.", "kafka.interceptor.classes")
+CLIENT.refused("The source runs no Java classes.", "kafka.interceptor.classes")
 CLIENT.ignored(
-    "Questions are asked again until `kafka.default.api.timeout.ms` has passed.",
+    "Requests are retried until `kafka.default.api.timeout.ms` has passed.",
     "fetchOffset.numRetries",
     "fetchOffset.retryIntervalMs",
     "kafkaConsumer.pollTimeoutMs",
@@ -336,7 +351,7 @@ CLIENT.ignored(
     "kafka.socket.connection.setup.timeout.max.ms",
 )
 CLIENT.ignored(
-    "A span's end is known before it is read: no fetch waits, and none is cut into polls.",
+    "The end offsets are known before a fetch: no fetch waits, and none is split into polls.",
     "kafka.fetch.min.bytes",
     "kafka.fetch.max.wait.ms",
     "kafka.fetch.max.bytes",
@@ -344,7 +359,7 @@ CLIENT.ignored(
     "kafka.max.poll.interval.ms",
 )
 CLIENT.ignored(
-    "There is no group membership to keep up.",
+    "The source is not a member of a group.",
     "kafka.session.timeout.ms",
     "kafka.heartbeat.interval.ms",
     "kafka.group.instance.id",
@@ -352,9 +367,9 @@ CLIENT.ignored(
     "kafka.group.remote.assignor",
     "kafka.partition.assignment.strategy",
 )
-CLIENT.ignored("Checksums are always checked.", "kafka.check.crcs")
-CLIENT.ignored("A topic is never made by reading it.", "kafka.allow.auto.create.topics")
-CLIENT.ignored("Internal topics match no pattern.", "kafka.exclude.internal.topics")
+CLIENT.ignored("Checksums are always verified.", "kafka.check.crcs")
+CLIENT.ignored("Reading never creates a topic.", "kafka.allow.auto.create.topics")
+CLIENT.ignored("Patterns never match internal topics.", "kafka.exclude.internal.topics")
 CLIENT.ignored(
     "It tunes the Java client.",
     "kafka.auto.include.jmx.reporter",
@@ -372,21 +387,21 @@ CLIENT.ignored(
 )
 
 AREAS = (CLUSTER, TOPICS, RANGE, AMOUNT, ROWS, GROUP, CLIENT)
-# By name in lower case: Spark does not keep the case in which an option was written.
+# By lower-case name: Spark does not keep the case of option names.
 OPTIONS: Mapping[str, Option[Any]] = {row.name.lower(): row for area in AREAS for row in area.rows}
-_FAMILIES = tuple(name for name, row in OPTIONS.items() if row.is_family)
+_PREFIXES = tuple(name for name, row in OPTIONS.items() if row.is_prefix)
 
 
-def row_of(name: str) -> Option[Any] | None:
-    """The row that an option's name stands in, however it is written."""
+def find_option(name: str) -> Option[Any] | None:
+    """The row for an option's name, in any case; None if there is none."""
     lower = name.lower()
     row = OPTIONS.get(lower)
-    if row is not None and not row.is_family:
+    if row is not None and not row.is_prefix:
         return row
-    family = next((each for each in _FAMILIES if lower.startswith(each)), None)
+    family = next((each for each in _PREFIXES if lower.startswith(each)), None)
     return None if family is None else OPTIONS[family]
 
 
 def option_names() -> list[str]:
-    """Every option that can be named in full, as it is written."""
-    return [row.name for row in OPTIONS.values() if not row.is_family]
+    """The names of all options except prefixes."""
+    return [row.name for row in OPTIONS.values() if not row.is_prefix]

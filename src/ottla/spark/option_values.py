@@ -1,4 +1,4 @@
-"""Values of options that only Spark writes so: durations, patterns."""
+"""Parsers for option values in Spark's notation: durations and patterns."""
 
 import re
 
@@ -7,17 +7,17 @@ _UNIT_MS = {"": 1, "ms": 1, "s": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_0
 
 
 def parse_duration_ms(text: str) -> int:
-    """`30s`, `15m`, `1h`; without a unit it is ms, as in Spark. ValueError."""
+    """Parses `30s`, `15m`, `1h`; without a unit, ms, as in Spark. ValueError."""
     found = _DURATION.fullmatch(text.strip())
     if found is None or found[2].lower() not in _UNIT_MS:
-        raise ValueError(f"{text!r} is no duration")
+        raise ValueError(f"{text!r} is not a duration")
     return int(found[1]) * _UNIT_MS[found[2].lower()]
 
 
 def parse_pattern(text: str) -> str:
-    """The pattern, if it is one. ValueError."""
+    """The text, if it is a regular expression. ValueError."""
     try:
         re.compile(text)
     except (re.error, RecursionError, OverflowError) as error:
-        raise ValueError(f"{text!r} is no regular expression: {error}") from None
+        raise ValueError(f"{text!r} is not a regular expression: {error}") from None
     return text

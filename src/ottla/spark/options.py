@@ -1,4 +1,4 @@
-"""What the source was told: options as Spark hands them over, checked, as one value."""
+"""The options of a source, parsed and validated into one value."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,77 +13,77 @@ from ottla.protocol.isolation_level import Isolation
 from ottla.protocol.offset_spec import OffsetSpec
 from ottla.protocol.topic_partition import TopicPartition
 from ottla.spark import option_table as table
-from ottla.spark.micro_batch import Limits
-from ottla.spark.offsets import AtOffsets, AtTime, BadOffsets, Edge, Place
+from ottla.spark.micro_batch import TriggerLimits
+from ottla.spark.offsets import AtOffsets, AtTime, BadOffsets, Edge, OffsetRangeLimit
 from ottla.spark.option_table import (
     IsolationLevel,
-    LaterThanAll,
     Mode,
+    NoMatchStrategy,
     Option,
     Verdict,
+    find_option,
     option_names,
-    row_of,
 )
-from ottla.spark.plan import Splitting
+from ottla.spark.plan import SplitLimits
 
 T = TypeVar("T")
 
-# How much of a wrong value an error shows.
-SHOWN_CHARACTERS_MAX = 200
+# The length to which an error shortens a wrong value.
+SHOWN_VALUE_CHARACTERS_MAX = 200
 
 
 class BadOption(OttlaError, ValueError):
-    """An option that cannot be what was meant. The message says which, why, and what to do."""
+    """An invalid option. The message names it, the reason and the remedy."""
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
+class TopicNames:
     """Topics by name."""
 
     topics: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Matching:
-    """Topics whose whole name matches a pattern."""
+class TopicPattern:
+    """Topics whose full name matches a pattern."""
 
     pattern: str
 
 
 @dataclass(frozen=True, slots=True)
-class Assigned:
-    """Partitions one by one."""
+class AssignedPartitions:
+    """An explicit list of partitions."""
 
     partitions: tuple[TopicPartition, ...]
 
 
-Subscription = Named | Matching | Assigned
+Subscription = TopicNames | TopicPattern | AssignedPartitions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceOptions:
-    """All that is asked of a source."""
+    """All options of a source."""
 
     bootstrap_servers: str
     client: ClientOptions
     subscription: Subscription
-    starting: Place
-    ending: Place
-    later_than_all: LaterThanAll
-    limits: Limits
-    splitting: Splitting
+    starting: OffsetRangeLimit
+    ending: OffsetRangeLimit
+    on_no_match: NoMatchStrategy
+    limits: TriggerLimits
+    split_limits: SplitLimits
     include_headers: bool
     fail_on_data_loss: bool
     isolation: Isolation
     fetch_bytes: int
     push_filters: bool
     group_id: str | None
-    # What was given and changes nothing, and why.
+    # The given options that have no effect, and why.
     warnings: tuple[str, ...]
 
 
 def read_options(given: Mapping[str, str], mode: Mode) -> SourceOptions:
-    """Options by name, in whatever case. BadOption."""
+    """Parses options by name; the case of names does not matter. BadOption."""
     texts = {name.lower(): text for name, text in given.items()}
     checked = _Checked(texts, mode)
     return SourceOptions(
@@ -92,9 +92,9 @@ def read_options(given: Mapping[str, str], mode: Mode) -> SourceOptions:
         subscription=_subscription(checked),
         starting=_starting(checked, mode),
         ending=_ending(checked),
-        later_than_all=checked.value(table.STARTING_STRATEGY),
+        on_no_match=checked.value(table.STARTING_STRATEGY),
         limits=_limits(checked),
-        splitting=Splitting(
+        split_limits=SplitLimits(
             checked.given(table.MIN_PARTITIONS), checked.given(table.MAX_RECORDS_PER_PARTITION)
         ),
         include_headers=checked.value(table.INCLUDE_HEADERS),
@@ -112,7 +112,7 @@ def read_options(given: Mapping[str, str], mode: Mode) -> SourceOptions:
 
 
 class _Checked:
-    """Options that are all in the table, and may all be given in this mode."""
+    """Options that are all in the table and allowed in this mode."""
 
     def __init__(self, texts: Mapping[str, str], mode: Mode) -> None:
         self.warnings: list[str] = []
@@ -120,17 +120,17 @@ class _Checked:
         for name, text in texts.items():
             if self._counts(name, mode):
                 self._texts[name] = text
-        # Refused here rather than when it is needed, which may be never.
+        # Validated here: no other code reads it.
         self.value(table.SECURITY_PROTOCOL)
 
     def _counts(self, name: str, mode: Mode) -> bool:
-        row = row_of(name)
+        row = find_option(name)
         if row is None:
             raise BadOption(
                 f"no option '{name}'{did_you_mean(name, option_names())}: see the list in"
                 " docs/spark-options.md, or leave it out"
             )
-        shown = name if row.is_family else row.name
+        shown = name if row.is_prefix else row.name
         if row.verdict is Verdict.REFUSED:
             raise BadOption(f"the option {shown} cannot be used. {row.purpose}")
         if row.verdict is Verdict.IGNORED:
@@ -138,10 +138,10 @@ class _Checked:
             return False
         if mode not in row.modes:
             other = Mode.STREAM if mode is Mode.BATCH else Mode.BATCH
-            if row.is_refused_elsewhere:
-                raise BadOption(f"the option {shown} is for a {other}, and this is a {mode}")
+            if row.is_refused_in_other_mode:
+                raise BadOption(f"the option {shown} is for a {other}, but this is a {mode}")
             self.warnings.append(
-                f"the option {shown} is ignored. It is for a {other}, and this is a {mode}."
+                f"the option {shown} is ignored. It is for a {other}, but this is a {mode}."
             )
             return False
         return True
@@ -150,32 +150,32 @@ class _Checked:
         return option.name.lower() in self._texts
 
     def given(self, option: Option[T]) -> T | None:
-        """The value, None if the option was not given."""
+        """The value; None if the option was not given."""
         text = self._texts.get(option.name.lower())
         if text is None:
             return None
         try:
-            return option.form.parse(text)
+            return option.value_format.parse(text)
         except BadOffsets as error:
             raise BadOption(f"the option {option.name}: {error}") from None
         except ValueError:
-            shown = text[:SHOWN_CHARACTERS_MAX]
+            shown = text[:SHOWN_VALUE_CHARACTERS_MAX]
             raise BadOption(
-                f"the option {option.name} is {shown!r}: allowed is {option.form.allowed}"
+                f"the option {option.name} is {shown!r}: it must be {option.value_format.allowed}"
             ) from None
 
     def value(self, option: Option[T]) -> T:
-        """The value, or the default of an option that has one."""
+        """The value, or the default for an option that has one."""
         found = self.given(option)
-        return option.form.parse(cast("str", option.default)) if found is None else found
+        return option.value_format.parse(cast("str", option.default)) if found is None else found
 
 
 def _bootstrap_servers(checked: _Checked) -> str:
     servers = checked.given(table.BOOTSTRAP_SERVERS)
     if servers is None:
         raise BadOption(
-            "the option kafka.bootstrap.servers is missing: it names brokers to begin with, "
-            'like "localhost:9092"'
+            "the option kafka.bootstrap.servers is missing: it lists brokers to connect to first, "
+            'such as "localhost:9092"'
         )
     try:
         parse_addresses(servers)
@@ -190,17 +190,17 @@ def _subscription(checked: _Checked) -> Subscription:
     if len(found) != 1:
         names = "subscribe (or a topic in load), subscribePattern and assign"
         said = f"{' and '.join(found)} are given" if found else "none is given"
-        raise BadOption(f"exactly one of the options {names} says what is read: {said}")
+        raise BadOption(f"exactly one of the options {names} must be given: {said}")
     topics = checked.given(table.SUBSCRIBE) or checked.given(table.PATH)
     if topics is not None:
-        return Named(topics)
+        return TopicNames(topics)
     pattern = checked.given(table.SUBSCRIBE_PATTERN)
     if pattern is not None:
-        return Matching(pattern)
-    return Assigned(checked.given(table.ASSIGN) or ())
+        return TopicPattern(pattern)
+    return AssignedPartitions(checked.given(table.ASSIGN) or ())
 
 
-def _starting(checked: _Checked, mode: Mode) -> Place:
+def _starting(checked: _Checked, mode: Mode) -> OffsetRangeLimit:
     by_time = checked.given(table.STARTING_TIMESTAMP)
     if by_time is not None:
         return AtTime(by_time)
@@ -211,12 +211,12 @@ def _starting(checked: _Checked, mode: Mode) -> Place:
         return Edge.EARLIEST if mode is Mode.BATCH else Edge.LATEST
     if mode is Mode.BATCH and _names(place, Edge.LATEST, OffsetSpec.LATEST):
         raise BadOption(
-            "the option startingOffsets: a batch that begins at latest (-1) would read nothing"
+            "the option startingOffsets: a batch that starts at latest (-1) would read nothing"
         )
     return place
 
 
-def _ending(checked: _Checked) -> Place:
+def _ending(checked: _Checked) -> OffsetRangeLimit:
     by_time = checked.given(table.ENDING_TIMESTAMP)
     if by_time is not None:
         return AtTime(by_time)
@@ -231,18 +231,18 @@ def _ending(checked: _Checked) -> Place:
     return place
 
 
-def _names(place: Place, edge: Edge, at: OffsetSpec) -> bool:
+def _names(place: OffsetRangeLimit, edge: Edge, at: OffsetSpec) -> bool:
     return place is edge or (isinstance(place, AtOffsets) and at in place.offsets.values())
 
 
-def _limits(checked: _Checked) -> Limits:
+def _limits(checked: _Checked) -> TriggerLimits:
     most = checked.given(table.MAX_OFFSETS_PER_TRIGGER)
     least = checked.given(table.MIN_OFFSETS_PER_TRIGGER)
     if most is not None and least is not None and least > most:
         raise BadOption(
-            f"the option minOffsetsPerTrigger is {least}, more than maxOffsetsPerTrigger, {most}"
+            f"the option minOffsetsPerTrigger is {least}, above maxOffsetsPerTrigger, {most}"
         )
-    return Limits(most, least, checked.value(table.MAX_TRIGGER_DELAY))
+    return TriggerLimits(most, least, checked.value(table.MAX_TRIGGER_DELAY))
 
 
 def _client_options(checked: _Checked) -> ClientOptions:

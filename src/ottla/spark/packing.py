@@ -1,7 +1,7 @@
-"""An archive of what executors import, native code included, for nodes that have only Python.
+"""An archive of the packages that executors import, native code included, for bare Python nodes.
 
-Spark's `--py-files` cannot carry native code: it is imported from the zip itself. An entry of
-`spark.archives` is unpacked on every node, and found there by its PYTHONPATH.
+Spark's `--py-files` cannot carry native code, because Python imports directly from the zip file.
+Spark unpacks an entry of `spark.archives` on every node, where PYTHONPATH includes it.
 """
 
 import os
@@ -15,30 +15,30 @@ import ottla.native.columns
 from ottla.errors import OttlaError
 from ottla.seams.files import Files, RealFiles, read_file, replace_file
 
-# By the names under which they are imported.
-OURS = ("ottla", "pyspark_ottla")
-# By the names under which they are installed.
-NEEDED = ("crc32c", "cramjam")
-# What interpreted native code is read with.
-INTERPRETED = ("Cython",)
-ARROW = ("pyarrow", "numpy")
+# By import name.
+OUR_PACKAGES = ("ottla", "pyspark_ottla")
+# By distribution name.
+REQUIRED_DISTRIBUTIONS = ("crc32c", "cramjam")
+# Needed to run the native package interpreted.
+INTERPRETED_DISTRIBUTIONS = ("Cython",)
+ARROW_DISTRIBUTIONS = ("pyarrow", "numpy")
 
-FILE_BYTES_MAX = 512 << 20
-# The name under which nodes unpack it, beside what else their tasks have.
-UNPACKED = "ottla"
+PACKED_FILE_BYTES_MAX = 512 << 20
+# The directory into which nodes unpack the archive.
+UNPACKED_NAME = "ottla"
 _UNPACKED_PATH = "spark.executorEnv.PYTHONPATH"
-# For building and testing, not for running.
-_LEFT_OUT = frozenset({"__pycache__", "tests", "include"})
-# The same content is the same archive, whenever it is made.
+# Needed for building and testing only.
+_EXCLUDED_NAMES = frozenset({"__pycache__", "tests", "include"})
+# A fixed timestamp: equal content gives an equal archive.
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
 class NotInstalled(OttlaError):
-    """What is to be packed is not there."""
+    """A distribution that should be packed is not installed."""
 
 
 class Packed(NamedTuple):
-    """An archive that was written."""
+    """A written archive."""
 
     path: str
     files: int
@@ -46,18 +46,18 @@ class Packed(NamedTuple):
 
 
 class _Source(NamedTuple):
-    """A file, and what it is called in the archive."""
+    """A file, and its name in the archive."""
 
     path: str
     name: str
 
 
 def pack(path: str, *, with_arrow: bool = False, files: Files | None = None) -> Packed:
-    """Writes an archive for nodes with this Python and this kind of machine. NotInstalled, OSError.
+    """Writes an archive for nodes with this Python version and architecture. NotInstalled, OSError.
 
-    With Arrow the nodes need nothing but Python itself; the archive is ten times larger.
+    With Arrow, nodes need only Python; the archive is ten times larger.
     """
-    # An archive is made to be handed on.
+    # Other users must be able to read the archive.
     files = files or RealFiles(shared=True)
     sources = {each.name: each.path for each in _sources(files, with_arrow=with_arrow)}
     archive = BytesIO()
@@ -65,53 +65,57 @@ def pack(path: str, *, with_arrow: bool = False, files: Files | None = None) -> 
         for name in sorted(sources):
             entry = zipfile.ZipInfo(name, _EPOCH)
             entry.compress_type = zipfile.ZIP_DEFLATED
-            # Readable for whoever unpacks it, and executable where a library has to be.
+            # Readable by the user who unpacks it, and executable for shared libraries.
             entry.external_attr = 0o755 << 16
-            entries.writestr(entry, read_file(files, sources[name], FILE_BYTES_MAX))
+            entries.writestr(entry, read_file(files, sources[name], PACKED_FILE_BYTES_MAX))
     content = archive.getvalue()
     replace_file(files, os.path.abspath(path), content)
     return Packed(path, len(sources), len(content))
 
 
 def packed_conf(path: str) -> Mapping[str, str]:
-    """What tells a session to give the archive to its executors."""
-    return {"spark.archives": f"{path}#{UNPACKED}", _UNPACKED_PATH: f"./{UNPACKED}"}
+    """The Spark settings that distribute the archive to the executors."""
+    return {"spark.archives": f"{path}#{UNPACKED_NAME}", _UNPACKED_PATH: f"./{UNPACKED_NAME}"}
 
 
 def driver_paths() -> list[str]:
-    """Where the driver's own workers find what the archive has, whichever Python they run.
+    """The directories in which the driver's own workers find the archive's packages.
 
-    Queries are planned beside the driver, by the same Python that the executors run.
+    Queries are planned on the driver's machine, by the Python of the executors.
     """
-    roots = [_root_of(package) for package in OURS]
-    for name in (*_needed(), *ARROW):
+    roots = [_root_of(package) for package in OUR_PACKAGES]
+    for name in (*_required_distributions(), *ARROW_DISTRIBUTIONS):
         found = _distribution(name).locate_file("")
         roots.append(os.path.abspath(str(found)))
     return list(dict.fromkeys(roots))
 
 
 def is_compiled() -> bool:
-    """Whether the native code here is machine code."""
+    """Whether the native package is compiled."""
     return not str(ottla.native.columns.__file__).endswith(".py")
 
 
 def _sources(files: Files, *, with_arrow: bool) -> Iterator[_Source]:
-    for package in OURS:
+    for package in OUR_PACKAGES:
         root = _root_of(package)
         for path in _below(files, f"{root}/{package}"):
             yield _Source(path, os.path.relpath(path, root))
-    for name in (*_needed(), *(ARROW if with_arrow else ())):
+    for name in (*_required_distributions(), *(ARROW_DISTRIBUTIONS if with_arrow else ())):
         yield from _installed(name)
 
 
-def _needed() -> tuple[str, ...]:
-    return NEEDED if is_compiled() else NEEDED + INTERPRETED
+def _required_distributions() -> tuple[str, ...]:
+    return (
+        REQUIRED_DISTRIBUTIONS
+        if is_compiled()
+        else REQUIRED_DISTRIBUTIONS + INTERPRETED_DISTRIBUTIONS
+    )
 
 
 def _installed(name: str) -> Iterator[_Source]:
     distribution = _distribution(name)
     for file in distribution.files or ():
-        # What lies outside of the packages is a command or a manual page.
+        # Files outside of the packages are scripts and manual pages.
         if ".." not in file.parts and _is_wanted(file.parts):
             yield _Source(str(distribution.locate_file(file)), file.as_posix())
 
@@ -124,7 +128,7 @@ def _distribution(name: str) -> metadata.Distribution:
 
 
 def _root_of(package: str) -> str:
-    """The directory in which a package of ours lies, installed or not."""
+    """The directory that contains one of our packages, installed or not."""
     (path, *_) = import_module(package).__path__
     return os.path.dirname(os.path.abspath(path))
 
@@ -141,4 +145,4 @@ def _below(files: Files, directory: str) -> Iterator[str]:
 
 
 def _is_wanted(parts: Iterable[str]) -> bool:
-    return _LEFT_OUT.isdisjoint(parts)
+    return _EXCLUDED_NAMES.isdisjoint(parts)

@@ -1,7 +1,7 @@
-"""Which offsets a batch reads, and in which pieces. Decides from offsets alone and does no I/O.
+"""The spans of a batch, planned from offsets alone. Does no I/O.
 
-The same offsets and options always give the same spans: a batch that is run again after a failure
-is cut as it was the first time, which is what a sink that counts its tasks relies on.
+Equal offsets and options always give equal spans: a batch that is retried after a failure is split
+as it was the first time. Sinks that identify output by task rely on it.
 """
 
 from collections.abc import Iterable, Mapping
@@ -14,13 +14,13 @@ from ottla.protocol.primitives import OFFSET_MAX
 from ottla.protocol.topic_partition import TopicPartition
 from ottla.spark.offsets import Offsets
 
-# Each span is a task: more of them than this is a mistake in an option.
+# Each span is a task; an option that asks for more is a mistake.
 SPANS_MAX = 100_000
 
 
 @dataclass(frozen=True, slots=True)
-class Splitting:
-    """Into how many spans a batch is cut at least, and how many offsets one has at most."""
+class SplitLimits:
+    """The minimum number of spans of a batch, and the maximum number of offsets per span."""
 
     min_partitions: int | None = None
     max_records: int | None = None
@@ -29,11 +29,11 @@ class Splitting:
 def spans_between(
     start: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int]
 ) -> list[Span]:
-    """What lies between two offsets of a query.
+    """The spans between two offsets of a query.
 
-    A partition that is new at the end is read from offset 0: where it begins by now, a second run
-    could see otherwise. One whose end is before its start was set back: nothing of it is read, the
-    next batch goes on from there.
+    A partition that only `end` has is read from offset 0: its current beginning could differ when
+    the batch is retried. A partition whose end is before its start was reset: this batch reads none
+    of it, and the next batch continues from there.
     """
     return [
         Span(partition, start.get(partition, 0), until)
@@ -42,18 +42,18 @@ def spans_between(
     ]
 
 
-def split(spans: Iterable[Span], splitting: Splitting) -> list[Span]:
-    """The same offsets in more pieces of about equal size, as the options ask for."""
+def split(spans: Iterable[Span], split_limits: SplitLimits) -> list[Span]:
+    """Splits spans into pieces of about equal size within the limits."""
     whole = list(spans)
     total = sum(span.end - span.start for span in whole)
     pieces: list[Span] = []
     for span in whole:
         size = span.end - span.start
         count = 1
-        if splitting.max_records:
-            count = -(-size // splitting.max_records)
-        if splitting.min_partitions and splitting.min_partitions > len(whole):
-            count = max(count, ceil(splitting.min_partitions * size / total))
+        if split_limits.max_records:
+            count = -(-size // split_limits.max_records)
+        if split_limits.min_partitions and split_limits.min_partitions > len(whole):
+            count = max(count, ceil(split_limits.min_partitions * size / total))
         count = min(count, size, max(1, SPANS_MAX - len(pieces)))
         pieces += _cut(span, count)
     return pieces
@@ -65,12 +65,13 @@ def _cut(span: Span, count: int) -> list[Span]:
     return [Span(span.partition, first, until) for first, until in pairwise(edges)]
 
 
-def shared(
+def share_by_lag(
     start: Mapping[TopicPartition, int], latest: Mapping[TopicPartition, int], rows_max: int
 ) -> Offsets:
-    """How far each partition gets when about `rows_max` offsets are read of all together.
+    """The end offset of each partition if about `rows_max` offsets are read in total.
 
-    Each has a share by its lag, and none that lags has nothing, as in Spark's Kafka connector.
+    Each partition gets a share by its lag, and every lagging partition at least one offset, as in
+    Spark's Kafka connector.
     """
     lags = {partition: latest[partition] - start[partition] for partition in latest}
     total = sum(lags.values())

@@ -1,4 +1,4 @@
-"""How far queries have come: what Spark reports after each batch, as one value."""
+"""The progress of streaming queries, parsed from Spark's reports."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -8,7 +8,7 @@ from typing import Any
 
 from pyspark.sql.streaming.query import StreamingQuery
 
-# How Spark writes that no event was seen yet.
+# Spark's watermark before the first event.
 _UNSET = "1970-01-01T00:00:00.000Z"
 
 
@@ -16,9 +16,9 @@ _UNSET = "1970-01-01T00:00:00.000Z"
 class BatchProgress:
     """One batch of a query.
 
-    `lag` is what the topics had beyond it when it ended, None where the source does not tell.
-    Before `watermark` all windows are written; it is None until there was an event.
-    `late` rows came too late for their windows; `observed` are the counts that the query keeps.
+    `lag` is the number of offsets after the batch when it ended; None if the source does not report
+    it. All windows before `watermark` are complete; it is None before the first event. `late` rows
+    arrived after their windows were complete. `observed` are the query's own counts.
     """
 
     query: str
@@ -33,29 +33,30 @@ class BatchProgress:
 
 
 class ProgressWatch:
-    """Tells each batch of some queries once, as it is asked."""
+    """Reports each batch of some queries once."""
 
     def __init__(self, queries: Sequence[StreamingQuery]) -> None:
         self._queries = queries
-        self._told: dict[str, int] = {}
+        self._last_reported: dict[str, int] = {}
 
     def new(self) -> Iterator[BatchProgress]:
-        """What has been done since the last call; of a query that waits for records, nothing.
+        """The batches since the last call; none of a query that waits for records.
 
-        Spark remembers the last hundred batches: ask more often than that.
+        Spark keeps the last hundred batches, so call this more often.
         """
         for query in self._queries:
             run = str(query.runId)
             for reported in query.recentProgress:
                 found = json.loads(reported.json)
-                # While it waits it reports the batch that will come next, again and again.
-                if found["batchId"] > self._told.get(run, -1) and "addBatch" in found["durationMs"]:
-                    self._told[run] = found["batchId"]
+                # A waiting query reports its next batch repeatedly, without addBatch.
+                is_new = found["batchId"] > self._last_reported.get(run, -1)
+                if is_new and "addBatch" in found["durationMs"]:
+                    self._last_reported[run] = found["batchId"]
                     yield read_progress(found)
 
 
 def read_progress(reported: Mapping[str, Any]) -> BatchProgress:
-    """From the JSON of Spark's StreamingQueryProgress."""
+    """Parses the JSON of Spark's StreamingQueryProgress."""
     watermark = datetime.fromisoformat(reported.get("eventTime", {}).get("watermark", _UNSET))
     observed = reported.get("observedMetrics", {})
     return BatchProgress(

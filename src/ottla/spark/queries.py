@@ -1,4 +1,4 @@
-"""Topics as views of Spark's SQL, and what becomes of one query over them."""
+"""Topics as Spark SQL views, and the results and errors of a query over them."""
 
 import re
 from collections.abc import Collection, Iterator, Mapping
@@ -12,12 +12,12 @@ from pyspark.sql.types import NumericType
 from ottla.spark.frames import read
 from ottla.spark.schema import HEADERS, TYPES
 
-# What a view has if a query uses no column at all: `count(*)` counts rows of something.
+# The column of a view for a query without columns, such as `count(*)`.
 CHEAPEST_COLUMN = "partition"
-SAID_CHARACTERS_MAX = 1_000
-# How long Spark may take to count what it has done; left to itself it gives up after ten seconds.
+ERROR_CHARACTERS_MAX = 1_000
+# How long to wait for Spark's counts of records read; Spark's own limit is ten seconds.
 _LISTENERS_WAIT_MS = 60_000
-# One query of one process: nothing to look at in a browser, nobody to talk to beyond this machine.
+# The session runs one query in one process: without a UI, and on the loopback interface only.
 SESSION_CONF: Mapping[str, str] = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
@@ -25,24 +25,24 @@ SESSION_CONF: Mapping[str, str] = {
     "spark.sql.python.filterPushdown.enabled": "true",
     "spark.ui.enabled": "false",
 }
-# Java's second compiler takes seconds of every start; from about ten million records on, a query is
-# sooner done with it.
+# Java's optimizing compiler costs seconds at every start, and pays off from about ten million
+# records on.
 _QUICK_START_CONF = {"spark.driver.defaultJavaOptions": "-XX:TieredStopAtLevel=1"}
 QUICK_START_OFFSETS_MAX = 10_000_000
 
 _BYTES = ("key", "value")
-# What the source itself has said, deep in the traces of Java and of Python.
-_SAID_BY_US = re.compile(r"^ottla\.[\w.]+: (.+)$", re.MULTILINE)
+# An error of our source inside the stack traces of Java and Python.
+_OUR_ERROR = re.compile(r"^ottla\.[\w.]+: (.+)$", re.MULTILINE)
 
 
 def conf_for(offsets: int) -> Mapping[str, str]:
-    """Settings of a session for one query that reads so many offsets at most."""
+    """The session settings for one query that reads at most so many offsets."""
     is_quick = offsets <= QUICK_START_OFFSETS_MAX
     return {**SESSION_CONF, **_QUICK_START_CONF} if is_quick else SESSION_CONF
 
 
 def columns_of(names: Collection[str] | None) -> list[str]:
-    """The columns of a topic that are among these names in lower case; None is all but headers."""
+    """The columns of a topic among these lower-case names; None means all except headers."""
     if names is None:
         return [column for column in TYPES if column != HEADERS]
     return [column for column in TYPES if column.lower() in names] or [CHEAPEST_COLUMN]
@@ -57,9 +57,9 @@ def make_view(
     bootstrap_servers: str,
     options: Mapping[str, str],
 ) -> None:
-    """Puts a topic under its own name, with the columns among `names`.
+    """Creates a view with the topic's name and its columns among `names`.
 
-    With `is_text` keys and values are strings, as functions of JSON take them.
+    With `is_text`, keys and values are strings, as the JSON functions require.
     """
     columns = columns_of(names)
     frame = read(
@@ -72,17 +72,17 @@ def make_view(
 
 
 def columns_with_kinds(frame: DataFrame) -> list[tuple[str, bool]]:
-    """The names of the columns, and whether each holds numbers."""
+    """The columns' names, and whether each is numeric."""
     return [(field.name, isinstance(field.dataType, NumericType)) for field in frame.schema]
 
 
 def rows_of(frame: DataFrame) -> Iterator[tuple[Any, ...]]:
-    """One partition after the other, while the next one is computed: memory holds two of them."""
+    """The rows of one partition after another, prefetching the next: memory holds two of them."""
     return frame.toLocalIterator(prefetchPartitions=True)
 
 
 def records_read(spark: SparkSession) -> int:
-    """How many records Spark has read for its queries so far. It tells that to its own UI only."""
+    """The number of records that Spark has read so far, from the status store of its UI."""
     context = spark.sparkContext
     java: Any = context._jsc.sc()
     java.listenerBus().waitUntilEmpty(_LISTENERS_WAIT_MS)
@@ -92,16 +92,16 @@ def records_read(spark: SparkSession) -> int:
     return sum(int(stages.apply(at).inputRecords()) for at in range(stages.size()))
 
 
-def is_querys_fault(error: Exception) -> bool:
-    """Whether Spark refuses the query as it is written."""
+def is_query_error(error: Exception) -> bool:
+    """Whether the query itself is invalid."""
     return isinstance(error, AnalysisException | ParseException)
 
 
-def said_by(error: Exception) -> str:
-    """What is wrong, without plans and traces: in the words of the source if it has said any."""
+def error_text(error: Exception) -> str:
+    """An error's message without plans and stack traces; our source's own message if any."""
     text = str(error).strip()
-    if ours := _SAID_BY_US.findall(text):
+    if ours := _OUR_ERROR.findall(text):
         return str(ours[-1])
-    # Spark puts the plan behind a semicolon, and a stack behind tabs.
+    # Spark appends the plan after a semicolon, and the stack trace on indented lines.
     head = re.split(r";\n|\n\s*at |\n\nJVM stacktrace", text, maxsplit=1)[0].strip()
-    return head[:SAID_CHARACTERS_MAX]
+    return head[:ERROR_CHARACTERS_MAX]

@@ -1,4 +1,4 @@
-"""Reads spans of topics for Spark: what tasks do, and how a batch query is planned."""
+"""The batch reader, and the reading of spans in tasks."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import closing
@@ -16,15 +16,15 @@ from ottla.protocol.primitives import ZERO_UUID, Uuid
 from ottla.seams.blocking import RealBlocking
 from ottla.seams.clock import RealClock
 from ottla.spark.cluster import Cluster
-from ottla.spark.failures import explained, report_loss
-from ottla.spark.filters import Narrowing, narrow, narrowed
+from ottla.spark.failures import explain_errors, report_data_loss
+from ottla.spark.filters import PushedFilters, filter_spans, push_filters
 from ottla.spark.options import SourceOptions
 from ottla.spark.plan import spans_between, split
-from ottla.spark.schema import arrow_form, projection
+from ottla.spark.schema import batch_schema, projection
 
 
 class SpanPartition(InputPartition):
-    """What one task reads, and of which topic of that name, where that is known."""
+    """The span that one task reads, and the topic's id if it is known."""
 
     def __init__(self, span: Span, topic_id: Uuid | None = None) -> None:
         super().__init__(tuple(span))
@@ -32,33 +32,33 @@ class SpanPartition(InputPartition):
         self.topic_id = topic_id
 
 
-def differ(before: Uuid | None, now: Uuid) -> bool:
-    """Whether a topic was made anew; brokers that know no ids tell zero."""
+def is_recreated(before: Uuid | None, now: Uuid) -> bool:
+    """Whether a topic was deleted and recreated. Brokers without topic ids return zero."""
     return before is not None and ZERO_UUID not in (before, now) and before != now
 
 
-class Rows:
-    """The rows of spans, as batches that have exactly the schema that Spark was told."""
+class SpanRows:
+    """Reads spans as batches with exactly the schema that Spark expects."""
 
     def __init__(self, options: SourceOptions, schema: StructType) -> None:
         self._options = options
         self._schema = schema
         self._columns = projection(schema)
 
-    def of(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
-        """Fetches while the last batch is taken. Runs on an executor, in a process of Python."""
-        # Where there is nothing to read, Spark makes up a partition of its own.
+    def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
+        """The rows of one partition; prefetches the next batch. Runs in a Python worker."""
+        # If there is no partition, Spark passes a placeholder of its own.
         if not isinstance(partition, SpanPartition):
             return
         options = self._options
-        form = arrow_form(self._schema)
+        schema = batch_schema(self._schema)
         with (
-            explained(options),
+            explain_errors(options),
             BlockingClient(options.bootstrap_servers, options.client) as client,
         ):
-            topic = _reach(client, partition.span.partition.topic, options)
-            if differ(partition.topic_id, topic.topic_id):
-                self._report_renewed(partition.span)
+            topic = _await_topic(client, partition.span.partition.topic, options)
+            if is_recreated(partition.topic_id, topic.topic_id):
+                self._report_recreated(partition.span)
                 return
             spans = SpanReader(
                 client,
@@ -69,30 +69,31 @@ class Rows:
                 on_unreadable=self._report_unreadable,
             )
             for batch in spans.read(partition.span):
-                yield pyarrow.RecordBatch.from_arrays(batch.columns, schema=form)
+                yield pyarrow.RecordBatch.from_arrays(batch.columns, schema=schema)
 
-    def _report_renewed(self, span: Span) -> None:
-        report_loss(
+    def _report_recreated(self, span: Span) -> None:
+        report_data_loss(
             self._options,
-            f"the topic of {span.partition} was deleted and made anew before offsets {span.start} "
+            f"the topic of {span.partition} was deleted and recreated before offsets {span.start} "
             f"to {span.end - 1} were read",
-            "the next batch sets it back to its beginning",
+            "the next batch resets it to its beginning",
         )
 
     def _report_gone(self, gone: Gone) -> None:
-        report_loss(
+        report_data_loss(
             self._options,
-            f"offsets {gone.first_offset} to {gone.next_offset - 1} of {gone.partition} are gone, "
-            "by retention or with their topic, before they were read",
-            f"reading goes on at {gone.next_offset}",
+            f"offsets {gone.first_offset} to {gone.next_offset - 1} of {gone.partition} were "
+            "deleted, by retention or with their topic, before they were read",
+            f"reading continues at {gone.next_offset}",
         )
 
     def _report_unreadable(self, span: UnreadableSpan) -> None:
-        report_loss(self._options, str(span), f"reading goes on at {span.next_offset}")
+        report_data_loss(self._options, str(span), f"reading continues at {span.next_offset}")
 
 
-def _reach(client: BlockingClient, topic: str, options: SourceOptions) -> Topic:
-    """Waits for brokers that are away: the driver has reached them a moment ago. ClientError."""
+def _await_topic(client: BlockingClient, topic: str, options: SourceOptions) -> Topic:
+    """The topic; retries unreachable brokers, because the driver has just reached them.
+    ClientError."""
     clock, blocking = RealClock(), RealBlocking()
     until_ns = clock.steady_ns() + options.client.default_api_timeout_ms * 1_000_000
     while True:
@@ -105,37 +106,37 @@ def _reach(client: BlockingClient, topic: str, options: SourceOptions) -> Topic:
 
 
 class BatchReader(DataSourceReader):
-    """A batch query: from the starting to the ending offsets of the moment when it is planned."""
+    """A batch query, from the starting to the ending offsets at the time of its planning."""
 
     def __init__(self, options: SourceOptions, schema: StructType) -> None:
         self._options = options
-        self._rows = Rows(options, schema)
-        self._narrowing = Narrowing()
+        self._rows = SpanRows(options, schema)
+        self._pushed = PushedFilters()
 
     def partitions(self) -> Sequence[InputPartition]:
-        """One span for each task; Spark takes nothing but a list."""
+        """One span per task. Spark requires a list."""
         with closing(Cluster(self._options)) as cluster:
             spans = spans_between(cluster.starting(), cluster.ending())
-            since_ms = self._narrowing.since_ms
+            since_ms = self._pushed.since_ms
             firsts = (
                 {}
                 if since_ms is None
                 else cluster.first_since([span.partition for span in spans], since_ms)
             )
-        seen = narrowed(spans, self._narrowing, firsts)
-        return [SpanPartition(span) for span in split(seen, self._options.splitting)]
+        seen = filter_spans(spans, self._pushed, firsts)
+        return [SpanPartition(span) for span in split(seen, self._options.split_limits)]
 
     def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
-        return self._rows.of(partition)
+        return self._rows.read(partition)
 
 
-class NarrowingBatchReader(BatchReader):
-    """The same for a query whose conditions say what need not be fetched.
+class FilteringBatchReader(BatchReader):
+    """A batch query with filter pushdown.
 
-    A class of its own: where `spark.sql.python.filterPushdown.enabled` is off, Spark refuses a
-    reader that has this method.
+    A separate class: if `spark.sql.python.filterPushdown.enabled` is off, Spark refuses a reader
+    with this method.
     """
 
     def pushFilters(self, filters: list[Filter]) -> list[Filter]:  # noqa: N802 - Spark's name
-        self._narrowing, left = narrow(filters)
+        self._pushed, left = push_filters(filters)
         return left

@@ -1,4 +1,4 @@
-"""The columns of a topic: those of Spark's Kafka connector, all of them or the ones asked for."""
+"""The columns of a topic, as in Spark's Kafka connector: all, or the requested ones."""
 
 from typing import TYPE_CHECKING
 
@@ -35,11 +35,11 @@ TYPES: dict[str, DataType] = {
 
 
 class BadSchema(OttlaError, ValueError):
-    """A schema that a topic does not have. The message says which column, and what to do."""
+    """The schema does not fit a topic. The message names the column and the remedy."""
 
 
 def topic_schema(*, include_headers: bool) -> StructType:
-    """What a topic has if nobody asks for less."""
+    """The default schema of a topic."""
     return StructType(
         [
             StructField(name, of_type)
@@ -50,13 +50,13 @@ def topic_schema(*, include_headers: bool) -> StructType:
 
 
 def projection(schema: StructType) -> tuple[str, ...]:
-    """The names of the columns asked for, in that order. BadSchema."""
+    """The names of the requested columns, in the order of the schema. BadSchema."""
     for field in schema.fields:
         expected = TYPES.get(field.name)
         if expected is None:
             raise BadSchema(
-                f"a topic has no column {field.name}: it has {', '.join(TYPES)}. What is inside of "
-                "value is decoded from it, as with from_json"
+                f"a topic has no column {field.name}: it has {', '.join(TYPES)}. Decode the fields "
+                "of value after reading, as with from_json"
             )
         if _nullable(field.dataType) != expected:
             raise BadSchema(
@@ -69,15 +69,16 @@ def projection(schema: StructType) -> tuple[str, ...]:
     return names
 
 
-def arrow_form(schema: StructType) -> "pyarrow.Schema":
-    """What Spark expects of each batch: it checks the first, and crashes on others that differ."""
+def batch_schema(schema: StructType) -> "pyarrow.Schema":
+    """The Arrow schema of each batch. Spark checks the first batch only, and crashes on others
+    that differ."""
     from pyspark.sql.pandas.types import to_arrow_schema
 
     return to_arrow_schema(schema, timezone="UTC")
 
 
 def _nullable(of_type: DataType) -> DataType:
-    """The type without what it says of nulls: a schema may promise more than the source does."""
+    """The type with all fields nullable: a schema may declare fields that are never null."""
     if isinstance(of_type, ArrayType):
         return ArrayType(_nullable(of_type.elementType))
     if isinstance(of_type, StructType):

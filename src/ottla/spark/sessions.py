@@ -1,4 +1,4 @@
-"""A Spark session that finds its Python and says what it lacks."""
+"""A Spark session that uses this Python, and explains a missing Java."""
 
 import os
 import sys
@@ -21,10 +21,9 @@ def session(
     master: str = "local[*]",
     conf: Mapping[str, str] | None = None,
 ) -> SparkSession:
-    """The session of this process, made if there is none. NoJava.
+    """The session of this process, created if there is none. NoJava.
 
-    Workers run the Python that runs this: without being told, Spark takes whichever `python3` is
-    on the PATH, which may know nothing of Ottla.
+    Workers run this Python. By default Spark runs the `python3` on the PATH, which may lack Ottla.
     """
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName(name).master(master)
@@ -37,5 +36,5 @@ def session(
             raise
         raise NoJava(
             f"Spark needs Java {JAVA_MIN} or later, and none could be started: install it (Debian: "
-            "apt install default-jre-headless), or set JAVA_HOME to where it is"
+            "apt install default-jre-headless), or set JAVA_HOME to its directory"
         ) from error

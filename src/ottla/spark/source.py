@@ -1,6 +1,6 @@
-"""The format `ottla`: every topic is a table, and a stream.
+"""The data source of the format `ottla`, for batch and streaming queries.
 
-Spark imports this in several processes before one of them reads: only that one imports Arrow.
+Spark imports this module in several processes; only the process that reads imports Arrow.
 """
 
 from typing import TYPE_CHECKING
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
 
 
 class OttlaSource(DataSource):
-    """Found by Spark without being registered: see the package `pyspark_ottla`."""
+    """Spark finds it without registration, through the package `pyspark_ottla`."""
 
     @classmethod
     def name(cls) -> str:
         return "ottla"
 
     def schema(self) -> StructType:
-        """Asked for at `load`, where it is not known yet whether it is for a batch or a stream.
+        """Called by `load`, before Spark knows whether the query is a batch or a stream.
 
-        What is wrong for both is refused here already.
+        Options that are invalid for both are refused here.
         """
         failures = []
         for mode in Mode:
@@ -41,10 +41,10 @@ class OttlaSource(DataSource):
         return topic_schema(include_headers=options.include_headers)
 
     def reader(self, schema: StructType) -> "BatchReader":
-        from ottla.spark.reader import BatchReader, NarrowingBatchReader
+        from ottla.spark.reader import BatchReader, FilteringBatchReader
 
         options = self._read_options(Mode.BATCH)
-        return (NarrowingBatchReader if options.push_filters else BatchReader)(options, schema)
+        return (FilteringBatchReader if options.push_filters else BatchReader)(options, schema)
 
     def streamReader(self, schema: StructType) -> "StreamReader":  # noqa: N802 - Spark's name
         from ottla.spark.stream_reader import StreamReader

@@ -1,4 +1,4 @@
-"""Whose brokers a test is about."""
+"""The clusters that a test runs against."""
 
 from enum import StrEnum
 
@@ -6,7 +6,7 @@ import pytest
 
 
 class Cluster(StrEnum):
-    """Who wrote the broker."""
+    """The implementation of the broker."""
 
     OTTLA = "ottla"
     KAFKA = "kafka"

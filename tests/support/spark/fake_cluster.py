@@ -1,4 +1,4 @@
-"""A cluster of a few topics in memory, behind what the source asks of a client."""
+"""A cluster of a few topics in memory, with the client interface that the source uses."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -26,7 +26,7 @@ class FakeTopic:
 
 
 class FakeClient(BlockingClient):
-    """Answers from memory; `before_offsets` runs whenever offsets are asked for."""
+    """Responds from memory; `before_offsets` runs before each query for offsets."""
 
     def __init__(self) -> None:
         self.held: dict[str, FakeTopic] = {}

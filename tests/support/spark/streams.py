@@ -1,4 +1,4 @@
-"""A query that can be stopped, and run again where it ended."""
+"""A streaming query that can be stopped and resumed."""
 
 import json
 from collections.abc import Iterator
@@ -36,7 +36,7 @@ class Stream:
         return (writer if is_endless else writer.trigger(availableNow=True)).start()
 
     def run(self, *, source: str = "ottla", **options: str) -> list[dict[str, Any]]:
-        """Reads what is available; the source's progress, batch by batch."""
+        """Reads the available records, and returns the source's progress per batch."""
         query = self.start(source=source, **options)
         assert query.awaitTermination(QUERY_WAIT_S)
         return [

@@ -1,4 +1,4 @@
-"""What tests do to topics from outside of Spark."""
+"""Operations of tests on topics, outside of Spark."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -21,7 +21,7 @@ def wait_until(is_so: Callable[[], bool]) -> None:
 
 @contextmanager
 def delivering(servers: str, **settings: str) -> Iterator[Producer]:
-    """A producer all of whose records are in their logs at the end of the block."""
+    """A producer; all its records are in their logs at the end of the block."""
     refused: list[KafkaError] = []
 
     def told(error: KafkaError | None, _record: Message) -> None:
@@ -98,8 +98,8 @@ class Topics:
                 producer.produce(name, value, key=key, partition=0, timestamp=timestamp_ms)
 
     def _led_partitions(self, name: str) -> int | None:
-        """How many have a leader; None if there is no such topic."""
-        # Of all topics: whoever asks for one may make it.
+        """The number of partitions with a leader; None if the topic does not exist."""
+        # Metadata of all topics: a request for one could create it.
         found = self._admin.list_topics(timeout=WAIT_S).topics.get(name)
         if found is None:
             return None

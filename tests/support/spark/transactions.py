@@ -1,4 +1,4 @@
-"""Records that count when their producer says so."""
+"""Transactional records of a producer."""
 
 from collections.abc import Callable
 

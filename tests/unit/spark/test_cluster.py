@@ -1,4 +1,4 @@
-"""What a source reads, as far as brokers tell."""
+"""The partitions and offsets of a source, queried from a cluster in memory."""
 
 import pytest
 
@@ -43,7 +43,7 @@ def test_partitions_are_those_of_the_subscription(
     assert cluster(client, **given).subscribed().partitions == partitions
 
 
-def test_what_is_not_there_is_an_error_at_first_and_left_out_later(client: FakeClient) -> None:
+def test_a_missing_topic_is_an_error_at_first_and_left_out_later(client: FakeClient) -> None:
     for missing in (cluster(client, subscribe="a,c"), cluster(client, assign='{"a": [0, 9]}')):
         with pytest.raises(SourceFailed, match=r"UNKNOWN_TOPIC_OR_PARTITION|there is no a-9"):
             missing.subscribed()
@@ -149,5 +149,5 @@ def test_a_topic_that_goes_while_it_is_looked_at_is_gone(client: FakeClient) -> 
 
 def test_topics_that_are_never_the_same_are_given_up(client: FakeClient) -> None:
     client.before_offsets = lambda: client.make("a", 1) and None
-    with pytest.raises(SourceFailed, match="made faster than they can be looked at"):
+    with pytest.raises(SourceFailed, match="created faster than their offsets can be read"):
         cluster(client).standing(may_lack=False)

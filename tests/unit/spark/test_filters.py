@@ -1,4 +1,4 @@
-"""Conditions narrow what is fetched, and never hide a row that they let through."""
+"""Filter pushdown bounds the fetch, and never drops a row that matches."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -17,7 +17,7 @@ from pyspark.sql.datasource import (
 
 from ottla.client.arrow.spans import Span
 from ottla.protocol.topic_partition import TopicPartition
-from ottla.spark.filters import Narrowing, narrow, narrowed
+from ottla.spark.filters import PushedFilters, filter_spans, push_filters
 
 A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
 SPANS = [Span(A0, 10, 20), Span(A1, 0, 5), Span(B0, 0, 100)]
@@ -43,11 +43,11 @@ NOON_MS = 1_767_268_800_000
         ([GreaterThan(("offset",), 2**62)], []),
     ],
 )
-def test_what_is_said_of_a_place_is_fetched_and_nothing_else(
+def test_conditions_on_topic_partition_and_offset_bound_the_fetch(
     filters: list[Filter], left: list[Span]
 ) -> None:
-    narrowing, still_to_apply = narrow(filters)
-    assert narrowed(SPANS, narrowing, {}) == left
+    narrowing, still_to_apply = push_filters(filters)
+    assert filter_spans(SPANS, narrowing, {}) == left
     assert still_to_apply == []
 
 
@@ -65,8 +65,8 @@ def test_what_is_said_of_a_place_is_fetched_and_nothing_else(
         EqualTo(("offset",), 1.5),
     ],
 )
-def test_what_cannot_narrow_is_left_to_spark(condition: Filter) -> None:
-    assert narrow([condition]) == (Narrowing(), [condition])
+def test_other_conditions_are_left_to_spark(condition: Filter) -> None:
+    assert push_filters([condition]) == (PushedFilters(), [condition])
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_what_cannot_narrow_is_left_to_spark(condition: Filter) -> None:
     ],
 )
 def test_a_time_says_where_to_begin_and_is_still_applied(condition: Filter, since_ms: int) -> None:
-    narrowing, still_to_apply = narrow([condition])
+    narrowing, still_to_apply = push_filters([condition])
     assert narrowing.since_ms == since_ms
     assert still_to_apply == [condition]
 
@@ -91,9 +91,9 @@ def test_the_latest_of_several_times_counts() -> None:
         GreaterThanOrEqual(("timestamp",), NOON),
         GreaterThanOrEqual(("timestamp",), NOON - timedelta(days=1)),
     ]
-    assert narrow(conditions)[0].since_ms == NOON_MS
+    assert push_filters(conditions)[0].since_ms == NOON_MS
 
 
 def test_partitions_without_a_record_that_late_are_not_read() -> None:
     firsts = {A0: 12, A1: None, B0: 0}
-    assert narrowed(SPANS, Narrowing(since_ms=1), firsts) == [Span(A0, 12, 20), SPANS[2]]
+    assert filter_spans(SPANS, PushedFilters(since_ms=1), firsts) == [Span(A0, 12, 20), SPANS[2]]

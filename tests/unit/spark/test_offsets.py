@@ -1,4 +1,4 @@
-"""Offsets are written as Spark's Kafka connector writes them, and nothing else is taken."""
+"""Offsets are parsed and written in the notation of Spark's Kafka connector only."""
 
 import json
 
@@ -12,11 +12,11 @@ from ottla.spark.offsets import (
     AtTimes,
     BadOffsets,
     Edge,
-    from_form,
+    from_json_offsets,
     parse_assignment,
-    parse_place,
+    parse_range_limit,
     parse_times,
-    to_form,
+    to_json_offsets,
 )
 
 PARTITIONS = st.builds(
@@ -28,7 +28,7 @@ OFFSETS = st.dictionaries(PARTITIONS, st.integers(0, 2**63 - 1), max_size=20)
 @given(OFFSETS)
 @settings(derandomize=True, deadline=None)
 def test_offsets_survive_a_checkpoint(offsets: dict[TopicPartition, int]) -> None:
-    assert from_form(json.loads(json.dumps(to_form(offsets)))) == offsets
+    assert from_json_offsets(json.loads(json.dumps(to_json_offsets(offsets)))) == offsets
 
 
 @given(OFFSETS, st.randoms(use_true_random=False))
@@ -38,17 +38,17 @@ def test_the_same_offsets_are_the_same_text_however_they_were_found(
 ) -> None:
     shuffled = list(offsets.items())
     random.shuffle(shuffled)  # type: ignore[attr-defined]
-    assert json.dumps(to_form(dict(shuffled))) == json.dumps(to_form(offsets))
+    assert json.dumps(to_json_offsets(dict(shuffled))) == json.dumps(to_json_offsets(offsets))
 
 
 def test_partitions_are_in_the_order_of_their_numbers() -> None:
     offsets = {TopicPartition("orders", number): 1 for number in (10, 9, 0)}
-    assert list(to_form(offsets)["orders"]) == ["0", "9", "10"]
+    assert list(to_json_offsets(offsets)["orders"]) == ["0", "9", "10"]
 
 
 def test_a_checkpoint_of_the_connector_is_understood() -> None:
     text = '{"orders":{"1":17,"0":5028},"payments":{"0":3}}'
-    assert from_form(json.loads(text)) == {
+    assert from_json_offsets(json.loads(text)) == {
         TopicPartition("orders", 0): 5028,
         TopicPartition("orders", 1): 17,
         TopicPartition("payments", 0): 3,
@@ -60,13 +60,13 @@ def test_a_checkpoint_of_the_connector_is_understood() -> None:
 )
 def test_a_checkpoint_of_another_source_is_refused_with_advice(form: object) -> None:
     with pytest.raises(BadOffsets, match="checkpointLocation of its own"):
-        from_form(form)
+        from_json_offsets(form)
 
 
 def test_places_have_words_and_offsets_have_edges() -> None:
-    assert parse_place(" Earliest ") is Edge.EARLIEST
-    assert parse_place("latest") is Edge.LATEST
-    assert parse_place('{"orders": {"1": -1, "0": -2, "2": 7}}') == AtOffsets(
+    assert parse_range_limit(" Earliest ") is Edge.EARLIEST
+    assert parse_range_limit("latest") is Edge.LATEST
+    assert parse_range_limit('{"orders": {"1": -1, "0": -2, "2": 7}}') == AtOffsets(
         {
             TopicPartition("orders", 0): -2,
             TopicPartition("orders", 1): -1,
@@ -78,14 +78,14 @@ def test_places_have_words_and_offsets_have_edges() -> None:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("soon", "it is no JSON"),
-        ("[" * 100_000, "it is no JSON"),
-        ("[1]", "it is no JSON object"),
+        ("soon", "it is not JSON"),
+        ("[" * 100_000, "it is not JSON"),
+        ("[1]", "it is not a JSON object"),
         ('{"orders": 3}', "orders has no object of partitions"),
-        ('{"orders": {"x": 3}}', "'x' is no partition of orders"),
-        ('{"orders": {"07": 3}}', "'07' is no partition of orders"),
-        ('{"orders": {"-1": 3}}', "'-1' is no partition of orders"),
-        ('{"orders": {"2147483648": 3}}', "'2147483648' is no partition of orders"),
+        ('{"orders": {"x": 3}}', "'x' is not a partition of orders"),
+        ('{"orders": {"07": 3}}', "'07' is not a partition of orders"),
+        ('{"orders": {"-1": 3}}', "'-1' is not a partition of orders"),
+        ('{"orders": {"2147483648": 3}}', "'2147483648' is not a partition of orders"),
         ('{"orders": {"0": -3}}', "orders-0 has -3"),
         ('{"orders": {"0": true}}', "orders-0 has True"),
         ('{"orders": {"0": 1.5}}', "orders-0 has 1.5"),
@@ -95,7 +95,7 @@ def test_places_have_words_and_offsets_have_edges() -> None:
 )
 def test_malformed_offsets_are_refused_with_the_place_and_an_example(text: str, why: str) -> None:
     with pytest.raises(BadOffsets) as caught:
-        parse_place(text)
+        parse_range_limit(text)
     assert why in str(caught.value)
     assert '{"orders": {"0": 23, "1": -2}}' in str(caught.value)
 

@@ -1,4 +1,4 @@
-"""Options are used, ignored with a warning or refused with the reason; never dropped in silence."""
+"""Options are used, ignored with a warning or refused with a reason, never silently dropped."""
 
 import subprocess
 import sys
@@ -8,16 +8,23 @@ import pytest
 
 from ottla.protocol.isolation_level import Isolation
 from ottla.protocol.topic_partition import TopicPartition
-from ottla.spark.micro_batch import Limits
+from ottla.spark.micro_batch import TriggerLimits
 from ottla.spark.offsets import AtOffsets, AtTime, AtTimes, Edge
-from ottla.spark.option_table import OPTIONS, LaterThanAll, Mode, Option, Verdict, row_of
-from ottla.spark.options import Assigned, BadOption, Matching, Named, SourceOptions, read_options
-from ottla.spark.plan import Splitting
+from ottla.spark.option_table import OPTIONS, Mode, NoMatchStrategy, Option, Verdict, find_option
+from ottla.spark.options import (
+    AssignedPartitions,
+    BadOption,
+    SourceOptions,
+    TopicNames,
+    TopicPattern,
+    read_options,
+)
+from ottla.spark.plan import SplitLimits
 from tests.support.paths import ROOT
 
 CLUSTER = {"kafka.bootstrap.servers": "localhost:9092"}
 LEAST = CLUSTER | {"subscribe": "orders"}
-WITHOUT_FAMILIES = [row for row in OPTIONS.values() if not row.is_family]
+WITHOUT_FAMILIES = [row for row in OPTIONS.values() if not row.is_prefix]
 
 
 def batch(**given: str) -> SourceOptions:
@@ -28,7 +35,7 @@ def stream(**given: str) -> SourceOptions:
     return read_options(LEAST | given, Mode.STREAM)
 
 
-def test_a_batch_reads_all_that_is_there_and_a_stream_what_comes() -> None:
+def test_by_default_a_batch_reads_everything_and_a_stream_new_records() -> None:
     assert batch().starting is Edge.EARLIEST
     assert batch().ending is Edge.LATEST
     assert stream().starting is Edge.LATEST
@@ -39,36 +46,34 @@ def test_defaults_are_the_connectors() -> None:
     assert options.fail_on_data_loss
     assert not options.include_headers
     assert options.isolation is Isolation.READ_UNCOMMITTED
-    assert options.later_than_all is LaterThanAll.ERROR
-    assert options.limits == Limits(None, None, 15 * 60_000)
-    assert options.splitting == Splitting(None, None)
+    assert options.on_no_match is NoMatchStrategy.ERROR
+    assert options.limits == TriggerLimits(None, None, 15 * 60_000)
+    assert options.split_limits == SplitLimits(None, None)
     assert options.group_id is None
     assert options.warnings == ()
 
 
-def test_names_count_in_whatever_case() -> None:
+def test_the_case_of_names_does_not_matter() -> None:
     given = {name.upper(): text for name, text in LEAST.items()}
     options = read_options(given | {"STARTINGoffsets": "earliest"}, Mode.STREAM)
-    assert options.subscription == Named(("orders",))
+    assert options.subscription == TopicNames(("orders",))
     assert options.starting is Edge.EARLIEST
 
 
 @pytest.mark.parametrize(
     ("given", "subscription"),
     [
-        ({"subscribe": "orders, payments"}, Named(("orders", "payments"))),
-        ({"path": "orders"}, Named(("orders",))),
-        ({"subscribePattern": "orders-.*"}, Matching("orders-.*")),
-        ({"assign": '{"orders": [1]}'}, Assigned((TopicPartition("orders", 1),))),
+        ({"subscribe": "orders, payments"}, TopicNames(("orders", "payments"))),
+        ({"path": "orders"}, TopicNames(("orders",))),
+        ({"subscribePattern": "orders-.*"}, TopicPattern("orders-.*")),
+        ({"assign": '{"orders": [1]}'}, AssignedPartitions((TopicPartition("orders", 1),))),
     ],
 )
-def test_there_are_three_ways_to_say_what_is_read(
-    given: dict[str, str], subscription: object
-) -> None:
+def test_there_are_three_ways_to_select_topics(given: dict[str, str], subscription: object) -> None:
     assert read_options(CLUSTER | given, Mode.BATCH).subscription == subscription
 
 
-def test_what_is_read_is_said_once() -> None:
+def test_topics_are_selected_in_exactly_one_way() -> None:
     with pytest.raises(BadOption, match="none is given"):
         read_options(CLUSTER, Mode.BATCH)
     with pytest.raises(BadOption, match="subscribe and path are given"):
@@ -113,11 +118,11 @@ def test_a_batch_does_not_end_at_the_beginning(place: str) -> None:
 
 @pytest.mark.parametrize("name", ["endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp"])
 def test_a_stream_has_no_end(name: str) -> None:
-    with pytest.raises(BadOption, match=f"{name} is for a batch, and this is a stream"):
+    with pytest.raises(BadOption, match=f"{name} is for a batch, but this is a stream"):
         stream(**{name: "1"})
 
 
-def test_what_is_for_a_stream_is_ignored_by_a_batch() -> None:
+def test_a_batch_ignores_options_for_streams() -> None:
     options = batch(maxOffsetsPerTrigger="5", groupId="g")
     assert options.limits.rows_max is None
     assert options.group_id is None
@@ -135,16 +140,16 @@ def test_limits_and_pieces_are_numbers() -> None:
         minPartitions="8",
         maxRecordsPerPartition="1000",
     )
-    assert options.limits == Limits(500, 50, 30_000)
-    assert options.splitting == Splitting(8, 1000)
+    assert options.limits == TriggerLimits(500, 50, 30_000)
+    assert options.split_limits == SplitLimits(8, 1000)
 
 
 def test_a_least_amount_above_the_most_is_refused() -> None:
-    with pytest.raises(BadOption, match="more than maxOffsetsPerTrigger"):
+    with pytest.raises(BadOption, match="above maxOffsetsPerTrigger"):
         stream(maxOffsetsPerTrigger="5", minOffsetsPerTrigger="6")
 
 
-def test_the_client_is_told_what_the_connector_would_tell_its_own() -> None:
+def test_the_client_gets_the_same_options_as_the_connectors() -> None:
     options = stream(
         **{
             "kafka.isolation.level": "read_committed",
@@ -194,15 +199,15 @@ def test_brokers_must_be_named_and_named_right() -> None:
         ("kafka.request.timeout.ms", "-1"),
     ],
 )
-def test_a_value_that_is_none_is_refused_with_what_is_allowed(name: str, text: str) -> None:
+def test_an_invalid_value_is_refused_with_the_allowed_values(name: str, text: str) -> None:
     given = CLUSTER | ({} if name == "subscribePattern" else {"subscribe": "orders"})
     with pytest.raises(BadOption) as caught:
         read_options(given | {name: text}, Mode.STREAM)
-    assert f"the option {name} is {text!r}: allowed is " in str(caught.value)
+    assert f"the option {name} is {text!r}: it must be " in str(caught.value)
 
 
 def test_malformed_offsets_name_their_option() -> None:
-    with pytest.raises(BadOption, match="the option startingOffsets: it is no JSON"):
+    with pytest.raises(BadOption, match="the option startingOffsets: it is not JSON"):
         stream(startingOffsets="sooner")
 
 
@@ -217,18 +222,20 @@ def test_every_row_of_the_table_is_obeyed(row: Option[Any]) -> None:
             f"the option {row.name} is ignored. {row.purpose}",
         )
     else:
-        assert row.default is None or row.form.parse(row.default) is not None
+        assert row.default is None or row.value_format.parse(row.default) is not None
 
 
 @pytest.mark.parametrize("name", ["kafka.ssl.keystore.location", "kafka.sasl.jaas.config"])
 def test_security_is_refused_and_never_dropped(name: str) -> None:
-    with pytest.raises(BadOption, match=f"{name} cannot be used. Connections are plain yet"):
+    with pytest.raises(
+        BadOption, match=f"{name} cannot be used. TLS and SASL are not supported yet"
+    ):
         stream(**{name: "x"})
 
 
 def test_a_family_is_not_an_option_itself() -> None:
-    assert row_of("kafka.metrics.num.samples") is not None
-    assert row_of("kafka.") is None
+    assert find_option("kafka.metrics.num.samples") is not None
+    assert find_option("kafka.") is None
 
 
 def test_the_page_matches_the_table() -> None:

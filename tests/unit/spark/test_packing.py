@@ -1,4 +1,4 @@
-"""An archive for Spark's nodes: all that is needed, native code too, and nothing else."""
+"""The archive for Spark's nodes has all packages needed, native code included, and no others."""
 
 import os
 import subprocess
@@ -23,7 +23,7 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_it_has_the_package_the_formats_name_and_what_they_import(archive: Path) -> None:
+def test_the_archive_has_our_packages_and_their_dependencies(archive: Path) -> None:
     with zipfile.ZipFile(archive) as entries:
         names = entries.namelist()
     assert {"ottla/spark/source.py", "pyspark_ottla/__init__.py", "crc32c/__init__.py"} <= {*names}
@@ -43,7 +43,7 @@ def test_a_bare_python_runs_it_from_where_it_is_unpacked(archive: Path, tmp_path
         "assert batch.read_header(made).count == 1\n"
         "print(native.__file__)\n"
     )
-    # The Python that an environment was made from has none of what is installed in it.
+    # The base Python of a virtual environment has none of its packages.
     bare = (
         Path(sys.base_prefix) / "bin" / f"python{sys.version_info.major}.{sys.version_info.minor}"
     )
@@ -64,8 +64,8 @@ def test_the_same_content_is_the_same_archive(archive: Path, tmp_path: Path) -> 
     assert (tmp_path / "again.zip").read_bytes() == archive.read_bytes()
 
 
-def test_what_is_not_installed_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(packing, "NEEDED", ("no-such-distribution",))
+def test_a_missing_distribution_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(packing, "REQUIRED_DISTRIBUTIONS", ("no-such-distribution",))
     with pytest.raises(NotInstalled, match="no-such-distribution is not installed: pip install"):
         pack(str(tmp_path / "ship.zip"))
     assert list(tmp_path.iterdir()) == []

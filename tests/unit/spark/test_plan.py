@@ -1,4 +1,4 @@
-"""What a batch reads, and in which pieces, follows from its offsets."""
+"""The spans of a batch follow from its offsets."""
 
 from itertools import pairwise
 
@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from ottla.client.arrow.spans import Span
 from ottla.protocol.topic_partition import TopicPartition
-from ottla.spark.plan import SPANS_MAX, Splitting, shared, spans_between, split
+from ottla.spark.plan import SPANS_MAX, SplitLimits, share_by_lag, spans_between, split
 
 A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
 PARTITIONS = st.builds(TopicPartition, st.sampled_from("abc"), st.integers(0, 9))
@@ -17,7 +17,7 @@ def test_spans_lie_between_the_offsets_in_the_order_of_partitions() -> None:
     assert spans_between({B0: 1, A0: 5}, {B0: 3, A0: 9}) == [Span(A0, 5, 9), Span(B0, 1, 3)]
 
 
-def test_what_has_nothing_new_has_no_span() -> None:
+def test_a_partition_without_new_records_has_no_span() -> None:
     assert spans_between({A0: 5}, {A0: 5}) == []
 
 
@@ -30,7 +30,7 @@ def test_a_partition_that_is_gone_or_was_set_back_is_not_read() -> None:
 
 
 def test_a_batch_is_cut_by_the_size_of_its_parts() -> None:
-    pieces = split([Span(A0, 0, 300), Span(A1, 0, 100)], Splitting(min_partitions=4))
+    pieces = split([Span(A0, 0, 300), Span(A1, 0, 100)], SplitLimits(min_partitions=4))
     assert pieces == [
         Span(A0, 0, 100),
         Span(A0, 100, 200),
@@ -39,19 +39,19 @@ def test_a_batch_is_cut_by_the_size_of_its_parts() -> None:
     ]
 
 
-def test_no_piece_is_larger_than_was_asked() -> None:
-    pieces = split([Span(A0, 7, 107)], Splitting(max_records=30))
+def test_no_piece_exceeds_the_limit() -> None:
+    pieces = split([Span(A0, 7, 107)], SplitLimits(max_records=30))
     assert [piece.end - piece.start for piece in pieces] == [25, 25, 25, 25]
 
 
 def test_a_batch_that_has_enough_spans_is_left_as_it_is() -> None:
     spans = [Span(A0, 0, 1000), Span(A1, 0, 1)]
-    assert split(spans, Splitting(min_partitions=2)) == spans
-    assert split(spans, Splitting()) == spans
+    assert split(spans, SplitLimits(min_partitions=2)) == spans
+    assert split(spans, SplitLimits()) == spans
 
 
 def test_a_slip_in_an_option_does_not_make_a_million_tasks() -> None:
-    assert len(split([Span(A0, 0, 10**9)], Splitting(max_records=1))) == SPANS_MAX
+    assert len(split([Span(A0, 0, 10**9)], SplitLimits(max_records=1))) == SPANS_MAX
 
 
 @given(
@@ -64,7 +64,7 @@ def test_pieces_hold_every_offset_once(
     sizes: dict[TopicPartition, int], min_partitions: int | None, max_records: int | None
 ) -> None:
     spans = spans_between({}, sizes)
-    pieces = split(spans, Splitting(min_partitions, max_records))
+    pieces = split(spans, SplitLimits(min_partitions, max_records))
     for partition, size in sizes.items():
         edges = [(piece.start, piece.end) for piece in pieces if piece.partition == partition]
         assert edges[0][0] == 0
@@ -77,15 +77,15 @@ def test_pieces_hold_every_offset_once(
 
 
 def test_a_limit_is_shared_by_lag() -> None:
-    assert shared({A0: 0, A1: 50}, {A0: 900, A1: 150}, 100) == {A0: 90, A1: 60}
+    assert share_by_lag({A0: 0, A1: 50}, {A0: 900, A1: 150}, 100) == {A0: 90, A1: 60}
 
 
 def test_a_partition_that_lags_a_little_is_not_starved_by_one_that_lags_much() -> None:
-    assert shared({A0: 0, A1: 0}, {A0: 10**9, A1: 1}, 10) == {A0: 9, A1: 1}
+    assert share_by_lag({A0: 0, A1: 0}, {A0: 10**9, A1: 1}, 10) == {A0: 9, A1: 1}
 
 
 def test_a_limit_that_is_not_reached_changes_nothing() -> None:
-    assert shared({A0: 0, A1: 4}, {A0: 3, A1: 4}, 3) == {A0: 3, A1: 4}
+    assert share_by_lag({A0: 0, A1: 4}, {A0: 3, A1: 4}, 3) == {A0: 3, A1: 4}
 
 
 @given(
@@ -100,7 +100,7 @@ def test_a_share_never_goes_back_nor_too_far_and_always_gets_on(
 ) -> None:
     start = {partition: begin for partition, (begin, _) in lags.items()}
     latest = {partition: begin + lag for partition, (begin, lag) in lags.items()}
-    ends = shared(start, latest, rows_max)
+    ends = share_by_lag(start, latest, rows_max)
     for partition, (_, lag) in lags.items():
         assert start[partition] <= ends[partition] <= latest[partition]
         assert lag == 0 or ends[partition] > start[partition]

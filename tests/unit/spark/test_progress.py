@@ -1,4 +1,4 @@
-"""What Spark reports of a batch, read."""
+"""Parsing of Spark's progress reports."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -29,7 +29,7 @@ REPORTED: dict[str, Any] = {
 }
 
 
-def test_a_batch_is_told_with_rate_lag_time_and_watermark() -> None:
+def test_a_batchs_progress_has_rate_lag_time_and_watermark() -> None:
     progress = read_progress(REPORTED)
     assert (progress.query, progress.batch, progress.rows) == ("activity", 4, 500)
     assert (progress.rows_per_s, progress.batch_ms) == (264.3, 1891)
@@ -57,5 +57,5 @@ def test_a_source_that_does_not_tell_how_far_it_could_go_has_no_lag(source: Any)
     assert read_progress(REPORTED | {"sources": [source]}).lag is None
 
 
-def test_a_query_without_a_name_is_told_by_its_id() -> None:
+def test_a_query_without_a_name_is_identified_by_its_id() -> None:
     assert read_progress(REPORTED | {"name": None}).query == "d7f3ea43"

@@ -12,23 +12,23 @@ from pyspark.sql.types import (
 )
 
 from ottla.client.arrow.schema import COLUMNS, arrow_schema
-from ottla.spark.schema import BadSchema, arrow_form, projection, topic_schema
+from ottla.spark.schema import BadSchema, batch_schema, projection, topic_schema
 
 
 def test_spark_and_the_client_mean_the_same_columns() -> None:
     schema = topic_schema(include_headers=True)
     assert tuple(schema.fieldNames()) == COLUMNS
-    assert arrow_form(schema).equals(arrow_schema(COLUMNS))
+    assert batch_schema(schema).equals(arrow_schema(COLUMNS))
 
 
-def test_headers_are_there_if_they_are_asked_for() -> None:
+def test_headers_are_included_if_requested() -> None:
     assert topic_schema(include_headers=False).fieldNames() == list(COLUMNS[:-1])
 
 
 def test_a_schema_says_which_columns_are_read_and_in_which_order() -> None:
     schema = StructType().add("offset", LongType(), False).add("value", BinaryType())
     assert projection(schema) == ("offset", "value")
-    assert not arrow_form(schema).field("offset").nullable
+    assert not batch_schema(schema).field("offset").nullable
 
 
 def test_headers_may_promise_to_have_no_nulls() -> None:

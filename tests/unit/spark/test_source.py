@@ -1,4 +1,4 @@
-"""The format as Spark finds it, and what it says when Spark cannot run at all."""
+"""The format as Spark finds it, and its errors if Spark cannot run."""
 
 import os
 import subprocess
@@ -25,7 +25,7 @@ def test_spark_finds_the_format_by_its_package() -> None:
     assert OttlaSource.name() == "ottla"
 
 
-def test_spark_finds_the_format_without_waiting_for_what_it_does_not_need() -> None:
+def test_spark_finds_the_format_without_importing_arrow() -> None:
     code = (
         "import sys; from pyspark_ottla import DefaultSource; "
         "options = {'kafka.bootstrap.servers': 'x:1', 'subscribe': 'a'}; "
@@ -35,22 +35,22 @@ def test_spark_finds_the_format_without_waiting_for_what_it_does_not_need() -> N
     assert subprocess.run([sys.executable, "-c", code], timeout=60).returncode == 0
 
 
-def test_headers_are_part_of_the_schema_if_asked_for() -> None:
+def test_the_schema_has_headers_if_requested() -> None:
     assert "headers" not in source().schema().fieldNames()
     assert source(includeHeaders="true").schema().fieldNames()[-1] == "headers"
 
 
-def test_what_is_wrong_for_every_query_is_refused_at_load() -> None:
+def test_options_invalid_for_every_query_are_refused_at_load() -> None:
     with pytest.raises(BadOption, match="no option 'colour'"):
         source(colour="red").schema()
 
 
-def test_what_is_right_for_some_query_is_not_refused_at_load() -> None:
+def test_options_valid_for_some_query_are_accepted_at_load() -> None:
     assert source(endingOffsets="latest").schema()
     assert source(startingOffsets="latest").schema()
 
 
-def test_filters_are_only_taken_where_that_was_asked_for() -> None:
+def test_filters_are_pushed_down_only_if_enabled() -> None:
     schema = source().schema()
     plain, narrowing = source().reader(schema), source(filterPushdown="true").reader(schema)
     assert type(plain).pushFilters is DataSourceReader.pushFilters
@@ -60,10 +60,10 @@ def test_filters_are_only_taken_where_that_was_asked_for() -> None:
 def test_an_ignored_option_is_warned_of(caplog: pytest.LogCaptureFixture) -> None:
     reader = source(groupIdPrefix="p")
     reader.streamReader(reader.schema())
-    assert "ottla: the option groupIdPrefix is ignored. Reading needs no group" in caplog.text
+    assert "ottla: the option groupIdPrefix is ignored. The source needs no group" in caplog.text
 
 
-def test_without_java_the_error_says_what_to_install(tmp_path: Path) -> None:
+def test_without_java_the_error_names_the_package_to_install(tmp_path: Path) -> None:
     code = "from ottla.spark import session; session()"
     environment = {
         name: value for name, value in os.environ.items() if name not in ("JAVA_HOME", "SPARK_HOME")

@@ -1,4 +1,4 @@
-"""A stream as Spark drives it, over a cluster in memory."""
+"""The stream reader as Spark calls it, over a cluster in memory."""
 
 from typing import Any
 
@@ -65,7 +65,7 @@ def test_a_batch_lies_between_two_looks(client: FakeClient) -> None:
         ({"maxOffsetsPerTrigger": "9", "minOffsetsPerTrigger": "7"}, ReadMaxRows(9)),
     ],
 )
-def test_spark_is_told_the_limit(client: FakeClient, given: dict[str, str], limit: object) -> None:
+def test_spark_gets_the_limit(client: FakeClient, given: dict[str, str], limit: object) -> None:
     assert reader(client, **given).getDefaultReadLimit() == limit
 
 
@@ -87,7 +87,7 @@ def test_a_small_batch_waits_unless_spark_wants_all(client: FakeClient) -> None:
     assert stream.latestOffset(start, limit) == {"a": {"0": 14}}
 
 
-def test_what_is_available_now_is_what_was_there_at_the_start(client: FakeClient) -> None:
+def test_available_now_ends_at_the_offsets_of_the_start(client: FakeClient) -> None:
     stream = reader(client, minOffsetsPerTrigger="100", maxOffsetsPerTrigger="100")
     stream.prepareForTriggerAvailableNow()
     client.held["a"].ends[:] = [99, 99]
@@ -103,12 +103,12 @@ def test_an_added_partition_is_read_from_the_first(client: FakeClient) -> None:
     assert spans(stream, start, stream.latestOffset(start, ALL)) == [Span(A1, 0, 3)]
 
 
-def test_a_topic_made_anew_is_a_loss_even_if_it_is_longer(client: FakeClient) -> None:
+def test_a_recreated_topic_is_a_loss_even_if_it_is_longer(client: FakeClient) -> None:
     stream, lenient = reader(client), reader(client, failOnDataLoss="false")
     start = {"a": {"0": 10}}
     assert stream.latestOffset(start, ALL) == lenient.latestOffset(start, ALL) == start
     client.make("a", 30)
-    with pytest.raises(DataLost, match="the topic of a-0 was deleted and made anew"):
+    with pytest.raises(DataLost, match="the topic of a-0 was deleted and recreated"):
         stream.latestOffset(start, ALL)
     back = lenient.latestOffset(start, ALL)
     assert back == {"a": {"0": 0}}
@@ -122,7 +122,7 @@ def test_a_topic_that_is_gone_is_a_loss_and_then_new(client: FakeClient) -> None
     for each in (stream, lenient):
         each.latestOffset(start, ALL)
     del client.held["a"]
-    with pytest.raises(DataLost, match="a-0 is gone"):
+    with pytest.raises(DataLost, match="a-0 was deleted"):
         stream.latestOffset(start, ALL)
     assert lenient.latestOffset(start, ALL) == {}
     client.make("a", 2)
@@ -146,7 +146,7 @@ def test_a_task_knows_which_topic_was_meant(client: FakeClient) -> None:
     assert partition.topic_id == client.topic("a").topic_id
 
 
-def test_a_group_is_told_what_was_processed_once(client: FakeClient) -> None:
+def test_processed_offsets_are_committed_to_the_group_once(client: FakeClient) -> None:
     stream = reader(client, groupId="g")
     start = stream.initialOffset()
     client.held["a"].ends[0] = 25
@@ -165,11 +165,11 @@ def test_a_group_that_refuses_does_not_stop_the_query(
     client.group_error = Refused(ErrorCode.UNKNOWN_MEMBER_ID, "offsets of group g")
     stream = reader(client, groupId="g")
     assert stream.latestOffset({"a": {"0": 4}}, ALL) == {"a": {"0": 10}}
-    assert "offsets are not committed to the group g" in caplog.text
+    assert "offsets were not committed to the group g" in caplog.text
 
 
 def test_a_checkpoint_of_another_source_is_refused(client: FakeClient) -> None:
-    with pytest.raises(BadOffsets, match="the checkpoint is not of this source"):
+    with pytest.raises(BadOffsets, match="the checkpoint belongs to another source"):
         reader(client).latestOffset({"logOffset": 3}, ALL)
 
 

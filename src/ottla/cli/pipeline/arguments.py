@@ -10,7 +10,7 @@ from ottla.cli.shared.options import TIMEOUT_S_DEFAULT
 from ottla.client.admin.cluster import Admin
 from ottla.client.errors import ClientError, Refused
 from ottla.client.routing.router import Router
-from ottla.spark.option_table import option_names, row_of
+from ottla.spark.option_table import find_option, option_names
 from ottla.spark.pipelines.catalogue import PIPELINES, Pipeline
 
 
@@ -25,7 +25,7 @@ def known_pipeline(name: str) -> Pipeline:
 def check_options(names: Iterable[str]) -> None:
     """Failure if one is no option of our source."""
     for name in names:
-        if row_of(name) is None:
+        if find_option(name) is None:
             raise no_such("option", name, option_names(), "docs/spark-options.md")
 
 

@@ -111,13 +111,13 @@ def run(
 
     from ottla.cli.pipeline.run import run_pipeline
     from ottla.cli.pipeline.spark_session import SparkChoice
-    from ottla.spark.pipelines.streams import Console, Folder, Streams
+    from ottla.spark.pipelines.streams import ConsoleSink, FolderSink, Streams
 
     streams = Streams(
         pipeline=name,
         bootstrap_servers=bootstrap,
         topic=topic or pipeline.topic,
-        target=Console() if console else Folder(folder_path(to or f"./pipelines/{name}")),
+        target=ConsoleSink() if console else FolderSink(folder_path(to or f"./pipelines/{name}")),
         source=source.value,
         options=options,
         is_until_end=until_end,

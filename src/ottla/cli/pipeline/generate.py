@@ -18,7 +18,7 @@ from ottla.protocol.batch import Record, build
 from ottla.protocol.compression import Codec
 from ottla.protocol.topic_partition import TopicPartition
 from ottla.seams.clock import Clock, RealClock
-from ottla.spark.pipelines.catalogue import Made, Pipeline, generate_of
+from ottla.spark.pipelines.catalogue import GeneratedRecord, Pipeline, pipeline_generator
 
 NS_PER_MS = 1_000_000
 CHUNK_RECORDS = 2_000
@@ -63,15 +63,15 @@ async def _make_topic(router: Router, wanted: Generated) -> int:
     return len((await router.topic(wanted.topic)).partitions)
 
 
-async def _chunks(wanted: Generated, clock: Clock) -> AsyncIterator[list[Made]]:
+async def _chunks(wanted: Generated, clock: Clock) -> AsyncIterator[list[GeneratedRecord]]:
     """Records to be sent together, each chunk when its last record comes in."""
     rate = wanted.rate or RATE_DEFAULT
     start_ms = clock.wall_ms()
     start_ns = clock.steady_ns()
     if wanted.rate is None:
         start_ms -= int(wanted.records / rate * 1000)
-    generate = generate_of(wanted.pipeline)
-    chunk: list[Made] = []
+    generate = pipeline_generator(wanted.pipeline)
+    chunk: list[GeneratedRecord] = []
     for record in islice(generate(wanted.seed, start_ms, rate), wanted.records):
         is_full = len(chunk) == CHUNK_RECORDS
         if wanted.rate is not None and chunk:
@@ -91,7 +91,9 @@ async def _until(moment_ns: int, clock: Clock) -> None:
     await asyncio.sleep(max(0, moment_ns - clock.steady_ns()) / 1e9)
 
 
-async def _send(router: Router, topic: str, partitions: int, made: Sequence[Made]) -> None:
+async def _send(
+    router: Router, topic: str, partitions: int, made: Sequence[GeneratedRecord]
+) -> None:
     grouped: dict[TopicPartition, list[Record]] = {}
     for key, value, timestamp_ms in made:
         partition = TopicPartition(topic, partition_of(key, partitions))

@@ -14,12 +14,12 @@ from ottla.cli.pipeline.spark_session import SparkChoice, open_session
 from ottla.cli.shared.failure import Failure
 from ottla.cli.shared.output import say
 from ottla.seams.blocking import RealBlocking
-from ottla.spark.pipelines.catalogue import Pipeline, main_of
-from ottla.spark.pipelines.streams import Folder, Streams
+from ottla.spark.pipelines.catalogue import Pipeline, pipeline_main
+from ottla.spark.pipelines.streams import FolderSink, Streams
 from ottla.spark.progress import BatchProgress, ProgressWatch
 
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
-LOOK_MS = 200
+POLL_MS = 200
 # How an error of ours begins a line in what Spark says about it.
 _OUR_ERROR = re.compile(r"^(?:\w+\.)*ottla\.[\w.]+: (.+)$", re.MULTILINE)
 _CAUSE = re.compile(r"^Caused by: (.+)$", re.MULTILINE)
@@ -38,7 +38,7 @@ def run_pipeline(pipeline: Pipeline, streams: Streams, choice: SparkChoice) -> N
     try:
         with stop_by_signals() as stop:
             try:
-                queries = main_of(pipeline)(spark, streams)
+                queries = pipeline_main(pipeline)(spark, streams)
                 _say_start(pipeline, streams)
                 _follow(queries, stop)
             except PySparkException as error:
@@ -86,7 +86,7 @@ def _follow(queries: Sequence[StreamingQuery], stop: Stop) -> None:
                 raise error
         if is_over:
             return
-        blocking.pause(LOOK_MS)
+        blocking.pause(POLL_MS)
 
 
 def _stop(spark: SparkSession) -> None:
@@ -96,7 +96,7 @@ def _stop(spark: SparkSession) -> None:
 
 def _say_start(pipeline: Pipeline, streams: Streams) -> None:
     target = streams.target
-    where = f"{target.path}/" if isinstance(target, Folder) else "standard output"
+    where = f"{target.path}/" if isinstance(target, FolderSink) else "standard output"
     say(f"{pipeline.name}: {streams.topic} at {streams.bootstrap_servers} to {where}")
 
 

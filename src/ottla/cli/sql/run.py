@@ -132,7 +132,7 @@ def _until_done(answers: Iterator[Message | Row], log_path: str) -> Iterator[Mes
 
 
 def _failure(failed: Failed, log_path: str) -> Failure:
-    if failed.is_querys_fault:
+    if failed.is_query_error:
         needs_text = '"BINARY"' in failed.what
         return Failure(
             failed.what,

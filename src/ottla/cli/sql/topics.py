@@ -12,7 +12,7 @@ from ottla.client.routing.router import Router
 from ottla.client.routing.topology import Topic
 from ottla.protocol.isolation_level import Isolation
 from ottla.protocol.offset_spec import OffsetSpec
-from ottla.spark.offsets import to_form
+from ottla.spark.offsets import to_json_offsets
 
 
 class Extent(NamedTuple):
@@ -55,8 +55,8 @@ async def _part(router: Router, topic: Topic, extent: Extent) -> Part:
     # Where nothing else is asked for, what is deleted before Spark looks is no loss.
     is_from_first = extent.start is OffsetSpec.EARLIEST
     options = {
-        "startingOffsets": "earliest" if is_from_first else json.dumps(to_form(starts)),
-        "endingOffsets": json.dumps(to_form(ends)),
+        "startingOffsets": "earliest" if is_from_first else json.dumps(to_json_offsets(starts)),
+        "endingOffsets": json.dumps(to_json_offsets(ends)),
         "kafka.isolation.level": isolation.name.lower(),
     }
     return Part(options, sum(ends.values()) - sum(starts.values()))

@@ -76,9 +76,9 @@ def carry_out(order: Order, answers: TextIO) -> Done:
 
 def _failed(error: Exception) -> Failed:
     # Without Spark there is none of its errors.
-    from ottla.spark.queries import is_querys_fault, said_by
+    from ottla.spark.queries import error_text, is_query_error
 
-    return Failed(said_by(error), is_querys_fault(error))
+    return Failed(error_text(error), is_query_error(error))
 
 
 def _tell(answers: TextIO, message: Message) -> None:

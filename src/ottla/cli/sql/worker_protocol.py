@@ -58,7 +58,7 @@ class Failed(NamedTuple):
     """There will be no more rows, and why."""
 
     what: str
-    is_querys_fault: bool
+    is_query_error: bool
 
 
 Message = Started | Columns | Done | Failed

@@ -1,6 +1,6 @@
-"""Pipelines: what a stream of records becomes, one package a case.
+"""Example pipelines on Spark, one package per pipeline.
 
-`transform` says what becomes of records, from DataFrame to DataFrame, and touches nothing else;
-`main` joins it to topics and folders; `generate` makes records like those of real life, the same
-ones from the same seed. `catalogue` names them all without importing Spark.
+`transform` maps DataFrames to DataFrames and does nothing else. `main` connects it to topics and
+folders. `generate` makes realistic records; equal seeds give equal records. `catalogue` lists all
+pipelines without importing Spark.
 """

@@ -1,4 +1,4 @@
-"""Which pipelines there are. Imports nothing of Spark: a list of names should not wait for it."""
+"""The list of all pipelines. It does not import Spark, so that listing names stays quick."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pipeline:
-    """A case that can be run: `queries` are what it writes, a folder each."""
+    """A pipeline; each of its `queries` writes to a folder of its own."""
 
     name: str
     purpose: str
@@ -24,17 +24,17 @@ class Pipeline:
     queries: tuple[str, ...]
 
 
-class Made(NamedTuple):
-    """A record that was made up; `timestamp_ms` is when it came in."""
+class GeneratedRecord(NamedTuple):
+    """A generated record; `timestamp_ms` is its time of arrival."""
 
     key: bytes
     value: bytes
     timestamp_ms: int
 
 
-# Endless, in the order in which records come in: from a seed, the time of the first one, and how
-# many things happen in a second.
-Generate = Callable[[int, int, float], Iterator[Made]]
+# From a seed, the time of the first event and the events per second: endless records in order of
+# arrival.
+Generate = Callable[[int, int, float], Iterator[GeneratedRecord]]
 
 PIPELINES: Mapping[str, Pipeline] = {
     each.name: each
@@ -49,11 +49,11 @@ PIPELINES: Mapping[str, Pipeline] = {
 }
 
 
-def main_of(pipeline: Pipeline) -> "Main":
-    """Starts the queries of a pipeline. Imports Spark."""
+def pipeline_main(pipeline: Pipeline) -> "Main":
+    """The function that starts the queries of a pipeline. Imports Spark."""
     return cast("Main", import_module(f"{__package__}.{pipeline.name}.main").main)
 
 
-def generate_of(pipeline: Pipeline) -> Generate:
-    """Makes records for a pipeline's topic."""
+def pipeline_generator(pipeline: Pipeline) -> Generate:
+    """The function that generates records for a pipeline's topic."""
     return cast("Generate", import_module(f"{__package__}.{pipeline.name}.generate").generate)

@@ -1,4 +1,4 @@
-"""Chance that repeats: the same seed throws the same, on every machine and with every Python."""
+"""Repeatable randomness: equal seeds give equal numbers on every machine and Python version."""
 
 import math
 
@@ -7,8 +7,8 @@ _STEP = 0x9E37_79B9_7F4A_7C15
 _FACTORS = (0xBF58_476D_1CE4_E5B9, 0x94D0_49BB_1331_11EB)
 
 
-class Dice:
-    """The generator SplitMix64. Not for secrets."""
+class SeededRandom:
+    """The SplitMix64 generator. Not for secrets."""
 
     __slots__ = ("_state",)
 
@@ -16,19 +16,19 @@ class Dice:
         self._state = seed & _MASK
 
     def below(self, bound: int) -> int:
-        """One of 0, 1, … bound - 1, all alike as long as there are few of them beside 2**64."""
+        """An integer in [0, bound), uniform for bounds far below 2**64."""
         return self._next() % bound
 
     def chance(self, share: float) -> bool:
-        """True in this share of all throws."""
+        """True with this probability."""
         return self._unit() < share
 
-    def pause(self, mean: float) -> float:
-        """How long until something that happens once in `mean`: exponential."""
+    def exponential(self, mean: float) -> float:
+        """An exponentially distributed number with this mean."""
         return -mean * math.log(1.0 - self._unit())
 
     def _unit(self) -> float:
-        """At least 0, less than 1."""
+        """A number in [0, 1)."""
         return (self._next() >> 11) / (1 << 53)
 
     def _next(self) -> int:

@@ -1,4 +1,4 @@
-"""Where the queries of a pipeline read, and where they write: all that differs from run to run."""
+"""The source and the sink of a pipeline's queries: all that differs between runs."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -12,50 +12,51 @@ from ottla.seams.blocking import Blocking, RealBlocking
 from ottla.spark.schema import TYPES
 
 OTTLA = "ottla"
-# All that pipelines use of a record: what is not named is not moved.
+# The columns that pipelines use; no others are fetched.
 COLUMNS = ("value", "timestamp")
-# What the status of a query says until it has its source.
+# The status of a query until its source is created.
 INITIALIZING = "Initializing"
-LOOK_MS = 20
+POLL_MS = 20
 
 Transform = Callable[[DataFrame], DataFrame]
 
 
 @dataclass(frozen=True, slots=True)
-class Folder:
-    """Parquet in a folder for each query, beside the checkpoints: each row once, whatever fails.
+class FolderSink:
+    """Parquet in one folder per query, beside the checkpoints: each row exactly once.
 
-    `path` may be of any file system that Spark knows, and is seen by every node.
+    `path` may be on any file system of Spark, and every node must be able to access it.
     """
 
     path: str
 
 
 @dataclass(frozen=True, slots=True)
-class Console:
-    """Tables on standard output. Nothing is kept: every run begins anew."""
+class ConsoleSink:
+    """Tables on standard output. There is no checkpoint: every run starts over."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Streams:
-    """Where a run of a pipeline reads and writes.
+    """The source and the sink of a run.
 
-    `source` is `ottla`, or `kafka` for Spark's own connector: options and checkpoints are the same.
+    `source` is `ottla`, or `kafka` for Spark's Kafka connector, with the same options and
+    checkpoints.
     """
 
     pipeline: str
     bootstrap_servers: str
     topic: str
-    target: Folder | Console
+    target: FolderSink | ConsoleSink
     source: str = OTTLA
     options: Mapping[str, str] = field(default_factory=dict)
-    # Ends where the topic ended when it began, rather than never.
+    # Whether the run stops at the end that the topic had at its start.
     is_until_end: bool = False
 
     def start(self, spark: SparkSession, query: str, transform: Transform) -> StreamingQuery:
-        """A query from the topic through `transform`; it goes on where its last run ended.
+        """Starts a query from the topic through `transform`, from its checkpoint if it has one.
 
-        Returns once it has its source, so that another query can be started.
+        Returns once its source is created, so that another query can be started.
         """
         writer = transform(self._records(spark, query)).writeStream.queryName(query)
         writer = self._written(writer, query)
@@ -73,26 +74,26 @@ class Streams:
         }
         reader = spark.readStream.format(self.source)
         if self.source == OTTLA:
-            # Each query has a place of its own in the topic, and so a group of its own.
+            # Each query has its own position in the topic, and so its own group.
             given["groupId"] = f"ottla-pipeline-{self.pipeline}-{query}"
             reader = reader.schema(StructType([StructField(name, TYPES[name]) for name in COLUMNS]))
         return reader.options(**given | dict(self.options)).load().select(*COLUMNS)
 
     def _written(self, writer: DataStreamWriter, query: str) -> DataStreamWriter:
         match self.target:
-            case Console():
+            case ConsoleSink():
                 return writer.format("console").option("truncate", "false")
-            case Folder(path):
+            case FolderSink(path):
                 writer = writer.format("parquet").option("path", f"{path}/{query}")
                 return writer.option("checkpointLocation", f"{path}/checkpoints/{query}")
 
 
 def await_source(query: StreamingQuery, blocking: Blocking) -> None:
-    """Returns once a query has its source, or has ended.
+    """Waits until the source of a query is created, or the query has ended.
 
-    All queries of a session share the map of variables that Spark gives to the workers of a source
-    in Python, and each adds to it, unguarded, when it makes its source. Two that do so at once may
-    leave a map that cannot be sent any more: then every task of theirs is "not serializable".
+    All queries of a session share one map of environment variables for Python workers. Each adds to
+    it without a lock when it creates its source. Two that do so at the same time can corrupt the
+    map: then all their tasks fail as "not serializable".
     """
     while query.isActive and query.status["message"].startswith(INITIALIZING):
-        blocking.pause(LOOK_MS)
+        blocking.pause(POLL_MS)

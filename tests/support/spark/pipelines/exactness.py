@@ -1,4 +1,4 @@
-"""What a run has written, beside what the model says of the same records in the same batches."""
+"""Compares the output of a run with the model's for the same records and batches."""
 
 import json
 from pathlib import Path
@@ -6,17 +6,17 @@ from pathlib import Path
 from confluent_kafka import Consumer, TopicPartition
 from pyspark.sql import SparkSession
 
-from ottla.spark.pipelines.catalogue import Made
+from ottla.spark.pipelines.catalogue import GeneratedRecord
 from ottla.spark.pipelines.trending.transform import RULES
 from tests.support.spark.pipelines import trending_model as model
 from tests.support.spark.pipelines.frames import activity_rows, trend_rows
 from tests.support.spark.topics import WAIT_S, delivering
 
 # By partition, in the order of offsets.
-Contents = dict[int, list[Made]]
+Contents = dict[int, list[GeneratedRecord]]
 
 
-def send(servers: str, topic: str, records: list[Made]) -> None:
+def send(servers: str, topic: str, records: list[GeneratedRecord]) -> None:
     """By their keys, as any producer does."""
     with delivering(servers, partitioner="murmur2_random") as producer:
         for record in records:
@@ -25,7 +25,7 @@ def send(servers: str, topic: str, records: list[Made]) -> None:
 
 
 def contents(servers: str, topic: str, partitions: int) -> Contents:
-    """What the topic has, as another client reads it."""
+    """The topic's records as another client reads them."""
     consumer = Consumer({"bootstrap.servers": servers, "group.id": f"reads-{topic}"})
     found: Contents = {number: [] for number in range(partitions)}
     try:
@@ -38,14 +38,14 @@ def contents(servers: str, topic: str, partitions: int) -> Contents:
             message = consumer.poll(WAIT_S)
             assert message is not None
             assert message.error() is None
-            made = Made(message.key(), message.value(), message.timestamp()[1])
+            made = GeneratedRecord(message.key(), message.value(), message.timestamp()[1])
             found[message.partition()].append(made)
     finally:
         consumer.close()
     return found
 
 
-def batches_of(checkpoint: Path, topic: str, records: Contents) -> list[list[Made]]:
+def batches_of(checkpoint: Path, topic: str, records: Contents) -> list[list[GeneratedRecord]]:
     """The batches that a query planned, from its checkpoint; some are empty."""
     batches = []
     done = dict.fromkeys(records, 0)
@@ -60,7 +60,7 @@ def batches_of(checkpoint: Path, topic: str, records: Contents) -> list[list[Mad
     return batches
 
 
-def unseen_of(checkpoint: Path, batches: list[list[Made]]) -> set[int]:
+def unseen_of(checkpoint: Path, batches: list[list[GeneratedRecord]]) -> set[int]:
     """The batches with an event newer than all before it that did not move the watermark.
 
     A query may be stopped when the rows of a batch are written, and the batch itself is not yet
@@ -70,7 +70,7 @@ def unseen_of(checkpoint: Path, batches: list[list[Made]]) -> set[int]:
     unseen = set()
     newest_ms = 0
     for number, batch in enumerate(batches):
-        # What was left over from the limit of the batches before it may be all old.
+        # The records left over by the limit of earlier batches may all be old.
         at_ms = max((event.at_ms for event in model.usable(batch)), default=0)
         if at_ms > newest_ms and _stood(checkpoint, number):
             unseen.add(number)

@@ -1,17 +1,17 @@
-"""Records as DataFrames, and rows of a pipeline as the model has them."""
+"""Records as DataFrames, and rows of a pipeline in the form of the model."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from pyspark.sql import DataFrame, SparkSession
 
-from ottla.spark.pipelines.catalogue import Made
+from ottla.spark.pipelines.catalogue import GeneratedRecord
 from tests.support.spark.pipelines.trending_model import Activity, Trend
 
 SCHEMA = "value binary, timestamp timestamp"
 
 
-def frame_of(spark: SparkSession, records: Sequence[Made]) -> DataFrame:
+def frame_of(spark: SparkSession, records: Sequence[GeneratedRecord]) -> DataFrame:
     """As a topic would give them."""
     rows = [
         (bytearray(record.value), datetime.fromtimestamp(record.timestamp_ms / 1000, UTC))

@@ -1,4 +1,4 @@
-"""`ottla pipeline run` as a user runs it: a process, with Java and workers, that can be killed."""
+"""`ottla pipeline run` as a process with Java and workers that can be killed."""
 
 import os
 import re
@@ -57,21 +57,21 @@ class PipelineRun:
 
     @property
     def batches(self) -> int:
-        """How many batches it has told of."""
+        """The number of batches that it has reported."""
         return sum(" batch " in line for line in self._said)
 
     @property
     def rows(self) -> int:
-        """How many rows the batches had that it has told of."""
+        """The number of rows of the reported batches."""
         told = _ROWS.findall(self.said)
         return sum(int(count.replace(",", "")) for count in told)
 
     def wait_for_batches(self, count: int) -> None:
-        """Returns when it has told of so many. Fails if it ends before."""
+        """Returns when it has reported so many. Fails if it ends before."""
         self._wait_until(lambda: self.batches >= count)
 
     def wait_for_rows(self) -> None:
-        """Returns when it has told of some. Fails if it ends before."""
+        """Returns when it has reported some. Fails if it ends before."""
         self._wait_until(lambda: self.rows > 0)
 
     def kill(self) -> None:

@@ -1,4 +1,4 @@
-"""A standalone cluster of Spark, from the jars of its wheel: a master, workers, loopback only."""
+"""A standalone Spark cluster from the jars of its wheel, on the loopback interface only."""
 
 import os
 import re
@@ -15,7 +15,7 @@ START_WAIT_S = 300.0
 
 
 class Daemon:
-    """A master or a worker; `found` is what it says when it is ready."""
+    """A master or a worker; `found` is the match in its output when it is ready."""
 
     def __init__(self, kind: str, ready: str, *arguments: str) -> None:
         self._ready = re.compile(ready)
@@ -25,7 +25,7 @@ class Daemon:
         environment = {
             name: value for name, value in os.environ.items() if not name.startswith("PY")
         }
-        # Nothing that is installed for the tests: what executors import has to be given to them.
+        # Without the tests' packages: executors get theirs from the archive.
         self._process = subprocess.Popen(
             [SPARK_HOME / "bin" / "spark-class", f"org.apache.spark.deploy.{kind}", *arguments],
             stdout=subprocess.DEVNULL,

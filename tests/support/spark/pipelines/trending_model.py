@@ -1,11 +1,11 @@
-"""What the pipeline `trending` promises, in plain Python: no Spark, no cleverness."""
+"""The model of the pipeline `trending` in plain Python, without Spark."""
 
 import json
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from ottla.spark.pipelines.catalogue import Made
+from ottla.spark.pipelines.catalogue import GeneratedRecord
 from ottla.spark.pipelines.trending.transform import Rules
 
 AHEAD_MS_MAX = 60_000
@@ -43,7 +43,7 @@ class Counted(NamedTuple):
     watermark_ms: int
 
 
-def usable(records: Iterable[Made]) -> Iterator[Event]:
+def usable(records: Iterable[GeneratedRecord]) -> Iterator[Event]:
     for record in records:
         try:
             event = json.loads(record.value)
@@ -54,12 +54,12 @@ def usable(records: Iterable[Made]) -> Iterator[Event]:
 
 
 def counted(
-    batches: Sequence[Sequence[Made]], rules: Rules, unseen: Collection[int] = ()
+    batches: Sequence[Sequence[GeneratedRecord]], rules: Rules, unseen: Collection[int] = ()
 ) -> Counted:
-    """What a stream counts that gets records in these batches, of which some may be empty.
+    """The counts of a stream that gets records in these batches, some of which may be empty.
 
-    A batch is held against the watermark that the one before it had, and writes up to its own.
-    The events of the batches `unseen` count, but do not move the watermark.
+    A batch is compared with the watermark of the one before it, and writes up to its own. The
+    events of the batches `unseen` count, but do not move the watermark.
     """
     found: dict[str, Event] = {}
     newest_ms = 0

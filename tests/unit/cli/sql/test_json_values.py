@@ -57,7 +57,7 @@ def test_a_value_becomes_what_json_has_for_it(value: object, expected: object) -
         Started(),
         Columns([Column("key", False), Column("n", True)]),
         Done(3),
-        Failed("why\nand where", is_querys_fault=True),
+        Failed("why\nand where", is_query_error=True),
     ],
 )
 def test_a_message_survives_its_way(message: Message) -> None:

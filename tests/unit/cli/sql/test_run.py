@@ -168,8 +168,8 @@ def test_the_end_of_each_topic_is_fixed_before_spark_starts(
 @pytest.mark.parametrize(
     ("failed", "exit_code", "keeps_log"),
     [
-        (Failed("no such column", is_querys_fault=True), 2, False),
-        (Failed("Spark needs Java", is_querys_fault=False), 1, True),
+        (Failed("no such column", is_query_error=True), 2, False),
+        (Failed("Spark needs Java", is_query_error=False), 1, True),
     ],
 )
 def test_what_fails_is_told_and_the_log_stays_where_it_may_say_more(
@@ -193,7 +193,7 @@ def test_what_fails_is_told_and_the_log_stays_where_it_may_say_more(
 def test_a_query_that_needs_text_is_told_how_to_get_it(
     stand_in: Callable[[str], Path], started: Running
 ) -> None:
-    failed = Failed('requires "STRING", however value is "BINARY"', is_querys_fault=True)
+    failed = Failed('requires "STRING", however value is "BINARY"', is_query_error=True)
     ran = finished(started(stand_in(saying(encode_message(failed))), "select 1"))
     assert "try: --text" in ran.stderr
 

@@ -1,4 +1,4 @@
-"""How the queries of a pipeline are started."""
+"""The start of a pipeline's queries."""
 
 from typing import cast
 
@@ -10,7 +10,7 @@ from ottla.spark.pipelines.streams import await_source
 
 
 class StartingQuery:
-    """Says what it does; None: it has ended."""
+    """A query with these status messages; None: it has ended."""
 
     def __init__(self, *told: str | None) -> None:
         self._told = iter(told)

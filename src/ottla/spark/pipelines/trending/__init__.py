@@ -1,1 +1,1 @@
-"""Social media: likes and comments of each post, and which posts trend."""
+"""A social network: likes and comments per post, and the trending posts."""

@@ -1,7 +1,7 @@
-"""A social medium's day, made up: posts that rise and fade, and networks that are what they are.
+"""Generates the events of a social network, with posts that become popular and fade.
 
-Events come in late from phones that were out of reach, twice where an answer was lost, cut off
-where a connection broke, and from clocks that are wrong.
+The events have realistic faults: late arrivals from phones that were offline, duplicates from
+retries, truncated values from broken connections, and wrong clocks.
 """
 
 import json
@@ -9,13 +9,13 @@ from collections import deque
 from collections.abc import Iterator
 from heapq import heappop, heappush
 
-from ottla.spark.pipelines.catalogue import Made
-from ottla.spark.pipelines.seeded_random import Dice
+from ottla.spark.pipelines.catalogue import GeneratedRecord
+from ottla.spark.pipelines.seeded_random import SeededRandom
 
 USERS = 20_000
-# Of so many last reactions, most are answered by another one to the same post: what is seen by many
-# is seen by more, until it falls out of sight.
-SEEN_MAX = 400
+# Most reactions go to a post among the last so many reactions: popular posts become more popular,
+# until newer ones replace them.
+RECENT_REACTIONS_MAX = 400
 POSTS_AT_FIRST = 20
 POST_SHARE, COMMENT_SHARE, FRESH_SHARE = 0.02, 0.12, 0.15
 
@@ -27,75 +27,75 @@ CUT_OFF_SHARE = 0.002
 CLOCK_AHEAD_SHARE, CLOCK_AHEAD_MS = 0.001, 86_400_000
 
 
-def generate(seed: int, start_ms: int, events_per_s: float) -> Iterator[Made]:
-    """Endless, in the order in which records come in. The same arguments give the same records."""
-    return _Medium(seed, start_ms, events_per_s).records()
+def generate(seed: int, start_ms: int, events_per_s: float) -> Iterator[GeneratedRecord]:
+    """Endless records in order of arrival. Equal arguments give equal records."""
+    return _SocialNetwork(seed, start_ms, events_per_s).records()
 
 
-class _Medium:
-    """All that has happened, as far as it has a bearing on what happens next."""
+class _SocialNetwork:
+    """The state of the network that affects its next events."""
 
     def __init__(self, seed: int, start_ms: int, events_per_s: float) -> None:
-        self._dice = Dice(seed)
-        # No two runs share an event's id, unless they are the same run.
+        self._random = SeededRandom(seed)
+        # Different runs have different event ids.
         self._run = f"{seed:x}-{start_ms:x}"
         self._now_ms = float(start_ms)
         self._mean_ms = 1000 / events_per_s
-        self._happened = 0
-        self._posts: deque[str] = deque(maxlen=SEEN_MAX)
-        self._seen: deque[str] = deque(maxlen=SEEN_MAX)
-        # What is under way; the number keeps those in order that come in at once.
-        self._coming: list[tuple[int, int, Made]] = []
+        self._event_count = 0
+        self._posts: deque[str] = deque(maxlen=RECENT_REACTIONS_MAX)
+        self._recent: deque[str] = deque(maxlen=RECENT_REACTIONS_MAX)
+        # Sent and not yet arrived; the number orders records that arrive at the same time.
+        self._in_flight: list[tuple[int, int, GeneratedRecord]] = []
         self._sent = 0
 
-    def records(self) -> Iterator[Made]:
+    def records(self) -> Iterator[GeneratedRecord]:
         while True:
-            self._now_ms += self._dice.pause(self._mean_ms)
-            while self._coming and self._coming[0][0] <= self._now_ms:
-                yield heappop(self._coming)[2]
-            self._happen()
+            self._now_ms += self._random.exponential(self._mean_ms)
+            while self._in_flight and self._in_flight[0][0] <= self._now_ms:
+                yield heappop(self._in_flight)[2]
+            self._next_event()
 
-    def _happen(self) -> None:
-        self._happened += 1
-        if len(self._posts) < POSTS_AT_FIRST or self._dice.chance(POST_SHARE):
-            post = f"post-{self._happened}"
+    def _next_event(self) -> None:
+        self._event_count += 1
+        if len(self._posts) < POSTS_AT_FIRST or self._random.chance(POST_SHARE):
+            post = f"post-{self._event_count}"
             self._posts.append(post)
             kind = "post"
         else:
-            post = self._noticed()
-            kind = "comment" if self._dice.chance(COMMENT_SHARE) else "like"
-        self._seen.append(post)
+            post = self._popular_post()
+            kind = "comment" if self._random.chance(COMMENT_SHARE) else "like"
+        self._recent.append(post)
         self._send(post, self._value(kind, post))
 
-    def _noticed(self) -> str:
-        seen = self._posts if self._dice.chance(FRESH_SHARE) else self._seen
-        return seen[self._dice.below(len(seen))]
+    def _popular_post(self) -> str:
+        seen = self._posts if self._random.chance(FRESH_SHARE) else self._recent
+        return seen[self._random.below(len(seen))]
 
     def _value(self, kind: str, post: str) -> bytes:
-        is_ahead = self._dice.chance(CLOCK_AHEAD_SHARE)
+        is_ahead = self._random.chance(CLOCK_AHEAD_SHARE)
         event = {
-            "event_id": f"{self._run}-{self._happened}",
+            "event_id": f"{self._run}-{self._event_count}",
             "kind": kind,
             "post_id": post,
-            "user_id": f"user-{self._dice.below(USERS)}",
+            "user_id": f"user-{self._random.below(USERS)}",
             "at_ms": int(self._now_ms) + is_ahead * CLOCK_AHEAD_MS,
         }
         value = json.dumps(event).encode()
-        return value[: len(value) // 2] if self._dice.chance(CUT_OFF_SHARE) else value
+        return value[: len(value) // 2] if self._random.chance(CUT_OFF_SHARE) else value
 
     def _send(self, post: str, value: bytes) -> None:
-        came_ms = self._now_ms + self._delay_ms()
-        self._come(came_ms, post, value)
-        if self._dice.chance(REPEATED_SHARE):
-            self._come(came_ms + self._dice.pause(REPEATED_DELAY_MS), post, value)
+        arrival_ms = self._now_ms + self._delay_ms()
+        self._schedule(arrival_ms, post, value)
+        if self._random.chance(REPEATED_SHARE):
+            self._schedule(arrival_ms + self._random.exponential(REPEATED_DELAY_MS), post, value)
 
     def _delay_ms(self) -> float:
-        if self._dice.chance(OVERNIGHT_SHARE):
-            return self._dice.pause(OVERNIGHT_DELAY_MS)
-        is_in_tunnel = self._dice.chance(TUNNEL_SHARE)
-        return self._dice.pause(TUNNEL_DELAY_MS if is_in_tunnel else NETWORK_DELAY_MS)
+        if self._random.chance(OVERNIGHT_SHARE):
+            return self._random.exponential(OVERNIGHT_DELAY_MS)
+        is_in_tunnel = self._random.chance(TUNNEL_SHARE)
+        return self._random.exponential(TUNNEL_DELAY_MS if is_in_tunnel else NETWORK_DELAY_MS)
 
-    def _come(self, came_ms: float, post: str, value: bytes) -> None:
+    def _schedule(self, arrival_ms: float, post: str, value: bytes) -> None:
         self._sent += 1
-        made = Made(post.encode(), value, int(came_ms))
-        heappush(self._coming, (made.timestamp_ms, self._sent, made))
+        record = GeneratedRecord(post.encode(), value, int(arrival_ms))
+        heappush(self._in_flight, (record.timestamp_ms, self._sent, record))

@@ -1,4 +1,4 @@
-"""From the topic of events to the folders `activity` and `trending`."""
+"""The queries `activity` and `trending` over the topic of events."""
 
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery

@@ -1,11 +1,11 @@
-"""Events of a social medium become rows about its posts: `activity` and `trending`.
+"""Turns the events of a social network into rows per post: `activity` and `trending`.
 
 An event is JSON: `{"event_id": …, "kind": "like" | "comment" | …, "post_id": …, "at_ms": …}`.
-- What is sent twice counts once: by its `event_id`, as long as the second comes in time.
-- What comes late counts where it belongs, in the window of `at_ms`. Later than `lateness_s` behind
-  the newest event that was seen, it is left out, since its windows have been written by then.
-- What is no event is left out and counted in the progress, and so is an event that claims to be of
-  the future: it would move the end of all waiting there, and everybody else's would be too late.
+- Duplicates with the same `event_id` count once, if they arrive within the watermark.
+- A late event counts in the window of its `at_ms`. An event more than `lateness_s` behind the
+  newest one is dropped, because its windows are already written.
+- A record that is not an event is dropped and counted in the progress. So is an event from the
+  future: it would advance the watermark, and all other events would be too late.
 """
 
 from dataclasses import dataclass
@@ -15,18 +15,18 @@ from pyspark.sql import functions as f
 
 SCHEMA = "event_id string, kind string, post_id string, at_ms bigint"
 LIKE, COMMENT = "like", "comment"
-# Who writes something cares more than who taps something.
+# A comment shows more interest than a like.
 COMMENT_WEIGHT = 3
 ID_CHARACTERS_MAX = 128
-# How far the clock of a phone may be ahead of the record's.
+# How far an event's time may be ahead of its record's timestamp.
 CLOCK_AHEAD_MS_MAX = 60_000
-# In the progress of a query.
+# The name of the counts in a query's progress.
 OBSERVED = "events"
 
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """Windows are of event time. A checkpoint is good for one set of rules."""
+    """Windows are in event time. A checkpoint is valid for one set of rules."""
 
     activity_window_s: int = 60
     trending_window_s: int = 300
@@ -39,20 +39,20 @@ RULES = Rules()
 
 
 def activity(records: DataFrame, rules: Rules = RULES) -> DataFrame:
-    """Likes and comments of each post, minute by minute: their sum is the post's total.
+    """Likes and comments of each post per minute; their sum is the post's total.
 
-    A row is written once, when nothing can be added to it any more.
+    A row is written once, when its window is complete.
     """
-    return activity_of(once(events(records), rules), rules)
+    return activity_of(deduplicated(events(records), rules), rules)
 
 
 def trending(records: DataFrame, rules: Rules = RULES) -> DataFrame:
-    """The posts with the highest scores of the last minutes, ranked, anew every minute."""
-    return trending_of(once(events(records), rules), rules)
+    """The ranked posts with the highest scores of the last minutes, for every minute."""
+    return trending_of(deduplicated(events(records), rules), rules)
 
 
 def events(records: DataFrame) -> DataFrame:
-    """What can be used of the records of a topic, with the time of each event as `at`."""
+    """The valid events among a topic's records, with the time of each event as `at`."""
     parsed = records.select(
         f.from_json(f.col("value").cast("string"), SCHEMA).alias("event"),
         f.unix_millis("timestamp").alias("came_ms"),
@@ -71,7 +71,7 @@ def events(records: DataFrame) -> DataFrame:
 
 
 def _is_usable() -> Column:
-    """False or null if it is not."""
+    """True for a valid event, otherwise false or null."""
     return (
         _is_id("event_id")
         & _is_id("post_id")
@@ -84,14 +84,14 @@ def _is_id(column: str) -> Column:
     return f.char_length(column).between(1, ID_CHARACTERS_MAX)
 
 
-def once(sent: DataFrame, rules: Rules) -> DataFrame:
-    """Without what comes too late, and without what comes again. For streams."""
+def deduplicated(sent: DataFrame, rules: Rules) -> DataFrame:
+    """Events without late ones and without duplicates. For streams."""
     in_time = sent.withWatermark("at", f"{rules.lateness_s} seconds")
     return in_time.dropDuplicatesWithinWatermark(["event_id"])
 
 
 def activity_of(happened: DataFrame, rules: Rules) -> DataFrame:
-    """Counts of each post in windows that do not overlap."""
+    """Counts per post in tumbling windows."""
     window = f.window("at", f"{rules.activity_window_s} seconds")
     return _counted(happened, window).select(
         f.col("window.start").alias("window_start"),
@@ -103,7 +103,7 @@ def activity_of(happened: DataFrame, rules: Rules) -> DataFrame:
 
 
 def trending_of(happened: DataFrame, rules: Rules) -> DataFrame:
-    """The best of each window; of posts with the same score, the later name is the better one."""
+    """The top posts of each sliding window. Equal scores are ordered by descending post id."""
     window = f.window(
         "at", f"{rules.trending_window_s} seconds", f"{rules.trending_slide_s} seconds"
     )
