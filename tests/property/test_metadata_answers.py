@@ -95,8 +95,8 @@ class Cluster:
             advertised=self.advertised,
             metadata_answers=answers,
         )
-        connection = SimpleNamespace(listener=listener, local_address=("host", port))
-        return SimpleNamespace(services=services, connection=connection, version=version)
+        session = SimpleNamespace(listener=listener, local_address=("host", port))
+        return SimpleNamespace(services=services, session=session, version=version)
 
 
 def _bytes(answer: object, version: int) -> bytes:

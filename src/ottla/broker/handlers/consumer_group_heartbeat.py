@@ -41,8 +41,8 @@ def handle(
         return Heartbeat(
             request=request,
             member_id=member_id,
-            client_id=call.client_id or "",
-            client_host=f"/{call.connection.peer_host}",
+            client_id=call.session.client_id or "",
+            client_host=f"/{call.session.peer_host}",
             ticket=ticket,
             now_ms=now_ms,
             topics=ImageTopics(services.image),

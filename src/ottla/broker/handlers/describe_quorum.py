@@ -88,7 +88,7 @@ def _controller(call: Call) -> Node:
     return Node(
         node_id=call.services.node_id,
         listeners=tuple(
-            Listener(name=call.connection.listener, host=each.host, port=each.port)
+            Listener(name=call.session.listener, host=each.host, port=each.port)
             for each in present_brokers(call)
             if each.broker_id == call.services.node_id
         ),

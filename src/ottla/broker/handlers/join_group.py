@@ -54,7 +54,7 @@ def in_version(response: JoinGroupResponse, version: int) -> JoinGroupResponse:
 
 def _joiner(request: JoinGroupRequest, call: Call, *, is_classic: bool) -> Joiner:
     # Kafka's way to print an address.
-    client_id, host = call.client_id or "", f"/{call.connection.peer_host}"
+    client_id, host = call.session.client_id or "", f"/{call.session.peer_host}"
     if request.member_id:
         return Joiner(call.version, client_id, host)
     token = call.services.entropy.token(16)

@@ -22,6 +22,7 @@ from ottla.protocol.primitives import ZERO_UUID, Uuid
 from ottla.tuples import maker
 
 if TYPE_CHECKING:
+    from ottla.broker.requests.gathered_commits import Gathered
     from ottla.broker.requests.services import Services
     from ottla.coordinators.runtime.shards import GroupShard
 
@@ -135,18 +136,20 @@ def _response(request: OffsetCommitRequest, codes: Sequence[ErrorCode]) -> Offse
 class JointCommit:
     """One request of many that are handled together, and what became of it."""
 
-    __slots__ = ("asked", "codes", "committed", "request")
+    __slots__ = ("asked", "codes", "committed", "request", "session")
 
-    def __init__(self, request: native_commit.Request, places: "_Places") -> None:
-        self.request = request
-        self.asked = _asked(request[6], places)
+    def __init__(self, gathered: "Gathered", places: "_Places") -> None:
+        connection, self.request = gathered
+        self.session = connection.session
+        _, _, _, _, _, _, _, topics = self.request
+        self.asked = _asked(topics, places)
         # For each partition, in the request's order.
         self.codes: Sequence[ErrorCode] = self.asked.codes
         # Comes once what was decided is committed, or is refused by a PeerError. None: nothing was.
         self.committed: asyncio.Future[object] | None = None
 
     def wish(self) -> CommitWish:
-        version, _, group_id, generation, member_id, instance_id, _ = self.request
+        version, _, _, group_id, generation, member_id, instance_id, _ = self.request
         return _commit_wish(
             (
                 *(group_id, member_id, instance_id, generation),
@@ -155,9 +158,7 @@ class JointCommit:
         )
 
 
-def handle_joint(
-    requests: Sequence[native_commit.Request], services: "Services"
-) -> list[JointCommit]:
+def handle_joint(requests: "Sequence[Gathered]", services: "Services") -> list[JointCommit]:
     """Each is decided by itself; what is decided is written at once, and waited for once."""
     places = _Places(services.image)
     joint = [JointCommit(request, places) for request in requests]
@@ -165,7 +166,8 @@ def handle_joint(
     for each in joint:
         if each.asked.commits:
             try:
-                shard = services.shards.of(each.request[2])
+                _, _, _, group_id, _, _, _, _ = each.request
+                shard = services.shards.of(group_id)
             except PeerError as error:
                 _refuse(each, error, services)
             else:

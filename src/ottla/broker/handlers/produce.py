@@ -36,15 +36,12 @@ from ottla.storage.admission.rules import Admitted, Refused
 from ottla.storage.admission.work_budget import BudgetSpent, WorkBudget
 
 if TYPE_CHECKING:
-    from ottla.broker.requests.gathered_produces import Gathered
+    from ottla.broker.net.session import Session
+    from ottla.broker.requests.gathered_produces import Destination, Gathered
     from ottla.broker.requests.services import Services
 
 API_NAME = "Produce"
 TOPIC_IDS_SINCE = 13
-
-
-# A partition of a topic that is named as the request's version does.
-Destination = tuple[TopicKey, int]
 
 
 class Unadmitted(NamedTuple):
@@ -108,7 +105,10 @@ def handle(
 
 
 def handle_ordinary(
-    request: native_produce.Request, frame: memoryview, services: "Services"
+    request: native_produce.Request,
+    frame: memoryview,
+    session: "Session",
+    services: "Services",
 ) -> bytearray | ProduceResponse | Awaitable[ProduceResponse | None] | None:
     """A request that was read natively; its answer too is native where all went well at once."""
     version, correlation_id, _, acks, timeout_ms, topics = request
@@ -129,12 +129,13 @@ def handle_ordinary(
                 is_settled = False
         answers.append((key, partitions))
     if is_settled:
-        return native_produce.answer(version, correlation_id, topics, outcomes)
+        throttle_time_ms = session.quota.throttle_time_ms
+        return native_produce.answer(version, correlation_id, topics, outcomes, throttle_time_ms)
     return _answer(answers, Promise(acks, timeout_ms), services)
 
 
 def handle_joint(
-    destination: Destination, requests: "list[Gathered]", services: "Services"
+    destination: "Destination", requests: "list[Gathered]", services: "Services"
 ) -> list[bytearray | None] | None:
     """The answers to requests that have one batch each, all to one partition.
 
@@ -143,10 +144,10 @@ def handle_joint(
     replica = services.replicas.by_key.get(destination)
     if replica is None or replica.is_unusable:
         return None
-    batches = []
-    for _, request, frame in requests:
-        _, begin, end, fields = request[5][0][1][0]
-        batches.append((frame[begin:end], make_header(fields)))
+    batches = [
+        (frame[begin:end], make_header(fields))
+        for _, _, frame, _, (_, begin, end, fields) in requests
+    ]
     now_ms = services.clock.wall_ms()
     appended = services.appender.append_joint(replica, batches, now_ms=now_ms)
     if appended is None:
@@ -157,11 +158,22 @@ def handle_joint(
     counters.bytes_in += appended.size_bytes
     start_offset = replica.start_offset
     return [
-        None
-        if request[3] == ACKS_NONE
-        else native_produce.answer(request[0], request[1], request[5], [(offset, start_offset)])
-        for (_, request, _), offset in zip(requests, appended.first_offsets, strict=True)
+        _joint_answer(each, offset, start_offset)
+        for each, offset in zip(requests, appended.first_offsets, strict=True)
     ]
+
+
+def _joint_answer(each: "Gathered", first_offset: int, start_offset: int) -> bytearray | None:
+    version, correlation_id, _, acks, _, topics = each.request
+    if acks == ACKS_NONE:
+        return None
+    return native_produce.answer(
+        version,
+        correlation_id,
+        topics,
+        [(first_offset, start_offset)],
+        each.connection.session.quota.throttle_time_ms,
+    )
 
 
 # Appending

@@ -396,7 +396,13 @@ class Node:
     async def _listen(self, dispatch: Dispatch, connections: Connections) -> Endpoints:
         bound = []
         for listener in self.settings[node.LISTENERS]:
-            opened = await connections.listen(dispatch, listener.name, listener.host, listener.port)
+            opened = await connections.listen(
+                dispatch,
+                listener.name,
+                SecurityProtocol.PLAINTEXT,
+                listener.host,
+                listener.port,
+            )
             self._listeners.append(opened)
             bound.append(Address(listener.host, opened.port))
         server = HttpServer(self._seams.net, self.health, self.metrics.render)

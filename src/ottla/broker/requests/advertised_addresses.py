@@ -42,9 +42,9 @@ def _address(call: Call, broker_id: int, endpoints: Sequence[Endpoint]) -> tuple
     services = call.services
     if broker_id == services.node_id:
         if services.advertised is None:
-            return call.connection.local_address
+            return call.session.local_address
         endpoints = services.advertised
     for endpoint in endpoints:
-        if endpoint.listener == call.connection.listener:
+        if endpoint.listener == call.session.listener:
             return endpoint.host, endpoint.port
     return None

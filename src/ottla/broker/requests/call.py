@@ -7,7 +7,7 @@ from ottla.protocol.messages import Api
 from ottla.tuples import maker
 
 if TYPE_CHECKING:
-    from ottla.broker.net.connection import Connection
+    from ottla.broker.net.session import Session
     from ottla.broker.requests.services import Services
 
 
@@ -16,8 +16,7 @@ class Call(NamedTuple):
 
     api: Api
     version: int
-    client_id: str | None
-    connection: "Connection"
+    session: "Session"
     services: "Services"
 
     def refuse(self, request: object, code: ErrorCode, message: str | None = None) -> object:
