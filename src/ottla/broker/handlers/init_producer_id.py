@@ -4,6 +4,7 @@ Gaps: there are no transactions, who has a transactional id is told UNSUPPORTED_
 
 from collections.abc import Awaitable
 
+from ottla.broker.requests.authorization import CLUSTER
 from ottla.broker.requests.call import Call
 from ottla.broker.requests.producer_ids import ProducerIdBlocks
 from ottla.errors import ErrorCode, PeerError
@@ -17,6 +18,7 @@ def handle(
         raise PeerError(ErrorCode.INVALID_REQUEST, "an empty transactional id")
     if request.transactional_id is not None:
         raise PeerError(ErrorCode.UNSUPPORTED_VERSION, "there are no transactions here")
+    call.require(CLUSTER)
     # A producer without transactions that comes back just gets another id (KIP-360).
     producer_id = call.services.producer_ids.take()
     if producer_id is None:

@@ -8,8 +8,10 @@ import asyncio
 from collections.abc import Awaitable, Iterator
 from typing import TYPE_CHECKING, NamedTuple, cast
 
+from ottla.broker.requests.authorization import Unauthorized, may, topic_resource
 from ottla.broker.requests.call import Call
 from ottla.errors import ErrorCode, PeerError, StorageError
+from ottla.metadata.values import AclOperation, AclResource
 from ottla.metrics.meters import TopicCounters
 from ottla.native import produce as native_produce
 from ottla.protocol.batch import HEADER_BYTES, BatchHeader, make_header, read_header
@@ -30,7 +32,7 @@ from ottla.replication.append.appender import (
     AppendResult,
     RefusedByLog,
 )
-from ottla.replication.lookup import TopicKey, find_replica
+from ottla.replication.lookup import TopicKey, find_replica, topic_name
 from ottla.replication.replica import Replica
 from ottla.storage.admission.rules import Admitted, Refused
 from ottla.storage.admission.work_budget import BudgetSpent, WorkBudget
@@ -98,6 +100,10 @@ def handle(
     answers: Answers = []
     for topic in request.topic_data:
         key: TopicKey = topic.topic_id if call.version >= TOPIC_IDS_SINCE else topic.name
+        if services.authorizer is not None and not _may_write(key, call.session, services):
+            indexes = [each.index for each in topic.partition_data]
+            answers.append((key, _unauthorized(indexes, services)))
+            continue
         answers.append(
             (key, [_produce(each, key, request, services, now_ms) for each in topic.partition_data])
         )
@@ -117,6 +123,11 @@ def handle_ordinary(
     answers: Answers = []
     is_settled = acks != ACKS_NONE
     for key, batches in topics:
+        if services.authorizer is not None and not _may_write(key, session, services):
+            is_settled = False
+            indexes = [index for index, _, _, _ in batches]
+            answers.append((key, _unauthorized(indexes, services)))
+            continue
         partitions = []
         for index, begin, end, fields in batches:
             batch = frame[begin:end]
@@ -141,8 +152,13 @@ def handle_joint(
 
     None, and nothing was done, unless all of them can be appended and answered at once.
     """
+    key, _ = destination
     replica = services.replicas.by_key.get(destination)
     if replica is None or replica.is_unusable:
+        return None
+    if services.authorizer is not None and not all(
+        _may_write(key, each.connection.session, services) for each in requests
+    ):
         return None
     batches = [
         (frame[begin:end], make_header(fields))
@@ -174,6 +190,21 @@ def _joint_answer(each: "Gathered", first_offset: int, start_offset: int) -> byt
         [(first_offset, start_offset)],
         each.connection.session.quota.throttle_time_ms,
     )
+
+
+# Authorization
+
+
+def _may_write(key: TopicKey, session: "Session", services: "Services") -> bool:
+    """Of a topic id that nobody knows something else is said."""
+    name = topic_name(services.image, key)
+    return name is None or may(services, session, AclOperation.WRITE, topic_resource(name))
+
+
+def _unauthorized(indexes: list[int], services: "Services") -> list[Produced]:
+    return [
+        _refused(Produced(index), Unauthorized(AclResource.TOPIC), services) for index in indexes
+    ]
 
 
 # Appending

@@ -20,6 +20,7 @@ from ottla.seams.entropy import Entropy
 
 if TYPE_CHECKING:
     from ottla.broker.event_log import Logger
+    from ottla.broker.requests.authorization import Authorizer
     from ottla.broker.requests.producer_ids import ProducerIdBlocks
     from ottla.coordinators.runtime.shards import Shards
     from ottla.metrics.node import NodeMetrics
@@ -59,6 +60,8 @@ class Services:
     auto_creation: AutoCreation = field(default_factory=AutoCreation)
     # What Metadata said before.
     metadata_answers: EncodedAnswers = field(default_factory=EncodedAnswers)
+    # None: everybody may do everything.
+    authorizer: "Authorizer | None" = None
     # None: a client is told the address that it connected to.
     advertised: tuple[Endpoint, ...] | None = None
 

@@ -83,15 +83,16 @@ def test_requests_that_are_appended_together_are_told_their_own_throttle_time(
         session.quota = next(coming) or session.quota
 
     async def story(inside: Client, machine: Machine) -> None:
-        # What its segment has room for is known only behind a first batch.
-        await inside.exchange(PRODUCE)
+        # What the segment has room for is known only behind its first batches.
+        for _ in range(2):
+            await inside.exchange(PRODUCE)
         change_sessions(monkeypatch, throttle)
         clients = [await machine.client() for _ in quotas]
         for client in clients:
             await client.send_bytes(PRODUCE)
         answers = [decode_response(await each.next_frame(), APIS[0], 9) for each in clients]
         assert [answer.throttle_time_ms for answer in answers] == [7, 0, 7]
-        assert sorted(only(answer).base_offset for answer in answers) == [1, 2, 3]
+        assert sorted(only(answer).base_offset for answer in answers) == [2, 3, 4]
 
     tell(story)
 
