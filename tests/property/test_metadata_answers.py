@@ -14,12 +14,13 @@ from ottla.broker.requests.response_cache import EncodedAnswers
 from ottla.metadata.image import Image
 from ottla.metadata.records import Broker, EpochFloor, Partition, Record, Topic, TopicDeleted
 from ottla.metadata.store import Entry
-from ottla.metadata.values import AclOperation, BrokerState, Endpoint, Incarnation, SecurityProtocol
+from ottla.metadata.values import AclOperation, BrokerState, Endpoint, Incarnation
 from ottla.protocol.codec import encode_bytes
 from ottla.protocol.exchange import Encoded
 from ottla.protocol.messages import APIS
 from ottla.protocol.messages.metadata import MetadataRequest, RequestedTopic
 from ottla.protocol.primitives import ZERO_UUID, Uuid
+from ottla.settings.listeners import SecurityProtocol
 
 NAMES = ("a", "b", "__consumer_offsets")
 LISTENERS = ("IN", "OUT")

@@ -1,7 +1,8 @@
-"""Listeners as Kafka writes them: `PLAINTEXT://host:port`, with commas between."""
+"""Listeners as Kafka writes them, `INTERNAL://host:port`, and the protocol of each by its name."""
 
 import string
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import NamedTuple
 
 from ottla.settings.kinds import ConfigType, Kind, NotAllowed
@@ -9,11 +10,20 @@ from ottla.settings.kinds import ConfigType, Kind, NotAllowed
 PORT_MAX = 2**16 - 1
 LISTENERS_MAX = 16
 
-_NAME = frozenset(string.ascii_letters + string.digits + "_")
+_NAME = frozenset(string.ascii_letters + string.digits + "_-.")
 _V6 = frozenset(string.hexdigits + ":.")
 _NOT_OF_A_HOST = frozenset(":/[],")
 _PORT_DIGITS_MAX = 5
 _ANY_ADDRESS = frozenset({"", "0.0.0.0", "::"})  # noqa: S104 - told apart, not bound
+
+
+class SecurityProtocol(StrEnum):
+    """How connections of a listener are secured."""
+
+    PLAINTEXT = "PLAINTEXT"
+    SSL = "SSL"
+    SASL_PLAINTEXT = "SASL_PLAINTEXT"
+    SASL_SSL = "SASL_SSL"
 
 
 class Listener(NamedTuple):
@@ -30,23 +40,17 @@ class Listener(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Listeners(Kind[tuple[Listener, ...]]):
-    """Listeners that differ in their names.
+    """Listeners that differ in their names. A name is not a protocol: a map says which it has."""
 
-    A name is a security protocol and must be one that is served: a name that promises encryption
-    must never open a plain port.
-    """
-
-    protocols: tuple[str, ...]
     # Advertised ones are for others to connect to: a real host, a real port.
     is_advertised: bool = False
     config_type = ConfigType.LIST
 
     @property
     def allowed(self) -> str:
-        names = ", ".join(self.protocols)
         if self.is_advertised:
-            return f"name://host:port with commas between, name of {names}, host and port given"
-        return f"name://host:port with commas between, name of {names}, port 0 for any free one"
+            return "name://host:port with commas between, host and port given"
+        return "name://host:port with commas between, port 0 for any free one"
 
     def parse(self, text: str) -> tuple[Listener, ...]:
         listeners = tuple(map(self._one, text.split(",", LISTENERS_MAX)))
@@ -62,13 +66,42 @@ class Listeners(Kind[tuple[Listener, ...]]):
         if listener is None:
             raise NotAllowed(self.allowed)
         is_reachable = listener.host not in _ANY_ADDRESS and listener.port > 0
-        if (
-            listener.name not in self.protocols
-            or listener.port > PORT_MAX
-            or (self.is_advertised and not is_reachable)
-        ):
+        if listener.port > PORT_MAX or (self.is_advertised and not is_reachable):
             raise NotAllowed(self.allowed)
         return listener
+
+
+class ListenerProtocol(NamedTuple):
+    """The security protocol of the listener with this name."""
+
+    listener: str
+    protocol: SecurityProtocol
+
+    def __str__(self) -> str:
+        return f"{self.listener}:{self.protocol}"
+
+
+@dataclass(frozen=True)
+class ListenerProtocols(Kind[tuple[ListenerProtocol, ...]]):
+    """Security protocols by the names of listeners. Names that no listener has do no harm."""
+
+    config_type = ConfigType.STRING
+    allowed = f"name:protocol with commas between, protocol of {', '.join(SecurityProtocol)}"
+
+    def parse(self, text: str) -> tuple[ListenerProtocol, ...]:
+        protocols = tuple(map(self._one, text.split(",", LISTENERS_MAX)))
+        if len(protocols) > len({each.listener for each in protocols}):
+            raise NotAllowed(f"{self.allowed}, each name once")
+        return protocols
+
+    def format(self, value: tuple[ListenerProtocol, ...]) -> str:
+        return ",".join(map(str, value))
+
+    def _one(self, text: str) -> ListenerProtocol:
+        name, _, protocol = (part.strip().upper() for part in text.partition(":"))
+        if not name or not _NAME.issuperset(name) or protocol not in set(SecurityProtocol):
+            raise NotAllowed(self.allowed)
+        return ListenerProtocol(name, SecurityProtocol(protocol))
 
 
 def _listener(text: str) -> Listener | None:

@@ -8,11 +8,11 @@ from ottla.broker.event_log import Logger
 from ottla.broker.net.connection import CROWDED_BYTES_MAX, Connection, Requests
 from ottla.broker.net.receive_buffer import SCRATCH_BYTES
 from ottla.broker.net.session import Session
-from ottla.metadata.values import SecurityProtocol
 from ottla.metrics.node import NodeMetrics
 from ottla.seams.clock import Clock
 from ottla.seams.net import Listener, Net
 from ottla.seams.threads import Threads
+from ottla.settings.listeners import SecurityProtocol
 
 # How long a request may take to arrive while others wait for the memory that it holds.
 STUCK_MS_MAX = 10_000

@@ -6,7 +6,7 @@ its quotas. A connection has one session, from its first byte to its last.
 
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from ottla.metadata.values import SecurityProtocol
+from ottla.settings.listeners import SecurityProtocol
 
 if TYPE_CHECKING:
     from ottla.broker.net.connection import FrameHandler

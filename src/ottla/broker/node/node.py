@@ -41,7 +41,7 @@ from ottla.metadata.incarnation import (
 )
 from ottla.metadata.publisher import Publisher
 from ottla.metadata.store import Member, Registration
-from ottla.metadata.values import Endpoint, Incarnation, SecurityProtocol
+from ottla.metadata.values import Endpoint, Incarnation
 from ottla.metrics.node import NodeMetrics
 from ottla.protocol.primitives import Uuid
 from ottla.replication.append.appender import Appender
@@ -62,6 +62,7 @@ from ottla.seams.net import Listener, Net
 from ottla.seams.threads import Threads
 from ottla.seams.workers import Workers
 from ottla.settings.broker import BrokerSettings
+from ottla.settings.listener_protocols import protocol_of
 from ottla.settings.table import network, node, records, retention, segments
 from ottla.storage.directory.checkpoint_files import MetaProperties
 from ottla.storage.directory.directories import (
@@ -399,7 +400,7 @@ class Node:
             opened = await connections.listen(
                 dispatch,
                 listener.name,
-                SecurityProtocol.PLAINTEXT,
+                protocol_of(self.settings, listener.name),
                 listener.host,
                 listener.port,
             )
@@ -440,7 +441,7 @@ class Node:
         if listeners is None:
             return None
         return tuple(
-            Endpoint(each.name, each.host, each.port, SecurityProtocol.PLAINTEXT)
+            Endpoint(each.name, each.host, each.port, protocol_of(self.settings, each.name))
             for each in listeners
         )
 

@@ -1,11 +1,17 @@
 """The broker itself: who it is, where it listens, where it keeps its logs."""
 
 from ottla.settings.kinds import Listing, Text, Unit, integer
-from ottla.settings.listeners import PORT_MAX, Listener, Listeners
+from ottla.settings.listeners import (
+    PORT_MAX,
+    Listener,
+    ListenerProtocol,
+    ListenerProtocols,
+    Listeners,
+    SecurityProtocol,
+)
 from ottla.settings.setting import broker_setting
 
 _LOOPBACK = "127.0.0.1"
-_PROTOCOLS = ("PLAINTEXT",)
 
 NODE_ID = broker_setting(
     "node.id",
@@ -17,17 +23,25 @@ NODE_ID = broker_setting(
 )
 LISTENERS = broker_setting(
     "listeners",
-    Listeners(protocols=_PROTOCOLS),
+    Listeners(),
     (Listener("PLAINTEXT", _LOOPBACK, 9092),),
     "Where clients connect; an empty host is every interface.",
     default_reason="only this machine may connect until someone says otherwise",
 )
 ADVERTISED_LISTENERS = broker_setting(
     "advertised.listeners",
-    Listeners(protocols=_PROTOCOLS, is_advertised=True),
+    Listeners(is_advertised=True),
     None,
-    "The addresses that clients are told; unset, a client is told the one it connected to.",
+    "The addresses that clients are told, each those of the listener they came through; unset, a"
+    " client is told the one it connected to.",
     told_by=LISTENERS,
+)
+LISTENER_SECURITY_PROTOCOL_MAP = broker_setting(
+    "listener.security.protocol.map",
+    ListenerProtocols(),
+    tuple(ListenerProtocol(protocol.value, protocol) for protocol in SecurityProtocol),
+    "The security protocol of each listener by its name; a listener of another protocol than"
+    " PLAINTEXT is not opened yet.",
 )
 LOG_DIRS = broker_setting(
     "log.dirs",

@@ -24,9 +24,9 @@ from ottla.broker.net.listener import STUCK_MS_MAX, ConnectionLimits, Connection
 from ottla.broker.net.receive_buffer import SCRATCH_BYTES
 from ottla.broker.net.session import Session
 from ottla.errors import ErrorCode, PeerError
-from ottla.metadata.values import SecurityProtocol
 from ottla.metrics.node import NodeMetrics
 from ottla.protocol.framing import FrameReader
+from ottla.settings.listeners import SecurityProtocol
 from tests.sim.seams.clock import SimClock
 from tests.sim.seams.entropy import SimEntropy
 from tests.sim.seams.loop import run

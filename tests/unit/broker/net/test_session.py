@@ -9,9 +9,9 @@ import pytest
 from ottla.broker.net.connection import Connection, FrameHandler, Later, Reply
 from ottla.broker.net.session import ANONYMOUS, Session
 from ottla.errors import ErrorCode, PeerError
-from ottla.metadata.values import SecurityProtocol
 from ottla.protocol.exchange import decode_response
 from ottla.protocol.messages import APIS
+from ottla.settings.listeners import SecurityProtocol
 from tests.support.broker.produce_and_fetch import only
 from tests.support.broker.sessions import (
     HELLO,
