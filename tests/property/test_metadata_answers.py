@@ -1,12 +1,15 @@
 """Metadata that was encoded before says what metadata that is made anew would say."""
 
+from collections.abc import Hashable
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.broker.handlers import metadata
+from ottla.broker.requests.authorization import Resource
+from ottla.broker.requests.call import Call
 from ottla.broker.requests.response_cache import EncodedAnswers
 from ottla.metadata.image import Image
 from ottla.metadata.records import (
@@ -19,19 +22,36 @@ from ottla.metadata.records import (
     TopicDeleted,
 )
 from ottla.metadata.store import Entry
-from ottla.metadata.values import BrokerState, Endpoint, Incarnation, SecurityProtocol
+from ottla.metadata.values import AclOperation, BrokerState, Endpoint, Incarnation
 from ottla.protocol.codec import encode_bytes
 from ottla.protocol.exchange import Encoded
+from ottla.protocol.messages import APIS
 from ottla.protocol.messages.metadata import MetadataRequest, RequestedTopic
 from ottla.protocol.primitives import ZERO_UUID, Uuid
+from ottla.settings.listeners import SecurityProtocol
 
 NAMES = ("a", "b", "__consumer_offsets")
 LISTENERS = ("IN", "OUT")
 FLOOR = 1
+METADATA = 3
 
 
 def topic_id(name: str) -> Uuid:
     return Uuid(name.encode()[:16].ljust(16, b"\1"))
+
+
+class Blind:
+    """Lets those who come in by one listener see only one topic."""
+
+    def __init__(self, listener: str, seen: str) -> None:
+        self.listener = listener
+        self.seen = seen
+
+    def allows(self, session: Any, operation: AclOperation, resource: Resource) -> bool:
+        return session.listener != self.listener or resource.name == self.seen
+
+    def visibility(self, session: Any) -> Hashable:
+        return self.seen if session.listener == self.listener else None
 
 
 class Cluster:
@@ -41,6 +61,7 @@ class Cluster:
         self.image = Image()
         self.answers = EncodedAnswers(bytes_max)
         self.advertised: tuple[Endpoint, ...] | None = None
+        self.authorizer: Blind | None = None
         self.commit(EpochFloor(FLOOR), self.broker(1, 1), self.broker(2, 1))
 
     def commit(self, *records: Record) -> None:
@@ -105,9 +126,10 @@ class Cluster:
             controller_id=-1 if self.image.controller_id is None else self.image.controller_id,
             identity=SimpleNamespace(node_id=1, cluster_id="cluster", advertised=self.advertised),
             metadata=SimpleNamespace(encoded_answers=answers),
+            authorizer=self.authorizer,
         )
-        connection = SimpleNamespace(listener=listener, local_address=("host", port))
-        return SimpleNamespace(services=services, connection=connection, version=version)
+        session = SimpleNamespace(listener=listener, local_address=("host", port))
+        return Call(APIS[METADATA], version, cast("Any", session), cast("Any", services))
 
 
 def _bytes(answer: object, version: int) -> bytes:
@@ -131,6 +153,7 @@ steps = st.one_of(
     st.tuples(st.just("broker")),
     st.tuples(st.just("controller")),
     st.tuples(st.just("advertise"), st.booleans()),
+    st.tuples(st.just("authorize"), st.none() | st.sampled_from(NAMES)),
 )
 
 
@@ -174,6 +197,8 @@ def test_an_answer_from_memory_is_the_answer_of_now(
             case ("advertise", is_advertised):
                 endpoint = Endpoint("OUT", "outside", 1, SecurityProtocol.PLAINTEXT)
                 cluster.advertised = (endpoint,) if is_advertised else None
+            case ("authorize", seen):
+                cluster.authorizer = None if seen is None else Blind("OUT", seen)
 
 
 def test_the_same_question_is_encoded_once() -> None:

@@ -55,7 +55,7 @@ def declared(frame: bytes) -> Any:
     ]
     assert message.retention_time_ms == -1
     return (
-        *(version, header.correlation_id, message.group_id),
+        *(version, header.correlation_id, header.client_id, message.group_id),
         *(message.generation_id_or_member_epoch, message.member_id, message.group_instance_id),
         topics,
     )
@@ -139,6 +139,7 @@ def topic(version: int, name: str, partitions: list[Partition]) -> Topic:
     ),
     correlation_id=int32s,
     code=st.integers(-1, 2**15 - 1),
+    throttle_time_ms=st.integers(0, 2**31 - 1),
 )
 def test_any_ordinary_commit_is_read_and_answered(
     version: int,
@@ -149,6 +150,7 @@ def test_any_ordinary_commit_is_read_and_answered(
     asked: list[tuple[str, list[Partition]]],
     correlation_id: int,
     code: int,
+    throttle_time_ms: int,
 ) -> None:
     topics = tuple(topic(version, name, partitions) for name, partitions in asked)
     request = OffsetCommitRequest(
@@ -165,15 +167,22 @@ def test_any_ordinary_commit_is_read_and_answered(
         module = load("commit", kind)
         assert check(module, frame)
         read = module.read(memoryview(frame))
-        answered = module.answer(version, correlation_id, read[-1], codes)
-        assert bytes(answered) == declared_answer(version, correlation_id, topics, codes)
+        answered = module.answer(version, correlation_id, read[-1], codes, throttle_time_ms)
+        assert bytes(answered) == declared_answer(
+            version, correlation_id, topics, codes, throttle_time_ms
+        )
 
 
 def declared_answer(
-    version: int, correlation_id: int, topics: tuple[Topic, ...], codes: list[int]
+    version: int,
+    correlation_id: int,
+    topics: tuple[Topic, ...],
+    codes: list[int],
+    throttle_time_ms: int,
 ) -> bytes:
     coming = iter(codes)
     response = OffsetCommitResponse(
+        throttle_time_ms=throttle_time_ms,
         topics=tuple(
             TopicResult(
                 name=each.name,
@@ -186,6 +195,6 @@ def declared_answer(
                 ),
             )
             for each in topics
-        )
+        ),
     )
     return joined(encode_response(correlation_id, OFFSET_COMMIT, version, response))

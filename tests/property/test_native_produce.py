@@ -170,6 +170,7 @@ def topic(version: int, name: str, asked: list[Partition]) -> Topic:
     ),
     outcome=st.tuples(offsets, offsets),
     correlation_id=int32s,
+    throttle_time_ms=st.integers(0, 2**31 - 1),
 )
 def test_any_ordinary_produce_is_read_and_answered(
     version: int,
@@ -178,6 +179,7 @@ def test_any_ordinary_produce_is_read_and_answered(
     asked: list[tuple[str, list[tuple[int, bytearray]]]],
     outcome: tuple[int, int],
     correlation_id: int,
+    throttle_time_ms: int,
 ) -> None:
     topics = tuple(
         topic(version, name, [Partition(index=index, records=each) for index, each in parts])
@@ -190,14 +192,21 @@ def test_any_ordinary_produce_is_read_and_answered(
         assert check(module, frame)
         read = module.read(memoryview(frame))
         outcomes = [outcome for _, each in read[5] for _ in each]
-        answered = module.answer(version, correlation_id, read[5], outcomes)
-        assert bytes(answered) == declared_answer(version, correlation_id, topics, outcome)
+        answered = module.answer(version, correlation_id, read[5], outcomes, throttle_time_ms)
+        assert bytes(answered) == declared_answer(
+            version, correlation_id, topics, outcome, throttle_time_ms
+        )
 
 
 def declared_answer(
-    version: int, correlation_id: int, topics: tuple[Topic, ...], outcome: tuple[int, int]
+    version: int,
+    correlation_id: int,
+    topics: tuple[Topic, ...],
+    outcome: tuple[int, int],
+    throttle_time_ms: int,
 ) -> bytes:
     response = ProduceResponse(
+        throttle_time_ms=throttle_time_ms,
         responses=tuple(
             TopicResult(
                 name=each.name,
@@ -213,6 +222,6 @@ def declared_answer(
                 ),
             )
             for each in topics
-        )
+        ),
     )
     return joined(encode_response(correlation_id, PRODUCE, version, response))

@@ -131,22 +131,20 @@ HOSTS = st.text("a0:.[]/, \u3000", max_size=8) | st.sampled_from(["[::1]", "[]",
 def test_listeners_are_what_they_were(name: str, slashes: str, host: str, port: str) -> None:
     text = name + slashes + host + port
     pattern = (
-        r"(?P<name>[A-Za-z0-9_]+)://(\[(?P<v6>[0-9A-Fa-f:.]+)\]|(?P<host>[^\s:/\[\],]*))"
+        r"(?P<name>[-.A-Za-z0-9_]+)://(\[(?P<v6>[0-9A-Fa-f:.]+)\]|(?P<host>[^\s:/\[\],]*))"
         r":(?P<port>[0-9]{1,5})"
     )
     expected = []
     for one in text.split(","):
         found = re.fullmatch(pattern, one.strip())
-        if found is None or found["name"].upper() != "PLAINTEXT" or int(found["port"]) > 65535:
+        if found is None or int(found["port"]) > 65535:
             expected = None
             break
         expected.append((found["v6"] or found["host"] or "", int(found["port"])))
     if expected is not None and len(expected) > 1:
         expected = None
     try:
-        parsed = [
-            (one.host, one.port) for one in ListenerList(protocols=("PLAINTEXT",)).parse(text)
-        ]
+        parsed = [(one.host, one.port) for one in ListenerList().parse(text)]
     except NotAllowed:
         parsed = None
     assert parsed == expected

@@ -5,6 +5,7 @@ from enum import StrEnum
 from typing import Annotated, NamedTuple
 
 from ottla.metadata.json_form import Length, Range
+from ottla.settings.listeners import SecurityProtocol
 
 # No number in the metadata is negative: where Kafka's protocol has -1, here stands None.
 Int16 = Annotated[int, Range(0, 2**15 - 1)]
@@ -23,13 +24,6 @@ class Incarnation(NamedTuple):
 
     broker_id: Int32
     broker_epoch: Int64
-
-
-class SecurityProtocol(StrEnum):
-    PLAINTEXT = "PLAINTEXT"
-    SSL = "SSL"
-    SASL_PLAINTEXT = "SASL_PLAINTEXT"
-    SASL_SSL = "SASL_SSL"
 
 
 @dataclass(frozen=True, slots=True)

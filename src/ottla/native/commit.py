@@ -31,8 +31,8 @@ _UUID_BYTES = cython.declare(cython.Py_ssize_t, 16)
 Partition = tuple[int, int, int, str | None]
 # A topic by its name or, from version 10 on, by its id.
 Topic = tuple[str | bytes, list[Partition]]
-# Version, correlation id, group, generation or epoch, member, instance, topics.
-Request = tuple[int, int, str, int, str, str | None, list[Topic]]
+# Version, correlation id, client id, group, generation or epoch, member, instance, topics.
+Request = tuple[int, int, str | None, str, int, str, str | None, list[Topic]]
 
 _INT32 = Struct(">i")
 _INT16 = Struct(">h")
@@ -146,8 +146,8 @@ def _read(reader: _Reader) -> Request | None:
     if not reader.is_ordinary or version < VERSION_MIN or version > VERSION_MAX:
         return None
     correlation_id: cython.longlong = reader.integer(4)
-    # The client id keeps its legacy form in every version, and is not used.
-    reader.text_or_null()
+    # The client id keeps its legacy form in every version.
+    client_id: str | None = reader.text_or_null()
     reader.is_flexible = version >= FLEXIBLE_SINCE
     reader.no_tags()
     group_id: str = reader.text()
@@ -162,7 +162,16 @@ def _read(reader: _Reader) -> Request | None:
     reader.no_tags()
     if not topics or not reader.is_ordinary or reader.position != reader.end:
         return None
-    return version, correlation_id, group_id, generation, member_id, instance_id, topics
+    return (
+        version,
+        correlation_id,
+        client_id,
+        group_id,
+        generation,
+        member_id,
+        instance_id,
+        topics,
+    )
 
 
 @cython.cfunc
@@ -203,7 +212,11 @@ def _read_partitions(reader: _Reader, version: cython.longlong) -> list[Partitio
 
 
 def answer(
-    version: int, correlation_id: int, topics: list[Topic], codes: Sequence[int]
+    version: int,
+    correlation_id: int,
+    topics: list[Topic],
+    codes: Sequence[int],
+    throttle_time_ms: int,
 ) -> bytearray:
     """The frame with an error code for every partition, in the order of the request."""
     is_flexible: cython.bint = version >= FLEXIBLE_SINCE
@@ -213,7 +226,7 @@ def answer(
     if is_flexible:
         out.append(0)
     if version >= THROTTLED_SINCE:
-        out += bytes(4)
+        out += _INT32.pack(throttle_time_ms)
     _put_length(out, len(topics), is_flexible, _INT32)
     number: cython.Py_ssize_t = 0
     for topic, partitions in topics:

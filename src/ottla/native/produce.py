@@ -255,7 +255,11 @@ def _read_topics(frame: Buffer, reader: _Reader, version: cython.longlong) -> li
 
 
 def answer(
-    version: int, correlation_id: int, topics: list[Topic], outcomes: list[Outcome]
+    version: int,
+    correlation_id: int,
+    topics: list[Topic],
+    outcomes: list[Outcome],
+    throttle_time_ms: int,
 ) -> bytearray:
     """The response frame with the offsets of every batch, in the order of the request."""
     writer: _Writer = _Writer(version, topics, len(outcomes))
@@ -272,7 +276,7 @@ def answer(
             writer.batch(batch[0], base_offset, start_offset)
             number += 1
         writer.no_tags()
-    writer.integer(0, 4)  # no throttling
+    writer.integer(throttle_time_ms, 4)
     writer.no_tags()
     return writer.out
 

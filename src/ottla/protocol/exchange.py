@@ -1,11 +1,14 @@
 """Requests and responses as frames, for both ends of a connection."""
 
 import struct
+from copy import copy
+from functools import cache
 from typing import Any, NamedTuple
 
 from ottla.errors import ErrorCode, PeerError
-from ottla.protocol.codec import decode, encode, encode_bytes
+from ottla.protocol.codec import decode, encode, encode_bytes, schema_of
 from ottla.protocol.codec.decoder import ELEMENTS_UNLIMITED
+from ottla.protocol.codec.layout import layout_of
 from ottla.protocol.framing import frame
 from ottla.protocol.headers import (
     RequestHeader,
@@ -19,6 +22,8 @@ from ottla.protocol.primitives import Buffer, Part
 _KEY_AND_VERSION = struct.Struct(">hh")
 _CORRELATION_ID = struct.Struct(">i")
 _NO_TAGS = b"\0"
+THROTTLE_TIME_MS = "throttle_time_ms"
+_THROTTLE_TIME_MS = struct.Struct(">i")
 
 
 class UnsupportedVersion(PeerError):
@@ -62,8 +67,15 @@ def decode_request(received: Buffer, elements_max: int = ELEMENTS_UNLIMITED) -> 
     return ReceivedRequest(header, api, message)
 
 
-def encode_response(correlation_id: int, api: Api, version: int, response: object) -> list[Part]:
-    """The parts of a response frame, in the version of its request."""
+def encode_response(
+    correlation_id: int, api: Api, version: int, response: object, throttle_time_ms: int = 0
+) -> list[Part]:
+    """The parts of a response frame, in the version of its request.
+
+    `throttle_time_ms` is set if the version has that field.
+    """
+    if throttle_time_ms:
+        response = _throttled(response, api, version, throttle_time_ms)
     # Same bytes as the declared ResponseHeader, but faster: every response has a header.
     header = _CORRELATION_ID.pack(correlation_id)
     if response_header_version(api, version):
@@ -72,6 +84,30 @@ def encode_response(correlation_id: int, api: Api, version: int, response: objec
         # A view: it is not copied, and not counted as memory of each client.
         return frame(header, [b"", memoryview(response.content)])
     return frame(header, encode(response, version))
+
+
+def _throttled(response: Any, api: Api, version: int, throttle_time_ms: int) -> object:
+    """The same response with this throttle time. What is given may be shared, and stays."""
+    if isinstance(response, Encoded):
+        if not _begins_with_throttle_time(api, version):
+            return response
+        return Encoded(
+            _THROTTLE_TIME_MS.pack(throttle_time_ms) + response.content[_THROTTLE_TIME_MS.size :]
+        )
+    if THROTTLE_TIME_MS in schema_of(type(response)).fields:
+        response = copy(response)
+        response.throttle_time_ms = throttle_time_ms
+    return response
+
+
+@cache
+def _begins_with_throttle_time(api: Api, version: int) -> bool:
+    """Whether an encoded response can be told another throttle time. TypeError if that is behind
+    fields whose size is not known."""
+    names = [slot.name for slot in layout_of(api.response, version).plain]
+    if THROTTLE_TIME_MS in names[1:]:
+        raise TypeError(f"a response to {api.name} does not begin with its throttle time")
+    return names[:1] == [THROTTLE_TIME_MS]
 
 
 def encode_request(

@@ -25,6 +25,14 @@ def find_replica(replicas: Replicas, image: Image, topic: TopicKey, index: int) 
     return replica
 
 
+def topic_name(image: Image, topic: TopicKey) -> str | None:
+    """The name that is meant, whether there is such a topic or not; None for an unknown id."""
+    if isinstance(topic, str):
+        return topic
+    known = image.topic_by_id(Uuid(topic))
+    return None if known is None else known.name
+
+
 def _why_not(image: Image, topic: TopicKey, index: int) -> PeerError:
     if isinstance(topic, str):
         known = image.topic(topic)

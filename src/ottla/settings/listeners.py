@@ -1,7 +1,8 @@
-"""Listeners in Kafka's notation: comma-separated `PLAINTEXT://host:port`."""
+"""Listeners in Kafka's notation, `INTERNAL://host:port`, and the security protocol of each name."""
 
 import string
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import NamedTuple
 
 from ottla.address import PORT_MAX, Address
@@ -9,11 +10,20 @@ from ottla.settings.kinds import ConfigType, Kind, NotAllowed
 
 LISTENERS_MAX = 16
 
-_NAME = frozenset(string.ascii_letters + string.digits + "_")
+_NAME = frozenset(string.ascii_letters + string.digits + "_-.")
 _V6 = frozenset(string.hexdigits + ":.")
 _NOT_OF_A_HOST = frozenset(":/[],")
 _PORT_DIGITS_MAX = 5
 _ANY_ADDRESS = frozenset({"", "0.0.0.0", "::"})  # noqa: S104 - compared, not bound
+
+
+class SecurityProtocol(StrEnum):
+    """How the connections of a listener are secured."""
+
+    PLAINTEXT = "PLAINTEXT"
+    SSL = "SSL"
+    SASL_PLAINTEXT = "SASL_PLAINTEXT"
+    SASL_SSL = "SASL_SSL"
 
 
 class ListenerAddress(NamedTuple):
@@ -29,29 +39,17 @@ class ListenerAddress(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class ListenerList(Kind[tuple[ListenerAddress, ...]]):
-    """Listeners with distinct names.
+    """Listeners with distinct names. A name is not a protocol: a map has the protocol of each."""
 
-    A name is a security protocol and must be a supported one: a name that promises encryption must
-    never open a plaintext port.
-    """
-
-    protocols: tuple[str, ...]
     # Clients connect to advertised listeners: these need a concrete host and port.
     is_advertised: bool = False
     config_type = ConfigType.LIST
 
     @property
     def allowed(self) -> str:
-        names = " or ".join(self.protocols)
         if self.is_advertised:
-            return (
-                f"a comma-separated list of name://host:port with the name {names};"
-                " host and port must be given"
-            )
-        return (
-            f"a comma-separated list of name://host:port with the name {names};"
-            " port 0 is any free one"
-        )
+            return "a comma-separated list of name://host:port; host and port must be given"
+        return "a comma-separated list of name://host:port; port 0 is any free one"
 
     def parse(self, text: str) -> tuple[ListenerAddress, ...]:
         listeners = tuple(map(self._one, text.split(",", LISTENERS_MAX)))
@@ -67,13 +65,44 @@ class ListenerList(Kind[tuple[ListenerAddress, ...]]):
         if listener is None:
             raise NotAllowed(self.allowed)
         is_reachable = listener.host not in _ANY_ADDRESS and listener.port > 0
-        if (
-            listener.name not in self.protocols
-            or listener.port > PORT_MAX
-            or (self.is_advertised and not is_reachable)
-        ):
+        if listener.port > PORT_MAX or (self.is_advertised and not is_reachable):
             raise NotAllowed(self.allowed)
         return listener
+
+
+class ListenerProtocol(NamedTuple):
+    """The security protocol of the listener with this name."""
+
+    listener: str
+    protocol: SecurityProtocol
+
+    def __str__(self) -> str:
+        return f"{self.listener}:{self.protocol}"
+
+
+@dataclass(frozen=True)
+class ListenerProtocols(Kind[tuple[ListenerProtocol, ...]]):
+    """Security protocols by listener name. Names without a listener are ignored."""
+
+    config_type = ConfigType.STRING
+    allowed = (
+        f"a comma-separated list of name:protocol; protocols are {', '.join(SecurityProtocol)}"
+    )
+
+    def parse(self, text: str) -> tuple[ListenerProtocol, ...]:
+        protocols = tuple(map(self._one, text.split(",", LISTENERS_MAX)))
+        if len(protocols) > len({each.listener for each in protocols}):
+            raise NotAllowed(f"{self.allowed}, each name once")
+        return protocols
+
+    def format(self, value: tuple[ListenerProtocol, ...]) -> str:
+        return ",".join(map(str, value))
+
+    def _one(self, text: str) -> ListenerProtocol:
+        name, _, protocol = (part.strip().upper() for part in text.partition(":"))
+        if not name or not _NAME.issuperset(name) or protocol not in set(SecurityProtocol):
+            raise NotAllowed(self.allowed)
+        return ListenerProtocol(name, SecurityProtocol(protocol))
 
 
 def _listener(text: str) -> ListenerAddress | None:

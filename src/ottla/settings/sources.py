@@ -6,6 +6,7 @@ from typing import Any
 from ottla.nearest import did_you_mean
 from ottla.settings.broker import BrokerSettings, Layer
 from ottla.settings.group import check_broker_bounds
+from ottla.settings.listener_protocols import check_listeners
 from ottla.settings.setting import BadSetting, ConfigSource, UnknownSetting
 from ottla.settings.table import BROKER_SETTINGS, TOPIC_SETTINGS
 from ottla.settings.table.network import QUEUED_MAX_REQUEST_BYTES, SOCKET_REQUEST_MAX_BYTES
@@ -132,3 +133,4 @@ def _check_together(settings: BrokerSettings) -> None:
             f"must be at least {SOCKET_REQUEST_MAX_BYTES.name}, which is {request}"
         )
     check_broker_bounds(settings)
+    check_listeners(settings)

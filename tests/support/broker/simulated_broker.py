@@ -103,15 +103,21 @@ class Client(asyncio.Protocol):
 
     async def send(self, request: Any, version: int) -> None:
         """A request of which no answer is waited for."""
-        if self._transport is None:
-            raise ConnectionError("not connected")
-        self._transport.write(encoded(request, version))
+        await self.send_bytes(encoded(request, version))
 
-    async def exchange(self, framed: bytes) -> bytes:
-        """The frame that answers these bytes. ConnectionError if the broker hangs up instead."""
+    async def send_bytes(self, framed: bytes) -> None:
+        """The same of what is encoded already."""
         if self._transport is None:
             raise ConnectionError("not connected")
         self._transport.write(framed)
+
+    async def exchange(self, framed: bytes) -> bytes:
+        """The frame that answers these bytes. ConnectionError if the broker hangs up instead."""
+        await self.send_bytes(framed)
+        return await self.next_frame()
+
+    async def next_frame(self) -> bytes:
+        """The next answer to what was sent. ConnectionError if the broker hangs up instead."""
         answer = await self._answers.get()
         if answer is None:
             raise ConnectionError("the broker has closed the connection")

@@ -28,6 +28,7 @@ GIVEN_TO_KAFKA = {
     "broker.id",
     "group.initial.rebalance.delay.ms",
     "group.min.session.timeout.ms",
+    "listener.security.protocol.map",
     "listeners",
     "log.dirs",
     "node.id",
@@ -40,6 +41,7 @@ GIVEN_TO_KAFKA = {
 BROKER_DIFFERENCES = {
     ("log.dir", "value"): "an older name of log.dirs, which has a default of its own here",
     ("listeners", "is_read_only"): "listeners are opened at the start",
+    ("listener.security.protocol.map", "is_read_only"): "listeners are opened at the start",
     ("max.connections", "value"): "descriptors are left for the logs",
     ("queued.max.request.bytes", "value"): "memory is bounded",
     ("socket.listen.backlog.size", "value"): "all clients come back at once",

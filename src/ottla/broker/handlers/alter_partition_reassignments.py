@@ -4,6 +4,7 @@ timeout is ignored: the answer is sent when the change is made.
 """
 
 from ottla.broker.requests import metadata_changes
+from ottla.broker.requests.authorization import CLUSTER
 from ottla.broker.requests.call import Call
 from ottla.broker.requests.metadata_changes import Outcome
 from ottla.errors import ErrorCode
@@ -23,6 +24,7 @@ async def handle(
     request: AlterPartitionReassignmentsRequest, call: Call
 ) -> AlterPartitionReassignmentsResponse:
     """Of a partition that is named twice, what was said last holds."""
+    call.require(CLUSTER)
     may_change_factor = request.allow_replication_factor_change
     return AlterPartitionReassignmentsResponse(
         allow_replication_factor_change=may_change_factor,

@@ -2,6 +2,7 @@
 directories, such a request is refused with UNSUPPORTED_VERSION.
 """
 
+from ottla.broker.requests.authorization import CLUSTER
 from ottla.broker.requests.call import Call
 from ottla.errors import ErrorCode, PeerError
 from ottla.protocol.messages.alter_replica_log_dirs import (
@@ -17,6 +18,7 @@ from ottla.storage.directory.directory import LogDirectory
 
 
 def handle(request: AlterReplicaLogDirsRequest, call: Call) -> AlterReplicaLogDirsResponse:
+    call.require(CLUSTER)
     results: dict[str, list[PartitionResult]] = {}
     for log_dir in request.dirs:
         for topic in log_dir.topics:

@@ -2,7 +2,7 @@
 Gaps: none.
 """
 
-from ottla.broker.requests.authorized_operations import ALL_OF_A_GROUP
+from ottla.broker.requests.authorization import Unauthorized, group_resource, topic_resource
 from ottla.broker.requests.call import Call
 from ottla.coordinators.group.consumer.description import describe
 from ottla.coordinators.group.consumer.entry import consumer_group
@@ -20,28 +20,44 @@ async def handle(
     request: ConsumerGroupDescribeRequest, call: Call
 ) -> ConsumerGroupDescribeResponse:
     """Each group by itself; one that is named twice is described once."""
-    operations = OPERATIONS_NOT_ASKED_FOR
-    if request.include_authorized_operations:
-        operations = ALL_OF_A_GROUP
+    tells_operations = request.include_authorized_operations
     groups = [
-        await _describe(group_id, operations, call) for group_id in dict.fromkeys(request.group_ids)
+        await _describe(group_id, tells_operations, call)
+        for group_id in dict.fromkeys(request.group_ids)
     ]
     return ConsumerGroupDescribeResponse(groups=tuple(groups))
 
 
-async def _describe(group_id: str, operations: int, call: Call) -> Group:
+async def _describe(group_id: str, tells_operations: bool, call: Call) -> Group:
     if not group_id:
         return _refused(group_id, ErrorCode.INVALID_GROUP_ID)
     try:
+        call.require(group_resource(group_id))
+        operations = OPERATIONS_NOT_ASKED_FOR
+        if tells_operations:
+            operations = call.authorized_operations(group_resource(group_id))
         shard = call.services.coordinators.groups.of(group_id)
         topics = ImageTopics(call.services.image)
-        return await shard.read(
+        described = await shard.read(
             lambda _: describe(consumer_group(shard.machine, group_id), topics, operations)
         )
+        for name in _assigned_topics(described):
+            call.require(topic_resource(name))
     except PeerError as error:
         call.count_refusal(error.code)
-        is_missing = error.code is ErrorCode.GROUP_ID_NOT_FOUND
-        return _refused(group_id, error.code, str(error) if is_missing else None)
+        is_told = error.code is ErrorCode.GROUP_ID_NOT_FOUND or isinstance(error, Unauthorized)
+        return _refused(group_id, error.code, str(error) if is_told else None)
+    return described
+
+
+def _assigned_topics(described: Group) -> set[str]:
+    """A client that may not describe one of them is not told the group."""
+    return {
+        assigned.topic_name
+        for member in described.members
+        for assignment in (member.assignment, member.target_assignment)
+        for assigned in assignment.topic_partitions
+    }
 
 
 def _refused(group_id: str, code: ErrorCode, message: str | None = None) -> Group:

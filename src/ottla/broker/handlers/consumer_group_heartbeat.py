@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Hashable
 from typing import cast
 
 from ottla.broker.node.group_coordinator import consumer_rules
+from ottla.broker.requests.authorization import group_resource, topic_resource
 from ottla.broker.requests.call import Call
 from ottla.coordinators.group.consumer.entry import take_arrival, take_heartbeat
 from ottla.coordinators.group.consumer.regex import match_topics
@@ -31,6 +32,9 @@ def handle(
     request: ConsumerGroupHeartbeatRequest, call: Call
 ) -> Awaitable[ConsumerGroupHeartbeatResponse]:
     """Where the member stands once its group has taken what it says."""
+    call.require(group_resource(request.group_id))
+    for name in request.subscribed_topic_names or ():
+        call.require(topic_resource(name))
     services = call.services
     rules = consumer_rules(request.group_id, services.settings, services.image)
     check_heartbeat(request, call.version, rules.assignors)
@@ -41,8 +45,8 @@ def handle(
         return Heartbeat(
             request=request,
             member_id=member_id,
-            client_id=call.client_id or "",
-            client_host=f"/{call.connection.peer_host}",
+            client_id=call.session.client_id or "",
+            client_host=f"/{call.session.peer_host}",
             ticket=ticket,
             now_ms=now_ms,
             topics=ImageTopics(services.image),

@@ -5,6 +5,7 @@ ignored: the answer is sent when the partitions exist.
 from collections import Counter
 
 from ottla.broker.requests import metadata_changes
+from ottla.broker.requests.authorization import topic_resource
 from ottla.broker.requests.call import Call
 from ottla.broker.requests.request_limits import beyond_topics_max, within_topics_max
 from ottla.errors import ErrorCode, PeerError
@@ -28,6 +29,7 @@ async def handle(request: CreatePartitionsRequest, call: Call) -> CreatePartitio
     def decide(draft: Draft, topic: Topic) -> tuple[list[Record], None]:
         if named[topic.name] > 1:
             raise PeerError(ErrorCode.INVALID_REQUEST, "This topic is named twice.")
+        call.require(topic_resource(topic.name))
         assignments = None
         if topic.assignments is not None:
             assignments = [assignment.broker_ids for assignment in topic.assignments]

@@ -5,11 +5,18 @@ the answer is sent when the topics exist.
 from collections import Counter
 
 from ottla.broker.requests import metadata_changes
+from ottla.broker.requests.authorization import (
+    CLUSTER,
+    Unauthorized,
+    may,
+    topic_resource,
+)
 from ottla.broker.requests.call import Call
 from ottla.broker.requests.request_limits import beyond_topics_max, within_topics_max
 from ottla.broker.requests.slices import map_in_slices
 from ottla.errors import ErrorCode, PeerError
 from ottla.metadata.controller.topic_changes import CreatedTopic, NewTopic
+from ottla.metadata.values import AclOperation, AclResource
 from ottla.protocol.messages.create_topics import (
     ConfigResult,
     CreateTopicsRequest,
@@ -17,8 +24,10 @@ from ottla.protocol.messages.create_topics import (
     Topic,
     TopicResult,
 )
-from ottla.protocol.primitives import ZERO_UUID
+from ottla.protocol.primitives import ZERO_UUID, Uuid
 from ottla.settings.describe import describe_topic
+
+_DESCRIBE_CONFIGS = AclOperation.DESCRIBE_CONFIGS
 
 
 async def handle(request: CreateTopicsRequest, call: Call) -> CreateTopicsResponse:
@@ -29,8 +38,11 @@ async def handle(request: CreateTopicsRequest, call: Call) -> CreateTopicsRespon
     wishes: list[NewTopic] = []
     allowed, beyond = within_topics_max(list(topics.items()), call.services.settings)
     outcomes.update((name, beyond_topics_max(call.services.settings)) for name, _ in beyond)
+    may_create_all = call.may(CLUSTER)
     for name, topic in allowed:
         try:
+            if not (may_create_all or call.may(topic_resource(name))):
+                raise Unauthorized(AclResource.TOPIC)
             wishes.append(_wish(topic, named[name] > 1))
         except PeerError as error:
             outcomes[name] = error
@@ -50,7 +62,15 @@ def _told(
     if isinstance(outcome, PeerError):
         call.count_refusal(outcome.code)
         return TopicResult(name=name, error_code=outcome.code, error_message=str(outcome))
-    return _result(name, outcome, validate_only)
+    topic_id = ZERO_UUID if validate_only else outcome.topic_id
+    if not may(call.services, call.session, _DESCRIBE_CONFIGS, topic_resource(name)):
+        return TopicResult(
+            name=name,
+            topic_id=topic_id,
+            error_code=ErrorCode.NONE,
+            topic_config_error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        )
+    return _result(name, outcome, topic_id)
 
 
 def _wish(topic: Topic, is_repeated: bool) -> NewTopic:
@@ -71,10 +91,10 @@ def _wish(topic: Topic, is_repeated: bool) -> NewTopic:
     )
 
 
-def _result(name: str, created: CreatedTopic, validate_only: bool) -> TopicResult:
+def _result(name: str, created: CreatedTopic, topic_id: Uuid) -> TopicResult:
     return TopicResult(
         name=name,
-        topic_id=ZERO_UUID if validate_only else created.topic_id,
+        topic_id=topic_id,
         error_code=ErrorCode.NONE,
         num_partitions=created.partitions,
         replication_factor=created.replication_factor,

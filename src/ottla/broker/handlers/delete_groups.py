@@ -2,6 +2,7 @@
 Gaps: none.
 """
 
+from ottla.broker.requests.authorization import group_resource
 from ottla.broker.requests.call import Call
 from ottla.errors import ErrorCode, PeerError
 from ottla.protocol.messages.delete_groups import (
@@ -24,6 +25,7 @@ async def handle(request: DeleteGroupsRequest, call: Call) -> DeleteGroupsRespon
 
 async def _delete(group_id: str, call: Call) -> ErrorCode:
     try:
+        call.require(group_resource(group_id))
         shard = call.services.coordinators.groups.of(group_id)
         for _ in range(shard.machine.deletions(group_id)):
             await shard.write(lambda _: shard.machine.delete_group(group_id))

@@ -2,6 +2,7 @@
 none.
 """
 
+from ottla.broker.requests.authorization import topic_resource
 from ottla.broker.requests.call import Call
 from ottla.errors import ErrorCode, PeerError
 from ottla.protocol.messages.delete_records import (
@@ -38,6 +39,7 @@ async def handle(request: DeleteRecordsRequest, call: Call) -> DeleteRecordsResp
 def _find(topic: str, asked: Partition, call: Call) -> Deletion | PeerError:
     services = call.services
     try:
+        call.require(topic_resource(topic))
         replica = find_replica(
             services.partitions.replicas, services.image, topic, asked.partition_index
         )

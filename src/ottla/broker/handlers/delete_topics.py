@@ -6,6 +6,7 @@ from collections import Counter
 from typing import NamedTuple
 
 from ottla.broker.requests import metadata_changes
+from ottla.broker.requests.authorization import topic_resource
 from ottla.broker.requests.call import Call
 from ottla.broker.requests.request_limits import beyond_topics_max, within_topics_max
 from ottla.errors import ErrorCode, PeerError
@@ -44,7 +45,11 @@ async def handle(request: DeleteTopicsRequest, call: Call) -> DeleteTopicsRespon
     def decide(draft: Draft, each: Asked) -> tuple[list[Record], Topic]:
         if named[each] > 1:
             raise PeerError(ErrorCode.INVALID_REQUEST, "This topic is named twice.")
+        if each.name is not None:
+            # Before anything is said of whether it exists.
+            call.require(topic_resource(each.name))
         topic = _found(draft.image, *each)
+        call.require(topic_resource(topic.name))
         if each.name is not None and topic.topic_id in by_id:
             raise PeerError(ErrorCode.INVALID_REQUEST, "This topic is named by its id as well.")
         return topic_changes.delete_topic(draft, topic.topic_id)

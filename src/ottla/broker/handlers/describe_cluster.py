@@ -3,7 +3,7 @@
 from enum import IntEnum
 
 from ottla.broker.requests.advertised_addresses import known_brokers
-from ottla.broker.requests.authorized_operations import ALL_OF_THE_CLUSTER
+from ottla.broker.requests.authorization import CLUSTER
 from ottla.broker.requests.call import Call
 from ottla.errors import ErrorCode, PeerError
 from ottla.protocol.messages.describe_cluster import (
@@ -26,7 +26,7 @@ def handle(request: DescribeClusterRequest, call: Call) -> DescribeClusterRespon
     _check_endpoint_type(request.endpoint_type)
     operations = OPERATIONS_NOT_ASKED_FOR
     if request.include_cluster_authorized_operations:
-        operations = ALL_OF_THE_CLUSTER
+        operations = call.authorized_operations(CLUSTER) if call.may(CLUSTER) else 0
     return DescribeClusterResponse(
         error_code=ErrorCode.NONE,
         cluster_id=call.services.identity.cluster_id,

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from ottla.broker.requests.call import Call
-from ottla.broker.requests.config_resources import RESOURCE_TYPES, resource_key
+from ottla.broker.requests.config_resources import RESOURCE_TYPES, require_allowed, resource_key
 from ottla.broker.requests.services import Services
 from ottla.broker.requests.slices import map_in_slices
 from ottla.errors import ErrorCode, PeerError
@@ -72,6 +72,7 @@ def _describe(
     code, message = ErrorCode.NONE, ""
     rows: tuple[ConfigRow, ...] = ()
     try:
+        require_allowed(resource, call)
         rows = _rows(resource, keys, call.services)
     except PeerError as error:
         call.count_refusal(error.code)

@@ -1,6 +1,6 @@
 """DescribeGroups (15) v0-6. Groups of the classic protocol; others are not found. Gaps: none."""
 
-from ottla.broker.requests.authorized_operations import ALL_OF_A_GROUP
+from ottla.broker.requests.authorization import group_resource
 from ottla.broker.requests.call import Call
 from ottla.coordinators.group.classic.group import ClassicGroup
 from ottla.coordinators.group.machine import GroupMachine
@@ -21,12 +21,13 @@ async def handle(request: DescribeGroupsRequest, call: Call) -> DescribeGroupsRe
     """Each group by itself; one that is named twice is described once."""
     described = [await _describe(group_id, call) for group_id in dict.fromkeys(request.groups)]
     if request.include_authorized_operations:
-        described = [group if group.error_code else _permitted(group) for group in described]
+        described = [group if group.error_code else _permitted(group, call) for group in described]
     return DescribeGroupsResponse(groups=tuple(described))
 
 
 async def _describe(group_id: str, call: Call) -> Group:
     try:
+        call.require(group_resource(group_id))
         shard = call.services.coordinators.groups.of(group_id)
         found = await shard.read(lambda _: _described(shard.machine, group_id))
     except PeerError as error:
@@ -63,7 +64,7 @@ def _group(
     )
 
 
-def _permitted(group: Group) -> Group:
+def _permitted(group: Group, call: Call) -> Group:
     """The same with what the client may do to it."""
     return Group(
         error_code=group.error_code,
@@ -73,5 +74,5 @@ def _permitted(group: Group) -> Group:
         protocol_type=group.protocol_type,
         protocol_data=group.protocol_data,
         members=group.members,
-        authorized_operations=ALL_OF_A_GROUP,
+        authorized_operations=call.authorized_operations(group_resource(group.group_id)),
     )

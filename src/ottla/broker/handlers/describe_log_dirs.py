@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable
 from itertools import groupby
 
+from ottla.broker.requests.authorization import CLUSTER
 from ottla.broker.requests.call import Call
 from ottla.errors import ErrorCode
 from ottla.protocol.messages.describe_log_dirs import (
@@ -24,6 +25,7 @@ def handle(request: DescribeLogDirsRequest, call: Call) -> DescribeLogDirsRespon
 
     A partition that was never written to has no directory yet: it is listed with the first one.
     """
+    call.require(CLUSTER)
     replicas = call.services.partitions.replicas
     asked_for = _asked_for(request.topics)
     unwritten = [

@@ -2,9 +2,11 @@
 remembers. Gaps: none.
 """
 
+from ottla.broker.requests.authorization import Unauthorized, topic_resource
 from ottla.broker.requests.call import Call
 from ottla.errors import ErrorCode, PeerError
 from ottla.metadata.topic_names import missing_topic_code
+from ottla.metadata.values import AclResource
 from ottla.protocol.messages.describe_producers import (
     DescribeProducersRequest,
     DescribeProducersResponse,
@@ -35,6 +37,9 @@ def handle(request: DescribeProducersRequest, call: Call) -> DescribeProducersRe
 
 def _partition(topic: RequestedTopic, index: int, call: Call) -> Partition:
     services = call.services
+    if not call.may(topic_resource(topic.name)):
+        unauthorized = Unauthorized(AclResource.TOPIC)
+        return _refused(index, unauthorized.code, call, str(unauthorized))
     if services.image.topic(topic.name) is None:
         return _refused(index, missing_topic_code(topic.name), call, "There is no such topic.")
     try:

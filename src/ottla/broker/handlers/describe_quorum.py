@@ -3,6 +3,7 @@ count entries. Gaps: none.
 """
 
 from ottla.broker.requests.advertised_addresses import present_brokers
+from ottla.broker.requests.authorization import CLUSTER
 from ottla.broker.requests.call import Call
 from ottla.errors import ErrorCode
 from ottla.protocol.messages.describe_quorum import (
@@ -25,6 +26,7 @@ _NODES_SINCE = 2
 
 def handle(request: DescribeQuorumRequest, call: Call) -> DescribeQuorumResponse:
     """The state of the metadata's log; any other partition has no quorum."""
+    call.require(CLUSTER)
     topics = tuple(_topic(topic, call) for topic in request.topics)
     tells_nodes = call.version >= _NODES_SINCE and any(
         partition.error_code == ErrorCode.NONE for topic in topics for partition in topic.partitions
@@ -89,7 +91,7 @@ def _controller(call: Call) -> Node:
     return Node(
         node_id=controller_id,
         listeners=tuple(
-            Listener(name=call.connection.listener, host=each.host, port=each.port)
+            Listener(name=call.session.listener, host=each.host, port=each.port)
             for each in present_brokers(call)
             if each.broker_id == controller_id
         ),

@@ -2,15 +2,14 @@
 the last answer. Gaps: none.
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from ottla.broker.requests.advertised_addresses import present_brokers
-from ottla.broker.requests.authorized_operations import ALL_OF_A_TOPIC
+from ottla.broker.requests.authorization import topic_resource
 from ottla.broker.requests.call import Call
 from ottla.broker.requests.partition_description import describe_partition
 from ottla.errors import ErrorCode, PeerError
 from ottla.metadata import records
-from ottla.metadata.image import Image
 from ottla.metadata.topic_names import is_internal, missing_topic_code
 from ottla.protocol.messages.describe_topic_partitions import (
     Cursor,
@@ -32,14 +31,13 @@ def handle(request: DescribeTopicPartitionsRequest, call: Call) -> DescribeTopic
         raise PeerError(
             ErrorCode.INVALID_REQUEST, f"A cursor at partition {cursor.partition_index}."
         )
-    image = call.services.image
     present = frozenset(broker.broker_id for broker in present_brokers(call))
     room = max(1, min(request.response_partition_limit, PARTITIONS_A_REPLY_MAX))
     topics: list[Topic] = []
-    for name, first in _wanted(request, image):
+    for name, first in _wanted(request, call):
         next_index = first
         if room:
-            topic, is_whole = _topic(image, name, first, room, present)
+            topic, is_whole = _topic(call, name, first, room, present)
             topics.append(topic)
             room -= len(topic.partitions)
             next_index += len(topic.partitions)
@@ -51,10 +49,14 @@ def handle(request: DescribeTopicPartitionsRequest, call: Call) -> DescribeTopic
     return DescribeTopicPartitionsResponse(topics=tuple(topics))
 
 
-def _wanted(request: DescribeTopicPartitionsRequest, image: Image) -> Iterator[tuple[str, int]]:
-    """Each topic with the partition from which to tell; all topics if none is named."""
+def _wanted(request: DescribeTopicPartitionsRequest, call: Call) -> Iterator[tuple[str, int]]:
+    """Each topic with the partition from which to tell; all that may be seen if none is named."""
     cursor = request.cursor
-    for name in sorted({topic.name for topic in request.topics} or image.topic_names):
+    names: Iterable[str] = {topic.name for topic in request.topics}
+    if not names:
+        every = call.services.image.topic_names
+        names = [name for name in every if call.may(topic_resource(name))]
+    for name in sorted(names):
         if cursor is None or name > cursor.topic_name:
             yield name, 0
         elif name == cursor.topic_name:
@@ -62,9 +64,13 @@ def _wanted(request: DescribeTopicPartitionsRequest, image: Image) -> Iterator[t
 
 
 def _topic(
-    image: Image, name: str, first: int, room: int, present: Collection[int]
+    call: Call, name: str, first: int, room: int, present: Collection[int]
 ) -> tuple[Topic, bool]:
     """A topic's partitions from the first asked for on, and whether those are all."""
+    if not call.may(topic_resource(name)):
+        code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        return Topic(error_code=code, name=name, topic_id=ZERO_UUID, partitions=()), True
+    image = call.services.image
     topic = image.topic(name)
     partitions = () if topic is None else image.partitions(topic.topic_id)[first:]
     answer = Topic(
@@ -73,7 +79,7 @@ def _topic(
         topic_id=ZERO_UUID if topic is None else topic.topic_id,
         is_internal=is_internal(name),
         partitions=tuple(_partition(partition, present) for partition in partitions[:room]),
-        topic_authorized_operations=ALL_OF_A_TOPIC,
+        topic_authorized_operations=call.authorized_operations(topic_resource(name)),
     )
     return answer, len(partitions) <= room
 

@@ -6,6 +6,7 @@ answer is sent when the elections are over.
 from collections.abc import Iterator
 
 from ottla.broker.requests import metadata_changes
+from ottla.broker.requests.authorization import CLUSTER
 from ottla.broker.requests.call import Call
 from ottla.errors import ErrorCode, PeerError
 from ottla.metadata.controller.partition_changes import Election, elected
@@ -22,6 +23,7 @@ from ottla.protocol.topic_partition import TopicPartition
 
 
 async def handle(request: ElectLeadersRequest, call: Call) -> ElectLeadersResponse:
+    call.require(CLUSTER)
     election = _election(request.election_type)
     asked = request.topic_partitions
     topics = list(_every_partition(call.services.image)) if asked is None else asked

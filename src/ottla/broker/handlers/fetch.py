@@ -6,6 +6,7 @@ served; an answer does not name the current leader (KIP-951).
 from collections.abc import Awaitable
 from itertools import groupby
 
+from ottla.broker.requests.authorization import Unauthorized, topic_resource
 from ottla.broker.requests.call import Call
 from ottla.errors import ErrorCode, PeerError
 from ottla.protocol.isolation_level import Isolation
@@ -19,9 +20,18 @@ from ottla.protocol.messages.fetch import (
     refused_partition,
 )
 from ottla.protocol.primitives import Uuid
-from ottla.replication.fetch.fetch import NO_SESSION, Context, Fetch, FetchLimits, ItemRead, Reading
+from ottla.replication.fetch.fetch import (
+    NO_SESSION,
+    Context,
+    Fetch,
+    FetchLimits,
+    Find,
+    ItemRead,
+    Reading,
+)
 from ottla.replication.fetch.reads import ReadResult
-from ottla.replication.lookup import TopicKey, UnknownPartition, find_replica
+from ottla.replication.lookup import TopicKey, UnknownPartition, find_replica, topic_name
+from ottla.replication.replica import Replica
 from ottla.settings.table.network import FETCH_MAX_BYTES
 
 TOPIC_IDS_SINCE = 13
@@ -38,18 +48,28 @@ def handle(request: FetchRequest, call: Call) -> FetchResponse | Awaitable[Fetch
     except PeerError as error:
         call.count_refusal(error.code)
         return FetchResponse(error_code=error.code, session_id=NO_SESSION, responses=())
-    fetch = Fetch(
-        context,
-        limits,
-        lambda topic, index: find_replica(partitions.replicas, services.image, topic, index),
-        partitions.cold_reads,
-    )
+    fetch = Fetch(context, limits, _finder(call), services.partitions.cold_reads)
     reading = fetch.read()
     if reading.cold:
         return _answer_cold(fetch, reading, request.max_wait_ms, context, call)
     if fetch.is_enough(reading) or request.max_wait_ms <= 0:
         return _response(context, reading, call)
     return _answer_later(fetch.read_later(request.max_wait_ms, reading), context, call)
+
+
+def _finder(call: Call) -> Find:
+    services = call.services
+
+    def find(topic: TopicKey, index: int) -> Replica:
+        return find_replica(services.partitions.replicas, services.image, topic, index)
+
+    def find_allowed(topic: TopicKey, index: int) -> Replica:
+        name = topic_name(services.image, topic)
+        if name is not None:
+            call.require(topic_resource(name))
+        return find(topic, index)
+
+    return find if services.authorizer is None else find_allowed
 
 
 async def _answer_cold(
@@ -108,7 +128,7 @@ def _partition_result(read: ItemRead) -> PartitionResult:
     index, outcome = read.item.asked.partition, read.outcome
     if not isinstance(outcome, PeerError):
         return _result(index, outcome)
-    if isinstance(outcome, UnknownPartition):
+    if isinstance(outcome, UnknownPartition | Unauthorized):
         return refused_partition(index, outcome.code)
     # As Kafka has it: null where a log was asked, empty where there was none.
     return PartitionResult(

@@ -6,10 +6,12 @@ for a transaction coordinator is refused with UNSUPPORTED_VERSION.
 from collections.abc import Awaitable, Sequence
 
 from ottla.broker.requests.advertised_addresses import BrokerAddress, present_brokers
+from ottla.broker.requests.authorization import Unauthorized, group_resource
 from ottla.broker.requests.call import Call
 from ottla.broker.requests.offsets_topic import make_offsets_topic
 from ottla.errors import ErrorCode, PeerError
 from ottla.metadata.topic_names import CONSUMER_OFFSETS
+from ottla.metadata.values import AclResource
 from ottla.protocol.coordinator_type import CoordinatorType
 from ottla.protocol.messages.find_coordinator import (
     Coordinator,
@@ -32,7 +34,8 @@ def handle(
         raise PeerError(
             ErrorCode.INVALID_REQUEST, f"There are no coordinators of type {request.key_type} here."
         )
-    if call.services.image.topic(CONSUMER_OFFSETS) is None and _asked_for(request, call):
+    is_made = call.services.image.topic(CONSUMER_OFFSETS) is not None
+    if not is_made and any(call.may(group_resource(key)) for key in _asked_for(request, call)):
         return _make_and_answer(request, call)
     return _answer(request, call)
 
@@ -63,16 +66,15 @@ def _asked_for(request: FindCoordinatorRequest, call: Call) -> Sequence[str]:
 
 def _find(group_id: str, brokers: Sequence[BrokerAddress], call: Call) -> Coordinator:
     """The leader of the partition that the group is in."""
+    if not call.may(group_resource(group_id)):
+        return _refused(group_id, Unauthorized(AclResource.GROUP), call)
     try:
         leader = _leader_of(call, call.services.coordinators.groups.partition_of(group_id))
         address = next(broker for broker in brokers if broker.broker_id == leader)
     except (PeerError, StopIteration):
         code = ErrorCode.COORDINATOR_NOT_AVAILABLE
-        call.count_refusal(code)
         message = "" if call.version >= BATCHED_SINCE else "The group's coordinator is not there."
-        return Coordinator(
-            key=group_id, node_id=-1, host="", port=-1, error_code=code, error_message=message
-        )
+        return _refused(group_id, PeerError(code, message), call)
     return Coordinator(
         key=group_id,
         node_id=address.broker_id,
@@ -80,6 +82,18 @@ def _find(group_id: str, brokers: Sequence[BrokerAddress], call: Call) -> Coordi
         port=address.port,
         error_code=ErrorCode.NONE,
         error_message="",
+    )
+
+
+def _refused(group_id: str, error: PeerError, call: Call) -> Coordinator:
+    call.count_refusal(error.code)
+    return Coordinator(
+        key=group_id,
+        node_id=-1,
+        host="",
+        port=-1,
+        error_code=error.code,
+        error_message=str(error),
     )
 
 

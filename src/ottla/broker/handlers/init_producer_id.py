@@ -5,6 +5,7 @@ UNSUPPORTED_VERSION.
 
 from collections.abc import Awaitable
 
+from ottla.broker.requests.authorization import CLUSTER
 from ottla.broker.requests.call import Call
 from ottla.broker.requests.producer_ids import ProducerIdBlocks
 from ottla.errors import ErrorCode, PeerError
@@ -18,6 +19,7 @@ def handle(
         raise PeerError(ErrorCode.INVALID_REQUEST, "an empty transactional id")
     if request.transactional_id is not None:
         raise PeerError(ErrorCode.UNSUPPORTED_VERSION, "there are no transactions here")
+    call.require(CLUSTER)
     # A producer without transactions that comes back just gets another id (KIP-360).
     producer_id = call.services.metadata.producer_ids.take()
     if producer_id is None:

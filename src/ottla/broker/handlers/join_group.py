@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Hashable
 from typing import cast
 
 from ottla.broker.node.group_coordinator import consumer_rules
+from ottla.broker.requests.authorization import group_resource
 from ottla.broker.requests.call import Call
 from ottla.broker.requests.offsets_topic import MESSAGE_BYTES_MAX
 from ottla.coordinators.group import classic_entry
@@ -28,11 +29,12 @@ NULL_PROTOCOL_SINCE = 7
 
 
 def handle(request: JoinGroupRequest, call: Call) -> Awaitable[JoinGroupResponse]:
+    call.require(group_resource(request.group_id))
     check(request, limits_of(call.services.settings, MESSAGE_BYTES_MAX))
     group_id, services = request.group_id, call.services
     shard = services.coordinators.groups.of(group_id)
-    group = lookup.find(shard.machine, group_id)
-    joiner = _joiner(request, call, is_classic=group is not None)
+    known = lookup.find(shard.machine, group_id)
+    joiner = _joiner(request, call, is_classic=known is not None)
 
     def consumers(now_ms: int) -> tuple[ConsumerRules, Moment]:
         rules = consumer_rules(group_id, services.settings, services.image)
@@ -41,7 +43,7 @@ def handle(request: JoinGroupRequest, call: Call) -> Awaitable[JoinGroupResponse
     def decide(ticket: Hashable, now_ms: int) -> Decision:
         return classic_entry.join(shard.machine, request, joiner, ticket, now_ms, consumers)
 
-    if not request.member_id and group is None:
+    if not request.member_id and known is None:
         shard.apply(lambda now_ms: lookup.open_to_join(shard.machine, group_id, now_ms))
     return cast(Awaitable[JoinGroupResponse], shard.ask(decide))
 
@@ -54,7 +56,7 @@ def in_version(response: JoinGroupResponse, version: int) -> JoinGroupResponse:
 
 def _joiner(request: JoinGroupRequest, call: Call, *, is_classic: bool) -> Joiner:
     # Kafka's way to print an address.
-    client_id, host = call.client_id or "", f"/{call.connection.peer_host}"
+    client_id, host = call.session.client_id or "", f"/{call.session.peer_host}"
     if request.member_id:
         return Joiner(call.version, client_id, host)
     token = call.services.entropy.token(16)

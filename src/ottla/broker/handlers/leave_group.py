@@ -5,6 +5,7 @@
 from collections.abc import Awaitable, Hashable
 from typing import cast
 
+from ottla.broker.requests.authorization import group_resource
 from ottla.broker.requests.call import Call
 from ottla.coordinators.group import classic_entry
 from ottla.coordinators.group.decision import Decision
@@ -15,6 +16,7 @@ MANY_SINCE = 3
 
 
 def handle(request: LeaveGroupRequest, call: Call) -> Awaitable[LeaveGroupResponse]:
+    call.require(group_resource(request.group_id))
     if not request.group_id:
         raise PeerError(ErrorCode.INVALID_GROUP_ID, "the group id is empty")
     return _leave(request, call)

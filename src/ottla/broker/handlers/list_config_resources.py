@@ -4,6 +4,7 @@ and loggers are not listed, since their settings are not served.
 
 from collections.abc import Iterator
 
+from ottla.broker.requests.authorization import CLUSTER
 from ottla.broker.requests.call import Call
 from ottla.broker.requests.config_resources import RESOURCE_TYPES
 from ottla.errors import ErrorCode, PeerError
@@ -22,6 +23,7 @@ _TYPES_IN_V0 = frozenset({ResourceType.CLIENT_METRICS})
 
 def handle(request: ListConfigResourcesRequest, call: Call) -> ListConfigResourcesResponse:
     """The resources of the types that are asked for; without any, all that have settings."""
+    call.require(CLUSTER)
     unknown = set(request.resource_types) - RESOURCE_TYPES
     if unknown:
         raise PeerError(ErrorCode.UNSUPPORTED_VERSION, f"There is no resource type {min(unknown)}.")

@@ -1,5 +1,6 @@
 """ListGroups (16) v0-5. The groups that this broker coordinates. Gaps: none."""
 
+from ottla.broker.requests.authorization import CLUSTER, group_resource
 from ottla.broker.requests.call import Call
 from ottla.coordinators.group.coordinator import GroupShard
 from ottla.coordinators.group.machine import Listed
@@ -11,6 +12,7 @@ async def handle(request: ListGroupsRequest, call: Call) -> ListGroupsResponse:
     """Filters are taken in any case; one that nobody knows matches nothing."""
     states = {state.lower() for state in request.states_filter}
     types = {each.lower() for each in request.types_filter}
+    sees_all = call.may(CLUSTER)
     groups: list[Group] = []
     for shard in call.services.coordinators.groups:
         groups += [
@@ -23,6 +25,7 @@ async def handle(request: ListGroupsRequest, call: Call) -> ListGroupsResponse:
             for each in await _listed(shard)
             if (not states or each.state_name.lower() in states)
             and (not types or each.group_type in types)
+            and (sees_all or call.may(group_resource(each.group_id)))
         ]
     return ListGroupsResponse(error_code=ErrorCode.NONE, groups=tuple(groups))
 

@@ -8,6 +8,7 @@ from collections.abc import Awaitable
 from functools import partial
 from typing import NamedTuple
 
+from ottla.broker.requests.authorization import topic_resource
 from ottla.broker.requests.call import Call
 from ottla.broker.requests.record_work import TooMuchWaits
 from ottla.errors import ErrorCode, PeerError, StorageError
@@ -71,9 +72,13 @@ def handle(
     searches: list[Searching] = []
     for topic in request.topics:
         results: list[PartitionResult] = []
+        is_allowed = call.may(topic_resource(topic.name))
         # A partition that was asked for twice is answered once.
         for asked in {each.partition_index: each for each in topic.partitions}.values():
             index = asked.partition_index
+            if not is_allowed:
+                results.append(_refusal(index, ErrorCode.TOPIC_AUTHORIZATION_FAILED, call))
+                continue
             if times_asked[topic.name, index] > 1:
                 results.append(_refusal(index, ErrorCode.INVALID_REQUEST, call))
                 continue

@@ -4,6 +4,7 @@ of the named ones. Gaps: none.
 
 from collections.abc import Collection, Iterator
 
+from ottla.broker.requests.authorization import CLUSTER
 from ottla.broker.requests.call import Call
 from ottla.errors import ErrorCode
 from ottla.metadata.controller.partition_changes import is_moving
@@ -20,6 +21,7 @@ def handle(
     request: ListPartitionReassignmentsRequest, call: Call
 ) -> ListPartitionReassignmentsResponse:
     """Whatever is not there is not moving, and is not told."""
+    call.require(CLUSTER)
     image = call.services.image
     asked: dict[str, Collection[int] | None]
     if request.topics is None:

@@ -2,18 +2,17 @@
 asks again. Gaps: none.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
 from ottla.broker.requests.advertised_addresses import BrokerAddress, present_brokers
-from ottla.broker.requests.authorized_operations import ALL_OF_A_TOPIC, ALL_OF_THE_CLUSTER
+from ottla.broker.requests.authorization import CLUSTER, Resource, may, topic_resource, visibility
 from ottla.broker.requests.call import Call
 from ottla.broker.requests.partition_description import describe_partition
-from ottla.broker.requests.services import Services
 from ottla.errors import ErrorCode, PeerError
 from ottla.metadata import records
-from ottla.metadata.image import Image
 from ottla.metadata.topic_names import is_internal, missing_topic_code
+from ottla.metadata.values import AclOperation
 from ottla.protocol.codec import encode_bytes
 from ottla.protocol.exchange import Encoded
 from ottla.protocol.messages.metadata import (
@@ -42,10 +41,11 @@ def handle(request: MetadataRequest, call: Call) -> MetadataResponse | Encoded:
     services = call.services
     brokers = present_brokers(call)
     wanted = _wanted(request, call.version)
-    # With the image: all that an answer depends on.
+    # With the image: all that an answer depends on. The brokers are those of the listener.
     key = (
         call.version,
         tuple(brokers),
+        visibility(services, call.session),
         wanted,
         request.include_topic_authorized_operations,
         request.include_cluster_authorized_operations,
@@ -57,7 +57,7 @@ def handle(request: MetadataRequest, call: Call) -> MetadataResponse | Encoded:
     if any(topic.error_code for topic in response.topics):
         # What is missing may have to be made.
         if request.allow_auto_topic_creation and services.settings[AUTO_CREATE_TOPICS_ENABLE]:
-            _create_missing(services, response.topics)
+            return _create_missing(response, call)
         return response
     encoded = Encoded(encode_bytes(response, call.version))
     services.metadata.encoded_answers.keep(key, encoded)
@@ -68,13 +68,13 @@ def _answer(
     request: MetadataRequest, call: Call, brokers: Sequence[BrokerAddress], wanted: _Wanted | None
 ) -> MetadataResponse:
     services = call.services
-    topic_operations = cluster_operations = OPERATIONS_NOT_ASKED_FOR
-    if request.include_topic_authorized_operations:
-        topic_operations = ALL_OF_A_TOPIC
+    cluster_operations = OPERATIONS_NOT_ASKED_FOR
     if request.include_cluster_authorized_operations:
-        cluster_operations = ALL_OF_THE_CLUSTER
+        is_described = may(services, call.session, AclOperation.DESCRIBE, CLUSTER)
+        cluster_operations = call.authorized_operations(CLUSTER) if is_described else 0
     if wanted is None:
-        wanted = _Wanted(tuple(sorted(services.image.topic_names)), ())
+        names = sorted(services.image.topic_names)
+        wanted = _Wanted(tuple(name for name in names if call.may(topic_resource(name))), ())
     present = frozenset(broker.broker_id for broker in brokers)
     return MetadataResponse(
         brokers=tuple(
@@ -83,7 +83,7 @@ def _answer(
         ),
         cluster_id=services.identity.cluster_id,
         controller_id=services.controller_id,
-        topics=tuple(_topics(services.image, wanted, present, topic_operations)),
+        topics=tuple(_topics(call, wanted, present, request.include_topic_authorized_operations)),
         cluster_authorized_operations=cluster_operations,
     )
 
@@ -119,25 +119,34 @@ def _check_asked(topic: RequestedTopic, version: int) -> None:
 
 
 def _topics(
-    image: Image, wanted: _Wanted, present: Collection[int], operations: int
+    call: Call, wanted: _Wanted, present: Collection[int], tells_operations: bool
 ) -> Iterator[Topic]:
-    """In Kafka's order: ids that nobody knows, what is there, names that nobody has."""
-    found = []
-    missing = []
+    """In Kafka's order: ids that nobody knows, what is there, names that nobody has, and last what
+    the client may not see. Of a name it is then not even told whether there is such a topic."""
+    image = call.services.image
+    found, missing, hidden = [], [], []
     for topic_id in wanted.ids:
         topic = image.topic_by_id(topic_id)
         if topic is None:
-            yield Topic(
-                error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=topic_id, partitions=()
-            )
-        else:
+            yield _refused(ErrorCode.UNKNOWN_TOPIC_ID, None, topic_id)
+        elif call.may(topic_resource(topic.name)):
             found.append(topic)
+        else:
+            hidden.append(_refused(ErrorCode.TOPIC_AUTHORIZATION_FAILED, None, topic_id))
     for name in wanted.names:
         topic = image.topic(name)
-        if topic is None:
+        if not call.may(topic_resource(name)):
+            hidden.append(_refused(ErrorCode.TOPIC_AUTHORIZATION_FAILED, name))
+        elif topic is None:
             missing.append(name)
         elif topic.topic_id not in wanted.ids:
             found.append(topic)
+
+    def operations(name: str) -> int:
+        if not tells_operations:
+            return OPERATIONS_NOT_ASKED_FOR
+        return call.authorized_operations(topic_resource(name))
+
     for topic in found:
         yield Topic(
             error_code=ErrorCode.NONE,
@@ -147,7 +156,7 @@ def _topics(
             partitions=tuple(
                 _partition(partition, present) for partition in image.partitions(topic.topic_id)
             ),
-            topic_authorized_operations=operations,
+            topic_authorized_operations=operations(topic.name),
         )
     for name in missing:
         yield Topic(
@@ -155,8 +164,13 @@ def _topics(
             name=name,
             is_internal=is_internal(name),
             partitions=(),
-            topic_authorized_operations=operations,
+            topic_authorized_operations=operations(name),
         )
+    yield from hidden
+
+
+def _refused(code: ErrorCode, name: str | None, topic_id: Uuid = ZERO_UUID) -> Topic:
+    return Topic(error_code=code, name=name, topic_id=topic_id, partitions=())
 
 
 def _partition(partition: records.Partition, present: Collection[int]) -> Partition:
@@ -175,13 +189,37 @@ def _partition(partition: records.Partition, present: Collection[int]) -> Partit
 # --- what is made -----------------------------------------------------------------------------
 
 
-def _create_missing(services: Services, topics: Iterable[Topic]) -> None:
-    """Begins to make the topics that could be there. Internal ones are their coordinators'."""
-    names = (
+def _create_missing(response: MetadataResponse, call: Call) -> MetadataResponse:
+    """Begins to make the topics that could be there. Internal ones are their coordinators'.
+
+    Those that the client may not create are refused in the answer.
+    """
+    services = call.services
+    names = [
         topic.name
-        for topic in topics
+        for topic in response.topics
         if topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         and topic.name is not None
         and not topic.is_internal
+    ]
+    if services.authorizer is None or _may_create(CLUSTER, call):
+        services.metadata.auto_creation.begin(names, services)
+        return response
+    refused = {name for name in names if not _may_create(topic_resource(name), call)}
+    services.metadata.auto_creation.begin((name for name in names if name not in refused), services)
+    return MetadataResponse(
+        brokers=response.brokers,
+        cluster_id=response.cluster_id,
+        controller_id=response.controller_id,
+        topics=tuple(
+            _refused(ErrorCode.TOPIC_AUTHORIZATION_FAILED, topic.name)
+            if topic.name in refused
+            else topic
+            for topic in response.topics
+        ),
+        cluster_authorized_operations=response.cluster_authorized_operations,
     )
-    services.metadata.auto_creation.begin(names, services)
+
+
+def _may_create(resource: Resource, call: Call) -> bool:
+    return may(call.services, call.session, AclOperation.CREATE, resource)

@@ -1,9 +1,10 @@
 """OffsetCommit (8) v2-10. Partitions that do not exist are refused by themselves. Gaps: none."""
 
 import asyncio
-from collections.abc import Awaitable, Hashable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple, cast
 
+from ottla.broker.requests.authorization import group_resource, may, topic_resource
 from ottla.broker.requests.call import Call
 from ottla.broker.requests.gathered_commits import NAME
 from ottla.coordinators.group.decision import Decision
@@ -12,6 +13,7 @@ from ottla.coordinators.group.offsets import Commit
 from ottla.coordinators.runtime.decision import Answered
 from ottla.errors import ErrorCode, PeerError
 from ottla.metadata.image import Image
+from ottla.metadata.values import AclOperation
 from ottla.native import commit as native_commit
 from ottla.protocol.messages.offset_commit import (
     OffsetCommitRequest,
@@ -20,9 +22,12 @@ from ottla.protocol.messages.offset_commit import (
     TopicResult,
 )
 from ottla.protocol.primitives import ZERO_UUID, Uuid
+from ottla.replication.lookup import topic_name
 from ottla.tuples import maker
 
 if TYPE_CHECKING:
+    from ottla.broker.net.session import Session
+    from ottla.broker.requests.gathered_commits import Gathered
     from ottla.broker.requests.services import Services
     from ottla.coordinators.group.coordinator import GroupShard
 
@@ -66,7 +71,9 @@ _new_asked = maker(_Asked)
 def handle(
     request: OffsetCommitRequest, call: Call
 ) -> OffsetCommitResponse | Awaitable[OffsetCommitResponse]:
-    asked = _asked(_plain_topics(request, call.version), _Places(call.services.image))
+    call.require(group_resource(request.group_id))
+    places = _places_of(call.session, call.services)
+    asked = _asked(_plain_topics(request, call.version), places)
     if not asked.commits:
         return _response(request, asked.codes)
     wish = CommitWish(
@@ -136,18 +143,20 @@ def _response(request: OffsetCommitRequest, codes: Sequence[ErrorCode]) -> Offse
 class JointCommit:
     """One request of many that are handled together, and what became of it."""
 
-    __slots__ = ("asked", "codes", "committed", "request")
+    __slots__ = ("asked", "codes", "committed", "request", "session")
 
-    def __init__(self, request: native_commit.Request, places: "_Places") -> None:
-        self.request = request
-        self.asked = _asked(request[6], places)
+    def __init__(self, gathered: "Gathered", places: "_Places") -> None:
+        connection, self.request = gathered
+        self.session = connection.session
+        _, _, _, _, _, _, _, topics = self.request
+        self.asked = _asked(topics, places)
         # For each partition, in the request's order.
         self.codes: Sequence[ErrorCode] = self.asked.codes
         # Comes once what was decided is committed, or is refused by a PeerError. None: nothing was.
         self.committed: asyncio.Future[object] | None = None
 
     def wish(self) -> CommitWish:
-        version, _, group_id, generation, member_id, instance_id, _ = self.request
+        version, _, _, group_id, generation, member_id, instance_id, _ = self.request
         return _commit_wish(
             (
                 *(group_id, member_id, instance_id, generation),
@@ -156,17 +165,19 @@ class JointCommit:
         )
 
 
-def handle_joint(
-    requests: Sequence[native_commit.Request], services: "Services"
-) -> list[JointCommit]:
+def handle_joint(requests: "Sequence[Gathered]", services: "Services") -> list[JointCommit]:
     """Each is decided by itself; what is decided is written at once, and waited for once."""
-    places = _Places(services.image)
-    joint = [JointCommit(request, places) for request in requests]
+    if services.authorizer is None:
+        places = _Places(services.image)
+        joint = [JointCommit(each, places) for each in requests]
+    else:
+        joint = [_allowed(each, services) for each in requests]
     by_shard: dict[GroupShard, list[JointCommit]] = {}
     for each in joint:
         if each.asked.commits:
             try:
-                shard = services.coordinators.groups.of(each.request[2])
+                _, _, _, group_id, _, _, _, _ = each.request
+                shard = services.coordinators.groups.of(group_id)
             except PeerError as error:
                 _refuse(each, error, services)
             else:
@@ -174,6 +185,19 @@ def handle_joint(
     for shard, together in by_shard.items():
         _commit_together(shard, together, services)
     return joint
+
+
+def _allowed(gathered: "Gathered", services: "Services") -> JointCommit:
+    """The same of what the client may commit."""
+    session = gathered.connection.session
+    commit = JointCommit(gathered, _places_of(session, services))
+    _, _, _, group_id, _, _, _, _ = gathered.request
+    if not may(services, session, AclOperation.READ, group_resource(group_id)):
+        code = ErrorCode.GROUP_AUTHORIZATION_FAILED
+        services.metrics.request_refused(NAME, code.name)
+        commit.asked = _Asked([], [code] * len(commit.codes))
+        commit.codes = commit.asked.codes
+    return commit
 
 
 def _commit_together(
@@ -224,22 +248,37 @@ class _Place(NamedTuple):
 class _Places(dict[str | bytes, _Place]):
     """By name or id: each is looked up once, since many commits are of the same few topics."""
 
-    def __init__(self, image: Image) -> None:
+    def __init__(self, image: Image, may_read: Callable[[str], bool] | None = None) -> None:
+        """`may_read` is asked of each topic's name; None: all may be read."""
         super().__init__()
         self._image = image
+        self._may_read = may_read
 
     def __missing__(self, key: str | bytes) -> _Place:
         if isinstance(key, str):
             topic, unknown = self._image.topic(key), _UNKNOWN_TOPIC_OR_PARTITION
         else:
             topic, unknown = self._image.topic_by_id(Uuid(key)), ErrorCode.UNKNOWN_TOPIC_ID
-        if topic is None:
+        name = topic_name(self._image, key)
+        if name is not None and self._may_read is not None and not self._may_read(name):
+            place = _Place("", ZERO_UUID, 0, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        elif topic is None:
             place = _Place("", ZERO_UUID, 0, unknown)
         else:
             count = len(self._image.partitions(topic.topic_id))
             place = _Place(topic.name, topic.topic_id, count, _UNKNOWN_TOPIC_OR_PARTITION)
         self[key] = place
         return place
+
+
+def _places_of(session: "Session", services: "Services") -> _Places:
+    """Topics as one client sees them."""
+    if services.authorizer is None:
+        return _Places(services.image)
+    return _Places(
+        services.image,
+        lambda name: may(services, session, AclOperation.READ, topic_resource(name)),
+    )
 
 
 def _asked(topics: list[native_commit.Topic], places: _Places) -> _Asked:

@@ -5,6 +5,7 @@ not exist, are refused by themselves. Gaps: none.
 from collections.abc import Hashable, Sequence
 from typing import cast
 
+from ottla.broker.requests.authorization import group_resource, topic_resource
 from ottla.broker.requests.call import Call
 from ottla.coordinators.group.decision import Decision
 from ottla.errors import ErrorCode, PeerError
@@ -18,6 +19,7 @@ from ottla.protocol.messages.offset_delete import (
 
 
 async def handle(request: OffsetDeleteRequest, call: Call) -> OffsetDeleteResponse:
+    call.require(group_resource(request.group_id))
     if not request.group_id:
         raise PeerError(ErrorCode.INVALID_GROUP_ID, "the group id is empty")
     shard = call.services.coordinators.groups.of(request.group_id)
@@ -26,7 +28,12 @@ async def handle(request: OffsetDeleteRequest, call: Call) -> OffsetDeleteRespon
         for topic in request.topics
         for partition in topic.partitions
     ]
-    there = [each for each in asked if _exists(call.services.image, *each)]
+    refused = {name for name, _ in asked if not call.may(topic_resource(name))}
+    there = [
+        (name, index)
+        for name, index in asked
+        if name not in refused and _exists(call.services.image, name, index)
+    ]
 
     def decide(ticket: Hashable, _now_ms: int) -> Decision:
         return shard.machine.delete_offsets(request.group_id, there, ticket)
@@ -43,7 +50,9 @@ async def handle(request: OffsetDeleteRequest, call: Call) -> OffsetDeleteRespon
                         partition_index=each.partition_index,
                         error_code=answers.get(
                             (topic.name, each.partition_index),
-                            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                            ErrorCode.TOPIC_AUTHORIZATION_FAILED
+                            if topic.name in refused
+                            else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
                         ),
                     )
                     for each in topic.partitions

@@ -4,6 +4,7 @@ transactions yet, so all of them are stable.
 
 from itertools import groupby
 
+from ottla.broker.requests.authorization import group_resource, topic_resource
 from ottla.broker.requests.call import Call
 from ottla.coordinators.group.offsets import Offsets
 from ottla.coordinators.group.records import OffsetCommitted
@@ -43,6 +44,7 @@ async def _fetch_group(group: Group, call: Call) -> GroupResult:
 
 async def _fetch(group: Group, call: Call) -> tuple[TopicResult, ...]:
     """What a group has committed, of the topics that are asked for. PeerError if it is refused."""
+    call.require(group_resource(group.group_id))
     shard = call.services.coordinators.groups.of(group.group_id)
     image, by_id = call.services.image, call.version >= TOPIC_IDS_SINCE
 
@@ -50,25 +52,27 @@ async def _fetch(group: Group, call: Call) -> tuple[TopicResult, ...]:
         machine = shard.machine
         machine.check_fetch(group.group_id, group.member_id, group.member_epoch)
         if group.topics is None:
-            return _all_topics(machine.offsets, group.group_id, image, by_id)
-        return tuple(
-            _topic(machine.offsets, group.group_id, topic, image, by_id) for topic in group.topics
-        )
+            committed = _all_topics(machine.offsets, group.group_id, image, by_id)
+            return tuple(topic for topic in committed if call.may(topic_resource(topic.name)))
+        return tuple(_topic(machine.offsets, group.group_id, topic, call) for topic in group.topics)
 
     return await shard.read(look)
 
 
-def _topic(offsets: Offsets, group_id: str, asked: Topic, image: Image, by_id: bool) -> TopicResult:
+def _topic(offsets: Offsets, group_id: str, asked: Topic, call: Call) -> TopicResult:
+    image, by_id = call.services.image, call.version >= TOPIC_IDS_SINCE
     topic = image.topic_by_id(asked.topic_id) if by_id else image.topic(asked.name)
+    name = topic.name if topic else asked.name
+    indexes = asked.partition_indexes
     if by_id and topic is None:
-        partitions = tuple(
-            _nothing(index, ErrorCode.UNKNOWN_TOPIC_ID) for index in asked.partition_indexes
-        )
+        partitions = tuple(_nothing(index, ErrorCode.UNKNOWN_TOPIC_ID) for index in indexes)
+    elif not call.may(topic_resource(name)):
+        code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        partitions = tuple(_nothing(index, code) for index in indexes)
     else:
-        name = topic.name if topic else asked.name
         partitions = tuple(
             _partition(index, _current(offsets.get(group_id, name, index), image))
-            for index in asked.partition_indexes
+            for index in indexes
         )
     return TopicResult(name=asked.name, topic_id=asked.topic_id, partitions=partitions)
 

@@ -2,6 +2,7 @@
 have to truncate (KIP-101). Gaps: none.
 """
 
+from ottla.broker.requests.authorization import topic_resource
 from ottla.broker.requests.call import Call
 from ottla.errors import ErrorCode, PeerError
 from ottla.protocol.messages.offset_for_leader_epoch import (
@@ -30,6 +31,7 @@ def handle(request: OffsetForLeaderEpochRequest, call: Call) -> OffsetForLeaderE
 def _answer(topic: str, asked: Partition, call: Call) -> PartitionResult:
     services = call.services
     try:
+        call.require(topic_resource(topic))
         replica = find_replica(services.partitions.replicas, services.image, topic, asked.partition)
         replica.partition.check_leadership(asked.current_leader_epoch)
         end = epoch_end(replica, asked.leader_epoch)

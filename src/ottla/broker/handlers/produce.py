@@ -8,8 +8,10 @@ import asyncio
 from collections.abc import Awaitable, Iterator
 from typing import TYPE_CHECKING, NamedTuple, cast
 
+from ottla.broker.requests.authorization import Unauthorized, may, topic_resource
 from ottla.broker.requests.call import Call
 from ottla.errors import ErrorCode, PeerError, StorageError
+from ottla.metadata.values import AclOperation, AclResource
 from ottla.metrics.meters import TopicCounters
 from ottla.native import produce as native_produce
 from ottla.protocol.batch import HEADER_BYTES, BatchHeader, make_header, read_header
@@ -30,21 +32,18 @@ from ottla.replication.append.appender import (
     AppendResult,
     RefusedByLog,
 )
-from ottla.replication.lookup import TopicKey, find_replica
+from ottla.replication.lookup import TopicKey, find_replica, topic_name
 from ottla.replication.replica import Replica
 from ottla.storage.admission.rules import Admitted, Refused
 from ottla.storage.admission.work_budget import BudgetSpent, WorkBudget
 
 if TYPE_CHECKING:
-    from ottla.broker.requests.gathered_produces import Gathered
+    from ottla.broker.net.session import Session
+    from ottla.broker.requests.gathered_produces import Destination, Gathered
     from ottla.broker.requests.services import Services
 
 API_NAME = "Produce"
 TOPIC_IDS_SINCE = 13
-
-
-# A partition of a topic that is named as the request's version does.
-Destination = tuple[TopicKey, int]
 
 
 class Unadmitted(NamedTuple):
@@ -101,6 +100,10 @@ def handle(
     answers: Answers = []
     for topic in request.topic_data:
         key: TopicKey = topic.topic_id if call.version >= TOPIC_IDS_SINCE else topic.name
+        if services.authorizer is not None and not _may_write(key, call.session, services):
+            indexes = [each.index for each in topic.partition_data]
+            answers.append((key, _unauthorized(indexes, services)))
+            continue
         answers.append(
             (key, [_produce(each, key, request, services, now_ms) for each in topic.partition_data])
         )
@@ -108,7 +111,10 @@ def handle(
 
 
 def handle_ordinary(
-    request: native_produce.Request, frame: memoryview, services: "Services"
+    request: native_produce.Request,
+    frame: memoryview,
+    session: "Session",
+    services: "Services",
 ) -> bytearray | ProduceResponse | Awaitable[ProduceResponse | None] | None:
     """A request that was read natively; its answer too is native where all went well at once."""
     version, correlation_id, _, acks, timeout_ms, topics = request
@@ -117,6 +123,11 @@ def handle_ordinary(
     answers: Answers = []
     is_settled = acks != ACKS_NONE
     for key, batches in topics:
+        if services.authorizer is not None and not _may_write(key, session, services):
+            is_settled = False
+            indexes = [index for index, _, _, _ in batches]
+            answers.append((key, _unauthorized(indexes, services)))
+            continue
         partitions = []
         for index, begin, end, fields in batches:
             batch = frame[begin:end]
@@ -129,25 +140,31 @@ def handle_ordinary(
                 is_settled = False
         answers.append((key, partitions))
     if is_settled:
-        return native_produce.answer(version, correlation_id, topics, outcomes)
+        throttle_time_ms = session.quota.throttle_time_ms
+        return native_produce.answer(version, correlation_id, topics, outcomes, throttle_time_ms)
     return _answer(answers, Promise(acks, timeout_ms), services)
 
 
 def handle_joint(
-    destination: Destination, requests: "list[Gathered]", services: "Services"
+    destination: "Destination", requests: "list[Gathered]", services: "Services"
 ) -> list[bytearray | None] | None:
     """The answers to requests that have one batch each, all to one partition.
 
     None, and nothing was done, unless all of them can be appended and answered at once.
     """
+    key, _ = destination
     partitions = services.partitions
     replica = partitions.replicas.by_key.get(destination)
     if replica is None or replica.is_unusable:
         return None
-    batches = []
-    for _, request, frame in requests:
-        _, begin, end, fields = request[5][0][1][0]
-        batches.append((frame[begin:end], make_header(fields)))
+    if services.authorizer is not None and not all(
+        _may_write(key, each.connection.session, services) for each in requests
+    ):
+        return None
+    batches = [
+        (frame[begin:end], make_header(fields))
+        for _, _, frame, _, (_, begin, end, fields) in requests
+    ]
     now_ms = services.clock.wall_ms()
     appended = partitions.appender.append_joint(replica, batches, now_ms=now_ms)
     if appended is None:
@@ -158,10 +175,36 @@ def handle_joint(
     counters.bytes_in += appended.size_bytes
     start_offset = replica.start_offset
     return [
-        None
-        if request[3] == ACKS_NONE
-        else native_produce.answer(request[0], request[1], request[5], [(offset, start_offset)])
-        for (_, request, _), offset in zip(requests, appended.first_offsets, strict=True)
+        _joint_answer(each, offset, start_offset)
+        for each, offset in zip(requests, appended.first_offsets, strict=True)
+    ]
+
+
+def _joint_answer(each: "Gathered", first_offset: int, start_offset: int) -> bytearray | None:
+    version, correlation_id, _, acks, _, topics = each.request
+    if acks == ACKS_NONE:
+        return None
+    return native_produce.answer(
+        version,
+        correlation_id,
+        topics,
+        [(first_offset, start_offset)],
+        each.connection.session.quota.throttle_time_ms,
+    )
+
+
+# Authorization
+
+
+def _may_write(key: TopicKey, session: "Session", services: "Services") -> bool:
+    """Of a topic id that nobody knows something else is said."""
+    name = topic_name(services.image, key)
+    return name is None or may(services, session, AclOperation.WRITE, topic_resource(name))
+
+
+def _unauthorized(indexes: list[int], services: "Services") -> list[Produced]:
+    return [
+        _refused(Produced(index), Unauthorized(AclResource.TOPIC), services) for index in indexes
     ]
 
 

@@ -6,6 +6,7 @@ an assignment already and answers at once. Gaps: none.
 from collections.abc import Awaitable, Hashable
 from typing import cast
 
+from ottla.broker.requests.authorization import group_resource
 from ottla.broker.requests.call import Call
 from ottla.coordinators.group import classic_entry
 from ottla.coordinators.group.consumer.topics import ImageTopics
@@ -17,6 +18,7 @@ PROTOCOL_TOLD_SINCE = 5
 
 
 def handle(request: SyncGroupRequest, call: Call) -> Awaitable[SyncGroupResponse]:
+    call.require(group_resource(request.group_id))
     is_protocol_told = request.protocol_type is not None and request.protocol_name is not None
     if call.version >= PROTOCOL_TOLD_SINCE and not is_protocol_told:
         raise PeerError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "no protocol is given")

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, Protocol, cast
 
 from ottla.broker.net.receive_buffer import FrameReceiver
 from ottla.broker.net.send_queue import SendQueue
+from ottla.broker.net.session import Session
 from ottla.errors import PeerError
 from ottla.protocol.primitives import Part
 from ottla.seams.threads import Threads
@@ -37,13 +38,16 @@ class Later(NamedTuple):
     finish: Callable[["asyncio.Future[Any]"], Reply]
 
 
-class Requests(Protocol):
-    """What is done with a frame: no reply (None), a reply, or one that will come."""
+class FrameHandler(Protocol):
+    """Decides about each frame of a connection. The session names the one in force."""
 
     def handle(
         self, frame: memoryview, connection: "Connection"
     ) -> Reply | Later | Awaitable[Reply]:
-        """PeerError ends the connection. `frame` is good until this returns."""
+        """No reply (None), a reply, or one that will come. PeerError ends the connection.
+
+        `frame` is good until this returns.
+        """
         ...
 
     def gather(self, frame: memoryview, connection: "Connection") -> bool:
@@ -56,6 +60,10 @@ class Requests(Protocol):
     def gather_silent(self, frame: memoryview, connection: "Connection") -> bool:
         """As `gather`, but only of what wants no reply: any number of those may wait."""
         ...
+
+
+class Requests(FrameHandler, Protocol):
+    """Handles the frames of a node: the handler of a session that is not restricted."""
 
     def settle_gathered(self) -> None:
         """Handles what was gathered now."""
@@ -118,17 +126,14 @@ class Connection(asyncio.BufferedProtocol):
         watch: Watch,
         threads: Threads,
         scratch: memoryview,
+        session: Session,
         *,
         frame_bytes_max: int,
-        listener: str,
     ) -> None:
-        self.listener = listener
-        self.peer_host = ""
-        self.local_address: tuple[str, int] = ("", 0)
+        self.session = session
         self._now_ns = watch.now_ns
         self.last_active_ns = self._now_ns()
         self._requests = requests
-        self._gather = requests.gather
         self._watch = watch
         self._threads = threads
         self._receiver = FrameReceiver(scratch, frame_bytes_max)
@@ -154,8 +159,9 @@ class Connection(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         stream = cast("asyncio.Transport", transport)
         self._transport = stream
-        self.peer_host = (stream.get_extra_info("peername") or ("", 0))[0]
-        self.local_address = (stream.get_extra_info("sockname") or ("", 0))[:2]
+        session = self.session
+        session.peer_host = (stream.get_extra_info("peername") or ("", 0))[0]
+        session.local_address = (stream.get_extra_info("sockname") or ("", 0))[:2]
         self._was_taken = self._watch.opened(self)
         if not self._was_taken:
             stream.abort()
@@ -179,7 +185,11 @@ class Connection(asyncio.BufferedProtocol):
                 for frame in self._receiver.frames(nbytes):
                     if not (self._was_silent and self._gather_silent(frame)):
                         self._handle(frame)
-            elif self._backlog or self._pending is not None or not self._gather(whole, self):
+            elif (
+                self._backlog
+                or self._pending is not None
+                or not self.session.handler.gather(whole, self)
+            ):
                 self._handle(whole)
             else:
                 self._is_gathered = True
@@ -291,7 +301,7 @@ class Connection(asyncio.BufferedProtocol):
             self._watch.unsent(self, unsent_bytes)
 
     def _gather_silent(self, frame: memoryview) -> bool:
-        if self._backlog or self._is_busy or not self._requests.gather_silent(frame, self):
+        if self._backlog or self._is_busy or not self.session.handler.gather_silent(frame, self):
             return False
         self._is_gathered = True
         return True
@@ -304,7 +314,7 @@ class Connection(asyncio.BufferedProtocol):
             # Not as bytes: a produce may have to be stamped where it lies.
             self._backlog.append(bytearray(frame))
         else:
-            outcome = self._requests.handle(frame, self)
+            outcome = self.session.handler.handle(frame, self)
             self._was_silent = outcome is None
             self._take(outcome)
 
@@ -373,7 +383,7 @@ class Connection(asyncio.BufferedProtocol):
         try:
             while self._backlog and not self._is_busy:
                 frame = memoryview(self._backlog.popleft())
-                self._take(self._requests.handle(frame, self))
+                self._take(self.session.handler.handle(frame, self))
         except PeerError as fault:
             self.end("bad request", fault)
             return

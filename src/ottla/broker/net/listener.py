@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from ottla.broker.event_log import Logger
 from ottla.broker.net.connection import CROWDED_BYTES_MAX, Connection, Requests
 from ottla.broker.net.receive_buffer import SCRATCH_BYTES
+from ottla.broker.net.session import Session
 from ottla.metrics.node import NodeMetrics
 from ottla.seams.clock import Clock
 from ottla.seams.net import Listener, Net
 from ottla.seams.threads import Threads
+from ottla.settings.listeners import SecurityProtocol
 
 # How long a request may take to arrive while others wait for the memory that it holds.
 STUCK_MS_MAX = 10_000
@@ -70,7 +72,14 @@ class Connections:
     def __len__(self) -> int:
         return len(self._open)
 
-    async def listen(self, requests: Requests, name: str, host: str, port: int) -> Listener:
+    async def listen(
+        self,
+        requests: Requests,
+        name: str,
+        security_protocol: SecurityProtocol,
+        host: str,
+        port: int,
+    ) -> Listener:
         """Takes connections from now on. OSError if the port is taken."""
 
         def connect() -> Connection:
@@ -79,8 +88,8 @@ class Connections:
                 self,
                 self._threads,
                 self._scratch,
+                Session(requests, name, security_protocol),
                 frame_bytes_max=self.limits.frame_bytes_max,
-                listener=name,
             )
 
         return await self._net.listen(connect, host, port)
@@ -124,8 +133,8 @@ class Connections:
     def opened(self, connection: Connection) -> bool:
         if self._is_over:
             return False
-        host = connection.peer_host
-        meter = self._metrics.listener(connection.listener)
+        host = connection.session.peer_host
+        meter = self._metrics.listener(connection.session.listener)
         reason = None
         if len(self._open) >= self.limits.connections_max:
             reason = "max.connections"
@@ -145,17 +154,21 @@ class Connections:
 
     def closed(self, connection: Connection) -> None:
         del self._open[connection]
-        self._by_host[connection.peer_host] -= 1
-        if not self._by_host[connection.peer_host]:
-            del self._by_host[connection.peer_host]
-        self._metrics.listener(connection.listener).connections -= 1
+        host = connection.session.peer_host
+        self._by_host[host] -= 1
+        if not self._by_host[host]:
+            del self._by_host[host]
+        self._metrics.listener(connection.session.listener).connections -= 1
 
     def ended(self, connection: Connection, reason: str, error: str) -> None:
-        self._metrics.listener(connection.listener).closed.add(reason)
+        self._metrics.listener(connection.session.listener).closed.add(reason)
         self._logger.info(
-            "connection ended", repeats_of=reason, reason=reason, peer=connection.peer_host,
+            "connection ended",
+            repeats_of=reason,
+            reason=reason,
+            peer=connection.session.peer_host,
             error=error,
-        )  # fmt: skip
+        )
 
     def holds(self, connection: Connection, before: int, after: int) -> bool:
         self.held_bytes += after - before

@@ -36,10 +36,11 @@ from ottla.metadata.controller.broker_restart import is_started
 from ottla.metadata.leadership import Controller, LocalController
 from ottla.metadata.publisher import Publisher
 from ottla.metadata.store import Member, MetadataStore
-from ottla.metadata.values import Endpoint, SecurityProtocol
+from ottla.metadata.values import Endpoint
 from ottla.metrics.node import NodeMetrics
 from ottla.seams.net import Listener
 from ottla.settings.broker import BrokerSettings
+from ottla.settings.listener_protocols import protocol_of
 from ottla.settings.table import node
 from ottla.storage.directory.directories import LogDirectories
 
@@ -231,7 +232,11 @@ class Node:
         bound = []
         for listener in self.settings[node.LISTENERS]:
             opened = await parts.connections.listen(
-                dispatch, listener.name, listener.host, listener.port
+                dispatch,
+                listener.name,
+                protocol_of(self.settings, listener.name),
+                listener.host,
+                listener.port,
             )
             self._listeners.append(opened)
             bound.append(Address(listener.host, opened.port))
@@ -246,7 +251,7 @@ class Node:
         if listeners is None:
             return None
         return tuple(
-            Endpoint(each.name, each.host, each.port, SecurityProtocol.PLAINTEXT)
+            Endpoint(each.name, each.host, each.port, protocol_of(self.settings, each.name))
             for each in listeners
         )
 

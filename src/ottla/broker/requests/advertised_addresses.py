@@ -42,9 +42,9 @@ def _address(call: Call, broker_id: int, endpoints: Sequence[Endpoint]) -> tuple
     own = call.services.identity
     if broker_id == own.node_id:
         if own.advertised is None:
-            return call.connection.local_address
+            return call.session.local_address
         endpoints = own.advertised
     for endpoint in endpoints:
-        if endpoint.listener == call.connection.listener:
+        if endpoint.listener == call.session.listener:
             return endpoint.host, endpoint.port
     return None

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol, TypeVar
 
+from ottla.broker.requests.authorization import CLUSTER, group_resource, topic_resource
 from ottla.broker.requests.call import Call
 from ottla.broker.requests.request_limits import beyond_topics_max, within_topics_max
 from ottla.broker.requests.services import Services
@@ -62,6 +63,20 @@ def resource_key(resource: Named, services: Services) -> ResourceKey:
     raise PeerError(ErrorCode.INVALID_REQUEST, fault)
 
 
+def require_allowed(resource: Named, call: Call) -> None:
+    """Unauthorized (a PeerError) unless the client may do this to the settings of a resource.
+
+    Those of brokers are the cluster's.
+    """
+    match resource.resource_type:
+        case ResourceType.TOPIC:
+            call.require(topic_resource(resource.resource_name))
+        case ResourceType.GROUP:
+            call.require(group_resource(resource.resource_name))
+        case _:
+            call.require(CLUSTER)
+
+
 def _check_broker(name: str, node_id: int) -> None:
     if name in (ALL_BROKERS, str(node_id)):
         return
@@ -99,6 +114,7 @@ async def change_each(
                 raise PeerError(
                     ErrorCode.INVALID_REQUEST, "Each resource must appear at most once."
                 )
+            require_allowed(resource, call)
             await change_one(resource)
         except PeerError as error:
             call.count_refusal(error.code)

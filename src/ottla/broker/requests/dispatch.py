@@ -59,7 +59,9 @@ class Dispatch:
         # Produces are what a broker does most often: most of them do not go through the codec.
         produce = native_produce.read(frame)
         if produce is not None:
-            return self._produces.handle(produce, frame)
+            session = connection.session
+            _, _, session.client_id, _, _, _ = produce
+            return self._produces.handle(produce, frame, session)
         started_ns = self._steady_ns()
         self._check_size(frame)
         try:
@@ -70,9 +72,9 @@ class Dispatch:
             return self._offer_versions(error)
         if api.key not in self._served:
             raise PeerError(ErrorCode.UNSUPPORTED_VERSION, f"{api.name} is not served")
-        call = make_call(
-            (api, header.request_api_version, header.client_id, connection, self._services)
-        )
+        session = connection.session
+        session.client_id = header.client_id
+        call = make_call((api, header.request_api_version, session, self._services))
         try:
             response = self._handle_of(api)(request, call)
         except PeerError as error:
@@ -89,7 +91,7 @@ class Dispatch:
         return gathering is not None and gathering.gather(frame, connection)
 
     def gather_silent(self, frame: memoryview, connection: Connection) -> bool:
-        return self._produces.gather_silent(frame, connection)
+        return self._produces.gather(frame, connection, is_silent_only=True)
 
     def settle_gathered(self) -> None:
         for gathering in self._gathering.values():
@@ -143,7 +145,8 @@ class Dispatch:
             return None
         if in_version := self._in_version.get(call.api.key):
             response = in_version(response, call.version)
-        return encode_response(correlation_id, call.api, call.version, response)
+        throttle_time_ms = call.session.quota.throttle_time_ms
+        return encode_response(correlation_id, call.api, call.version, response, throttle_time_ms)
 
     def _refuse(self, request: object, call: Call, error: PeerError) -> object:
         self._services.metrics.request_refused(call.api.name, error.code.name)

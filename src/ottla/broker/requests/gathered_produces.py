@@ -1,175 +1,155 @@
 """The way of ordinary produces: read and answered natively, small ones of many clients together.
 
-What arrives in one turn of the loop is settled at the beginning of the next. Of a hundred clients
-that send a record each, the broker would else make a hundred writes to six files, and wake somebody
-who sleeps a hundred times: both cost more than all that is done with the records.
+Of a hundred clients that send a record each, the broker would else make a hundred writes to six
+files, and wake somebody who sleeps a hundred times: both cost more than all that is done with the
+records.
 """
 
-import asyncio
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.broker.net.connection import Connection, Reply
+from ottla.broker.net.session import Session
+from ottla.broker.requests.gathering import Gathering, Outcome
 from ottla.native import produce as native_produce
+from ottla.protocol.batch import BatchHeader
 from ottla.protocol.exchange import encode_response
-from ottla.protocol.messages import APIS
 from ottla.replication.append.appender import ACKS_NONE
+from ottla.replication.lookup import TopicKey
 from ottla.tuples import maker
 
 if TYPE_CHECKING:
-    from ottla.broker.handlers import produce as handler
     from ottla.broker.requests.services import Services
 
 PRODUCE = 0
-# Of what is larger, writing and waking are a small part.
-GATHERED_BYTES_MAX = 4 << 10
 # As many are settled at once, whatever else there is: a MiB at most.
 GATHERED_MAX = 256
 
+# Positions in what is read natively: as a named tuple each batch would cost more.
+_ATTRIBUTES = BatchHeader._fields.index("attributes")
+_MAX_TIMESTAMP = BatchHeader._fields.index("max_timestamp")
+
+# A partition of a topic that is named as the request's version does.
+Destination = tuple[TopicKey, int]
+
 
 class Gathered(NamedTuple):
-    """One request for one partition, and who waits for it."""
+    """One request with one batch, and the connection that waits for its answer."""
 
     connection: Connection
     request: native_produce.Request
     # Its own: what was received is overwritten by the next connection's.
     frame: memoryview
+    destination: Destination
+    batch: native_produce.Batch
 
 
 _gathered = maker(Gathered)
 
 
-class OrdinaryProduces:
-    """Handles them for all connections of a node.
-
-    A connection has one gathered at most, or any number that want no reply.
-    """
+class OrdinaryProduces(Gathering[native_produce.Request, Gathered]):
+    """Handles them for all connections of a node."""
 
     def __init__(self, services: "Services", on_fault: Callable[[Exception], None]) -> None:
-        self._services = services
-        self._on_fault = on_fault
-        self._seconds = services.metrics.request(APIS[PRODUCE].name).seconds
-        self._steady_ns = services.clock.steady_ns
-        self._handler: Any = None
-        # By the partition to which they go, and when the first of them came.
-        self._waiting: dict[handler.Destination, list[Gathered]] = {}
-        self._waiting_count = 0
-        self._since_ns = 0
+        super().__init__(services, on_fault, PRODUCE, native_produce.read, GATHERED_MAX)
 
     def handle(
-        self, request: native_produce.Request, frame: memoryview
+        self, request: native_produce.Request, frame: memoryview, session: Session
     ) -> Reply | Awaitable[Reply]:
         """One by itself. `frame` is good until this returns."""
         started_ns = self._steady_ns()
-        response = (self._handler or self._import()).handle_ordinary(request, frame, self._services)
+        response = (self._handler or self._import()).handle_ordinary(
+            request, frame, session, self._services
+        )
         if isinstance(response, bytearray):
             self._seconds.observe((self._steady_ns() - started_ns) / 1e9)
             return [response]
         # Something was out of the ordinary after all, or has to be waited for.
         if isinstance(response, Awaitable):
-            return self._later(response, request, started_ns)
-        return self._encoded(response, request, started_ns)
+            return self._later(response, request, session, started_ns)
+        return self._encoded(response, request, session, started_ns)
 
-    def gather(self, frame: memoryview, connection: Connection) -> bool:
-        """Keeps a small produce to one partition; the connection is told by `settle`."""
-        if len(frame) > GATHERED_BYTES_MAX:
-            return False
-        request = native_produce.read(frame)
-        return request is not None and self._gather(request, frame, connection)
-
-    def gather_silent(self, frame: memoryview, connection: Connection) -> bool:
-        """As `gather`, of acks=0 alone: no replies have to keep their order."""
-        if len(frame) > GATHERED_BYTES_MAX:
-            return False
-        request = native_produce.read(frame)
-        if request is None or request[3] != ACKS_NONE:
-            return False
-        return self._gather(request, frame, connection)
-
-    def _gather(
-        self, request: native_produce.Request, frame: memoryview, connection: Connection
-    ) -> bool:
-        topics = request[5]
+    def _entry(
+        self,
+        request: native_produce.Request,
+        frame: memoryview,
+        connection: Connection,
+        is_silent_only: bool,
+    ) -> Gathered | None:
+        _, _, client_id, acks, _, topics = request
         key, batches = topics[0]
-        if len(topics) > 1 or len(batches) > 1:
-            return False
-        destination = key, batches[0][0]
-        if self._may_unfold(destination, batches[0][3]):
-            return False
-        if self._waiting_count == GATHERED_MAX:
-            self.settle()
-        together = self._waiting.get(destination)
-        if together is None:
-            if not self._waiting:
-                self._since_ns = self._steady_ns()
-                asyncio.get_running_loop().call_soon(self.settle)
-            together = self._waiting[destination] = []
-        together.append(_gathered((connection, request, memoryview(bytearray(frame)))))
-        self._waiting_count += 1
-        return True
+        if len(topics) > 1 or len(batches) > 1 or (is_silent_only and acks != ACKS_NONE):
+            return None
+        batch = batches[0]
+        index, _, _, fields = batch
+        destination = key, index
+        if self._may_unfold(destination, fields):
+            return None
+        connection.session.client_id = client_id
+        own = memoryview(bytearray(frame))
+        return _gathered((connection, request, own, destination, batch))
 
-    def _may_unfold(
-        self, destination: "handler.Destination", fields: native_produce.Fields
-    ) -> bool:
+    def _may_unfold(self, destination: Destination, fields: native_produce.Fields) -> bool:
         """Whether a batch may have to wait for a thread: then it is handled by itself."""
         replica = self._services.partitions.replicas.by_key.get(destination)
         if replica is None:
             return False
-        rules, codec = replica.rules.admission, fields[5]
+        rules, codec = replica.rules.admission, fields[_ATTRIBUTES]
         # Nearly all batches of clients that are gathered are too small to be compressed.
         if not codec and rules.codec is None:
             return False
-        return rules.may_unfold(codec, fields[8], self._services.now_ms)
+        return rules.may_unfold(codec, fields[_MAX_TIMESTAMP], self._services.now_ms)
 
-    def settle(self) -> None:
-        """Handles all that was gathered.
-
-        Replies go out at the end, one right after another: a client that is woken by the first of
-        them finds the others before it sleeps again.
-        """
-        waiting, self._waiting = self._waiting, {}
-        self._waiting_count = 0
-        settled: list[tuple[Connection, bytearray | Reply | Awaitable[Reply]]] = []
-        try:
-            for destination, together in waiting.items():
-                if len(together) == 1 or not self._append_together(destination, together, settled):
-                    for connection, request, frame in together:
-                        settled.append((connection, self.handle(request, frame)))
-            for connection, outcome in settled:
-                connection.settle(outcome)
-        except Exception as error:  # noqa: BLE001 - the loop would only log it
-            self._on_fault(error)
+    def _handle_together(self, entries: list[Gathered]) -> list[tuple[Connection, Outcome]]:
+        """Those of one partition are appended by one write."""
+        settled: list[tuple[Connection, Outcome]] = []
+        by_destination: dict[Destination, list[Gathered]] = {}
+        for entry in entries:
+            together = by_destination.get(entry.destination)
+            if together is None:
+                by_destination[entry.destination] = [entry]
+            else:
+                together.append(entry)
+        for destination, together in by_destination.items():
+            if len(together) == 1 or not self._append_together(destination, together, settled):
+                for connection, request, frame, _, _ in together:
+                    settled.append((connection, self.handle(request, frame, connection.session)))
+        return settled
 
     def _append_together(
         self,
-        destination: "handler.Destination",
+        destination: Destination,
         together: list[Gathered],
-        settled: list[tuple[Connection, bytearray | Reply | Awaitable[Reply]]],
+        settled: list[tuple[Connection, Outcome]],
     ) -> bool:
         answers = (self._handler or self._import()).handle_joint(
             destination, together, self._services
         )
         if answers is None:
             return False
-        settled.extend(zip([each[0] for each in together], answers, strict=True))
-        self._seconds.observe_many((self._steady_ns() - self._since_ns) / 1e9, len(answers))
+        settled.extend(zip([each.connection for each in together], answers, strict=True))
+        self._seconds.observe_many(self._elapsed_s(self._since_ns), len(answers))
         return True
 
     async def _later(
-        self, coming: Awaitable[object], request: native_produce.Request, started_ns: int
+        self,
+        coming: Awaitable[object],
+        request: native_produce.Request,
+        session: Session,
+        started_ns: int,
     ) -> Reply:
-        return self._encoded(await coming, request, started_ns)
+        return self._encoded(await coming, request, session, started_ns)
 
-    def _encoded(self, response: object, request: native_produce.Request, started_ns: int) -> Reply:
-        self._seconds.observe((self._steady_ns() - started_ns) / 1e9)
+    def _encoded(
+        self,
+        response: object,
+        request: native_produce.Request,
+        session: Session,
+        started_ns: int,
+    ) -> Reply:
+        self._seconds.observe(self._elapsed_s(started_ns))
         if response is None:
             return None
-        version, correlation_id = request[:2]
-        return encode_response(correlation_id, APIS[PRODUCE], version, response)
-
-    def _import(self) -> Any:
-        """As with every other handler, when it is first called."""
-        from ottla.broker.handlers import produce
-
-        self._handler = produce
-        return produce
+        version, correlation_id, *_ = request
+        throttle_time_ms = session.quota.throttle_time_ms
+        return encode_response(correlation_id, self._api, version, response, throttle_time_ms)

@@ -21,6 +21,7 @@ from ottla.seams.entropy import Entropy
 
 if TYPE_CHECKING:
     from ottla.broker.event_log import Logger
+    from ottla.broker.requests.authorization import Authorizer
     from ottla.broker.requests.producer_ids import ProducerIdBlocks
     from ottla.coordinators.group.coordinator import GroupShards
     from ottla.metrics.node import NodeMetrics
@@ -100,6 +101,8 @@ class Services:
     partitions: Partitions
     records: Records
     coordinators: Coordinators
+    # None: every client may do everything.
+    authorizer: "Authorizer | None" = None
 
     @property
     def image(self) -> Image:

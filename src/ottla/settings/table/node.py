@@ -2,11 +2,16 @@
 
 from ottla.address import PORT_MAX
 from ottla.settings.kinds import Text, TextList, Unit, integer
-from ottla.settings.listeners import ListenerAddress, ListenerList
+from ottla.settings.listeners import (
+    ListenerAddress,
+    ListenerList,
+    ListenerProtocol,
+    ListenerProtocols,
+    SecurityProtocol,
+)
 from ottla.settings.setting import broker_setting
 
 _LOOPBACK = "127.0.0.1"
-_PROTOCOLS = ("PLAINTEXT",)
 
 NODE_ID = broker_setting(
     "node.id",
@@ -18,17 +23,25 @@ NODE_ID = broker_setting(
 )
 LISTENERS = broker_setting(
     "listeners",
-    ListenerList(protocols=_PROTOCOLS),
+    ListenerList(),
     (ListenerAddress("PLAINTEXT", _LOOPBACK, 9092),),
     "The addresses that the broker listens on; an empty host is every interface.",
     default_reason="by default only this machine can connect",
 )
 ADVERTISED_LISTENERS = broker_setting(
     "advertised.listeners",
-    ListenerList(protocols=_PROTOCOLS, is_advertised=True),
+    ListenerList(is_advertised=True),
     None,
-    "The addresses that clients receive; by default a client receives the one it connected to.",
+    "The addresses that clients receive, each for the listener that the client connected to; by"
+    " default a client receives the address that it connected to.",
     described_by=LISTENERS,
+)
+LISTENER_SECURITY_PROTOCOL_MAP = broker_setting(
+    "listener.security.protocol.map",
+    ListenerProtocols(),
+    tuple(ListenerProtocol(protocol.value, protocol) for protocol in SecurityProtocol),
+    "The security protocol of each listener by its name; a listener of another protocol than"
+    " PLAINTEXT is not opened yet.",
 )
 LOG_DIRS = broker_setting(
     "log.dirs",

@@ -22,9 +22,11 @@ from ottla.broker.net.connection import (
 )
 from ottla.broker.net.listener import STUCK_MS_MAX, ConnectionLimits, Connections
 from ottla.broker.net.receive_buffer import SCRATCH_BYTES
+from ottla.broker.net.session import Session
 from ottla.errors import ErrorCode, PeerError
 from ottla.metrics.node import NodeMetrics
 from ottla.protocol.framing import FrameReader
+from ottla.settings.listeners import SecurityProtocol
 from tests.sim.seams.clock import SimClock
 from tests.sim.seams.entropy import SimEntropy
 from tests.sim.seams.loop import run
@@ -173,7 +175,8 @@ class Place:
         )
 
     async def open(self) -> None:
-        await self.connections.listen(self.letters, "PLAINTEXT", "0.0.0.0", 9092)
+        plaintext = SecurityProtocol.PLAINTEXT
+        await self.connections.listen(self.letters, "PLAINTEXT", plaintext, "0.0.0.0", 9092)
 
     async def connect(self, host: str = "client") -> Peer:
         peer = await self.network.host(host).connect(Peer, "broker", 9092)
@@ -699,8 +702,8 @@ def test_after_its_share_of_a_turn_a_connection_is_not_read_until_the_next() -> 
             place.connections,
             SimThreads(SimEntropy(0)),
             scratch,
+            Session(place.letters, "PLAINTEXT", SecurityProtocol.PLAINTEXT),
             frame_bytes_max=LIMITS.frame_bytes_max,
-            listener="PLAINTEXT",
         )
         transport = Eager()
         connection.connection_made(transport)

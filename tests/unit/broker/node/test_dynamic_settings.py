@@ -74,6 +74,9 @@ ELSEWHERE = {
     "offsets.topic.segment.bytes": "test_the_offsets_topic_is_made_as_the_settings_say",
     "ottla.groups.max": "test_there_is_room_for_so_many_groups_and_no_more",
     "fetch.max.bytes": "test_the_brokers_own_limit_holds_whatever_a_client_asks_for",
+    "listener.security.protocol.map": (
+        "test_a_listener_of_any_name_is_opened_with_the_protocol_that_the_map_gives_it"
+    ),
     "log.dir": "test_older_names_still_count",
     "log.dirs": "test_with_several_directories_every_partition_is_in_one_of_them",
     "max.incremental.fetch.session.cache.slots": (

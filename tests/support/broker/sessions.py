@@ -1,0 +1,98 @@
+"""Sessions as they begin, and every way in for a produce or a commit.
+
+For tests that change whose a session is, who handles its frames, or what it may do.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+from ottla.broker.net import listener
+from ottla.broker.net.session import Session
+from ottla.broker.requests.dispatch import Dispatch
+from ottla.broker.requests.services import Services
+from ottla.protocol.messages.api_versions import ApiVersionsRequest
+from tests.sim.seams.loop import run
+from tests.sim.seams.wire import Conditions
+from tests.support.broker.group_requests import COMMIT_VERSION, commit, committed, find
+from tests.support.broker.produce_and_fetch import batch, fetch, only, produce, values, wanted
+from tests.support.broker.simulated_broker import Client, Machine, create, encoded, new_topic
+
+
+def change_sessions(patch: pytest.MonkeyPatch, change: Callable[[Session], None]) -> None:
+    """Every session that begins from now on is changed first."""
+
+    class Changed(Session):
+        def __init__(self, *given: object) -> None:
+            super().__init__(*given)  # type: ignore[arg-type]
+            change(self)
+
+    patch.setattr(listener, "Session", Changed)
+
+
+def services_of(session: Session) -> Services:
+    """The parts of the node that the session is with."""
+    assert isinstance(session.handler, Dispatch)
+    return session.handler._services
+
+
+# Only what arrives in one piece is gathered.
+IN_ONE_PIECE = Conditions(split_rate=0.0, gather_rate=0.0, latency_us_min=500, latency_us_max=500)
+
+
+def by_codec(sent: bytes) -> bytes:
+    """The same request with a byte behind it: some clients send that, and it is not ordinary."""
+    return (len(sent) - 3).to_bytes(4, "big") + sent[4:] + b"\0"
+
+
+HELLO = encoded(ApiVersionsRequest(client_software_name="t", client_software_version="1"), 3)
+PRODUCE = encoded(produce("events", batch(b"new")), 9)
+SILENT = encoded(produce("events", batch(b"new"), acks=0), 9)
+COMMIT = encoded(commit("g", "events", {0: 5}), COMMIT_VERSION)
+
+# What a client sends in one piece; each is written unless something stands against it.
+WAYS = {
+    "produce, gathered": PRODUCE,
+    "produce, alone": PRODUCE + PRODUCE,
+    "produce, by the codec": by_codec(PRODUCE),
+    "produce without a reply": SILENT,
+    "produce without a reply, by the codec": by_codec(SILENT),
+    "produces without replies, gathered": SILENT * 20,
+    "commit, gathered": COMMIT,
+    "commit, alone": COMMIT + COMMIT,
+    "commit, by the codec": by_codec(COMMIT),
+}
+
+
+def tell(story: Callable[[Client, Machine], Coroutine[Any, Any, None]]) -> None:
+    """A story about a broker with a topic and a group's coordinator, and an open session."""
+    machine = Machine()
+    machine.network.conditions = IN_ONE_PIECE
+
+    async def begin() -> None:
+        async with machine.broker() as client:
+            await create(client, new_topic("events"))
+            await find(client, "g")
+            await committed(client, "g")
+            await story(client, machine)
+
+    run(begin(), clock=machine.clock)
+
+
+async def written(client: Client) -> tuple[list[bytes | None], dict[tuple[str, int], int]]:
+    """Of the topic, and of the group's offsets."""
+    stored = only(await client.ask(fetch("events", wanted()), 12)).records
+    return values(stored), await committed(client, "g")
+
+
+async def begun(machine: Machine) -> tuple[Client, Session]:
+    """A client, and the session that its connection has at the broker."""
+    sessions: list[Session] = []
+    with pytest.MonkeyPatch.context() as patched:
+        change_sessions(patched, sessions.append)
+        client = await machine.client()
+        await asyncio.sleep(1)
+    (session,) = sessions
+    return client, session

@@ -1,0 +1,506 @@
+"""One authorizer that refuses is heard by every way in, and nothing is done that it refused."""
+
+import asyncio
+from collections.abc import Callable, Hashable, Iterator
+from typing import Any
+
+import pytest
+
+from ottla.broker.net.session import Principal, Session
+from ottla.broker.requests.authorization import OPERATIONS, Resource
+from ottla.broker.requests.served_apis import SERVED
+from ottla.errors import ErrorCode
+from ottla.metadata.values import AclOperation, AclResource
+from ottla.protocol.exchange import decode_response
+from ottla.protocol.messages import (
+    APIS,
+    alter_configs,
+    alter_partition_reassignments,
+    alter_replica_log_dirs,
+    consumer_group_describe,
+    consumer_group_heartbeat,
+    create_partitions,
+    create_topics,
+    delete_groups,
+    delete_records,
+    delete_topics,
+    describe_cluster,
+    describe_configs,
+    describe_groups,
+    describe_log_dirs,
+    describe_producers,
+    describe_quorum,
+    describe_topic_partitions,
+    elect_leaders,
+    find_coordinator,
+    heartbeat,
+    incremental_alter_configs,
+    init_producer_id,
+    join_group,
+    leave_group,
+    list_config_resources,
+    list_groups,
+    list_offsets,
+    list_partition_reassignments,
+    metadata,
+    offset_delete,
+    offset_fetch,
+    offset_for_leader_epoch,
+    sync_group,
+)
+from ottla.protocol.primitives import ZERO_UUID
+from tests.support.broker.group_requests import COMMIT_VERSION, codes, commit, committed
+from tests.support.broker.produce_and_fetch import batch, fetch, only, produce, wanted
+from tests.support.broker.sessions import PRODUCE, WAYS, begun, services_of, tell, written
+from tests.support.broker.simulated_broker import Client, Machine, new_topic
+
+Rule = Callable[[AclOperation, Resource], bool]
+TOPIC, GROUP, CLUSTER = AclResource.TOPIC, AclResource.GROUP, AclResource.CLUSTER
+TOPIC_FAILED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+GROUP_FAILED = ErrorCode.GROUP_AUTHORIZATION_FAILED
+CLUSTER_FAILED = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+MALLORY = Principal("User", "mallory")
+
+
+class Refusing:
+    """Refuses to one principal what a rule does not allow, and remembers what was asked."""
+
+    def __init__(self, rule: Rule) -> None:
+        self.rule = rule
+        self.asked: list[tuple[AclOperation, Resource]] = []
+
+    def allows(self, session: Session, operation: AclOperation, resource: Resource) -> bool:
+        if session.principal != MALLORY:
+            return True
+        self.asked.append((operation, resource))
+        return self.rule(operation, resource)
+
+    def visibility(self, session: Session) -> Hashable:
+        return session.principal
+
+
+async def refused_client(machine: Machine, rule: Rule) -> tuple[Client, Refusing]:
+    """A client to which this rule applies; to all others nothing is refused."""
+    client, session = await begun(machine)
+    session.principal = MALLORY
+    authorizer = services_of(session).authorizer = Refusing(rule)
+    return client, authorizer
+
+
+def not_on(kind: AclResource) -> Rule:
+    return lambda _, resource: resource.kind is not kind
+
+
+# The ways in of a produce and of a commit
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("refused", [TOPIC, GROUP])
+def test_nothing_is_written_that_is_refused(way: str, refused: AclResource) -> None:
+    is_commit = way.startswith("commit")
+    key, version = (8, COMMIT_VERSION) if is_commit else (0, 9)
+    code = TOPIC_FAILED if refused is TOPIC else GROUP_FAILED
+
+    async def story(inside: Client, machine: Machine) -> None:
+        client, _ = await refused_client(machine, not_on(refused))
+        await client.send_bytes(WAYS[way])
+        if "without" not in way:
+            answer = decode_response(await client.next_frame(), APIS[key], version)
+            is_refused = is_commit or refused is TOPIC
+            assert only(answer).error_code == (code if is_refused else ErrorCode.NONE)
+        await asyncio.sleep(1)
+        stored, offsets = await written(inside)
+        assert bool(stored) == (not is_commit and refused is GROUP)
+        assert offsets == {}
+
+    tell(story)
+
+
+@pytest.mark.parametrize("version", [9, 13])
+def test_of_produces_that_come_together_only_those_are_written_that_are_allowed(
+    version: int,
+) -> None:
+    async def story(inside: Client, machine: Machine) -> None:
+        for _ in range(2):
+            await inside.exchange(PRODUCE)
+        described = await inside.ask(asked_by_name("events"), 12)
+        key = "events" if version < 13 else described.topics[0].topic_id
+        client, _ = await refused_client(machine, not_on(TOPIC))
+        others = [await machine.client() for _ in range(3)]
+        answers = await asyncio.gather(
+            client.ask(produce(key, batch(b"no")), version),
+            *[other.ask(produce(key, batch(b"yes")), version) for other in others],
+        )
+        assert [only(each).error_code for each in answers] == [TOPIC_FAILED, 0, 0, 0]
+        assert (await written(inside))[0] == [b"new"] * 2 + [b"yes"] * 3
+
+    tell(story)
+
+
+def test_of_commits_that_come_together_only_those_are_written_that_are_allowed() -> None:
+    async def story(inside: Client, machine: Machine) -> None:
+        client, _ = await refused_client(machine, lambda _, each: each.name not in ("g", "secret"))
+        await inside.ask(create_topics.CreateTopicsRequest(topics=(new_topic("secret"),)))
+        other = await machine.client()
+        answers = await asyncio.gather(
+            client.ask(commit("g", "events", {0: 1}), COMMIT_VERSION),
+            other.ask(commit("g", "events", {0: 2}), COMMIT_VERSION),
+        )
+        assert [codes(each) for each in answers] == [[GROUP_FAILED], [ErrorCode.NONE]]
+        answers = await asyncio.gather(
+            client.ask(commit("h", "secret", {0: 3, 1: 3}), COMMIT_VERSION),
+            other.ask(commit("h", "events", {0: 4}), COMMIT_VERSION),
+        )
+        assert [codes(each) for each in answers] == [[TOPIC_FAILED] * 2, [ErrorCode.NONE]]
+        assert await committed(inside, "g") == {("events", 0): 2}
+        assert await committed(inside, "h") == {("events", 0): 4}
+
+    tell(story)
+
+
+@pytest.mark.parametrize("name", ["events", "missing"])
+def test_who_may_not_see_a_topic_is_not_told_whether_it_exists(name: str) -> None:
+    async def story(inside: Client, machine: Machine) -> None:
+        client, _ = await refused_client(machine, not_on(TOPIC))
+        for request, version in (
+            (produce(name, batch(b"no")), 9),
+            (commit("g", name, {0: 1}), COMMIT_VERSION),
+            (fetch(name, wanted()), 12),
+            (asked_by_name(name), 12),
+            (delete_topics.DeleteTopicsRequest(topics=(deleted(name),), timeout_ms=1000), 6),
+        ):
+            answer = await client.ask(request, version)
+            assert set(error_codes(answer)) - {ErrorCode.NONE} == {TOPIC_FAILED}
+
+    tell(story)
+
+
+# Every API
+
+
+def asked_by_name(*names: str) -> metadata.MetadataRequest:
+    return metadata.MetadataRequest(
+        topics=tuple(metadata.RequestedTopic(name=name) for name in names),
+        allow_auto_topic_creation=False,
+    )
+
+
+def deleted(name: str) -> delete_topics.Topic:
+    return delete_topics.Topic(name=name, topic_id=ZERO_UUID)
+
+
+def configured(module: Any, **fields: Any) -> tuple[Any, ...]:
+    return tuple(
+        module.Resource(resource_type=kind, resource_name=name, **fields)
+        for kind, name in ((2, "events"), (4, "1"), (32, "g"))
+    )
+
+
+# By the name of an API, a request that is about every type of resource that it can be about.
+REQUESTS: dict[str, Any] = {
+    "Produce": (produce("events", batch(b"no")), 9),
+    "Fetch": (fetch("events", wanted()), 12),
+    "ListOffsets": list_offsets.ListOffsetsRequest(
+        replica_id=-1,
+        topics=(
+            list_offsets.Topic(
+                name="events",
+                partitions=(list_offsets.Partition(partition_index=0, timestamp=-1),),
+            ),
+        ),
+    ),
+    "Metadata": asked_by_name("events"),
+    "OffsetCommit": (commit("g", "events", {0: 1}), COMMIT_VERSION),
+    "OffsetFetch": (
+        offset_fetch.OffsetFetchRequest(
+            groups=(
+                offset_fetch.Group(
+                    group_id="g",
+                    topics=(offset_fetch.Topic(name="events", partition_indexes=(0,)),),
+                ),
+            )
+        ),
+        9,
+    ),
+    "FindCoordinator": find_coordinator.FindCoordinatorRequest(coordinator_keys=("g",)),
+    "JoinGroup": join_group.JoinGroupRequest(
+        group_id="g",
+        session_timeout_ms=10_000,
+        member_id="",
+        protocol_type="consumer",
+        protocols=(join_group.Protocol(name="range", metadata=b""),),
+    ),
+    "Heartbeat": heartbeat.HeartbeatRequest(group_id="g", generation_id=1, member_id="m"),
+    "LeaveGroup": leave_group.LeaveGroupRequest(group_id="g", members=()),
+    "SyncGroup": sync_group.SyncGroupRequest(
+        group_id="g", generation_id=1, member_id="m", assignments=()
+    ),
+    "DescribeGroups": describe_groups.DescribeGroupsRequest(groups=("g",)),
+    "ListGroups": list_groups.ListGroupsRequest(),
+    "CreateTopics": create_topics.CreateTopicsRequest(topics=(new_topic("new"),)),
+    "DeleteTopics": delete_topics.DeleteTopicsRequest(topics=(deleted("events"),), timeout_ms=1000),
+    "DeleteRecords": delete_records.DeleteRecordsRequest(
+        topics=(
+            delete_records.Topic(
+                name="events", partitions=(delete_records.Partition(partition_index=0, offset=-1),)
+            ),
+        ),
+        timeout_ms=1000,
+    ),
+    "InitProducerId": init_producer_id.InitProducerIdRequest(
+        transactional_id=None, transaction_timeout_ms=1000
+    ),
+    "OffsetForLeaderEpoch": offset_for_leader_epoch.OffsetForLeaderEpochRequest(
+        topics=(
+            offset_for_leader_epoch.Topic(
+                topic="events",
+                partitions=(
+                    offset_for_leader_epoch.Partition(
+                        partition=0, current_leader_epoch=-1, leader_epoch=0
+                    ),
+                ),
+            ),
+        ),
+    ),
+    "DescribeConfigs": describe_configs.DescribeConfigsRequest(
+        resources=configured(describe_configs, configuration_keys=None)
+    ),
+    "AlterConfigs": alter_configs.AlterConfigsRequest(
+        resources=configured(alter_configs, configs=()), validate_only=False
+    ),
+    "IncrementalAlterConfigs": incremental_alter_configs.IncrementalAlterConfigsRequest(
+        resources=configured(incremental_alter_configs, configs=()), validate_only=False
+    ),
+    "AlterReplicaLogDirs": alter_replica_log_dirs.AlterReplicaLogDirsRequest(
+        dirs=(
+            alter_replica_log_dirs.LogDir(
+                path="/data",
+                topics=(alter_replica_log_dirs.Topic(name="events", partitions=(0,)),),
+            ),
+        )
+    ),
+    "DescribeLogDirs": describe_log_dirs.DescribeLogDirsRequest(topics=None),
+    "CreatePartitions": create_partitions.CreatePartitionsRequest(
+        topics=(create_partitions.Topic(name="events", count=2, assignments=None),),
+        timeout_ms=1000,
+        validate_only=False,
+    ),
+    "DeleteGroups": delete_groups.DeleteGroupsRequest(groups_names=("g",)),
+    "ElectLeaders": elect_leaders.ElectLeadersRequest(election_type=0, topic_partitions=None),
+    "AlterPartitionReassignments": (
+        alter_partition_reassignments.AlterPartitionReassignmentsRequest(topics=()),
+        None,
+    ),
+    "ListPartitionReassignments": (
+        list_partition_reassignments.ListPartitionReassignmentsRequest(topics=None),
+        None,
+    ),
+    "OffsetDelete": offset_delete.OffsetDeleteRequest(
+        group_id="g",
+        topics=(
+            offset_delete.Topic(
+                name="events", partitions=(offset_delete.Partition(partition_index=0),)
+            ),
+        ),
+    ),
+    "DescribeQuorum": describe_quorum.DescribeQuorumRequest(topics=()),
+    "DescribeCluster": describe_cluster.DescribeClusterRequest(
+        include_cluster_authorized_operations=True
+    ),
+    "DescribeProducers": describe_producers.DescribeProducersRequest(
+        topics=(describe_producers.RequestedTopic(name="events", partition_indexes=(0,)),)
+    ),
+    "ConsumerGroupHeartbeat": consumer_group_heartbeat.ConsumerGroupHeartbeatRequest(
+        group_id="c",
+        member_id="m",
+        member_epoch=0,
+        rebalance_timeout_ms=1000,
+        subscribed_topic_names=("events",),
+        topic_partitions=(),
+    ),
+    "ConsumerGroupDescribe": consumer_group_describe.ConsumerGroupDescribeRequest(
+        group_ids=("consumers",), include_authorized_operations=True
+    ),
+    "ListConfigResources": list_config_resources.ListConfigResourcesRequest(resource_types=()),
+    "DescribeTopicPartitions": describe_topic_partitions.DescribeTopicPartitionsRequest(
+        topics=(describe_topic_partitions.RequestedTopic(name="events"),)
+    ),
+}
+# Of these another right is enough, or less is told without an error.
+NO_ERROR = {
+    ("ListGroups", CLUSTER),
+    ("ListGroups", GROUP),
+    ("CreateTopics", CLUSTER),
+    ("CreateTopics", TOPIC),
+    ("DescribeCluster", CLUSTER),
+}
+CODES = {TOPIC: TOPIC_FAILED, GROUP: GROUP_FAILED, CLUSTER: CLUSTER_FAILED}
+
+
+def error_codes(answer: Any) -> Iterator[int]:
+    """All that a response says, wherever."""
+    if isinstance(answer, tuple | list):
+        for each in answer:
+            yield from error_codes(each)
+    for name in getattr(type(answer), "__slots__", ()):
+        value = getattr(answer, name)
+        if name == "error_code":
+            yield value
+        else:
+            yield from error_codes(value)
+
+
+def test_the_table_has_every_api_that_is_served() -> None:
+    assert set(OPERATIONS) == {APIS[key].name for key in SERVED}
+    assert set(REQUESTS) == {name for name, needed in OPERATIONS.items() if needed}
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"), [(name, kind) for name, needed in OPERATIONS.items() for kind in needed]
+)
+def test_an_api_asks_for_the_operation_that_it_needs(name: str, kind: AclResource) -> None:
+    request = REQUESTS[name]
+    request, version = request if isinstance(request, tuple) else (request, None)
+    # So that the types of a resource that have less weight are asked about at all.
+    rule = not_on(kind) if name not in ("ListGroups", "CreateTopics") else lambda *_: False
+
+    async def story(inside: Client, machine: Machine) -> None:
+        await inside.ask(commit("g", "events", {0: 7}), COMMIT_VERSION)
+        await inside.ask(
+            consumer_group_heartbeat.ConsumerGroupHeartbeatRequest(
+                group_id="consumers",
+                member_id="first",
+                member_epoch=0,
+                rebalance_timeout_ms=1000,
+                subscribed_topic_names=("events",),
+                topic_partitions=(),
+            )
+        )
+        before = await inside.ask(asked_by_name("events", "new"), 12)
+        client, authorizer = await refused_client(machine, rule)
+        answer = await client.ask(request, version)
+        asked = {(operation, resource.kind) for operation, resource in authorizer.asked}
+        assert (OPERATIONS[name][kind], kind) in asked
+        if (name, kind) not in NO_ERROR:
+            assert CODES[kind] in set(error_codes(answer))
+        # Nothing was done.
+        assert await inside.ask(asked_by_name("events", "new"), 12) == before
+        assert await written(inside) == ([], {("events", 0): 7})
+
+    tell(story)
+
+
+def test_a_topic_is_created_by_either_right_and_by_none_is_refused() -> None:
+    def rule(operation: AclOperation, resource: Resource) -> bool:
+        return operation is not AclOperation.CREATE or resource.name in allowed
+
+    allowed: set[str] = {"mine"}
+
+    async def story(inside: Client, machine: Machine) -> None:
+        client, _ = await refused_client(machine, rule)
+        request = create_topics.CreateTopicsRequest(topics=(new_topic("mine"), new_topic("other")))
+        answer = await client.ask(request)
+        assert [each.error_code for each in answer.topics] == [ErrorCode.NONE, TOPIC_FAILED]
+        allowed.add("kafka-cluster")
+        answer = await client.ask(request)
+        assert answer.topics[1].error_code == ErrorCode.NONE
+
+    tell(story)
+
+
+def test_the_settings_of_a_new_topic_are_told_to_those_who_may_describe_them() -> None:
+    async def story(inside: Client, machine: Machine) -> None:
+        client, _ = await refused_client(
+            machine, lambda operation, _: operation is not AclOperation.DESCRIBE_CONFIGS
+        )
+        request = create_topics.CreateTopicsRequest(topics=(new_topic("new"),))
+        (told,) = (await client.ask(request)).topics
+        assert (told.error_code, told.topic_config_error_code) == (ErrorCode.NONE, TOPIC_FAILED)
+        assert told.configs == ()
+
+    tell(story)
+
+
+def test_groups_are_listed_that_may_be_described() -> None:
+    async def story(inside: Client, machine: Machine) -> None:
+        for group_id in ("g", "h"):
+            await inside.ask(commit(group_id, "events", {0: 7}), COMMIT_VERSION)
+        client, _ = await refused_client(machine, lambda _, each: each.name == "h")
+        listed = await client.ask(list_groups.ListGroupsRequest())
+        assert [each.group_id for each in listed.groups] == ["h"]
+
+    tell(story)
+
+
+def test_what_a_client_may_do_is_told_in_bits() -> None:
+    async def story(inside: Client, machine: Machine) -> None:
+        client, _ = await refused_client(
+            machine, lambda operation, _: operation in (AclOperation.DESCRIBE, AclOperation.READ)
+        )
+        request = metadata.MetadataRequest(
+            topics=(metadata.RequestedTopic(name="events"),),
+            include_topic_authorized_operations=True,
+            include_cluster_authorized_operations=True,
+        )
+        answer = await client.ask(request, 10)
+        assert answer.topics[0].topic_authorized_operations == 1 << 8 | 1 << 3
+        assert answer.cluster_authorized_operations == 1 << 8
+        answer = await inside.ask(request, 10)
+        assert answer.topics[0].topic_authorized_operations == 0b1101_1111_1000
+
+    tell(story)
+
+
+# Metadata
+
+
+def test_a_cached_answer_is_given_to_nobody_who_may_see_less() -> None:
+    every = metadata.MetadataRequest(topics=None)
+
+    async def story(inside: Client, machine: Machine) -> None:
+        await inside.ask(create_topics.CreateTopicsRequest(topics=(new_topic("secret"),)))
+        client, _ = await refused_client(machine, lambda _, each: each.name != "secret")
+        for _ in range(2):
+            seen = {each.name for each in (await inside.ask(every)).topics}
+            assert seen == {"events", "secret", "__consumer_offsets"}
+            seen = {each.name for each in (await client.ask(every)).topics}
+            assert seen == {"events", "__consumer_offsets"}
+        # By its name, and by its id.
+        (secret,) = (await inside.ask(asked_by_name("secret"))).topics
+        (told,) = (await client.ask(asked_by_name("secret"))).topics
+        assert (told.error_code, told.name, told.topic_id) == (TOPIC_FAILED, "secret", ZERO_UUID)
+        by_id = metadata.MetadataRequest(
+            topics=(metadata.RequestedTopic(name=None, topic_id=secret.topic_id),)
+        )
+        assert (await inside.ask(by_id)).topics == (secret,)
+        (told,) = (await client.ask(by_id)).topics
+        assert (told.error_code, told.name, told.partitions) == (TOPIC_FAILED, None, ())
+
+    tell(story)
+
+
+@pytest.mark.parametrize("right", ["mine", "kafka-cluster", "nothing"])
+def test_a_topic_is_made_by_a_look_only_for_those_who_may_create_it(right: str) -> None:
+    def rule(operation: AclOperation, resource: Resource) -> bool:
+        return operation is not AclOperation.CREATE or resource.name == right
+
+    async def story(inside: Client, machine: Machine) -> None:
+        client, _ = await refused_client(machine, rule)
+        request = metadata.MetadataRequest(
+            topics=tuple(metadata.RequestedTopic(name=name) for name in ("mine", "other")),
+            allow_auto_topic_creation=True,
+        )
+        unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        expected = {
+            "mine": [unknown, TOPIC_FAILED],
+            "kafka-cluster": [unknown, unknown],
+            "nothing": [TOPIC_FAILED, TOPIC_FAILED],
+        }
+        answer = await client.ask(request)
+        assert [each.error_code for each in answer.topics] == expected[right]
+        await asyncio.sleep(1)
+        answer = await inside.ask(asked_by_name("mine", "other"))
+        made = {each.name for each in answer.topics if not each.error_code}
+        assert made == {"mine": {"mine"}, "kafka-cluster": {"mine", "other"}}.get(right, set())
+
+    tell(story)
