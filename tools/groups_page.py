@@ -14,9 +14,10 @@ from ottla.coordinators.group.classic.rules import (
     TRANSITIONS,
     ClassicGroupState,
 )
+from ottla.coordinators.group.consumer.parked_joins import JOIN_WAIT_MS, JOIN_WAIT_MS_MAX
 from ottla.coordinators.group.consumer.reconcile import NEXT_STEP
 from ottla.coordinators.group.consumer.states import STATES
-from ottla.coordinators.group.consumer.timers import DUTIES
+from ottla.coordinators.group.consumer.timers import ASSIGNMENT_TIMER, DUTIES
 from ottla.settings.table.consumer_groups import MigrationPolicy
 
 PAGE = Path(__file__).parent.parent / "docs" / "groups.md"
@@ -55,6 +56,12 @@ MEMBER = """
 A heartbeat moves a member one step towards its target assignment. The step depends on partitions
 that the member or other members still have to revoke. Only a step to the target's epoch assigns new
 partitions, so that two members never own the same partition:
+"""
+
+JOINS = f"""
+A join is answered once no other member has joined the group for {JOIN_WAIT_MS} ms, and at most
+{JOIN_WAIT_MS_MAX} ms after the first join that waits. This is a timer of the group,
+`{ASSIGNMENT_TIMER}`: when it is due, all members that have joined are assigned together.
 """
 
 ROOM = """
@@ -168,7 +175,7 @@ def consumer() -> str:
         ("timer", "duty of the member", "within"),
         ((f"`{timer}`", duty.what, duty.time) for timer, duty in DUTIES.items()),
     )
-    return CONSUMER + states + MEMBER + steps + ROOM + TIMERS + timers
+    return CONSUMER + states + MEMBER + steps + JOINS + ROOM + TIMERS + timers
 
 
 def moving() -> str:

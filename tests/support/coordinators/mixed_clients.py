@@ -13,11 +13,12 @@ from ottla.coordinators.group.classic import lookup
 from ottla.coordinators.group.classic.group import ClassicGroup
 from ottla.coordinators.group.classic.join import Joiner
 from ottla.coordinators.group.classic.limits import ClassicLimits
-from ottla.coordinators.group.consumer.entry import take_arrival, take_heartbeat
+from ottla.coordinators.group.consumer.entry import take_heartbeat, take_join
 from ottla.coordinators.group.consumer.group import ConsumerGroup
 from ottla.coordinators.group.consumer.member_update import Moment
 from ottla.coordinators.group.consumer.requests import Heartbeat, SpecialEpoch
 from ottla.coordinators.group.consumer.rules import ConsumerRules
+from ottla.coordinators.group.consumer.timers import ASSIGNMENT_TIMER
 from ottla.coordinators.group.decision import Decision
 from ottla.coordinators.group.embedded import by_topic_id, read_assignment, read_subscription
 from ottla.coordinators.group.group import Group
@@ -96,7 +97,7 @@ class MixedCoordinator:
     # Asking
 
     def send(self, request: ConsumerGroupHeartbeatRequest) -> ConsumerGroupHeartbeatResponse:
-        """A heartbeat of the consumer protocol, which is answered at once."""
+        """A heartbeat of the consumer protocol. A join is decided without another one."""
 
         def beat(ticket: Hashable) -> Heartbeat:
             return Heartbeat(
@@ -111,10 +112,27 @@ class MixedCoordinator:
             )
 
         if request.member_epoch == SpecialEpoch.JOIN:
-            self._carry_out(take_arrival(self.machine, self.rules, beat(None)))
-        response = self._ask(lambda ticket: take_heartbeat(self.machine, self.rules, beat(ticket)))
+            response = self._join(beat)
+        else:
+            response = self._ask(
+                lambda ticket: take_heartbeat(self.machine, self.rules, beat(ticket))
+            )
         assert isinstance(response, ConsumerGroupHeartbeatResponse)
         return response
+
+    def _join(self, beat: Callable[[Hashable], Heartbeat]) -> Any:
+        answers: list[Any] = []
+        self._ask_later(
+            lambda ticket: take_join(self.machine, self.rules, beat(ticket)), answers.append
+        )
+        key = f"{ASSIGNMENT_TIMER}/{GROUP}"
+        del self.timers[key]
+        self._carry_out(self.machine.expired(key, self.now_ms))
+        assert key not in self.timers
+        (answer,) = answers
+        if isinstance(answer, PeerError):
+            raise answer
+        return answer
 
     def join(self, request: JoinGroupRequest, answer: Callable[[Any], None], fresh: str) -> None:
         joiner = Joiner(JOIN_VERSION, "test", "/127.0.0.1", fresh, fresh)

@@ -11,6 +11,8 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from itertools import islice
 from typing import NamedTuple
 
+from ottla.coordinators.group.consumer.parked_joins import ParkedJoins
+from ottla.coordinators.group.consumer.timers import ASSIGNMENT_TIMER
 from ottla.coordinators.group.decision import Decision
 from ottla.coordinators.group.group import Group, GroupType
 from ottla.coordinators.group.offsets import NEVER_MS, Commit, CommitCheck, Offsets, anything
@@ -120,6 +122,8 @@ class GroupMachine:
     ) -> None:
         self.offsets = Offsets()
         self.groups: dict[str, Group] = {}
+        # By the consumer protocol; a group need not be of that protocol yet.
+        self.joins = ParkedJoins()
         self._rules = rules
         self._meter = meter or GroupMeter()
         self._is_loaded = False
@@ -243,6 +247,9 @@ class GroupMachine:
     def expired(self, timer_key: str, now_ms: int) -> Decision:
         if timer_key == EXPIRY_TIMER:
             return self._expire_offsets(now_ms)
+        kind, _, group_id = timer_key.partition("/")
+        if kind == ASSIGNMENT_TIMER:
+            return self.joins.decide_next(group_id, now_ms)
         for group in self._timed(timer_key):
             decision = group.expired(timer_key, now_ms)
             if decision != NOTHING:

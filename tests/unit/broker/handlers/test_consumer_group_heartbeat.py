@@ -267,6 +267,33 @@ def test_members_that_come_together_have_their_share_with_the_first_answer() -> 
     with_broker(story, machine=machine)
 
 
+def test_a_join_is_answered_once_nobody_else_has_joined_for_10_ms_or_after_100_ms() -> None:
+    machine = Machine()
+
+    async def story(client: Client) -> None:
+        await create(client, new_topic("logs", 4))
+        await find(client, "g")
+        loop = asyncio.get_running_loop()
+        clients = [await machine.client() for _ in range(40)]
+
+        async def joined_after_ms(each: Client, group_id: str, member_id: str) -> float:
+            began_s = loop.time()
+            answer = await each.ask(join(group_id, member_id, "logs"))
+            assert answer.error_code == ErrorCode.NONE
+            return (loop.time() - began_s) * 1000
+
+        assert 10 <= await joined_after_ms(client, "g", "first") < 20
+        waiting = []
+        for at, each in enumerate(clients):
+            waiting.append(asyncio.create_task(joined_after_ms(each, "many", f"m{at}")))
+            await asyncio.sleep(0.005)
+        waited_ms = await asyncio.gather(*waiting)
+        assert 90 <= waited_ms[0] < 110
+        assert max(waited_ms) < 110
+
+    with_broker(story, machine=machine)
+
+
 def test_a_join_that_is_refused_leaves_no_group() -> None:
     async def story(client: Client) -> None:
         await find(client, "g")

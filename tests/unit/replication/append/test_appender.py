@@ -48,6 +48,31 @@ def test_only_the_leader_appends() -> None:
     assert replica.log is None
 
 
+def test_a_batch_of_another_leader_epoch_is_refused_and_nothing_is_written() -> None:
+    partitions = Partitions()
+    replica = partitions.create(isr=(ME, OTHER))
+    partitions.change(replica, leader=OTHER)
+    partitions.change(replica, leader=ME)
+    assert replica.partition.leader_epoch == 2
+
+    def append(expected_leader_epoch: int) -> int:
+        return partitions.appender.append(
+            replica,
+            memoryview(batch()),
+            acks=1,
+            transactional_id_given=False,
+            now_ms=NOW_MS,
+            expected_leader_epoch=expected_leader_epoch,
+        ).leader_epoch
+
+    for other in (0, 1, 3):
+        with pytest.raises(PeerError) as caught:
+            append(other)
+        assert caught.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert replica.log is None
+    assert append(2) == 2
+
+
 def test_a_keyless_record_in_a_compacted_topic_is_named_with_the_start_of_the_log() -> None:
     rules = replace(RULES, admission=replace(RULES.admission, compacted=True))
     partitions = Partitions(rules)

@@ -6,6 +6,7 @@ of a join that is refused nothing is left.
 
 from ottla.coordinators.group.classic.group import ClassicGroup
 from ottla.coordinators.group.consumer.group import ConsumerGroup
+from ottla.coordinators.group.consumer.parked_joins import ParkedJoin
 from ottla.coordinators.group.consumer.requests import Heartbeat, SpecialEpoch
 from ottla.coordinators.group.consumer.rules import ConsumerRules
 from ottla.coordinators.group.decision import Decision
@@ -37,6 +38,25 @@ def take_arrival(machine: GroupMachine, rules: ConsumerRules, beat: Heartbeat) -
     if group is not None and not group.is_empty:
         return NOTHING
     return _in_place_of(group, ConsumerGroup(beat.request.group_id, rules).arrive(beat))
+
+
+def take_join(machine: GroupMachine, rules: ConsumerRules, beat: Heartbeat) -> Decision:
+    """Takes down who joins, and parks its heartbeat: it is decided together with others.
+
+    PeerError as `take_heartbeat`; what the heartbeat is refused with later is its answer.
+    """
+    arrival = take_arrival(machine, rules, beat)
+
+    def decide(now_ms: int) -> Decision:
+        return take_heartbeat(machine, rules, beat._replace(now_ms=now_ms))
+
+    timer = machine.joins.park(
+        beat.request.group_id,
+        ParkedJoin(beat.ticket, decide),
+        beat.now_ms,
+        is_new=bool(arrival.records),
+    )
+    return arrival._replace(timers=(*arrival.timers, timer))
 
 
 def _found(machine: GroupMachine, rules: ConsumerRules, beat: Heartbeat) -> Group | None:

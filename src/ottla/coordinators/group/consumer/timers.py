@@ -1,4 +1,4 @@
-"""The timers of a member of a consumer group, each with what it means when it is due."""
+"""The timers of a consumer group and of its members, each with what it means when it is due."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -6,6 +6,9 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from ottla.coordinators.runtime.decision import TimerSet
+
+# When the joins of a group that wait for each other are decided.
+ASSIGNMENT_TIMER = "assignment"
 
 
 class Timer(StrEnum):
@@ -43,6 +46,10 @@ DUTIES: Mapping[Timer, Duty] = MappingProxyType(
         Timer.SYNC: Duty("classic members: to sync after a join", "its rebalance timeout"),
     }
 )
+
+
+def assignment_timer(group_id: str, due_ms: int) -> TimerSet:
+    return TimerSet(f"{ASSIGNMENT_TIMER}/{group_id}", due_ms)
 
 
 def all_off(group_id: str, member_id: str) -> tuple[TimerSet, ...]:
