@@ -143,12 +143,12 @@ def _response(request: OffsetCommitRequest, codes: Sequence[ErrorCode]) -> Offse
 class JointCommit:
     """One request of many that are handled together, and what became of it."""
 
-    __slots__ = ("asked", "codes", "committed", "request", "session")
+    __slots__ = ("asked", "codes", "committed", "group_id", "request", "session")
 
     def __init__(self, gathered: "Gathered", places: "_Places") -> None:
         connection, self.request = gathered
         self.session = connection.session
-        _, _, _, _, _, _, _, topics = self.request
+        _, _, _, self.group_id, _, _, _, topics = self.request
         self.asked = _asked(topics, places)
         # For each partition, in the request's order.
         self.codes: Sequence[ErrorCode] = self.asked.codes
@@ -156,10 +156,10 @@ class JointCommit:
         self.committed: asyncio.Future[object] | None = None
 
     def wish(self) -> CommitWish:
-        version, _, _, group_id, generation, member_id, instance_id, _ = self.request
+        version, _, _, _, generation, member_id, instance_id, _ = self.request
         return _commit_wish(
             (
-                *(group_id, member_id, instance_id, generation),
+                *(self.group_id, member_id, instance_id, generation),
                 *(version, NO_RETENTION_MS, self.asked.commits),
             )
         )
@@ -176,8 +176,7 @@ def handle_joint(requests: "Sequence[Gathered]", services: "Services") -> list[J
     for each in joint:
         if each.asked.commits:
             try:
-                _, _, _, group_id, _, _, _, _ = each.request
-                shard = services.coordinators.groups.of(group_id)
+                shard = services.coordinators.groups.of(each.group_id)
             except PeerError as error:
                 _refuse(each, error, services)
             else:
@@ -191,8 +190,7 @@ def _allowed(gathered: "Gathered", services: "Services") -> JointCommit:
     """The same of what the client may commit."""
     session = gathered.connection.session
     commit = JointCommit(gathered, _places_of(session, services))
-    _, _, _, group_id, _, _, _, _ = gathered.request
-    if not may(services, session, AclOperation.READ, group_resource(group_id)):
+    if not may(services, session, AclOperation.READ, group_resource(commit.group_id)):
         code = ErrorCode.GROUP_AUTHORIZATION_FAILED
         services.metrics.request_refused(NAME, code.name)
         commit.asked = _Asked([], [code] * len(commit.codes))
