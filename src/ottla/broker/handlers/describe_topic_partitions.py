@@ -85,15 +85,15 @@ def _topic(
 
 
 def _partition(partition: records.Partition, present: Collection[int]) -> Partition:
-    described = describe_partition(partition, present)
+    error_code, leader_id, in_sync, offline = describe_partition(partition, present)
     return Partition(
-        error_code=described.error_code,
+        error_code=error_code,
         partition_index=partition.index,
-        leader_id=described.leader_id,
+        leader_id=leader_id,
         leader_epoch=partition.leader_epoch,
         replica_nodes=partition.replicas,
-        isr_nodes=described.isr_nodes,
+        isr_nodes=in_sync,
         eligible_leader_replicas=tuple(member.broker_id for member in partition.elr),
         last_known_elr=partition.unclean,
-        offline_replicas=described.offline_replicas,
+        offline_replicas=offline,
     )

@@ -174,15 +174,15 @@ def _refused(code: ErrorCode, name: str | None, topic_id: Uuid = ZERO_UUID) -> T
 
 
 def _partition(partition: records.Partition, present: Collection[int]) -> Partition:
-    described = describe_partition(partition, present)
+    error_code, leader_id, in_sync, offline = describe_partition(partition, present)
     return Partition(
-        error_code=described.error_code,
+        error_code=error_code,
         partition_index=partition.index,
-        leader_id=described.leader_id,
+        leader_id=leader_id,
         leader_epoch=partition.leader_epoch,
         replica_nodes=partition.replicas,
-        isr_nodes=described.isr_nodes,
-        offline_replicas=described.offline_replicas,
+        isr_nodes=in_sync,
+        offline_replicas=offline,
     )
 
 

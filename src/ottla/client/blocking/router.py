@@ -31,7 +31,7 @@ T = TypeVar("T")
 AskLeader = Callable[[BlockingConnection, Sequence[TopicPartition]], Outcomes[T]]
 
 
-class BlockingRouter(ClusterView):
+class BlockingRouter(ClusterView[BlockingConnection]):
     """A thread's view of one cluster, and its connections to it.
 
     Nothing is asked before it is needed. While no broker was ever reached a failure is final;
@@ -51,29 +51,21 @@ class BlockingRouter(ClusterView):
         self._blocking = blocking
         self._clock = clock
         self._entropy = entropy
-        self._connections: dict[Address, BlockingConnection] = {}
-
-    def close(self) -> None:
-        """Idempotent; what is asked afterwards dials anew."""
-        for connection in self._connections.values():
-            connection.close()
-        self._connections.clear()
 
     # Connections
 
     def connection_to(self, address: Address) -> BlockingConnection:
         """The connection to this address, made if there is none. Unreachable."""
-        connection = self._connections.get(address)
-        if connection is None or not connection.is_open:
+        connection = self.open_connection(address)
+        if connection is None:
             connection = dial(self._blocking, self._clock, address, self.options)
             self._connections[address] = connection
         return connection
 
     def any_broker(self) -> BlockingConnection:
         """Some broker: one that is connected, one that is known, one of the bootstrap list."""
-        for connection in self._connections.values():
-            if connection.is_open:
-                return connection
+        if connected := self.any_open_connection():
+            return connected
         failures = []
         for address in self.addresses:
             try:
@@ -133,8 +125,7 @@ class BlockingRouter(ClusterView):
             except ClientError as error:
                 waited_ms = (self._clock.steady_ns() - started_ns) // 1_000_000
                 pause_ms = backoff.pause_after(error, waited_ms)
-                was_reached = bool(self._connections)
-                if pause_ms is None or not was_reached:
+                if pause_ms is None or not self.was_reached:
                     raise
                 self._blocking.pause(pause_ms)
 
@@ -153,12 +144,8 @@ class BlockingRouter(ClusterView):
     def find_coordinator(self, key: CoordinatorKey) -> BlockingConnection:
         """A connection to the coordinator: the one found before if it is still open, else asked
         for. Refused, Unreachable."""
-        known = self.coordinators.get(key)
-        if known is not None:
-            connection = self._connections.get(known)
-            if connection is not None and connection.is_open:
-                return connection
-            self.coordinators.forget(key)
+        if known := self.known_coordinator(key):
+            return known
         answer = self.any_broker().ask(coordinator_request(key), version_max=ONE_KEY_MAX)
         address = coordinator_address(answer, key)
         connection = self.connection_to(address)

@@ -32,7 +32,7 @@ T = TypeVar("T")
 AskLeader = Callable[[Connection, Sequence[TopicPartition]], Awaitable[Outcomes[T]]]
 
 
-class Router(ClusterView):
+class Router(ClusterView[Connection]):
     """A client's view of one cluster, and its connections to it.
 
     Nothing is asked before it is needed. While no broker was ever reached a failure is final;
@@ -50,7 +50,6 @@ class Router(ClusterView):
         super().__init__(bootstrap, options)
         self._net = net
         self._entropy = entropy
-        self._connections: dict[Address, Connection] = {}
         self._dialling: dict[Address, asyncio.Lock] = {}
 
     async def __aenter__(self) -> "Router":
@@ -59,27 +58,21 @@ class Router(ClusterView):
     async def __aexit__(self, *_: object) -> None:
         self.close()
 
-    def close(self) -> None:
-        for connection in self._connections.values():
-            connection.close()
-        self._connections.clear()
-
     # Connections
 
     async def connection_to(self, address: Address) -> Connection:
         """The connection to this address, made if there is none. Unreachable."""
         async with self._dialling.setdefault(address, asyncio.Lock()):
-            connection = self._connections.get(address)
-            if connection is None or not connection.is_open:
+            connection = self.open_connection(address)
+            if connection is None:
                 connection = await connect(self._net, address, self.options)
                 self._connections[address] = connection
             return connection
 
     async def any_broker(self) -> Connection:
         """Some broker: one that is connected, one that is known, one of the bootstrap list."""
-        for connection in self._connections.values():
-            if connection.is_open:
-                return connection
+        if connected := self.any_open_connection():
+            return connected
         failures = []
         for address in self.addresses:
             try:
@@ -156,8 +149,7 @@ class Router(ClusterView):
                 raise TimedOut(f"no answer within {timeout_ms} ms") from None
             except ClientError as error:
                 pause_ms = backoff.pause_after(error, int((loop.time() - started) * 1e3))
-                was_reached = bool(self._connections)
-                if pause_ms is None or not was_reached:
+                if pause_ms is None or not self.was_reached:
                     raise
                 await asyncio.sleep(pause_ms / 1e3)
 
@@ -209,12 +201,8 @@ class Router(ClusterView):
     async def find_coordinator(self, key: CoordinatorKey) -> Connection:
         """A connection to the coordinator: the one found before if it is still open, else asked
         for. Refused, Unreachable."""
-        known = self.coordinators.get(key)
-        if known is not None:
-            connection = self._connections.get(known)
-            if connection is not None and connection.is_open:
-                return connection
-            self.coordinators.forget(key)
+        if known := self.known_coordinator(key):
+            return known
         asked = await self.any_broker()
         answer = await asked.ask(coordinator_request(key), version_max=ONE_KEY_MAX)
         address = coordinator_address(answer, key)
