@@ -1,4 +1,4 @@
-"""`make bench`: our broker beside Apache Kafka, row by row, and the parts; writes the page."""
+"""`make bench`: compares our broker with Apache Kafka row by row, and writes the page."""
 
 import argparse
 import re
@@ -36,21 +36,21 @@ def say(text: str) -> None:
 
 def arguments(given: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("--full", action="store_true", help="every row, whole (make bench-full)")
     parser.add_argument(
-        "--rows", metavar="REGEX", help="only rows whose group: name has this in it"
+        "--full", action="store_true", help="all rows at full length (make bench-full)"
     )
-    parser.add_argument("--runs", type=int, default=3, help="how often each row is run on each")
-    parser.add_argument("--scale", type=float, default=1.0, help="of counts and seconds")
+    parser.add_argument("--rows", metavar="REGEX", help="only rows whose `group: name` matches")
+    parser.add_argument("--runs", type=int, default=3, help="runs per row and broker")
+    parser.add_argument("--scale", type=float, default=1.0, help="factor for counts and seconds")
     parser.add_argument("--warm-up", type=float, default=15.0, metavar="SECONDS")
     parser.add_argument(
-        "--no-parts", action="store_true", help="with --full: not the codec and the log"
+        "--no-parts", action="store_true", help="with --full: without the codec and the log"
     )
-    parser.add_argument("--list", action="store_true", help="name the rows and run none")
+    parser.add_argument("--list", action="store_true", help="list the rows and run none")
     parser.add_argument(
         "--page",
         type=Path,
-        help="where to write; without it docs/benchmarks.md, and only if nothing was left out",
+        help="file to write; by default docs/benchmarks.md, if the run was complete",
     )
     return parser.parse_args(given)
 
@@ -65,17 +65,17 @@ def chosen(options: argparse.Namespace) -> list[Row]:
 
 
 def extent_of(options: argparse.Namespace) -> str:
-    """How much of the loads was run, for the page."""
+    """A sentence about the extent of the run, for the page."""
     if options.full:
         return f"All rows were run, at {options.scale:g} of their load."
     return (
         f"This is the short set: some rows, at {options.scale:g} of their short load; "
-        "`make bench-full` runs all, whole."
+        "`make bench-full` runs all rows at full length."
     )
 
 
 def page_of(options: argparse.Namespace) -> Path | None:
-    """A run of some rows, or of a smaller scale, does not replace the figures of a whole one."""
+    """The page to write, or None: a partial or scaled-down run does not replace the page."""
     is_whole = not options.rows and options.scale >= 1 and options.runs >= 3
     is_whole = is_whole and not (options.full and options.no_parts)
     return options.page or (PAGE if is_whole else None)
@@ -83,7 +83,7 @@ def page_of(options: argparse.Namespace) -> Path | None:
 
 @contextmanager
 def workplace() -> Iterator[Path]:
-    """A directory for both brokers, on one filesystem that is a disk's; gone afterwards."""
+    """A temporary directory for both brokers, on a filesystem that is on a disk."""
     CACHE.mkdir(parents=True, exist_ok=True)
     directory = Path(tempfile.mkdtemp(prefix="run-", dir=CACHE))
     try:
@@ -113,7 +113,7 @@ def main() -> None:
         for row in rows:
             say(f"{row.group}: {row.name}")
         return
-    # Brokers end with this process, however it ends.
+    # Brokers are stopped when this process ends, in whatever way.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     before = machine.look()
     say(before.describe())

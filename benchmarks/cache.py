@@ -1,4 +1,4 @@
-"""What is fetched and built once: where it is kept, and what happens where a tool is missing."""
+"""The cache of downloads and builds, and the error for missing tools."""
 
 import os
 import shutil
@@ -18,7 +18,7 @@ PACKAGES = {
 
 
 class ToolMissing(Exception):
-    """Something that must be installed is not; rows that need it are skipped and say so."""
+    """A required tool is not installed; rows that need it are skipped with this reason."""
 
 
 def need(*commands: str) -> None:
@@ -30,7 +30,7 @@ def need(*commands: str) -> None:
 
 
 def cached(path: Path, build: Callable[[Path], None]) -> Path:
-    """The file or directory at `path`; `build` makes it elsewhere first, so that it is whole."""
+    """The file or directory at `path`; `build` creates it under another name first."""
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
         unfinished = path.with_name(path.name + f".unfinished-{os.getpid()}")
@@ -44,7 +44,7 @@ def cached(path: Path, build: Callable[[Path], None]) -> Path:
 
 
 def run_step(command: list[str], directory: Path) -> None:
-    """One step of a build; its output is shown where it fails."""
+    """One step of a build; its output is shown if it fails."""
     done = subprocess.run(
         command, cwd=directory, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )

@@ -1,4 +1,4 @@
-"""What is compared and how it is judged: figures of two sides, their ratio, a hold. Pure."""
+"""Comparison and verdict: the figures of two sides, their ratio, a hold. Pure."""
 
 import enum
 import math
@@ -14,9 +14,9 @@ class Sense(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hold:
-    """What a figure must keep: as a ratio to the base's, or, if `is_absolute`, as it is.
+    """The bound that a figure must keep: as a ratio to the base, or absolute.
 
-    With `ties`, spreads that overlap are a tie and not a miss: the client is the limit there.
+    With `ties`, overlapping spreads are a tie and not a miss: the client is the limit there.
     """
 
     sense: Sense
@@ -52,7 +52,7 @@ def above(bound: float) -> Hold:
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """The figures of one side: their median, and how far they lie apart."""
+    """The figures of one side: median, lowest and highest."""
 
     median: float
     lowest: float
@@ -65,9 +65,9 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class Ratio:
-    """Ours to the base's: of the medians, and the least and the most that the spreads allow.
+    """Ours divided by the base: of the medians, and the range that the spreads allow.
 
-    Two spreads overlap exactly where 1 is between `lowest` and `highest`.
+    Two spreads overlap exactly if 1 is between `lowest` and `highest`.
     """
 
     median: float
@@ -105,7 +105,7 @@ class Verdict:
 
 
 def judge(hold: Hold, ours: Spread, base: Spread | None) -> Verdict:
-    """Held, a tie where the hold allows one, or missed and by how much of the bound."""
+    """Held, a tie if the hold allows ties, or missed, with the distance from the bound."""
     ratio = Ratio.of(ours, base) if base else None
     if hold.is_absolute:
         value = ours.median
@@ -122,12 +122,12 @@ def judge(hold: Hold, ours: Spread, base: Spread | None) -> Verdict:
 
 
 def short(figure: float) -> str:
-    """A figure with as many digits as mean something."""
+    """A figure with its significant digits."""
     if not math.isfinite(figure):
         return "?"
     return f"{figure:,.0f}" if abs(figure) >= 100 else f"{figure:.3g}"
 
 
 def _divide(above: float, below_: float) -> float:
-    # A base of nothing is CPU time below the kernel's tick: no ratio can be told.
+    # A base of 0 is CPU time below the kernel's tick: the ratio is unknown.
     return above / below_ if below_ else math.nan

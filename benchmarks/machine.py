@@ -1,4 +1,4 @@
-"""What the figures were measured on."""
+"""A description of the machine that ran the benchmarks."""
 
 import importlib.metadata
 import os
@@ -32,7 +32,7 @@ class Machine:
 
 
 def look() -> Machine:
-    """Called before a run: what else the machine was busy with belongs to the figures."""
+    """Called before a run, so that the load average shows other work on the machine."""
     with open("/proc/cpuinfo") as file:
         models = [line.partition(":")[2].strip() for line in file if line.startswith("model name")]
     return Machine(

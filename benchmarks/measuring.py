@@ -1,4 +1,4 @@
-"""What a process and its children take of the machine, as the kernel counts it."""
+"""CPU time, memory and reads of a process and its children, from /proc."""
 
 import os
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
 def family(pid: int) -> Iterator[int]:
-    """A process and all that descend from it."""
+    """A process and all its descendants."""
     yield pid
     for task in Path(f"/proc/{pid}/task").iterdir():
         for child in (task / "children").read_text().split():
@@ -16,7 +16,7 @@ def family(pid: int) -> Iterator[int]:
 
 
 def cpu_s(pid: int) -> float:
-    """User and system time, of children that ended too."""
+    """User and system time, including children that have ended."""
     ticks = 0
     for member in family(pid):
         fields = Path(f"/proc/{member}/stat").read_text().rpartition(")")[2].split()
@@ -26,17 +26,17 @@ def cpu_s(pid: int) -> float:
 
 
 def memory_mb(pid: int) -> float:
-    """What is resident, in MB."""
+    """Resident memory in MB."""
     return sum(_field(f"/proc/{member}/status", "VmRSS:") for member in family(pid)) * 1024 / 1e6
 
 
 def peak_memory_mb(pid: int) -> float:
-    """The most that was ever resident, of this process alone."""
+    """The peak of resident memory in MB, without children."""
     return _field(f"/proc/{pid}/status", "VmHWM:") * 1024 / 1e6
 
 
 def read_bytes(pid: int) -> float:
-    """What was read through system calls, sendfile included, from the page cache or not."""
+    """Bytes read by system calls, including sendfile, from the page cache or from disk."""
     return sum(_field(f"/proc/{member}/io", "rchar:") for member in family(pid))
 
 

@@ -1,4 +1,4 @@
-"""docs/benchmarks.md and its plots, written of what a run has found. Pure but for `write`."""
+"""Renders docs/benchmarks.md and its plots from the results of a run. Pure, except `write`."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -11,36 +11,37 @@ from benchmarks.results import Line, Result, all_lines
 from benchmarks.table import COLUMNS, base_names, cells
 
 ROW_COLUMNS = (*COLUMNS, "estimated ratio", "because")
-NOTE = "Ours to {}, medians; whiskers: the least and the most that the spreads allow"
+NOTE = "Ratio of Ottla to {}, medians; whiskers: the range that both spreads allow"
 NOTE += "; dashed: the hold."
 TEXT = """\
 # How fast it is
 
-Written by `{command}`; nothing here was measured in any other way. Figures are of one machine and
-one run: compare ratios, not figures of different machines. Estimates were written before the first
-measurement and are not changed after it.
+Written by `{command}`; no figure was measured in another way. All figures come from one machine
+and one run: compare ratios, not figures of different machines. Estimates were written before the
+first measurement and are never changed afterwards.
 
 {machine}
 
-## Beside Apache Kafka
+## Compared with Apache Kafka
 
-Apache Kafka {kafka_version}, stock settings and JVM options, one combined KRaft node, warmed up;
-our broker as `ottla serve` starts it. Both on loopback, logs on the same filesystem, the clients on
-the same cores. Each row is run {runs} times on each, in turn. A ratio is ours to Kafka's; in
-parentheses the least and the most that the spreads of both allow: spreads overlap where 1 is
-within. CPU is the broker's, user and system: seconds a GB of payload for bulk rows, seconds for
-100,000 requests for small ones. {extent}
+Apache Kafka {kafka_version} runs with stock settings and JVM options as one combined KRaft node,
+and is warmed up; our broker runs as `ottla serve` starts it. Both use loopback, logs on the same
+filesystem, and clients on the same cores. Each row runs {runs} times on each broker, alternating. A
+ratio is ours to Kafka's, with the range that both spreads allow in parentheses: the spreads overlap
+if the range contains 1. CPU is the user and system time of the broker: seconds per GB of payload
+for bulk rows, seconds per 100,000 requests for small requests. *Hold* is the bound that a figure
+must keep. {extent}
 
-Where the head of a table names another base than Kafka, the ratio is ours to that one's, and both
-sides are on our broker. Those of Spark run in one session (`local[2]`) on topics of 200 B JSON
-records in 4 partitions, with Spark's own Kafka connector as their base.
+If the head of a table names another base than Kafka, the ratio is ours to that base, and both run
+on our broker. Spark rows run in one session (`local[2]`) on topics of 200 B JSON records in 4
+partitions, with Spark's own Kafka connector as the base.
 
 {summary}
 {groups}{parts}"""
 PARTS = """
 ## The parts
 
-What the broker's speed stands on, ours alone, measured by the functions themselves.
+The functions that determine the broker's speed, measured by themselves, without Kafka.
 
 {}"""
 
@@ -56,7 +57,7 @@ def render(
     extent: str,
     directory: str,
 ) -> str:
-    """The page; `directory` is where its plots are, seen from it."""
+    """The page; `directory` is the relative path of its plots."""
     return TEXT.format(
         command=command,
         machine=machine.describe(),
@@ -70,7 +71,7 @@ def render(
 
 
 def plots(results: Sequence[Result]) -> Mapping[str, str]:
-    """Pictures by file name: the figures of each group, and the CPU of its rows where it counts."""
+    """Plots by file name: the figures of each group, and the CPU of its rows if measured."""
     pictures = {}
     for group, found in grouped(results):
         lines = all_lines(found)
@@ -91,7 +92,7 @@ def plots(results: Sequence[Result]) -> Mapping[str, str]:
 
 
 def write(page: Path, text: str, pictures: Mapping[str, str]) -> None:
-    """The page, and its plots in the directory of the same name; older plots go."""
+    """Writes the page, and its plots in the directory of the same name; removes older plots."""
     directory = page.with_suffix("")
     directory.mkdir(parents=True, exist_ok=True)
     for old in directory.glob("*.svg"):
@@ -117,7 +118,7 @@ def _label(line: Line) -> str:
 
 
 def _summary(results: Sequence[Result]) -> str:
-    """How many holds are kept, and every one that is missed, first."""
+    """The number of holds that are kept and missed, and a list of the missed ones."""
     lines = all_lines(results)
     held = [line for line in lines if line.verdicts and not line.is_missed]
     missed = [line for line in lines if line.is_missed]

@@ -1,4 +1,4 @@
-"""Plots as plain SVG: one bar a figure, from 1 to its ratio, with its spread."""
+"""Plots as plain SVG: one bar per figure, from 1 to its ratio, with its spread."""
 
 import math
 from collections.abc import Sequence
@@ -55,7 +55,7 @@ class _Axis:
 
 
 def ratio_bars(title: str, note: str, bars: Sequence[Bar]) -> str:
-    """The whole picture. Bars whose ratio is not known are left out."""
+    """A complete SVG. Bars with an unknown ratio are left out."""
     bars = [bar for bar in bars if bar.ratio.is_known and bar.ratio.median > 0]
     axis, height = _Axis(bars), TOP + STEP * len(bars) + 30
     parts = [

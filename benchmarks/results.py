@@ -1,4 +1,4 @@
-"""What was measured of a row, and the lines that table, page and plots show of it. Pure."""
+"""The measurements of a row, and its lines in the table, the page and the plots. Pure."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -27,7 +27,7 @@ class Side:
 
 @dataclass(slots=True)
 class Result:
-    """A row's runs of both sides; `trouble` says why there are none."""
+    """A row's runs on both sides; `trouble` is the reason if there are none."""
 
     row: Row
     base: Side = field(default_factory=Side)
@@ -47,7 +47,7 @@ class Cpu:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """One figure, compared and judged; the CPU stands on the first line of its row only."""
+    """One figure, compared and judged; only the first line of a row has the CPU."""
 
     row: Row
     figure: Figure
@@ -59,7 +59,7 @@ class Line:
 
     @property
     def verdicts(self) -> list[Verdict]:
-        """Of the figure and of the CPU, where there is a hold on them."""
+        """The verdicts on the figure and on the CPU, if they have holds."""
         found = (self.verdict, self.cpu.verdict if self.cpu else None)
         return [verdict for verdict in found if verdict]
 
@@ -76,7 +76,7 @@ class Line:
 
 
 def lines_of(result: Result) -> Iterator[Line]:
-    """The lines of a row that was measured; none of a row that was not."""
+    """The lines of a row; none if it was not measured."""
     row = result.row
     if result.trouble or not result.ours.runs:
         return

@@ -1,4 +1,4 @@
-"""What a row is: a load, the figures that it gives, what they must hold, what was expected."""
+"""A row: a load, its figures, their holds and their estimates."""
 
 import enum
 from collections.abc import Mapping
@@ -10,12 +10,12 @@ from benchmarks.peers.peer import Peer
 
 
 class LoadFailed(Exception):
-    """A load did not run as it should: its row has no figure."""
+    """A load failed: its row has no figures."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ran:
-    """What one run of a load gives: figures by name, and what broker CPU is divided by."""
+    """The result of one run: figures by name, and the divisors for broker CPU."""
 
     figures: Mapping[str, float]
     payload_bytes: float = 0
@@ -24,7 +24,7 @@ class Ran:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """How much of a load is run: `scale` of its counts and seconds."""
+    """The share of a load to run: `scale` of its counts and seconds."""
 
     scale: float
 
@@ -36,7 +36,7 @@ class Scope:
 
 
 class Load(Protocol):
-    """Something to do to a broker, in the same way to each. Only `run` is measured."""
+    """A load, the same for each broker. Only `run` is measured."""
 
     def prepare(self, peer: Peer, scope: Scope, /) -> None: ...
 
@@ -46,7 +46,7 @@ class Load(Protocol):
 
 
 class CpuPer(enum.Enum):
-    """What a broker's CPU seconds are divided by."""
+    """The unit to which a broker's CPU seconds are related."""
 
     GB = "GB"
     REQUESTS = "100,000 requests"
@@ -62,7 +62,7 @@ class CpuPer(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """One figure of a load. `estimate` is ours to the base's, written before it was measured."""
+    """One figure of a load. `estimate` is the ratio expected before the first measurement."""
 
     name: str
     unit: str
@@ -73,11 +73,10 @@ class Figure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """Declared once: table, page and plots are made of it.
+    """A row is declared once; table, page and plots are generated from it.
 
-    The base is Kafka under the same load, or, with `base`, ours under another one: then
-    `base_name` says what that is.
-    `short_share` is how much of the load the short set runs; 0: the row is not in it.
+    The base is Kafka under the same load, or, with `base`, our broker under another load with the
+    name `base_name`. `short_share` is the share of the load in the short set; 0: not in it.
     """
 
     group: str

@@ -1,4 +1,4 @@
-"""Runs rows: both sides in turn, alternating; only the runs are measured."""
+"""Runs rows: both sides alternate; only the runs are measured."""
 
 import contextlib
 import itertools
@@ -18,13 +18,13 @@ from benchmarks.results import Result, Side
 from benchmarks.row import Load, LoadFailed, Row, Scope
 
 TROUBLE_CHARACTERS_MAX = 200
-# What costs a row its figure, and not the others theirs.
+# These failures end a row, but not the others.
 FAILURES = (LoadFailed, ToolMissing, BrokerFailed, KafkaException, OSError)
 
 
 @dataclass(frozen=True, slots=True)
 class Contest:
-    """The two brokers, and how often and how much each row is run."""
+    """The two brokers, the number of runs per row, and the scale."""
 
     kafka: Peer
     ours: Peer
@@ -38,7 +38,7 @@ class Contest:
 
 @dataclass(slots=True)
 class Progress:
-    """Which row of how many, and how long the rest will take, judged by the rows before."""
+    """Reports the current row and an estimate of the remaining time."""
 
     total: int
     say: Callable[[str], None]
@@ -64,7 +64,7 @@ class Progress:
 
 
 def run_rows(rows: Sequence[Row], contest: Contest, say: Callable[[str], None]) -> list[Result]:
-    """Runs all rows; one that fails says why and does not end the rest."""
+    """Runs all rows; a row that fails is reported and does not end the others."""
     progress = Progress(len(rows), say)
     results = []
     for row in rows:
@@ -105,15 +105,15 @@ def _measure(side: Side, peer: Peer, load: Load, scope: Scope) -> None:
 
 
 def _finish(load: Load, peer: Peer) -> None:
-    # A topic that could not be made cannot be deleted either; the row has already said so.
+    # A topic that was not created cannot be deleted either; the row has already reported it.
     with contextlib.suppress(Exception):
         load.finish(peer)
 
 
 def warm_up(peer: Peer, seconds: float) -> set[str]:
-    """The kinds of load that follow, in small, again and again: cold, a JVM is 2 to 5 times slower.
+    """Runs small versions of all kinds of load repeatedly: a cold JVM is 2 to 5 times slower.
 
-    Gives what went wrong: a tool that is missing, or a load that failed. Nothing depends on it.
+    Returns errors: missing tools and failed loads. They do not stop the benchmark.
     """
     scope, wrong, deadline = Scope(1.0), set(), time.monotonic() + seconds
     with contextlib.ExitStack() as cleaning:
@@ -126,7 +126,7 @@ def warm_up(peer: Peer, seconds: float) -> set[str]:
             except (ToolMissing, LoadFailed) as error:
                 wrong.add(str(error))
         for turn, load in enumerate(itertools.cycle(usable)):
-            # Each at least once.
+            # Each load runs at least once.
             if time.monotonic() > deadline and turn >= len(usable):
                 break
             try:

@@ -1,4 +1,4 @@
-"""The one table that a run prints."""
+"""The table that a run prints."""
 
 from collections.abc import Iterable, Sequence
 
@@ -31,7 +31,7 @@ WORST_FIRST = (Outcome.MISSED, Outcome.UNKNOWN, Outcome.TIE, Outcome.HELD)
 
 
 def base_names(rows: Iterable[Row]) -> str:
-    """What ours is compared with, for the head of a table: `Kafka`."""
+    """The base of the comparison, for the head of a table: `Kafka`."""
     return " or ".join(dict.fromkeys(row.base_name for row in rows))
 
 
@@ -76,9 +76,9 @@ def cells(line: Line) -> list[str]:
 
 
 def table(results: Sequence[Result], runs: int) -> Table:
-    """Rows under the names of their groups; what could not be measured says why."""
+    """Rows under the names of their groups; a row without figures has a reason."""
     made = Table(
-        title=f"Ours beside its base: medians of {runs}, ratios with spread, CPU of the broker "
+        title=f"Ours compared with its base: medians of {runs}, ratios with spread, broker CPU "
         "in s/GB (bulk) or s/100,000 requests (small)"
     )
     for column in COLUMNS:

@@ -1,4 +1,4 @@
-/* A connection on which one request is under way: many of them beside each other in one thread. */
+/* A connection with one request in flight; one thread serves many of them. */
 #ifndef CONVERSATION_H
 #define CONVERSATION_H
 
@@ -27,7 +27,7 @@ static inline void push(struct conversation *with)
     }
 }
 
-/* Sends what was put into `request`, up to `end`. */
+/* Sends `request` up to `end`. */
 static inline void ask(struct conversation *with, const uint8_t *end)
 {
     with->request_size = end_request(with->request, end);
@@ -36,7 +36,7 @@ static inline void ask(struct conversation *with, const uint8_t *end)
     push(with);
 }
 
-/* The answer without its length, if all of it is there now. */
+/* The answer without its length, if it is complete. */
 static inline uint8_t *hear(struct conversation *with)
 {
     for (;;) {
@@ -49,13 +49,13 @@ static inline uint8_t *hear(struct conversation *with)
         with->received += (size_t)received;
         if (with->received < 4 || with->received < 4 + (size_t)get32(with->answer))
             continue;
-        with->received = 0; /* one request under way: nothing follows its answer */
+        with->received = 0; /* one request in flight: nothing follows its answer */
         with->is_waiting = 0;
         return with->answer + 4;
     }
 }
 
-/* Asks and waits; for what is done before or after a measurement. */
+/* Sends a request and waits; for use before or after a measurement. */
 static inline uint8_t *ask_and_wait(struct conversation *with, const uint8_t *end)
 {
     uint8_t *answer;
@@ -65,7 +65,7 @@ static inline uint8_t *ask_and_wait(struct conversation *with, const uint8_t *en
     return answer;
 }
 
-/* `owner` is what the poller's events point to. */
+/* Events of the poller point to `owner`. */
 static inline void open_conversation(struct conversation *with, int port, int poller, void *owner)
 {
     with->socket = connect_to(port);

@@ -1,8 +1,8 @@
 /* fetch PORT TOPIC PARTITION BYTES WHERE COUNT
  *
- * One connection that fetches BYTES at most, one request after the other, and looks at batch headers
- * only. WHERE is `scan` (from the beginning on, COUNT megabytes or to the end), or where each of
- * COUNT fetches begins: `start`, `end` (a hundred records before it) or `random`.
+ * One connection that fetches at most BYTES per request, sequentially, and reads only batch headers.
+ * WHERE is `scan` (from the beginning, COUNT megabytes or to the end), or the position of each of
+ * COUNT fetches: `start`, `end` (a hundred records before the end) or `random`.
  * Prints one line of JSON.
  */
 #include "wire.h"
@@ -10,7 +10,7 @@
 enum {
     ANSWER_SLACK_BYTES = 2 << 20,
     LATEST = -1,
-    /* Of records of 1 KiB these are more than a fetch takes, so that all places give as much. */
+    /* With records of 1 KiB more than one fetch, so that all positions return the same amount. */
     RECORDS_BEFORE_END = 100,
 };
 
@@ -39,7 +39,7 @@ static uint64_t end_offset(void)
     return get64(at + 2 + 8);
 }
 
-/* Gives the offset after the whole batches that came; the same offset where none came. */
+/* Returns the offset after the whole batches received; the same offset if there were none. */
 static uint64_t fetch_from(uint64_t offset)
 {
     uint8_t request[REQUEST_BYTES_MAX];
@@ -92,7 +92,7 @@ int main(int count, char **arguments)
     load.partition = atoi(arguments[3]);
     load.bytes_max = atoi(arguments[4]);
     load.answer = malloc((size_t)load.bytes_max + ANSWER_SLACK_BYTES);
-    /* Touched here, so that page faults of the generator are not measured. */
+    /* Touched here, so that the generator's page faults are not measured. */
     memset(load.answer, 1, (size_t)load.bytes_max + ANSWER_SLACK_BYTES);
     uint64_t wanted = strtoull(arguments[6], NULL, 10), end = end_offset();
     if (!end)

@@ -1,12 +1,12 @@
 /* heartbeats PORT GROUP TOPIC PARTITIONS MEMBERS
  *
- * MEMBERS consumers of the consumer protocol (KIP-848), a connection each, come to GROUP at once
- * and do what its coordinator says: what it takes from them they give up at once, what it gives
- * them they have at once, and tell it so. That takes until all are at the same epoch and each
- * partition is one member's. Then they leave. Prints one line of JSON.
+ * MEMBERS consumers of the consumer protocol (KIP-848), one connection each, join GROUP at once and
+ * follow its coordinator: they revoke and take partitions at once, and report it. This is measured
+ * until all are at the same epoch and each partition has one owner. Then they leave. Prints one line
+ * of JSON.
  *
- * Members that have nothing to tell ask again after 50 ms: what is measured is the broker, and not
- * the 5 s that it lets consumers wait.
+ * Members without news send the next heartbeat after 50 ms: the broker is measured, and not its
+ * heartbeat interval of 5 s.
  */
 #define _GNU_SOURCE
 #include "conversation.h"
@@ -21,7 +21,7 @@ static const uint64_t HEARTBEAT_NS = 50000000u, PATIENCE_NS = 60000000000u;
 struct member {
     struct conversation with;
     char id[MEMBER_ID_BYTES_MAX];
-    int epoch, owned_count, has_news; /* has_news: what it owns is to be told */
+    int epoch, owned_count, has_news; /* has_news: its owned partitions must be reported */
     int owned[OWNED_MAX];
     uint64_t due_ns;
 };
@@ -53,7 +53,7 @@ static uint32_t get_unsigned(const uint8_t **at)
     }
 }
 
-/* Lengths and counts are one more than they are; 0 is null. */
+/* Lengths and counts are encoded plus one; 0 is null. */
 static uint8_t *put_compact(uint8_t *to, const char *text)
 {
     size_t length = strlen(text);
@@ -89,7 +89,7 @@ static uint8_t *put_heartbeat(struct member *member)
         to = put_compact(put_unsigned(to, 2), load.topic);
     else
         to = put_unsigned(to, 0);
-    to = put_unsigned(to, 0); /* no regular expression, no assignor of its own choice */
+    to = put_unsigned(to, 0); /* no regular expression, no assignor */
     to = put_unsigned(to, 0);
     to = is_first || member->has_news ? put_owned(to, member) : put_unsigned(to, 0);
     return put_unsigned(to, 0);
@@ -150,7 +150,7 @@ static void listen_once(int poller)
     }
 }
 
-/* Whether all are at the same epoch and have told that they own what it gives, each partition one. */
+/* Whether all are at the same epoch, own their target, and each partition has one owner. */
 static int are_assigned(void)
 {
     char is_owned[load.partitions];

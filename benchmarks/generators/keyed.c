@@ -8,7 +8,7 @@
 
 enum { BATCH_BYTES = 900000, KEY_BYTES = 12, ANSWER_BYTES_MAX = 4096, BATCH_COUNT_AT = 57 };
 
-/* Knuth's numbers: the same keys in the same order on every broker. */
+/* Knuth's generator: the same keys in the same order for every broker. */
 static uint64_t drawn(uint64_t *state)
 {
     *state = *state * 6364136223846793005u + 1442695040888963407u;
@@ -46,7 +46,7 @@ int main(int count, char **arguments)
     uint8_t *request = malloc(BATCH_BYTES * 2), *batch, answer[ANSWER_BYTES_MAX];
     uint64_t state = 1, errors = 0;
     while (left) {
-        put_produce(request, topic, 0, 1, 1, &batch); /* its one record is written over */
+        put_produce(request, topic, 0, 1, 1, &batch); /* its one record is overwritten */
         uint8_t *to = batch + BATCH_HEADER_BYTES;
         int records = 0;
         for (; left && to - batch < BATCH_BYTES; left--)

@@ -1,8 +1,8 @@
 /* latency PORT TOPIC RATE SECONDS PAYLOAD
  *
  * End to end, open loop: one connection produces requests of one record (acks=1) to partition 0 on a
- * fixed schedule, a second one has a fetch waiting. Latency is from the scheduled time of the send
- * to the arrival of the record. The first second is not counted. Prints one line of JSON, in us.
+ * fixed schedule, a second connection has a fetch waiting. Latency is from the scheduled send time to
+ * the arrival of the record. The first second is not counted. Prints one line of JSON, in us.
  */
 #define _GNU_SOURCE
 #include "wire.h"
@@ -25,7 +25,7 @@ static uint64_t due_ns(uint64_t index)
     return load.began_ns + (uint64_t)((double)index * load.step_ns);
 }
 
-/* The timestamps carry the number of the record, by which it is known when it arrives. */
+/* The timestamps carry the number of the record, which identifies it on arrival. */
 static void send_next(void)
 {
     put64(load.batch + BATCH_FIRST_TIMESTAMP_AT, (int64_t)load.sent);
@@ -42,7 +42,7 @@ static void ask_for_more(void)
              put_fetch(request, load.topic, 0, load.offset, FETCH_BYTES_MAX));
 }
 
-/* Where the log ends: the offset of a first record, plus one. */
+/* The end of the log: the offset of a first record, plus one. */
 static void find_end(void)
 {
     send_all(load.producer, load.request, load.request_size);

@@ -1,12 +1,13 @@
 /* members PORT GROUP TOPIC PARTITIONS MEMBERS SECONDS
  *
- * MEMBERS consumers of the classic protocol, a connection each, come to GROUP at once. Each is given
- * an id, and when all have theirs they join; the first of them shares out the partitions. That takes
- * until all have what the same generation gave them, and each partition is one member's. Then each commits its offset for SECONDS, one commit under way,
- * as fast as answers come, and at last they leave. Prints one line of JSON; latencies in us.
+ * MEMBERS consumers of the classic protocol, one connection each, join GROUP at once. Each gets an id,
+ * and when all have one they join; the leader assigns the partitions. This is measured until all have
+ * the assignment of the same generation, and each partition has one owner. Then each commits its
+ * offset for SECONDS, one commit in flight, as fast as answers arrive, and finally they leave. Prints
+ * one line of JSON; latencies in us.
  *
- * Members ask every 10 ms whether they have to join again: what is measured is the broker, and not
- * the 3 s that consumers usually wait.
+ * Members send a heartbeat every 10 ms to learn whether to join again: the broker is measured, and
+ * not the heartbeat interval of 3 s.
  */
 #define _GNU_SOURCE
 #include "conversation.h"
@@ -29,8 +30,8 @@ struct member {
     struct conversation with;
     enum state state;
     char id[MEMBER_ID_BYTES_MAX];
-    int generation, partition; /* the first that it was given; -1: none */
-    uint64_t offset, due_ns;   /* what it commits; when it asks next, or when it last asked */
+    int generation, partition; /* the first assigned partition; -1: none */
+    uint64_t offset, due_ns;   /* committed offset; time of the next or last request */
 };
 
 static struct {
@@ -47,7 +48,7 @@ static uint8_t *put_bytes(uint8_t *to, const uint8_t *end)
     return (uint8_t *)end;
 }
 
-/* What a consumer sends of itself: the topics that it wants. */
+/* The subscription of a consumer: its topics. */
 static uint8_t *put_subscription(uint8_t *to)
 {
     uint8_t *at = put16(to + 4, 0);
@@ -81,7 +82,7 @@ static uint8_t *put_member(struct member *member, int key, int version)
     return put16(to, -1);
 }
 
-/* Every so manieth partition, beginning with one. */
+/* Every n-th partition, beginning with one. */
 static uint8_t *put_assignment(uint8_t *to, int first, int step)
 {
     int mine = first < load.partitions ? (load.partitions - first + step - 1) / step : 0;
@@ -94,7 +95,7 @@ static uint8_t *put_assignment(uint8_t *to, int first, int step)
     return put_bytes(to, put32(at, -1));
 }
 
-/* `members` is the list that the leader got, for the others an empty one. */
+/* `members` is the leader's list of members; it is empty for the others. */
 static void synchronise(struct member *member, const uint8_t *members)
 {
     uint8_t *to = put_member(member, SYNC_KEY, SYNC_VERSION);
@@ -136,7 +137,7 @@ static void joined(struct member *member, const uint8_t *answer)
     if (!error)
         synchronise(member, behind_text(at));
     else if (++load.named == load.members)
-        /* Who came before the others were known would be a generation by itself, or would not. */
+        /* A member that joined before all have an id might form a generation by itself. */
         for (int index = 0; index < load.members; index++)
             join(load.all + index);
 }
@@ -218,7 +219,7 @@ static void listen_once(int poller, int wait_ms)
     }
 }
 
-/* Whether all have what one generation gave them. It gives a partition to one, so that is checked. */
+/* Whether all have the assignment of one generation, and each partition has one owner. */
 static int are_assigned(void)
 {
     for (int index = 0; index < load.members; index++)
@@ -253,7 +254,7 @@ static double gather(int poller)
     return (double)(now_ns() - began) / 1e9;
 }
 
-/* Until nobody waits for an answer. */
+/* Until no member waits for an answer. */
 static void finish_asking(int poller)
 {
     for (int index = 0; index < load.members; index++)

@@ -1,9 +1,9 @@
 /* produce PORT TOPIC PARTITIONS CONNECTIONS SECONDS PAYLOAD RECORDS RATE
  *
- * Each connection sends one Produce (acks=1) of RECORDS records of PAYLOAD bytes after the other to
- * its own partition, one in flight. RATE 0: as fast as answers come. Otherwise RATE requests a
- * second over all connections on a fixed schedule, and latency counts from the scheduled time, so
- * that a stalled broker is not spared the requests that it held up.
+ * Each connection sends Produce requests (acks=1) of RECORDS records of PAYLOAD bytes to its own
+ * partition, one in flight. RATE 0: as fast as answers arrive. Otherwise RATE requests per second
+ * over all connections on a fixed schedule; latency counts from the scheduled time, so that requests
+ * that a stalled broker delays are counted too.
  * Prints one line of JSON; latencies in us. The first 0.3 s are not counted.
  */
 #define _GNU_SOURCE

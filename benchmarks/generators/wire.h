@@ -1,7 +1,7 @@
-/* What the load generators share: Kafka's primitives, one Produce (v7) and one Fetch (v11) request.
+/* Shared by the load generators: Kafka's primitives, one Produce (v7) and one Fetch (v11) request.
  *
- * The generators exist so that the load is not the limit: requests are built once and sent again,
- * answers are looked at no further than their error codes and batch headers.
+ * The generators are fast, so that the load is not the limit: requests are built once and sent
+ * repeatedly, and only error codes and batch headers of answers are read.
  */
 #ifndef WIRE_H
 #define WIRE_H
@@ -95,7 +95,7 @@ static inline uint64_t get64(const uint8_t *from)
     return (uint64_t)get32(from) << 32 | get32(from + 4);
 }
 
-/* CRC-32C by a table: a batch is checked once when it is built, so speed does not matter. */
+/* CRC-32C by a table: computed once per batch, so speed does not matter. */
 static inline uint32_t crc32c(const uint8_t *bytes, size_t count)
 {
     static uint32_t table[256];
@@ -174,7 +174,7 @@ static inline size_t produce_bytes_max(int records, int payload_bytes)
     return (size_t)records * ((size_t)payload_bytes + 32) + REQUEST_BYTES_MAX;
 }
 
-/* A Produce with acks=1 of one batch. Gives its size, and where the batch is if that is asked. */
+/* A Produce with acks=1 of one batch. Returns its size, and optionally the batch's position. */
 static inline size_t put_produce(
     uint8_t *request, const char *topic, int partition, int records, int payload_bytes,
     uint8_t **batch_at)
@@ -195,13 +195,13 @@ static inline size_t put_produce(
     return end_request(request, end);
 }
 
-/* In the answer to put_produce, without its length: where the partition's error code is. */
+/* The position of the partition's error code in the answer to put_produce, without its length. */
 static inline size_t produce_error_at(const char *topic)
 {
     return 4 + 4 + 2 + strlen(topic) + 4 + 4;
 }
 
-/* A Fetch of one partition, with no session, that waits half a second for one byte. */
+/* A Fetch of one partition without a session that waits half a second for one byte. */
 static inline size_t put_fetch(
     uint8_t *request, const char *topic, int partition, uint64_t offset, int bytes_max)
 {
@@ -226,7 +226,7 @@ static inline size_t put_fetch(
     return end_request(request, to);
 }
 
-/* The records of the answer to put_fetch, without its length; dies of an error code. */
+/* The records in the answer to put_fetch, without its length; exits on an error code. */
 static inline uint8_t *fetched_records(uint8_t *answer, const char *topic, size_t *size)
 {
     uint8_t *at = answer + 4 + 4;
@@ -243,7 +243,7 @@ static inline uint8_t *fetched_records(uint8_t *answer, const char *topic, size_
     return at + 4;
 }
 
-/* The size of the whole batch that begins here, or 0 where it is cut. */
+/* The size of the batch that begins here, or 0 if it is incomplete. */
 static inline size_t whole_batch(const uint8_t *batch, size_t available)
 {
     if (available < BATCH_HEADER_BYTES)
@@ -290,7 +290,7 @@ static inline void receive_all(int connection, uint8_t *bytes, size_t count)
     }
 }
 
-/* One answer without its length; gives its size. */
+/* Receives one answer without its length; returns its size. */
 static inline size_t receive_answer(int connection, uint8_t *answer, size_t bytes_max)
 {
     uint8_t length[4];

@@ -1,1 +1,1 @@
-"""The loads: each does the same to any broker, through a client that is not the limit."""
+"""Loads: each is the same for every broker, by a client that is not the limit."""

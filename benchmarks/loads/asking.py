@@ -1,4 +1,4 @@
-"""A blocking connection for what is asked before or beside a load, several requests under way."""
+"""A blocking connection with pipelined requests, for the preparation of loads."""
 
 import socket
 import struct
@@ -10,7 +10,7 @@ from ottla.client.wire.conversation import api_of
 from ottla.protocol.exchange import decode_response, encode_request
 
 ANSWER_S_MAX = 60.0
-UNDER_WAY_MAX = 100
+IN_FLIGHT_MAX = 100
 
 
 class Asking:
@@ -35,8 +35,8 @@ class Asking:
         """The responses in the order of the requests, which are all of one kind."""
         api = api_of(requests[0])
         responses = []
-        for begin in range(0, len(requests), UNDER_WAY_MAX):
-            some = requests[begin : begin + UNDER_WAY_MAX]
+        for begin in range(0, len(requests), IN_FLIGHT_MAX):
+            some = requests[begin : begin + IN_FLIGHT_MAX]
             frames = [b"".join(encode_request(1, api, version, each)) for each in some]
             self._socket.sendall(b"".join(frames))
             responses += [decode_response(self._answer(), api, version) for _ in some]

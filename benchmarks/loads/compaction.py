@@ -1,4 +1,4 @@
-"""A log of many values for each key: how fast a broker compacts it, and what others feel of it."""
+"""A log with many values per key: the rate of compaction, and its effect on other requests."""
 
 import itertools
 import threading
@@ -24,23 +24,23 @@ from benchmarks.row import LoadFailed, Ran, Scope
 SEGMENT_BYTES = 64 << 20
 RECORD_BYTES = 100
 COMPACTED_S_MAX = 600.0
-LOOK_EVERY_S = 0.005
-# The first compaction of a broker is a small one that is not measured.
+POLL_INTERVAL_S = 0.005
+# The first compaction of a broker is small and not measured.
 WARM_UP_SHARE = 0.05
-# How soon a broker sees that there is something to do; by default that is 15 s.
+# How soon the cleaner looks for work; the default is 15 s.
 BACKOFF = "log.cleaner.backoff.ms", "50"
 SMALL_RATE, SMALL_BYTES, SMALL_CONNECTIONS = 1000, 100, 10
 
 
-# Inode, time of the last change, size.
+# Inode, modification time, size.
 FileTag = tuple[int, int, int]
 
 
 class Compaction(OnTopic):
-    """Each run fills a topic that keeps everything, and then has it keep the last of each key.
+    """Each run fills a topic with the policy `delete`, and then sets its policy to `compact`.
 
-    The time is from then until all segments but the last, which is written to, are replaced.
-    Meanwhile small produces go to the load's own topic.
+    The time is from then until all segments except the active one are replaced. In the meantime
+    small produce requests go to the load's own topic.
     """
 
     def __init__(self, *, records: int, keys: int, seconds: float) -> None:
@@ -54,7 +54,7 @@ class Compaction(OnTopic):
 
     def run(self, peer: Peer, scope: Scope) -> Ran:
         topic = f"{self.topic}-compacted-{next(self._numbers)}"
-        # Several segments, however little of the load is run.
+        # Several segments, however small the scale is.
         segment_bytes = max(1 << 20, round(SEGMENT_BYTES * min(1.0, scope.scale)))
         with _topic(peer, topic, segment_bytes):
             load = (topic, scope.count(self.records), scope.count(self.keys), RECORD_BYTES)
@@ -72,7 +72,7 @@ class Compaction(OnTopic):
 
     @contextmanager
     def _small_produces(self, peer: Peer, scope: Scope) -> Iterator[dict[str, float]]:
-        """What they say of themselves is there afterwards."""
+        """Runs small produce requests in the background; their figures are there afterwards."""
         said: dict[str, float] = {}
         seconds = scope.seconds(self.seconds)
         load = (self.topic, self.partitions, SMALL_CONNECTIONS, seconds, SMALL_BYTES, 1, SMALL_RATE)
@@ -92,7 +92,7 @@ class Compaction(OnTopic):
 
 @contextmanager
 def _topic(peer: Peer, name: str, segment_bytes: int) -> Iterator[None]:
-    """A topic of one partition, gone afterwards."""
+    """A topic of one partition, deleted afterwards."""
     admin = AdminClient({"bootstrap.servers": peer.address})
     config = {"cleanup.policy": "delete", "segment.bytes": str(segment_bytes)}
     topic = NewTopic(name, num_partitions=1, replication_factor=1, config=config)
@@ -105,7 +105,7 @@ def _topic(peer: Peer, name: str, segment_bytes: int) -> Iterator[None]:
 
 
 def _alter(peer: Peer, resource: ConfigResource, name: str, value: str | None) -> None:
-    """Sets one setting, or takes it back."""
+    """Sets one setting, or resets it."""
     kind = AlterConfigOpType.SET if value is not None else AlterConfigOpType.DELETE
     entry = ConfigEntry(name, value or "", incremental_operation=kind)
     resource.add_incremental_config(entry)
@@ -114,20 +114,20 @@ def _alter(peer: Peer, resource: ConfigResource, name: str, value: str | None) -
 
 
 def _dirty_segments(peer: Peer, topic: str) -> dict[Path, FileTag]:
-    """All segments but the last, which is not compacted."""
+    """All segments except the active one, which is not compacted."""
     paths = sorted((peer.log_directory / f"{topic}-0").glob("*.log"))
     if len(paths) < 2:
-        raise LoadFailed("there is too little in the log to compact")
+        raise LoadFailed("the log is too short to compact")
     return {path: _tag(path) for path in paths[:-1]}
 
 
 def _tag(path: Path) -> FileTag:
-    """What tells a file from another one of its name. An inode alone may be used again."""
+    """Identifies a file among files of the same name; an inode alone may be reused."""
     found = path.stat()
     return found.st_ino, found.st_mtime_ns, found.st_size
 
 
-def _is_as_it_was(path: Path, tag: FileTag) -> bool:
+def _is_unchanged(path: Path, tag: FileTag) -> bool:
     try:
         return _tag(path) == tag
     except FileNotFoundError:
@@ -135,10 +135,10 @@ def _is_as_it_was(path: Path, tag: FileTag) -> bool:
 
 
 def _await_compacted(dirty: dict[Path, FileTag]) -> float:
-    """How many seconds it takes until every segment is gone or another file."""
+    """Seconds until every segment is removed or replaced."""
     began = time.monotonic()
-    while any(_is_as_it_was(path, tag) for path, tag in dirty.items()):
+    while any(_is_unchanged(path, tag) for path, tag in dirty.items()):
         if time.monotonic() - began > COMPACTED_S_MAX:
             raise LoadFailed(f"the log is not compacted after {COMPACTED_S_MAX:.0f} s")
-        time.sleep(LOOK_EVERY_S)
+        time.sleep(POLL_INTERVAL_S)
     return time.monotonic() - began

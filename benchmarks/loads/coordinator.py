@@ -1,4 +1,4 @@
-"""The coordinator of groups, asked until it answers for all of them."""
+"""Waits until the group coordinator answers for all groups."""
 
 import time
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ PAUSE_S = 0.005
 
 
 def await_coordinator(peer: Peer) -> None:
-    """The first group that a broker is asked for has it make the topic of committed offsets."""
+    """Waits for the coordinator; the first request creates `__consumer_offsets`."""
     deadline = time.monotonic() + MADE_S_MAX
     with Asking(peer) as asking:
         asking.ask(FindCoordinatorRequest(key="any"), FIND_COORDINATOR_VERSION)
@@ -26,7 +26,7 @@ def await_coordinator(peer: Peer) -> None:
 
 
 def await_answers(asking: Asking, groups: Sequence[str], deadline: float) -> None:
-    """Until all groups answer. Those of a partition of the topic do as soon as one of them does."""
+    """Waits until all groups answer. One group per partition of `__consumer_offsets` is asked."""
     asked = list({java_hash(group) % OFFSETS_PARTITIONS: group for group in groups}.values())
     while any(group.error_code for group in fetch_offsets(asking, asked)):
         if time.monotonic() > deadline:
@@ -35,7 +35,7 @@ def await_answers(asking: Asking, groups: Sequence[str], deadline: float) -> Non
 
 
 def fetch_offsets(asking: Asking, groups: Sequence[str]) -> Sequence[GroupResult]:
-    """All that these groups have committed."""
+    """All offsets that these groups have committed."""
     request = OffsetFetchRequest(
         groups=tuple(Group(group_id=group, topics=None) for group in groups)
     )

@@ -1,4 +1,4 @@
-"""Small requests on a schedule, beside something that might hold them up."""
+"""Small requests on a schedule, beside load that might delay them."""
 
 import os
 import threading
@@ -15,9 +15,9 @@ SMALL_RATE = 1000
 SMALL_CONNECTIONS = 10
 SECONDS = 5.0
 BULK_PRODUCERS = 4
-# Just below the largest batch that a broker takes by default.
+# Just below the largest batch that a broker accepts by default.
 BULK_RECORDS, BULK_RECORD_BYTES = 9000, 100
-# The same load for each broker, about 190 MB/s: a faster one must not be given more of it.
+# A fixed rate, about 190 MB/s, so that a faster broker does not get more load.
 BULK_RATE = 200
 COLD_MESSAGES, COLD_MESSAGE_BYTES = 500_000, 1024
 
@@ -25,7 +25,7 @@ Disturbance = Callable[[Peer, "Beside", Scope], AbstractContextManager[None]]
 
 
 class Beside(SmallProduces):
-    """The latency of small requests while `disturbance` goes on; it has a topic of its own."""
+    """The latency of small requests during a `disturbance`, which has its own topic."""
 
     def __init__(self, disturbance: Disturbance, *, is_filled: bool = False) -> None:
         super().__init__(connections=SMALL_CONNECTIONS, seconds=SECONDS, rate=SMALL_RATE)
@@ -37,7 +37,7 @@ class Beside(SmallProduces):
         peer.await_served(self.other_topic, BULK_PRODUCERS)
         if self.is_filled:
             count, size = scope.count(COLD_MESSAGES), COLD_MESSAGE_BYTES
-            # All to the one partition that the reader reads.
+            # All records go to the partition that the reader reads.
             rdkafka.produce(peer, self.other_topic, count=count, size=size, partition=0)
 
     def run(self, peer: Peer, scope: Scope) -> Ran:
@@ -54,7 +54,7 @@ def nothing(_peer: Peer, _load: Beside, _scope: Scope) -> AbstractContextManager
 
 
 def bulk_producers(peer: Peer, load: Beside, scope: Scope) -> AbstractContextManager[None]:
-    # It outlasts the small requests, and is ended with them.
+    # Runs longer than the small requests, and is ended with them.
     seconds = scope.seconds(SECONDS) + 60
     size = (BULK_RECORD_BYTES, BULK_RECORDS, BULK_RATE)
     return generating(
@@ -68,7 +68,7 @@ def many_idle(peer: Peer, _load: Beside, scope: Scope) -> AbstractContextManager
 
 @contextmanager
 def cold_reader(peer: Peer, load: Beside, _scope: Scope) -> Iterator[None]:
-    """A consumer that reads a log again and again, each time after it left the page cache."""
+    """A consumer that reads a log repeatedly, each time after it was evicted from the cache."""
     is_over = threading.Event()
     troubles: list[Exception] = []
 
@@ -95,7 +95,7 @@ def _evict(peer: Peer, topic: str) -> None:
     for path in peer.log_directory.glob(f"{topic}-*/*.log"):
         descriptor = os.open(path, os.O_RDONLY)
         try:
-            os.fsync(descriptor)  # what is dirty cannot be evicted
+            os.fsync(descriptor)  # dirty pages cannot be evicted
             os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
         finally:
             os.close(descriptor)

@@ -1,4 +1,4 @@
-"""The load generators in C: many small requests, raw fetches, latency end to end."""
+"""The load generators in C: small requests, raw fetches, end-to-end latency."""
 
 import hashlib
 import json
@@ -22,7 +22,7 @@ MIB = 1 << 20
 
 @cache
 def generator(name: str) -> str:
-    """The path of a generator, compiled anew where its source has changed."""
+    """The path of a generator, compiled again if its source has changed."""
     need("gcc")
     sources = [SOURCES / f"{name}.c", *sorted(SOURCES.glob("*.h"))]
     text = b"".join(path.read_bytes() for path in sources)
@@ -32,7 +32,7 @@ def generator(name: str) -> str:
 
 
 def generate(name: str, peer: Peer, *arguments: object) -> dict[str, float]:
-    """What a generator says of its run; records that were refused or lost fail the load."""
+    """The figures of a generator's run; refused or lost records fail the load."""
     command = [generator(name), str(peer.port), *map(str, arguments)]
     said: dict[str, float] = json.loads(output_of(command))
     if said.get("errors") or said.get("lost"):
@@ -42,21 +42,21 @@ def generate(name: str, peer: Peer, *arguments: object) -> dict[str, float]:
 
 @contextmanager
 def generating(name: str, peer: Peer, *arguments: object) -> Iterator[None]:
-    """A generator that runs beside something else and is ended with it."""
+    """Runs a generator in the background, and ends it afterwards."""
     process = subprocess.Popen(
         [generator(name), str(peer.port), *map(str, arguments)], stdout=subprocess.DEVNULL
     )
     try:
         yield
         if process.poll():
-            raise LoadFailed(f"{name}, which was to run beside, ended with {process.returncode}")
+            raise LoadFailed(f"the background load {name} ended with {process.returncode}")
     finally:
         process.terminate()
         process.wait()
 
 
 class SmallProduces(OnTopic):
-    """Requests of one record on many connections; `rate` 0 is as fast as answers come."""
+    """Requests of one record on many connections; `rate` 0 is as fast as answers arrive."""
 
     def __init__(self, *, connections: int, seconds: float, rate: int = 0) -> None:
         super().__init__(partitions=6)
@@ -83,7 +83,7 @@ class EndToEnd(OnTopic):
 
 
 class RawFetch(OnTopic):
-    """A log read from its start, 1 MiB a request, by a client that decodes nothing."""
+    """A log read from its start, 1 MiB per request, by a client that decodes nothing."""
 
     def __init__(self, *, megabytes: int) -> None:
         super().__init__(partitions=1)

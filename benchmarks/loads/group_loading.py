@@ -1,4 +1,4 @@
-"""A broker of its own that is started with the offsets of many groups: how soon all answer."""
+"""Starts a separate broker with the offsets of many groups: the time until all answer."""
 
 import shutil
 import threading
@@ -21,7 +21,7 @@ GROUPS_ASKED_AT_ONCE = 500
 
 
 class StartWithGroups:
-    """Groups that nobody has joined commit offsets; then the broker is started again."""
+    """Groups without members commit offsets; then the broker is restarted."""
 
     def __init__(self, *, groups: int, partitions: int, rounds: int) -> None:
         self.groups, self.partitions, self.rounds = groups, partitions, rounds
@@ -64,7 +64,7 @@ class StartWithGroups:
 
 
 class StartWithOneGroup(StartWithGroups):
-    """The same start, with next to nothing to load."""
+    """The same start with only one group to load."""
 
     def __init__(self, *, partitions: int) -> None:
         super().__init__(groups=1, partitions=partitions, rounds=1)
@@ -104,7 +104,7 @@ def await_serving(peer: Peer, deadline: float) -> None:
 
 @contextmanager
 def longest_answers(peer: Peer) -> Iterator[list[float]]:
-    """How long a client that asks all the time waited for its answers, in seconds."""
+    """Response times in seconds of a client that sends requests all the time."""
     is_over = threading.Event()
     answers_s = [0.0]
 
@@ -125,10 +125,10 @@ def longest_answers(peer: Peer) -> Iterator[list[float]]:
 
 
 def check_all(peer: Peer, groups: Sequence[str], offset: int) -> None:
-    """Each group has what it committed last."""
+    """Checks that each group has its last committed offsets."""
     with Asking(peer) as asking:
         for begin in range(0, len(groups), GROUPS_ASKED_AT_ONCE):
             for found in fetch_offsets(asking, groups[begin : begin + GROUPS_ASKED_AT_ONCE]):
                 partitions = [each for topic in found.topics for each in topic.partitions]
                 if not partitions or any(each.committed_offset != offset for each in partitions):
-                    raise LoadFailed(f"{found.group_id} has lost what it committed")
+                    raise LoadFailed(f"{found.group_id} has lost committed offsets")

@@ -1,4 +1,4 @@
-"""Consumer groups: members that come all at once, and offsets committed as fast as answers come."""
+"""Consumer groups: members that join at once, and commits as fast as answers arrive."""
 
 import itertools
 import statistics
@@ -15,7 +15,7 @@ ROUNDS = 3
 
 
 class _Group(OnTopic):
-    """A load on a topic with a partition for each member; each run has a group of its own."""
+    """A load on a topic with one partition per member; each run has its own group."""
 
     def __init__(self, *, members: int) -> None:
         super().__init__(partitions=members)
@@ -23,7 +23,7 @@ class _Group(OnTopic):
         self._numbers = itertools.count(1)
 
     def prepare(self, peer: Peer, scope: Scope) -> None:
-        # Nobody reads the topic: its partitions have to be known, and need not be served.
+        # No client reads the topic: its partitions must have leaders, but need not be served.
         peer.create_topic(self.topic, self.partitions)
         while peer.leaders(self.topic) < self.partitions:
             time.sleep(PAUSE_S)
@@ -37,34 +37,34 @@ class _Group(OnTopic):
         return f"{self.topic}-{next(self._numbers)}"
 
 
-class _Coming(_Group):
-    """Members that come all at once: over in less than a tenth of a second, so several times."""
+class _Joining(_Group):
+    """Members that join at once; repeated, since it takes less than a tenth of a second."""
 
-    def run(self, peer: Peer, scope: Scope) -> Ran:  # noqa: ARG002 - as many, whatever the scope
-        seconds = [self.come(peer)["assigned_s"] for _ in range(ROUNDS)]
+    def run(self, peer: Peer, scope: Scope) -> Ran:  # noqa: ARG002 - the same at every scale
+        seconds = [self.join_all(peer)["assigned_s"] for _ in range(ROUNDS)]
         return Ran(figures={"assigned_s": statistics.median(seconds)})
 
-    def come(self, peer: Peer) -> Mapping[str, float]:
+    def join_all(self, peer: Peer) -> Mapping[str, float]:
         raise NotImplementedError
 
 
-class ClassicMembers(_Coming):
+class ClassicMembers(_Joining):
     """From the first JoinGroup of many members until all have their partitions."""
 
-    def come(self, peer: Peer) -> Mapping[str, float]:
+    def join_all(self, peer: Peer) -> Mapping[str, float]:
         return _gather(self, peer, seconds=0)
 
 
-class ConsumerMembers(_Coming):
+class ConsumerMembers(_Joining):
     """The same with the consumer protocol: heartbeats until all have their partitions."""
 
-    def come(self, peer: Peer) -> Mapping[str, float]:
+    def join_all(self, peer: Peer) -> Mapping[str, float]:
         load = (self.next_group(), self.topic, self.partitions, self.members)
         return generate("heartbeats", peer, *load)
 
 
 class Commits(_Group):
-    """Members of one group that commit their offset again and again, a connection each."""
+    """Members of one group that commit repeatedly, one connection each."""
 
     def __init__(self, *, members: int, seconds: float) -> None:
         super().__init__(members=members)
@@ -76,6 +76,6 @@ class Commits(_Group):
 
 
 def _gather(load: _Group, peer: Peer, *, seconds: float) -> Mapping[str, float]:
-    """Members of the classic protocol come, commit for so long, and go."""
+    """Members of the classic protocol join, commit for `seconds`, and leave."""
     arguments = (load.next_group(), load.topic, load.partitions, load.members, seconds)
     return generate("members", peer, *arguments)

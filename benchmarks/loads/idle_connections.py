@@ -1,4 +1,4 @@
-"""Thousands of connections that have said who they are and then say nothing."""
+"""Thousands of connections that send one ApiVersions request and then nothing."""
 
 import resource
 import socket
@@ -19,7 +19,7 @@ QUIET_S_MAX = 20.0
 
 @contextmanager
 def idle_connections(peer: Peer, count: int) -> Iterator[None]:
-    """Each has had one ApiVersions answered, as a client's has."""
+    """Each connection has had one ApiVersions request answered, like a client's."""
     _allow_files(count + SPARE_FILES)
     body = struct.pack(">hhih", API_VERSIONS_KEY, API_VERSIONS_VERSION, 1, -1)
     request = struct.pack(">i", len(body)) + body
@@ -38,7 +38,7 @@ def _allow_files(wanted: int) -> None:
 
 
 class IdleConnections:
-    """What they cost a broker in memory, and in CPU while nothing happens."""
+    """Their cost in memory, and in CPU while idle."""
 
     def __init__(self, *, connections: int, seconds: float) -> None:
         self.connections, self.seconds = connections, seconds
@@ -60,14 +60,14 @@ class IdleConnections:
 
 
 def await_quiet(peer: Peer) -> None:
-    """Waits until what was asked is over: a JVM is busy for seconds after it had work to do."""
+    """Waits until the broker is idle: a JVM is busy for seconds after work."""
     deadline = time.monotonic() + QUIET_S_MAX
     while idle_cpu_percent(peer, 1.0) > QUIET_PERCENT and time.monotonic() < deadline:
         pass
 
 
 def idle_cpu_percent(peer: Peer, seconds: float) -> float:
-    """The share of one core that a broker takes while nobody asks it for anything."""
+    """The share of one core that an idle broker takes."""
     before, began = measuring.cpu_s(peer.pid), time.monotonic()
     time.sleep(seconds)
     return (measuring.cpu_s(peer.pid) - before) / (time.monotonic() - began) * 100

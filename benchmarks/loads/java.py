@@ -1,4 +1,4 @@
-"""Kafka's own ProducerPerformance, Java's producer as fast as it goes."""
+"""Kafka's own ProducerPerformance: the Java producer at full speed."""
 
 import re
 
@@ -12,7 +12,7 @@ JVM = ("java", "-Xmx512m", "-Dlog4j2.level=ERROR")
 TOOL = "org.apache.kafka.tools.ProducerPerformance"
 BATCH_16_KB = ("batch.size=16384",)  # the client's default
 BATCH_1_MB = ("batch.size=1000000", "linger.ms=20")
-# The last line that the tool prints is of the whole run.
+# The last line of the tool's output is about the whole run.
 SENT = re.compile(r"(\d+) records sent, ([\d.]+) records/sec")
 
 

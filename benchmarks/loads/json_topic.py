@@ -1,4 +1,4 @@
-"""Topics of keyed JSON records, filled once however many loads read them."""
+"""Topics of keyed JSON records, filled once and shared by all loads."""
 
 import json
 import random
@@ -10,10 +10,10 @@ from benchmarks.row import LoadFailed, Scope
 
 PARTITIONS = 4
 VALUE_BYTES = 200
-# More than fit into a batch, so that a codec finds no record twice.
+# More than fit into a batch, so that no record is repeated within a compressed batch.
 DISTINCT_RECORDS = 10_000
 DELIVERY_S_MAX = 120.0
-# As many as a batch takes: what is read is the same, whoever is slow while it is written.
+# Full batches, so that the log is the same however slow the producer is.
 SETTINGS = {"linger.ms": 50, "queue.buffering.max.messages": 200_000, "log_level": 0}
 WORDS = ("harbour", "winter", "signal", "orchard", "paper", "northern", "glass", "river", "quiet")
 
@@ -21,13 +21,13 @@ _filled: set[tuple[str, str]] = set()
 
 
 class JsonTopic:
-    """`count` records of 200 B, evenly over four partitions; gone when its broker is."""
+    """`count` records of 200 B, evenly over four partitions; deleted with the broker."""
 
     def __init__(self, count: int, codec: str = "none") -> None:
         self.count, self.codec = count, codec
 
     def fill(self, peer: Peer, scope: Scope) -> str:
-        """The topic's name, once all records are in it."""
+        """Fills the topic if necessary, and returns its name."""
         count = scope.count(self.count)
         name = f"bench-json-{self.codec}-{count}"
         if (peer.address, name) not in _filled:
@@ -39,7 +39,7 @@ class JsonTopic:
 
 
 def records() -> list[tuple[bytes, bytes]]:
-    """Keys and values, the same on every run: six fields, the last as long as it takes."""
+    """Keys and values, the same on every run: six fields, the last one padded."""
     chosen = random.Random(11)
     return [_record(chosen) for _ in range(DISTINCT_RECORDS)]
 

@@ -13,7 +13,7 @@ RECORD_BYTES = 1024
 
 
 class FetchesAt(OnTopic):
-    """Bytes that the broker reads and CPU that it takes for a fetch, for each place."""
+    """Bytes read and CPU used by the broker per fetch, for each position."""
 
     def __init__(self, *, megabytes: int, fetches: int) -> None:
         super().__init__(partitions=1)

@@ -1,4 +1,4 @@
-"""A topic of a thousand partitions: until all are led, and what they cost while nothing happens."""
+"""A topic of a thousand partitions: time until all have leaders, and CPU while idle."""
 
 import time
 
@@ -10,7 +10,7 @@ LED_S_MAX = 120.0
 
 
 class ManyPartitions:
-    """Each run makes a topic of its own and deletes it."""
+    """Each run creates and deletes its own topic."""
 
     def __init__(self, *, partitions: int, seconds: float) -> None:
         self.partitions, self.seconds = partitions, seconds
@@ -29,7 +29,7 @@ class ManyPartitions:
         peer.create_topic(topic, partitions)
         while peer.leaders(topic) < partitions:
             if time.monotonic() - began > LED_S_MAX:
-                raise LoadFailed(f"not all partitions are led after {LED_S_MAX:.0f} s")
+                raise LoadFailed(f"not all partitions have leaders after {LED_S_MAX:.0f} s")
             time.sleep(0.005)
         led_s = time.monotonic() - began
         await_quiet(peer)

@@ -22,13 +22,13 @@ edition = "2021"
 [dependencies]
 rdkafka-sys = "={version}"
 """
-# The tool lingers for a second unless told otherwise, so that the last batch of a run may come a
-# second late, or less where the queue before it is long: that would blur every rate. These are
-# librdkafka's own default, and what fills a batch of 1 MB.
+# By default the tool lingers for a second, so that the last batch of a run may be up to a second
+# late, which would distort every rate. These are librdkafka's own default linger, and a linger that
+# fills batches of 1 MB.
 BATCH_16_KB = ("batch.size=16384", "linger.ms=5")
 BATCH_1_MB = ("batch.size=1000000", "linger.ms=20")
 ARRIVAL_S_MAX = 60.0
-# elapsed ms, messages, bytes, round trip, delivered, .., failed: what the tool prints on the way.
+# The progress lines of the tool: elapsed ms, messages, bytes, round trip, delivered, .., failed.
 REPORT = re.compile(
     r"^\|\s+(\d+) \|\s+\d+ \|\s+\d+ \|\s+\d+ \|\s+(\d+) \|[^|]*\|[^|]*\|\s+(\d+) \|", re.MULTILINE
 )
@@ -41,7 +41,7 @@ def batches_of(messages: int) -> tuple[str, ...]:
 
 
 def tool() -> str:
-    """The path of the tool, built at first use; that takes a minute or two."""
+    """The path of the tool, built on first use, which takes a minute or two."""
     path = CACHE / "rdkafka_performance"
     if not path.exists():
         need("cargo", "gcc", "make")
@@ -75,10 +75,10 @@ def produce(
     settings: tuple[str, ...] = BATCH_16_KB,
     partition: int | None = None,
 ) -> float:
-    """Sends messages, to any partition unless one is given; gives how many a second.
+    """Sends messages, to any partition unless one is given; returns messages per second.
 
-    The rate counts from the first report with a delivery on: before it librdkafka looks for the
-    leader, and where it is idempotent for a producer id, on timers of half a second.
+    The rate counts from the first report with a delivery: before it librdkafka looks up the leader
+    and, if idempotent, a producer id, on timers of half a second.
     """
     command = [tool(), "-P", "-b", peer.address, "-t", topic, "-u", "-i", REPORT_MS]
     command += ["-p", str(partition)] if partition is not None else []
@@ -93,10 +93,10 @@ def produce(
 
 
 def delivery_rate(reports: Sequence[tuple[int, int]]) -> float:
-    """Deliveries a second of (elapsed ms, delivered), from the first with any to the last."""
+    """Deliveries per second of (elapsed ms, delivered), from the first delivery to the last."""
     end_ms, end = reports[-1]
     begin_ms, begin = next(report for report in reports if report[1])
-    if end == begin:  # all came within one report: there is nothing better than the whole
+    if end == begin:  # all were delivered within one report: only the total is known
         begin_ms = begin = 0
     return (end - begin) * 1000 / max(1, end_ms - begin_ms)
 
@@ -119,7 +119,7 @@ class Produce(OnTopic):
 
 
 class UnacknowledgedProduce(Produce):
-    """acks=0: the tool counts what it has sent, so the log is asked whether all of it arrived."""
+    """acks=0: the tool counts sent messages, so the end offset shows whether all arrived."""
 
     def __init__(self, *, count: int, size: int, batch: int) -> None:
         settings = batches_of(batch)
@@ -137,7 +137,7 @@ class UnacknowledgedProduce(Produce):
 
 
 class Fetch(OnTopic):
-    """One consumer that is given partition 0 and reads it from its start."""
+    """One consumer that reads partition 0 from its start."""
 
     def __init__(self, *, count: int, size: int, settings: tuple[str, ...] = BATCH_16_KB):
         super().__init__(partitions=1)

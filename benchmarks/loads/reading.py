@@ -1,6 +1,6 @@
-"""A topic's keys and values read into one Python process: by `ottla.read_topic`, and by a consumer.
+"""Reads a topic's keys and values into one Python process: by `ottla.read_topic` or a consumer.
 
-As a program: `reading.py READER SERVERS TOPIC RECORDS` prints the seconds it took, as JSON.
+As a program, `reading.py READER SERVERS TOPIC RECORDS` prints its duration in seconds as JSON.
 """
 
 import importlib
@@ -22,7 +22,7 @@ WAIT_S = 60.0
 
 
 class Reading:
-    """One reader in a process of its own; importing is not counted, connecting is."""
+    """One reader in its own process; imports are not measured, connecting is."""
 
     def __init__(self, reader: str, records: JsonTopic) -> None:
         self.reader, self.records = reader, records
@@ -67,7 +67,7 @@ def read_with_consumer(servers: str, topic: str, count: int) -> int:
 
 
 READERS = {"arrow": read_with_arrow, "consumer": read_with_consumer}
-# What a reader imports when it is first called.
+# Modules that a reader imports on its first call.
 IMPORTED = {"arrow": ("pyarrow", "ottla.client.arrow.topics"), "consumer": ()}
 
 

@@ -1,4 +1,4 @@
-"""A broker of its own, started on a directory with one topic: how soon, and how large."""
+"""Starts a separate broker on a directory with one topic: its start time and memory."""
 
 import shutil
 import socket
@@ -27,7 +27,7 @@ def _produce_request() -> bytes:
 
 
 class Start:
-    """From the start of a process to its first acknowledged record; memory then and later."""
+    """Time from process start to the first acknowledged record; memory then and after load."""
 
     def __init__(self, *, messages: int, size: int) -> None:
         self.messages, self.size = messages, size
@@ -72,6 +72,6 @@ def _await_acknowledgement(peer: Peer, deadline: float) -> None:
                 if struct.unpack_from(">h", answer, ERROR_AT)[0] == 0:
                     return
         except (OSError, struct.error):
-            pass  # not listening yet, or not yet the leader of anything
+            pass  # not listening yet, or not yet the leader
         time.sleep(0.005)
     raise LoadFailed(f"no record was acknowledged within {START_S_MAX:.0f} s of the start")

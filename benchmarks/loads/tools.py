@@ -1,4 +1,4 @@
-"""Running a load's tool: what it prints, or why the load failed."""
+"""Runs the tool of a load."""
 
 import subprocess
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ TIMEOUT_S = 600.0
 
 
 def output_of(command: Sequence[str], timeout_s: float = TIMEOUT_S) -> str:
-    """What a tool prints on both outputs; a tool that fails or hangs is a load that failed."""
+    """The output of a tool; LoadFailed if it fails or hangs."""
     try:
         done = subprocess.run(
             command,

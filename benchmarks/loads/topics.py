@@ -1,4 +1,4 @@
-"""A topic of its own for each load and broker, gone when the row is done."""
+"""A separate topic for each load and broker, deleted when the row is done."""
 
 import itertools
 
@@ -9,7 +9,7 @@ _numbers = itertools.count(1)
 
 
 class OnTopic:
-    """A load on one topic, made before the first run and deleted after the last."""
+    """A load on one topic, created before the first run and deleted after the last."""
 
     def __init__(self, partitions: int) -> None:
         self.partitions = partitions
@@ -21,7 +21,7 @@ class OnTopic:
         self.fill(peer, scope)
 
     def fill(self, peer: Peer, scope: Scope) -> None:
-        """What must be in the topic before a run; nothing unless a load says so."""
+        """Fills the topic before the first run; by default with nothing."""
 
     def finish(self, peer: Peer) -> None:
         peer.delete_topic(self.topic)

@@ -1,4 +1,4 @@
-"""The parts that the broker's speed stands on: the codec, the log on disk, its compaction."""
+"""Micro-benchmarks of parts: admission, the codec, the log on disk, compaction."""
 
 from collections.abc import Callable
 
@@ -10,13 +10,13 @@ COMPACTED_BYTES = 200_000_000
 
 
 def measure_quick_parts(say: Callable[[str], None]) -> list[Part]:
-    """Those that take a few seconds."""
+    """The parts that take a few seconds."""
     say("the parts: admission")
     return list(admission.measure())
 
 
 def measure_parts(say: Callable[[str], None]) -> list[Part]:
-    """All of them, one after another."""
+    """All parts, one after another."""
     found = measure_quick_parts(say)
     say("the parts: codec")
     found += codec.measure()

@@ -1,4 +1,4 @@
-"""What a leader's checks of a batch cost: of its checksum, and of the structure of its records."""
+"""The cost of a leader's checks of a batch: its checksum, and the structure of its records."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -11,7 +11,7 @@ from ottla.protocol.batch import CRC_START, HEADER_BYTES, Record, build, read_he
 
 NOW_MS = 1_700_000_000_000
 BATCH_BYTES = 16_384
-# Enough to be measured, and few enough for every run of the benchmark.
+# Enough to measure, and few enough for every run of the benchmark.
 CHECKED_BYTES = 500_000_000
 REPEATS = 3
 
@@ -37,14 +37,14 @@ def measure() -> Iterator[Part]:
             unit="s/GB",
             figures=_seconds_per_gb(structure, len(batch)),
             estimate=estimate,
-            because="15 ns a record, 0.3 us a call",
+            because="15 ns per record, 0.3 us per call",
         )
         yield Part(
             name=f"{what}: their checksum",
             unit="s/GB",
             figures=_seconds_per_gb(checksum, len(batch)),
             estimate=0.05,
-            because="23 GB/s, 0.1 us a call",
+            because="23 GB/s, 0.1 us per call",
         )
 
 

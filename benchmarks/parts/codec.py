@@ -1,4 +1,4 @@
-"""The codec: messages a second of Metadata, Fetch and Produce, decoded and encoded."""
+"""The codec: messages per second of Metadata, Fetch and Produce, decoded and encoded."""
 
 from collections.abc import Callable, Sequence
 
@@ -107,7 +107,7 @@ def pair(
 ) -> list[Part]:
     declared = type(message)
     frame = b"".join(bytes(part) for part in encode(message, version))
-    because = "50 ns a field, 0.2 us a string or a nested struct"
+    because = "50 ns per field, 0.2 us per string or nested struct"
     decoded = rates(repeat(lambda: decode(declared, version, frame), times))
     encoded = rates(repeat(lambda: encode(message, version), times))
     return [

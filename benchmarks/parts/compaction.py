@@ -1,4 +1,4 @@
-"""Compaction on the real disk: a log of ten times as many records as keys, batch by batch size."""
+"""Compaction on a real disk: a log with ten records per key, by batch size."""
 
 import json
 import random
@@ -24,16 +24,16 @@ from ottla.storage.opening.recovery import open_log
 
 MB = 1_000_000
 NOW_MS = 1_700_000_000_000
-RECORDS_A_KEY = 10
+RECORDS_PER_KEY = 10
 VALUE_BYTES = 84
 RECORD_BYTES = 100
 SEGMENT_BYTES = 64 << 20
 
 
-def filled(directory: str, size_bytes: int, records_a_batch: int, codec: Codec) -> Log:
+def filled(directory: str, size_bytes: int, records_per_batch: int, codec: Codec) -> Log:
     """A log of random keys, all but its last segment closed."""
     chosen = random.Random(7)
-    keys = size_bytes // RECORD_BYTES // RECORDS_A_KEY
+    keys = size_bytes // RECORD_BYTES // RECORDS_PER_KEY
     log = open_log(
         FilePool(RealFiles()),
         directory,
@@ -48,7 +48,7 @@ def filled(directory: str, size_bytes: int, records_a_batch: int, codec: Codec) 
         batch = build(
             [
                 Record(index, NOW_MS, b"key-%08d" % chosen.randrange(keys), chosen.choice(values))
-                for index in range(records_a_batch)
+                for index in range(records_per_batch)
             ],
             codec=codec,
         )
@@ -59,10 +59,10 @@ def filled(directory: str, size_bytes: int, records_a_batch: int, codec: Codec) 
 
 
 @contextmanager
-def a_log(size_bytes: int, records_a_batch: int, codec: Codec) -> Iterator[Log]:
+def a_log(size_bytes: int, records_per_batch: int, codec: Codec) -> Iterator[Log]:
     directory = tempfile.mkdtemp(prefix="ottla-bench-")
     try:
-        yield filled(directory, size_bytes, records_a_batch, codec)
+        yield filled(directory, size_bytes, records_per_batch, codec)
     finally:
         shutil.rmtree(directory)
 
@@ -89,7 +89,7 @@ def job_for(log: Log) -> CleaningJob:
 
 
 def compact(job: CleaningJob) -> dict[str, Any]:
-    """The outputs stay beside the log, which is as it was: the next round finds the same."""
+    """Leaves the outputs beside the log and the log unchanged, so that rounds are equal."""
     worker = CleanerWorker(RealFiles(), RealEntropy(), RealClock(), sleeps=False)
     question: dict[str, Any] = {"clean": job.as_json()}
     while True:
@@ -104,12 +104,12 @@ def compact(job: CleaningJob) -> dict[str, Any]:
 def compacting(
     name: str,
     size_bytes: int,
-    records_a_batch: int,
+    records_per_batch: int,
     estimate: float,
     because: str,
     codec: Codec = Codec.NONE,
 ) -> Part:
-    with a_log(size_bytes, records_a_batch, codec) as log:
+    with a_log(size_bytes, records_per_batch, codec) as log:
         job = job_for(log)
 
         def clean() -> float:
@@ -133,14 +133,14 @@ def measure(size_bytes: int) -> Sequence[Part]:
             size_bytes,
             150,
             200,
-            "two passes of 0.1 us to read, 0.05 us to hash and 0.05 us to look up a record",
+            "two passes per record of 0.1 us to read, 0.05 us to hash and 0.05 us to look up",
         ),
         compacting(
             "batches of 16 KB of 100 B records, lz4",
             size_bytes // 4,
             150,
             60,
-            "as above for what it unfolds to, twice the size, and compressing what is left",
+            "as above for the decompressed size, twice as large, and compression of the result",
             Codec.LZ4,
         ),
         compacting(
@@ -148,6 +148,6 @@ def measure(size_bytes: int) -> Sequence[Part]:
             size_bytes // 4,
             1,
             80,
-            "a record in 170 B, as above; three checksums and copies a batch of 0.3 us each",
+            "a record in 170 B, as above; three checksums and copies per batch of 0.3 us each",
         ),
     ]

@@ -1,4 +1,4 @@
-"""What a benchmark of a part says: its figure, beside what was expected and why."""
+"""The result of a micro-benchmark: its figure, its estimate and the reason for it."""
 
 import statistics
 import time
@@ -39,7 +39,7 @@ HEAD = ["row", "measured (median of 3)", "spread", "estimate", "measured / estim
 
 
 def rates(work: Callable[[], float], repeats: int = 3) -> tuple[float, ...]:
-    """Runs `work`, which says how much it did, and gives the amounts per second."""
+    """Runs `work`, which returns its amount, and returns the amounts per second."""
     found = []
     for _ in range(repeats):
         started = time.perf_counter()

@@ -1,4 +1,4 @@
-"""The log on the real disk: appending, reading, looking up, recovering."""
+"""The log on a real disk: append, read, look-up, recovery."""
 
 import os
 import random
@@ -21,7 +21,7 @@ SMALL_LOG_BYTES = 100 * MB
 
 
 class CountingFile(RealFile):
-    """Counts what is read, for the promise that a look-up reads the same of any log."""
+    """Counts bytes read: a look-up must read the same amount in a log of any length."""
 
     read_bytes = 0
 
@@ -73,7 +73,7 @@ def append_row(name: str, batch: bytes, size_bytes: int, estimate_us: float, bec
         figures = rates(lambda: fill(log, batch, size_bytes // 2))
     return Part(
         name=name,
-        unit="us an append",
+        unit="us per append",
         figures=tuple(1e6 / figure for figure in figures),
         estimate=estimate_us,
         because=because,
@@ -93,7 +93,7 @@ def appending() -> Iterator[Part]:
         batch_of(1, 100),
         SMALL_LOG_BYTES // 4,
         13,
-        "as above, with hardly a copy",
+        "as above, with a very small copy",
     )
 
 
@@ -106,7 +106,7 @@ def reading() -> Iterator[Part]:
             while piece := log.read(offset, bytes_max=1 << 20):
                 batch = piece.read()
                 total += len(batch)
-                # The last batch may be cut: the next read begins where the whole ones end.
+                # The last batch may be incomplete: the next read begins after the whole ones.
                 position = 0
                 while position + 61 <= len(batch):
                     header = read_header(batch, position)
@@ -121,12 +121,12 @@ def reading() -> Iterator[Part]:
             unit="MB/s",
             figures=rates(scan),
             estimate=1500,
-            because="pread copies at 4 GB/s; a look-up and 64 headers a MiB cost 200 us",
+            because="pread copies at 4 GB/s; a look-up and 64 headers per MiB cost 200 us",
         )
 
 
 def look_ups(log_bytes: int, name: str, estimate_us: float) -> Iterator[Part]:
-    """Random offsets: time and bytes read a look-up."""
+    """Random offsets: time and bytes read per look-up."""
     with empty_log() as writer:
         fill(writer, batch_of(150, 100), log_bytes)
         end_offset = writer.end_offset
@@ -187,12 +187,12 @@ def measure(large_log_bytes: int) -> Sequence[Part]:
             "batches of 16 KB",
             batch_of(150, 100),
             1500,
-            "reading at 4 GB/s, CRC-32C at 20 GB/s, and 8 us of Python a batch",
+            "reading at 4 GB/s, CRC-32C at 20 GB/s, and 8 us of Python per batch",
         ),
         recovering(
             "batches of one record of 100 B",
             batch_of(1, 100),
             20,
-            "8 us of Python for each 170 B",
+            "8 us of Python per 170 B",
         ),
     ]

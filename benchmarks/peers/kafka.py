@@ -1,8 +1,8 @@
 """Apache Kafka with the settings of its own distribution: one combined KRaft node.
 
 The values of `config/server.properties` and the JVM options of the start scripts are written out
-here, since the jars come from Maven Central without either. Nothing is tuned, for it or against it,
-but what both brokers are given.
+here, since the jars from Maven Central contain neither. Nothing is tuned, except the settings that
+both brokers get.
 """
 
 import os
@@ -13,7 +13,7 @@ from benchmarks.cache import CACHE, cached, need, run_step
 from benchmarks.peers.peer import HOST, SETTINGS, BrokerFailed, Peer, free_port
 
 VERSION = "4.3.1"
-# What the distribution ships beside Kafka's own jars, so that it logs as it would.
+# The distribution ships it beside Kafka's own jars; with it Kafka logs as usual.
 LOG4J_VERSION = "2.25.4"
 JVM = (
     "-Xmx1G",
@@ -83,7 +83,7 @@ Configuration:
 
 
 def jars() -> str:
-    """The class path of Kafka and its tools, fetched by Maven at first use."""
+    """The class path of Kafka and its tools, fetched by Maven on first use."""
     need("java")
     target = CACHE / f"kafka-{VERSION}"
     if not target.exists():

@@ -1,4 +1,4 @@
-"""Our broker, as a user starts it: `ottla serve` with its defaults, but what both are given."""
+"""Our broker as users start it: `ottla serve` with defaults, except settings that both get."""
 
 import subprocess
 import sys

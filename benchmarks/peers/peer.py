@@ -1,4 +1,4 @@
-"""A broker as a process: started, asked for topics, ended cleanly."""
+"""A broker process: starting, topics, stopping."""
 
 import abc
 import random
@@ -15,7 +15,7 @@ STOP_S = 60.0
 PORTS = range(15_000, 30_000)
 LOG_TAIL_BYTES = 600
 ADMIN_S = 60.0
-# Groups wait for nobody: what is measured is the broker, and not for how long it is told to wait.
+# Groups do not wait for more members: the broker is measured, and not its configured delays.
 SETTINGS = {
     "group.initial.rebalance.delay.ms": "0",
     "group.consumer.assignment.interval.ms": "0",
@@ -27,7 +27,7 @@ class BrokerFailed(Exception):
 
 
 class Peer(abc.ABC):
-    """One broker on loopback with its logs under `directory`. A context manager: always ended."""
+    """One broker on loopback with its logs under `directory`. A context manager that stops it."""
 
     name: str
 
@@ -39,15 +39,15 @@ class Peer(abc.ABC):
     @property
     @abc.abstractmethod
     def log_directory(self) -> Path:
-        """Where the directories of partitions are."""
+        """The directory of the partition directories."""
 
     @abc.abstractmethod
     def spawn(self) -> subprocess.Popen[bytes]:
-        """Starts the process, with its output in `server.log`; does not wait until it serves."""
+        """Starts the process, with its output in `server.log`, without waiting until it serves."""
 
     @abc.abstractmethod
     def another(self, directory: Path) -> "Peer":
-        """A second broker of the same kind, with nothing in it."""
+        """A second, empty broker of the same kind."""
 
     @property
     def pid(self) -> int:
@@ -81,7 +81,7 @@ class Peer(abc.ABC):
         raise BrokerFailed(f"{self.name} does not serve after {timeout_s:.0f} s")
 
     def stop(self) -> None:
-        """SIGTERM, then SIGKILL to one that does not end."""
+        """Sends SIGTERM, then SIGKILL if the process does not end."""
         process, self._process = self._process, None
         if process is None:
             return
@@ -105,7 +105,7 @@ class Peer(abc.ABC):
         self.stop()
 
     def create_topic(self, name: str, partitions: int) -> None:
-        """Gives back when the topic is made, which may be before its partitions are served."""
+        """Returns when the topic is created; its partitions may not be served yet."""
         admin = AdminClient(self._admin_settings())
         topic = NewTopic(name, num_partitions=partitions, replication_factor=1)
         admin.create_topics([topic], operation_timeout=ADMIN_S)[name].result(ADMIN_S)
@@ -115,13 +115,13 @@ class Peer(abc.ABC):
         admin.delete_topics([name], operation_timeout=ADMIN_S)[name].result(ADMIN_S)
 
     def leaders(self, topic: str) -> int:
-        """How many partitions of a topic have a leader."""
+        """The number of partitions of a topic that have a leader."""
         found = AdminClient(self._admin_settings()).list_topics(topic, timeout=ADMIN_S)
         partitions = found.topics[topic].partitions.values()
         return sum(1 for partition in partitions if partition.leader >= 0)
 
     def await_served(self, topic: str, partitions: int) -> None:
-        """Waits until each partition answers: a leader that is known need not lead yet."""
+        """Waits until each partition answers: a known leader may not lead yet."""
         deadline = time.monotonic() + ADMIN_S
         for partition in range(partitions):
             while True:
@@ -136,20 +136,21 @@ class Peer(abc.ABC):
 
     def end_offset(self, topic: str, partition: int = 0) -> int:
         asked = TopicPartition(topic, partition)
-        # Named: a client that nobody holds is closed, and answers nothing.
+        # Kept in a variable: a client without references is closed.
         admin = AdminClient(self._admin_settings())
         answers = admin.list_offsets({asked: OffsetSpec.latest()})
         return int(answers[asked].result(ADMIN_S).offset)
 
     def _admin_settings(self) -> dict[str, str | int | float | bool]:
-        # Silent: that a broker cannot be reached while it starts is no news.
+        # Silent: a broker that is starting cannot be reached yet.
         return {"bootstrap.servers": self.address, "log_level": 0}
 
 
 def free_port() -> int:
-    """A port below those that the kernel gives to clients.
+    """A free port below the kernel's ephemeral range.
 
-    Who connects again and again to one of those before anyone listens may reach itself.
+    A client that repeatedly connects to an ephemeral port before the server listens may connect to
+    itself.
     """
     for port in random.sample(PORTS, len(PORTS)):
         with socket.socket() as probe:

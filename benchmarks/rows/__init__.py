@@ -23,7 +23,7 @@ ROWS: tuple[Row, ...] = (
     *compaction.ROWS,
     *paper.ROWS,
     *fairness.ROWS,
-    # Last: a session of Spark is kept from row to row, and would disturb others.
+    # Last: the Spark session stays open from row to row, and would disturb others.
     *spark.ROWS,
     *arrow.ROWS,
 )

@@ -1,4 +1,4 @@
-"""Compaction: how fast, and what small requests feel of it."""
+"""Compaction: its rate, and its effect on small requests."""
 
 from benchmarks.comparing import at_least, at_most
 from benchmarks.loads.compaction import Compaction
@@ -14,15 +14,15 @@ COMPACTION = Row(
             unit="MB/s",
             hold=at_least(1.0),
             estimate=1.0,
-            because="the log is read twice and its keys go through a table on both: compiled here, "
-            "hashed by MD5 there",
+            because="both read the log twice and put its keys into a table: compiled code here, "
+            "MD5 hashes there",
         ),
         Figure(
             name="p99_us",
-            unit="us, p99 of small produces meanwhile",
+            unit="us, p99 of small produces during it",
             hold=at_most(1.0),
             estimate=0.8,
-            because="a process of its own here, a thread of the broker there; both fill a core",
+            because="a separate process here, a thread of the broker there; both fill a core",
         ),
     ),
     short_share=0.2,

@@ -1,4 +1,4 @@
-"""Fairness: the p99 of small requests at 1,000 a second beside what might hold them up."""
+"""Fairness: the p99 of small requests at 1,000 per second beside load that might delay them."""
 
 from benchmarks.comparing import at_most
 from benchmarks.loads.fairness import (
@@ -30,15 +30,17 @@ def _row(
 
 
 ROWS = (
-    _row("alone, 1,000/s", nothing, 0.7, "no collector, no hand-offs between threads"),
+    _row("alone, 1,000/s", nothing, 0.7, "no garbage collector, no hand-offs between threads"),
     _row(
         "beside four bulk producers",
         bulk_producers,
         1.0,
-        "one loop gives each connection 256 KiB a turn, but an append of 1 MB holds it up; Kafka "
+        "one loop reads 256 KiB per connection and turn, but an append of 1 MB delays it; Kafka "
         "has threads for both and too few cores",
     ),
-    _row("beside 2,000 idle connections", many_idle, 0.7, "as alone: nobody looks at them"),
+    _row(
+        "beside 2,000 idle connections", many_idle, 0.7, "as alone: idle connections cost nothing"
+    ),
     _row(
         "beside a reader of cold data",
         cold_reader,

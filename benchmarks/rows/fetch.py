@@ -1,4 +1,4 @@
-"""Bulk fetch: by librdkafka, and raw; and whether the length of a log matters."""
+"""Bulk fetch by librdkafka and raw, and the effect of a log's length."""
 
 from benchmarks.comparing import at_least, at_most
 from benchmarks.loads import rdkafka
@@ -39,14 +39,14 @@ def _log_figures() -> tuple[Figure, ...]:
         figures += [
             Figure(
                 name=f"bytes_{where}",
-                unit=f"B read a fetch {PLACES[where]}",
+                unit=f"B read per fetch {PLACES[where]}",
                 hold=at_most(1.1),
                 estimate=1.0,
-                because="a binary search in one index, one window, one slice, whatever the length",
+                because="a binary search in one index, one window, one slice, for every length",
             ),
             Figure(
                 name=f"cpu_us_{where}",
-                unit=f"us CPU a fetch {PLACES[where]}",
+                unit=f"us CPU per fetch {PLACES[where]}",
                 hold=at_most(1.1),
                 estimate=1.02,
                 because="a few more steps of the binary search; the segment is found by bisection",
@@ -58,7 +58,7 @@ def _log_figures() -> tuple[Figure, ...]:
 def _log_row(megabytes: int, name: str, short_share: float) -> Row:
     return Row(
         group="length of the log",
-        name=f"fetch from {name}, beside 100 MB (ours alone)",
+        name=f"fetch from {name}, compared with 100 MB (ours only)",
         load=FetchesAt(megabytes=megabytes, fetches=FETCHES),
         base=FetchesAt(megabytes=SMALL_LOG_MB, fetches=FETCHES),
         base_name="100 MB",
@@ -81,7 +81,7 @@ ROWS = (
         1.0,
         short_share=0,
     ),
-    _bulk("raw, 1 MiB a request, 1 partition", RawFetch(megabytes=1000), ("mb_s", "MB/s"), 1.1),
+    _bulk("raw, 1 MiB per request, 1 partition", RawFetch(megabytes=1000), ("mb_s", "MB/s"), 1.1),
     _log_row(1_000, "1 GB", 1.0),
     _log_row(10_000, "10 GB", 0),
 )

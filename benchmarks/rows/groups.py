@@ -1,4 +1,4 @@
-"""Consumer groups: members that come at once, commits, and a start with many groups."""
+"""Consumer groups: members that join at once, commits, and a start with many groups."""
 
 from benchmarks.comparing import at_least, at_most, below
 from benchmarks.loads.group_loading import StartWithGroups, StartWithOneGroup
@@ -7,7 +7,7 @@ from benchmarks.row import CpuPer, Figure, Row
 
 CLASSIC = Row(
     group="consumer groups",
-    name="100 members come at once, classic protocol",
+    name="100 members join at once, classic protocol",
     load=ClassicMembers(members=100),
     figures=(
         Figure(
@@ -23,7 +23,7 @@ CLASSIC = Row(
 
 CONSUMER = Row(
     group="consumer groups",
-    name="100 members come at once, consumer protocol",
+    name="100 members join at once, consumer protocol",
     load=ConsumerMembers(members=100),
     figures=(
         Figure(
@@ -48,15 +48,15 @@ COMMITS = Row(
             unit="commits/s",
             hold=at_least(1.0, goal=1.3),
             estimate=0.8,
-            because="one batch for all commits of a turn on both; one core of Python is full at "
-            "12,000 a second, while Kafka spreads over all cores",
+            because="both write one batch for all commits of a turn; one core of Python is full at "
+            "12,000 per second, while Kafka spreads over all cores",
         ),
         Figure(
             name="p99_us",
             unit="us, p99",
             hold=at_most(1.0),
             estimate=0.8,
-            because="no collector and no queues between threads, but a core that is fuller",
+            because="no garbage collector and no queues between threads, but one busier core",
         ),
     ),
     cpu_per=CpuPer.REQUESTS,
@@ -76,21 +76,21 @@ START = Row(
             hold=at_most(1.0),
             estimate=0.5,
             because="300,000 records at 3 us and 60,000 keys at 10 us are 1.5 s after 0.3 s of "
-            "starting; a JVM needs 3 s before it loads anything",
+            "start-up; a JVM needs 3 s before it loads anything",
         ),
         Figure(
             name="memory_mb",
-            unit="MB then",
+            unit="MB afterwards",
             hold=at_most(1.0),
             estimate=0.25,
             because="60,000 offsets at 0.7 KB beside 33 MB at rest; a JVM at rest is 385 MB",
         ),
         Figure(
             name="stall_ms",
-            unit="ms, the longest until an answer to others meanwhile",
+            unit="ms, the longest wait of other clients",
             hold=at_most(1.0),
             estimate=0.5,
-            because="a millisecond of loading between two answers, and 20 ms where a handler is "
+            because="a millisecond of loading between two answers, and 20 ms when a handler is "
             "imported; a JVM that has just started is far slower than a warm one",
         ),
     ),
@@ -99,18 +99,18 @@ START = Row(
 
 STALL = Row(
     group="consumer groups",
-    name="answers to others while 10,000 groups are loaded, beside one (ours alone)",
+    name="answers to others while 10,000 groups are loaded, compared with one (ours only)",
     load=MANY,
     base=StartWithOneGroup(partitions=6),
     base_name="one group",
     figures=(
         Figure(
             name="stall_ms",
-            unit="ms, the longest until an answer",
+            unit="ms, the longest wait for an answer",
             hold=below(50),
             estimate=2.0,
-            because="a millisecond of loading between two answers, and the first use of a handler, "
-            "which is imported then, is 20 ms with one group too",
+            because="a millisecond of loading between two answers; the first use of a handler "
+            "imports it, which takes 20 ms with one group too",
         ),
     ),
 )

@@ -1,4 +1,4 @@
-"""The figures of Kafka's paper of 2011, on this machine, beside today's Kafka."""
+"""The figures of the Kafka paper of 2011, on this machine, compared with today's Kafka."""
 
 from benchmarks.comparing import above
 from benchmarks.loads import rdkafka
@@ -27,7 +27,8 @@ ROWS = (
         400_000,
         rdkafka.UnacknowledgedProduce(count=10_000_000, size=MESSAGE_BYTES, batch=50),
         1.0,
-        "batches of 10 KB: 8,000 requests a second for 400,000 messages, which one core can do",
+        "batches of 10 KB: 8,000 requests per second for 400,000 messages, which one core can "
+        "serve",
     ),
     _row(
         "producer, 200 B, batches of 1, acks=0",
@@ -41,6 +42,6 @@ ROWS = (
         22_000,
         rdkafka.Fetch(count=10_000_000, size=MESSAGE_BYTES, settings=rdkafka.batches_of(50)),
         1.0,
-        "sendfile on both, the client is the limit",
+        "both use sendfile; the client is the limit",
     ),
 )

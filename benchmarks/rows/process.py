@@ -1,4 +1,4 @@
-"""The process itself: start, memory, many partitions, many connections."""
+"""The broker process: start-up, memory, many partitions, many connections."""
 
 from benchmarks.comparing import at_most, below
 from benchmarks.loads.idle_connections import IdleConnections
@@ -16,7 +16,8 @@ START = Row(
             unit="s from start to first acknowledged produce",
             hold=at_most(0.1),
             estimate=0.08,
-            because="importing and opening 0.2 s; a JVM, its classes and a quorum of one about 3 s",
+            because="imports and opening logs take 0.2 s; a JVM, its classes and a quorum of one "
+            "about 3 s",
         ),
         Figure(
             name="rest_mb",
@@ -30,7 +31,7 @@ START = Row(
             unit="MB after load",
             hold=at_most(0.1),
             estimate=0.06,
-            because="buffers have the size of requests and are given back; a JVM fills its heap",
+            because="buffers have the size of requests and are freed; a JVM fills its heap",
         ),
     ),
     short_share=0.5,
@@ -43,17 +44,17 @@ PARTITIONS = Row(
     figures=(
         Figure(
             name="led_s",
-            unit="s until all are led",
+            unit="s until all have leaders",
             hold=at_most(1.0),
             estimate=0.5,
-            because="one record of metadata, one fsync, and directories made at the first append",
+            because="one metadata record, one fsync, and directories created at the first append",
         ),
         Figure(
             name="idle_percent",
             unit="% of a core, idle",
             hold=at_most(1.0),
             estimate=0.3,
-            because="one sliced tick for all partitions; Kafka's threads wake on timers each",
+            because="one sliced tick for all partitions; each of Kafka's threads wakes on timers",
         ),
     ),
     short_share=1.0,
@@ -69,14 +70,14 @@ CONNECTIONS = Row(
             unit="% of a core, idle",
             hold=at_most(1.0),
             estimate=0.3,
-            because="no timer and no buffer a connection",
+            because="no timer and no buffer per connection",
         ),
         Figure(
             name="kb_each",
-            unit="KB of memory a connection",
+            unit="KB of memory per connection",
             hold=None,
             estimate=1.0,
-            because="a transport and its protocol are 5 to 10 KB; Kafka's come out of its heap",
+            because="a transport and its protocol are 5 to 10 KB; Kafka's are in its heap",
         ),
     ),
     short_share=1.0,

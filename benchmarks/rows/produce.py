@@ -15,7 +15,7 @@ CLIENTS = ("librdkafka", "Java")
 PARTITIONS = (1, 6)
 
 # Ours to Kafka's, by client and size. A prototype without producer state reached 1.2 to 1.4 and 1.9
-# to 2.1 with librdkafka, 1.1 to 1.3 and 1.1 to 1.5 with Java; a whole broker does more for a batch.
+# to 2.1 with librdkafka, 1.1 to 1.3 and 1.1 to 1.5 with Java; a full broker does more per batch.
 ESTIMATES = {
     ("librdkafka", 100): 1.2,
     ("librdkafka", 1024): 1.6,
@@ -24,9 +24,9 @@ ESTIMATES = {
 }
 BECAUSE_16_KB = (
     "Kafka spends 5 to 10 s/GB on threads that hand over to each other; one header, one CRC and "
-    "one write a batch in one loop cost 2 to 4 s/GB; a third of that gain goes to the client"
+    "one write per batch in one loop cost 2 to 4 s/GB; a third of that gain goes to the client"
 )
-BECAUSE_1_MB = "the client is the limit on a small machine: only the broker's CPU tells them apart"
+BECAUSE_1_MB = "the client is the limit on a small machine: only the broker's CPU differs"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +47,9 @@ class _Case:
 
     @property
     def short_share(self) -> float:
-        """Of half of the cases, in which each pair of choices occurs; of large batches a quarter.
+        """Half of the cases, so that each pair of choices occurs; a quarter of the large batches.
 
-        Without the slowest of them: a client of Java takes seconds to be as fast as it can.
+        The slowest cases are left out: a Java client takes seconds to reach its full speed.
         """
         is_odd = (self.size == 1024) ^ (self.partitions == 6) ^ self.is_idempotent
         is_fast = self.client == "librdkafka"

@@ -1,4 +1,4 @@
-"""Small requests: one record a produce on few and many connections; end to end, lightly."""
+"""Small requests: one record per produce request on few and many connections; end to end."""
 
 from benchmarks.comparing import at_least, at_most
 from benchmarks.loads.generators import EndToEnd, SmallProduces
@@ -7,9 +7,10 @@ from benchmarks.row import CpuPer, Figure, Row
 # Ours to Kafka's: rate, p99. By number of connections.
 ESTIMATES = {1: (1.1, 0.8), 10: (1.1, 0.8), 100: (0.8, 1.0)}
 BECAUSE = {
-    1: "no hand-offs between threads: a round trip of 75 us beside 90; Python takes a part of it",
-    10: "as with one connection, and answers of one turn of the loop go out together",
-    100: "one core of Python is full at 60,000 a second, while Kafka spreads over all cores",
+    1: "no hand-offs between threads: a round trip of 75 us instead of 90; Python costs part of "
+    "the gain",
+    10: "as with one connection, and answers of one turn of the event loop are sent together",
+    100: "one core of Python is full at 60,000 per second, while Kafka spreads over all cores",
 }
 
 
@@ -33,7 +34,7 @@ def _one_record(connections: int) -> Row:
                 unit="us, p99",
                 hold=at_most(1.0),
                 estimate=p99,
-                because="no collector and no queues between threads, but a core that is fuller",
+                because="no garbage collector and no queues between threads, but one busier core",
             ),
         ),
         cpu_per=CpuPer.REQUESTS,
@@ -51,14 +52,15 @@ END_TO_END = Row(
             unit="us, p50",
             hold=at_most(1.0),
             estimate=0.95,
-            because="a waiting fetch is answered in the append's turn, from the tail in memory",
+            because="a waiting fetch is answered in the turn of the append, from the tail in "
+            "memory",
         ),
         Figure(
             name="p99_us",
             unit="us, p99",
             hold=at_most(1.0),
             estimate=0.7,
-            because="Kafka's p99 is its collector and its threads' wake-ups",
+            because="Kafka's p99 comes from its garbage collector and thread wake-ups",
         ),
     ),
     cpu_per=CpuPer.REQUESTS,

@@ -1,4 +1,4 @@
-"""Spark: our source beside Spark's own Kafka connector, both on our broker, in one session."""
+"""Spark: our source compared with Spark's Kafka connector, both on our broker, in one session."""
 
 from dataclasses import dataclass
 
@@ -17,14 +17,14 @@ from benchmarks.row import Figure, Row
 
 RECORDS = 5_000_000
 BASE_NAME = f"connector {CONNECTOR_VERSION}"
-# In a short query what both spend on planning and starting hides what they spend on rows.
+# In a short query the time for planning and starting hides the time for rows.
 SHORT_SHARE, SHORT_STREAM_SHARE = 0.2, 0.3
 BECAUSE_SCAN = (
-    "one Arrow batch a fetch of 4 MB, built by compiled code, where the connector makes a row of "
-    "each record; the JVM taking the batches is the limit"
+    "one Arrow batch per fetch of 4 MB, built by compiled code, where the connector builds a row "
+    "per record; the limit is the JVM that takes the batches"
 )
-BECAUSE_LZ4 = "as without lz4, but decompression takes our worker as long as all else that it does"
-BECAUSE_SINK = "the scan gains, but Spark's own work behind it is the same for both and rules"
+BECAUSE_LZ4 = "as without lz4, but decompression takes our worker as long as all its other work"
+BECAUSE_SINK = "the scan gains, but Spark's own work after it is the same for both and dominates"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +51,7 @@ class _Case:
             unit="rows/s, planning included",
             hold=None,
             estimate=self.estimate,
-            because="as the job: planning and starting are short beside it",
+            because="as the job: planning and starting are short in comparison",
         )
         return Row(
             group="spark",
@@ -148,14 +148,14 @@ STREAM = Row(
             unit="rows/s of the micro-batch",
             hold=at_least(2.0),
             estimate=2.4,
-            because="as a scan, and a job of its own",
+            because="as a scan, plus a separate job",
         ),
         Figure(
             name="whole_rate",
             unit="rows/s, start to end of the query",
             hold=at_least(1.3),
             estimate=1.5,
-            because="a query takes both about 1.5 s to start and to stop",
+            because="both take about 1.5 s to start and stop a query",
         ),
     ),
     short_share=SHORT_STREAM_SHARE,
@@ -176,14 +176,14 @@ def _latency(partitions: int, p50: float, short_share: float) -> Row:
                 unit="ms, p99",
                 hold=at_most(1.0),
                 estimate=0.5,
-                because="a prototype's was half; why the connector's batches vary is not known",
+                because="a prototype reached half; why the connector's batches vary is not known",
             ),
             Figure(
                 name="p50_ms",
                 unit="ms, p50",
                 hold=None,
                 estimate=p50,
-                because="Spark's two log files are most of a batch; our task is in Python, "
+                because="Spark's two log files take most of a batch; our task runs in Python, "
                 "which takes 50 ms",
             ),
         ),
@@ -193,7 +193,7 @@ def _latency(partitions: int, p50: float, short_share: float) -> Row:
 
 MEMORY = Row(
     group="spark's workers",
-    name="all columns to noop, a topic four times as long (ours alone)",
+    name="all columns to noop, a topic four times as long (ours only)",
     load=WorkerMemory(OURS, JsonTopic(RECORDS)),
     base=WorkerMemory(OURS, JsonTopic(RECORDS // 4)),
     base_name="a quarter of it",
@@ -203,7 +203,7 @@ MEMORY = Row(
             unit="MB, the largest Python worker",
             hold=at_most(1.2),
             estimate=1.0,
-            because="a worker holds one fetch, the next on its way and the batch made of it",
+            because="a worker holds one fetch, the next one in flight and one batch",
         ),
     ),
 )

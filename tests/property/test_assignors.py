@@ -1,4 +1,4 @@
-"""The assignors' promises: everything once, to subscribers only, even, and with few moves."""
+"""Assignors assign every partition once, only to subscribers, evenly, and with few moves."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -30,7 +30,7 @@ steady = settings(derandomize=True, deadline=None, max_examples=150)
 
 
 def placed(assigned: Mapping[str, Partitions]) -> dict[tuple[Uuid, int], str]:
-    """Who has each partition; no partition may come twice."""
+    """The owner of each partition; fails if a partition has two."""
     rows = [
         ((topic, index), name)
         for name, partitions in assigned.items()

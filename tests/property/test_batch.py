@@ -28,7 +28,7 @@ repeatable = settings(derandomize=True, deadline=None)
 INT64 = st.integers(-(2**63), 2**63 - 1)
 FIELDS = st.none() | st.binary(max_size=40)
 HEADERS = st.lists(st.tuples(st.text(max_size=8), FIELDS), max_size=2).map(tuple)
-# What a client's clock can say, and some that it cannot.
+# Timestamps of plausible clocks, and some impossible ones.
 TIMES = st.integers(-1, 2**45) | st.sampled_from([0, 2**61, -(2**61)])
 DECOMPRESSED_BYTES_MAX = 1 << 20
 
@@ -110,7 +110,7 @@ def test_codecs_give_back_what_they_took(codec: Codec, plain: bytes) -> None:
 
 
 def answer(read: Callable[[], object]) -> ErrorCode:
-    """What a peer would be told; any error that is not the peer's comes through."""
+    """The error code of a PeerError; other exceptions are not caught."""
     try:
         read()
     except PeerError as error:
@@ -154,7 +154,7 @@ def surveyed(batch: bytes, decompressed_bytes_max: int) -> object:
 def check_surveys(
     scan: ModuleType, interpreted: ModuleType, body: bytes, count: int, base: int
 ) -> None:
-    """What reads records without making them gives the same, compiled or not."""
+    """Native surveys give the same results as reading the records, compiled or not."""
     for name, arguments in (
         ("survey", (body, 0, 0, count, base)),
         ("flawed", (body, 0, 0, count, base, True, max(base, -5) - 5, min(base, 5) + 5)),
@@ -167,7 +167,7 @@ def check_surveys(
 
 
 def outcome(function: Any, *arguments: object) -> object:
-    """What a call gives or, as values to compare, what it raises."""
+    """The result of a call or, as comparable values, its exception."""
     try:
         return function(*arguments)
     except ValueError as error:

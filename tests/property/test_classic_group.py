@@ -1,9 +1,9 @@
-"""A classic group under random requests, silences and restarts keeps what it promises.
+"""A classic group keeps its invariants under random requests, pauses and restarts.
 
-Members are as careless as real ones: they beat late, come back with old generations, give up
-waiting, and answer to ids that others have taken over. After every step: what was replayed from the
-log is what is live, nobody waits twice, a generation has one leader and one assignment; and once
-the noise ends, everybody who is left is served.
+Members make the mistakes of real ones: they send late heartbeats, use old generations, give up
+waiting, and use ids that others have taken over. After every step the state in memory equals the
+state replayed from the log, no member waits twice, and a generation has one leader and one
+assignment. In the end all remaining members are served.
 """
 
 from collections.abc import Callable

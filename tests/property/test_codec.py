@@ -1,4 +1,4 @@
-"""Whatever a message holds, in every version: it decodes to what was encoded."""
+"""Every message in every version decodes to the value that was encoded."""
 
 import itertools
 from typing import Any
@@ -19,7 +19,7 @@ SEARCH = settings(
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
-# Each example holds a message of every version, so a few go a long way.
+# Each example has a message of every version, so a few examples suffice.
 FEW = settings(SEARCH, max_examples=max(4, settings.default.max_examples // 25))
 
 
@@ -59,7 +59,7 @@ def _assert_survives(message: Any, version: int) -> None:
     sent = encode_bytes(message, version)
     received, end = decode(type(message), version, sent)
     assert (received, end) == (message, len(sent))
-    # Where it begins must not matter, nor what kind of buffer it lies in.
+    # The result must not depend on the position or the type of the buffer.
     assert decode(type(message), version, memoryview(bytearray(b"***" + sent)), 3)[0] == message
     assert sum(map(len, encode(message, version))) == len(sent)
 

@@ -1,6 +1,6 @@
-"""Bytes that are no message: refused with a field and a position, and never by anything else.
+"""Malformed messages are refused with a DecodeError that names the field and the position.
 
-What is tried derives from recorded frames and from seeds, so a failure comes again.
+Inputs derive from recorded frames and seeds, so failures are reproducible.
 """
 
 import os
@@ -16,7 +16,7 @@ from ottla.protocol.messages import APIS, Api
 from ottla.protocol.primitives import DecodeError
 from tests.support.protocol.wire_vectors import Recorded, one_of_each
 
-# `make soak` looks longer.
+# `make soak` runs more.
 ROUNDS = 200 if os.environ.get("HYPOTHESIS_PROFILE") == "soak" else 8
 
 
@@ -30,7 +30,7 @@ def _decode(vector: Recorded, frame: bytes | memoryview) -> tuple[Any, int]:
 
 
 def _outcome(vector: Recorded, frame: bytes) -> DecodeError | int:
-    """The refusal, or where the message ended. Anything else is raised, and fails the test."""
+    """The DecodeError, or the end of the message. Any other exception fails the test."""
     try:
         return _decode(vector, frame)[1]
     except DecodeError as refused:
@@ -66,7 +66,7 @@ def test_a_frame_with_flipped_bits_is_refused_or_read(key: int) -> None:
 
 @pytest.mark.parametrize("key", APIS)
 def test_a_frame_with_bytes_replaced_by_extremes_is_refused_or_read(key: int) -> None:
-    """Lengths and counts at their edges are what fells a decoder."""
+    """Extreme lengths and counts are the most dangerous input of a decoder."""
     for vector in _of_key(key):
         for seed in range(ROUNDS):
             rng, damaged = random.Random(seed), bytearray(vector.frame)

@@ -1,4 +1,4 @@
-"""Columns hold what the records of the same batches say, and damage is the peer's fault."""
+"""Columns have the same content as the records of their batches; damage is the peer's fault."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ repeatable = settings(derandomize=True, deadline=None)
 
 
 def as_rows(taken: list[Record]) -> list[tuple[Any, ...]]:
-    """Records as columns have them: times that microseconds have no room for are the furthest."""
+    """Records in the form of columns: timestamps beyond microseconds are clamped."""
     furthest = (2**63 - 1) // 1000
     return [
         tuple(each._replace(timestamp=max(-furthest - 1, min(furthest, each.timestamp))))
@@ -42,7 +42,7 @@ def refuse(batch: Unreadable) -> None:
 
 @st.composite
 def fetches(draw: st.DrawFn) -> tuple[bytes, tuple[Aborted, ...]]:
-    """Batches of some producers, whose transactions end one way or the other."""
+    """Batches of several producers, whose transactions commit or abort."""
     fetched, aborted, offset = b"", [], draw(st.integers(0, 2**40))
     for _ in range(draw(st.integers(1, 4))):
         producer_id = draw(st.integers(-1, 2))
@@ -103,7 +103,7 @@ def test_damaged_fetches_are_the_peers_fault(
         found = read(damaged, aborted, 0, END, ColumnLimits())
     except PeerError:
         return
-    # What a checksum does not cover may be changed: places, and whole batches left out.
+    # The checksum does not cover offsets, and does not protect against missing batches.
     assert all(columns.row_count > 0 for columns in found)
 
 
@@ -128,7 +128,7 @@ def test_records_and_columns_agree_on_what_is_sound(
         return
     assert rows.take(body, 0, len(body), count, base, base, stamped) == (len(body), 0)
     found = rows.columns()
-    # The last offset of all is behind any end.
+    # The largest possible offset lies after every end.
     kept = [Record(*row) for row in expected if row[0] < 2**63 - 1]
     assert rows_of(found) == as_rows(kept)
     assert found.row_count == len(kept)

@@ -1,7 +1,7 @@
-"""What is left of a log is what its records, read one by one, say that it must be.
+"""Compaction retains the same records as a reference implementation.
 
-The reference goes record by record over a plain dictionary; what is tried goes by whole pieces,
-compiled and interpreted.
+The reference reads record by record with a plain dictionary; the code under test works on whole
+chunks, compiled and interpreted.
 """
 
 from collections.abc import Iterator
@@ -38,7 +38,7 @@ sent = st.tuples(
 
 
 def written(batches: list[tuple[list[tuple], Codec, int | None, int | None, int]]) -> list[bytes]:
-    """Batches with rising offsets, and gaps where an earlier compaction took something."""
+    """Batches with rising offsets, and gaps of earlier compactions."""
     content, offset = [], 0
     for drawn, codec, horizon_ms, stamped_ms, gap in batches:
         kept = [
@@ -62,7 +62,7 @@ def written(batches: list[tuple[list[tuple], Codec, int | None, int | None, int]
 
 
 def expected(content: list[bytes], kept: set[int]) -> Iterator[bytes]:
-    """The reference: what each batch becomes."""
+    """The reference: the result for each batch."""
     last: dict[bytes | None, int] = {}
     for batch in content:
         last |= {record.key: record.offset for record in records(batch)}
@@ -99,8 +99,8 @@ def rebuilt(batch: bytes, left: list[Record], horizon_ms: int | None) -> bytes:
     return bytes(changed)
 
 
-def what_reads_say(batch: bytes) -> tuple[object, ...]:
-    """All of a batch that anybody can see: not how its times were written down."""
+def visible_content(batch: bytes) -> tuple[object, ...]:
+    """All visible content of a batch, without the encoding of its timestamps."""
     header = read_header(batch)
     times = (header.delete_horizon_ms, header.max_timestamp if header.count else None)
     place = (header.base_offset, header.last_offset, header.attributes)
@@ -119,7 +119,7 @@ def split(content: bytes) -> list[bytes]:
 @pytest.mark.parametrize("kind", KINDS)
 @settings(derandomize=True, deadline=None)
 @given(st.lists(sent, max_size=8), st.sets(st.integers(0, 40)), st.sampled_from((61, 200, 1 << 20)))
-def test_what_is_left_is_what_record_by_record_would_be_left(
+def test_compaction_retains_the_same_records_as_the_reference(
     kind: str,
     batches: list[tuple[list[tuple], Codec, int | None, int | None, int]],
     kept: set[int],
@@ -128,7 +128,7 @@ def test_what_is_left_is_what_record_by_record_would_be_left(
     content = written(batches)
     left = b"".join(compacted(kind, b"".join(content), kept, window_bytes))
     wanted = list(expected(content, kept))
-    assert [what_reads_say(each) for each in split(left)] == [what_reads_say(b) for b in wanted]
+    assert [visible_content(each) for each in split(left)] == [visible_content(b) for b in wanted]
 
 
 def compacted(kind: str, content: bytes, kept: set[int], window_bytes: int) -> Iterator[bytes]:

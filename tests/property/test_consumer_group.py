@@ -1,4 +1,4 @@
-"""A group of the consumer protocol under random clients: nobody ever reads what another reads."""
+"""Random clients of a consumer group: no two members ever own the same partition."""
 
 import random
 from itertools import combinations
@@ -15,7 +15,7 @@ STEPS = 120
 
 
 class World:
-    """Clients, topics and a coordinator, and everything that can happen to them."""
+    """Clients, topics and a coordinator, and the events that can happen to them."""
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
@@ -49,7 +49,7 @@ class World:
     def any_client(self) -> Client | None:
         return self.random.choice(self.clients) if self.clients else None
 
-    # What can happen
+    # Events
 
     def join(self) -> None:
         if len(self.clients) >= 5:
@@ -81,12 +81,12 @@ class World:
         client = self.any_client()
         if client is not None:
             self.clients.remove(client)
-            # Who does not know that it is a member does not say goodbye.
+            # A client that does not know its membership does not leave.
             if client.epoch > 0:
                 client.leave()
 
     def come_back(self) -> None:
-        """A static member goes, and its instance is back under another name."""
+        """A static member leaves, and its instance joins again with another member id."""
         client = self.any_client()
         if client is None or client.instance_id is None or client.epoch <= 0:
             return
@@ -102,7 +102,7 @@ class World:
 
     def pass_ms(self, passed_ms: int) -> None:
         due = self.coordinator.pass_time(passed_ms)
-        # Whoever was silent for that long knows that it is out.
+        # A client that was silent for that long knows that it was removed.
         for client in self.clients:
             if any(key.endswith(f"/{client.member_id}") for key in due):
                 client.give_up()
@@ -127,10 +127,10 @@ class World:
     def some_topics(self) -> tuple[str, ...]:
         return tuple(self.random.sample(NAMES, self.random.randint(1, len(NAMES))))
 
-    # In the end
+    # Final checks
 
     def settle(self) -> None:
-        # Long enough for the sessions of those that crashed to end, and for what follows.
+        # Long enough for the sessions of crashed clients to expire, and for the rebalance after it.
         for _ in range(14):
             for client in self.clients:
                 client.beat()

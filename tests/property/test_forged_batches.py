@@ -1,7 +1,7 @@
-"""Whatever a client forges, a leader refuses it, or every reader gets past it.
+"""A leader refuses forged batches, or every reader can skip them.
 
-A minute of it in `make test`, and an hour in `make soak`: OTTLA_FORGERIES is how many logs of
-forged batches are tried for each kind of topic.
+Runs for a minute in `make test`, and for an hour in `make soak`: OTTLA_FORGERIES is the number of
+logs of forged batches for each kind of topic.
 """
 
 import json

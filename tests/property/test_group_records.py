@@ -1,4 +1,4 @@
-"""Any record of `__consumer_offsets` is what it was after its bytes; damaged bytes harm nobody."""
+"""Records of `__consumer_offsets` survive a round trip; damaged ones do no harm."""
 
 import contextlib
 import random
@@ -50,7 +50,7 @@ def test_a_record_cut_short_anywhere_is_damaged(kind: type[Any], drawn: st.DataO
 
 
 def _damaged(raw: bytes, rng: random.Random) -> bytes:
-    """With some bits flipped, bytes cut out, or strange ones put in; sometimes as it was."""
+    """The bytes with flipped bits, removed or inserted bytes; sometimes unchanged."""
     damaged = bytearray(raw)
     for _ in range(rng.choice((0, 1, 1, 3))):
         at = rng.randrange(len(damaged) + 1)

@@ -1,4 +1,4 @@
-"""Any history that the rules allow: its fold, its snapshot, and both as bytes."""
+"""Any valid history of metadata records: its image, its snapshot, and both as bytes."""
 
 from dataclasses import replace
 
@@ -46,7 +46,7 @@ from ottla.protocol.primitives import Uuid
 
 DETERMINISTIC = settings(derandomize=True, deadline=None)
 
-# Few of each, so that histories come back to the same ones.
+# Few of each, so that histories reuse them.
 TEXT = st.text(st.characters(codec="utf-8"), min_size=1, max_size=6)
 BROKER_IDS = st.integers(0, 4)
 NAMES = st.sampled_from(["a", "b", "a.b", "a_b", "__consumer_offsets"])
@@ -89,7 +89,7 @@ def incarnations(draw: st.DrawFn, broker_ids: list[int]) -> tuple[Incarnation, .
 
 @st.composite
 def partition_states(draw: st.DrawFn, topic_id: Uuid, index: int) -> Partition:
-    """A partition that agrees with itself; its epochs are still to be set."""
+    """A consistent partition; its epochs are set later."""
     replicas = draw(st.lists(BROKER_IDS, min_size=1, max_size=4, unique=True))
     shuffled = draw(st.permutations(replicas))
     cuts = sorted(draw(st.lists(st.integers(0, len(replicas)), min_size=3, max_size=3)))
@@ -112,7 +112,7 @@ def partition_states(draw: st.DrawFn, topic_id: Uuid, index: int) -> Partition:
 
 @st.composite
 def partition_changes(draw: st.DrawFn, image: Image) -> Record:
-    """The next record of a partition, or a partition's first one."""
+    """The next record of a partition, or its first."""
     topic = image.topic(draw(st.sampled_from(sorted(image.topic_names))))
     assert topic is not None
     known = image.partitions(topic.topic_id)
@@ -148,7 +148,7 @@ def broker_changes(draw: st.DrawFn, image: Image) -> Record:
 
 
 def deletion(image: Image, name: str, *, by_name: bool) -> list[Record]:
-    """A topic's end, the ways in which its deleter can write it."""
+    """The ways to record the deletion of a topic."""
     topic = image.topic(name)
     assert topic is not None
     epochs = [partition.leader_epoch + 1 for partition in image.partitions(topic.topic_id)]
@@ -161,7 +161,7 @@ def deletion(image: Image, name: str, *, by_name: bool) -> list[Record]:
 
 @st.composite
 def next_records(draw: st.DrawFn, image: Image, number: int) -> list[Record]:
-    """Records that may follow those that the image was folded from."""
+    """Records that may follow the records of the image."""
     choices = ["settled", "broker", "grown", "topic"]
     if image.topic_names:
         choices += ["partition", "partition", "partition", "config", "deletion"]
@@ -192,7 +192,7 @@ def next_records(draw: st.DrawFn, image: Image, number: int) -> list[Record]:
 
 @st.composite
 def histories(draw: st.DrawFn) -> tuple[Entry, ...]:
-    """Entries that a controller which keeps the rules could have written."""
+    """Entries that a correct controller could have written."""
     image = Image()
     entries = []
     for n in range(draw(st.integers(0, 15))):
@@ -242,7 +242,7 @@ def test_entries_and_snapshots_come_back_from_their_bytes(entries: tuple[Entry, 
 @DETERMINISTIC
 @given(histories())
 def test_a_name_never_gets_a_leader_epoch_of_a_deleted_topic(entries: tuple[Entry, ...]) -> None:
-    """The model remembers, for each name, the highest epoch that any topic of it ever had."""
+    """The model remembers the highest epoch that any topic of a name ever had."""
     image = Image()
     highest: dict[str, int] = {}
     for entry in entries:

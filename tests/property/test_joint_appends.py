@@ -1,4 +1,4 @@
-"""Batches that are appended together stand in the log as if they had come one by one."""
+"""A joint append leaves the same log as appending its batches one by one."""
 
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -25,7 +25,7 @@ def batch(times: list[int], value_bytes: int, producer: tuple[int, int] | None) 
 
 @st.composite
 def turns(draw: st.DrawFn) -> list[list[bytearray]]:
-    """What arrives in one turn after another; producers number it, and sometimes repeat it."""
+    """The batches of several turns; producers number them, and sometimes retry."""
     sequences: dict[int, int] = {}
     latest: dict[int, bytearray] = {}
     found = []

@@ -1,4 +1,4 @@
-"""Metadata that was encoded before says what metadata that is made anew would say."""
+"""A cached Metadata response is equal to a new one."""
 
 from collections.abc import Hashable
 from types import SimpleNamespace

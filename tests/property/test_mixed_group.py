@@ -1,5 +1,6 @@
-"""A group whose members speak both protocols, under random clients: it moves from one to the other
-and back, nobody ever reads what another reads, and what is live is what the log says."""
+"""Random clients of both protocols in one group: it migrates between the protocols, no two members
+ever own the same partition, and the state in memory equals the state replayed from the log.
+"""
 
 import random
 from itertools import combinations
@@ -26,7 +27,7 @@ LOST = (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.FENCED_INSTANCE_ID)
 
 
 class NewClient(Client):
-    """One of the consumer protocol, whose group may be a classic one meanwhile."""
+    """A client of the consumer protocol, whose group may be classic in the meantime."""
 
     def act(self, *, is_lost: bool = False) -> ConsumerGroupHeartbeatResponse | None:
         try:
@@ -50,7 +51,7 @@ Any = NewClient | ClassicClient
 
 
 class World:
-    """Clients of both kinds, topics and a coordinator, and everything that can happen to them."""
+    """Clients of both protocols, topics and a coordinator, and the events that may happen."""
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
@@ -94,7 +95,7 @@ class World:
     def any_client(self) -> Any | None:
         return self.random.choice(self.clients) if self.clients else None
 
-    # What can happen
+    # Events
 
     def join_new(self) -> None:
         if len(self.clients) < 5:
@@ -142,7 +143,7 @@ class World:
                 client.hang_up()
 
     def come_back(self) -> None:
-        """A static member goes, and its instance is back by the same protocol or by the other."""
+        """A static member leaves; its instance joins again by the same or the other protocol."""
         client = self.any_client()
         if client is None or client.instance_id is None:
             return
@@ -167,7 +168,7 @@ class World:
     def pass_ms(self, passed_ms: int) -> None:
         before = self.members()
         self.coordinator.pass_time(passed_ms)
-        # Whoever did not do in time what it had to knows that it is out.
+        # A client that missed a deadline knows that it was removed.
         gone = before - self.members()
         for client in self.clients:
             if client.member_id in gone:
@@ -186,7 +187,7 @@ class World:
         self.coordinator.restart(cleaned=self.random.randint(0, len(self.coordinator.log)))
         for client in self.clients:
             if isinstance(client, ClassicClient) and client.waits_for:
-                # Its connection broke: it asks again.
+                # Its connection broke: it retries.
                 client.waits_for, client.is_to_join = "", True
 
     def change_topics(self) -> None:
@@ -207,10 +208,10 @@ class World:
     def some_instance(self) -> str | None:
         return f"i{self.named}" if self.random.random() < 0.3 else None
 
-    # In the end
+    # Final checks
 
     def settle(self) -> None:
-        # Long enough for the sessions of those that crashed to end, and for what follows.
+        # Long enough for the sessions of crashed clients to expire, and for the rebalance after it.
         for _ in range(30):
             for client in self.clients:
                 client.act()

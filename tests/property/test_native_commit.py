@@ -1,7 +1,6 @@
-"""A commit that is read and answered natively is the one that the declared codec would have read,
-and the answer that it would have written.
+"""Native code parses and answers commits exactly as the declared codec does.
 
-What is tried derives from recorded frames and from seeds, so a failure comes again.
+Inputs derive from recorded frames and seeds, so failures are reproducible.
 """
 
 from types import ModuleType
@@ -37,7 +36,7 @@ OFFSET_COMMIT = APIS[8]
 
 
 def declared(frame: bytes) -> Any:
-    """What the codec makes of a frame, in the form in which it is read natively."""
+    """A frame decoded by the codec, in the form of the native parser."""
     header, _, message = decode_request(frame)
     version = header.request_api_version
     topics = [
@@ -62,7 +61,7 @@ def declared(frame: bytes) -> Any:
 
 
 def check(kind: ModuleType, frame: bytes) -> bool:
-    """Whether a frame is ordinary; if it is, then it is what the codec says it is."""
+    """Whether a frame is ordinary; if so, both parsers must agree."""
     read = kind.read(memoryview(frame))
     if read is None:
         return False

@@ -1,7 +1,6 @@
-"""A produce that is read and answered natively is the one that the declared codec would have read,
-and the answer that it would have written.
+"""Native code parses and answers produce requests exactly as the declared codec does.
 
-What is tried derives from recorded frames and from seeds, so a failure comes again.
+Inputs derive from recorded frames and seeds, so failures are reproducible.
 """
 
 from types import ModuleType
@@ -43,7 +42,7 @@ ANYTHING = AdmissionRules(message_bytes_max=1 << 31, timestamp_after_max_ms=UNLI
 
 
 def declared(frame: bytes) -> Any:
-    """What the codec makes of a frame, in the form in which it is read natively."""
+    """A frame decoded by the codec, in the form of the native parser."""
     header, _, message = decode_request(frame)
     version = header.request_api_version
     topics = []
@@ -65,7 +64,7 @@ def as_declared(read: Any, frame: bytes) -> Any:
 
 
 def check(kind: ModuleType, frame: bytes) -> bool:
-    """Whether a frame is ordinary; if it is, then it is what the codec says it is."""
+    """Whether a frame is ordinary; if so, both parsers must agree."""
     read = kind.read(memoryview(frame))
     if read is None:
         return False

@@ -1,4 +1,4 @@
-"""Text that peers send is read without regular expressions, and exactly as those once read it."""
+"""Text of peers is parsed without regular expressions, with the same results as with them."""
 
 import ast
 import re

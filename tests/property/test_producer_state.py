@@ -1,4 +1,4 @@
-"""Any interleaving of producers, retries, mistakes and transactions against a model of them."""
+"""Random interleavings of producers, retries, errors and transactions, compared with a model."""
 
 from dataclasses import dataclass, field
 
@@ -17,7 +17,7 @@ ACTIONS = ("append", "retry", "gap", "old_epoch", "new_epoch", "begin", "end", "
 
 @dataclass
 class ModelProducer:
-    """What a producer itself knows: its next sequence, and where its batches went."""
+    """A producer's own state: its next sequence, and the offsets of its batches."""
 
     producer_id: int
     next_sequence: int
@@ -39,7 +39,7 @@ class ModelProducer:
 
 
 class Model:
-    """A log of one partition and its producers; every step is judged by what must come of it."""
+    """The log of one partition and its producers; every step has an expected result."""
 
     def __init__(self, first_sequences: list[int]) -> None:
         self.states = ProducerStates()
@@ -126,7 +126,7 @@ class Model:
             self.assert_refused(header, ErrorCode.INVALID_TXN_STATE)
 
     def end(self, producer: ModelProducer, count: int) -> None:
-        """A marker that bumps the epoch, as transaction version 2 writes it."""
+        """A marker that bumps the epoch, as in transaction version 2."""
         first_offset = producer.transaction_first_offset
         if first_offset is None:
             return

@@ -1,1 +1,1 @@
-"""Spark, in a process of its own: what it is asked to do, and what it says of it."""
+"""Spark loads, which run in a separate process."""

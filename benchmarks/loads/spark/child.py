@@ -1,6 +1,6 @@
-"""Spark as a child of the benchmarks: one session, which does what each line of its input asks.
+"""The child process with a Spark session: runs one query per line of its input.
 
-A line is a query's name and arguments as JSON; so is the answer, its figures or what went wrong.
+A line is a query's name and arguments as JSON. The answer is one line of JSON: figures or an error.
 The session ends with the input.
 """
 
@@ -36,7 +36,7 @@ QUERIES: dict[str, Callable[..., dict[str, float]]] = {
 
 
 def own_answers() -> TextIO:
-    """The output as it is given to us; whatever Java prints there from now on goes to the log."""
+    """Our standard output; output of Java is redirected to the log from now on."""
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "w")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     return answers
@@ -49,7 +49,7 @@ def serve(spark: SparkSession, place: Path, answers: TextIO) -> None:
         answer: dict[str, object]
         try:
             answer = {"figures": query(spark, place, **asked)}
-        except Exception as error:  # noqa: BLE001 - whatever it is, it is told to who has asked
+        except Exception as error:  # noqa: BLE001 - every error is reported to the parent
             answer = {"trouble": f"{type(error).__name__}: {error}"}
         print(json.dumps(answer), file=answers, flush=True)
 

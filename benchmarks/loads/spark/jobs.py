@@ -1,4 +1,4 @@
-"""How long the jobs of a query took, without what Spark plans and starts around them."""
+"""The duration of a query's jobs, without Spark's planning and starting."""
 
 import itertools
 
@@ -16,9 +16,9 @@ class JobWatch:
         self._context.setJobGroup(self._group, self._group)
 
     def seconds(self) -> float:
-        """From the submission of the first to the end of the last, which have all ended."""
+        """From the submission of the first job to the end of the last; all must have ended."""
         java = self._context._jsc.sc()
-        # What a job does is told to the store by messages that may still be on their way.
+        # Job events reach the status store by messages that may still be in flight.
         java.listenerBus().waitUntilEmpty()
         numbers = self._context.statusTracker().getJobIdsForGroup(self._group)
         jobs = [java.statusStore().job(number) for number in numbers]

@@ -10,14 +10,14 @@ from pyspark.sql import DataFrame, SparkSession
 
 from benchmarks.loads.spark.streaming import stream_of
 
-# The first batches of a query are slow: what is sent before this is over is not counted.
+# The first batches of a query are slow: records sent during this time are not counted.
 WARM_UP_S = 2.0
 ARRIVAL_S_MAX = 60.0
 NS_PER_S, NS_PER_MS = 10**9, 10**6
 
 
 class Arrivals:
-    """How late the records were that were scheduled since `begin`; before it none count."""
+    """The delays of records that were scheduled after `begin`."""
 
     def __init__(self) -> None:
         self._begin_ns: int | None = None
@@ -27,7 +27,7 @@ class Arrivals:
         self._begin_ns = time.time_ns()
 
     def take(self, frame: DataFrame, _batch: int) -> None:
-        """What `foreachBatch` calls; a record's value is when it was to be sent."""
+        """Called by `foreachBatch`; a record's value is its scheduled time."""
         scheduled = [int(row.value) for row in frame.select("value").collect()]
         now_ns = time.time_ns()
         if (begin_ns := self._begin_ns) is not None:
@@ -44,7 +44,7 @@ def latency(
     rate: int,
     seconds: float,
 ) -> dict[str, float]:
-    """Percentiles in ms, of a query that has been running for a while."""
+    """Latency percentiles in ms of a query that is warmed up."""
     checkpoint, arrivals, count = place / "checkpoint", Arrivals(), round(rate * seconds)
     shutil.rmtree(checkpoint, ignore_errors=True)
     writer = stream_of(spark, source, servers, topic).writeStream
@@ -69,7 +69,7 @@ def latency(
 
 
 def send(producer: Producer, topic: str, rate: int, count: int) -> None:
-    """Records at an even pace, each with the time at which it should be sent."""
+    """Sends records at an even rate, each with its scheduled time."""
     begin_ns = time.time_ns()
     for index in range(count):
         scheduled_ns = begin_ns + index * NS_PER_S // rate
@@ -80,5 +80,5 @@ def send(producer: Producer, topic: str, rate: int, count: int) -> None:
 
 
 def percentile(ordered_ns: Sequence[int], percent: int) -> float:
-    """In ms, of delays from the shortest to the longest."""
+    """A percentile in ms of sorted delays."""
     return ordered_ns[min(len(ordered_ns) - 1, len(ordered_ns) * percent // 100)] / NS_PER_MS

@@ -1,4 +1,4 @@
-"""What Spark is asked to do with topics of a broker: scans, streams, and how soon records come."""
+"""The Spark loads on topics of a broker: scans, streams, and latency."""
 
 from benchmarks.loads.json_topic import PARTITIONS, JsonTopic
 from benchmarks.loads.spark.process import SparkProcess, connector_jars
@@ -6,21 +6,21 @@ from benchmarks.loads.topics import OnTopic
 from benchmarks.peers.peer import Peer
 from benchmarks.row import Ran, Scope
 
-# One session for both sources, so that Java is as warm for the one as for the other.
+# One session for both sources, so that Java is equally warm for both.
 SPARK = SparkProcess("shared")
 CONNECTOR, OURS = "kafka", "ottla"
-RECORDS_A_S = 50
+RECORDS_PER_S = 50
 
 
 class _OfJson:
-    """A query over all records of a topic; it is run once before it is measured."""
+    """A query over all records of a topic; it runs once before it is measured."""
 
     def __init__(self, source: str, records: JsonTopic) -> None:
         self.source, self.records = source, records
         self.topic = ""
 
     def prepare(self, peer: Peer, scope: Scope) -> None:
-        connector_jars()  # What is missing is said before a topic is filled in vain.
+        connector_jars()  # Fails before the topic is filled, if the jars are missing.
         self.topic = self.records.fill(peer, scope)
         self.run(peer, scope)
 
@@ -49,7 +49,7 @@ class Scan(_OfJson):
 
 
 class AvailableNow(_OfJson):
-    """A streaming query that reads what there is and ends."""
+    """A streaming query that reads all existing records and ends."""
 
     def run(self, peer: Peer, scope: Scope) -> Ran:
         said = SPARK.ask(peer, "available_now", **self.asked(scope))
@@ -59,7 +59,7 @@ class AvailableNow(_OfJson):
 
 
 class Latency(OnTopic):
-    """A streaming query at the default trigger, and a producer of few records a second."""
+    """A streaming query with the default trigger, and a producer of few records per second."""
 
     def __init__(self, source: str, *, seconds: float, partitions: int = PARTITIONS) -> None:
         super().__init__(partitions)
@@ -67,14 +67,14 @@ class Latency(OnTopic):
 
     def run(self, peer: Peer, scope: Scope) -> Ran:
         seconds = scope.seconds(self.seconds)
-        asked = {"source": self.source, "topic": self.topic, "rate": RECORDS_A_S}
+        asked = {"source": self.source, "topic": self.topic, "rate": RECORDS_PER_S}
         return Ran(figures=SPARK.ask(peer, "latency", seconds=seconds, **asked))
 
 
 class WorkerMemory(_OfJson):
-    """The largest Python worker of a scan, in a session that makes a worker for each task.
+    """The largest Python worker of a scan, in a session with a new worker per task.
 
-    One that has worked before keeps what it was given, and would hide what a longer topic takes.
+    A reused worker keeps its memory, which would hide the effect of a longer topic.
     """
 
     SPARK = SparkProcess("fresh-workers", {"spark.python.worker.reuse": "false"})
@@ -82,5 +82,5 @@ class WorkerMemory(_OfJson):
     def run(self, peer: Peer, scope: Scope) -> Ran:
         return Ran(figures=self.SPARK.ask(peer, "worker_memory", **self.asked(scope)))
 
-    def finish(self, peer: Peer) -> None:  # noqa: ARG002 - the session is no broker's
+    def finish(self, peer: Peer) -> None:  # noqa: ARG002 - the session does not belong to a broker
         self.SPARK.end()

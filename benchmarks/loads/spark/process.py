@@ -1,4 +1,4 @@
-"""The process in which Spark runs: started when it is first asked, and kept for rows to come."""
+"""The Spark process: started on first use, and kept for later rows."""
 
 import importlib.util
 import json
@@ -22,7 +22,7 @@ _running: list["SparkProcess"] = []
 
 
 class SparkProcess:
-    """One session. Asked for one thing at a time, it answers with figures."""
+    """One session, which runs one query at a time and returns its figures."""
 
     def __init__(self, name: str, conf: Mapping[str, str] | None = None) -> None:
         self.name = name
@@ -31,7 +31,7 @@ class SparkProcess:
         self._log = Path()
 
     def ask(self, peer: Peer, query: str, **arguments: object) -> dict[str, float]:
-        """What a query of `benchmarks.loads.spark.child` gives, run on topics of this broker."""
+        """Runs a query of `benchmarks.loads.spark.child` on topics of this broker."""
         if self._process is None:
             self._start(peer.directory.with_name(f"spark-{self.name}"))
         asked = {"query": query, "servers": peer.address, **arguments}
@@ -91,7 +91,7 @@ class SparkProcess:
 
 @contextmanager
 def ended_afterwards() -> Iterator[None]:
-    """Every Spark that was started meanwhile is ended."""
+    """Ends every Spark process that was started within."""
     try:
         yield
     finally:
@@ -100,7 +100,7 @@ def ended_afterwards() -> Iterator[None]:
 
 
 def connector_jars() -> Path:
-    """Where Spark's own connector is, fetched by Maven at first use. ToolMissing."""
+    """The directory of Spark's own connector, fetched by Maven on first use. ToolMissing."""
     need("java")
     if importlib.util.find_spec("pyspark") is None:
         raise ToolMissing("pyspark is not installed (pip install 'ottla[spark]')")

@@ -1,4 +1,4 @@
-"""A topic read whole by one batch query, into one of several sinks. Runs in the child."""
+"""Reads a whole topic by one batch query into a sink. Runs in the child."""
 
 import shutil
 import time
@@ -23,7 +23,7 @@ def scan(
     rows: int,
     sink: str,
 ) -> dict[str, float]:
-    """Seconds of the jobs alone, and from the first call to the last."""
+    """Seconds of the jobs only, and of the whole query."""
     began = time.monotonic()
     reader = spark.read.format(source).option("kafka.bootstrap.servers", servers)
     frame = reader.option("subscribe", topic).load()
@@ -56,7 +56,7 @@ def _json(frame: DataFrame, place: Path) -> None:
     _noop(events.select("event.*"), place)
 
 
-# Each gives how many rows it has seen, where it knows.
+# Each returns the number of rows, if it knows it.
 SINKS: dict[str, Callable[[DataFrame, Path], int | None]] = {
     "count": _count,
     "noop": _noop,

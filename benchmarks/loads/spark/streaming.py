@@ -1,4 +1,4 @@
-"""A topic read by a streaming query that ends where the topic does. Runs in the child."""
+"""Reads a topic by a streaming query that ends at the topic's end. Runs in the child."""
 
 import shutil
 import time
@@ -18,7 +18,7 @@ def stream_of(spark: SparkSession, source: str, servers: str, topic: str) -> Dat
 def available_now(
     spark: SparkSession, place: Path, *, source: str, servers: str, topic: str, rows: int
 ) -> dict[str, float]:
-    """Seconds of the micro-batches alone, and of the query from its start to its end."""
+    """Seconds of the micro-batches only, and of the query from its start to its end."""
     checkpoint = place / "checkpoint"
     shutil.rmtree(checkpoint, ignore_errors=True)
     frame = stream_of(spark, source, servers, topic)

@@ -1,4 +1,4 @@
-"""How large Spark's Python workers become while a topic is read. Runs in the child."""
+"""The memory of Spark's Python workers while a topic is read. Runs in the child."""
 
 import os
 import threading
@@ -9,12 +9,12 @@ from pyspark.sql import SparkSession
 from benchmarks.loads.spark.scanning import scan
 from benchmarks.measuring import family, peak_memory_mb
 
-LOOK_EVERY_S = 0.02
+POLL_INTERVAL_S = 0.02
 WORKER = b"pyspark.daemon"
 
 
 class PeakWatch:
-    """The most that any one Python worker has had resident meanwhile. A context manager."""
+    """The peak of resident memory of any Python worker. A context manager."""
 
     def __init__(self) -> None:
         self.peak_mb = 0.0
@@ -30,7 +30,7 @@ class PeakWatch:
         self._thread.join()
 
     def _watch(self) -> None:
-        while not self._ended.wait(LOOK_EVERY_S):
+        while not self._ended.wait(POLL_INTERVAL_S):
             for pid in family(os.getpid()):
                 try:
                     if WORKER in Path(f"/proc/{pid}/cmdline").read_bytes():
@@ -42,7 +42,7 @@ class PeakWatch:
 def worker_memory(
     spark: SparkSession, place: Path, *, source: str, servers: str, topic: str, rows: int
 ) -> dict[str, float]:
-    """MB of the largest worker; only workers that are made for each task show what a task takes."""
+    """MB of the largest worker; meaningful only with a new worker per task."""
     with PeakWatch() as watch:
         scan(spark, place, source=source, servers=servers, topic=topic, rows=rows, sink="noop")
     if not watch.peak_mb:

@@ -1,4 +1,4 @@
-"""Batches that Apache Kafka 4.3.1 and its clients wrote, with what Kafka itself reads from them."""
+"""Batches that Apache Kafka 4.3.1 and its clients wrote, and their contents as Kafka reads them."""
 
 import gzip
 import json
@@ -23,7 +23,7 @@ DISK_CASES = (
 
 
 class Expected(NamedTuple):
-    """A batch's bytes, who wrote them, and Kafka's reading of them."""
+    """A batch's bytes, their writer, and their contents as Kafka reads them."""
 
     batch: bytes
     writer: str

@@ -1,4 +1,4 @@
-"""How much memory something takes."""
+"""Measures the memory that a function takes."""
 
 import tracemalloc
 from collections.abc import Callable
@@ -7,9 +7,9 @@ RUNS_MAX = 5
 
 
 def takes_less_than(bytes_max: int, act: Callable[[], object]) -> bool:
-    """Whether so much is never held at once while it runs.
+    """Whether `act` never holds `bytes_max` at once.
 
-    What other threads of the process allocate meanwhile is counted, too: it may be run again.
+    Allocations of other threads of the process are counted too, so `act` may be run several times.
     """
     return any(_peak_bytes(act) < bytes_max for _ in range(RUNS_MAX))
 

@@ -1,4 +1,4 @@
-"""The recorded wire traffic of a real Apache Kafka, and our messages as its JSON reads."""
+"""Recorded wire traffic of Apache Kafka, and our messages in the form of its JSON."""
 
 import base64
 import functools
@@ -17,7 +17,7 @@ from ottla.protocol.messages import APIS, Api
 from ottla.protocol.primitives import Fixed, LengthPrefixed, Uuid
 from tests.support.paths import VECTORS
 
-# Small enough to be cut at every byte.
+# Small enough for tests that truncate at every byte.
 SMALL_BYTES_MAX = 600
 WIRE = VECTORS / "wire"
 
@@ -43,7 +43,7 @@ class Recorded(NamedTuple):
 
 @functools.cache
 def pairs() -> tuple[dict[str, Any], ...]:
-    """Every recorded pair, as the files have it."""
+    """Every recorded pair of request and response."""
     return tuple(
         json.loads(line)
         for path in sorted(WIRE.glob("*.jsonl.gz"))
@@ -66,7 +66,7 @@ def recorded() -> tuple[Recorded, ...]:
 
 @functools.cache
 def one_of_each() -> tuple[Recorded, ...]:
-    """For each message and version the largest small frame, or the smallest large one."""
+    """One frame per message and version: the largest small one, or the smallest large one."""
     chosen: dict[str, Recorded] = {}
     for candidate in recorded():
         best = chosen.setdefault(candidate.name, candidate)
@@ -102,12 +102,12 @@ def _recorded(pair: dict[str, Any], api: Api, side: str, version: int) -> Record
 
 
 def to_json(message: Any, version: int) -> Any:
-    """As Kafka's converters print: no field that the version lacks, no tag at its default."""
+    """Like Kafka's converters: without fields that the version lacks and tags at their default."""
     return _struct_to_json(message, layout_of(type(message), version))
 
 
 def from_json(message: type[Any], version: int, document: dict[str, Any]) -> Any:
-    """A message built from what Kafka's converters printed."""
+    """A message built from the JSON of Kafka's converters."""
     return _struct_from_json(document, layout_of(message, version))
 
 

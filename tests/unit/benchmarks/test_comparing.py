@@ -22,7 +22,7 @@ def verdict(hold: Hold, ours: list[float], base: list[float]) -> tuple[Outcome, 
     return found.outcome, found.words
 
 
-def test_a_ratio_spans_all_that_the_two_spreads_allow() -> None:
+def test_a_ratio_has_the_range_that_both_spreads_allow() -> None:
     ratio = Ratio.of(Spread.of([90, 100, 120]), Spread.of([40, 50, 60]))
     assert (ratio.median, ratio.lowest, ratio.highest) == (2.0, 1.5, 3.0)
     assert not ratio.is_overlap
@@ -37,33 +37,33 @@ def test_a_ratio_spans_all_that_the_two_spreads_allow() -> None:
         ([1, 5, 9], [4, 5, 6], True),
     ],
 )
-def test_spreads_overlap_exactly_where_the_ratio_spans_one(
+def test_spreads_overlap_exactly_if_the_range_contains_one(
     ours: list[float], base: list[float], is_overlap: bool
 ) -> None:
     assert Ratio.of(Spread.of(ours), Spread.of(base)).is_overlap is is_overlap
 
 
-def test_more_throughput_than_asked_is_held_and_says_when_the_goal_is_reached() -> None:
+def test_throughput_above_the_bound_is_held_and_reports_the_goal() -> None:
     assert verdict(at_least(1.0, goal=1.3), [110], [100]) == (Outcome.HELD, "held")
     assert verdict(at_least(1.0, goal=1.3), [130], [100]) == (Outcome.HELD, "held, and the goal")
 
 
-def test_a_miss_says_by_how_much_of_the_bound() -> None:
+def test_a_miss_reports_its_distance_from_the_bound() -> None:
     assert verdict(at_least(1.0), [80], [100]) == (Outcome.MISSED, "missed by 20%")
     assert verdict(at_most(0.5), [75], [100]) == (Outcome.MISSED, "missed by 50%")
 
 
-def test_overlapping_spreads_are_a_tie_only_where_the_hold_says_so() -> None:
+def test_overlapping_spreads_are_a_tie_only_if_the_hold_allows_ties() -> None:
     ours, kafka = [80, 95, 110], [90, 100, 105]
     assert verdict(at_least(1.0, ties=True), ours, kafka)[0] is Outcome.TIE
     assert verdict(at_least(1.0), ours, kafka) == (Outcome.MISSED, "missed by 5%")
 
 
-def test_spreads_apart_are_no_tie() -> None:
+def test_separate_spreads_are_not_a_tie() -> None:
     assert verdict(at_least(1.0, ties=True), [80, 85], [90, 95])[0] is Outcome.MISSED
 
 
-def test_an_absolute_hold_does_not_look_at_kafka() -> None:
+def test_an_absolute_hold_ignores_kafka() -> None:
     assert judge(below(48), Spread.of([40]), None).outcome is Outcome.HELD
     assert verdict(below(48), [60], [1000]) == (Outcome.MISSED, "missed by 25%")
     assert verdict(above(400_000), [300_000], [1]) == (Outcome.MISSED, "missed by 25%")
@@ -80,7 +80,7 @@ def test_a_hold_reads_as_a_sentence() -> None:
     assert str(above(400_000)) == "at least 400,000"
 
 
-def test_figures_have_the_digits_that_mean_something() -> None:
+def test_figures_have_significant_digits_only() -> None:
     assert [short(figure) for figure in (1234567.8, 0.12345, math.nan)] == [
         "1,234,568",
         "0.123",

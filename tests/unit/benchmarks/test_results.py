@@ -1,4 +1,4 @@
-"""From runs to lines of table, page and plots."""
+"""Lines of the table, the page and the plots from runs."""
 
 import io
 from dataclasses import replace
@@ -67,7 +67,7 @@ def test_a_row_that_could_not_run_has_no_line() -> None:
     assert [line.row.name for line in all_lines(RESULTS)] == ["fast", "slow <1 MB>"]
 
 
-def test_the_table_shows_every_row_and_why_one_was_skipped() -> None:
+def test_the_table_shows_every_row_and_the_reason_for_a_skipped_one() -> None:
     console = Console(file=io.StringIO(), width=250)
     console.print(table(RESULTS, runs=3))
     shown = console.file.getvalue()  # type: ignore[attr-defined]
@@ -86,16 +86,16 @@ def test_the_page_names_the_machine_the_misses_and_the_estimates() -> None:
     assert "| decode | 2 messages/s |" in text
 
 
-def test_the_page_names_what_ours_is_compared_with() -> None:
+def test_the_page_names_the_base_of_the_comparison() -> None:
     assert "| row | unit | Kafka | ours | ratio | CPU Kafka |" in page()
-    beside_another = replace(FAST, group="spark", base_name="connector")
-    results = [*RESULTS, result(beside_another, [1], [2], (1.0, 1.0))]
+    with_another_base = replace(FAST, group="spark", base_name="connector")
+    results = [*RESULTS, result(with_another_base, [1], [2], (1.0, 1.0))]
     head = base_names(each.row for each in results[3:])
     assert head == "connector"
-    assert "Ours to connector, medians" in plots(results)["spark.svg"]
+    assert "Ratio of Ottla to connector, medians" in plots(results)["spark.svg"]
 
 
-def test_every_plot_that_the_page_shows_is_written_and_is_xml(tmp_path: Path) -> None:
+def test_every_plot_of_the_page_is_written_and_is_xml(tmp_path: Path) -> None:
     target = tmp_path / "benchmarks.md"
     stale = tmp_path / "benchmarks" / "stale.svg"
     stale.parent.mkdir()
@@ -108,7 +108,7 @@ def test_every_plot_that_the_page_shows_is_written_and_is_xml(tmp_path: Path) ->
         ET.parse(tmp_path / "benchmarks" / name)
 
 
-def test_a_bar_grows_from_one_to_the_left_where_ours_is_less() -> None:
+def test_a_bar_extends_to_the_left_of_one_if_ours_is_less() -> None:
     bars = [Bar(line.row.name, line.ratio, None, None) for line in all_lines(RESULTS)]
     drawn = ET.fromstring(ratio_bars("title", "note", bars))
     space = "{http://www.w3.org/2000/svg}"

@@ -1,4 +1,4 @@
-"""The declared rows: each once, each with its estimate, and what the short set takes of them."""
+"""The declared rows: unique, each with an estimate; the rows of the short set."""
 
 import itertools
 
@@ -8,7 +8,7 @@ from benchmarks.rows import ROWS
 from benchmarks.running import Progress
 
 
-def test_every_row_has_a_name_of_its_own_and_a_reason_for_each_estimate() -> None:
+def test_every_row_has_a_unique_name_and_a_reason_for_each_estimate() -> None:
     names = [f"{row.group}: {row.name}" for row in ROWS]
     assert len(set(names)) == len(names)
     for row in ROWS:
@@ -36,19 +36,19 @@ def test_the_short_set_has_each_pair_of_choices_of_16_kb_batches() -> None:
         assert len({(name[left], name[right]) for name in short}) == 4
 
 
-def test_scale_shortens_a_load_but_never_to_nothing() -> None:
+def test_scale_shortens_a_load_but_never_to_zero() -> None:
     scope = Scope(0.001)
     assert (scope.count(2_000_000), scope.count(10), scope.seconds(4)) == (2000, 1, 0.5)
 
 
-def test_cpu_is_told_for_a_gb_or_for_100_000_requests() -> None:
+def test_cpu_is_reported_per_gb_or_per_100_000_requests() -> None:
     ran = Ran(figures={}, payload_bytes=5e8, requests=1000)
     assert CpuPer.GB.of(2.0, ran) == 4.0
     assert CpuPer.REQUESTS.of(2.0, ran) == 200.0
     assert CpuPer.NOTHING.of(2.0, ran) is None
 
 
-def test_the_time_before_the_first_delivery_is_not_part_of_a_rate() -> None:
+def test_the_time_before_the_first_delivery_is_not_counted() -> None:
     assert delivery_rate([(100, 0), (600, 0), (700, 100), (1700, 1100)]) == 1000
     assert delivery_rate([(100, 0), (500, 1000)]) == 2000
 
@@ -61,7 +61,7 @@ def test_a_report_of_rdkafka_performance_is_read() -> None:
     assert REPORT.findall(printed) == [("627", "3404", "2")]
 
 
-def test_progress_says_which_row_it_is_what_it_took_and_what_time_is_left() -> None:
+def test_progress_reports_the_row_its_duration_and_the_time_left() -> None:
     said: list[str] = []
     now_s = 0.0
     progress = Progress(total=3, say=said.append, clock=lambda: now_s)

@@ -1,4 +1,4 @@
-"""What Spark and Arrow read in the benchmarks, and what is said where Spark cannot run."""
+"""The topics of the Spark and Arrow rows, and the message if Spark cannot run."""
 
 import importlib.util
 import json
@@ -20,13 +20,13 @@ def test_records_are_json_of_one_size_with_the_fields_that_are_parsed() -> None:
     assert all(list(json.loads(value)) == names for _, value in made[:100])
 
 
-def test_every_row_beside_another_reader_says_whose_figures_are_the_base() -> None:
+def test_every_row_compared_with_another_reader_names_its_base() -> None:
     rows = [row for row in ROWS if row.group in ("spark", "spark's workers", "arrow")]
     assert rows
     assert all(row.base is not None and row.base_name != "Kafka" for row in rows)
 
 
-def test_without_pyspark_the_rows_are_skipped_and_say_what_to_install(
+def test_without_pyspark_the_rows_are_skipped_and_name_the_package_to_install(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(process, "need", lambda *_: None)

@@ -1,4 +1,4 @@
-"""Batches in a piece of a log: which are found, what is refused, what a copy looks like."""
+"""Batches in a chunk of a log: finding them, refusing invalid ones, copying retained records."""
 
 from types import ModuleType
 from typing import Any
@@ -35,7 +35,7 @@ def copied(
     return batches.copy_batches(content, found.starts, columns, bytearray(stays), kept, HORIZON_MS)
 
 
-def test_whole_batches_are_found_and_what_is_cut_off_is_left(batches: ModuleType) -> None:
+def test_whole_batches_are_found_and_an_incomplete_one_is_left(batches: ModuleType) -> None:
     whole = [batch(0, 3), batch(3), batch(9, 2)]
     content = b"".join(whole)
     ends = [len(content[: sum(map(len, whole[:number]))]) for number in range(4)]
@@ -48,7 +48,7 @@ def test_whole_batches_are_found_and_what_is_cut_off_is_left(batches: ModuleType
         assert list(batches.find_batches(content[:size], 0, NOW_MS).starts) == [0]
 
 
-def test_a_compressed_batch_comes_alone(batches: ModuleType) -> None:
+def test_a_compressed_batch_is_returned_alone(batches: ModuleType) -> None:
     content = batch(0) + batch(1, codec=Codec.LZ4) + batch(2, codec=Codec.LZ4)
     first = batches.find_batches(content, 0, NOW_MS)
     assert len(first.verdicts) == 1
@@ -56,7 +56,7 @@ def test_a_compressed_batch_comes_alone(batches: ModuleType) -> None:
     assert (len(second.verdicts), second.next_offset) == (1, 2)
 
 
-def test_those_of_transactions_and_those_whose_time_is_over_are_told(batches: ModuleType) -> None:
+def test_transactional_batches_and_passed_delete_horizons_are_reported(batches: ModuleType) -> None:
     producer = {"producer_id": 7, "producer_epoch": 0, "base_sequence": 0}
     content = b"".join(
         (
@@ -83,7 +83,7 @@ def test_those_of_transactions_and_those_whose_time_is_over_are_told(batches: Mo
         (8, 0x80, "cannot be"),
     ],
 )
-def test_what_is_no_batch_is_refused_once_it_is_the_first(
+def test_bytes_that_are_not_a_batch_are_refused_when_they_come_first(
     batches: ModuleType, position: int, byte: int, why: str
 ) -> None:
     damaged = bytearray(batch(1))
@@ -100,7 +100,7 @@ def test_offsets_that_run_backwards_are_refused(batches: ModuleType) -> None:
         batches.find_batches(batch(5), 6, NOW_MS)
 
 
-def test_a_batch_of_which_all_stays_is_copied_byte_by_byte(batches: ModuleType) -> None:
+def test_a_batch_whose_records_are_all_retained_is_copied_unchanged(batches: ModuleType) -> None:
     content = batch(0, 3) + batch(3, 2, delete_horizon_ms=HORIZON_MS, tombstone=True)
     left = copied(batches, content, [1, 1, 1, 2, 2])
     assert (left.content, left.changed, left.records_dropped) == (content, 0, 0)
@@ -108,7 +108,7 @@ def test_a_batch_of_which_all_stays_is_copied_byte_by_byte(batches: ModuleType) 
     assert (left.last_offsets, left.max_timestamps_ms) == ([2, 4], [NOW_MS + 2, NOW_MS + 1])
 
 
-def test_what_is_left_of_a_batch_keeps_its_range_and_its_producer(batches: ModuleType) -> None:
+def test_a_cleaned_batch_keeps_its_offset_range_and_its_producer(batches: ModuleType) -> None:
     producer = {"producer_id": 7, "producer_epoch": 3, "base_sequence": 11}
     left = copied(batches, batch(10, 4, leader_epoch=5, **producer), [0, 1, 0, 0])
     header = read_header(left.content)
@@ -121,7 +121,7 @@ def test_what_is_left_of_a_batch_keeps_its_range_and_its_producer(batches: Modul
     assert (left.changed, left.records_dropped) == (1, 3)
 
 
-def test_a_batch_without_records_goes_unless_it_is_kept(batches: ModuleType) -> None:
+def test_an_empty_batch_is_dropped_unless_it_must_be_kept(batches: ModuleType) -> None:
     content = batch(0, 2) + batch(2, 2) + batch(4)
     left = copied(batches, content, [0] * 5, frozenset({3}))
     header = read_header(left.content)
@@ -133,7 +133,7 @@ def test_a_batch_without_records_goes_unless_it_is_kept(batches: ModuleType) -> 
     assert again.content == left.content, "what is empty stays as it is"
 
 
-def test_tombstones_get_a_horizon_and_keep_their_times(batches: ModuleType) -> None:
+def test_tombstones_get_a_delete_horizon_and_keep_their_timestamps(batches: ModuleType) -> None:
     left = copied(batches, batch(0, 3, tombstone=True), [2, 0, 2])
     header = read_header(left.content)
     assert (header.delete_horizon_ms, header.max_timestamp) == (HORIZON_MS, NOW_MS + 2)
@@ -142,12 +142,12 @@ def test_tombstones_get_a_horizon_and_keep_their_times(batches: ModuleType) -> N
     assert (whole.changed, read_header(whole.content).delete_horizon_ms) == (1, HORIZON_MS)
 
 
-def test_a_time_of_the_broker_stays_the_batchs(batches: ModuleType) -> None:
+def test_log_append_time_is_kept(batches: ModuleType) -> None:
     left = copied(batches, batch(0, 2, log_append_time_ms=NOW_MS + 77), [1, 0])
     assert read_header(left.content).max_timestamp == NOW_MS + 77
 
 
-def test_a_time_beyond_64_bits_is_refused(batches: ModuleType) -> None:
+def test_a_timestamp_beyond_64_bits_is_refused(batches: ModuleType) -> None:
     sent = build([Record(0, 0, b"k", b"v"), Record(1, 2**63 - 1, b"k", b"v")])
     stamped = bytearray(sent)
     stamped[27:35] = (2**62).to_bytes(8, "big")

@@ -9,7 +9,7 @@ VARINTS = json.loads((VECTORS / "misc/varints.json").read_text())
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
 
 
-def test_a_record_is_written_field_by_field(build: ModuleType) -> None:
+def test_a_record_is_encoded_field_by_field(build: ModuleType) -> None:
     encoded = build.encode_rows([(7, 100, b"k", b"vw", (("h", b""), ("h", None)))], 5, 101)
     assert bytes(encoded.body) == bytes(
         [
@@ -46,7 +46,7 @@ def test_varints_are_kafkas(build: ModuleType, case: dict[str, object]) -> None:
     assert encoded.body[0] == 2 * (5 + len(expected))
 
 
-def test_the_largest_timestamp_is_found_wherever_it_is(build: ModuleType) -> None:
+def test_the_largest_timestamp_is_found_at_any_position(build: ModuleType) -> None:
     rows = [(offset, time, None, None, ()) for offset, time in enumerate([-5, -2, -9])]
     assert build.encode_rows(rows, 0, -5).max_timestamp == -2
 
@@ -65,7 +65,7 @@ def test_no_rows_make_no_bytes(build: ModuleType) -> None:
         ([(5, INT64_MIN, None, None, ())], 1, "timestamp delta"),
     ],
 )
-def test_what_the_format_has_no_room_for_is_refused(
+def test_values_that_do_not_fit_the_format_are_refused(
     build: ModuleType, rows: list[tuple[object, ...]], base_timestamp: int, complaint: str
 ) -> None:
     with pytest.raises(ValueError, match=complaint):

@@ -1,4 +1,4 @@
-"""Records to columns: what is taken, what is left out, what is refused."""
+"""Records as Arrow columns: which are taken, left for the next batch, or refused."""
 
 from itertools import pairwise
 from types import ModuleType
@@ -29,7 +29,7 @@ def encode(rows: list[Row], base_offset: int = 0) -> bytes:
 
 
 def binary(column: Any) -> list[bytes | None]:
-    """A column of bytes as Python would have it."""
+    """A column of bytes as Python values."""
     offsets, content = list(column.offsets), bytes(column.content)
     cells: list[bytes | None] = []
     for row, (start, end) in enumerate(pairwise(offsets)):
@@ -40,7 +40,7 @@ def binary(column: Any) -> list[bytes | None]:
 
 
 def rows_of(found: Any) -> list[Row]:
-    """Columns as the rows that they were made of."""
+    """Columns, converted back to rows."""
     names = [
         (name or b"").decode("utf-8", "surrogateescape") for name in binary(found.headers.names)
     ]
@@ -61,7 +61,7 @@ def taken(
     return rows.columns()
 
 
-def test_rows_come_back_as_they_were(columns: ModuleType) -> None:
+def test_rows_survive_a_round_trip(columns: ModuleType) -> None:
     found = taken(columns, encode(ROWS), 3)
     assert rows_of(found) == ROWS
     assert found.row_count == 3
@@ -82,7 +82,7 @@ def test_nothing_null_needs_no_bitmap(columns: ModuleType) -> None:
     assert (found.key.validity, found.value.validity, found.headers.validity) == (None, None, None)
 
 
-def test_only_offsets_of_the_span_are_taken(columns: ModuleType) -> None:
+def test_only_offsets_of_the_range_are_taken(columns: ModuleType) -> None:
     body = encode([(offset, 0, None, b"%d" % offset, ()) for offset in range(10)])
     rows = columns.Rows(ALL, 100, 1 << 20, 3, 6)
     assert rows.take(body, 0, len(body), 10, 0, 0, False) == (len(body), 0)
@@ -98,7 +98,7 @@ def test_rows_of_several_bodies_follow_one_another(columns: ModuleType) -> None:
     assert rows_of(rows.columns()) == ROWS
 
 
-def test_batches_of_one_buffer_are_taken_from_their_places_in_it(columns: ModuleType) -> None:
+def test_batches_of_one_buffer_are_taken_from_their_positions(columns: ModuleType) -> None:
     first, second = encode(ROWS[:1]), encode(ROWS[1:])
     body = b"before" + first + b"between" + second + b"behind"
     rows = columns.Rows(ALL, 100, 1 << 20, 0, END)
@@ -109,7 +109,7 @@ def test_batches_of_one_buffer_are_taken_from_their_places_in_it(columns: Module
 
 
 @pytest.mark.parametrize(("capacity", "bytes_max"), [(1, 1 << 20), (100, 0), (2, 1 << 20)])
-def test_what_finds_no_room_is_left_for_the_next(
+def test_records_without_room_are_left_for_the_next_batch(
     columns: ModuleType, capacity: int, bytes_max: int
 ) -> None:
     body, position, left = encode(ROWS), 0, 3
@@ -122,7 +122,7 @@ def test_what_finds_no_room_is_left_for_the_next(
     assert seen == ROWS
 
 
-def test_a_batch_that_a_broker_stamped_has_one_time(columns: ModuleType) -> None:
+def test_a_batch_with_log_append_time_has_one_timestamp(columns: ModuleType) -> None:
     body = encode(ROWS)
     rows = columns.Rows(ALL, 100, 1 << 20, 0, END)
     rows.take(body, 0, len(body), 3, 0, 5000, True)
@@ -132,14 +132,12 @@ def test_a_batch_that_a_broker_stamped_has_one_time(columns: ModuleType) -> None
 
 
 @pytest.mark.parametrize("time_ms", [2**61, -(2**61)])
-def test_a_time_too_far_for_microseconds_is_the_furthest_one(
-    columns: ModuleType, time_ms: int
-) -> None:
+def test_a_timestamp_beyond_microseconds_is_clamped(columns: ModuleType, time_ms: int) -> None:
     found = taken(columns, encode([(0, time_ms, None, None, ())]), 1)
     assert list(found.timestamp) == [2**63 - 1 if time_ms > 0 else -(2**63)]
 
 
-def test_columns_that_nobody_wants_are_not_made(columns: ModuleType) -> None:
+def test_columns_that_are_not_requested_are_not_built(columns: ModuleType) -> None:
     body = encode(ROWS)
     rows = columns.Rows(columns.VALUE, 100, 1 << 20, 0, END)
     rows.take(body, 0, len(body), 3, 0, 0, False)
@@ -177,7 +175,7 @@ def test_deltas_past_64_bits_are_refused(
 @pytest.mark.parametrize(
     ("position", "end", "count"), [(-1, 1, 1), (2, 1, 1), (0, 9, 1), (0, 1, -1)]
 )
-def test_places_outside_the_body_are_refused(
+def test_positions_outside_the_body_are_refused(
     columns: ModuleType, position: int, end: int, count: int
 ) -> None:
     rows = columns.Rows(ALL, 100, 1 << 20, 0, END)
@@ -186,7 +184,7 @@ def test_places_outside_the_body_are_refused(
 
 
 @pytest.mark.parametrize(("capacity", "bytes_max"), [(0, 1), (1, -1), (1, 2**31)])
-def test_room_that_arrow_does_not_have_is_refused(
+def test_a_capacity_beyond_arrows_limit_is_refused(
     columns: ModuleType, capacity: int, bytes_max: int
 ) -> None:
     with pytest.raises(ValueError, match="rows"):

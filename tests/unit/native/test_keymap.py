@@ -1,4 +1,4 @@
-"""The map of keys: right by a dictionary, within its bytes, closed to those who would collide."""
+"""The offset map: equal to a dictionary, within its memory limit, safe from forced collisions."""
 
 import pytest
 from hypothesis import given, settings
@@ -45,7 +45,7 @@ def put(keys: KeyMap, rows: Rows, base_offset: int, start_offset: int = 0) -> bo
     return keys.put(content, columns_of(content)[1], start_offset)
 
 
-def judge(keys: KeyMap, rows: Rows, base_offset: int, verdict: int | None = None) -> list[int]:
+def marks(keys: KeyMap, rows: Rows, base_offset: int, verdict: int | None = None) -> list[int]:
     content = batch_of(rows, base_offset)
     batches, columns = columns_of(content, verdict)
     return list(keys.mark(content, columns, batches.verdicts))
@@ -55,85 +55,85 @@ def judge(keys: KeyMap, rows: Rows, base_offset: int, verdict: int | None = None
     ("length", "expected"),
     [(0, "a3817f04ba25a8e66df67214c7550293"), (1, "da87c1d86b99af44347659119b22fc45")],
 )
-def test_the_hash_is_siphash_by_the_vectors_of_its_authors(length: int, expected: str) -> None:
+def test_the_hash_matches_the_published_siphash_vectors(length: int, expected: str) -> None:
     halves = KeyMap(SECRET, 1000).hash(bytes(range(length)))
     assert b"".join(half.to_bytes(8, "little") for half in halves).hex() == expected
 
 
-def test_every_bit_of_key_and_secret_counts() -> None:
+def test_every_bit_of_key_and_secret_changes_the_hash() -> None:
     plain = KeyMap(SECRET, 1000)
     keys = [bytes(length) for length in range(40)] + [bytes([n]) * 9 for n in range(1, 200)]
     assert len({plain.hash(key) for key in keys}) == len(keys)
     assert KeyMap(bytes(16), 1000).hash(b"key") != plain.hash(b"key")
 
 
-def test_a_record_goes_when_a_later_one_has_its_key() -> None:
+def test_a_record_is_discarded_if_a_later_one_has_its_key() -> None:
     keys = KeyMap(SECRET, 10_000)
     rows: Rows = [(b"a", b"1"), (b"b", b"2"), (b"a", b"3"), (b"c", None)]
     assert put(keys, rows, 100)
     assert (len(keys), keys.latest_offset) == (3, 103)
-    assert judge(keys, rows, 100) == [DISCARDED, RETAINED, RETAINED, RETAINED_UNTIL_HORIZON]
-    assert judge(keys, [(b"c", b"old"), (b"d", b"old")], 0) == [DISCARDED, RETAINED]
+    assert marks(keys, rows, 100) == [DISCARDED, RETAINED, RETAINED, RETAINED_UNTIL_HORIZON]
+    assert marks(keys, [(b"c", b"old"), (b"d", b"old")], 0) == [DISCARDED, RETAINED]
 
 
-def test_a_tombstone_goes_when_its_time_is_over_and_what_it_hides_goes_anyway() -> None:
+def test_a_tombstone_is_discarded_past_its_horizon_and_the_records_before_it_always() -> None:
     keys = KeyMap(SECRET, 10_000)
     put(keys, [(b"a", b"1"), (b"a", None)], 0)
-    assert judge(keys, [(b"a", b"1"), (b"a", None)], 0, BY_KEY_WITHOUT_TOMBSTONES) == [
+    assert marks(keys, [(b"a", b"1"), (b"a", None)], 0, BY_KEY_WITHOUT_TOMBSTONES) == [
         DISCARDED,
         DISCARDED,
     ]
 
 
-def test_records_without_a_key_go_and_what_is_not_known_yet_stays() -> None:
+def test_records_without_a_key_are_discarded_and_uncovered_ones_retained() -> None:
     keys = KeyMap(SECRET, 10_000)
     put(keys, [(b"a", b"1")], 0)
     keys.cover(4)
-    assert judge(keys, [(None, b"x"), (b"a", None), (None, b"y")], 4) == [
+    assert marks(keys, [(None, b"x"), (b"a", None), (None, b"y")], 4) == [
         DISCARDED,
         RETAINED_UNTIL_HORIZON,
         RETAINED,
     ]
 
 
-def test_what_was_decided_for_a_whole_batch_is_not_looked_at_by_key() -> None:
+def test_a_verdict_on_a_whole_batch_overrides_its_keys() -> None:
     keys = KeyMap(SECRET, 10_000)
     rows: Rows = [(b"a", b"1"), (None, b"2"), (b"a", None)]
     put(keys, rows, 0)
-    assert judge(keys, rows, 0, RETAIN_ALL) == [RETAINED] * 3
-    assert judge(keys, rows, 0, RETAIN_ALL_UNTIL_HORIZON) == [RETAINED_UNTIL_HORIZON] * 3
-    assert judge(keys, rows, 0, DISCARD_ALL) == []
+    assert marks(keys, rows, 0, RETAIN_ALL) == [RETAINED] * 3
+    assert marks(keys, rows, 0, RETAIN_ALL_UNTIL_HORIZON) == [RETAINED_UNTIL_HORIZON] * 3
+    assert marks(keys, rows, 0, DISCARD_ALL) == []
 
 
-def test_what_lies_before_the_start_is_not_put() -> None:
+def test_records_before_the_start_are_not_added() -> None:
     keys = KeyMap(SECRET, 10_000)
     put(keys, [(b"a", b"1"), (b"b", b"2")], 10, start_offset=11)
     assert len(keys) == 1
-    assert judge(keys, [(b"a", b"0"), (b"b", b"0")], 0) == [RETAINED, DISCARDED]
+    assert marks(keys, [(b"a", b"0"), (b"b", b"0")], 0) == [RETAINED, DISCARDED]
 
 
-def test_a_full_map_says_so_and_knows_what_it_took() -> None:
+def test_a_full_map_reports_it_and_knows_how_far_it_reaches() -> None:
     keys = KeyMap(SECRET, 10 * SLOT_BYTES, keys_expected=100)
     rows: Rows = [(b"%d" % number, b"v") for number in range(20)]
     assert not put(keys, rows, 50)
     assert (len(keys), keys.latest_offset) == (9, 58)
     assert keys.utilization == 1.0
-    assert judge(keys, rows, 20)[:9] == [DISCARDED] * 9
+    assert marks(keys, rows, 20)[:9] == [DISCARDED] * 9
     assert put(keys, [(b"3", b"again")], 90), "a key that is known needs no room"
 
 
-def test_it_grows_within_its_bytes_and_forgets_nothing() -> None:
+def test_the_map_grows_within_its_limit_and_loses_no_key() -> None:
     keys = KeyMap(SECRET, 300 * SLOT_BYTES)
     rows: Rows = [(b"%d" % number, b"v") for number in range(300)]
     assert not put(keys, rows, 1_000)
-    # What it grew to and what it grew from fit together: two thirds of its bytes at most.
+    # The old and the new table fit into the limit together: the new one has at most two thirds.
     assert 80 <= len(keys) <= 180
     known = len(keys)
-    assert judge(keys, rows[:known], 0) == [DISCARDED] * known
+    assert marks(keys, rows[:known], 0) == [DISCARDED] * known
 
 
 @pytest.mark.parametrize(("secret", "bytes_max"), [(b"short", 1000), (SECRET, 47)])
-def test_a_map_that_cannot_be_is_refused(secret: bytes, bytes_max: int) -> None:
+def test_invalid_arguments_are_refused(secret: bytes, bytes_max: int) -> None:
     with pytest.raises(ValueError):
         KeyMap(secret, bytes_max)
 
@@ -149,7 +149,7 @@ def test_a_map_that_cannot_be_is_refused(secret: bytes, bytes_max: int) -> None:
         max_size=12,
     )
 )
-def test_it_keeps_what_a_dictionary_would_keep(batches: list[Rows]) -> None:
+def test_the_map_retains_the_same_records_as_a_dictionary(batches: list[Rows]) -> None:
     keys = KeyMap(SECRET, 1 << 20)
     last: dict[bytes | None, int] = {}
     offset = 0
@@ -160,5 +160,5 @@ def test_it_keeps_what_a_dictionary_would_keep(batches: list[Rows]) -> None:
     offset = 0
     for rows in batches:
         kept = [last[key] == offset + index for index, (key, _) in enumerate(rows)]
-        assert [bool(mark) for mark in judge(keys, rows, offset)] == kept
+        assert [bool(mark) for mark in marks(keys, rows, offset)] == kept
         offset += len(rows)

@@ -7,6 +7,6 @@ from tests.support.native_modules import KINDS, load
 
 @pytest.mark.parametrize("name", ["scan", "build", "batches", "columns", "keymap", "produce"])
 @pytest.mark.parametrize("kind", KINDS)
-def test_each_kind_is_what_it_says(name: str, kind: str) -> None:
+def test_each_module_is_compiled_or_interpreted_as_named(name: str, kind: str) -> None:
     suffix = Path(str(load(name, kind).__file__)).suffix
     assert (suffix == ".py") == (kind == "interpreted")

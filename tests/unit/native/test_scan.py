@@ -10,7 +10,7 @@ INT64_MAX = 2**63 - 1
 
 
 def record(*fields: int) -> bytes:
-    """A record of these bytes, behind the length that they have."""
+    """A record of these bytes, preceded by their length."""
     return bytes([2 * len(fields), *fields])
 
 
@@ -21,7 +21,7 @@ def rows(scan: ModuleType, body: bytes, count: int = 1) -> list[tuple[object, ..
 
 
 def survey(scan: ModuleType, body: bytes | memoryview, count: int) -> tuple[int, int, int]:
-    """The latest time, the earliest, and how many have no key."""
+    """The latest and earliest timestamp, and the number of records without a key."""
     end, latest, earliest, keyless = scan.survey(body, 0, 0, count, 0)
     scan.check_end(end, len(body))
     return latest, earliest, keyless
@@ -81,7 +81,7 @@ def test_rows_come_in_steps(scan: ModuleType) -> None:
     assert end == len(body)
 
 
-def test_stamped_rows_all_have_the_batchs_time(scan: ModuleType) -> None:
+def test_with_log_append_time_all_rows_have_the_batchs_timestamp(scan: ModuleType) -> None:
     body = record(0, 2, 0, 1, 1, 0) + record(0, 4, 2, 1, 1, 0)
     found, _ = scan.read_rows(body, 0, 2, 0, 77, True)
     assert [row[1] for row in found] == [77, 77]
@@ -93,7 +93,7 @@ def test_keys_values_and_headers_keep_null_and_empty_apart(scan: ModuleType) -> 
     assert rows(scan, body) == [(0, 0, b"", b"v", headers)]
 
 
-def test_a_header_name_that_is_no_utf8_survives(scan: ModuleType) -> None:
+def test_a_header_name_that_is_not_utf8_survives(scan: ModuleType) -> None:
     (row,) = rows(scan, record(0, 0, 0, 1, 1, 2, 2, 0xFF, 1))
     ((name, _),) = row[4]  # type: ignore[misc]
     assert name.encode("utf-8", "surrogateescape") == b"\xff"
@@ -107,12 +107,12 @@ def test_sums_of_more_than_64_bits_are_refused(
         scan.read_rows(record(0, 2, 2, 1, 1, 0), 0, 1, base_offset, base_timestamp, False)
 
 
-def test_a_time_before_the_first_that_64_bits_hold_is_refused(scan: ModuleType) -> None:
+def test_a_timestamp_below_64_bits_is_refused(scan: ModuleType) -> None:
     with pytest.raises(ValueError, match="past 64 bits"):
         scan.read_rows(record(0, 1, 0, 1, 1, 0), 0, 1, 0, -(2**63), False)
 
 
-def test_records_without_keys_are_counted_and_named(scan: ModuleType) -> None:
+def test_records_without_keys_are_counted_and_listed(scan: ModuleType) -> None:
     keyed = [record(0, 0, 2 * index, 0, 1, 0) for index in range(3)]
     keyless = [record(0, 0, 2 * index, 1, 1, 0) for index in range(3)]
     assert survey(scan, b"".join(keyed), 3)[2] == 0
@@ -124,27 +124,27 @@ def test_records_without_keys_are_counted_and_named(scan: ModuleType) -> None:
     assert scan.flawed(body, 0, 0, 3, 0, False, 0, 0) == (len(body), [])
 
 
-def test_times_are_surveyed_and_those_out_of_range_named(scan: ModuleType) -> None:
-    # Zigzag: 0, 5, -3 behind a base of 10.
+def test_timestamps_are_surveyed_and_those_out_of_range_listed(scan: ModuleType) -> None:
+    # Zigzag: 0, 5, -3 relative to a base of 10.
     body = b"".join(record(0, delta, 2 * n, 0, 1, 0) for n, delta in enumerate((0, 10, 5)))
     assert scan.survey(body, 0, 0, 3, 10) == (len(body), 15, 7, 0)
     assert scan.flawed(body, 0, 0, 3, 10, False, 8, 14)[1] == [(1, True, 15), (2, True, 7)]
     assert scan.survey(body, 0, 0, 3, -20) == (len(body), -1, -23, 0)
 
 
-def test_a_record_without_a_time_is_neither_early_nor_late(scan: ModuleType) -> None:
+def test_a_record_without_a_timestamp_is_never_out_of_range(scan: ModuleType) -> None:
     assert scan.survey(EMPTY, 0, 0, 1, -1) == (len(EMPTY), -1, INT64_MAX, 1)
     assert scan.flawed(EMPTY, 0, 0, 1, -1, False, 5, 6)[1] == []
 
 
-def test_a_survey_goes_on_where_another_one_ended(scan: ModuleType) -> None:
+def test_a_survey_continues_where_another_ended(scan: ModuleType) -> None:
     body = b"".join(record(0, 2 * n, 2 * n, 0, 1, 0) for n in range(4))
     end, latest, *_ = scan.survey(body, 0, 0, 2, 0)
     assert latest == 1
     assert scan.survey(body, end, 2, 4, 0) == (len(body), 3, 2, 0)
 
 
-def test_the_first_record_at_a_time_and_an_offset_is_found(scan: ModuleType) -> None:
+def test_the_first_record_at_a_timestamp_and_an_offset_is_found(scan: ModuleType) -> None:
     body = b"".join(record(0, 2 * delta, 2 * n, 0, 1, 0) for n, delta in enumerate((0, 9, 4, 9)))
 
     def first(time: int, offset: int, stamped: bool = False) -> tuple[int, int]:
@@ -175,11 +175,11 @@ def test_a_producer_numbers_its_records_from_zero(scan: ModuleType) -> None:
         survey(scan, EMPTY + record(0, 0, 4, 1, 1, 0), 2)
 
 
-def test_a_count_beyond_the_bytes_costs_nothing(scan: ModuleType) -> None:
+def test_a_count_beyond_the_bytes_takes_no_time(scan: ModuleType) -> None:
     with pytest.raises(ValueError, match="byte 7"):
         survey(scan, EMPTY, 2**31 - 1)
     with pytest.raises(ValueError, match="byte 7"):
         scan.read_rows(EMPTY, 0, 2**31 - 1, 0, 0, False)
     with pytest.raises(ValueError, match="byte 11"):
-        # Two thousand million headers are announced, and none is there.
+        # Two billion headers are announced, and none is there.
         survey(scan, record(0, 0, 0, 1, 1, 0xFE, 0xFF, 0xFF, 0xFF, 0x0F), 1)

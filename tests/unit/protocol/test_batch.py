@@ -31,7 +31,7 @@ THREE = [
 ]
 
 
-def test_a_header_says_what_was_built() -> None:
+def test_a_built_batch_has_the_given_header_fields() -> None:
     batch = build(
         [Record(10, 1000, b"k", b"v"), Record(13, 900, b"k", b"v")],
         base_offset=10,
@@ -91,7 +91,7 @@ def test_a_header_needs_61_bytes() -> None:
     assert refused.value.code == ErrorCode.CORRUPT_MESSAGE
 
 
-def test_a_leader_stamps_a_batch_without_renewing_its_crc() -> None:
+def test_stamping_a_batch_keeps_its_crc_valid() -> None:
     log = bytearray(b"junk") + build(THREE)
     stamp(log, 5000, 9, position=4)
     header = read_header(log, 4)
@@ -100,14 +100,14 @@ def test_a_leader_stamps_a_batch_without_renewing_its_crc() -> None:
     assert [record.offset for record in records(log, 4)] == [5000, 5001, 5002]
 
 
-def test_a_prefix_and_the_rest_are_the_stamped_batch() -> None:
+def test_prefix_and_rest_together_are_the_stamped_batch() -> None:
     batch = build(THREE)
     written = prefix(5000, read_header(batch).length, 9) + batch[PREFIX_BYTES:]
     stamp(batch, 5000, 9)
     assert written == batch
 
 
-def test_log_append_time_is_the_time_of_every_record() -> None:
+def test_log_append_time_is_the_timestamp_of_every_record() -> None:
     batch = build(THREE, codec=Codec.LZ4)
     stamp_log_append_time(memoryview(batch), 7777)
     header = read_header(batch)
@@ -119,7 +119,7 @@ def test_log_append_time_is_the_time_of_every_record() -> None:
     assert batch == build(THREE, codec=Codec.LZ4, log_append_time_ms=7777)
 
 
-def test_a_crc_tells_of_any_flipped_bit_it_covers() -> None:
+def test_the_crc_detects_every_flipped_bit_that_it_covers() -> None:
     batch = build(THREE)
     header = read_header(batch)
     for position in range(PREFIX_BYTES + 5, len(batch)):
@@ -129,7 +129,7 @@ def test_a_crc_tells_of_any_flipped_bit_it_covers() -> None:
     assert crc_is_valid(batch, header)
 
 
-def test_a_crc_of_what_is_not_all_there_is_not_valid() -> None:
+def test_the_crc_of_a_truncated_batch_is_not_valid() -> None:
     batch = build(THREE)
     header = read_header(batch)
     assert not crc_is_valid(batch[:-1], header)
@@ -139,14 +139,14 @@ def test_a_crc_of_what_is_not_all_there_is_not_valid() -> None:
 
 
 @pytest.mark.parametrize("codec", Codec)
-def test_records_come_back_as_they_went_in(codec: Codec) -> None:
+def test_records_survive_a_round_trip(codec: Codec) -> None:
     batch = build(THREE, codec=codec)
     assert list(records(batch)) == THREE
     assert list(records(b"junk" + bytes(batch) + b"junk", 4)) == THREE
     assert list(records(memoryview(batch))) == THREE
 
 
-def test_records_are_made_as_they_are_asked_for() -> None:
+def test_records_are_built_lazily() -> None:
     many = [Record(offset, 0, None, None) for offset in range(2000)]
     batch = build(many)
     damaged = bytearray(batch)
@@ -158,7 +158,7 @@ def test_records_are_made_as_they_are_asked_for() -> None:
     assert list(records(batch)) == many
 
 
-def test_cleaned_records_keep_their_offsets_and_times() -> None:
+def test_cleaned_records_keep_their_offsets_and_timestamps() -> None:
     batch = build(
         [THREE[1]],
         base_offset=0,
@@ -183,10 +183,10 @@ def test_a_cleaned_batch_may_have_no_records_left() -> None:
     assert list(records(batch)) == []
 
 
-def test_what_cannot_be_a_batch_is_not_built() -> None:
+def test_build_refuses_values_that_do_not_fit_the_format() -> None:
     with pytest.raises(ValueError, match="last offset delta"):
         build([])
-    with pytest.raises(ValueError, match="behind the last offset delta"):
+    with pytest.raises(ValueError, match="beyond the last offset delta"):
         build(THREE, last_offset_delta=1)
     with pytest.raises(ValueError, match="offset delta -1"):
         build(THREE, base_offset=1)
@@ -207,7 +207,7 @@ def test_what_cannot_be_a_batch_is_not_built() -> None:
         (57, b"\x00\x00\x00\x00", "bytes behind the last record"),
     ],
 )
-def test_headers_that_lie_are_corrupt(position: int, patch: bytes, complaint: str) -> None:
+def test_wrong_header_fields_are_corrupt(position: int, patch: bytes, complaint: str) -> None:
     batch = build(THREE)
     batch[position : position + len(patch)] = patch
     with pytest.raises(CorruptBatch, match=complaint):
@@ -216,7 +216,7 @@ def test_headers_that_lie_are_corrupt(position: int, patch: bytes, complaint: st
         survey(plain_records(batch), read_header(batch))
 
 
-def test_the_readers_bound_holds_for_a_compressed_batch() -> None:
+def test_the_decompressed_size_limit_holds_for_a_compressed_batch() -> None:
     batch = build([Record(0, 0, b"k", bytes(1 << 20))], codec=Codec.ZSTD)
     with pytest.raises(DecompressedTooLarge):
         next(records(batch, decompressed_bytes_max=1 << 20))
@@ -225,7 +225,7 @@ def test_the_readers_bound_holds_for_a_compressed_batch() -> None:
     assert len(plain_records(batch, decompressed_bytes_max=2 << 20)) > 1 << 20
 
 
-def test_plain_records_are_viewed_and_not_copied() -> None:
+def test_uncompressed_records_are_a_view_and_not_a_copy() -> None:
     batch = build(THREE)
     view = plain_records(batch)
     assert isinstance(view, memoryview)
@@ -233,7 +233,7 @@ def test_plain_records_are_viewed_and_not_copied() -> None:
 
 
 @pytest.mark.parametrize("kind", MarkerKind)
-def test_a_marker_comes_back_from_its_control_batch(kind: MarkerKind) -> None:
+def test_a_marker_survives_a_round_trip_through_its_control_batch(kind: MarkerKind) -> None:
     marker = Marker(kind, coordinator_epoch=5)
     batch = build_marker(
         marker,
@@ -260,7 +260,7 @@ def test_a_marker_comes_back_from_its_control_batch(kind: MarkerKind) -> None:
         (b"\0\0\0\1", b"\0\0\0\0\0"),
     ],
 )
-def test_control_records_cut_short_are_corrupt(key: bytes | None, value: bytes | None) -> None:
+def test_truncated_control_records_are_corrupt(key: bytes | None, value: bytes | None) -> None:
     batch = build([Record(0, 0, key, value)], control=True, transactional=True)
     with pytest.raises(CorruptBatch):
         read_marker(batch)

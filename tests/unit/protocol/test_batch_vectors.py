@@ -1,4 +1,4 @@
-"""Every batch of the vectors: read as Kafka reads it, and written again as it was written."""
+"""Every recorded batch is read as Kafka reads it, and encoded to the same bytes again."""
 
 import json
 import tarfile
@@ -71,7 +71,7 @@ def header_as_kafka_reads_it(batch: bytes) -> dict[str, Any]:
 def test_headers_read_as_kafka_reads_them(source: str) -> None:
     for batch, _, reading in batches(source):
         ours = header_as_kafka_reads_it(batch)
-        # Where a batch lies is no field of it, and what a vector leaves out is not compared.
+        # The position is not a field of the batch; fields that a vector lacks are not compared.
         theirs = reading.keys() - {"position", "records", "recordsCut"}
         assert {name: ours.get(name) for name in theirs} == {name: reading[name] for name in theirs}
         assert ("deleteHorizonMs" in ours) == ("deleteHorizonMs" in reading)
@@ -107,11 +107,11 @@ def test_records_read_as_kafka_reads_them(source: str) -> None:
 
 
 @pytest.mark.parametrize("source", SOURCES)
-def test_what_kafka_left_uncompressed_is_built_again_to_the_byte(source: str) -> None:
+def test_uncompressed_batches_are_built_to_the_same_bytes(source: str) -> None:
     rebuilt = 0
     for batch, writer, _ in batches(source):
         header = read_header(batch)
-        # A stamped batch still holds the producer's times, which nobody can read from outside.
+        # A batch with LogAppendTime still contains the producer's timestamps, but hides them.
         if header.codec != Codec.NONE or header.is_log_append_time:
             continue
         again = build(
@@ -132,7 +132,7 @@ def test_what_kafka_left_uncompressed_is_built_again_to_the_byte(source: str) ->
 
 
 @pytest.mark.parametrize("source", SOURCES)
-def test_compressed_batches_are_built_again_to_the_same_records(source: str) -> None:
+def test_compressed_batches_are_built_to_the_same_records(source: str) -> None:
     for batch, _, _ in batches(source):
         header = read_header(batch)
         if header.codec != Codec.NONE:
@@ -168,7 +168,7 @@ def test_markers_read_and_build_as_kafka_wrote_them(source: str) -> None:
     assert MarkerKind.COMMIT in seen
 
 
-def test_control_records_of_other_kinds_are_no_markers() -> None:
+def test_control_records_of_other_kinds_are_not_markers() -> None:
     with tarfile.open(VECTORS / "disk/metadata.tar.gz") as tar:
         log = tar.extractfile("__cluster_metadata-0/00000000000000000000.log")
         assert log is not None
@@ -198,7 +198,7 @@ def test_recorded_batches_of_every_codec_are_surveyed() -> None:
     assert codecs == set(Codec)
 
 
-def test_what_kafka_cannot_decode_is_corrupt_here_too() -> None:
+def test_records_that_kafka_cannot_decode_are_corrupt() -> None:
     found = list(undecodable_records())
     assert found
     for garbage in found:
@@ -210,12 +210,12 @@ def test_checksums_are_kafkas() -> None:
     rows = json.loads((VECTORS / "misc/crc32c.json").read_text())["rows"]
     assert rows
     for content, checksum in rows:
-        # A checksum begins behind the first 21 bytes of a batch.
+        # The checksum begins after the first 21 bytes of a batch.
         batch = bytes(21) + bytes.fromhex(content)
         assert crc_of(batch, 0, len(batch)) == checksum
 
 
-def test_cleaned_batches_keep_the_times_their_records_had() -> None:
+def test_cleaned_batches_keep_the_timestamps_of_their_records() -> None:
     cleaned = [
         (read_header(batch), list(records(batch)), reading)
         for batch, _, reading in batches("compacted")

@@ -1,4 +1,4 @@
-"""What a declaration means: versions, nulls, defaults, tags, and errors that name their field."""
+"""Declarations: versions, nulls, defaults, tags, and errors that name their field."""
 
 from contextlib import suppress
 from typing import Any
@@ -143,14 +143,14 @@ def test_a_version_without_a_field_decodes_to_its_default() -> None:
     assert (tree.removed, tree.limit, tree.words) == ("x", -1, ())
 
 
-def test_a_value_that_a_version_cannot_say_is_an_error_unless_ignorable() -> None:
+def test_a_value_that_a_version_cannot_encode_is_an_error_unless_ignorable() -> None:
     assert encode(_tree(words=("dropped",), removed="kept"), 0) == encode(_tree(removed="kept"), 0)
     with pytest.raises(EncodeError) as refused:
         encode(_tree(limit=5), 0)
     assert refused.value.field == "limit"
 
 
-def test_null_is_refused_by_versions_before_it_is_allowed() -> None:
+def test_null_is_refused_by_versions_that_do_not_allow_it() -> None:
     assert encode_bytes(_tree(branches=None), 1).startswith(b"\xff\xff\xff\xff")
     with pytest.raises(EncodeError) as unsaid:
         encode(_tree(branches=None), 0)
@@ -171,7 +171,7 @@ def test_lengths_below_null_are_refused(version: int) -> None:
     assert refused.value.field == "branches[0].name"
 
 
-def test_a_tagged_field_is_on_the_wire_only_where_it_is_set() -> None:
+def test_a_tagged_field_is_on_the_wire_only_if_it_is_set() -> None:
     plain, marked = _tree(), _tree(cluster="c", hint=Hint(epoch=7))
     assert encode_bytes(plain, 3).endswith(b"\0")
     assert encode_bytes(marked, 3).endswith(b"\x02\x00\x02\x02c\x05\x05\0\0\0\x07\0")
@@ -187,7 +187,7 @@ def test_a_tag_of_a_later_version_is_unknown_to_an_earlier_one() -> None:
     assert refused.value.field == "hint"
 
 
-def test_unknown_tags_are_skipped_wherever_they_stand() -> None:
+def test_unknown_tags_are_skipped_everywhere() -> None:
     plain = encode_bytes(_tree(), 3)
     unknown = b"\x03\x01\x02xx\x63\x00\x80\x02\x01y"
     assert decode(TreeRequest, 3, plain[:-1] + unknown)[0] == _tree()
@@ -216,7 +216,7 @@ def test_a_tag_section_out_of_order_or_bounds_is_refused(tags: bytes, reason: st
     assert refused.value.reason == reason
 
 
-def test_records_are_neither_copied_out_nor_in() -> None:
+def test_records_are_not_copied_by_decoding_or_encoding() -> None:
     stored = _FileSlice(1000)
     parts = encode(TreeResponse(records=memoryview(b"batch"), stored=stored, next_hint=None), 3)
 
@@ -229,12 +229,12 @@ def test_records_are_neither_copied_out_nor_in() -> None:
     assert message.records == b"BATCH"
 
 
-def test_a_message_of_records_is_refused_where_bytes_are_asked_for() -> None:
+def test_a_message_with_records_in_a_file_has_no_bytes() -> None:
     with pytest.raises(TypeError):
         encode_bytes(TreeResponse(records=None, stored=_FileSlice(1), next_hint=None), 3)
 
 
-def test_what_follows_a_message_is_left_to_the_caller() -> None:
+def test_bytes_after_a_message_are_ignored() -> None:
     frame = b"xx" + encode_bytes(_tree(), 3) + b"yyy"
     assert decode(TreeRequest, 3, frame, 2) == (_tree(), len(frame) - 3)
 
@@ -255,13 +255,13 @@ def test_an_error_names_its_field_and_its_position() -> None:
     )
 
 
-def test_an_error_among_values_read_together_names_the_one_that_is_cut() -> None:
+def test_an_error_among_values_read_together_names_the_truncated_one() -> None:
     with pytest.raises(DecodeError) as refused:
         decode(NumbersRequest, 0, bytes(9))
     assert (refused.value.field, refused.value.position) == ("d", 8)
 
 
-def test_a_string_that_is_not_utf8_is_refused_where_it_breaks() -> None:
+def test_a_string_that_is_not_utf8_is_refused_at_its_first_bad_byte() -> None:
     frame = encode_bytes(_tree(words=("abc",)), 1).replace(b"abc", b"ab\xff")
     with pytest.raises(DecodeError) as refused:
         decode(TreeRequest, 1, frame)
@@ -269,7 +269,7 @@ def test_a_string_that_is_not_utf8_is_refused_where_it_breaks() -> None:
     assert refused.value.position == frame.index(b"\xff", 14)
 
 
-def test_a_string_longer_than_kafkas_longest_is_refused_in_both_directions() -> None:
+def test_a_string_over_kafkas_limit_is_refused_in_both_directions() -> None:
     with pytest.raises(EncodeError) as unsaid:
         encode(_tree(words=("ok", "w" * 32_768)), 2)
     with pytest.raises(DecodeError) as unread:
@@ -299,8 +299,8 @@ def test_a_value_that_does_not_fit_names_its_field(changes: dict[str, object], f
         assert refused.value.field == field
 
 
-def test_a_value_that_does_not_fit_is_told_from_its_neighbours() -> None:
-    """The presence of a struct, its fields, its tags and what follows are written together."""
+def test_of_values_packed_together_the_error_names_the_one_that_does_not_fit() -> None:
+    """A struct's presence byte, its fields, its tags and the next fields are packed together."""
     for changes, field in (
         ({"next_hint": Hint(epoch=2**31)}, "next_hint.epoch"),
         ({"topic_id": "no bytes"}, "topic_id"),
@@ -312,7 +312,7 @@ def test_a_value_that_does_not_fit_is_told_from_its_neighbours() -> None:
 
 
 @pytest.mark.parametrize("version", [1, 2])
-def test_a_count_that_cannot_be_true_allocates_nothing(version: int) -> None:
+def test_an_implausible_count_allocates_nothing(version: int) -> None:
     count = b"\x7f\xff\xff\xff" if version < 2 else b"\xff\xff\xff\xff\x0f"
     decode(TreeRequest, version, encode_bytes(_tree(), version))
 
@@ -326,7 +326,7 @@ def test_a_count_that_cannot_be_true_allocates_nothing(version: int) -> None:
 
 
 def elements(value: Any) -> int:
-    """How many elements all arrays of a message have together."""
+    """The number of elements in all arrays of a message."""
     if isinstance(value, tuple):
         return len(value) + sum(map(elements, value))
     if is_declared(type(value)):
@@ -335,7 +335,7 @@ def elements(value: Any) -> int:
 
 
 def fewest_elements(vector: Recorded) -> int:
-    """The lowest limit under which a recorded message is taken."""
+    """The lowest limit that accepts a recorded message."""
     _, position = decode(vector.header, vector.header_version, vector.frame)
     for limit in range(10_000):
         with suppress(DecodeError):
@@ -344,8 +344,8 @@ def fewest_elements(vector: Recorded) -> int:
     raise AssertionError(vector.name)
 
 
-def test_every_recorded_request_is_held_to_the_elements_that_it_has() -> None:
-    """Whatever the API, and in every version."""
+def test_the_element_limit_holds_for_every_recorded_request() -> None:
+    """For all APIs and versions."""
     with_elements = 0
     for vector in one_of_each():
         if vector.message is not vector.api.request:
@@ -353,13 +353,13 @@ def test_every_recorded_request_is_held_to_the_elements_that_it_has() -> None:
         _, position = decode(vector.header, vector.header_version, vector.frame)
         message, _ = decode(vector.message, vector.version, vector.frame, position)
         found = elements(message)
-        # A tagged field is one as well.
+        # A tagged field counts as an element too.
         assert found <= fewest_elements(vector) <= found + 2, vector.name
         with_elements += found > 0
     assert with_elements > 50
 
 
-def test_elements_are_refused_before_any_of_them_is_made() -> None:
+def test_too_many_elements_are_refused_before_any_is_built() -> None:
     names = encode_bytes(DeleteGroupsRequest(groups_names=("",) * 1_000_000), 2)
     decode(DeleteGroupsRequest, 2, encode_bytes(DeleteGroupsRequest(groups_names=()), 2))
 
@@ -371,18 +371,18 @@ def test_elements_are_refused_before_any_of_them_is_made() -> None:
     assert takes_less_than(2 * len(names), refuse)
 
 
-def test_elements_that_take_no_bytes_are_no_declaration() -> None:
+def test_elements_of_zero_bytes_cannot_be_declared() -> None:
     with pytest.raises(TypeError, match="nothings has elements of zero bytes"):
         decode(NothingsRequest, 0, b"")
     assert decode(NothingsRequest, 1, b"\0\0\0\0")[0] == NothingsRequest(nothings=())
 
 
-def test_an_array_of_uuids_is_no_declaration() -> None:
+def test_an_array_of_uuids_cannot_be_declared() -> None:
     with pytest.raises(TypeError, match="an array of uuids"):
         decode(UuidsRequest, 0, b"")
 
 
-def test_a_header_leaves_in_place_what_follows_it() -> None:
+def test_decoding_a_header_does_not_copy_the_message_after_it() -> None:
     frame = b"\0\0\0\x0b\0\0\0\x07\0\x01c" + bytes(1_000_000)
     header, end = decode(RequestHeader, 1, frame)
     assert (header.client_id, end) == ("c", 11)
@@ -419,7 +419,7 @@ def test_uuids_print_as_kafka_prints_them() -> None:
 
 
 class _FileSlice:
-    """Stands for bytes in a file."""
+    """A stand-in for bytes in a file."""
 
     def __init__(self, size: int) -> None:
         self._size = size

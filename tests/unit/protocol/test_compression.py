@@ -26,14 +26,14 @@ XERIAL_HEADER = bytes.fromhex("82534e41505059000000000100000001")
 
 @pytest.mark.parametrize("plain", PLAINS.values(), ids=PLAINS)
 @pytest.mark.parametrize("codec", Codec)
-def test_what_is_compressed_comes_back(codec: Codec, plain: bytes) -> None:
+def test_compressed_bytes_decompress_to_the_original(codec: Codec, plain: bytes) -> None:
     assert decompress(codec, compress(codec, plain), len(plain)) == plain
     assert decompress(codec, memoryview(compress(codec, memoryview(plain))), 1 << 20) == plain
     assert decompress(codec, bytearray(compress(codec, bytearray(plain))), 1 << 20) == plain
 
 
 @pytest.mark.parametrize("codec", Codec)
-def test_a_byte_over_the_bound_is_too_large(codec: Codec) -> None:
+def test_one_byte_over_the_limit_is_too_large(codec: Codec) -> None:
     compressed = compress(codec, bytes(100_000))
     with pytest.raises(DecompressedTooLarge, match="more than 99999 bytes") as refused:
         decompress(codec, compressed, 99_999)
@@ -43,7 +43,7 @@ def test_a_byte_over_the_bound_is_too_large(codec: Codec) -> None:
 
 @pytest.mark.parametrize("codec", COMPRESSING)
 @pytest.mark.parametrize("cut", [1, 5, 20])
-def test_a_cut_stream_is_corrupt(codec: Codec, cut: int) -> None:
+def test_a_truncated_stream_is_corrupt(codec: Codec, cut: int) -> None:
     compressed = compress(codec, PLAINS["many blocks"])
     with pytest.raises(CorruptCompression) as refused:
         decompress(codec, compressed[:-cut], 1 << 20)
@@ -59,23 +59,23 @@ def test_garbage_is_corrupt(codec: Codec, garbage: bytes) -> None:
 
 
 @pytest.mark.parametrize("codec", [Codec.GZIP, Codec.LZ4, Codec.ZSTD])
-def test_frames_in_a_row_are_one_stream(codec: Codec) -> None:
+def test_consecutive_frames_are_one_stream(codec: Codec) -> None:
     frames = compress(codec, b"one ") + compress(codec, b"two")
     assert decompress(codec, frames, 100) == b"one two"
 
 
 @pytest.mark.parametrize("codec", [Codec.GZIP, Codec.LZ4, Codec.ZSTD])
-def test_garbage_behind_a_frame_is_corrupt(codec: Codec) -> None:
+def test_garbage_after_a_frame_is_corrupt(codec: Codec) -> None:
     with pytest.raises(CorruptCompression):
         decompress(codec, compress(codec, b"one") + b"garbage garbage", 100)
 
 
-def test_gzip_is_what_others_read_and_write() -> None:
+def test_gzip_is_compatible_with_pythons_gzip() -> None:
     assert gzip.decompress(compress(Codec.GZIP, b"plain")) == b"plain"
     assert decompress(Codec.GZIP, gzip.compress(b"plain"), 100) == b"plain"
 
 
-def test_snappy_is_framed_the_xerial_way() -> None:
+def test_snappy_has_xerials_framing() -> None:
     compressed = compress(Codec.SNAPPY, bytes(40_000))
     assert compressed[:16] == XERIAL_HEADER
     first = int.from_bytes(compressed[16:20], "big")
@@ -109,25 +109,25 @@ def test_xerial_blocks_that_do_not_fit_are_corrupt(blocks: bytes) -> None:
         decompress(Codec.SNAPPY, XERIAL_HEADER + blocks, 1 << 20)
 
 
-def test_a_xerial_header_cut_short_is_corrupt() -> None:
+def test_a_truncated_xerial_header_is_corrupt() -> None:
     with pytest.raises(CorruptCompression, match="cut short"):
         decompress(Codec.SNAPPY, XERIAL_HEADER[:12], 1 << 20)
 
 
-def test_a_snappy_size_that_is_a_lie_allocates_nothing() -> None:
+def test_a_wrong_snappy_size_allocates_nothing() -> None:
     declares_four_gigabytes = b"\xff\xff\xff\xff\x0f" + b"\x00"
     with pytest.raises(DecompressedTooLarge):
         decompress(Codec.SNAPPY, declares_four_gigabytes, 1 << 20)
 
 
-def test_lz4_blocks_are_independent_since_kafkas_reader_wants_them_so() -> None:
+def test_lz4_blocks_are_independent_as_kafkas_reader_requires() -> None:
     compressed = compress(Codec.LZ4, PLAINS["many blocks"])
     assert compressed[:4] == bytes.fromhex("04224d18")
     version, independent = compressed[4] >> 6, compressed[4] >> 5 & 1
     assert (version, independent) == (1, 1)
 
 
-# Run alone: the kernel gives this process no more memory than it has, and 96 MiB.
+# Runs in its own process, whose memory is limited to its current size plus 96 MiB.
 BOMBS = """
 import resource
 from ottla.protocol.compression import Codec, DecompressedTooLarge, compress, decompress

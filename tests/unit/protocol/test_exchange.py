@@ -1,4 +1,4 @@
-"""Requests and responses as frames, from a client's side and from a broker's."""
+"""Requests and responses as frames, for clients and for brokers."""
 
 import base64
 
@@ -59,7 +59,7 @@ def test_fifty_pipelined_requests_keep_their_order() -> None:
 
 @pytest.mark.parametrize("client_id", ["client", "", None])
 @pytest.mark.parametrize("version", [3, 4])
-def test_a_client_id_keeps_its_legacy_length_also_in_flexible_headers(
+def test_the_client_id_keeps_its_legacy_length_in_flexible_headers(
     version: int, client_id: str | None
 ) -> None:
     (sent,) = encode_request(7, APIS[12], version, HEARTBEAT, client_id)
@@ -69,7 +69,7 @@ def test_a_client_id_keeps_its_legacy_length_also_in_flexible_headers(
 
 
 @pytest.mark.parametrize("version", range(5))
-def test_the_response_to_api_versions_always_has_the_first_header(version: int) -> None:
+def test_the_response_to_api_versions_always_has_header_version_0(version: int) -> None:
     assert response_header_version(APIS[18], version) == 0
     (sent,) = encode_response(7, APIS[18], version, ApiVersionsResponse(error_code=0, api_keys=()))
     assert decode_correlation_id(sent[4:]) == 7
@@ -93,7 +93,7 @@ def test_api_versions_of_an_unknown_version_can_still_be_answered() -> None:
 
 
 @pytest.mark.parametrize(("key", "version"), [(0, 2), (0, 14), (3, -1), (4, 0), (999, 0)])
-def test_what_is_not_in_the_table_is_refused(key: int, version: int) -> None:
+def test_an_unknown_key_or_version_is_refused(key: int, version: int) -> None:
     head = b"".join(number.to_bytes(2, "big", signed=True) for number in (key, version))
     with pytest.raises(UnsupportedVersion) as refused:
         decode_request(head + b"\0\0\0\x07\xff\xff")

@@ -1,4 +1,4 @@
-"""Frames out of bytes, however they arrive, and the peer's lengths held against a limit."""
+"""Frames from chunks of any size, and a limit on the lengths that a peer sends."""
 
 import itertools
 
@@ -25,7 +25,7 @@ def _received(chunks: list[bytes], size_max: int = SIZE_MAX) -> list[bytes]:
 
 
 def _traffic() -> list[bytes]:
-    """Recorded frames of many sizes, an empty one among them."""
+    """Recorded frames of many sizes, including an empty one."""
     return [b"", *(vector.frame for vector in itertools.islice(recorded(), 0, None, 50))]
 
 
@@ -34,20 +34,20 @@ def test_fifty_frames_in_one_chunk_come_out_in_order() -> None:
     assert _received([_sent(frames)]) == frames
 
 
-def test_frames_that_arrive_one_byte_at_a_time_come_out_the_same() -> None:
+def test_frames_that_arrive_byte_by_byte_are_the_same() -> None:
     frames = _traffic()
     sent = _sent(frames)
     assert _received([sent[at : at + 1] for at in range(len(sent))]) == frames
 
 
 @pytest.mark.parametrize("size", [2, 3, 5, 7, 64, 1021])
-def test_frames_that_are_cut_anywhere_come_out_the_same(size: int) -> None:
+def test_frames_that_are_split_anywhere_are_the_same(size: int) -> None:
     frames = _traffic()
     sent = _sent(frames)
     assert _received([sent[at : at + size] for at in range(0, len(sent), size)]) == frames
 
 
-def test_a_frame_that_lies_whole_in_its_chunk_is_not_copied() -> None:
+def test_a_frame_inside_one_chunk_is_not_copied() -> None:
     reader, chunk = FrameReader(SIZE_MAX), bytearray(_sent([b"whole"]))
     reader.feed(chunk)
     received = reader.next_frame()
@@ -56,7 +56,7 @@ def test_a_frame_that_lies_whole_in_its_chunk_is_not_copied() -> None:
 
 
 @pytest.mark.parametrize("sizes", [(40_000,), (40_000, 3), (3, 40_000, 7, 7, 20_000, 1)])
-def test_a_frame_of_large_and_small_pieces_comes_out_the_same(sizes: tuple[int, ...]) -> None:
+def test_a_frame_of_large_and_small_pieces_is_the_same(sizes: tuple[int, ...]) -> None:
     frames = [bytes(range(256)) * 350, b"", b"small", bytes(SIZE_MAX)]
     sent, chunks = _sent(frames), []
     for size in itertools.cycle(sizes):
@@ -67,7 +67,7 @@ def test_a_frame_of_large_and_small_pieces_comes_out_the_same(sizes: tuple[int, 
     assert _received(chunks) == frames
 
 
-def test_a_frame_that_drips_in_takes_no_more_memory_than_its_bytes() -> None:
+def test_a_frame_that_arrives_in_tiny_pieces_takes_no_more_memory_than_its_bytes() -> None:
     size = 50_000
 
     def drip() -> None:
@@ -81,14 +81,14 @@ def test_a_frame_that_drips_in_takes_no_more_memory_than_its_bytes() -> None:
     assert takes_less_than(3 * size, drip)
 
 
-def test_a_chunk_is_let_go_once_its_frames_are_taken() -> None:
+def test_a_chunk_is_released_once_its_frames_are_taken() -> None:
     reader, chunk = FrameReader(SIZE_MAX), bytearray(_sent([b"whole"]) + b"\0\0")
     reader.feed(chunk)
     whole = reader.next_frame()
     assert whole is not None
     whole.release()
     assert reader.next_frame() is None
-    chunk.clear()  # BufferError while anything still looks at it
+    chunk.clear()  # BufferError if a view of it still exists
     reader.feed(b"\0\x01x")
     assert reader.next_frame() == b"x"
 
@@ -120,13 +120,13 @@ def test_frames_before_a_bad_size_come_out_first() -> None:
         reader.next_frame()
 
 
-def test_the_largest_frame_is_taken() -> None:
+def test_the_largest_frame_is_accepted() -> None:
     largest = bytes(SIZE_MAX)
     assert _received([_sent([largest])]) == [largest]
     assert _received([_sent([largest])[:-1], b"\0"]) == [largest]
 
 
-def test_an_announced_frame_costs_no_memory_until_it_comes() -> None:
+def test_an_announced_frame_takes_no_memory_before_it_arrives() -> None:
     def announce() -> None:
         reader = FrameReader(2**31 - 1)
         reader.feed(b"\x7f\xff\xff\xff" + bytes(1000))

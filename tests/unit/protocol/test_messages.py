@@ -1,4 +1,4 @@
-"""Every message in every version: against a real Kafka's bytes, and complete by itself."""
+"""Every message in every version, compared with bytes that Kafka wrote."""
 
 import importlib
 import json
@@ -35,7 +35,7 @@ def test_kafkas_bytes_decode_to_kafkas_json(key: int) -> None:
 
 
 @pytest.mark.parametrize("key", APIS)
-def test_what_was_decoded_encodes_to_the_same_bytes(key: int) -> None:
+def test_decoded_messages_encode_to_the_same_bytes(key: int) -> None:
     for vector in _of_key(key):
         header, position = decode(vector.header, vector.header_version, vector.frame)
         message, _ = decode(vector.message, vector.version, vector.frame, position)
@@ -71,7 +71,7 @@ def test_the_vectors_have_not_shrunk() -> None:
 @pytest.mark.parametrize(
     ("api", "version"), EACH_VERSION, ids=lambda each: getattr(each, "name", each)
 )
-def test_every_version_is_refused_in_its_own_words(api: Api, version: int) -> None:
+def test_every_version_has_a_refusal(api: Api, version: int) -> None:
     request = _smallest(api.request, version)
 
     refused = api.refuse(request, version, ErrorCode.INVALID_REQUEST, "no")
@@ -82,12 +82,12 @@ def test_every_version_is_refused_in_its_own_words(api: Api, version: int) -> No
     assert says_so is ((api.name, version) not in WITHOUT_AN_ERROR_CODE)
 
 
-# They can only answer with no directory at all, which is what Kafka does.
+# Their only possible refusal is an answer without directories, as Kafka does.
 WITHOUT_AN_ERROR_CODE = {("DescribeLogDirs", 1), ("DescribeLogDirs", 2)}
 
 
-def test_a_refusal_reads_like_kafkas_own() -> None:
-    """Where Kafka refused all that was asked with one code, ours says the same, message aside."""
+def test_a_refusal_equals_kafkas() -> None:
+    """If Kafka refused a whole request with one code, our refusal is equal, except for messages."""
     alike = 0
     for pair in pairs():
         api, version = APIS[pair["key"]], pair["version"]
@@ -103,7 +103,7 @@ def test_a_refusal_reads_like_kafkas_own() -> None:
     assert alike == 340
 
 
-# What Kafka adds to a refusal from what it knows beside the request.
+# Fields that Kafka adds to a refusal from its own state.
 SAID_BY_THE_HANDLER = {
     ("Produce", "OUT_OF_ORDER_SEQUENCE_NUMBER"): "the log start offset",
     ("Produce", "INVALID_PRODUCER_EPOCH"): "the log start offset",
@@ -120,7 +120,7 @@ SAID_BY_THE_HANDLER = {
 }
 
 
-def test_one_module_an_api_and_no_other() -> None:
+def test_there_is_one_module_per_api_and_no_other() -> None:
     modules = {
         f"{messages.__name__}.{module.name}" for module in pkgutil.iter_modules(messages.__path__)
     }
@@ -136,7 +136,7 @@ def test_a_module_opens_with_its_promise(api: Api) -> None:
     assert re.fullmatch(rf"{api.name} \({api.key}\) v{first}-{last}\. .*Gaps: .+\.", paragraph)
 
 
-def test_produce_is_offered_lower_than_it_is_declared() -> None:
+def test_produce_advertises_lower_versions_than_it_declares() -> None:
     assert APIS[0].advertised == (0, 13)
     assert not APIS[0].has(2)
     assert all(api.advertised == api.versions for api in APIS.values() if api.key != 0)
@@ -147,7 +147,7 @@ def _of_key(key: int) -> list[Recorded]:
 
 
 def _smallest(declared: type[Any], version: int) -> Any:
-    """A message that says the least that still has an item to refuse in every array."""
+    """The smallest message with one element to refuse in every array."""
     return _smallest_struct(layout_of(declared, version))
 
 
@@ -183,7 +183,7 @@ def _codes_in(document: Any) -> list[int]:
 
 
 def _comparable(document: Any) -> Any:
-    """A response without its messages and the order of its arrays, which Kafka does not keep."""
+    """A response without error messages and array order, which Kafka does not keep."""
     if isinstance(document, list):
         return sorted((_comparable(each) for each in document), key=json.dumps)
     if not isinstance(document, dict):
