@@ -90,7 +90,7 @@ def test_listeners_beside_port_or_host_is_a_usage_error(
 def test_an_empty_name_of_a_directory_is_a_usage_error(command: str) -> None:
     ran = run(command, "--data", "")
     assert (ran.returncode, ran.stdout) == (2, "")
-    assert ran.stderr == "error: --data names no directory\n"
+    assert ran.stderr == "error: --data is empty\n"
 
 
 def test_the_logs_tools_refuse_a_directory_that_a_broker_works_on(tmp_path: Path) -> None:

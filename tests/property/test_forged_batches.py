@@ -12,7 +12,7 @@ import pytest
 from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 
-from ottla.cli.log.verify.damage import LeftAs, Remedy
+from ottla.cli.log.verify.damage import Remedy, ShutdownState
 from ottla.cli.log.verify.partition import check_partition
 from ottla.client.arrow.columns import ColumnLimits, fetched_columns
 from ottla.client.reading.fetch import Fetched
@@ -190,7 +190,7 @@ def test_every_reader_gets_past_what_a_client_forges(
     check_by_time(log, stored)
 
     log.flush()
-    report = check_partition(stored.bench.files, "/topic-0", LeftAs(), lambda _: None)
+    report = check_partition(stored.bench.files, "/topic-0", ShutdownState(), lambda _: None)
     damaged = [each for each in report.damages if each.remedy is not Remedy.REBUILD_INDEXES]
     assert {each.remedy for each in damaged} <= {Remedy.KEEP}
     assert [each.offset for each in damaged] == stored.unreadable

@@ -1,1 +1,1 @@
-"""The command line. Each command imports what it needs when it runs."""
+"""The command line. Each command imports its dependencies when it runs."""

@@ -1,8 +1,8 @@
-"""`python -m ottla.cli`: the command line where its script is not on the path."""
+"""`python -m ottla.cli`: the command line without its script on the PATH."""
 
 import sys
 
-# Python puts the current directory first, where a file could pass for a module that we import.
+# Python puts the current directory first, where a file could shadow a module that we import.
 if not sys.flags.safe_path:
     del sys.path[0]
 

@@ -1,7 +1,7 @@
-"""Every command of `ottla`, declared with typer.
+"""All commands of `ottla`, declared with typer.
 
-Here and in `<group>/commands.py` commands only declare what they take; the modules that do the
-work, and all that those need, are imported when a command runs.
+This module and `<group>/commands.py` only declare arguments and options. Commands import their
+implementation when they run.
 """
 
 import errno
@@ -23,8 +23,8 @@ from ottla.cli.sql import commands as sql_commands
 from ottla.cli.topic import commands as topic_commands
 
 
-class CommandsInWords(TyperGroup):
-    """A command that fails ends in words and an exit code; with `--debug` in a traceback."""
+class CommandGroup(TyperGroup):
+    """Turns an exception into a message and an exit code; `--debug` adds the traceback."""
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -32,7 +32,7 @@ class CommandsInWords(TyperGroup):
         except (typer.Exit, typer.Abort, typer.TyperException):
             raise
         except Exception as error:
-            # Whoever reads our output has closed it: no fault, and no words.
+            # The reader of our output has closed the pipe, which is not an error.
             if isinstance(error, OSError) and error.errno == errno.EPIPE:
                 raise
             if ctx.params["debug"]:
@@ -44,11 +44,11 @@ class CommandsInWords(TyperGroup):
 
 
 app = typer.Typer(
-    cls=CommandsInWords,
+    cls=CommandGroup,
     help="A distributed commit log that speaks Kafka's wire protocol.",
     no_args_is_help=True,
     add_completion=False,
-    # Rich is slow to import: help is plain text.
+    # Plain text help: the import of rich is slow.
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )

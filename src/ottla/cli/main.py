@@ -1,26 +1,26 @@
-"""`ottla`: the entry point. It imports what the command needs that was called, and no more."""
+"""`ottla`: the entry point. It imports only the dependencies of the called command."""
 
 import sys
 
-from ottla.cli.broker.serve_parser import plain_words
+from ottla.cli.broker.serve_parser import plain_serve_arguments
 from ottla.cli.shared.failure import ExitCode
 
 
 def main() -> None:
     try:
         _main()
-    # Before a command or a broker is there to see to it.
+    # Ctrl-C before a command or a broker handles it.
     except KeyboardInterrupt:
         raise SystemExit(ExitCode.INTERRUPTED) from None
 
 
 def _main() -> None:
-    words = plain_words(sys.argv[1:])
-    if words is None:
+    arguments = plain_serve_arguments(sys.argv[1:])
+    if arguments is None:
         from ottla.cli.app import app
 
         app()
     else:
-        from ottla.cli.broker.process import Order, carry_out
+        from ottla.cli.broker.process import BrokerInvocation, run_invocation
 
-        carry_out(Order.parse([*words, f"program={sys.argv[0]}"]))
+        run_invocation(BrokerInvocation.parse([*arguments, f"program={sys.argv[0]}"]))

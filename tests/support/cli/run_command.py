@@ -1,4 +1,4 @@
-"""Runs `ottla …` in this process, and makes a small log directory to run it on."""
+"""Runs `ottla …` in this process, and writes a small log directory for it."""
 
 import json
 from dataclasses import dataclass

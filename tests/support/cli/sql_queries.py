@@ -1,4 +1,4 @@
-"""Queries of Spark's SQL, and the topics that each reads."""
+"""Spark SQL queries, and the topics that each reads."""
 
 from typing import NamedTuple
 

@@ -1,4 +1,4 @@
-"""A broker that the tests of commands share, each with topics of its own."""
+"""A broker shared by the tests of commands, each with its own topics."""
 
 import itertools
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""The reference page says what the commands say."""
+"""docs/cli.md matches the commands."""
 
 import subprocess
 import sys
@@ -9,7 +9,7 @@ from tests.support.paths import ROOT
 PAGE = ROOT / "docs" / "cli.md"
 
 
-def test_the_page_is_what_the_commands_would_write() -> None:
+def test_the_page_matches_the_commands() -> None:
     done = subprocess.run(
         [sys.executable, ROOT / "tools" / "cli_page.py", "--check"], capture_output=True, text=True
     )

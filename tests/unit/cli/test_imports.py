@@ -1,4 +1,4 @@
-"""What each command imports: a command line starts in a blink if it imports what it needs."""
+"""Each command imports only its own dependencies, so that it starts quickly."""
 
 import subprocess
 import sys
@@ -20,9 +20,9 @@ NEVER = (
     "prometheus_client",
     "uvloop",
 )
-# What a command has no use for that speaks with a broker.
+# Not needed by commands that connect to a broker.
 BROKERS = ("ottla.broker", "ottla.storage", "ottla.metadata", "ottla.replication")
-# What a command has no use for that speaks with none.
+# Not needed by commands that connect to no broker.
 SPEAKING = ("asyncio", "ssl", "ottla.client")
 
 SCRIPT = """

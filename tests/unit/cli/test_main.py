@@ -1,4 +1,4 @@
-"""The command line as a whole: how it starts, and how it ends when it fails."""
+"""The command line as a whole: its start, and its end after a failure."""
 
 import os
 import signal
@@ -13,7 +13,7 @@ from tests.support.child_processes import child
 from tests.support.cli import run_command
 from tests.support.cli.run_command import write_directory
 
-# What only a command that runs may need.
+# Modules that only a running command may need.
 HEAVY = (
     "rich",
     "cramjam",
@@ -75,13 +75,13 @@ def test_a_call_that_makes_no_sense_is_a_usage_error(arguments: list[str]) -> No
     assert "Usage" in ran.stderr
 
 
-def test_an_error_says_what_and_what_to_do_and_shows_no_traceback(tmp_path: Path) -> None:
+def test_an_error_has_a_message_and_advice_and_no_traceback(tmp_path: Path) -> None:
     finished = in_a_process("log", "dump", str(tmp_path / "nowhere"))
     assert finished.returncode == 4
     assert finished.stdout == ""
     assert finished.stderr.splitlines() == [
         f"error: {tmp_path}/nowhere does not exist",
-        "  try: name a segment's file, a partition's directory or a log directory",
+        "  try: name a segment file, a partition directory or a log directory",
     ]
 
 
@@ -92,7 +92,7 @@ def test_debug_shows_the_traceback_and_ends_with_the_same_code(tmp_path: Path) -
     assert "error: " in finished.stderr
 
 
-def test_a_reader_who_has_seen_enough_causes_no_noise(tmp_path: Path) -> None:
+def test_a_closed_output_pipe_is_not_an_error(tmp_path: Path) -> None:
     directory = write_directory(tmp_path / "logs")
     command = f"{sys.executable} -m ottla.cli log dump --records -o jsonl {directory} | head -n 1"
     finished = subprocess.run(command, shell=True, capture_output=True, text=True, check=True)

@@ -1,4 +1,4 @@
-"""What `ottla serve`, `up` and `down` take. Each imports its work when it runs."""
+"""The options of `ottla serve`, `up` and `down`. Each imports its implementation when it runs."""
 
 import os
 import shutil
@@ -12,34 +12,39 @@ from ottla.cli.shared.listing import Listing, ListingFormat, listing_writer
 from ottla.cli.shared.options import DATA_DEFAULT, Yes
 
 if TYPE_CHECKING:
-    from ottla.cli.broker.process import Mode, Order
+    from ottla.cli.broker.process import BrokerInvocation, BrokerMode
     from ottla.cli.broker.settings import BrokerFlags
 
 
 Data = Annotated[
     str | None,
-    typer.Option(metavar="DIR", help=f"Where the logs are; by default {DATA_DEFAULT}."),
+    typer.Option(metavar="DIR", help=f"The data directory; by default {DATA_DEFAULT}."),
 ]
 Host = Annotated[
     str | None,
-    typer.Option(metavar="HOST", help="The address to listen at; by default this machine only."),
+    typer.Option(metavar="HOST", help="The address to listen on; by default this machine only."),
 ]
 Port = Annotated[
     int | None,
-    typer.Option(min=0, max=PORT_MAX, metavar="N", help="Kafka's port; by default 9092, 0: any."),
+    typer.Option(
+        min=0, max=PORT_MAX, metavar="N", help="Kafka's port; by default 9092, 0 is any free one."
+    ),
 ]
 MetricsPort = Annotated[
     int | None,
     typer.Option(
-        min=0, max=PORT_MAX, metavar="N", help="The port for metrics; by default 9644, 0: any."
+        min=0,
+        max=PORT_MAX,
+        metavar="N",
+        help="The port for metrics; by default 9644, 0 is any free one.",
     ),
 ]
 Sets = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="NAME=VALUE", help="A setting; may be repeated."),
 ]
-Config = Annotated[
-    str | None, typer.Option(metavar="FILE", help="A TOML file with settings, names in quotes.")
+ConfigFile = Annotated[
+    str | None, typer.Option(metavar="FILE", help="A TOML file of settings with quoted names.")
 ]
 
 
@@ -51,13 +56,13 @@ def serve(
     port: Port = None,
     metrics_port: MetricsPort = None,
     set_: Sets = None,
-    config: Config = None,
+    config: ConfigFile = None,
 ) -> None:
-    """Run one broker until it is told to stop. Prints one line when it is ready."""
-    from ottla.cli.broker.process import Mode, become
+    """Run one broker until a signal stops it. Prints one line when it is ready."""
+    from ottla.cli.broker.process import BrokerMode, exec_broker
 
     flags = _flags(data, host, port, metrics_port, set_, config)
-    become(_order(context, Mode.SERVE, flags))
+    exec_broker(_invocation(context, BrokerMode.SERVE, flags))
 
 
 def up(
@@ -68,32 +73,32 @@ def up(
     port: Port = None,
     metrics_port: MetricsPort = None,
     set_: Sets = None,
-    config: Config = None,
+    config: ConfigFile = None,
     detach: Annotated[
-        bool, typer.Option("--detach", "-d", help="Return once it is up; it goes on beside.")
+        bool, typer.Option("--detach", "-d", help="Return once it is up, and leave it running.")
     ] = False,
 ) -> None:
-    """Run a whole local system until it is told to stop."""
-    from ottla.cli.broker.process import Mode, become
+    """Run a local system until a signal stops it."""
+    from ottla.cli.broker.process import BrokerMode, exec_broker
 
     flags = _flags(data, host, port, metrics_port, set_, config)
     if not detach:
-        become(_order(context, Mode.UP, flags))
-    from ottla.cli.broker.up import start_beside
+        exec_broker(_invocation(context, BrokerMode.UP, flags))
+    from ottla.cli.broker.up import start_detached
 
-    start_beside(_order(context, Mode.UP_BESIDE, flags))
+    start_detached(_invocation(context, BrokerMode.UP_DETACHED, flags))
 
 
 def down(
     *,
-    data: Annotated[str, typer.Option(metavar="DIR", help="Where its logs are.")] = DATA_DEFAULT,
+    data: Annotated[str, typer.Option(metavar="DIR", help="Its data directory.")] = DATA_DEFAULT,
     wipe: Annotated[
         bool, typer.Option("--wipe", help="Also remove all its data; acts with --yes.")
     ] = False,
     yes: Yes = False,
     output: Listing = ListingFormat.TABLE,
 ) -> None:
-    """Stop what `ottla up` began, and wait until it has ended."""
+    """Stop the system that `ottla up` started, and wait until it has ended."""
     from ottla.cli.broker.down import down as run
 
     run(data, listing_writer(output, named="directory"), wipes=wipe, may_act=yes)
@@ -119,15 +124,17 @@ def _flags(
     )
 
 
-def _order(context: typer.Context, mode: "Mode", flags: "BrokerFlags") -> "Order":
-    from ottla.cli.broker.process import Order
+def _invocation(
+    context: typer.Context, mode: "BrokerMode", flags: "BrokerFlags"
+) -> "BrokerInvocation":
+    from ottla.cli.broker.process import BrokerInvocation
 
     is_debugged = context.find_root().params["debug"]
-    return Order(mode=mode, flags=flags, program=_program(), is_debugged=is_debugged)
+    return BrokerInvocation(mode=mode, flags=flags, program=_program(), is_debugged=is_debugged)
 
 
 def _program() -> str:
-    """How this program can be called again from the same place."""
+    """The command that calls this program again from the same directory."""
     called = sys.argv[0]
     if os.path.basename(called) != "ottla":
         return f"{sys.executable} -m ottla.cli"

@@ -1,4 +1,4 @@
-"""`ottla down`: ends what `ottla up` began, and with `--wipe` removes its data."""
+"""`ottla down`: stops the system that `ottla up` started; `--wipe` removes its data."""
 
 import os
 import signal
@@ -6,35 +6,36 @@ import time
 from contextlib import suppress
 
 from ottla.cli.broker.pid_file import read_pid, remove_pid
-from ottla.cli.broker.proc_table import Process, is_running, user_of
-from ottla.cli.broker.settings import check_named
-from ottla.cli.broker.wipe import NAME_TAG, Removed, held, remove
-from ottla.cli.log.broker_files import entries_of, listed
+from ottla.cli.broker.proc_table import Process, is_running, process_using
+from ottla.cli.broker.settings import check_not_empty
+from ottla.cli.broker.wipe import META_PROPERTIES, Removed, locked, remove
+from ottla.cli.log.broker_files import abbreviated, classify_entries
 from ottla.cli.shared.failure import ExitCode, Failure
 from ottla.cli.shared.output import RowWriter, say
 
 STOP_TIMEOUT_S = 60.0
-_LOOK_EVERY_S = 0.05
+_POLL_S = 0.05
 
 
 def down(data: str, writer: RowWriter, *, wipes: bool, may_act: bool) -> None:
-    """Waits until the system has stopped. Failure if it does not, or is not ours to stop."""
-    check_named(data)
+    """Waits until the system has stopped. Failure if it does not, or if `ottla up` did not start
+    it."""
+    check_not_empty(data)
     data = os.path.abspath(data)
-    holder = user_of(data)
+    holder = process_using(data)
     if holder is None:
-        with held(data, makes_lock=False):
+        with locked(data, makes_lock=False):
             pass
     if wipes:
         _show_plan(data, holder, writer)
         if not may_act:
-            say("nothing was changed: `--yes` stops what runs there and removes its data")
+            say("nothing was changed: `--yes` stops the broker there and removes its data")
             return
     if holder is None:
-        say(f"nothing runs with the data in {data}")
+        say(f"no broker is running on {data}")
     else:
         _stop(data, holder)
-    with held(data, makes_lock=wipes):
+    with locked(data, makes_lock=wipes):
         remove_pid(data)
         if wipes:
             _say_removed(data, remove(data))
@@ -44,39 +45,39 @@ def _say_removed(data: str, removed: Removed) -> None:
     if removed.why_left is None:
         say(f"removed {data}")
         return
-    say(f"removed all data in {data}; it is left: {removed.why_left}")
+    say(f"removed all data in {data}, but not the directory: {removed.why_left}")
     if removed.foreign:
-        say(f"left alone: {listed(removed.foreign)}")
+        say(f"kept: {abbreviated(removed.foreign)}")
 
 
 def _stop(data: str, holder: Process) -> None:
-    """The process must be the one that was started for this directory and still works on it."""
+    """Stops the process that uses the directory. Failure if it is not the one in the pid file."""
     if read_pid(data) != holder.pid:
         raise Failure(
             f"{data} is in use by {holder}",
             why="`ottla up` did not start it",
             advice=f"stop it where it was started, or `kill {holder.pid}`",
         )
-    # It may just have ended by itself.
+    # It may have ended in the meantime.
     with suppress(ProcessLookupError):
         os.kill(holder.pid, signal.SIGTERM)
     deadline = time.monotonic() + STOP_TIMEOUT_S
-    # Not only until it lets go of the lock: a few files are written behind that.
+    # It writes a few files after it has released the lock, so wait for the process itself.
     while is_running(holder.pid):
         if time.monotonic() > deadline:
             raise Failure(f"{holder} has not stopped after {STOP_TIMEOUT_S:.0f} s")
-        time.sleep(_LOOK_EVERY_S)
+        time.sleep(_POLL_S)
     say(f"stopped process {holder.pid}")
 
 
 def _show_plan(data: str, holder: Process | None, writer: RowWriter) -> None:
-    if not os.path.isfile(os.path.join(data, NAME_TAG)):
+    if not os.path.isfile(os.path.join(data, META_PROPERTIES)):
         raise Failure(
-            f"{data} is no data directory",
-            why=f"it has no {NAME_TAG}",
+            f"{data} is not a data directory",
+            why=f"it has no {META_PROPERTIES}",
             exit_code=ExitCode.NOT_FOUND,
         )
-    own, foreign = entries_of(data)
+    own, foreign = classify_entries(data)
     paths = [os.path.join(data, name) for name in own]
     writer.write(
         {
@@ -84,13 +85,13 @@ def _show_plan(data: str, holder: Process | None, writer: RowWriter) -> None:
             "name": data,
             "directories": sum(map(os.path.isdir, paths)),
             "bytes": sum(map(_size_of, paths)),
-            "left_alone": listed(foreign) or None,
+            "left_alone": abbreviated(foreign) or None,
             "runs": holder.pid if holder else None,
         }
     )
     writer.close()
     if foreign:
-        say(f"left alone: {listed(foreign)}")
+        say(f"kept: {abbreviated(foreign)}")
 
 
 def _size_of(path: str) -> int:
@@ -104,7 +105,7 @@ def _size_of(path: str) -> int:
 
 
 def _file_size(path: str) -> int:
-    """Nothing if it is gone: whoever works in the directory goes on meanwhile."""
+    """0 for a missing file: a broker in the directory may remove files meanwhile."""
     with suppress(FileNotFoundError):
         return os.path.getsize(path)
     return 0

@@ -1,4 +1,4 @@
-"""`ottla.pid`, beside the data: the process that `ottla up` started to serve it."""
+"""`ottla.pid` in the data directory: the id of the process that `ottla up` started for it."""
 
 import os
 from contextlib import suppress
@@ -7,12 +7,12 @@ PID_FILE = "ottla.pid"
 
 
 def open_private(path: str, flags: int) -> int:
-    """An opener for a new file that its owner alone may read, as the data beside it."""
+    """An opener for a new file that only its owner may read, like the data beside it."""
     return os.open(path, flags, 0o600)
 
 
 def write_pid(data: str, pid: int) -> None:
-    """Readers find the old file or the new one, never a part of it."""
+    """Writes the file atomically."""
     path = os.path.join(data, PID_FILE)
     with open(f"{path}.tmp", "w", encoding="ascii", opener=open_private) as file:
         file.write(f"{pid}\n")
@@ -20,7 +20,7 @@ def write_pid(data: str, pid: int) -> None:
 
 
 def read_pid(data: str) -> int | None:
-    """None if there is no such file, or no number in it."""
+    """The process id; None if there is no valid file."""
     with (
         suppress(OSError, ValueError),
         open(os.path.join(data, PID_FILE), encoding="ascii") as file,

@@ -1,4 +1,4 @@
-"""Who holds a port or a file on this machine, as far as the kernel tells us (Linux's /proc)."""
+"""The processes that hold a port or a file on this machine, from Linux's /proc."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -6,17 +6,17 @@ from typing import NamedTuple
 
 _TABLES = ("/proc/net/tcp", "/proc/net/tcp6")
 _LISTENING = "0A"
-# Columns of those tables.
+# The columns of these tables.
 _LOCAL_ADDRESS, _STATE, _INODE = 1, 3, 9
 COMMAND_CHARACTERS_MAX = 60
-# The states of a process that has ended, whether or not somebody has waited for it.
+# The states of an ended process: zombie and dead.
 _ENDED = frozenset("ZX")
-# What everyone who works on a log directory holds, Kafka's brokers as well.
+# The lock file of a log directory; Kafka's brokers hold it too.
 LOCK_FILE = ".lock"
 
 
 class Process(NamedTuple):
-    """A running process and what it was started as."""
+    """A running process and its command."""
 
     pid: int
     command: str
@@ -26,30 +26,30 @@ class Process(NamedTuple):
 
 
 def is_listened_on(port: int) -> bool:
-    """Whether somebody listens on this port, seen or not."""
+    """Whether any process listens on this port, visible to us or not."""
     return bool(_listening_inodes(port))
 
 
-def listener_on(port: int) -> Process | None:
-    """Who listens on this port; None if nobody does, or somebody whom we may not see."""
+def process_listening_on(port: int) -> Process | None:
+    """The process that listens on this port; None if there is none that we may see."""
     links = {f"socket:[{inode}]" for inode in _listening_inodes(port)}
     if not links:
         return None
-    return _first_with(lambda descriptor: os.readlink(descriptor) in links)
+    return _first_process_with(lambda descriptor: os.readlink(descriptor) in links)
 
 
-def holder_of(path: str) -> Process | None:
-    """Who has this file open; None if nobody does, or somebody whom we may not see."""
+def process_holding(path: str) -> Process | None:
+    """The process that has this file open; None if there is none that we may see."""
     try:
         wanted = os.stat(path)
     except FileNotFoundError:
         return None
-    return _first_with(lambda descriptor: os.path.samestat(os.stat(descriptor), wanted))
+    return _first_process_with(lambda descriptor: os.path.samestat(os.stat(descriptor), wanted))
 
 
-def user_of(log_directory: str) -> Process | None:
-    """Who works on a log directory."""
-    return holder_of(os.path.join(log_directory, LOCK_FILE))
+def process_using(log_directory: str) -> Process | None:
+    """The process that uses a log directory; None if there is none that we may see."""
+    return process_holding(os.path.join(log_directory, LOCK_FILE))
 
 
 def is_running(pid: int) -> bool:
@@ -57,7 +57,7 @@ def is_running(pid: int) -> bool:
     try:
         with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
             after_name = file.read().rpartition(")")[2]
-    # The second, if it ends between the opening and the reading.
+    # ProcessLookupError: it ended between open and read.
     except (FileNotFoundError, ProcessLookupError):
         return False
     return after_name.split()[0] not in _ENDED
@@ -83,13 +83,13 @@ def _rows(table: str) -> Iterator[list[str]]:
         return
 
 
-def _first_with(is_it: Callable[[str], bool]) -> Process | None:
-    """The first process that has a descriptor of this kind."""
+def _first_process_with(is_it: Callable[[str], bool]) -> Process | None:
+    """The first process with a matching descriptor."""
     for name in filter(str.isdecimal, os.listdir("/proc")):
         directory = f"/proc/{name}/fd"
         try:
             descriptors = os.listdir(directory)
-        # It has ended, or is another user's.
+        # The process has ended, or belongs to another user.
         except (FileNotFoundError, PermissionError, ProcessLookupError):
             continue
         for descriptor in descriptors:

@@ -1,7 +1,7 @@
-"""The process that a broker runs in. It imports what a broker needs, and nothing of a command's.
+"""The process of a broker. It imports only the broker's dependencies, not those of commands.
 
-The command line checks what it was given and then becomes this process: same id, same streams.
-Where it needed nothing to check it (see `serve_parser`), it is this process from the start.
+The command line parses its arguments and then replaces itself with this process, with the same
+process id and streams. Plain calls (see `serve_parser`) run it directly.
 """
 
 import os
@@ -16,29 +16,29 @@ from ottla.cli.broker.settings import BrokerFlags
 from ottla.cli.shared.failure import ExitCode, failure_of
 
 
-class Mode(StrEnum):
-    """Which command it carries out."""
+class BrokerMode(StrEnum):
+    """The command that the process runs."""
 
     SERVE = "serve"
     UP = "up"
-    # `ottla up --detach`: ready in one line, as `serve` says it.
-    UP_BESIDE = "up-beside"
+    # `ottla up --detach`: prints one line when it is ready, as `serve` does.
+    UP_DETACHED = "up-detached"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Order:
-    """What the process is to do."""
+class BrokerInvocation:
+    """A call of the broker process."""
 
-    mode: Mode
+    mode: BrokerMode
     flags: BrokerFlags
-    # How the user called us, to show how to call us again.
+    # The user's name for this program, for hints on the next commands.
     program: str
-    # Whether a failure shows its traceback.
+    # Whether a failure prints its traceback.
     is_debugged: bool = False
 
     @property
     def command(self) -> list[str]:
-        """What starts such a process, and tells in a list of processes what it is."""
+        """The command that starts the process; readable in a list of processes."""
         given = {
             "data": self.flags.data,
             "host": self.flags.host,
@@ -50,7 +50,7 @@ class Order:
         }
         return [
             sys.executable,
-            # Without it a file of the current directory could pass for a module that we import.
+            # Keeps files in the current directory from shadowing modules that we import.
             "-P",
             "-m",
             __name__,
@@ -60,8 +60,8 @@ class Order:
         ]
 
     @classmethod
-    def parse(cls, arguments: Sequence[str]) -> "Order":
-        """The order that has such a command: these are what follows the module's name."""
+    def parse(cls, arguments: Sequence[str]) -> "BrokerInvocation":
+        """Parses the arguments after the module's name in `command`."""
         pairs = [text.partition("=")[::2] for text in arguments[1:]]
         given = dict(pairs)
         ports = {name: int(given[name]) for name in ("port", "metrics-port") if name in given}
@@ -74,44 +74,44 @@ class Order:
             sets=tuple(value for name, value in pairs if name == "set"),
         )
         return cls(
-            mode=Mode(arguments[0]),
+            mode=BrokerMode(arguments[0]),
             flags=flags,
             program=given["program"],
             is_debugged="debug" in given,
         )
 
 
-def become(order: Order) -> NoReturn:
-    """This process is a broker's from here on."""
+def exec_broker(invocation: BrokerInvocation) -> NoReturn:
+    """Replaces this process with the broker's."""
     sys.stdout.flush()
     sys.stderr.flush()
-    os.execv(sys.executable, order.command)  # noqa: S606 - our own interpreter and module
+    os.execv(sys.executable, invocation.command)  # noqa: S606 - our own interpreter and module
 
 
-def carry_out(order: Order) -> None:
-    """In this process. Ends it with an exit code, and words, if that fails."""
+def run_invocation(invocation: BrokerInvocation) -> None:
+    """Runs a broker in this process. A failure prints a message and exits with its code."""
     try:
-        _run(order)
+        _run(invocation)
     except KeyboardInterrupt:
         raise SystemExit(ExitCode.INTERRUPTED) from None
     except Exception as error:
-        if order.is_debugged:
+        if invocation.is_debugged:
             traceback.print_exception(error)
         failure = failure_of(error)
         print(*failure.lines, sep="\n", file=sys.stderr)
         raise SystemExit(failure.exit_code) from error
 
 
-def _run(order: Order) -> None:
-    if order.mode is Mode.UP:
-        from ottla.cli.broker.up import run_here
+def _run(invocation: BrokerInvocation) -> None:
+    if invocation.mode is BrokerMode.UP:
+        from ottla.cli.broker.up import run_in_foreground
 
-        run_here(order.flags, order.program)
+        run_in_foreground(invocation.flags, invocation.program)
     else:
         from ottla.cli.broker.serve import serve
 
-        serve(order.flags, is_up=order.mode is Mode.UP_BESIDE)
+        serve(invocation.flags, is_up=invocation.mode is BrokerMode.UP_DETACHED)
 
 
 if __name__ == "__main__":
-    carry_out(Order.parse(sys.argv[1:]))
+    run_invocation(BrokerInvocation.parse(sys.argv[1:]))

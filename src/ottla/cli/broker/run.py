@@ -1,4 +1,4 @@
-"""Runs one broker in this process until a signal ends it."""
+"""Runs one broker in this process until a signal stops it."""
 
 import asyncio
 import errno
@@ -17,9 +17,9 @@ from ottla.broker.node.endpoints import Endpoints
 from ottla.broker.node.node import Node
 from ottla.cli.broker.descriptor_limit import connections_max, raise_limit
 from ottla.cli.broker.pid_file import read_pid, remove_pid, write_pid
-from ottla.cli.broker.proc_table import is_listened_on, listener_on, user_of
+from ottla.cli.broker.proc_table import is_listened_on, process_listening_on, process_using
 from ottla.cli.broker.settings import data_directory, node_id
-from ottla.cli.log.broker_files import foreign_in_new, listed
+from ottla.cli.log.broker_files import abbreviated, foreign_entries_of_new
 from ottla.cli.shared.failure import Failure
 from ottla.errors import CorruptLog, StorageError
 from ottla.seams.clock import RealClock
@@ -33,8 +33,8 @@ from ottla.settings.table.network import MAX_CONNECTIONS, SOCKET_LISTEN_BACKLOG_
 from ottla.settings.table.node import LISTENERS, LOG_DIRS, METRICS_PORT
 
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
-# What a request makes goes with it: little is left to a collector, which need not look so often.
-COLLECTED_AT = (10_000, 20, 20)
+# Reference counting frees a request's objects, so the garbage collector can run rarely.
+GC_THRESHOLDS = (10_000, 20, 20)
 
 
 def run_broker(
@@ -42,32 +42,32 @@ def run_broker(
     level: Level,
     on_ready: Callable[[Endpoints], None],
     *,
-    leaves_pid: bool,
+    writes_pid_file: bool,
 ) -> None:
-    """Returns after a controlled stop, by SIGTERM or SIGINT. Failure if it cannot start.
+    """Returns after a controlled shutdown by SIGTERM or SIGINT. Failure if it cannot start.
 
-    A second signal ends it at once, and the next start has to recover. `leaves_pid` has it leave
-    its process id beside the data for as long as it runs, so that `ottla down` finds it.
+    A second signal kills the process, and the next start has to recover. With `writes_pid_file`,
+    the process id is in the data directory while the broker runs, so that `ottla down` finds it.
     """
     data = data_directory(settings)
-    gc.set_threshold(*COLLECTED_AT)
+    gc.set_threshold(*GC_THRESHOLDS)
     try:
         os.makedirs(os.path.dirname(data), exist_ok=True)
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(_run(settings, level, on_ready, leaves_pid=leaves_pid))
+            runner.run(_run(settings, level, on_ready, writes_pid_file=writes_pid_file))
     except CorruptLog as error:
-        advice = f"`ottla log verify {data}` says more, and can repair"
+        advice = f"`ottla log verify {data}` reports the damage, and can repair it"
         raise Failure(f"{data} is damaged", why=str(error), advice=advice) from error
     except StorageError as error:
-        raise _unusable(data, str(error)) from error
+        raise _directory_failure(data, str(error)) from error
     except PermissionError as error:
-        raise _unusable(data, f"{error.filename}: {error.strerror}") from error
+        raise _directory_failure(data, f"{error.filename}: {error.strerror}") from error
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
-            raise _port_taken(settings) from error
+            raise _port_failure(settings) from error
         raise
     finally:
-        # Only our own: a start that failed leaves that of the process that was first.
+        # Only our own: after a failed start it belongs to the process that holds the directory.
         if read_pid(data) == os.getpid():
             remove_pid(data)
 
@@ -77,12 +77,12 @@ async def _run(
     level: Level,
     on_ready: Callable[[Endpoints], None],
     *,
-    leaves_pid: bool,
+    writes_pid_file: bool,
 ) -> None:
     def on_owned() -> None:
-        """Before any client is answered; a pid that is there is that of a process that ended."""
+        """Runs before any client is served; an existing pid file belongs to an ended process."""
         data = data_directory(settings)
-        if leaves_pid:
+        if writes_pid_file:
             write_pid(data, os.getpid())
         else:
             remove_pid(data)
@@ -90,8 +90,10 @@ async def _run(
     clock, threads = RealClock(), RealThreads()
     logger = NodeLogger(sys.stderr, clock, node_id(settings), level=level)
     for directory in settings[LOG_DIRS]:
-        if foreign := foreign_in_new(directory):
-            logger.warning("data directory is not empty", path=directory, holds=listed(foreign))
+        if foreign := foreign_entries_of_new(directory):
+            logger.warning(
+                "data directory is not empty", path=directory, holds=abbreviated(foreign)
+            )
     net = RealNet(settings[SOCKET_LISTEN_BACKLOG_SIZE])
     seams = Seams(clock, RealEntropy(), RealFiles(), net, threads, RealWorkers())
     node = Node(
@@ -121,7 +123,7 @@ async def _run(
 
 
 def _connections_max(settings: BrokerSettings, logger: NodeLogger) -> int:
-    """As many as there are descriptors for, and a word if those are few."""
+    """The number of connections that the descriptors allow; warns if it is low."""
     descriptors_max = raise_limit()
     possible = connections_max(settings, descriptors_max)
     if possible < settings[MAX_CONNECTIONS]:
@@ -135,7 +137,7 @@ def _connections_max(settings: BrokerSettings, logger: NodeLogger) -> int:
 
 
 def _stop_signal() -> "asyncio.Future[None]":
-    """Resolved by the first signal to stop; the next one is the kernel's again."""
+    """Resolved by the first stop signal; the next one has its default action."""
     loop = asyncio.get_running_loop()
     stop: asyncio.Future[None] = loop.create_future()
 
@@ -150,28 +152,28 @@ def _stop_signal() -> "asyncio.Future[None]":
     return stop
 
 
-def _unusable(data: str, why: str) -> Failure:
-    holder = user_of(data)
+def _directory_failure(data: str, why: str) -> Failure:
+    holder = process_using(data)
     if holder is None:
         return Failure(
-            f"{data} cannot be used", why=why, advice="name another directory with --data"
+            f"{data} cannot be used", why=why, advice="choose another directory with --data"
         )
     return Failure(
         f"{data} is in use by {holder}",
         why=why,
-        advice="stop it (`ottla down`), or name another directory with --data",
+        advice="stop it (`ottla down`), or choose another directory with --data",
     )
 
 
-def _port_taken(settings: BrokerSettings) -> Failure:
-    """Names the port and who has it, as far as that can be seen."""
+def _port_failure(settings: BrokerSettings) -> Failure:
+    """Names the port and the process that listens on it, if we may see it."""
     flags = {listener.port: "--port" for listener in settings[LISTENERS]}
     flags[settings[METRICS_PORT]] = "--metrics-port"
     for port, flag in flags.items():
         if port and is_listened_on(port):
-            holder = listener_on(port) or "a process of another user"
+            holder = process_listening_on(port) or "a process of another user"
             return Failure(
                 f"port {port} is taken by {holder}",
-                advice=f"stop it, or name another port with {flag} (0 is any free one)",
+                advice=f"stop it, or choose another port with {flag} (0 is any free one)",
             )
     return Failure(f"one of the ports {', '.join(map(str, flags))} is taken")

@@ -12,12 +12,12 @@ READY = "ready"
 
 
 def serve(flags: BrokerFlags, *, is_up: bool = False) -> None:
-    """Runs until it is told to stop; says on standard output when it is ready, and nothing else.
+    """Runs until a signal stops it. Standard output has one line, when it is ready.
 
-    `is_up`: it was `ottla up` that started it, for one developer.
+    `is_up`: `ottla up` started it, with a developer's defaults.
     """
     settings = load_settings(flags, os.environ, DEVELOPMENT if is_up else None)
-    run_broker(settings, Level.INFO, _say_ready, leaves_pid=is_up)
+    run_broker(settings, Level.INFO, _say_ready, writes_pid_file=is_up)
 
 
 def _say_ready(endpoints: Endpoints) -> None:

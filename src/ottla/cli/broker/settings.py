@@ -1,4 +1,4 @@
-"""From the flags of `ottla serve` and `up` to a broker's settings."""
+"""A broker's settings from the options of `ottla serve` and `up`."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ HOST_DEFAULT = "127.0.0.1"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerFlags:
-    """What was given on the command line; None is what was not."""
+    """The options of the command line; None if not given."""
 
     data: str | None = None
     host: str | None = None
@@ -32,10 +32,10 @@ def load_settings(
     environment: Mapping[str, str],
     defaults: Mapping[str, str] | None = None,
 ) -> BrokerSettings:
-    """The settings that are in force. Failure for what does not exist or contradicts."""
+    """The settings in force. Failure for unknown and contradictory ones."""
     given = parse_assignments(flags.sets, "--set")
     if flags.data is not None:
-        check_named(flags.data)
+        check_not_empty(flags.data)
     for flag, value, name in (
         ("--data", os.path.abspath(flags.data) if flags.data is not None else None, LOG_DIRS.name),
         ("--metrics-port", flags.metrics_port, METRICS_PORT.name),
@@ -60,14 +60,14 @@ def load_settings(
         raise Failure(str(error), exit_code=ExitCode.USAGE) from None
 
 
-def check_named(data: str) -> None:
-    """A script's unset variable must not end in some directory. Failure."""
+def check_not_empty(data: str) -> None:
+    """Failure for an empty path, such as a script's unset variable."""
     if not data:
-        raise Failure("--data names no directory", exit_code=ExitCode.USAGE)
+        raise Failure("--data is empty", exit_code=ExitCode.USAGE)
 
 
 def data_directory(settings: BrokerSettings) -> str:
-    """The first of the log directories: what is not a log lies there too."""
+    """The first log directory, which also holds the files that are not logs."""
     return os.path.abspath(settings[LOG_DIRS][0])
 
 
@@ -83,13 +83,13 @@ def _listener(flags: BrokerFlags) -> str:
 
 def _contradiction(flag: str, other: str) -> Failure:
     return Failure(
-        f"{flag} and {other} say the same thing twice",
-        advice=f"leave one of them out: {other} says it all",
+        f"{flag} and {other} set the same thing",
+        advice=f"leave out one of them: {other} is enough",
         exit_code=ExitCode.USAGE,
     )
 
 
 def _read(path: str) -> bytes:
     with open(path, "rb") as file:
-        # One more than is allowed: whoever reads it says that it is too much.
+        # One byte more than allowed: `load` refuses a file that is too large.
         return file.read(CONFIG_FILE_BYTES_MAX + 1)

@@ -1,1 +1,1 @@
-"""`ottla doctor`: what works here, what does not, and what to do about it."""
+"""`ottla doctor`: checks this machine and a cluster, and gives advice."""

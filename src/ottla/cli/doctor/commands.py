@@ -1,4 +1,4 @@
-"""What `ottla doctor` takes. It imports its work when it runs."""
+"""The options of `ottla doctor`. It imports its implementation when it runs."""
 
 from typing import Annotated
 
@@ -11,7 +11,7 @@ from ottla.cli.shared.options import BOOTSTRAP_DEFAULT, BOOTSTRAP_VARIABLE, DATA
 def doctor(
     *,
     data: Annotated[
-        str, typer.Option(metavar="DIR", help="The data directory whose disk is looked at.")
+        str, typer.Option(metavar="DIR", help="The data directory whose disk is checked.")
     ] = DATA_DEFAULT,
     bootstrap: Annotated[
         str | None,
@@ -21,14 +21,14 @@ def doctor(
             metavar="HOST:PORT,…",
             envvar=BOOTSTRAP_VARIABLE,
             show_envvar=False,
-            help=f"A broker that must answer; by default one at {BOOTSTRAP_DEFAULT} may.",
+            help=f"A broker that must respond; the default, {BOOTSTRAP_DEFAULT}, is optional.",
         ),
     ] = None,
     timeout: TimeoutS = 5.0,
     output: Listing = ListingFormat.TABLE,
 ) -> None:
-    """Check this machine and a broker. Ends with 6 if something does not work."""
-    from ottla.cli.doctor.run import examine
+    """Check this machine and a broker. Exits with 6 if a check fails."""
+    from ottla.cli.doctor.run import run_checks
 
     writer = listing_writer(output, named="check")
-    raise typer.Exit(examine(data, bootstrap, timeout, writer))
+    raise typer.Exit(run_checks(data, bootstrap, timeout, writer))

@@ -1,11 +1,11 @@
-"""What a check found."""
+"""The result of a check."""
 
 from enum import StrEnum
 from typing import NamedTuple
 
 
-class State(StrEnum):
-    """Whether it works, works with something missing, or does not."""
+class FindingState(StrEnum):
+    """Whether the checked part works, works with limits, or does not work."""
 
     OK = "ok"
     LIMITED = "limited"
@@ -13,9 +13,9 @@ class State(StrEnum):
 
 
 class Finding(NamedTuple):
-    """One line of the report."""
+    """One row of the report."""
 
     name: str
-    state: State
+    state: FindingState
     found: str
     advice: str | None = None

@@ -1,10 +1,10 @@
-"""Examines everything and reports."""
+"""Runs all checks of `ottla doctor` and prints their results."""
 
 import asyncio
 
 from ottla.cli.doctor import machine
 from ottla.cli.doctor.broker import check_cluster
-from ottla.cli.doctor.finding import Finding, State
+from ottla.cli.doctor.finding import Finding, FindingState
 from ottla.cli.shared.connect import router_to
 from ottla.cli.shared.failure import ExitCode
 from ottla.cli.shared.options import BOOTSTRAP_DEFAULT
@@ -12,8 +12,8 @@ from ottla.cli.shared.output import RowWriter
 from ottla.seams.clock import RealClock
 
 
-def examine(data: str, bootstrap: str | None, timeout_s: float, writer: RowWriter) -> ExitCode:
-    """CHECK_FAILED if something is broken."""
+def run_checks(data: str, bootstrap: str | None, timeout_s: float, writer: RowWriter) -> ExitCode:
+    """Returns CHECK_FAILED if a check finds something broken."""
     findings = [
         machine.check_python(),
         machine.check_native(),
@@ -26,7 +26,7 @@ def examine(data: str, bootstrap: str | None, timeout_s: float, writer: RowWrite
     for finding in findings:
         writer.write({"kind": "check", **finding._asdict()})
     writer.close()
-    is_broken = any(finding.state is State.BROKEN for finding in findings)
+    is_broken = any(finding.state is FindingState.BROKEN for finding in findings)
     return ExitCode.CHECK_FAILED if is_broken else ExitCode.OK
 
 

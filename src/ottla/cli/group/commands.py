@@ -1,4 +1,4 @@
-"""What `ottla group …` takes. Each command imports its work when it runs."""
+"""The arguments of `ottla group …`. Each command imports its implementation when it runs."""
 
 from typing import Annotated
 
@@ -41,13 +41,13 @@ def list_(
     timeout: TimeoutS = TIMEOUT_S_DEFAULT,
     output: Listing = ListingFormat.TABLE,
 ) -> None:
-    """List groups, of every broker."""
+    """List the groups of all brokers."""
     from ottla.cli.group.show import check_states, list_groups
-    from ottla.cli.shared.connect import reach
+    from ottla.cli.shared.connect import run_with_cluster
 
     check_states(state or ())
     writer = listing_writer(output, named=NAMED)
-    reach(bootstrap, timeout, lambda router: list_groups(router, state or (), writer))
+    run_with_cluster(bootstrap, timeout, lambda router: list_groups(router, state or (), writer))
 
 
 @app.command()
@@ -58,13 +58,13 @@ def describe(
     timeout: TimeoutS = TIMEOUT_S_DEFAULT,
     output: Listing = ListingFormat.TABLE,
 ) -> None:
-    """Show groups: members, who owns what, and how far behind, in records and in seconds."""
+    """Show groups: members, their partitions, and the lag in records and in seconds."""
     from ottla.cli.group.show import describe_groups
-    from ottla.cli.shared.connect import reach
+    from ottla.cli.shared.connect import run_with_cluster
     from ottla.seams.clock import RealClock
 
     writer = listing_writer(output, named=NAMED)
-    reach(
+    run_with_cluster(
         bootstrap,
         timeout,
         lambda router: describe_groups(router, names, writer, now_ms=RealClock().wall_ms()),
@@ -78,14 +78,14 @@ def reset(
     to: Annotated[
         str | None,
         typer.Option(
-            metavar="PLACE",
-            help="Where the group is to go on: earliest, latest, an offset, a time"
-            " (2026-01-31T18:00) or how long ago (15m, 2h, 3d).",
+            metavar="POSITION",
+            help="The new position: earliest, latest, an offset, a time (2026-01-31T18:00) or how"
+            " long ago (15m, 2h, 3d).",
         ),
     ] = None,
     shift: Annotated[
         int | None,
-        typer.Option(metavar="N", help="By how many records: back if it is below 0, else forward."),
+        typer.Option(metavar="N", help="Move by N records forward, or back if N is negative."),
     ] = None,
     topic: Topics = None,
     partition: Partitions = None,
@@ -94,15 +94,17 @@ def reset(
     timeout: TimeoutS = TIMEOUT_S_DEFAULT,
     output: Listing = ListingFormat.TABLE,
 ) -> None:
-    """Set a group's offsets, of all its topics or of some. Shows the plan; acts with --yes."""
-    from ottla.cli.group.reset import Wish, parse_goal, reset_group
-    from ottla.cli.shared.connect import reach
+    """Set a group's offsets for all or some of its topics. Shows the plan; acts with --yes."""
+    from ottla.cli.group.reset import ResetOptions, parse_target, reset_group
+    from ottla.cli.shared.connect import run_with_cluster
     from ottla.seams.clock import RealClock
 
-    goal = parse_goal(to, shift, RealClock().wall_ms())
-    wish = Wish(group=name, goal=goal, topics=topic or (), partitions=partition)
+    target = parse_target(to, shift, RealClock().wall_ms())
+    options = ResetOptions(group=name, target=target, topics=topic or (), partitions=partition)
     writer = listing_writer(output, named="partition")
-    reach(bootstrap, timeout, lambda router: reset_group(router, wish, writer, may_act=yes))
+    run_with_cluster(
+        bootstrap, timeout, lambda router: reset_group(router, options, writer, may_act=yes)
+    )
 
 
 @app.command()
@@ -115,13 +117,13 @@ def delete(
     timeout: TimeoutS = TIMEOUT_S_DEFAULT,
     output: Listing = ListingFormat.TABLE,
 ) -> None:
-    """Delete groups, or their offsets of some topics. Shows what would go; acts with --yes."""
+    """Delete groups, or their offsets of some topics. Shows the plan; acts with --yes."""
     from ottla.cli.group.delete import delete_groups
-    from ottla.cli.shared.connect import reach
+    from ottla.cli.shared.connect import run_with_cluster
 
     writer = listing_writer(output, named=NAMED)
     unique = list(dict.fromkeys(names))
-    reach(
+    run_with_cluster(
         bootstrap,
         timeout,
         lambda router: delete_groups(router, unique, topic or (), writer, may_act=yes),

@@ -1,4 +1,4 @@
-"""`ottla group delete`: groups with all that they committed, or their offsets of some topics."""
+"""`ottla group delete`: deletes groups, or their committed offsets of some topics."""
 
 from collections.abc import Collection, Sequence
 
@@ -23,7 +23,7 @@ async def delete_groups(
     *,
     may_act: bool,
 ) -> None:
-    """Failure if a group does not exist, or is in use; those before it are gone all the same."""
+    """Failure if a group does not exist or has members; groups before it stay deleted."""
     groups = [await describe_group(router, name) for name in names]
     committed = {name: await committed_offsets(router, name) for name in names}
     await _check_topics(
@@ -48,8 +48,8 @@ async def delete_groups(
     if topics and not total:
         say("there is nothing to delete")
     elif not may_act:
-        what = counted(total, "offset") if topics else counted(len(groups), "group")
-        say(f"nothing was changed: `--yes` deletes {what}")
+        planned = counted(total, "offset") if topics else counted(len(groups), "group")
+        say(f"nothing was changed: `--yes` deletes {planned}")
     else:
         for group in groups:
             if topics:
@@ -61,7 +61,7 @@ async def delete_groups(
 async def _check_topics(
     router: Router, topics: Collection[str], committed: Collection[str]
 ) -> None:
-    """Failure if a topic neither exists nor has left offsets."""
+    """Failure if a topic neither exists nor has committed offsets."""
     if set(topics) <= set(committed):
         return
     known = {topic.name for topic in await Admin(router).list_topics()} | set(committed)
@@ -78,7 +78,7 @@ async def _delete_group(router: Router, group: Group) -> None:
             raise
         raise Failure(
             f"group {group.group_id} has members",
-            why="only a group that nobody is in can be deleted",
+            why="only a group without members can be deleted",
             advice="stop its consumers, wait for their session timeout, and try again",
         ) from refused
     say(f"deleted group {group.group_id}")
@@ -94,7 +94,7 @@ async def _delete_offsets(router: Router, group: str, partitions: Sequence[Topic
         if isinstance(outcome, Refused) and outcome.code == ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC:
             raise Failure(
                 f"group {group} is subscribed to {partition.topic}",
-                why="the offsets of what it consumes cannot be deleted",
+                why="the offsets of subscribed topics cannot be deleted",
                 advice="stop its consumers, wait for their session timeout, and try again",
             ) from outcome
         raise outcome

@@ -1,4 +1,4 @@
-"""`ottla group reset`: a plan, the change if it is wanted, and a look at what became of it."""
+"""`ottla group reset`: plans new offsets, commits them with `--yes`, and verifies the result."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from ottla.cli.shared.failure import ExitCode, Failure
 from ottla.cli.shared.offset_lookup import chosen_partitions, offsets_at
-from ottla.cli.shared.offsets_spec import Offset, Place, parse_place
+from ottla.cli.shared.offsets_spec import Offset, Position, parse_position
 from ottla.cli.shared.output import RowWriter, say
 from ottla.cli.shared.plurals import counted
 from ottla.client.admin.group_offsets import Committed, committed_offsets, set_offsets
@@ -18,31 +18,31 @@ from ottla.errors import ErrorCode
 from ottla.protocol.offset_spec import OffsetSpec
 from ottla.protocol.topic_partition import TopicPartition
 
-# Kafka's words for what `ottla consume` calls beginning and end.
-_KAFKAS_WORDS = {"earliest": "beginning", "latest": "end"}
+# Kafka's names for the beginning and end of `ottla consume`.
+_KAFKA_NAMES = {"earliest": "beginning", "latest": "end"}
 
 
 class Shift(NamedTuple):
-    """So many records back, if it is below 0, or forward."""
+    """A number of offsets forward, or back if it is negative."""
 
     by: int
 
 
-Goal = Place | Shift
+ResetTarget = Position | Shift
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
-    """Where a group is to go on. No topics: all of which it has offsets."""
+class ResetOptions:
+    """The new position of a group. Without topics: all topics with committed offsets."""
 
     group: str
-    goal: Goal
+    target: ResetTarget
     topics: Sequence[str]
     partitions: Sequence[int] | None
 
 
-class Step(NamedTuple):
-    """A partition, what is committed (None: nothing), what will be, and where it ends."""
+class OffsetChange(NamedTuple):
+    """A partition with its committed offset (None if there is none), its new one, and its end."""
 
     partition: TopicPartition
     committed: int | None
@@ -50,29 +50,31 @@ class Step(NamedTuple):
     end: int
 
 
-def parse_goal(to: str | None, shift: int | None, now_ms: int) -> Goal:
-    """Failure unless exactly one of both is given, and makes sense."""
+def parse_target(to: str | None, shift: int | None, now_ms: int) -> ResetTarget:
+    """Failure unless exactly one of both is given and valid."""
     if (to is None) == (shift is None):
         raise Failure("give either --to or --shift", exit_code=ExitCode.USAGE)
     if shift is not None:
         return Shift(shift)
-    return parse_place(_KAFKAS_WORDS.get(to or "", to or ""), "--to", now_ms)
+    return parse_position(_KAFKA_NAMES.get(to or "", to or ""), "--to", now_ms)
 
 
-async def reset_group(router: Router, wish: Wish, writer: RowWriter, *, may_act: bool) -> None:
-    """Failure if the group has members, or in the end other offsets than were planned."""
-    if wish.partitions and len(set(wish.topics)) != 1:
+async def reset_group(
+    router: Router, options: ResetOptions, writer: RowWriter, *, may_act: bool
+) -> None:
+    """Failure if the group has members, or if the offsets read back differ from the plan."""
+    if options.partitions and len(set(options.topics)) != 1:
         raise Failure("--partition needs one --topic", exit_code=ExitCode.USAGE)
-    group = await _group(router, wish)
-    committed = await committed_offsets(router, wish.group)
-    partitions = await _partitions(router, wish, committed)
-    steps = await _plan(router, wish.goal, partitions, committed)
+    group = await _group(router, options)
+    committed = await committed_offsets(router, options.group)
+    partitions = await _partitions(router, options, committed)
+    steps = await _plan(router, options.target, partitions, committed)
     for step in steps:
         writer.write(
             {
                 "kind": "partition",
                 "name": str(step.partition),
-                "group": wish.group,
+                "group": options.group,
                 "committed": step.committed,
                 "will_be": step.will_be,
                 "end_offset": step.end,
@@ -86,61 +88,61 @@ async def reset_group(router: Router, wish: Wish, writer: RowWriter, *, may_act:
     elif not may_act:
         say(f"nothing was changed: `--yes` sets {counted(len(changes), 'offset')}")
         if group is not None and group.members:
-            say(str(_in_use(group)))
+            say(str(_has_members_failure(group)))
     else:
         if group is not None and group.members:
-            raise _in_use(group)
-        await _change(router, wish.group, changes)
+            raise _has_members_failure(group)
+        await _change(router, options.group, changes)
 
 
-async def _group(router: Router, wish: Wish) -> Group | None:
-    """The group; None if it is not there and the topics that it is to begin with were named."""
+async def _group(router: Router, options: ResetOptions) -> Group | None:
+    """The group; None if it does not exist and topics are given, so that it can be created."""
     try:
-        return await describe_group(router, wish.group)
+        return await describe_group(router, options.group)
     except Refused as refused:
-        if refused.code != ErrorCode.GROUP_ID_NOT_FOUND or not wish.topics:
+        if refused.code != ErrorCode.GROUP_ID_NOT_FOUND or not options.topics:
             raise
         return None
 
 
 async def _partitions(
-    router: Router, wish: Wish, committed: Mapping[TopicPartition, Committed]
+    router: Router, options: ResetOptions, committed: Mapping[TopicPartition, Committed]
 ) -> list[TopicPartition]:
-    """Of the topics that were named all partitions or those named; else those with offsets."""
-    if not wish.topics:
+    """The given partitions of the given topics; without topics, those with committed offsets."""
+    if not options.topics:
         return list(committed)
-    topics = await router.topics(wish.topics)
+    topics = await router.topics(options.topics)
     return [
         partition
         for topic in topics.values()
-        for partition in chosen_partitions(answered(topic), wish.partitions)
+        for partition in chosen_partitions(answered(topic), options.partitions)
     ]
 
 
 async def _plan(
     router: Router,
-    goal: Goal,
+    target: ResetTarget,
     partitions: Sequence[TopicPartition],
     committed: Mapping[TopicPartition, Committed],
-) -> list[Step]:
-    """No offset is set where there is no record, before the first or behind the last."""
+) -> list[OffsetChange]:
+    """The planned changes. New offsets stay within the beginning and end of their partition."""
     begins = await offsets_at(router, partitions, OffsetSpec.EARLIEST)
     ends = await offsets_at(router, partitions, OffsetSpec.LATEST)
-    if isinstance(goal, Shift):
+    if isinstance(target, Shift):
         lacking = [partition for partition in partitions if partition not in committed]
         if lacking:
             raise Failure(
                 f"the group has no offset of {lacking[0]}",
-                why="only what was committed can be shifted",
-                advice="--to PLACE sets an offset",
+                why="only a committed offset can be shifted",
+                advice="--to POSITION sets an offset",
             )
-        wanted = {each: committed[each].offset + goal.by for each in partitions}
+        wanted = {each: committed[each].offset + target.by for each in partitions}
     else:
-        wanted = await offsets_at(router, partitions, goal)
-    if isinstance(goal, Offset | Shift):
+        wanted = await offsets_at(router, partitions, target)
+    if isinstance(target, Offset | Shift):
         wanted = {each: min(max(wanted[each], begins[each]), ends[each]) for each in partitions}
     return [
-        Step(
+        OffsetChange(
             each, found.offset if (found := committed.get(each)) else None, wanted[each], ends[each]
         )
         for each in partitions
@@ -160,15 +162,15 @@ async def _change(router: Router, group: str, changes: Mapping[TopicPartition, i
             raise Failure(
                 f"{partition} was set to {offset}, but the group has"
                 f" {'none' if found is None else found.offset}",
-                why="somebody else has committed, or the broker has lost it",
+                why="another client has committed, or the broker has lost the offset",
                 exit_code=ExitCode.CHECK_FAILED,
             )
-    say(f"set {counted(len(changes), 'offset')} of group {group}: read back, as planned")
+    say(f"set {counted(len(changes), 'offset')} of group {group}, verified by reading them back")
 
 
-def _in_use(group: Group) -> Failure:
+def _has_members_failure(group: Group) -> Failure:
     return Failure(
         f"group {group.group_id} has {counted(len(group.members), 'member')}",
-        why="its consumers would overwrite what is set",
+        why="its consumers would overwrite the new offsets",
         advice="stop them, wait for their session timeout, and try again",
     )

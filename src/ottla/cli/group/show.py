@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 
-from ottla.cli.shared.name_suggestions import no_such
+from ottla.cli.shared.failure import ExitCode, Failure
 from ottla.cli.shared.output import Row, RowWriter
 from ottla.client.admin.group_offsets import Committed, committed_offsets
 from ottla.client.admin.groups import Group, describe_group, list_all_groups
@@ -11,10 +11,11 @@ from ottla.client.errors import ClientError
 from ottla.client.reading.offsets import list_offsets
 from ottla.client.routing.outcomes import Outcomes
 from ottla.client.routing.router import Router
+from ottla.nearest import did_you_mean
 from ottla.protocol.offset_spec import OffsetSpec
 from ottla.protocol.topic_partition import TopicPartition
 
-# Of classic groups, of consumer groups, and of the kinds that other clusters have.
+# The states of classic groups, of consumer groups, and of group types of other clusters.
 STATES = (
     *("PreparingRebalance", "CompletingRebalance", "Stable", "Empty", "Dead"),
     *("Assigning", "Reconciling", "NotReady", "Unknown"),
@@ -22,11 +23,15 @@ STATES = (
 
 
 def check_states(states: Sequence[str]) -> None:
-    """Failure if one is no state of a group."""
+    """Failure if one is not a group state."""
     known = {state.casefold() for state in STATES}
     for state in states:
         if state.casefold() not in known:
-            raise no_such("group state", state, STATES, f"--state takes {', '.join(STATES)}: that")
+            raise Failure(
+                f"no group state '{state}'{did_you_mean(state, STATES)}",
+                advice=f"use one of {', '.join(STATES)}",
+                exit_code=ExitCode.NOT_FOUND,
+            )
 
 
 async def list_groups(router: Router, states: Sequence[str], writer: RowWriter) -> None:
@@ -49,7 +54,7 @@ async def list_groups(router: Router, states: Sequence[str], writer: RowWriter) 
 async def describe_groups(
     router: Router, names: Sequence[str], writer: RowWriter, *, now_ms: int
 ) -> None:
-    """Rows of groups, then of members, then of partitions. Refused if a group is missing."""
+    """Writes rows of groups, then of members, then of partitions. Refused if a group is missing."""
     groups = [await describe_group(router, name) for name in dict.fromkeys(names)]
     members: list[Row] = []
     partitions: list[Row] = []
@@ -66,7 +71,7 @@ async def describe_groups(
 
 
 def _group_row(group: Group, behind: Outcomes[Lag], now_ms: int) -> Row:
-    """With all records that the group is behind, and the age of the oldest."""
+    """The group with its total lag in records, and the age of the oldest one."""
     known = [each for each in behind.values() if not isinstance(each, ClientError)]
     ages = [age for each in known if (age := each.age_ms(now_ms)) is not None]
     return {
@@ -109,7 +114,7 @@ def _owners(group: Group) -> dict[TopicPartition, str]:
 async def _ends(
     router: Router, partitions: Collection[TopicPartition]
 ) -> dict[TopicPartition, int]:
-    """Where partitions end of which nothing was committed, as far as their leaders tell."""
+    """The end offsets of partitions without a committed offset, if their leaders respond."""
     outcomes = await list_offsets(router, dict.fromkeys(partitions, OffsetSpec.LATEST))
     return {
         partition: outcome.offset
@@ -125,12 +130,12 @@ def _partition_rows(
     ends: Mapping[TopicPartition, int],
     now_ms: int,
 ) -> list[Row]:
-    """Every partition that has an offset or an owner."""
+    """One row per partition with a committed offset or an owner."""
     owners = _owners(group)
     rows: list[Row] = []
     for partition in sorted({*committed, *owners}):
         offset, lag = committed.get(partition), behind.get(partition)
-        # Of a topic that is gone there is an offset, and nothing that it could be behind.
+        # A deleted topic has a committed offset but no lag.
         seen = None if lag is None or isinstance(lag, ClientError) else lag
         age_ms = None if seen is None else seen.age_ms(now_ms)
         rows.append(

@@ -1,1 +1,1 @@
-"""`ottla log`: what lies on disk, without a broker. The only commands that import the storage."""
+"""`ottla log`: log directories on disk, without a broker. The only commands that import storage."""

@@ -1,7 +1,7 @@
-"""Which entries of a directory are a broker's: its root files and its partitions' directories.
+"""Classifies the entries of a directory: a broker's files and partition directories, or foreign.
 
-A log directory may lie in a directory that holds other files, such as a project's. What is not
-known to be a broker's is not a broker's.
+A data directory may also hold other files, such as a project's. Entries that are not known to be a
+broker's are foreign.
 """
 
 import os
@@ -17,12 +17,12 @@ from ottla.storage.directory.directory import LOCK
 from ottla.storage.log import leader_epochs
 from ottla.storage.opening import unsynced_tail
 
-# What a broker says that `ottla up --detach` started.
+# The log of a broker that `ottla up --detach` started.
 LOG_FILE = "ottla.log"
-# A partition's directory while `ottla log adopt` fills it.
-UNFINISHED = ".adopting"
+# A partition directory while `ottla log adopt` copies into it.
+ADOPTING_SUFFIX = ".adopting"
 # A file that `ottla log verify --repair` has set aside.
-DAMAGED = ".damaged"
+DAMAGED_SUFFIX = ".damaged"
 
 _ROOT_FILES = (
     checkpoint_files.META_PROPERTIES,
@@ -43,32 +43,32 @@ _PARTITION_FILES = (
     leader_epochs.FILE_NAME,
     unsynced_tail.MARK,
     snapshot_file.FILE_NAME,
-    # Of Kafka's own metadata.
+    # Kafka's own metadata.
     "quorum-state",
     LOCK,
 )
-# A file while it is written, or set aside.
-_VARIANT = rf"(\.tmp|(\.[0-9]+)?{re.escape(DAMAGED)})?"
+# Suffixes of a file that is being written, or was set aside.
+_VARIANT = rf"(\.tmp|(\.[0-9]+)?{re.escape(DAMAGED_SUFFIX)})?"
 _ROOT_FILE = re.compile(rf"({'|'.join(map(re.escape, _ROOT_FILES))}){_VARIANT}")
-# Segments, their indexes and snapshots begin with an offset, in all their variants.
+# The names of segments, indexes and snapshots begin with an offset, with any suffix.
 _PARTITION_FILE = re.compile(
     rf"[0-9]{{20}}[.-][a-z0-9.-]+|({'|'.join(map(re.escape, _PARTITION_FILES))}){_VARIANT}"
 )
-# The name of a deleted partition may be cut before its number.
+# The name of a deleted partition may be truncated before its number.
 _SET_ASIDE = re.compile(r"[a-zA-Z0-9._-]+\.[0-9a-f]{32}-(delete|stray|future)", re.ASCII)
 
 _NAMES_LISTED_MAX = 10
 
 
 class Entries(NamedTuple):
-    """The names in a directory, each in order."""
+    """The names in a directory, sorted."""
 
     own: list[str]
     foreign: list[str]
 
 
-def entries_of(directory: str) -> Entries:
-    """Tells a broker's entries from all others; no entries if there is no directory."""
+def classify_entries(directory: str) -> Entries:
+    """Separates a broker's entries from foreign ones; both empty if there is no directory."""
     entries = Entries([], [])
     try:
         names = sorted(os.listdir(directory))
@@ -80,16 +80,16 @@ def entries_of(directory: str) -> Entries:
     return entries
 
 
-def listed(names: Sequence[str]) -> str:
-    """Names for people: the first few, and how many more there are."""
+def abbreviated(names: Sequence[str]) -> str:
+    """The first few names, and the number of the others."""
     shown = [name if name.isprintable() else ascii(name) for name in names[:_NAMES_LISTED_MAX]]
     more = len(names) - len(shown)
     return ", ".join(shown) + (f" and {more} more" if more else "")
 
 
-def foreign_in_new(directory: str) -> list[str]:
-    """The foreign entries of a directory that is not a log directory yet."""
-    own, foreign = entries_of(directory)
+def foreign_entries_of_new(directory: str) -> list[str]:
+    """The foreign entries of a directory that is not a log directory yet; otherwise none."""
+    own, foreign = classify_entries(directory)
     return [] if checkpoint_files.META_PROPERTIES in own else foreign
 
 
@@ -101,12 +101,12 @@ def _is_own(path: str) -> bool:
 
 
 def _is_partition_name(name: str) -> bool:
-    partition = checkpoint_files.parse_directory_name(name.removesuffix(UNFINISHED))
+    partition = checkpoint_files.parse_directory_name(name.removesuffix(ADOPTING_SUFFIX))
     return partition is not None or _SET_ASIDE.fullmatch(name) is not None
 
 
 def _holds_only_a_log(path: str) -> bool:
-    """A crash may leave a partition's directory empty."""
+    """Whether all entries are log files. A crash may leave a partition directory empty."""
     with os.scandir(path) as entries:
         return all(
             not entry.is_dir() and _PARTITION_FILE.fullmatch(entry.name) for entry in entries

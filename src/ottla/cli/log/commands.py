@@ -1,18 +1,19 @@
-"""What `ottla log …` takes. Each command imports its work when it runs."""
+"""The arguments of `ottla log …`. Each command imports its implementation when it runs."""
 
 from typing import Annotated
 
 import typer
 
 from ottla.cli.shared.listing import Listing, ListingFormat, listing_writer
+from ottla.cli.shared.options import Yes
 
 app = typer.Typer(
-    help="Look into, check and take over log directories. Works on stopped ones, without a broker.",
+    help="Dump, verify and adopt log directories, while no broker uses them.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
 
-# The cell of a row that says where something was found.
+# The cell of a row that names the file.
 FOUND_IN = "file"
 
 
@@ -22,8 +23,8 @@ def dump(
         list[str],
         typer.Argument(
             metavar="PATH",
-            help="A segment's file (.log .index .timeindex .txnindex .snapshot), a"
-            " leader-epoch-checkpoint, a partition's directory or a log directory.",
+            help="A segment file (.log .index .timeindex .txnindex .snapshot), a"
+            " leader-epoch-checkpoint, a partition directory or a log directory.",
         ),
     ],
     *,
@@ -36,7 +37,7 @@ def dump(
     ] = None,
     output: Listing = ListingFormat.TABLE,
 ) -> None:
-    """Show batches, records and index entries as they lie on disk."""
+    """Show batches, records and index entries as they are on disk."""
     from ottla.cli.log.dump import Selection
     from ottla.cli.log.dump import dump as run
     from ottla.protocol.primitives import OFFSET_MAX
@@ -50,21 +51,19 @@ def dump(
 @app.command()
 def verify(
     path: Annotated[
-        str, typer.Argument(metavar="PATH", help="A partition's directory or a log directory.")
+        str, typer.Argument(metavar="PATH", help="A partition directory or a log directory.")
     ],
     *,
-    repair: Annotated[
-        bool, typer.Option("--repair", help="Show what a repair would do, step by step.")
-    ] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Do what --repair shows.")] = False,
+    repair: Annotated[bool, typer.Option("--repair", help="Show the steps of a repair.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Execute the steps of --repair.")] = False,
     output: Listing = ListingFormat.TABLE,
 ) -> None:
-    """Read every batch and every index, and say what is damaged."""
+    """Read all batches and indexes, and report damage."""
     from ottla.cli.log.verify.run import verify as run
     from ottla.seams.files import RealFiles
 
     if yes and not repair:
-        raise typer.BadParameter("goes with --repair", param_hint="--yes")
+        raise typer.BadParameter("requires --repair", param_hint="--yes")
     writer = listing_writer(output, named="damage", name_cell=FOUND_IN)
     raise typer.Exit(run(RealFiles(), path, writer, wants_repair=repair, may_act=yes))
 
@@ -72,26 +71,26 @@ def verify(
 @app.command()
 def adopt(
     source: Annotated[
-        str, typer.Argument(metavar="SOURCE", help="A log directory that Kafka wrote, stopped.")
+        str, typer.Argument(metavar="SOURCE", help="A log directory of a stopped Kafka broker.")
     ],
     *,
     data: Annotated[
         str,
         typer.Option(
             metavar="DIR",
-            help="Ottla's data directory. If it is SOURCE itself, nothing is copied.",
+            help="Ottla's data directory. If it is SOURCE itself, no file is copied.",
         ),
     ],
-    yes: Annotated[bool, typer.Option("--yes", help="Do what is shown without it.")] = False,
+    yes: Yes = False,
     output: Listing = ListingFormat.TABLE,
 ) -> None:
-    """Make topics of a log directory that Kafka wrote."""
-    from ottla.cli.log.adopt.run import World
+    """Take over the topics of a log directory that Kafka wrote."""
+    from ottla.cli.log.adopt.run import AdoptionSeams
     from ottla.cli.log.adopt.run import adopt as run
     from ottla.seams.clock import RealClock
     from ottla.seams.entropy import RealEntropy
     from ottla.seams.files import RealFiles
 
-    world = World(RealFiles(), RealClock(), RealEntropy())
+    seams = AdoptionSeams(RealFiles(), RealClock(), RealEntropy())
     writer = listing_writer(output, named="topic", name_cell="topic")
-    raise typer.Exit(run(world, source, data, writer, may_act=yes))
+    raise typer.Exit(run(seams, source, data, writer, may_act=yes))

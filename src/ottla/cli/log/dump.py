@@ -1,4 +1,4 @@
-"""`ottla log dump`: shows what the files of a log say, and changes nothing."""
+"""`ottla log dump`: shows the content of log files, and changes nothing."""
 
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from ottla.cli.log.dump_rows import batch_row, producer_row, record_row
 from ottla.cli.log.index_entries import read_entries
-from ottla.cli.log.paths import Place, PlaceKind, held_for_reading, partitions_of
+from ottla.cli.log.paths import LogPath, LogPathKind, locked_for_reading, partition_paths
 from ottla.cli.shared.failure import ExitCode, Failure
 from ottla.cli.shared.output import Row, RowWriter, say
 from ottla.errors import CorruptLog, PeerError
@@ -27,7 +27,7 @@ DAMAGE = "damage"
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What to show: from the first offset to the last, both included."""
+    """The offsets to show, both ends included."""
 
     first_offset: int = 0
     last_offset: int = OFFSET_MAX
@@ -38,39 +38,39 @@ class Selection:
 
 
 def dump(files: Files, paths: Sequence[str], selection: Selection, writer: RowWriter) -> ExitCode:
-    """Writes the rows of all that the paths name; FAILED if not all of it could be read.
+    """Writes the rows of all paths. Returns FAILED if not all of them could be read.
 
-    Where something cannot be read a row of the kind `damage` stands in its place.
+    A row of the kind `damage` replaces a part that cannot be read.
     """
-    places = [Place.at(files, path) for path in paths]
+    log_paths = [LogPath.at(files, path) for path in paths]
     exit_code = ExitCode.OK
-    with held_for_reading(files, (place.log_directory for place in places)):
-        for place in places:
-            for path in _files_of(files, place, selection):
+    with locked_for_reading(files, (log_path.log_directory for log_path in log_paths)):
+        for log_path in log_paths:
+            for path in _files_of(files, log_path, selection):
                 for row in _rows(files, path, selection):
                     writer.write(row)
                     if row["kind"] == DAMAGE:
                         exit_code = ExitCode.FAILED
         writer.close()
     if exit_code:
-        say("not everything could be shown: `ottla log verify` says what is damaged")
+        say("some parts could not be read: `ottla log verify` reports the damage")
     return exit_code
 
 
-def _files_of(files: Files, place: Place, selection: Selection) -> Iterator[str]:
-    """The file itself, or the segments of a partition, or of all partitions."""
-    match place.kind:
-        case PlaceKind.FILE:
-            yield place.path
-        case PlaceKind.PARTITION:
-            yield from _segments_of(files, place.path, selection)
-        case PlaceKind.LOG_DIRECTORY:
-            for path in partitions_of(files, place.path):
+def _files_of(files: Files, log_path: LogPath, selection: Selection) -> Iterator[str]:
+    """The file itself, or the segments of one partition or of all partitions."""
+    match log_path.kind:
+        case LogPathKind.FILE:
+            yield log_path.path
+        case LogPathKind.PARTITION:
+            yield from _segments_of(files, log_path.path, selection)
+        case LogPathKind.LOG_DIRECTORY:
+            for path in partition_paths(files, log_path.path):
                 yield from _segments_of(files, path, selection)
 
 
 def _segments_of(files: Files, directory: str, selection: Selection) -> Iterator[str]:
-    """The `.log` files that may hold what is selected."""
+    """The `.log` files that may hold selected offsets."""
     base_offsets = segment_offsets(files, directory)
     for base_offset, following in zip(base_offsets, [*base_offsets[1:], None], strict=True):
         ends_before = following is not None and following <= selection.first_offset
@@ -79,7 +79,7 @@ def _segments_of(files: Files, directory: str, selection: Selection) -> Iterator
 
 
 class _Named(NamedTuple):
-    """A file by its name: `<base offset>.<kind>`, maybe with more behind it (`.deleted`)."""
+    """The parts of a file name: `<base offset>.<kind>`, optionally with a suffix (`.deleted`)."""
 
     base_offset: int
     kind: str
@@ -128,9 +128,9 @@ def _batches(files: Files, path: str, _: int, selection: Selection) -> Iterator[
 def _records(
     walk: BatchWalk, placed: Placed, selection: Selection, *, crc_is_valid: bool
 ) -> Iterator[Row]:
-    """A batch's records, as far as they can be read; the batches behind it do not suffer."""
+    """The records of a batch. Unreadable records do not affect later batches."""
     if not crc_is_valid:
-        reason = "the records are not shown: the batch's checksum is wrong"
+        reason = "the records are not shown: the batch has a wrong checksum"
         yield _damage_row(walk.path, placed.position, reason)
         return
     try:
@@ -186,7 +186,7 @@ def _epochs(files: Files, path: str, _: int, __: Selection) -> Iterator[Row]:
 
 _Reader = Callable[[Files, str, int, Selection], Iterator[Row]]
 
-# By what follows the base offset in a file's name.
+# By the part of a file name after the base offset.
 _READERS: dict[str, _Reader] = {
     "log": _batches,
     "index": _offset_index,

@@ -1,4 +1,4 @@
-"""What `ottla log dump` says of a batch, a record, an entry: one row each, in Kafka's nouns."""
+"""The rows of `ottla log dump` for batches, records and producer entries."""
 
 from ottla.cli.shared.cells import bytes_cell
 from ottla.cli.shared.output import Cell
@@ -7,7 +7,7 @@ from ottla.protocol.compression import Codec
 from ottla.storage.log.batch_scan import Placed
 from ottla.storage.producers.entry import ProducerEntry
 
-# The kinds of control records, by the number in their keys.
+# The types of control records, by the number in their keys.
 CONTROL_KINDS = (
     "ABORT",
     "COMMIT",
@@ -76,8 +76,8 @@ def record_row(path: str, header: BatchHeader, record: Record) -> dict[str, Cell
 
 
 def _control_cells(record: Record) -> dict[str, Cell]:
-    """The kind of a control record, and what a transaction's marker says."""
-    # So that a table's columns are its own.
+    """The type of a control record, and the coordinator epoch of a transaction marker."""
+    # A separate kind, because a table has one set of columns per kind.
     cells: dict[str, Cell] = {"kind": "control", "control": None, "coordinator_epoch": None}
     if record.key is None or len(record.key) < CONTROL_KEY.size:
         return cells

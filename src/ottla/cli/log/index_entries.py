@@ -1,4 +1,4 @@
-"""The entries of an index file as they lie on disk, without the room set aside behind them."""
+"""The entries of an index file, without the preallocated space after them."""
 
 from collections.abc import Iterator
 from struct import Struct
@@ -12,16 +12,16 @@ ZEROS = bytes(CHUNK_BYTES)
 
 
 class PlacedEntry(NamedTuple):
-    """An entry's fields and the byte that it begins at."""
+    """An entry's fields and its position in the file."""
 
     position: int
     fields: tuple[int, ...]
 
 
 def read_entries(files: Files, path: str, entry: Struct) -> Iterator[PlacedEntry]:
-    """Every entry of the file; CorruptLog behind the last one if there is a part of another.
+    """All entries of the file; then CorruptLog if a partial entry follows.
 
-    Kafka sets room aside in the indexes that it writes to. It reads as zeros, and is no entry.
+    Kafka preallocates the indexes that it writes to. The preallocated zeros are not entries.
     """
     file = files.open(path, writable=False)
     try:
@@ -33,14 +33,14 @@ def read_entries(files: Files, path: str, entry: Struct) -> Iterator[PlacedEntry
             for index, fields in enumerate(entry.iter_unpack(chunk[:whole])):
                 yield PlacedEntry(start + index * entry.size, fields)
             if whole < len(chunk):
-                reason = f"{len(chunk) - whole} bytes are no whole entry"
+                reason = f"{len(chunk) - whole} bytes are not a whole entry"
                 raise CorruptLog(path, start + whole, reason)
     finally:
         file.close()
 
 
 def _end_of_entries(file: File, entry_bytes: int) -> int:
-    """Where the last entry that is not all zeros ends."""
+    """The end of the last entry that is not all zeros."""
     end = file.size()
     while end > 0:
         start = max(0, end - CHUNK_BYTES)

@@ -1,4 +1,4 @@
-"""What a path names (a file, a partition, a log directory), and the lock that guards it."""
+"""Paths of files, partitions and log directories, and the locks of log directories."""
 
 import os
 from collections.abc import Iterable, Iterator
@@ -16,46 +16,48 @@ from ottla.storage.log import leader_epochs
 from ottla.storage.log.segment import LOG
 
 
-class PlaceKind(Enum):
+class LogPathKind(Enum):
     FILE = auto()
     PARTITION = auto()
     LOG_DIRECTORY = auto()
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """A path, what it names, and the log directory around it if there is one."""
+class LogPath:
+    """A path, its kind, and the log directory that contains it, if any."""
 
     path: str
-    kind: PlaceKind
+    kind: LogPathKind
     log_directory: str | None
 
     @classmethod
     def at(cls, files: Files, path: str) -> Self:
-        """Failure if there is nothing, or nothing that a log consists of."""
+        """Failure if the path does not exist or holds no log."""
         path = os.path.abspath(path)
         if not files.exists(path):
             raise Failure(
                 f"{path} does not exist",
-                advice="name a segment's file, a partition's directory or a log directory",
+                advice="name a segment file, a partition directory or a log directory",
                 exit_code=ExitCode.NOT_FOUND,
             )
         if not files.is_dir(path):
-            return cls(path, PlaceKind.FILE, _log_directory(files, os.path.dirname(path)))
+            return cls(path, LogPathKind.FILE, _log_directory(files, os.path.dirname(path)))
         if is_partition(files, path):
-            return cls(path, PlaceKind.PARTITION, _log_directory(files, path))
-        if files.exists(f"{path}/{checkpoint_files.META_PROPERTIES}") or partitions_of(files, path):
-            return cls(path, PlaceKind.LOG_DIRECTORY, path)
+            return cls(path, LogPathKind.PARTITION, _log_directory(files, path))
+        if files.exists(f"{path}/{checkpoint_files.META_PROPERTIES}") or partition_paths(
+            files, path
+        ):
+            return cls(path, LogPathKind.LOG_DIRECTORY, path)
         raise Failure(
             f"{path} holds no log",
-            why="there is neither a segment nor a partition's directory in it",
-            advice="name a partition's directory (topic-0) or the directory that holds them",
+            why="there is neither a segment nor a partition directory in it",
+            advice="name a partition directory (topic-0) or a log directory",
             exit_code=ExitCode.NOT_FOUND,
         )
 
 
 def is_partition(files: Files, path: str) -> bool:
-    """Whether this directory is a partition's, by its name and by what lies in it."""
+    """Whether this is a partition directory, by its name and its files."""
     if checkpoint_files.parse_directory_name(os.path.basename(path)) is None:
         return False
     return any(
@@ -64,16 +66,16 @@ def is_partition(files: Files, path: str) -> bool:
     )
 
 
-def partitions_of(files: Files, log_directory: str) -> list[str]:
-    """The paths of the partitions in a log directory, by name."""
+def partition_paths(files: Files, log_directory: str) -> list[str]:
+    """The paths of the partition directories in a log directory, sorted by name."""
     paths = (f"{log_directory}/{name}" for name in files.list(log_directory))
     return [path for path in paths if files.is_dir(path) and is_partition(files, path)]
 
 
 def recovery_points_path(files: Files, partition_path: str) -> str:
-    """The checkpoint that has a partition's recovery point: its own one, or all partitions'.
+    """The checkpoint with a partition's recovery point: its own, or that of the log directory.
 
-    The metadata's log has its own.
+    The metadata log has its own.
     """
     own = f"{partition_path}/{checkpoint_files.RECOVERY_POINTS}"
     if files.exists(own):
@@ -82,33 +84,33 @@ def recovery_points_path(files: Files, partition_path: str) -> str:
 
 
 def _log_directory(files: Files, partition_path: str) -> str | None:
-    """The log directory around a partition; a copied partition has none."""
+    """The log directory that contains a partition; a copied partition has none."""
     parent = os.path.dirname(partition_path)
     marks = (LOCK, checkpoint_files.META_PROPERTIES, checkpoint_files.RECOVERY_POINTS)
     return parent if any(files.exists(f"{parent}/{name}") for name in marks) else None
 
 
 @contextmanager
-def held_for_reading(files: Files, log_directories: Iterable[str | None]) -> Iterator[None]:
-    """Holds the locks that are there, so that no broker starts to write meanwhile.
+def locked_for_reading(files: Files, log_directories: Iterable[str | None]) -> Iterator[None]:
+    """Holds the existing locks, so that no broker starts to write meanwhile.
 
-    Makes no lock: where nobody may run there is none to hold, and nothing here is changed. Where
-    a lock cannot be opened for want of permission the user is told and reading goes on.
+    Creates no lock file, because reading must change nothing. If permissions forbid opening a lock
+    file, it warns and continues without the lock.
     """
-    with ExitStack() as held:
+    with ExitStack() as locks:
         for directory in sorted({directory for directory in log_directories if directory}):
             if not files.exists(f"{directory}/{LOCK}"):
                 continue
             try:
-                held.callback(_lock(files, directory).release)
+                locks.callback(_lock(files, directory).release)
             except OSError as error:
-                say(f"note: {directory} is read without its lock ({error.strerror})")
+                say(f"note: reading {directory} without its lock ({error.strerror})")
         yield
 
 
 @contextmanager
-def held_for_writing(files: Files, log_directory: str) -> Iterator[None]:
-    """Holds the lock of a directory that is about to change."""
+def locked_for_writing(files: Files, log_directory: str) -> Iterator[None]:
+    """Holds the lock of a directory that will be changed."""
     lock = _lock(files, log_directory)
     try:
         yield
@@ -122,6 +124,6 @@ def _lock(files: Files, log_directory: str) -> Lock:
     except BlockingIOError:
         raise Failure(
             f"{log_directory} is in use",
-            why="another process holds its lock, a broker most likely",
+            why="another process, probably a broker, holds its lock",
             advice="stop the broker first, or work on a copy of the directory",
         ) from None

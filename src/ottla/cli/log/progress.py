@@ -1,22 +1,23 @@
-"""How far a long piece of work has come: a bar on standard error, if somebody looks at it."""
+"""A progress bar on standard error, if it is a terminal."""
 
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-# Below this a bar would be gone before it is read.
+# Work below this size ends too soon for a progress bar.
 SHOWN_BYTES_MIN = 64 << 20
 
 Advance = Callable[[int], None]
 
 
 def no_progress(_: int) -> None:
-    """For work that nobody watches."""
+    """Reports nothing."""
 
 
 @contextmanager
 def progress_of(what: str, total_bytes: int) -> Iterator[Advance]:
-    """Yields what to call with the bytes that were done. On a terminal only, and if it is much."""
+    """Yields a function that advances the bar by a number of bytes. Only large work on a terminal
+    shows a bar."""
     if total_bytes < SHOWN_BYTES_MIN or not sys.stderr.isatty():
         yield no_progress
         return

@@ -1,1 +1,1 @@
-"""`ottla pipeline …`: what streams of records become, by Spark."""
+"""`ottla pipeline …`: runs Spark pipelines on topics."""

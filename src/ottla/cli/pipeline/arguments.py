@@ -1,11 +1,11 @@
-"""What a pipeline's command names: the pipeline, its topic, its options, its folder."""
+"""Checks of a pipeline command's arguments: the pipeline, its topic, options and folder."""
 
 import os
 from collections.abc import Iterable
 from contextlib import suppress
 
-from ottla.cli.shared.connect import reach
-from ottla.cli.shared.name_suggestions import in_place_of, no_such
+from ottla.cli.shared.connect import run_with_cluster
+from ottla.cli.shared.name_suggestions import no_such, with_suggestion
 from ottla.cli.shared.options import TIMEOUT_S_DEFAULT
 from ottla.client.admin.cluster import Admin
 from ottla.client.errors import ClientError, Refused
@@ -14,7 +14,7 @@ from ottla.spark.option_table import find_option, option_names
 from ottla.spark.pipelines.catalogue import PIPELINES, Pipeline
 
 
-def known_pipeline(name: str) -> Pipeline:
+def find_pipeline(name: str) -> Pipeline:
     """The pipeline of this name. Failure."""
     pipeline = PIPELINES.get(name)
     if pipeline is None:
@@ -23,27 +23,27 @@ def known_pipeline(name: str) -> Pipeline:
 
 
 def check_options(names: Iterable[str]) -> None:
-    """Failure if one is no option of our source."""
+    """Failure if one is not an option of our source."""
     for name in names:
         if find_option(name) is None:
             raise no_such("option", name, option_names(), "docs/spark-options.md")
 
 
 def check_topic(name: str, bootstrap: str) -> None:
-    """Failure if a cluster that answers has no such topic; else Spark says what is wrong.
+    """Failure if a cluster that responds lacks the topic. Spark reports all other errors.
 
-    For a pipeline without options of its own: those may be what it takes to get an answer.
+    Only for pipelines without source options: a cluster may be unreachable without them.
     """
 
-    async def look(router: Router) -> None:
+    async def check(router: Router) -> None:
         with suppress(ClientError):
             (found,) = (await Admin(router).describe_topics([name])).values()
             if isinstance(found, Refused):
-                raise await in_place_of(found, router)
+                raise await with_suggestion(found, router)
 
-    reach(bootstrap, TIMEOUT_S_DEFAULT, look)
+    run_with_cluster(bootstrap, TIMEOUT_S_DEFAULT, check)
 
 
 def folder_path(text: str) -> str:
-    """As Spark's nodes have to be told: absolute, unless it names its file system already."""
+    """The path for Spark's nodes: absolute, unless it names its file system."""
     return text.rstrip("/") if "://" in text else os.path.abspath(text)

@@ -1,4 +1,4 @@
-"""What `ottla pipeline …` takes. Each command imports its work when it runs."""
+"""The arguments of `ottla pipeline …`. Each command imports its implementation when it runs."""
 
 from enum import StrEnum
 from typing import Annotated
@@ -9,7 +9,7 @@ from ottla.cli.shared.listing import Listing, ListingFormat, listing_writer
 from ottla.cli.shared.options import BOOTSTRAP_DEFAULT, TIMEOUT_S_DEFAULT, Bootstrap, TimeoutS
 
 app = typer.Typer(
-    help="Run pipelines of Spark on topics, and make records for them.",
+    help="Run Spark pipelines on topics, and generate records for them.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -18,12 +18,13 @@ PipelineName = Annotated[
     str, typer.Argument(metavar="PIPELINE", help="One of `ottla pipeline list`.")
 ]
 TopicOption = Annotated[
-    str | None, typer.Option("--topic", metavar="TOPIC", help="Another topic than the usual one.")
+    str | None,
+    typer.Option("--topic", metavar="TOPIC", help="The topic, if not the pipeline's default."),
 ]
 
 
 class SourceFormat(StrEnum):
-    """By which of Spark's sources a topic is read."""
+    """The Spark source that reads a topic."""
 
     OTTLA = "ottla"
     KAFKA = "kafka"
@@ -57,30 +58,30 @@ def run(
         typer.Option(
             "--to",
             metavar="FOLDER",
-            help="Where rows and checkpoints go, a path that every node of Spark sees."
+            help="The folder for rows and checkpoints, a path that every Spark node can access."
             " By default ./pipelines/PIPELINE.",
         ),
     ] = None,
     console: Annotated[
-        bool, typer.Option("--console", help="Print rows instead, from the first record on.")
+        bool, typer.Option("--console", help="Print the rows instead, from the first record.")
     ] = False,
     until_end: Annotated[
-        bool, typer.Option("--until-end", help="End where the topic ends now, rather than never.")
+        bool, typer.Option("--until-end", help="Stop at the current end of the topic.")
     ] = False,
     topic: TopicOption = None,
     source: Annotated[
         SourceFormat,
         typer.Option(
-            help="How topics are read: kafka is Spark's own connector, and needs its jar."
+            help="The source of topics: kafka is Spark's own connector, and needs its jar."
         ),
     ] = SourceFormat.OTTLA,
     option: Annotated[
         list[str] | None,
-        typer.Option("--option", metavar="NAME=VALUE", help="One of the source; may be repeated."),
+        typer.Option("--option", metavar="NAME=VALUE", help="A source option; may be repeated."),
     ] = None,
     master: Annotated[
         str,
-        typer.Option(metavar="URL", help="Where Spark runs: local[N], spark://…, yarn, k8s://…"),
+        typer.Option(metavar="URL", help="Spark's master: local[N], spark://…, yarn, k8s://…"),
     ] = "local[*]",
     archive: Annotated[
         str | None,
@@ -88,19 +89,19 @@ def run(
     ] = None,
     conf: Annotated[
         list[str] | None,
-        typer.Option("--conf", metavar="NAME=VALUE", help="One of Spark's; may be repeated."),
+        typer.Option("--conf", metavar="NAME=VALUE", help="A Spark setting; may be repeated."),
     ] = None,
     bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
 ) -> None:
-    """Run a pipeline from where its last run ended, until Ctrl-C or SIGTERM."""
-    from ottla.cli.pipeline.arguments import check_options, check_topic, folder_path, known_pipeline
+    """Run a pipeline from the end of its last run, until Ctrl-C or SIGTERM."""
+    from ottla.cli.pipeline.arguments import check_options, check_topic, find_pipeline, folder_path
     from ottla.cli.shared.failure import ExitCode, Failure
     from ottla.cli.shared.name_value_pairs import parse_assignments
     from ottla.cli.shared.spark_required import require_spark
 
     if console and to is not None:
         raise Failure("--console and --to exclude each other", exit_code=ExitCode.USAGE)
-    pipeline = known_pipeline(name)
+    pipeline = find_pipeline(name)
     options = parse_assignments(option or (), "--option")
     spark_conf = parse_assignments(conf or (), "--conf")
     if source is SourceFormat.OTTLA:
@@ -110,7 +111,7 @@ def run(
         check_topic(topic or pipeline.topic, bootstrap)
 
     from ottla.cli.pipeline.run import run_pipeline
-    from ottla.cli.pipeline.spark_session import SparkChoice
+    from ottla.cli.pipeline.spark_session import SparkSettings
     from ottla.spark.pipelines.streams import ConsoleSink, FolderSink, Streams
 
     streams = Streams(
@@ -122,7 +123,7 @@ def run(
         options=options,
         is_until_end=until_end,
     )
-    run_pipeline(pipeline, streams, SparkChoice(master, archive, spark_conf))
+    run_pipeline(pipeline, streams, SparkSettings(master, archive, spark_conf))
 
 
 @app.command()
@@ -130,10 +131,11 @@ def generate(
     name: PipelineName,
     *,
     records: Annotated[
-        int, typer.Option("--records", "-n", min=1, metavar="N", help="How many.")
+        int, typer.Option("--records", "-n", min=1, metavar="N", help="The number of records.")
     ] = 60_000,
     seed: Annotated[
-        int, typer.Option(min=0, max=2**64 - 1, metavar="N", help="Another one, other records.")
+        int,
+        typer.Option(min=0, max=2**64 - 1, metavar="N", help="The seed that decides the records."),
     ] = 1,
     rate: Annotated[
         float | None,
@@ -141,23 +143,30 @@ def generate(
             min=0.1,
             max=1_000_000,
             metavar="N",
-            help="Send so many a second as they happen, rather than at once what has happened.",
+            help="Send N records per second in real time, instead of past ones at once.",
         ),
     ] = None,
     topic: TopicOption = None,
     partitions: Annotated[
-        int, typer.Option("--partitions", "-p", min=1, metavar="N", help="Of a topic that is new.")
+        int,
+        typer.Option(
+            "--partitions",
+            "-p",
+            min=1,
+            metavar="N",
+            help="The number of partitions of a new topic.",
+        ),
     ] = 4,
     bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
     timeout: TimeoutS = TIMEOUT_S_DEFAULT,
 ) -> None:
-    """Send records like those of real life to a pipeline's topic, made if it is missing."""
-    from ottla.cli.pipeline.arguments import known_pipeline
-    from ottla.cli.pipeline.generate import Generated, send_generated
-    from ottla.cli.shared.connect import reach
+    """Send realistic records to a pipeline's topic, which is created if it is missing."""
+    from ottla.cli.pipeline.arguments import find_pipeline
+    from ottla.cli.pipeline.generate import GenerateOptions, send_generated
+    from ottla.cli.shared.connect import run_with_cluster
 
-    pipeline = known_pipeline(name)
-    wanted = Generated(
+    pipeline = find_pipeline(name)
+    options = GenerateOptions(
         pipeline=pipeline,
         topic=topic or pipeline.topic,
         partitions=partitions,
@@ -165,7 +174,7 @@ def generate(
         seed=seed,
         rate=rate,
     )
-    reach(bootstrap, timeout, lambda router: send_generated(router, wanted))
+    run_with_cluster(bootstrap, timeout, lambda router: send_generated(router, options))
 
 
 @app.command()
@@ -175,10 +184,10 @@ def pack(
     ] = "ottla-spark.zip",
     *,
     arrow: Annotated[
-        bool, typer.Option("--arrow", help="Also Arrow: nodes then need Python alone.")
+        bool, typer.Option("--arrow", help="Include Arrow: then nodes need only Python.")
     ] = False,
 ) -> None:
-    """Write an archive of what Spark's nodes need, for nodes on which ottla is not installed."""
+    """Write an archive of ottla and its dependencies, for Spark nodes without them."""
     from ottla.cli.shared.output import say
     from ottla.cli.shared.spark_required import require_spark
 

@@ -1,4 +1,4 @@
-"""`ottla pipeline run`: starts the queries, tells how they get on, and stops them cleanly."""
+"""`ottla pipeline run`: starts the queries, reports their progress, and stops them cleanly."""
 
 import re
 import signal
@@ -10,7 +10,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from ottla.cli.pipeline.spark_session import SparkChoice, open_session
+from ottla.cli.pipeline.spark_session import SparkSettings, open_session
 from ottla.cli.shared.failure import Failure
 from ottla.cli.shared.output import say
 from ottla.seams.blocking import RealBlocking
@@ -20,29 +20,29 @@ from ottla.spark.progress import BatchProgress, ProgressWatch
 
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 POLL_MS = 200
-# How an error of ours begins a line in what Spark says about it.
+# The line of an error of ours in Spark's message.
 _OUR_ERROR = re.compile(r"^(?:\w+\.)*ottla\.[\w.]+: (.+)$", re.MULTILINE)
 _CAUSE = re.compile(r"^Caused by: (.+)$", re.MULTILINE)
 
 
-class Stop:
-    """Whether a signal has asked for the end."""
+class StopRequest:
+    """Whether a signal has requested the end."""
 
     def __init__(self) -> None:
-        self.is_asked = False
+        self.is_requested = False
 
 
-def run_pipeline(pipeline: Pipeline, streams: Streams, choice: SparkChoice) -> None:
-    """Returns after a stop by SIGTERM or SIGINT, or at the end that was asked for. Failure."""
-    spark = open_session(pipeline.name, choice)
+def run_pipeline(pipeline: Pipeline, streams: Streams, settings: SparkSettings) -> None:
+    """Returns after SIGTERM or SIGINT, or at the requested end of the topic. Failure."""
+    spark = open_session(pipeline.name, settings)
     try:
-        with stop_by_signals() as stop:
+        with stop_on_signals() as stop:
             try:
                 queries = pipeline_main(pipeline)(spark, streams)
                 _say_start(pipeline, streams)
-                _follow(queries, stop)
+                _report_batches(queries, stop)
             except PySparkException as error:
-                raise failure_of(error) from error
+                raise spark_failure(error) from error
             finally:
                 _stop(spark)
     finally:
@@ -50,12 +50,12 @@ def run_pipeline(pipeline: Pipeline, streams: Streams, choice: SparkChoice) -> N
 
 
 @contextmanager
-def stop_by_signals() -> Iterator[Stop]:
-    """The first signal asks for the end; the next one ends the process as it always would."""
-    stop = Stop()
+def stop_on_signals() -> Iterator[StopRequest]:
+    """The first signal requests the end; the next one has its default action."""
+    stop = StopRequest()
 
     def on_signal(_number: int, _frame: FrameType | None) -> None:
-        stop.is_asked = True
+        stop.is_requested = True
         for each in STOP_SIGNALS:
             signal.signal(each, signal.SIG_DFL)
 
@@ -67,22 +67,22 @@ def stop_by_signals() -> Iterator[Stop]:
             signal.signal(each, handler)
 
 
-def _follow(queries: Sequence[StreamingQuery], stop: Stop) -> None:
-    """Tells every batch until all queries have ended, or the end is asked for.
+def _report_batches(queries: Sequence[StreamingQuery], stop: StopRequest) -> None:
+    """Reports every batch until all queries have ended or a stop is requested.
 
-    PySparkException if one fails; once the end is asked for, what fails is of no interest: a
-    terminal interrupts Spark's workers as well, and the next run does the batch again.
+    PySparkException if a query fails. After a stop request failures are ignored: a terminal
+    interrupts Spark's workers as well, and the next run repeats the batch.
     """
     watch = ProgressWatch(queries)
     blocking = RealBlocking()
-    while not stop.is_asked:
+    while not stop.is_requested:
         is_over = not any(query.isActive for query in queries)
         for progress in watch.new():
-            say(line(progress))
+            say(progress_line(progress))
         for query in queries:
-            # Here, so that a stop that came first is not taken for a failure.
+            # Read before the stop request: a stop is not a failure.
             error = query.exception()
-            if error is not None and not stop.is_asked:
+            if error is not None and not stop.is_requested:
                 raise error
         if is_over:
             return
@@ -100,8 +100,8 @@ def _say_start(pipeline: Pipeline, streams: Streams) -> None:
     say(f"{pipeline.name}: {streams.topic} at {streams.bootstrap_servers} to {where}")
 
 
-def line(progress: BatchProgress) -> str:
-    """A batch in words."""
+def progress_line(progress: BatchProgress) -> str:
+    """One line about a batch."""
     words = [
         f"{progress.query} batch {progress.batch}: {progress.rows:,} rows",
         f"{progress.rows_per_s:,.0f} rows/s",
@@ -118,26 +118,26 @@ def line(progress: BatchProgress) -> str:
     return ", ".join(words)
 
 
-def failure_of(error: PySparkException) -> Failure:
-    """What Spark has to say about a failure, without its traces."""
-    said = str(error)
-    if "Failed to find data source: kafka" in said or "[DATA_SOURCE_NOT_FOUND]" in said:
+def spark_failure(error: PySparkException) -> Failure:
+    """The Failure for an error of Spark, without stack traces."""
+    text = str(error)
+    if "Failed to find data source: kafka" in text or "[DATA_SOURCE_NOT_FOUND]" in text:
         return Failure(
-            "Spark's Kafka connector is not there",
+            "Spark's Kafka connector is missing",
             advice="--conf spark.jars.packages=org.apache.spark:spark-sql-kafka-0-10_2.13:VERSION,"
             " or --source ottla, which needs no jar",
         )
     return Failure(
         "the pipeline has failed",
-        why=_why(said),
-        advice="run it again: it goes on where it ended; `ottla --debug …` shows all of it",
+        why=_why(text),
+        advice="run it again to resume it; `ottla --debug …` prints the whole error",
     )
 
 
-def _why(said: str) -> str:
-    """In our own words if there are any, else in Spark's: what failed, and what made it fail."""
-    if ours := _OUR_ERROR.findall(said):
+def _why(text: str) -> str:
+    """Our own message if there is one, otherwise Spark's message and its first cause."""
+    if ours := _OUR_ERROR.findall(text):
         return str(ours[-1])
-    what = said.strip().partition("\n")[0]
-    causes = [cause for cause in _CAUSE.findall(said) if cause not in what]
+    what = text.strip().partition("\n")[0]
+    causes = [cause for cause in _CAUSE.findall(text) if cause not in what]
     return f"{what}: {causes[-1]}" if causes else what

@@ -1,4 +1,4 @@
-"""The Spark on which a pipeline runs: which, and with what."""
+"""The Spark session of a pipeline, and its settings."""
 
 import os
 from collections.abc import Mapping
@@ -10,19 +10,19 @@ from ottla.cli.shared.failure import ExitCode, Failure
 from ottla.spark.packing import driver_paths, packed_conf
 from ottla.spark.sessions import session
 
-# What `--conf` does not say otherwise.
-CONF = {
-    # As many as a small machine's cores can work on; a checkpoint keeps the number it began with.
+# Overridden by `--conf`.
+DEFAULT_CONF = {
+    # Suits the cores of a small machine; a checkpoint keeps its first number.
     "spark.sql.shuffle.partitions": "4",
-    # Progress is told batch by batch; a bar for every stage would run through it.
+    # Spark's progress bars would disturb the lines about batches.
     "spark.ui.showConsoleProgress": "false",
-    # It listens on all addresses.
+    # The UI listens on all addresses.
     "spark.ui.enabled": "false",
-    # For how long a query may take to stop before that is an error.
+    # How long a query may take to stop.
     "spark.sql.streaming.stopTimeout": "60s",
-    # What fails is told in words; what Spark has to say besides is for who asks for it.
+    # Failures are reported by this command; `--conf` can show Spark's own log.
     "spark.log.level": "FATAL",
-    # An error's first line is told, and the first cause; `ottla --debug` prints all of it.
+    # For the cause of an error; `ottla --debug` prints the whole stack trace.
     "spark.sql.pyspark.jvmStacktrace.enabled": "true",
 }
 LOOPBACK_CONF = {
@@ -31,22 +31,24 @@ LOOPBACK_CONF = {
 }
 
 
-class SparkChoice(NamedTuple):
-    """What the user says about Spark."""
+class SparkSettings(NamedTuple):
+    """The Spark options of the command line."""
 
     master: str
     archive: str | None
     conf: Mapping[str, str]
 
 
-def open_session(name: str, choice: SparkChoice) -> SparkSession:
-    """A session of this process. Failure."""
-    conf = dict(CONF)
-    if choice.master.startswith("local"):
+def open_session(name: str, settings: SparkSettings) -> SparkSession:
+    """The Spark session of this process. Failure."""
+    conf = dict(DEFAULT_CONF)
+    if settings.master.startswith("local"):
         conf |= LOOPBACK_CONF
-    if choice.archive is not None:
-        conf |= _archive_conf(choice.archive)
-    return session(f"ottla-pipeline-{name}", master=choice.master, conf=conf | dict(choice.conf))
+    if settings.archive is not None:
+        conf |= _archive_conf(settings.archive)
+    return session(
+        f"ottla-pipeline-{name}", master=settings.master, conf=conf | dict(settings.conf)
+    )
 
 
 def _archive_conf(archive: str) -> Mapping[str, str]:
@@ -57,7 +59,7 @@ def _archive_conf(archive: str) -> Mapping[str, str]:
             advice=f"`ottla pipeline pack {archive}` writes it",
             exit_code=ExitCode.NOT_FOUND,
         )
-    # Read when Spark's Java is started, whose workers inherit it.
+    # Spark's Java process reads it at its start, and its workers inherit it.
     given = os.environ.get("PYTHONPATH")
     os.environ["PYTHONPATH"] = os.pathsep.join([*driver_paths(), *([given] if given else [])])
     return packed_conf(path)

@@ -1,4 +1,5 @@
-"""What `ottla produce` and `ottla consume` take. Each imports its work when it runs."""
+"""The arguments of `ottla produce` and `ottla consume`, which import their implementation when they
+run."""
 
 from enum import StrEnum
 from typing import Annotated
@@ -20,14 +21,14 @@ GroupName = Annotated[
         "--group",
         "-g",
         metavar="GROUP",
-        help="Share the topic with the other members of this group, from where it stands;"
-        " --from is for what it has never read.",
+        help="Consume as a member of this group, from its committed offsets; --from is for"
+        " partitions without one.",
     ),
 ]
 
 
 class AcksOption(StrEnum):
-    """Who must have a record before it counts as sent."""
+    """The replicas that must have a record before it counts as sent."""
 
     NONE = "0"
     LEADER = "1"
@@ -35,7 +36,7 @@ class AcksOption(StrEnum):
 
 
 class CodecOption(StrEnum):
-    """How batches are compressed."""
+    """The compression of batches."""
 
     NONE = "none"
     GZIP = "gzip"
@@ -44,8 +45,8 @@ class CodecOption(StrEnum):
     ZSTD = "zstd"
 
 
-class RecordForm(StrEnum):
-    """What is printed of a record."""
+class RecordFormat(StrEnum):
+    """The parts of a record that are printed."""
 
     VALUE = "value"
     KEY_VALUE = "key-value"
@@ -53,7 +54,7 @@ class RecordForm(StrEnum):
 
 
 class IsolationOption(StrEnum):
-    """Whether records of transactions that are open or were aborted are shown."""
+    """Whether records of open and aborted transactions are shown."""
 
     COMMITTED = "committed"
     UNCOMMITTED = "uncommitted"
@@ -65,7 +66,7 @@ def produce(
     key_separator: Annotated[
         str | None,
         typer.Option(
-            "--key-separator", "-K", metavar="TEXT", help="What stands before it is the key."
+            "--key-separator", "-K", metavar="TEXT", help="Separates the key from the value."
         ),
     ] = None,
     header: Annotated[
@@ -76,24 +77,27 @@ def produce(
     ] = None,
     partition: Annotated[
         int | None,
-        typer.Option(min=0, metavar="N", help="Where all records go, whatever their keys."),
+        typer.Option(min=0, metavar="N", help="Send all records here, regardless of their keys."),
     ] = None,
     codec: Annotated[
-        CodecOption, typer.Option("--codec", "-z", help="How batches are compressed.")
+        CodecOption, typer.Option("--codec", "-z", help="The compression of batches.")
     ] = CodecOption.NONE,
     acks: Annotated[
-        AcksOption, typer.Option(help="Who must have a record: nobody, its leader, all in sync.")
+        AcksOption,
+        typer.Option(
+            help="The required acknowledgements: none, the leader's, all in-sync replicas'."
+        ),
     ] = AcksOption.ALL,
     bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
     timeout: TimeoutS = TIMEOUT_S_DEFAULT,
 ) -> None:
     """Send each line of standard input as a record."""
-    from ottla.cli.records.produce import Lines, produce_lines
+    from ottla.cli.records.produce import ProduceOptions, produce_lines
     from ottla.cli.shared.name_value_pairs import parse_pairs
     from ottla.protocol.acks import Acks
     from ottla.protocol.compression import Codec
 
-    lines = Lines(
+    options = ProduceOptions(
         topic=topic,
         key_separator=key_separator.encode() if key_separator else None,
         headers=tuple(
@@ -103,7 +107,7 @@ def produce(
         codec=Codec[codec.name],
         acks=Acks[acks.name],
     )
-    produce_lines(lines, bootstrap, timeout)
+    produce_lines(options, bootstrap, timeout)
 
 
 def consume(
@@ -113,13 +117,13 @@ def consume(
         str | None,
         typer.Option(
             "--from",
-            metavar="PLACE",
-            help="beginning, end, an offset, a time (2026-01-31T18:00) or how long ago (15m, 2h,"
-            " 3d). By default the beginning; with --follow the end.",
+            metavar="POSITION",
+            help="The start: beginning, end, an offset, a time (2026-01-31T18:00) or how long ago"
+            " (15m, 2h, 3d). By default the beginning; with --follow the end.",
         ),
     ] = None,
     follow: Annotated[
-        bool, typer.Option("--follow", "-f", help="Go on as records arrive, until interrupted.")
+        bool, typer.Option("--follow", "-f", help="Continue with new records until interrupted.")
     ] = False,
     count_max: Annotated[
         int | None, typer.Option("--max", "-n", min=1, metavar="N", help="Stop after N records.")
@@ -127,8 +131,8 @@ def consume(
     partition: Partitions = None,
     group: GroupName = None,
     output: Annotated[
-        RecordForm, typer.Option("--output", "-o", help="What to print of each record.")
-    ] = RecordForm.VALUE,
+        RecordFormat, typer.Option("--output", "-o", help="The parts of a record to print.")
+    ] = RecordFormat.VALUE,
     key_separator: Annotated[
         str,
         typer.Option(
@@ -136,7 +140,7 @@ def consume(
             "-K",
             metavar="TEXT",
             show_default="a tab",
-            help="Between key and value.",
+            help="Printed between key and value.",
         ),
     ] = "\t",
     isolation: Annotated[
@@ -149,24 +153,24 @@ def consume(
     """Print a topic's records, alone or in a group. Stops at the end, unless it follows."""
     import sys
 
-    from ottla.cli.records.consume import Wish, consume_records
+    from ottla.cli.records.consume import ConsumeOptions, consume_records
     from ottla.cli.records.record_printer import printer
-    from ottla.cli.shared.connect import reach
+    from ottla.cli.shared.connect import run_with_cluster
     from ottla.cli.shared.failure import ExitCode, Failure
-    from ottla.cli.shared.offsets_spec import parse_place
+    from ottla.cli.shared.offsets_spec import parse_position
     from ottla.protocol.isolation_level import Isolation
     from ottla.seams.clock import RealClock
 
     if group is not None and partition:
         raise Failure(
-            "--partition and --group do not go together",
-            why="a group decides itself who reads which partitions",
+            "--partition and --group exclude each other",
+            why="a group assigns partitions to its members itself",
             exit_code=ExitCode.USAGE,
         )
     start = start or ("end" if follow else "beginning")
-    wish = Wish(
+    options = ConsumeOptions(
         topic=topic,
-        start=parse_place(start, "--from", RealClock().wall_ms()),
+        start=parse_position(start, "--from", RealClock().wall_ms()),
         partitions=partition,
         follows=follow,
         count_max=count_max,
@@ -174,8 +178,10 @@ def consume(
     )
     out = printer(output, key_separator, sys.stdout.buffer)
     if group is None:
-        reach(bootstrap, timeout, lambda router: consume_records(router, wish, out))
+        run_with_cluster(bootstrap, timeout, lambda router: consume_records(router, options, out))
         return
     from ottla.cli.records.consume_group import consume_in_group
 
-    reach(bootstrap, timeout, lambda router: consume_in_group(router, wish, group, out))
+    run_with_cluster(
+        bootstrap, timeout, lambda router: consume_in_group(router, options, group, out)
+    )

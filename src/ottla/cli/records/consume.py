@@ -1,11 +1,11 @@
-"""`ottla consume`: reads a topic from a place on, to its end or for ever."""
+"""`ottla consume`: reads a topic from a position to its end, or follows it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ottla.cli.records.record_printer import Printer
 from ottla.cli.shared.offset_lookup import chosen_partitions, offsets_at
-from ottla.cli.shared.offsets_spec import Place
+from ottla.cli.shared.offsets_spec import Position
 from ottla.cli.shared.output import say
 from ottla.cli.shared.plurals import counted
 from ottla.client.reading.fetch import FetchLimits
@@ -17,51 +17,51 @@ from ottla.protocol.topic_partition import TopicPartition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
-    """What the user wants to see."""
+class ConsumeOptions:
+    """The options of `ottla consume`."""
 
     topic: str
-    start: Place
+    start: Position
     partitions: Sequence[int] | None
     follows: bool
     count_max: int | None
     isolation: Isolation
 
 
-async def consume_records(router: Router, wish: Wish, write: Printer) -> None:
-    """Ends at what is the end of each partition now, or after `count_max` records, or never."""
-    topic = await router.topic(wish.topic)
-    partitions = chosen_partitions(topic, wish.partitions)
-    ends = await offsets_at(router, partitions, OffsetSpec.LATEST, wish.isolation)
-    starts = await offsets_at(router, partitions, wish.start, wish.isolation)
-    reader = Reader(router, starts, FetchLimits(isolation=wish.isolation))
-    left = wish.count_max
+async def consume_records(router: Router, options: ConsumeOptions, write: Printer) -> None:
+    """Ends at the current end of each partition or after `count_max` records, unless it follows."""
+    topic = await router.topic(options.topic)
+    partitions = chosen_partitions(topic, options.partitions)
+    ends = await offsets_at(router, partitions, OffsetSpec.LATEST, options.isolation)
+    starts = await offsets_at(router, partitions, options.start, options.isolation)
+    reader = Reader(router, starts, FetchLimits(isolation=options.isolation))
+    left = options.count_max
     while left != 0:
-        if not wish.follows:
+        if not options.follows:
             reader.positions = _before(reader.positions, ends)
         if not reader.positions:
             return
-        brought = await reader.read()
-        say_missing(brought)
-        for partition, records in brought.records.items():
-            if not wish.follows:
+        fetched = await reader.read()
+        report_missing(fetched)
+        for partition, records in fetched.records.items():
+            if not options.follows:
                 records = [record for record in records if record.offset < ends[partition]]
             write(partition, records[:left])
             if left is not None:
                 left -= len(records[:left])
 
 
-def say_missing(brought: Round) -> None:
-    """What a reader might expect to see, and does not."""
-    for gone in brought.gone:
+def report_missing(fetched: Round) -> None:
+    """Prints which records could not be read."""
+    for gone in fetched.gone:
         count = counted(gone.next_offset - gone.first_offset, "record")
         say(f"{gone.partition}: {count} deleted before being read")
-    for span in brought.unreadable:
+    for span in fetched.unreadable:
         say(str(span))
 
 
 def _before(
     positions: dict[TopicPartition, int], ends: dict[TopicPartition, int]
 ) -> dict[TopicPartition, int]:
-    """The positions in partitions whose end is not reached."""
+    """The positions in partitions whose end has not been reached."""
     return {each: position for each, position in positions.items() if position < ends[each]}

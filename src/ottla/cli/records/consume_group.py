@@ -1,8 +1,8 @@
-"""`ottla consume --group`: as a member of a group, which remembers what was printed."""
+"""`ottla consume --group`: consumes as a member of a group, and commits printed records."""
 
 from collections.abc import Sequence
 
-from ottla.cli.records.consume import Wish, say_missing
+from ottla.cli.records.consume import ConsumeOptions, report_missing
 from ottla.cli.records.record_printer import Printer
 from ottla.cli.shared.offset_lookup import offsets_at
 from ottla.cli.shared.output import say
@@ -15,39 +15,41 @@ from ottla.protocol.offset_spec import OffsetSpec
 from ottla.protocol.topic_partition import TopicPartition
 
 
-async def consume_in_group(router: Router, wish: Wish, group: str, write: Printer) -> None:
-    """What was printed is committed, then more is read.
+async def consume_in_group(
+    router: Router, options: ConsumeOptions, group: str, write: Printer
+) -> None:
+    """Prints records, commits their offsets, and reads more.
 
-    Ends at what was the end of its partitions when it got them, or as `consume_records` does.
+    Ends at the end that its partitions had when they were assigned, or as `consume_records` does.
     """
 
     async def begin(partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
-        return await offsets_at(router, partitions, wish.start, wish.isolation)
+        return await offsets_at(router, partitions, options.start, options.isolation)
 
-    await router.topic(wish.topic)
-    left = wish.count_max
+    await router.topic(options.topic)
+    left = options.count_max
     ends: dict[TopicPartition, int] = {}
-    limits = FetchLimits(isolation=wish.isolation)
-    async with GroupReader(router, group, [wish.topic], begin=begin, limits=limits) as reader:
+    limits = FetchLimits(isolation=options.isolation)
+    async with GroupReader(router, group, [options.topic], begin=begin, limits=limits) as reader:
         while left != 0:
-            if not wish.follows:
+            if not options.follows:
                 new = [each for each in reader.positions if each not in ends]
-                ends |= await offsets_at(router, new, OffsetSpec.LATEST, wish.isolation)
+                ends |= await offsets_at(router, new, OffsetSpec.LATEST, options.isolation)
                 if all(ends[each] <= position for each, position in reader.positions.items()):
                     return
-            brought = await reader.read()
-            count = _print(reader, brought, left, write)
+            fetched = await reader.read()
+            count = _print(reader, fetched, left, write)
             if left is not None:
                 left -= count
             if not await reader.commit() and count:
                 say(f"the group has changed: {counted(count, 'record')} may be read again")
 
 
-def _print(reader: GroupReader, brought: Round, most: int | None, write: Printer) -> int:
-    """Prints at most so many records, and goes back to the first that was not printed."""
-    say_missing(brought)
+def _print(reader: GroupReader, fetched: Round, most: int | None, write: Printer) -> int:
+    """Prints at most so many records, and seeks back to the first one not printed."""
+    report_missing(fetched)
     printed = 0
-    for partition, records in brought.records.items():
+    for partition, records in fetched.records.items():
         shown = records if most is None else records[: most - printed]
         write(partition, shown)
         printed += len(shown)

@@ -1,7 +1,7 @@
-"""`ottla produce`: each line of standard input becomes a record.
+"""`ottla produce`: sends each line of standard input as a record.
 
-A chunk of input is sent as soon as it is there: what is typed goes line by line, what is piped in
-goes in batches, and no timer is needed. Between chunks nothing runs, so that reading can wait.
+Each chunk of input is sent as soon as it is read: typed input line by line, piped input in batches,
+without a timer. The event loop does not run between chunks, so reading can block.
 """
 
 import asyncio
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from io import BufferedReader
 from typing import cast
 
-from ottla.cli.shared.connect import in_words, router_to, with_names
+from ottla.cli.shared.connect import client_errors_as_failures, router_to, with_name_suggestions
 from ottla.cli.shared.failure import Failure
 from ottla.cli.shared.offset_lookup import chosen_partitions
 from ottla.cli.shared.output import say
@@ -29,13 +29,13 @@ from ottla.seams.clock import Clock, RealClock
 from ottla.seams.entropy import Entropy, RealEntropy
 
 CHUNK_BYTES = 64 << 10
-# A line beyond this is no record that a broker would take.
+# A longer line is a record that no broker would accept.
 LINE_BYTES_MAX = 64 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Lines:
-    """What the user wants to become of the lines."""
+class ProduceOptions:
+    """The options of `ottla produce`."""
 
     topic: str
     key_separator: bytes | None
@@ -45,12 +45,12 @@ class Lines:
     acks: Acks
 
 
-class Cutter:
-    """Cuts chunks of input into lines, and keeps what has no end yet."""
+class LineSplitter:
+    """Splits chunks of input into lines, and keeps an incomplete line."""
 
     def __init__(self) -> None:
-        self._cut: list[bytes] = []
-        self._cut_bytes = 0
+        self._pending: list[bytes] = []
+        self._pending_bytes = 0
 
     def lines(self, chunk: bytes) -> list[bytes]:
         """The lines that this chunk completes. Failure if one is too long."""
@@ -64,63 +64,71 @@ class Cutter:
         return found
 
     def rest(self) -> bytes:
-        """What came after the last end of a line."""
-        rest = b"".join(self._cut)
-        self._cut, self._cut_bytes = [], 0
+        """The incomplete line after the last newline."""
+        rest = b"".join(self._pending)
+        self._pending, self._pending_bytes = [], 0
         return rest
 
     def _keep(self, piece: bytes) -> None:
-        self._cut_bytes += len(piece)
-        if self._cut_bytes > LINE_BYTES_MAX:
+        self._pending_bytes += len(piece)
+        if self._pending_bytes > LINE_BYTES_MAX:
             raise Failure(f"a line is longer than {LINE_BYTES_MAX} bytes")
         if piece:
-            self._cut.append(piece)
+            self._pending.append(piece)
 
 
 class LineSender:
-    """Sends lines to the partitions where they belong. Made by `open`."""
+    """Sends lines to their partitions. Created by `open`."""
 
     def __init__(
-        self, router: Router, lines: Lines, partitions: int, clock: Clock, entropy: Entropy
+        self,
+        router: Router,
+        options: ProduceOptions,
+        *,
+        partitions: int,
+        clock: Clock,
+        entropy: Entropy,
     ) -> None:
         self.sent = 0
         self._router = router
-        self._lines = lines
+        self._options = options
         self._partitions = partitions
         self._clock = clock
-        # Records without a key go to one partition for a chunk, to the next one for the next.
-        self._turn = entropy.below(partitions)
+        # Records without a key go to one partition per chunk, in turn.
+        self._keyless_partition = entropy.below(partitions)
 
     @classmethod
     async def open(
-        cls, router: Router, lines: Lines, clock: Clock, entropy: Entropy
+        cls, router: Router, options: ProduceOptions, clock: Clock, entropy: Entropy
     ) -> "LineSender":
-        """Finds the topic, which the broker may make. Failure if it lacks the partition."""
-        topic = await router.topic(lines.topic, may_create=True)
-        if lines.partition is not None:
-            chosen_partitions(topic, [lines.partition])
-        return cls(router, lines, len(topic.partitions), clock, entropy)
+        """Finds the topic, which the broker may create. Failure if it lacks the partition."""
+        topic = await router.topic(options.topic, may_create=True)
+        if options.partition is not None:
+            chosen_partitions(topic, [options.partition])
+        partitions = len(topic.partitions)
+        return cls(router, options, partitions=partitions, clock=clock, entropy=entropy)
 
     async def send(self, lines: Sequence[bytes]) -> None:
-        """Returns once all are sent as `acks` says. ClientError, or Failure for a bad line."""
+        """Returns once all lines are acknowledged as `acks` requires. ClientError, or Failure for a
+        bad line."""
         grouped: dict[TopicPartition, list[Record]] = {}
         now_ms = self._clock.wall_ms()
         for number, line in enumerate(lines, self.sent + 1):
             key, value = self._key_and_value(line, number)
             records = grouped.setdefault(self._partition_of(key), [])
-            records.append(Record(len(records), now_ms, key, value, self._lines.headers))
-        self._turn = (self._turn + 1) % self._partitions
+            records.append(Record(len(records), now_ms, key, value, self._options.headers))
+        self._keyless_partition = (self._keyless_partition + 1) % self._partitions
         batches = {
-            partition: build(records, codec=self._lines.codec)
+            partition: build(records, codec=self._options.codec)
             for partition, records in grouped.items()
         }
-        outcomes = await produce(self._router, batches, self._lines.acks)
+        outcomes = await produce(self._router, batches, self._options.acks)
         for partition, outcome in outcomes.items():
             answered(outcome)
             self.sent += len(grouped[partition])
 
     def _key_and_value(self, line: bytes, number: int) -> tuple[bytes | None, bytes]:
-        separator = self._lines.key_separator
+        separator = self._options.key_separator
         if separator is None:
             return None, line
         key, found, value = line.partition(separator)
@@ -132,29 +140,29 @@ class LineSender:
         return key, value
 
     def _partition_of(self, key: bytes | None) -> TopicPartition:
-        if self._lines.partition is not None:
-            number = self._lines.partition
+        if self._options.partition is not None:
+            number = self._options.partition
         elif key is not None:
             number = partition_of(key, self._partitions)
         else:
-            number = self._turn
-        return TopicPartition(self._lines.topic, number)
+            number = self._keyless_partition
+        return TopicPartition(self._options.topic, number)
 
 
-def produce_lines(lines: Lines, bootstrap: str, timeout_s: float) -> None:
-    """Sends standard input to its end. Failure."""
+def produce_lines(options: ProduceOptions, bootstrap: str, timeout_s: float) -> None:
+    """Sends all lines of standard input. Failure."""
     router = router_to(bootstrap, timeout_s)
-    with in_words(bootstrap), asyncio.Runner() as runner, closing(router):
-        opening = LineSender.open(router, lines, RealClock(), RealEntropy())
-        sender = runner.run(with_names(router, opening))
+    with client_errors_as_failures(bootstrap), asyncio.Runner() as runner, closing(router):
+        opening = LineSender.open(router, options, RealClock(), RealEntropy())
+        sender = runner.run(with_name_suggestions(router, opening))
         try:
-            cutter = Cutter()
-            # What is there, without waiting for a chunk to be full.
+            splitter = LineSplitter()
+            # read1 returns the available bytes without waiting for a full chunk.
             stdin = cast("BufferedReader", sys.stdin.buffer)
             while chunk := stdin.read1(CHUNK_BYTES):
-                if whole := cutter.lines(chunk):
+                if whole := splitter.lines(chunk):
                     runner.run(sender.send(whole))
-            if rest := cutter.rest():
+            if rest := splitter.rest():
                 runner.run(sender.send([rest]))
         finally:
-            say(f"sent {counted(sender.sent, 'record')} to {lines.topic}")
+            say(f"sent {counted(sender.sent, 'record')} to {options.topic}")

@@ -1,20 +1,20 @@
-"""Records on standard output: their values as they are, or everything about them as JSON."""
+"""Records on standard output: raw values, keys and values, or all fields as JSON."""
 
 import json
 from collections.abc import Callable
 from typing import BinaryIO
 
-from ottla.cli.records.commands import RecordForm
+from ottla.cli.records.commands import RecordFormat
 from ottla.cli.shared.cells import bytes_cell
 from ottla.protocol.batch import Record
 from ottla.protocol.topic_partition import TopicPartition
 
-# Writes some records of a partition and flushes.
+# Writes records of a partition and flushes.
 Printer = Callable[[TopicPartition, list[Record]], None]
 
 
-def printer(form: RecordForm, key_separator: str, stream: BinaryIO) -> Printer:
-    """A line a record. A null value or key is an empty one, but in JSON."""
+def printer(form: RecordFormat, key_separator: str, stream: BinaryIO) -> Printer:
+    """A printer of one line per record. Except in JSON, a null key or value is empty."""
     separator = key_separator.encode()
 
     def value(_: TopicPartition, record: Record) -> bytes:
@@ -24,9 +24,9 @@ def printer(form: RecordForm, key_separator: str, stream: BinaryIO) -> Printer:
         return (record.key or b"") + separator + (record.value or b"")
 
     lines = {
-        RecordForm.VALUE: value,
-        RecordForm.KEY_VALUE: key_value,
-        RecordForm.JSONL: _as_json,
+        RecordFormat.VALUE: value,
+        RecordFormat.KEY_VALUE: key_value,
+        RecordFormat.JSONL: _as_json,
     }
     line = lines[form]
 

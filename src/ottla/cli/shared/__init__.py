@@ -1,1 +1,1 @@
-"""What several commands share: options, output, errors, connecting to a cluster."""
+"""Code shared by several command groups: options, output, errors, access to a cluster."""

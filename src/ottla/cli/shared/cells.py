@@ -1,4 +1,4 @@
-"""How what a record holds is shown."""
+"""Bytes of keys, values and headers as cells of the output."""
 
 import base64
 
@@ -6,7 +6,7 @@ from ottla.cli.shared.output import Cell
 
 
 def bytes_cell(raw: bytes | None) -> Cell:
-    """Text where the bytes are text, `{"base64": …}` where they are not."""
+    """A string if the bytes are UTF-8, otherwise `{"base64": …}`."""
     if raw is None:
         return None
     try:

@@ -1,4 +1,4 @@
-"""How commands reach a cluster, and what they say when it does not answer as hoped."""
+"""Access to a cluster from commands, with client errors turned into failures."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from typing import TypeVar
 
 from ottla.cli.shared.failure import ExitCode, Failure
-from ottla.cli.shared.name_suggestions import in_place_of, wrong_name
+from ottla.cli.shared.name_suggestions import with_suggestion, wrong_name
 from ottla.client.connection.bootstrap import parse_addresses
 from ottla.client.errors import (
     BadAddress,
@@ -44,7 +44,7 @@ _DENIED = frozenset(
 
 
 def router_to(bootstrap: str, timeout_s: float) -> Router:
-    """A client of the cluster at these addresses, as patient as the user."""
+    """A client of the cluster at these addresses, with the user's timeout."""
     try:
         addresses = parse_addresses(bootstrap)
     except BadAddress as error:
@@ -59,47 +59,47 @@ def router_to(bootstrap: str, timeout_s: float) -> Router:
     return Router(addresses, net=RealNet(), entropy=RealEntropy(), options=options)
 
 
-def reach(bootstrap: str, timeout_s: float, work: Callable[[Router], Awaitable[T]]) -> T:
-    """Does `work` with a cluster. Failure says what went wrong with it."""
+def run_with_cluster(bootstrap: str, timeout_s: float, work: Callable[[Router], Awaitable[T]]) -> T:
+    """Connects to a cluster and runs `work` with it. Raises Failure for client errors."""
 
-    async def worked() -> T:
+    async def connect_and_run() -> T:
         async with router_to(bootstrap, timeout_s) as router:
-            return await with_names(router, work(router))
+            return await with_name_suggestions(router, work(router))
 
-    with in_words(bootstrap):
-        return asyncio.run(worked())
+    with client_errors_as_failures(bootstrap):
+        return asyncio.run(connect_and_run())
 
 
-async def with_names(router: Router, work: Awaitable[T]) -> T:
-    """Does `work`; where it names what does not exist, the Failure says what was probably meant."""
+async def with_name_suggestions(router: Router, work: Awaitable[T]) -> T:
+    """Runs `work`. If it names a missing topic or group, the Failure suggests a similar name."""
     try:
         return await work
     except Refused as refused:
-        raise await in_place_of(refused, router) from refused
+        raise await with_suggestion(refused, router) from refused
 
 
 @contextmanager
-def in_words(bootstrap: str) -> Iterator[None]:
-    """What the client raises becomes a Failure."""
+def client_errors_as_failures(bootstrap: str) -> Iterator[None]:
+    """Turns client errors into Failures."""
     try:
         yield
     except ClientError as error:
-        raise failure_of(error, bootstrap) from error
+        raise client_failure(error, bootstrap) from error
 
 
-def failure_of(error: ClientError, bootstrap: str) -> Failure:
+def client_failure(error: ClientError, bootstrap: str) -> Failure:
     match error:
         case Unreachable() | ConnectionLost() | TimedOut():
             return Failure(
-                f"no answer from {bootstrap}",
+                f"no response from {bootstrap}",
                 why=str(error),
-                advice="`ottla up` starts a broker here; --bootstrap HOST:PORT names another",
+                advice="`ottla up` starts a local broker; --bootstrap HOST:PORT names another one",
                 exit_code=ExitCode.UNREACHABLE,
             )
         case Refused() if error.code in _NOT_FOUND:
             return wrong_name(error) or Failure(
                 f"{error.what} does not exist",
-                advice="`ottla topic list` shows what there is",
+                advice="`ottla topic list` shows the existing topics",
                 exit_code=ExitCode.NOT_FOUND,
             )
         case Refused() if error.code in _DENIED:

@@ -1,10 +1,10 @@
-"""How a command ends when it cannot do what was asked: in words, and with an exit code."""
+"""Failures of commands: a message for the user, and an exit code."""
 
 from enum import IntEnum
 
 
 class ExitCode(IntEnum):
-    """What a script can tell from how a command ended."""
+    """The exit codes of commands, for scripts."""
 
     OK = 0
     FAILED = 1
@@ -17,7 +17,7 @@ class ExitCode(IntEnum):
 
 
 class Failure(Exception):
-    """The end of a command: what is wrong, why, and what to do about it."""
+    """Ends a command with the error, its cause and advice."""
 
     def __init__(
         self,
@@ -35,7 +35,7 @@ class Failure(Exception):
 
     @property
     def lines(self) -> list[str]:
-        """What the user reads."""
+        """The lines of the error message."""
         found = [f"error: {self.what}"]
         if self.why:
             found.append(f"  why: {self.why}")
@@ -45,8 +45,8 @@ class Failure(Exception):
 
 
 def failure_of(error: Exception) -> Failure:
-    """What an exception that no command expected means for the user."""
-    # Imported here: a command that does not fail has no use for it.
+    """The Failure for an exception that a command did not handle."""
+    # Imported here: a command that succeeds does not need it.
     from ottla.errors import OttlaError
 
     if isinstance(error, Failure):
@@ -59,6 +59,6 @@ def failure_of(error: Exception) -> Failure:
         return Failure(str(error))
     return Failure(
         f"{type(error).__name__}: {error}",
-        why="this is a fault of ottla itself",
-        advice="run it again as `ottla --debug …` and report what it prints",
+        why="this is a bug in ottla",
+        advice="run it again as `ottla --debug …` and report its output",
     )

@@ -1,4 +1,4 @@
-"""Listings: what every command that lists things can print them as."""
+"""The output formats of commands that list resources."""
 
 import json
 import sys
@@ -11,7 +11,7 @@ from ottla.cli.shared.output import Cell, Format, Row, RowWriter, row_writer
 
 
 class ListingFormat(StrEnum):
-    """What `-o` takes where things with names are listed."""
+    """The values of `-o` for listings."""
 
     TABLE = "table"
     JSON = "json"
@@ -20,7 +20,7 @@ class ListingFormat(StrEnum):
     NAME = "name"
 
 
-Listing = Annotated[ListingFormat, typer.Option("--output", "-o", help="How to print the result.")]
+Listing = Annotated[ListingFormat, typer.Option("--output", "-o", help="The format of the output.")]
 
 
 def listing_writer(
@@ -30,19 +30,20 @@ def listing_writer(
     name_cell: str = "name",
     stream: TextIO | None = None,
 ) -> RowWriter:
-    """Writes rows; as names, this cell of the rows of the kind `named`, or of every kind."""
+    """A writer of rows. The format `name` prints `name_cell` of rows of the kind `named`, or of all
+    rows if it is None."""
     stream = sys.stdout if stream is None else stream
     match format_:
         case ListingFormat.YAML:
-            return Yaml(stream)
+            return YamlWriter(stream)
         case ListingFormat.NAME:
-            return Names(stream, named, name_cell)
+            return NameWriter(stream, named, name_cell)
         case _:
             return row_writer(Format(format_.value), stream)
 
 
-class Yaml:
-    """A sequence of mappings. Cells are written as JSON, which YAML includes."""
+class YamlWriter:
+    """A sequence of mappings. Cells are written as JSON, a subset of YAML."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -61,8 +62,8 @@ class Yaml:
         self._stream.flush()
 
 
-class Names:
-    """A name a line, for other commands to read. Rows that share their name have it once."""
+class NameWriter:
+    """One name per line, for other commands. Consecutive rows with the same name print it once."""
 
     def __init__(self, stream: TextIO, named: str | None, cell: str) -> None:
         self._stream = stream

@@ -1,7 +1,7 @@
-"""Names of things that do not exist: every command says which one was probably meant.
+"""Failures for names that do not exist, with a suggestion of a similar name.
 
-What is asked of a cluster goes through `reaching`, which calls `in_place_of`, so that no command
-has to see to it. Names that are known without a cluster are for the command: `no_such`.
+`connect.run_with_cluster` calls `with_suggestion` for topics and groups, so commands need not.
+Commands call `no_such` for names that are known without a cluster.
 """
 
 from collections.abc import Iterable
@@ -27,11 +27,11 @@ _KINDS = {
 def no_such(
     kind: str, name: str, known: Iterable[str], listed_by: str, *, why: str | None = None
 ) -> Failure:
-    """`listed_by` is what shows the names that there are."""
+    """The Failure for a missing name; `listed_by` shows the existing names."""
     return Failure(
         f"no {kind} '{name}'{did_you_mean(name, known)}",
         why=why,
-        advice=f"{listed_by} shows what there is",
+        advice=f"{listed_by} shows the existing ones",
         exit_code=ExitCode.NOT_FOUND,
     )
 
@@ -41,21 +41,21 @@ def no_such_topic(name: str, known: Iterable[str]) -> Failure:
 
 
 def wrong_name(refused: Refused, known: Iterable[str] = ()) -> Failure | None:
-    """The failure for a topic or a group that a broker does not have; None for other refusals."""
+    """The Failure for a missing topic or group; None for other refusals."""
     kind = _KINDS.get(refused.code)
-    # A refusal says what it is about as "topic orders", "group g", "partition orders-7".
+    # The subject of a refusal is "topic orders", "group g" or "partition orders-7".
     named, _, name = refused.what.partition(" ")
     if kind is None or named != kind:
         return None
     return no_such(kind, name, known, f"`ottla {kind} list`")
 
 
-async def in_place_of(refused: Refused, router: Router) -> Failure | Refused:
-    """What is to be raised: the refusal itself unless something was named that does not exist."""
+async def with_suggestion(refused: Refused, router: Router) -> Failure | Refused:
+    """The error to raise: a Failure for a missing topic or group, otherwise the refusal itself."""
     if wrong_name(refused) is None:
         return refused
     known: list[str] = []
-    # Without the list the name is still wrong.
+    # The failure is useful without the list of names too.
     with suppress(ClientError):
         if _KINDS[refused.code] is TOPIC:
             known = [topic.name for topic in await Admin(router).list_topics()]

@@ -1,4 +1,4 @@
-"""`NAME=VALUE`, as several options take it."""
+"""Parsing of options of the form `NAME=VALUE`."""
 
 from collections.abc import Iterable
 
@@ -6,7 +6,7 @@ from ottla.cli.shared.failure import ExitCode, Failure
 
 
 def parse_pairs(texts: Iterable[str], option: str) -> list[tuple[str, str]]:
-    """Names and values in their order. Failure if one has no name or no sign."""
+    """Names and values in order. Failure if a name or the sign is missing."""
     pairs = []
     for text in texts:
         name, sign, value = text.partition("=")
@@ -17,7 +17,7 @@ def parse_pairs(texts: Iterable[str], option: str) -> list[tuple[str, str]]:
 
 
 def parse_assignments(texts: Iterable[str], option: str) -> dict[str, str]:
-    """Values by name. Failure as `parse_pairs`, and if a name has two values."""
+    """Values by name. Failure as for `parse_pairs`, and if a name has two values."""
     values: dict[str, str] = {}
     for name, value in parse_pairs(texts, option):
         if values.setdefault(name, value) != value:

@@ -1,4 +1,4 @@
-"""Places in a topic as users write them: its beginning, its end, an offset, a time."""
+"""Offset specs in the notation of users: beginning, end, an offset or a time."""
 
 import re
 from datetime import datetime, timedelta
@@ -10,7 +10,9 @@ from ottla.protocol.offset_spec import OffsetSpec
 _AGO = re.compile(r"([0-9]{1,6})([smhd])")
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 _OFFSET = re.compile(r"[0-9]{1,18}")
-WAYS = "beginning, end, an offset, a time (2026-01-31T18:00) or how long ago (15m, 2h, 3d)"
+OFFSET_SPEC_HELP = (
+    "beginning, end, an offset, a time (2026-01-31T18:00) or how long ago (15m, 2h, 3d)"
+)
 
 
 class Offset(NamedTuple):
@@ -20,16 +22,16 @@ class Offset(NamedTuple):
 
 
 class Time(NamedTuple):
-    """Milliseconds since 1970: the first record that is not older."""
+    """The first record at or after a time, in ms since 1970."""
 
     timestamp_ms: int
 
 
-Place = OffsetSpec | Offset | Time
+Position = OffsetSpec | Offset | Time
 
 
-def parse_place(text: str, option: str, now_ms: int) -> Place:
-    """Where `text` is. A time without a zone is the machine's own. Failure if it is none."""
+def parse_position(text: str, option: str, now_ms: int) -> Position:
+    """Parses an offset spec. A time without a zone is local. Failure if it is invalid."""
     if text == "beginning":
         return OffsetSpec.EARLIEST
     if text == "end":
@@ -43,7 +45,7 @@ def parse_place(text: str, option: str, now_ms: int) -> Place:
         return Time(max(0, int(datetime.fromisoformat(text).timestamp() * 1000)))
     except (ValueError, OverflowError):
         raise Failure(
-            f"{option} {text!r} is no place in a topic",
-            advice=WAYS,
+            f"{option} {text!r} is not a valid position",
+            advice=OFFSET_SPEC_HELP,
             exit_code=ExitCode.USAGE,
         ) from None

@@ -1,4 +1,4 @@
-"""Options that several commands take. Imported by every call: it imports nothing heavy."""
+"""Options shared by several commands. Every command imports this module, so it stays light."""
 
 from typing import Annotated
 
@@ -17,16 +17,18 @@ Bootstrap = Annotated[
         metavar="HOST:PORT,…",
         envvar=BOOTSTRAP_VARIABLE,
         show_envvar=False,
-        help="Where one or more brokers are reached.",
+        help="The addresses of one or more brokers.",
     ),
 ]
 TimeoutS = Annotated[
     float,
     typer.Option(
-        "--timeout", min=0.1, max=3600, metavar="SECONDS", help="How long to wait for an answer."
+        "--timeout", min=0.1, max=3600, metavar="SECONDS", help="How long to wait for a response."
     ),
 ]
-Yes = Annotated[bool, typer.Option("--yes", help="Do what is shown without it.")]
+Yes = Annotated[
+    bool, typer.Option("--yes", help="Execute the plan, which is only shown without it.")
+]
 Partitions = Annotated[
     list[int] | None,
     typer.Option("--partition", min=0, metavar="N", help="Only this partition; may be repeated."),

@@ -1,4 +1,4 @@
-"""Rows to standard output, each as it comes: nothing is kept, however many there are."""
+"""Rows on standard output, written one by one: memory does not grow with their number."""
 
 import json
 import sys
@@ -7,17 +7,17 @@ from enum import StrEnum
 from typing import Protocol, TextIO
 
 Cell = str | int | float | bool | None | Mapping[str, str] | list[list["Cell"]]
-# Every row has a `kind`, and those of one kind have the same cells.
+# Every row has a `kind`. Rows of one kind have the same cells.
 Row = Mapping[str, Cell]
 
-# In a table only: whoever wants all of it asks for JSON.
+# The width at which tables cut cells; JSON has them in full.
 CELL_CHARACTERS_MAX = 60
-# A table looks at so many rows before it decides how wide its columns are.
-ROWS_WAITING_MAX = 100
+# The number of rows from which a table computes its column widths.
+BUFFERED_ROWS_MAX = 100
 
 
 class Format(StrEnum):
-    """What `-o` takes."""
+    """The values of `-o`."""
 
     TABLE = "table"
     JSON = "json"
@@ -28,12 +28,12 @@ class RowWriter(Protocol):
     def write(self, row: Row) -> None: ...
 
     def close(self) -> None:
-        """What ends the output, once all rows are written."""
+        """Ends the output after the last row."""
         ...
 
 
 def say(line: str) -> None:
-    """Tells the user something that is no result: on standard error."""
+    """Prints a message that is not a result, on standard error."""
     print(line, file=sys.stderr)
 
 
@@ -41,15 +41,15 @@ def row_writer(format_: Format, stream: TextIO | None = None) -> RowWriter:
     stream = sys.stdout if stream is None else stream
     match format_:
         case Format.JSONL:
-            return JsonLines(stream)
+            return JsonLinesWriter(stream)
         case Format.JSON:
-            return JsonArray(stream)
+            return JsonArrayWriter(stream)
         case Format.TABLE:
-            return Table(stream)
+            return TableWriter(stream)
 
 
-class JsonLines:
-    """An object a line."""
+class JsonLinesWriter:
+    """One JSON object per line."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -61,8 +61,8 @@ class JsonLines:
         self._stream.flush()
 
 
-class JsonArray:
-    """One array of objects, an object a line."""
+class JsonArrayWriter:
+    """A JSON array with one object per line."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -77,19 +77,19 @@ class JsonArray:
         self._stream.flush()
 
 
-class Table:
-    """Aligned columns for the eye.
+class TableWriter:
+    """Aligned columns.
 
-    Rows of one `kind` share their columns. Names are printed before the first of them; widths are
-    those of the first rows: later ones may be wider. A change of `file` is a heading instead of a
-    column, and everything begins anew.
+    Rows of one `kind` share their columns, and the first is preceded by the column names. Column
+    widths are computed from the first rows; later cells may be wider. `file` is printed as a
+    heading instead of a column, and starts a new table.
     """
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
         self._file: Cell = None
-        self._waiting: list[Row] = []
-        # By kind. Numbers go to the right: theirs are positive. Text goes to the left: negative.
+        self._buffered: list[Row] = []
+        # By kind. Positive widths right-align numbers, negative ones left-align text.
         self._widths: dict[Cell, list[int]] = {}
 
     def write(self, row: Row) -> None:
@@ -98,8 +98,8 @@ class Table:
             self._file = row.get("file")
             self._widths.clear()
             self._stream.write(f"{self._file}\n")
-        self._waiting.append(row)
-        if len(self._waiting) >= ROWS_WAITING_MAX:
+        self._buffered.append(row)
+        if len(self._buffered) >= BUFFERED_ROWS_MAX:
             self._flush()
 
     def close(self) -> None:
@@ -107,16 +107,16 @@ class Table:
         self._stream.flush()
 
     def _flush(self) -> None:
-        measured = {row["kind"] for row in self._waiting} - self._widths.keys()
+        measured = {row["kind"] for row in self._buffered} - self._widths.keys()
         for kind in measured:
-            rows = [row for row in self._waiting if row["kind"] == kind]
+            rows = [row for row in self._buffered if row["kind"] == kind]
             self._widths[kind] = [_width(name, rows) for name in _cells(rows[0])]
-        for row in self._waiting:
+        for row in self._buffered:
             if row["kind"] in measured:
                 measured.remove(row["kind"])
                 self._line(row["kind"], [name.upper() for name in _cells(row)])
             self._line(row["kind"], [cell_text(cell) for cell in _cells(row).values()])
-        self._waiting.clear()
+        self._buffered.clear()
 
     def _line(self, kind: Cell, texts: list[str]) -> None:
         aligned = [
@@ -131,14 +131,14 @@ def _cells(row: Row) -> Row:
 
 
 def _width(name: str, rows: list[Row]) -> int:
-    """Of a column: as wide as its name and its widest cell."""
+    """The width of a column: that of its name or its widest cell."""
     width = max(len(name), *(len(cell_text(row[name])) for row in rows))
     is_number = all(isinstance(row[name], int | None) for row in rows)
     return width if is_number else -width
 
 
 def cell_text(cell: Cell) -> str:
-    """One line of readable characters, shortened."""
+    """A cell as one line of printable characters, shortened."""
     match cell:
         case None:
             return "-"

@@ -1,6 +1,6 @@
-"""Numbers of things, in words."""
+"""Counts with singular and plural nouns."""
 
 
 def counted(number: int, one: str, many: str | None = None) -> str:
-    """`1 offset`, `2 offsets`; where an s does not do, `many` is the word."""
+    """`1 offset`, `2 offsets`; `many` is an irregular plural."""
     return f"{number} {one}" if number == 1 else f"{number} {many or one + 's'}"

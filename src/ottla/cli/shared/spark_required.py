@@ -1,4 +1,4 @@
-"""What a command that needs Spark says where there is none."""
+"""The check for Spark of commands that need it."""
 
 from importlib.util import find_spec
 
@@ -8,10 +8,10 @@ _PACKAGES = ("pyspark", "pandas", "pyarrow")
 
 
 def require_spark() -> None:
-    """Failure if a package is not installed, or not yet; nothing of them is imported."""
+    """Failure if one of Spark's packages is not installed. Imports none of them."""
     if not all(map(find_spec, _PACKAGES)):
         raise Failure(
             "Spark is not installed",
-            advice="pip install 'ottla[spark]'; `make up` does it beside the broker, and says when"
-            " it is ready",
+            advice="pip install 'ottla[spark]'; `make up` installs it in the background, and"
+            " reports when it is ready",
         )

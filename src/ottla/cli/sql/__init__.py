@@ -1,1 +1,1 @@
-"""`ottla sql`: topics as tables of Spark, in one line."""
+"""`ottla sql`: queries in Spark SQL over topics as tables."""

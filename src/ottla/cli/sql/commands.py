@@ -1,4 +1,4 @@
-"""What `ottla sql` takes. It imports its work when it runs."""
+"""The arguments of `ottla sql`. It imports its implementation when it runs."""
 
 from enum import StrEnum
 from typing import Annotated
@@ -10,7 +10,7 @@ from ottla.cli.shared.options import BOOTSTRAP_DEFAULT, TIMEOUT_S_DEFAULT, Boots
 
 
 class ResultFormat(StrEnum):
-    """What rows are printed as. `name` is the first cell of each."""
+    """The format of rows. `name` prints the first cell of each."""
 
     TABLE = "table"
     JSON = "json"
@@ -27,61 +27,63 @@ def sql(
     ],
     *,
     text: Annotated[
-        bool, typer.Option("--text", "-t", help="Keys and values are strings, not binary.")
+        bool, typer.Option("--text", "-t", help="Read keys and values as strings, not binary.")
     ] = False,
     start: Annotated[
         str,
         typer.Option(
             "--from",
-            metavar="PLACE",
-            help="Where topics begin: beginning, an offset, a time (2026-01-31T18:00) or how long"
-            " ago (15m, 2h, 3d).",
+            metavar="POSITION",
+            help="The start of the tables: beginning, an offset, a time (2026-01-31T18:00) or how"
+            " long ago (15m, 2h, 3d).",
         ),
     ] = "beginning",
     end: Annotated[
         str,
-        typer.Option("--to", metavar="PLACE", help="Where they end; at most where they do now."),
+        typer.Option(
+            "--to", metavar="POSITION", help="Their end; at most the current end of the topics."
+        ),
     ] = "end",
     limit: Annotated[
         int | None, typer.Option("--limit", "-n", min=1, metavar="N", help="At most N rows.")
     ] = None,
     isolation: Annotated[
         IsolationOption,
-        typer.Option(help="Whether records of open and aborted transactions are seen."),
+        typer.Option(help="Whether records of open and aborted transactions are read."),
     ] = IsolationOption.COMMITTED,
     conf: Annotated[
         list[str] | None,
         typer.Option(
             metavar="NAME=VALUE",
-            help="A setting of Spark (spark.driver.memory=4g); may be repeated.",
+            help="A Spark setting (spark.driver.memory=4g); may be repeated.",
         ),
     ] = None,
     output: Annotated[
-        ResultFormat, typer.Option("--output", "-o", help="How to print the rows.")
+        ResultFormat, typer.Option("--output", "-o", help="The format of the rows.")
     ] = ResultFormat.TABLE,
     bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
     timeout: TimeoutS = TIMEOUT_S_DEFAULT,
 ) -> None:
-    """Ask topics a question in SQL: each is a table of that name. Needs Java and ottla[spark]."""
+    """Query topics in SQL, each as a table of its name. Requires Java and ottla[spark]."""
     import sys
 
     from ottla.cli.shared.name_value_pairs import parse_assignments
-    from ottla.cli.shared.offsets_spec import parse_place
-    from ottla.cli.sql.run import Wish, run_query
-    from ottla.cli.sql.topics import Extent
+    from ottla.cli.shared.offsets_spec import parse_position
+    from ottla.cli.sql.run import SqlOptions, run_query
+    from ottla.cli.sql.topics import QueryRange
     from ottla.protocol.isolation_level import Isolation
     from ottla.seams.clock import RealClock
 
     now_ms = RealClock().wall_ms()
-    wish = Wish(
+    options = SqlOptions(
         query=sys.stdin.read() if query == "-" else query,
-        extent=Extent(
-            parse_place(start, "--from", now_ms),
-            parse_place(end, "--to", now_ms),
+        query_range=QueryRange(
+            parse_position(start, "--from", now_ms),
+            parse_position(end, "--to", now_ms),
             Isolation[f"READ_{isolation.name}"],
         ),
         is_text=text,
         rows_max=limit,
         conf=parse_assignments(conf or (), "--conf"),
     )
-    run_query(wish, output, bootstrap, timeout)
+    run_query(options, output, bootstrap, timeout)

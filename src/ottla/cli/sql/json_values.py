@@ -1,4 +1,4 @@
-"""Spark's values as JSON has them, with nothing lost where JSON has less."""
+"""Spark's values as JSON, without loss for types that JSON lacks."""
 
 import math
 from datetime import date, datetime, time, timedelta
@@ -13,8 +13,8 @@ from ottla.cli.shared.cells import bytes_cell
 _US_PER_MS = 1_000
 
 
-def plain(value: object) -> Any:
-    """Bytes are text where they are that; decimals, times and what is no number are text."""
+def json_value(value: object) -> Any:
+    """A value as JSON: UTF-8 bytes, decimals, times, NaN and infinity become strings."""
     match value:
         case None | bool() | int() | str():
             return value
@@ -28,13 +28,13 @@ def plain(value: object) -> Any:
         case date() | time():
             return value.isoformat()
         case Row():
-            return {name: plain(each) for name, each in value.asDict().items()}
+            return {name: json_value(each) for name, each in value.asDict().items()}
         case dict():
-            return {_key(key): plain(each) for key, each in value.items()}
+            return {_key(key): json_value(each) for key, each in value.items()}
         case list() | tuple():
-            return [plain(each) for each in value]
+            return [json_value(each) for each in value]
         case VariantVal():
-            return plain(value.toPython())
+            return json_value(value.toPython())
         case Decimal() | timedelta():
             return str(value)
         case _:
@@ -42,5 +42,5 @@ def plain(value: object) -> Any:
 
 
 def _key(key: object) -> str:
-    plain_key = plain(key)
-    return plain_key if isinstance(plain_key, str) else str(plain_key)
+    json_key = json_value(key)
+    return json_key if isinstance(json_key, str) else str(json_key)

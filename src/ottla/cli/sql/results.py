@@ -1,6 +1,6 @@
-"""The rows of a query on standard output, each as it comes.
+"""The rows of a query on standard output, written one by one.
 
-Unlike listings they have the columns that the query has given them, and nothing else.
+Unlike rows of listings, they have only the columns of the query.
 """
 
 import csv
@@ -8,11 +8,11 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any, Protocol, TextIO
 
-from ottla.cli.shared.listing import Yaml
+from ottla.cli.shared.listing import YamlWriter
 from ottla.cli.shared.output import (
-    ROWS_WAITING_MAX,
-    JsonArray,
-    JsonLines,
+    BUFFERED_ROWS_MAX,
+    JsonArrayWriter,
+    JsonLinesWriter,
     RowWriter,
     cell_text,
 )
@@ -24,7 +24,7 @@ class ResultWriter(Protocol):
     def write(self, row: Sequence[Any]) -> None: ...
 
     def close(self) -> None:
-        """What ends the output, once all rows are written."""
+        """Ends the output after the last row."""
         ...
 
 
@@ -32,22 +32,22 @@ def result_writer(format_: ResultFormat, columns: Sequence[Column], stream: Text
     names = [column.name for column in columns]
     match format_:
         case ResultFormat.TABLE:
-            return ResultTable(stream, columns)
+            return ResultTableWriter(stream, columns)
         case ResultFormat.CSV:
-            return Csv(stream, names)
+            return CsvWriter(stream, names)
         case ResultFormat.NAME:
-            return FirstCells(stream)
+            return FirstCellWriter(stream)
         case ResultFormat.JSON:
-            return Objects(JsonArray(stream), unique(names))
+            return ObjectWriter(JsonArrayWriter(stream), unique(names))
         case ResultFormat.JSONL:
-            return Objects(JsonLines(stream), unique(names))
+            return ObjectWriter(JsonLinesWriter(stream), unique(names))
         case ResultFormat.YAML:
             keys = [name if name.isidentifier() else json.dumps(name) for name in unique(names)]
-            return Objects(Yaml(stream), keys)
+            return ObjectWriter(YamlWriter(stream), keys)
 
 
 def unique(names: Iterable[str]) -> list[str]:
-    """The same names; of columns that share one, the second is `name_2`."""
+    """The names, with `_2`, `_3`, … appended to repeated ones."""
     taken: list[str] = []
     for name in names:
         candidate, number = name, 2
@@ -57,8 +57,8 @@ def unique(names: Iterable[str]) -> list[str]:
     return taken
 
 
-class Objects:
-    """A mapping of names to values a row."""
+class ObjectWriter:
+    """One mapping of names to values per row."""
 
     def __init__(self, writer: RowWriter, names: Sequence[str]) -> None:
         self._writer = writer
@@ -71,8 +71,8 @@ class Objects:
         self._writer.close()
 
 
-class Csv:
-    """Names, then rows, with commas. Null is empty; what is no scalar is JSON."""
+class CsvWriter:
+    """Comma-separated names, then rows. Null is empty; values other than strings are JSON."""
 
     def __init__(self, stream: TextIO, names: Sequence[str]) -> None:
         self._stream = stream
@@ -89,8 +89,8 @@ class Csv:
         self._stream.flush()
 
 
-class FirstCells:
-    """The first cell of each row, for other commands to read."""
+class FirstCellWriter:
+    """The first cell of each row, for other commands."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -103,18 +103,18 @@ class FirstCells:
         self._stream.flush()
 
 
-class ResultTable:
-    """Aligned columns for the eye; their widths are those of the first rows."""
+class ResultTableWriter:
+    """Aligned columns, with widths computed from the first rows."""
 
     def __init__(self, stream: TextIO, columns: Sequence[Column]) -> None:
         self._stream = stream
         self._columns = columns
-        self._waiting: list[list[str]] = [[cell_text(column.name) for column in columns]]
+        self._buffered: list[list[str]] = [[cell_text(column.name) for column in columns]]
         self._widths: list[int] | None = None
 
     def write(self, row: Sequence[Any]) -> None:
-        self._waiting.append([cell_text(cell) for cell in row])
-        if len(self._waiting) > ROWS_WAITING_MAX:
+        self._buffered.append([cell_text(cell) for cell in row])
+        if len(self._buffered) > BUFFERED_ROWS_MAX:
             self._flush()
 
     def close(self) -> None:
@@ -123,11 +123,11 @@ class ResultTable:
 
     def _flush(self) -> None:
         if self._widths is None:
-            self._widths = [max(map(len, texts)) for texts in zip(*self._waiting, strict=True)]
-        for texts in self._waiting:
+            self._widths = [max(map(len, texts)) for texts in zip(*self._buffered, strict=True)]
+        for texts in self._buffered:
             aligned = [
                 text.rjust(width) if column.is_number else text.ljust(width)
                 for text, width, column in zip(texts, self._widths, self._columns, strict=True)
             ]
             self._stream.write(f"  {'  '.join(aligned).rstrip()}\n")
-        self._waiting.clear()
+        self._buffered.clear()

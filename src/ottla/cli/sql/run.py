@@ -1,4 +1,4 @@
-"""`ottla sql`: finds what a query names, lets Spark run it, and prints what comes back."""
+"""`ottla sql`: finds the topics of a query, runs it in Spark, and prints its rows."""
 
 import os
 import sys
@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain
 
-from ottla.cli.shared.connect import reach
+from ottla.cli.shared.connect import run_with_cluster
 from ottla.cli.shared.failure import ExitCode, Failure
 from ottla.cli.shared.output import say
 from ottla.cli.shared.plurals import counted
@@ -18,15 +18,15 @@ from ottla.cli.sql.results import result_writer
 from ottla.cli.sql.spark_process import SparkProcess
 from ottla.cli.sql.tables import Query, read_query
 from ottla.cli.sql.tokens import BadQuery
-from ottla.cli.sql.topics import Extent, Part, parts_of
+from ottla.cli.sql.topics import QueryRange, TopicSource, topic_sources
 from ottla.cli.sql.worker_protocol import (
     Column,
-    Columns,
     Done,
     Failed,
     Message,
-    Order,
-    Row,
+    QueryJob,
+    ResultColumns,
+    ResultRow,
     Started,
 )
 from ottla.seams.clock import RealClock
@@ -35,52 +35,54 @@ _NS_PER_S = 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
-    """What the user wants to know."""
+class SqlOptions:
+    """The options of `ottla sql`."""
 
     query: str
-    extent: Extent
+    query_range: QueryRange
     is_text: bool
     rows_max: int | None
     conf: Mapping[str, str]
 
 
 @dataclass(slots=True)
-class Progress:
-    """What is told when it is over."""
+class QueryCounts:
+    """The counts printed after a query."""
 
     rows: int = 0
     records: int = 0
 
 
-def run_query(wish: Wish, output: ResultFormat, bootstrap: str, timeout_s: float) -> None:
-    """Prints the rows, then how many there were. Failure, before Spark starts where that can be."""
+def run_query(options: SqlOptions, output: ResultFormat, bootstrap: str, timeout_s: float) -> None:
+    """Prints the rows, then their number. Failure, before Spark starts if possible."""
     clock = RealClock()
     began_ns = clock.steady_ns()
-    query = _read(wish.query)
+    query = _read(options.query)
     require_spark()
-    parts: dict[str, Part] = {}
+    sources: dict[str, TopicSource] = {}
     if query.topics:
-        parts = reach(
-            bootstrap, timeout_s, lambda router: parts_of(router, query.topics, wish.extent)
+        sources = run_with_cluster(
+            bootstrap,
+            timeout_s,
+            lambda router: topic_sources(router, query.topics, options.query_range),
         )
-    order = Order(
+    job = QueryJob(
         query=query.text,
-        topics={topic: part.options for topic, part in parts.items()},
+        topics={topic: source.options for topic, source in sources.items()},
         bootstrap_servers=bootstrap,
-        offsets=sum(part.offsets for part in parts.values()),
+        offsets=sum(source.offsets for source in sources.values()),
         names=None if query.names is None else sorted(query.names),
-        is_text=wish.is_text,
-        rows_max=wish.rows_max,
-        conf=wish.conf,
+        is_text=options.is_text,
+        rows_max=options.rows_max,
+        conf=options.conf,
     )
     with (
         _log_kept_on_failure() as (log_path, log_descriptor),
-        SparkProcess(order, log_descriptor) as spark,
+        SparkProcess(job, log_descriptor) as spark,
     ):
-        progress = print_answers(spark.answers(), output, log_path)
+        counts = print_results(spark.messages(), output, log_path)
         seconds = (clock.steady_ns() - began_ns) / _NS_PER_S
-        rows, records = counted(progress.rows, "row"), counted(progress.records, "record")
+        rows, records = counted(counts.rows, "row"), counted(counts.records, "record")
         say(f"{rows}, {records} read, {seconds:.1f} s")
 
 
@@ -91,44 +93,46 @@ def _read(text: str) -> Query:
         raise Failure("the query cannot be run", why=str(error), exit_code=ExitCode.USAGE) from None
 
 
-def print_answers(
-    answers: Iterator[Message | Row], output: ResultFormat, log_path: str
-) -> Progress:
-    """Writes each row as it comes. Failure if not all of them come."""
-    told = _until_done(answers, log_path)
+def print_results(
+    messages: Iterator[Message | ResultRow], output: ResultFormat, log_path: str
+) -> QueryCounts:
+    """Writes each row as it arrives. Failure if the query fails."""
+    until_done = _until_done(messages, log_path)
     columns: list[Column] = []
-    with _spinner("starting Spark") as tell:
-        for answer in told:
-            match answer:
+    with _spinner("starting Spark") as update:
+        for message in until_done:
+            match message:
                 case Started():
-                    tell("running the query")
-                case Columns():
-                    columns = answer.columns
+                    update("running the query")
+                case ResultColumns():
+                    columns = message.columns
                 case first:
-                    # No row comes before the query has run.
+                    # The first row, or Done.
                     break
     writer = result_writer(output, columns, sys.stdout)
-    progress = Progress()
-    for answer in chain([first], told):
-        match answer:
+    counts = QueryCounts()
+    for message in chain([first], until_done):
+        match message:
             case list():
-                writer.write(answer)
-                progress.rows += 1
+                writer.write(message)
+                counts.rows += 1
             case Done(records):
-                progress.records = records
+                counts.records = records
     writer.close()
-    return progress
+    return counts
 
 
-def _until_done(answers: Iterator[Message | Row], log_path: str) -> Iterator[Message | Row]:
-    """What Spark says; the last is that it is done. Failure if it says or does anything else."""
-    for answer in answers:
-        if isinstance(answer, Failed):
-            raise _failure(answer, log_path)
-        yield answer
-        if isinstance(answer, Done):
+def _until_done(
+    messages: Iterator[Message | ResultRow], log_path: str
+) -> Iterator[Message | ResultRow]:
+    """The messages up to Done. Failure if the query fails or Spark ends before."""
+    for message in messages:
+        if isinstance(message, Failed):
+            raise _failure(message, log_path)
+        yield message
+        if isinstance(message, Done):
             return
-    raise Failure("Spark has ended before the query", advice=f"see its log, {log_path}")
+    raise Failure("Spark ended before the query was done", advice=f"see its log, {log_path}")
 
 
 def _failure(failed: Failed, log_path: str) -> Failure:
@@ -136,7 +140,7 @@ def _failure(failed: Failed, log_path: str) -> Failure:
         needs_text = '"BINARY"' in failed.what
         return Failure(
             failed.what,
-            advice="--text, which makes strings of keys and values" if needs_text else None,
+            advice="--text, which reads keys and values as strings" if needs_text else None,
             exit_code=ExitCode.USAGE,
         )
     return Failure(failed.what, advice=f"see Spark's log, {log_path}")
@@ -144,7 +148,7 @@ def _failure(failed: Failed, log_path: str) -> Failure:
 
 @contextmanager
 def _spinner(what: str) -> Iterator[Callable[[str], None]]:
-    """Yields what to call with what is waited for next. On a terminal only."""
+    """Shows a spinner on a terminal. Yields a function that changes its text."""
     if not sys.stderr.isatty():
         yield lambda _: None
         return
@@ -156,7 +160,7 @@ def _spinner(what: str) -> Iterator[Callable[[str], None]]:
 
 @contextmanager
 def _log_kept_on_failure() -> Iterator[tuple[str, int]]:
-    """A file for all that Spark and Java print; it stays only if an error names it."""
+    """A file for the output of Spark and Java; it is kept only if an error names it."""
     descriptor, path = tempfile.mkstemp(prefix="ottla-sql-", suffix=".log")
     is_named = False
     try:

@@ -1,4 +1,4 @@
-"""Starts the process in which Spark runs, hears what it says, and leaves nothing of it behind."""
+"""Starts the process in which Spark runs, reads its messages, and ends all its children."""
 
 import ctypes
 import os
@@ -9,22 +9,22 @@ import time
 from collections.abc import Iterator
 from types import TracebackType
 
-from ottla.cli.sql.worker_protocol import Message, Order, Row, decode_line
+from ottla.cli.sql.worker_protocol import Message, QueryJob, ResultRow, decode_line
 
-# How long Java may take to remove its files before it is ended for good.
+# How long Java may take to remove its files before it is killed.
 GRACE_S = 10.0
-_LOOK_S = 0.02
-# Of `prctl`: whoever is left of a child that has ended becomes a child of this process.
+_POLL_S = 0.02
+# prctl(2): orphaned descendants become children of this process.
 _PR_SET_CHILD_SUBREAPER = 36
 
 
 class SparkProcess:
-    """Spark at work on one order; with all that it has started, it ends where the block does."""
+    """A Spark process for one job. The end of the `with` block ends it and all its children."""
 
-    def __init__(self, order: Order, log_descriptor: int) -> None:
+    def __init__(self, job: QueryJob, log_descriptor: int) -> None:
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-        # A session of its own: a Ctrl-C on the terminal is for us, and we end it by its group.
-        # With -P, what lies in the current directory is not imported by chance.
+        # Its own session: Ctrl-C reaches only this process, which ends the child's process group.
+        # -P keeps modules in the current directory from being imported.
         self._child = subprocess.Popen(
             [sys.executable, "-P", "-m", "ottla.cli.sql.worker"],
             stdin=subprocess.PIPE,
@@ -32,7 +32,7 @@ class SparkProcess:
             stderr=log_descriptor,
             start_new_session=True,
         )
-        self._order = order
+        self._job = job
 
     def __enter__(self) -> "SparkProcess":
         return self
@@ -45,24 +45,24 @@ class SparkProcess:
     ) -> None:
         self._stop()
 
-    def answers(self) -> Iterator[Message | Row]:
-        """What it says, as it comes, until it ends."""
+    def messages(self) -> Iterator[Message | ResultRow]:
+        """Its messages as they arrive, until it ends."""
         child = self._child
         if child.stdin is None or child.stdout is None:
             return
         with child.stdin:
-            child.stdin.write(self._order.encode())
+            child.stdin.write(self._job.encode())
         for line in child.stdout:
             yield decode_line(line)
 
     def _stop(self) -> None:
-        """Java gets the time to remove its files, but not for ever."""
+        """Gives Java time to remove its files, then kills it."""
         self._signal(signal.SIGTERM)
         until = time.monotonic() + GRACE_S
         while not self._is_gone():
             if time.monotonic() >= until:
                 self._signal(signal.SIGKILL)
-            time.sleep(_LOOK_S)
+            time.sleep(_POLL_S)
         self._child.wait()
         if self._child.stdout is not None:
             self._child.stdout.close()
@@ -74,7 +74,7 @@ class SparkProcess:
             return
 
     def _is_gone(self) -> bool:
-        """Whether nobody of its group is left; orphans of it have become our children."""
+        """Whether no process of its group is left. Its orphans have become our children."""
         try:
             while os.waitpid(-self._child.pid, os.WNOHANG)[0] != 0:
                 continue

@@ -1,4 +1,4 @@
-"""The words of a query in Spark's SQL, with neither its comments nor its spaces. Does no I/O."""
+"""The tokens of a Spark SQL query, without comments and spaces. Does no I/O."""
 
 import re
 from enum import Enum, auto
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 QUERY_CHARACTERS_MAX = 1 << 20
 
-# Strings before words: the r of a raw one belongs to it, and there a backslash escapes nothing.
+# Strings match before words: a raw string starts with r, and a backslash in it escapes nothing.
 _TOKEN = re.compile(
     r"""
     (?P<nothing>\s+ | --(?:\\\n|[^\n])*)
@@ -22,35 +22,35 @@ _COMMENT_EDGE = re.compile(r"/\*|\*/")
 
 
 class BadQuery(Exception):
-    """A query that Spark need not be started for. The message says what is wrong with it."""
+    """The query is invalid, found without Spark. The message gives the reason."""
 
 
-class Kind(Enum):
+class TokenKind(Enum):
     WORD = auto()
-    # A name between backticks, which is never a keyword.
+    # A name between backticks, never a keyword.
     QUOTED = auto()
     STRING = auto()
     SYMBOL = auto()
 
 
 class Token(NamedTuple):
-    """A piece of a query, and where it stands there. `text` is a name without its backticks."""
+    """A token and its position in the query. The `text` of a name has no backticks."""
 
-    kind: Kind
+    kind: TokenKind
     text: str
     start: int
     end: int
 
     def is_word(self, *words: str) -> bool:
-        """Whether it is one of these keywords, in whatever case."""
-        return self.kind is Kind.WORD and self.text.lower() in words
+        """Whether it is one of these keywords, in any case."""
+        return self.kind is TokenKind.WORD and self.text.lower() in words
 
     def is_symbol(self, *symbols: str) -> bool:
-        return self.kind is Kind.SYMBOL and self.text in symbols
+        return self.kind is TokenKind.SYMBOL and self.text in symbols
 
 
 def tokens_of(query: str) -> list[Token]:
-    """In the order of the query. BadQuery if a string, a name or a comment has no end."""
+    """The tokens of a query. BadQuery if a string, a name or a comment is not closed."""
     if len(query) > QUERY_CHARACTERS_MAX:
         raise BadQuery(f"it is longer than {QUERY_CHARACTERS_MAX} characters")
     tokens = []
@@ -64,20 +64,20 @@ def tokens_of(query: str) -> list[Token]:
                 position = _end_of_comment(query, start)
             case "quoted":
                 name = found[0][1:-1].replace("``", "`")
-                tokens.append(Token(Kind.QUOTED, name, start, position))
+                tokens.append(Token(TokenKind.QUOTED, name, start, position))
             case "string":
-                tokens.append(Token(Kind.STRING, found[0], start, position))
+                tokens.append(Token(TokenKind.STRING, found[0], start, position))
             case "word":
-                tokens.append(Token(Kind.WORD, found[0], start, position))
+                tokens.append(Token(TokenKind.WORD, found[0], start, position))
             case _:
                 if found[0] in "'\"`":
                     raise BadQuery(f"the {found[0]} at {_place(query, start)} is not closed")
-                tokens.append(Token(Kind.SYMBOL, found[0], start, position))
+                tokens.append(Token(TokenKind.SYMBOL, found[0], start, position))
     return tokens
 
 
 def _end_of_comment(query: str, start: int) -> int:
-    """Comments between `/*` and `*/` may hold others."""
+    """The end of a comment. Comments between `/*` and `*/` can be nested."""
     depth = 0
     for edge in _COMMENT_EDGE.finditer(query, start):
         depth += 1 if edge[0] == "/*" else -1

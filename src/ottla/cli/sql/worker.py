@@ -1,7 +1,7 @@
-"""The process in which Spark runs for `ottla sql`: an order on its standard input, rows out.
+"""The process in which Spark runs for `ottla sql`: a job on its standard input, rows on its output.
 
-A process of its own, so that whatever Java and Spark print goes to a log, and so that all of it can
-be ended at any moment.
+It is a separate process so that the output of Java and Spark goes to a log, and so that it can be
+ended at any time.
 """
 
 import json
@@ -12,11 +12,11 @@ from typing import TextIO
 
 from ottla.cli.sql.worker_protocol import (
     Column,
-    Columns,
     Done,
     Failed,
     Message,
-    Order,
+    QueryJob,
+    ResultColumns,
     Started,
     encode_message,
 )
@@ -25,26 +25,26 @@ from ottla.seams.workers import end_with_parent
 
 def main() -> None:
     end_with_parent(signal.SIGTERM)
-    answers = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
-    # From here on, whatever is printed goes to the log.
+    messages = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
+    # From here on, printed output goes to the log.
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-    order = Order.decode(sys.stdin.buffer.read())
+    job = QueryJob.decode(sys.stdin.buffer.read())
     try:
-        done = carry_out(order, answers)
+        done = run_job(job, messages)
     except BrokenPipeError:
         return
-    except Exception as error:  # noqa: BLE001 - whatever it is, the user is told
+    except Exception as error:  # noqa: BLE001 - reported to the user
         import traceback
 
         traceback.print_exc()
-        _tell(answers, _failed(error))
+        _send(messages, _failed(error))
     else:
-        _tell(answers, done)
+        _send(messages, done)
 
 
-def carry_out(order: Order, answers: TextIO) -> Done:
-    """Writes the rows of the query. Raises what Spark does, or NoJava."""
-    from ottla.cli.sql.json_values import plain
+def run_job(job: QueryJob, messages: TextIO) -> Done:
+    """Writes the rows of the query. Raises Spark's errors, or NoJava."""
+    from ottla.cli.sql.json_values import json_value
     from ottla.spark.queries import (
         columns_with_kinds,
         conf_for,
@@ -54,36 +54,36 @@ def carry_out(order: Order, answers: TextIO) -> Done:
     )
     from ottla.spark.sessions import session
 
-    spark = session("ottla sql", conf={**conf_for(order.offsets), **order.conf})
-    _tell(answers, Started())
-    for topic, options in order.topics.items():
+    spark = session("ottla sql", conf={**conf_for(job.offsets), **job.conf})
+    _send(messages, Started())
+    for topic, options in job.topics.items():
         make_view(
             spark,
             topic,
-            names=order.names,
-            is_text=order.is_text,
-            bootstrap_servers=order.bootstrap_servers,
+            names=job.names,
+            is_text=job.is_text,
+            bootstrap_servers=job.bootstrap_servers,
             options=options,
         )
-    frame = spark.sql(order.query)
-    if order.rows_max is not None:
-        frame = frame.limit(order.rows_max)
-    _tell(answers, Columns([Column(*each) for each in columns_with_kinds(frame)]))
+    frame = spark.sql(job.query)
+    if job.rows_max is not None:
+        frame = frame.limit(job.rows_max)
+    _send(messages, ResultColumns([Column(*each) for each in columns_with_kinds(frame)]))
     for row in rows_of(frame):
-        answers.write(f"{json.dumps([plain(value) for value in row])}\n")
+        messages.write(f"{json.dumps([json_value(value) for value in row])}\n")
     return Done(records_read(spark))
 
 
 def _failed(error: Exception) -> Failed:
-    # Without Spark there is none of its errors.
+    # Imported here: only an error needs it.
     from ottla.spark.queries import error_text, is_query_error
 
     return Failed(error_text(error), is_query_error(error))
 
 
-def _tell(answers: TextIO, message: Message) -> None:
-    answers.write(f"{encode_message(message)}\n")
-    answers.flush()
+def _send(messages: TextIO, message: Message) -> None:
+    messages.write(f"{encode_message(message)}\n")
+    messages.flush()
 
 
 if __name__ == "__main__":

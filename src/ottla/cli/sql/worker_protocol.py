@@ -1,7 +1,7 @@
-"""What `ottla sql` asks of the process in which Spark runs, and what that answers.
+"""The protocol between `ottla sql` and the process in which Spark runs.
 
-An order goes there as one JSON object. What comes back is a JSON value a line: an array is a row,
-an object one of the messages below, under its name.
+A job is sent as one JSON object. The process responds with one JSON value per line: an array is a
+row, an object is one of the messages below, under its name.
 """
 
 import json
@@ -11,15 +11,15 @@ from typing import Any, NamedTuple
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Order:
-    """One query, and the topics that it needs, each with the options of its source."""
+class QueryJob:
+    """One query and its topics, each with the options of its source."""
 
     query: str
     topics: Mapping[str, Mapping[str, str]]
     bootstrap_servers: str
-    # How many the topics have between where they are begun and where they are left.
+    # The total number of offsets in the topics' ranges.
     offsets: int
-    # The names in the query, of which some are columns; None if it may use all columns.
+    # The names in the query, including columns; None if it may use all columns.
     names: Sequence[str] | None
     is_text: bool
     rows_max: int | None
@@ -29,7 +29,7 @@ class Order:
         return json.dumps(asdict(self)).encode()
 
     @classmethod
-    def decode(cls, raw: bytes) -> "Order":
+    def decode(cls, raw: bytes) -> "QueryJob":
         return cls(**json.loads(raw))
 
 
@@ -39,44 +39,44 @@ class Column(NamedTuple):
 
 
 class Started(NamedTuple):
-    """Spark runs."""
+    """Spark has started."""
 
 
-class Columns(NamedTuple):
-    """The query is planned, and has these."""
+class ResultColumns(NamedTuple):
+    """The columns of the planned query."""
 
     columns: list[Column]
 
 
 class Done(NamedTuple):
-    """There are no more rows."""
+    """All rows were sent."""
 
     records_read: int
 
 
 class Failed(NamedTuple):
-    """There will be no more rows, and why."""
+    """The query failed; no more rows follow."""
 
     what: str
     is_query_error: bool
 
 
-Message = Started | Columns | Done | Failed
-Row = list[Any]
+Message = Started | ResultColumns | Done | Failed
+ResultRow = list[Any]
 
-_MESSAGES = {kind.__name__: kind for kind in (Started, Columns, Done, Failed)}
+_MESSAGES = {kind.__name__: kind for kind in (Started, ResultColumns, Done, Failed)}
 
 
 def encode_message(message: Message) -> str:
     return json.dumps({type(message).__name__: message._asdict()})
 
 
-def decode_line(line: bytes) -> Message | Row:
-    """A message, or a row."""
+def decode_line(line: bytes) -> Message | ResultRow:
+    """Decodes a message or a row."""
     value = json.loads(line)
     if isinstance(value, list):
         return value
     ((name, fields),) = value.items()
-    if name == Columns.__name__:
-        return Columns([Column(*column) for column in fields["columns"]])
+    if name == ResultColumns.__name__:
+        return ResultColumns([Column(*column) for column in fields["columns"]])
     return _MESSAGES[name](**fields)

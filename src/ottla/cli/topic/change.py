@@ -1,11 +1,11 @@
-"""`ottla topic create`, `grow`, `delete` and `trim`: what loses records shows its plan first."""
+"""`ottla topic create`, `grow`, `delete` and `trim`. The last three show a plan first."""
 
 from collections.abc import Iterable, Sequence
 
 from ottla.cli.shared.failure import Failure
 from ottla.cli.shared.name_suggestions import no_such
 from ottla.cli.shared.offset_lookup import chosen_partitions, offsets_at
-from ottla.cli.shared.offsets_spec import Place
+from ottla.cli.shared.offsets_spec import Position
 from ottla.cli.shared.output import RowWriter, say
 from ottla.cli.shared.plurals import counted
 from ottla.cli.topic.show import existing_topics, partitions_of
@@ -19,14 +19,14 @@ from ottla.settings.table import TOPIC_SETTINGS
 
 
 async def create_topics(router: Router, topics: Sequence[NewTopic], *, may_exist: bool) -> None:
-    """Refused if one could not be made; the others are there all the same."""
+    """Refused if a topic could not be created; the others are created anyway."""
     outcomes = await Admin(router).create_topics(topics)
     refused = []
     for name, refusal in outcomes.items():
         if refusal is None:
             say(f"created topic {name}")
         elif may_exist and refusal.code == ErrorCode.TOPIC_ALREADY_EXISTS:
-            say(f"topic {name} is there already")
+            say(f"topic {name} exists already")
         else:
             refused.append(refusal)
     for refusal in refused:
@@ -36,10 +36,11 @@ async def create_topics(router: Router, topics: Sequence[NewTopic], *, may_exist
 
 
 def _check_configs(names: Iterable[str], why: str | None) -> None:
-    """Failure if one is no setting. Asked after a broker refused: another Kafka may know others."""
+    """Failure if a name is not a topic setting. Called after a broker has refused the settings:
+    another Kafka may have others."""
     for name in names:
         if name not in TOPIC_SETTINGS:
-            raise no_such("setting of a topic", name, TOPIC_SETTINGS, "docs/settings.md", why=why)
+            raise no_such("topic setting", name, TOPIC_SETTINGS, "docs/settings.md", why=why)
 
 
 async def grow_topic(
@@ -51,12 +52,12 @@ async def grow_topic(
     if partitions <= present:
         raise Failure(
             f"topic {name} has {present} partitions",
-            why="a topic's partitions can only become more",
+            why="the number of partitions can only grow",
         )
     writer.write({"kind": "topic", "name": name, "partitions": present, "will_have": partitions})
     writer.close()
     if not may_act:
-        say("nothing was changed: `--yes` adds the partitions, and keys move to other ones")
+        say("nothing was changed: `--yes` adds the partitions, which moves keys to other ones")
         return
     await admin.create_partitions(name, partitions)
     say(f"topic {name} has {partitions} partitions")
@@ -95,7 +96,7 @@ async def trim_topic(
     router: Router,
     name: str,
     numbers: Sequence[int] | None,
-    place: Place,
+    spec: Position,
     writer: RowWriter,
     *,
     may_act: bool,
@@ -103,7 +104,7 @@ async def trim_topic(
     partitions = chosen_partitions(await router.topic(name), numbers)
     begins = await offsets_at(router, partitions, OffsetSpec.EARLIEST)
     ends = await offsets_at(router, partitions, OffsetSpec.LATEST)
-    wanted = await offsets_at(router, partitions, place)
+    wanted = await offsets_at(router, partitions, spec)
     before = {each: min(max(wanted[each], begins[each]), ends[each]) for each in partitions}
     for each in partitions:
         writer.write(
@@ -131,7 +132,7 @@ async def trim_topic(
 
 
 def _raise_first(refused: Sequence[Refused]) -> None:
-    """Says all but the first, which is how the command ends."""
+    """Prints all refusals but the first, and raises the first."""
     for refusal in refused[1:]:
         say(f"error: {refusal}")
     if refused:

@@ -1,4 +1,4 @@
-"""What `ottla topic …` takes. Each command imports its work when it runs."""
+"""The arguments of `ottla topic …`. Each command imports its implementation when it runs."""
 
 from typing import Annotated
 
@@ -27,19 +27,19 @@ Names = Annotated[list[str], typer.Argument(metavar="TOPIC", help="A topic's nam
 @app.command("list")
 def list_(
     *,
-    internal: Annotated[
-        bool, typer.Option("--internal", help="Also the topics of the system itself.")
-    ] = False,
+    internal: Annotated[bool, typer.Option("--internal", help="Include internal topics.")] = False,
     bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
     timeout: TimeoutS = TIMEOUT_S_DEFAULT,
     output: Listing = ListingFormat.TABLE,
 ) -> None:
     """List topics."""
-    from ottla.cli.shared.connect import reach
+    from ottla.cli.shared.connect import run_with_cluster
     from ottla.cli.topic.show import list_topics
 
     writer = listing_writer(output, named=NAMED)
-    reach(bootstrap, timeout, lambda router: list_topics(router, writer, with_internal=internal))
+    run_with_cluster(
+        bootstrap, timeout, lambda router: list_topics(router, writer, with_internal=internal)
+    )
 
 
 @app.command()
@@ -50,12 +50,12 @@ def describe(
     timeout: TimeoutS = TIMEOUT_S_DEFAULT,
     output: Listing = ListingFormat.TABLE,
 ) -> None:
-    """Show topics: partitions, leaders, copies, offsets, sizes, and what was set."""
-    from ottla.cli.shared.connect import reach
+    """Show topics: partitions, leaders, replicas, offsets, sizes and settings."""
+    from ottla.cli.shared.connect import run_with_cluster
     from ottla.cli.topic.show import describe_topics
 
     writer = listing_writer(output, named=NAMED)
-    reach(bootstrap, timeout, lambda router: describe_topics(router, names, writer))
+    run_with_cluster(bootstrap, timeout, lambda router: describe_topics(router, names, writer))
 
 
 @app.command()
@@ -64,7 +64,7 @@ def create(
     *,
     partitions: Annotated[
         int | None,
-        typer.Option("--partitions", "-p", min=1, metavar="N", help="How many partitions."),
+        typer.Option("--partitions", "-p", min=1, metavar="N", help="The number of partitions."),
     ] = None,
     replication_factor: Annotated[
         int | None,
@@ -74,7 +74,7 @@ def create(
             min=1,
             max=2**15 - 1,
             metavar="N",
-            help="How many copies.",
+            help="The number of replicas.",
         ),
     ] = None,
     config: Annotated[
@@ -82,13 +82,13 @@ def create(
         typer.Option("--config", "-c", metavar="NAME=VALUE", help="A setting; may be repeated."),
     ] = None,
     if_not_exists: Annotated[
-        bool, typer.Option("--if-not-exists", help="A topic that is there already is no error.")
+        bool, typer.Option("--if-not-exists", help="Accept topics that exist already.")
     ] = False,
     bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
     timeout: TimeoutS = TIMEOUT_S_DEFAULT,
 ) -> None:
-    """Create topics. What is not given is the broker's default."""
-    from ottla.cli.shared.connect import reach
+    """Create topics. The broker has defaults for all options."""
+    from ottla.cli.shared.connect import run_with_cluster
     from ottla.cli.shared.name_value_pairs import parse_assignments
     from ottla.cli.topic.change import create_topics
     from ottla.client.admin.cluster import BROKER_DEFAULT, NewTopic
@@ -98,7 +98,9 @@ def create(
         NewTopic(name, partitions or BROKER_DEFAULT, replication_factor or BROKER_DEFAULT, configs)
         for name in dict.fromkeys(names)
     ]
-    reach(bootstrap, timeout, lambda router: create_topics(router, topics, may_exist=if_not_exists))
+    run_with_cluster(
+        bootstrap, timeout, lambda router: create_topics(router, topics, may_exist=if_not_exists)
+    )
 
 
 @app.command()
@@ -108,7 +110,7 @@ def grow(
     partitions: Annotated[
         int,
         typer.Option(
-            "--partitions", "-p", min=1, metavar="N", help="How many there are to be in all."
+            "--partitions", "-p", min=1, metavar="N", help="The new total number of partitions."
         ),
     ],
     yes: Yes = False,
@@ -116,12 +118,12 @@ def grow(
     timeout: TimeoutS = TIMEOUT_S_DEFAULT,
     output: Listing = ListingFormat.TABLE,
 ) -> None:
-    """Give a topic more partitions. It cannot be taken back, and keys move to other partitions."""
-    from ottla.cli.shared.connect import reach
+    """Add partitions to a topic. This is irreversible, and keys move to other partitions."""
+    from ottla.cli.shared.connect import run_with_cluster
     from ottla.cli.topic.change import grow_topic
 
     writer = listing_writer(output, named=NAMED)
-    reach(
+    run_with_cluster(
         bootstrap,
         timeout,
         lambda router: grow_topic(router, name, partitions, writer, may_act=yes),
@@ -137,13 +139,15 @@ def delete(
     timeout: TimeoutS = TIMEOUT_S_DEFAULT,
     output: Listing = ListingFormat.TABLE,
 ) -> None:
-    """Delete topics with all their records. Shows what would be deleted; acts with --yes."""
-    from ottla.cli.shared.connect import reach
+    """Delete topics with all their records. Shows the plan; acts with --yes."""
+    from ottla.cli.shared.connect import run_with_cluster
     from ottla.cli.topic.change import delete_topics
 
     writer = listing_writer(output, named=NAMED)
     unique = list(dict.fromkeys(names))
-    reach(bootstrap, timeout, lambda router: delete_topics(router, unique, writer, may_act=yes))
+    run_with_cluster(
+        bootstrap, timeout, lambda router: delete_topics(router, unique, writer, may_act=yes)
+    )
 
 
 @app.command()
@@ -153,9 +157,9 @@ def trim(
     before: Annotated[
         str,
         typer.Option(
-            metavar="PLACE",
-            help="Delete what lies before: end, an offset, a time (2026-01-31T18:00) or how long"
-            " ago (15m, 2h, 3d).",
+            metavar="POSITION",
+            help="Delete the records before this: end, an offset, a time (2026-01-31T18:00) or how"
+            " long ago (15m, 2h, 3d).",
         ),
     ],
     partition: Partitions = None,
@@ -164,16 +168,16 @@ def trim(
     timeout: TimeoutS = TIMEOUT_S_DEFAULT,
     output: Listing = ListingFormat.TABLE,
 ) -> None:
-    """Delete a topic's oldest records. Shows what would be deleted; acts with --yes."""
-    from ottla.cli.shared.connect import reach
-    from ottla.cli.shared.offsets_spec import parse_place
+    """Delete a topic's oldest records. Shows the plan; acts with --yes."""
+    from ottla.cli.shared.connect import run_with_cluster
+    from ottla.cli.shared.offsets_spec import parse_position
     from ottla.cli.topic.change import trim_topic
     from ottla.seams.clock import RealClock
 
-    place = parse_place(before, "--before", RealClock().wall_ms())
+    spec = parse_position(before, "--before", RealClock().wall_ms())
     writer = listing_writer(output, named=NAMED)
-    reach(
+    run_with_cluster(
         bootstrap,
         timeout,
-        lambda router: trim_topic(router, name, partition, place, writer, may_act=yes),
+        lambda router: trim_topic(router, name, partition, spec, writer, may_act=yes),
     )

@@ -14,7 +14,7 @@ from ottla.protocol.offset_spec import OffsetSpec
 from ottla.protocol.primitives import NO_BROKER
 from ottla.protocol.topic_partition import TopicPartition
 
-# Where DescribeConfigs says that a topic's setting is its own.
+# DescribeConfigs' source of a topic's own setting.
 OWN_SETTING = 1
 
 
@@ -26,7 +26,7 @@ async def list_topics(router: Router, writer: RowWriter, *, with_internal: bool)
 
 
 async def describe_topics(router: Router, names: Sequence[str], writer: RowWriter) -> None:
-    """Rows of topics, then of their partitions, then of what was set. Refused if one is missing."""
+    """Writes rows of topics, then of partitions, then of settings. Refused if one is missing."""
     admin = Admin(router)
     topics = await existing_topics(admin, names)
     for topic in topics:
@@ -48,7 +48,7 @@ async def describe_topics(router: Router, names: Sequence[str], writer: RowWrite
 
 
 async def existing_topics(admin: Admin, names: Collection[str]) -> list[Topic]:
-    """All of them; Refused if one does not exist."""
+    """The topics of these names. Refused if one does not exist."""
     found = await admin.describe_topics(list(dict.fromkeys(names)))
     return [answered(outcome) for outcome in found.values()]
 
@@ -96,7 +96,7 @@ async def _partition_rows(admin: Admin, topics: Sequence[Topic]) -> list[Row]:
 
 
 async def _sizes(admin: Admin, topics: Iterable[Topic]) -> dict[TopicPartition, int]:
-    """What each leader's copy takes on disk, as far as the leaders tell."""
+    """The size of each leader's replica on disk, if the leader reports it."""
     leaders: dict[int, list[TopicPartition]] = {}
     for topic in topics:
         for partition in topic.partitions:
@@ -114,7 +114,7 @@ async def _sizes(admin: Admin, topics: Iterable[Topic]) -> dict[TopicPartition, 
 
 
 def _offset(outcomes: Outcomes[ListedOffset], partition: TopicPartition) -> int | None:
-    """None where no leader says it: the rest of the description is still worth showing."""
+    """None if the leader does not respond: the rest of the description is still useful."""
     outcome = outcomes[partition]
     return None if isinstance(outcome, ClientError) else outcome.offset
 

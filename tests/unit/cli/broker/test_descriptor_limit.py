@@ -1,11 +1,16 @@
-"""How many clients there can be is a matter of descriptors, and the logs come first."""
+"""The number of connections follows from the descriptors that the logs leave."""
 
 import resource
 from collections.abc import Iterator
 
 import pytest
 
-from ottla.cli.broker.descriptor_limit import CONNECTIONS_MIN, SPARE, connections_max, raise_limit
+from ottla.cli.broker.descriptor_limit import (
+    CONNECTIONS_MIN,
+    SPARE_DESCRIPTORS,
+    connections_max,
+    raise_limit,
+)
 from ottla.settings.sources import load
 
 
@@ -18,12 +23,13 @@ def few_descriptors() -> Iterator[int]:
     resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
-def test_all_that_the_system_allows_is_asked_for(few_descriptors: int) -> None:
+def test_the_soft_limit_is_raised_to_the_hard_limit(few_descriptors: int) -> None:
     assert raise_limit() == few_descriptors
 
 
 @pytest.mark.parametrize(
-    ("descriptors_max", "expected"), [(10_000, 10_000 - 2 * 100 - SPARE), (200, CONNECTIONS_MIN)]
+    ("descriptors_max", "expected"),
+    [(10_000, 10_000 - 2 * 100 - SPARE_DESCRIPTORS), (200, CONNECTIONS_MIN)],
 )
 def test_each_log_directory_keeps_its_share(descriptors_max: int, expected: int) -> None:
     given = {"log.dirs": "/one,/two", "ottla.files.open.max": "100"}

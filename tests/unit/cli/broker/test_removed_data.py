@@ -1,4 +1,4 @@
-"""`rm -rf` of the data directory under a broker process: produces are refused, health says why."""
+"""`rm -rf` of a running broker's data directory: it refuses produce requests, and reports it."""
 
 import json
 import shutil

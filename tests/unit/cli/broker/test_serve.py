@@ -1,4 +1,4 @@
-"""`ottla serve`, `up` and `down`: a broker in a process of its own, from start to stop."""
+"""`ottla serve`, `up` and `down`: a broker process from start to stop."""
 
 import os
 import re
@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from ottla.cli.broker import down, proc_table, serve, up, wipe
-from ottla.cli.broker.process import Mode, Order, carry_out
+from ottla.cli.broker.process import BrokerInvocation, BrokerMode, run_invocation
 from ottla.cli.broker.settings import BrokerFlags, load_settings
 from ottla.cli.shared.failure import Failure
 from ottla.seams.files import RealFiles
@@ -56,7 +56,7 @@ class Served:
         self.kafka, self.metrics, self.pid = found[1], found[2], int(found[3])
 
     def stop(self, number: signal.Signals = signal.SIGTERM) -> tuple[int, str, str]:
-        """Exit code, and what it said after it was ready."""
+        """The exit code, and the output after the ready line."""
         self.child.send_signal(number)
         stdout, stderr = self.child.communicate(timeout=WAIT_S)
         return self.child.returncode, stdout, stderr
@@ -131,7 +131,7 @@ def test_a_brokers_process_holds_nothing_of_the_command_line(served: Served) -> 
     assert imported.isdisjoint(NOT_A_BROKERS)
 
 
-def test_a_directory_in_use_names_who_uses_it(served: Served) -> None:
+def test_a_directory_in_use_names_the_process_that_uses_it(served: Served) -> None:
     second = in_a_process("serve", "--data", str(served.data), *FREE_PORTS)
     assert second.returncode == 1
     assert f"error: {served.data} is in use by " in second.stderr
@@ -229,7 +229,7 @@ def test_flags_that_contradict_or_mean_nothing_are_usage_errors(
 
 
 def test_up_is_for_one_developer_and_serve_for_many(tmp_path: Path) -> None:
-    """A group's first member waits for no other one under `up`, unless that is asked for."""
+    """Under `up` a group's first member waits for no other, unless a setting says so."""
     name = GROUP_INITIAL_REBALANCE_DELAY_MS.name
     file = tmp_path / "ottla.toml"
     file.write_text(f'"{name}" = 7\n')
@@ -256,9 +256,11 @@ def test_the_delay_in_force_is_the_commands(
     seen = []
     for module in (serve, up):
         monkeypatch.setattr(module, "run_broker", lambda settings, *_, **__: seen.append(settings))
-    mode = {"serve": Mode.SERVE, "up": Mode.UP}[command[0]]
-    mode = Mode.UP_BESIDE if "--detach" in command else mode
-    carry_out(Order(mode=mode, flags=BrokerFlags(data=str(tmp_path)), program="ottla"))
+    mode = {"serve": BrokerMode.SERVE, "up": BrokerMode.UP}[command[0]]
+    mode = BrokerMode.UP_DETACHED if "--detach" in command else mode
+    run_invocation(
+        BrokerInvocation(mode=mode, flags=BrokerFlags(data=str(tmp_path)), program="ottla")
+    )
     assert [str(each[GROUP_INITIAL_REBALANCE_DELAY_MS]) for each in seen] == [expected]
 
 
@@ -269,11 +271,11 @@ def test_a_config_file_that_is_not_there_is_not_found(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "order",
+    "invocation",
     [
-        Order(mode=Mode.SERVE, flags=BrokerFlags(), program="ottla"),
-        Order(
-            mode=Mode.UP,
+        BrokerInvocation(mode=BrokerMode.SERVE, flags=BrokerFlags(), program="ottla"),
+        BrokerInvocation(
+            mode=BrokerMode.UP,
             flags=BrokerFlags(
                 data="a b=c",
                 host="::1",
@@ -287,26 +289,15 @@ def test_a_config_file_that_is_not_there_is_not_found(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_an_order_survives_the_way_to_its_process(order: Order) -> None:
-    command = order.command
-    assert Order.parse(command[command.index(order.mode) :]) == order
+def test_an_invocation_is_parsed_back_from_its_command(invocation: BrokerInvocation) -> None:
+    command = invocation.command
+    assert BrokerInvocation.parse(command[command.index(invocation.mode) :]) == invocation
 
 
 # up and down
 
 
-@pytest.fixture
-def port() -> Iterator[int]:
-    """A port on which nobody else listens meanwhile, by neither protocol."""
-    with socket.socket(socket.AF_INET6) as keeping:
-        keeping.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
-        # Who says the same may listen there, if the port is named.
-        keeping.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        keeping.bind(("::", 0))
-        yield keeping.getsockname()[1]
-
-
-def test_up_beside_the_terminal_serves_until_down(tmp_path: Path, port: int) -> None:
+def test_up_detached_serves_until_down(tmp_path: Path, port: int) -> None:
     data = tmp_path / "data"
     ports = ("--port", str(port), "--metrics-port", "0")
     begun = in_a_process("up", "--detach", "--data", str(data), *ports, *NO_RESERVE)
@@ -360,7 +351,7 @@ def test_up_in_the_foreground_leaves_its_pid_while_it_runs(tmp_path: Path) -> No
     assert not (data / "ottla.pid").exists()
 
 
-def test_wiping_shows_what_would_go_and_acts_with_yes(tmp_path: Path) -> None:
+def test_wiping_shows_the_plan_and_acts_with_yes(tmp_path: Path) -> None:
     data = tmp_path / "data"
     begun = in_a_process("up", "--detach", "--data", str(data), *FREE_PORTS, *NO_RESERVE)
     assert begun.returncode == 0, begun.stderr
@@ -370,7 +361,7 @@ def test_wiping_shows_what_would_go_and_acts_with_yes(tmp_path: Path) -> None:
     assert (row["name"], row["runs"]) == (str(data), pid)
     assert row["bytes"] > 0
     assert "nothing was changed" in plan.stderr
-    assert proc_table.user_of(str(data)) is not None
+    assert proc_table.process_using(str(data)) is not None
     done = ottla("down", "--wipe", "--yes", "--data", data)
     assert done.exit_code == 0
     assert not data.exists()
@@ -392,7 +383,7 @@ signal.pause()
 """
 
 
-def test_nothing_is_wiped_while_what_was_stopped_still_writes(tmp_path: Path) -> None:
+def test_nothing_is_wiped_while_the_stopped_broker_still_writes(tmp_path: Path) -> None:
     data = tmp_path / "data"
     data.mkdir()
     (data / "meta.properties").touch()
@@ -415,8 +406,8 @@ def test_nothing_is_wiped_while_what_was_stopped_still_writes(tmp_path: Path) ->
 @pytest.fixture
 def unseen(monkeypatch: pytest.MonkeyPatch) -> None:
     """No process can be seen, as where they are another user's or in another PID namespace."""
-    monkeypatch.setattr(down, "user_of", lambda _: None)
-    monkeypatch.setattr(wipe, "user_of", lambda _: None)
+    monkeypatch.setattr(down, "process_using", lambda _: None)
+    monkeypatch.setattr(wipe, "process_using", lambda _: None)
 
 
 @pytest.mark.parametrize("pid", [None, 1, 2**22 + 1])
@@ -533,7 +524,7 @@ def test_serve_takes_away_a_pid_that_an_ended_process_left(tmp_path: Path) -> No
         running.stop()
 
 
-def test_down_leaves_alone_what_up_did_not_start(served: Served) -> None:
+def test_down_does_not_stop_a_process_that_up_did_not_start(served: Served) -> None:
     ran = ottla("down", "--data", served.data)
     assert ran.exit_code == 1
     assert f"(process {served.pid})" in ran.stderr
@@ -543,7 +534,7 @@ def test_down_leaves_alone_what_up_did_not_start(served: Served) -> None:
 
 def test_down_where_nothing_runs_says_so(tmp_path: Path) -> None:
     ran = ottla("down", "--data", tmp_path)
-    assert (ran.exit_code, ran.stderr) == (0, f"nothing runs with the data in {tmp_path}\n")
+    assert (ran.exit_code, ran.stderr) == (0, f"no broker is running on {tmp_path}\n")
 
 
 def test_no_directory_is_wiped_that_holds_no_logs(tmp_path: Path) -> None:
@@ -580,9 +571,9 @@ def test_a_wipe_leaves_every_file_that_a_broker_did_not_make(tmp_path: Path) -> 
     finally:
         done = ottla("down", "--wipe", "--yes", "--data", data)
     assert plan.rows[0]["left_alone"] == names
-    assert f"left alone: {names}\n" in plan.stderr
+    assert f"kept: {names}\n" in plan.stderr
     assert done.exit_code == 0
-    assert f"left alone: {names}\n" in done.stderr
+    assert f"kept: {names}\n" in done.stderr
     left = {
         str(each.relative_to(data)): each.read_text() for each in data.rglob("*") if each.is_file()
     }
@@ -595,7 +586,7 @@ def write_texts(directory: Path, texts: dict[str, str]) -> None:
         (directory / name).write_text(text)
 
 
-def test_a_wipe_removes_what_a_broker_and_the_tools_leave_behind(tmp_path: Path) -> None:
+def test_a_wipe_removes_all_files_of_a_broker_and_the_tools(tmp_path: Path) -> None:
     data = tmp_path / "data"
     with serving(data) as running:
         running.stop()
@@ -629,30 +620,3 @@ def test_serve_says_that_a_new_log_directory_is_not_empty_and_starts(tmp_path: P
             _, _, stderr = running.stop()
         # It is a log directory from then on.
         assert ("data directory is not empty" in stderr and "thesis.tex" in stderr) == told
-
-
-# Who holds what
-
-
-@pytest.mark.parametrize(
-    ("family", "host"), [(socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")]
-)
-def test_the_holder_of_a_port_is_found_by_either_protocol(
-    port: int, family: socket.AddressFamily, host: str
-) -> None:
-    with socket.create_server((host, port), family=family):
-        holder = proc_table.listener_on(port)
-        assert holder is not None
-        assert holder.pid == os.getpid()
-        assert proc_table.is_listened_on(port)
-    assert proc_table.listener_on(port) is None
-
-
-def test_the_holder_of_a_file_is_found(tmp_path: Path) -> None:
-    path = tmp_path / "held"
-    assert proc_table.holder_of(str(path)) is None
-    with path.open("w"):
-        holder = proc_table.holder_of(str(path))
-        assert holder is not None
-        assert holder.pid == os.getpid()
-    assert proc_table.holder_of(str(path)) is None

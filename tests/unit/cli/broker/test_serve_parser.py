@@ -1,12 +1,12 @@
-"""`ottla serve` without typer: the same broker as with it, and everything else left to it."""
+"""`ottla serve` without typer: the same broker as with it; typer handles all other calls."""
 
 import re
 
 import pytest
 
 from ottla.cli.broker import process
-from ottla.cli.broker.process import Order
-from ottla.cli.broker.serve_parser import plain_words
+from ottla.cli.broker.process import BrokerInvocation
+from ottla.cli.broker.serve_parser import plain_serve_arguments
 from tests.support.cli.run_command import ottla
 
 PLAIN = [
@@ -35,33 +35,35 @@ LEFT_TO_THE_LIBRARY = [
 
 
 @pytest.fixture
-def orders(monkeypatch: pytest.MonkeyPatch) -> list[Order]:
-    """What typer's reading would have become."""
-    given: list[Order] = []
-    monkeypatch.setattr(process, "become", given.append)
+def orders(monkeypatch: pytest.MonkeyPatch) -> list[BrokerInvocation]:
+    """The invocation that typer's parsing would give."""
+    given: list[BrokerInvocation] = []
+    monkeypatch.setattr(process, "exec_broker", given.append)
     return given
 
 
 @pytest.mark.parametrize("options", PLAIN)
-def test_what_is_plain_means_what_typer_says(orders: list[Order], options: list[str]) -> None:
+def test_a_plain_call_is_parsed_as_typer_parses_it(
+    orders: list[BrokerInvocation], options: list[str]
+) -> None:
     assert ottla("serve", *options).exit_code == 0
-    words = plain_words(["serve", *options])
+    words = plain_serve_arguments(["serve", *options])
     assert words is not None
-    assert Order.parse([*words, f"program={orders[0].program}"]) == orders[0]
+    assert BrokerInvocation.parse([*words, f"program={orders[0].program}"]) == orders[0]
 
 
 @pytest.mark.parametrize("options", LEFT_TO_THE_LIBRARY)
-def test_what_is_not_plain_is_left_to_typer(options: list[str]) -> None:
-    assert plain_words(["serve", *options]) is None
+def test_other_calls_are_left_to_typer(options: list[str]) -> None:
+    assert plain_serve_arguments(["serve", *options]) is None
 
 
 @pytest.mark.parametrize("arguments", [[], ["up"], ["--debug", "serve"], ["topic", "list"]])
 def test_only_serve_is_read_here(arguments: list[str]) -> None:
-    assert plain_words(arguments) is None
+    assert plain_serve_arguments(arguments) is None
 
 
 def test_every_option_of_serve_is_known_here() -> None:
     options = set(re.findall(r"--[a-z-]+", ottla("serve", "--help").stdout)) - {"--help"}
     assert len(options) == 6
     for option in options:
-        assert plain_words(["serve", option, "1"]) is not None, option
+        assert plain_serve_arguments(["serve", option, "1"]) is not None, option

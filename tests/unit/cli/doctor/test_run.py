@@ -1,4 +1,4 @@
-"""`ottla doctor`: what it finds, and how it ends."""
+"""`ottla doctor`: its findings and its exit code."""
 
 import resource
 import shutil
@@ -8,7 +8,7 @@ import pytest
 
 from ottla.cli.doctor import machine
 from ottla.cli.doctor.broker import check_cluster
-from ottla.cli.doctor.finding import State
+from ottla.cli.doctor.finding import FindingState
 from ottla.testing.broker import Broker
 from tests.sim.seams.loop import run
 from tests.support.cli.run_command import ottla
@@ -22,7 +22,9 @@ def test_a_broker_that_answers_is_examined(at_broker: AtBroker, broker: Broker) 
     ran = at_broker("doctor", "-o", "jsonl")
     assert [row["name"] for row in ran.rows] == [*NAMES, "broker", "versions", "broker 1"]
     found = {row["name"]: row for row in ran.rows}
-    assert found["broker"]["found"] == f"{broker.bootstrap_servers} answers, of 1 in all"
+    assert (
+        found["broker"]["found"] == f"{broker.bootstrap_servers} responds, one of 1 in the cluster"
+    )
     assert {found[name]["state"] for name in ("broker", "versions", "broker 1")} == {"ok"}
 
 
@@ -41,11 +43,11 @@ def test_each_broker_must_be_reached_at_the_address_it_gives() -> None:
             await cluster.brokers[2].stop()
             findings = await check_cluster(router, must_answer=True)
         first, versions, one, two = findings
-        assert first.found == "b1:9092 answers, of 2 in all"
-        assert versions.state is State.LIMITED
+        assert first.found == "b1:9092 responds, one of 2 in the cluster"
+        assert versions.state is FindingState.LIMITED
         assert "the broker lacks Produce, Fetch" in versions.found
-        assert (one.name, one.state) == ("broker 1", State.OK)
-        assert (two.name, two.state) == ("broker 2", State.BROKEN)
+        assert (one.name, one.state) == ("broker 1", FindingState.OK)
+        assert (two.name, two.state) == ("broker 2", FindingState.BROKEN)
         assert "b2:9092" in two.found
         assert two.advice is not None
         assert "advertised.listeners" in two.advice
@@ -54,22 +56,22 @@ def test_each_broker_must_be_reached_at_the_address_it_gives() -> None:
 
 
 def test_an_old_python_is_broken(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert machine.check_python().state is State.OK
+    assert machine.check_python().state is FindingState.OK
     monkeypatch.setattr(machine.sys, "version_info", (3, 9, 0))
-    assert machine.check_python().state is State.BROKEN
+    assert machine.check_python().state is FindingState.BROKEN
 
 
 @pytest.mark.parametrize(
     ("said", "state", "found"),
     [
-        ('openjdk version "21.0.2" 2024-01-16', State.OK, "21"),
-        ('openjdk version "17" 2021', State.OK, "17"),
-        ('java version "1.8.0_392"', State.LIMITED, "version 8"),
-        ("no idea", State.LIMITED, "does not tell"),
+        ('openjdk version "21.0.2" 2024-01-16', FindingState.OK, "21"),
+        ('openjdk version "17" 2021', FindingState.OK, "17"),
+        ('java version "1.8.0_392"', FindingState.LIMITED, "version 8"),
+        ("no idea", FindingState.LIMITED, "unknown version"),
     ],
 )
-def test_javas_version_is_read_from_what_it_says(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str, state: State, found: str
+def test_javas_version_is_read_from_its_output(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str, state: FindingState, found: str
 ) -> None:
     java = tmp_path / "java"
     java.write_text(f"#!/bin/sh\ncat >&2 <<'END'\n{said}\nEND\n")
@@ -84,7 +86,7 @@ def test_javas_version_is_read_from_what_it_says(
 def test_without_java_all_but_spark_and_clusters_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
     finding = machine.check_java()
-    assert (finding.state, finding.found) == (State.LIMITED, "not found")
+    assert (finding.state, finding.found) == (FindingState.LIMITED, "not found")
 
 
 def test_the_disk_is_that_of_the_directory_above_if_there_is_no_data_yet(
@@ -94,22 +96,26 @@ def test_the_disk_is_that_of_the_directory_above_if_there_is_no_data_yet(
     plenty, little = usage._replace(free=50 << 30), usage._replace(free=1 << 20)
     monkeypatch.setattr(machine.shutil, "disk_usage", lambda _: plenty)
     finding = machine.check_disk(str(tmp_path / "not" / "yet"))
-    assert (finding.state, finding.found[:8]) == (State.OK, "50.0 GiB")
+    assert (finding.state, finding.found[:8]) == (FindingState.OK, "50.0 GiB")
     monkeypatch.setattr(machine.shutil, "disk_usage", lambda _: little)
-    assert machine.check_disk(str(tmp_path)).state is State.BROKEN
+    assert machine.check_disk(str(tmp_path)).state is FindingState.BROKEN
 
 
 @pytest.mark.parametrize(
     ("limit", "state"),
-    [(256, State.LIMITED), (100_000, State.OK), (resource.RLIM_INFINITY, State.OK)],
+    [
+        (256, FindingState.LIMITED),
+        (100_000, FindingState.OK),
+        (resource.RLIM_INFINITY, FindingState.OK),
+    ],
 )
-def test_few_descriptors_are_told(
-    monkeypatch: pytest.MonkeyPatch, limit: int, state: State
+def test_few_descriptors_are_reported(
+    monkeypatch: pytest.MonkeyPatch, limit: int, state: FindingState
 ) -> None:
     monkeypatch.setattr(machine.resource, "getrlimit", lambda _: (limit, limit))
     assert machine.check_descriptors().state is state
 
 
 def test_a_clock_that_was_never_set_is_broken() -> None:
-    assert machine.check_clock(0).state is State.BROKEN
-    assert machine.check_clock(1_800_000_000_000).state in (State.OK, State.LIMITED)
+    assert machine.check_clock(0).state is FindingState.BROKEN
+    assert machine.check_clock(1_800_000_000_000).state in (FindingState.OK, FindingState.LIMITED)

@@ -63,7 +63,7 @@ def test_a_reset_shows_its_plan_and_acts_with_yes(
     assert plan.stderr == "nothing was changed: `--yes` sets 1 offset\n"
     again = at_broker("group", "reset", group, "--to", "end", "-o", "jsonl", "--yes")
     assert again.rows == plan.rows
-    assert again.stderr == f"set 1 offset of group {group}: read back, as planned\n"
+    assert again.stderr == f"set 1 offset of group {group}, verified by reading them back\n"
     done = at_broker("group", "reset", group, "--to", "end", "-o", "jsonl", "--yes")
     assert planned(done) == {f"{topic}-0": (0, 0), f"{topic}-1": (4, 4)}
     assert done.stderr == "there is nothing to change\n"
@@ -115,11 +115,11 @@ def test_a_group_that_does_not_exist_is_not_found(at_broker: AtBroker, command: 
     assert (ran.exit_code, ran.stdout) == (4, "")
     assert ran.stderr.splitlines() == [
         "error: no group 'nobody'",
-        "  try: `ottla group list` shows what there is",
+        "  try: `ottla group list` shows the existing ones",
     ]
 
 
-def test_what_was_never_committed_cannot_be_shifted(at_broker: AtBroker, topic: str) -> None:
+def test_a_missing_offset_cannot_be_shifted(at_broker: AtBroker, topic: str) -> None:
     at_broker("topic", "create", topic)
     ran = at_broker("group", "reset", "new", "-t", topic, "--shift", "1", "--yes")
     assert ran.exit_code == 1
@@ -148,7 +148,7 @@ def test_a_broker_that_is_away_is_unreachable() -> None:
     assert ottla("group", "list", "-b", "127.0.0.1:1", "--timeout", "2").exit_code == 3
 
 
-def test_a_group_decides_itself_who_reads_which_partitions() -> None:
+def test_partition_and_group_exclude_each_other() -> None:
     ran = ottla("consume", "t", "--group", "g", "--partition", "0")
     assert ran.exit_code == 2
-    assert "--partition and --group do not go together" in ran.stderr
+    assert "--partition and --group exclude each other" in ran.stderr

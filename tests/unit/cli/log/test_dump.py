@@ -1,4 +1,4 @@
-"""`ottla log dump`: what it shows, what it leaves alone, and what it says of damage."""
+"""`ottla log dump`: its rows, its locks, and rows for damage."""
 
 import json
 import subprocess
@@ -132,7 +132,7 @@ def test_a_table_names_each_file_once_and_aligns_its_columns(directory: Path) ->
     assert [line[:column].split()[-1] for line in lines[2:5]] == ["0", "2", "4"]
 
 
-def test_bytes_that_are_no_text_are_told_apart_from_text(tmp_path: Path) -> None:
+def test_bytes_that_are_not_utf8_are_shown_as_base64(tmp_path: Path) -> None:
     path = tmp_path / "00000000000000000000.log"
     path.write_bytes(build([Record(0, NOW_MS, b"\xff", b"\x00text", (("n", None),))]))
     (row,) = ottla("log", "dump", path, "--records", "-o", "jsonl").rows_of("record")
@@ -218,7 +218,7 @@ def test_without_permission_to_lock_it_reads_and_says_so(
     assert dump(UnlockableFiles(), [str(directory)], Selection(), writer) == 0
     printed = capsys.readouterr()
     assert len(printed.out.splitlines()) == 24
-    assert printed.err == f"note: {directory} is read without its lock (Permission denied)\n"
+    assert printed.err == f"note: reading {directory} without its lock (Permission denied)\n"
 
 
 @pytest.mark.parametrize("name", ["meta.properties", "recovery-point-offset-checkpoint"])

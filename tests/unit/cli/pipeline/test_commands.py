@@ -1,4 +1,4 @@
-"""`ottla pipeline`: what can be said without Spark."""
+"""`ottla pipeline`, as far as it runs without Spark."""
 
 import json
 import os
@@ -10,7 +10,7 @@ import pytest
 from pyspark.errors import PySparkException
 
 from ottla.cli.pipeline.arguments import folder_path
-from ottla.cli.pipeline.run import failure_of, line, stop_by_signals
+from ottla.cli.pipeline.run import progress_line, spark_failure, stop_on_signals
 from ottla.cli.shared.failure import ExitCode
 from ottla.spark.progress import BatchProgress
 from tests.support.cli.run_command import ottla
@@ -40,7 +40,7 @@ def test_rows_go_to_one_place_only() -> None:
 
 
 @pytest.mark.parametrize("command", [("run", "trending"), ("pack",)])
-def test_without_pyspark_it_says_what_to_install(
+def test_without_pyspark_the_error_names_the_package_to_install(
     monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
 ) -> None:
     monkeypatch.setattr("ottla.cli.shared.spark_required.find_spec", lambda _: None)
@@ -81,7 +81,7 @@ def test_records_at_a_rate_come_in_as_they_happen(at_broker: AtBroker, topic: st
     assert times == sorted(times)
 
 
-def test_a_batch_is_told_in_a_line() -> None:
+def test_a_batch_is_reported_in_one_line() -> None:
     progress = BatchProgress(
         query="activity",
         batch=7,
@@ -93,48 +93,48 @@ def test_a_batch_is_told_in_a_line() -> None:
         late=2,
         observed={"records": 12_000, "unusable": 1},
     )
-    assert line(progress) == (
+    assert progress_line(progress) == (
         "activity batch 7: 12,000 rows, 4,100 rows/s, 2.93 s, lag 3,400, "
         "watermark 2026-01-01T12:04:05Z, 2 too late, 1 unusable"
     )
 
 
-def test_a_failure_of_ours_is_told_without_what_spark_wraps_it_in() -> None:
+def test_our_own_error_is_reported_without_sparks_wrapping() -> None:
     said = (
         "[STREAM_FAILED] Query [id = x] terminated with exception: Error\n"
         "Traceback (most recent call last):\n"
         '  File "worker.py", line 1, in main\n'
         "ottla.spark.failures.SourceFailed: topic t: UNKNOWN: make the topic\n"
     )
-    failure = failure_of(PySparkException(said))
+    failure = spark_failure(PySparkException(said))
     assert failure.what == "the pipeline has failed"
     assert failure.why == "topic t: UNKNOWN: make the topic"
-    assert failure_of(PySparkException("first\nsecond")).why == "first"
+    assert spark_failure(PySparkException("first\nsecond")).why == "first"
 
 
-def test_a_failure_of_sparks_is_told_with_its_first_cause() -> None:
+def test_an_error_of_spark_is_reported_with_its_first_cause() -> None:
     said = (
         "Task not serializable\n\nJVM stacktrace:\norg.apache.spark.SparkException: Task not "
         "serializable\n\tat org.apache.spark.util\nCaused by: java.lang.RuntimeException: later"
         "\n\tat scala.collection\nCaused by: java.io.IOException: the first\n\t... 42 more\n"
     )
-    failure = failure_of(PySparkException(said))
+    failure = spark_failure(PySparkException(said))
     assert failure.why == "Task not serializable: java.io.IOException: the first"
 
 
-def test_a_missing_connector_is_told_with_what_to_do() -> None:
-    failure = failure_of(PySparkException("Failed to find data source: kafka. Please deploy"))
-    assert failure.what == "Spark's Kafka connector is not there"
+def test_a_missing_connector_is_reported_with_advice() -> None:
+    failure = spark_failure(PySparkException("Failed to find data source: kafka. Please deploy"))
+    assert failure.what == "Spark's Kafka connector is missing"
     assert failure.advice is not None
     assert "--source ottla" in failure.advice
 
 
 def test_the_first_signal_asks_and_the_second_one_ends() -> None:
     before = signal.getsignal(signal.SIGTERM)
-    with stop_by_signals() as stop:
-        assert not stop.is_asked
+    with stop_on_signals() as stop:
+        assert not stop.is_requested
         signal.raise_signal(signal.SIGTERM)
-        assert stop.is_asked
+        assert stop.is_requested
         assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
     assert signal.getsignal(signal.SIGTERM) is before
 
@@ -147,5 +147,5 @@ def test_the_first_signal_asks_and_the_second_one_ends() -> None:
         ("lake", f"{os.getcwd()}/lake"),
     ],
 )
-def test_a_folder_is_told_so_that_every_node_finds_it(text: str, path: str) -> None:
+def test_a_folder_has_a_path_that_every_node_can_resolve(text: str, path: str) -> None:
     assert folder_path(text) == path

@@ -33,7 +33,7 @@ def test_it_stops_at_the_end_and_shows_everything_about_a_record_as_json(
     assert (ran.exit_code, ran.stderr) == (0, "")
 
 
-def test_keys_stand_before_values_if_asked_for(at_broker: AtBroker, topic: str) -> None:
+def test_keys_are_printed_before_values_if_requested(at_broker: AtBroker, topic: str) -> None:
     at_broker("produce", topic, "-K", ":", text="k:v\n")
     at_broker("produce", topic, text="keyless\n")
     assert at_broker("consume", topic, "-o", "key-value").stdout == "k\tv\n\tkeyless\n"
@@ -52,7 +52,7 @@ def test_keys_stand_before_values_if_asked_for(at_broker: AtBroker, topic: str) 
         ("2199-01-01T12:00+02:00", ""),
     ],
 )
-def test_it_begins_where_it_is_told(
+def test_it_starts_at_the_requested_position(
     at_broker: AtBroker, topic: str, place: str, expected: str
 ) -> None:
     at_broker("produce", topic, text="0\n1\n2\n3\n")
@@ -68,7 +68,7 @@ def test_it_reads_only_the_partitions_that_were_named(at_broker: AtBroker, topic
     assert sorted(ran.stdout.split()) == ["p0", "p2"]
 
 
-def test_it_stops_after_as_many_as_were_asked_for(at_broker: AtBroker, topic: str) -> None:
+def test_it_stops_after_the_requested_number(at_broker: AtBroker, topic: str) -> None:
     at_broker("produce", topic, text="0\n1\n2\n3\n")
     assert at_broker("consume", topic, "--max", "3").stdout == "0\n1\n2\n"
 
@@ -110,7 +110,7 @@ def test_a_batch_that_cannot_be_read_is_passed_over_and_said(
     assert f"{topic}-0: the batch of offsets 1 to 2 cannot be read (zstd: " in ran.stderr
 
 
-def test_following_shows_what_arrives_and_ends_with_130_when_interrupted(
+def test_following_shows_new_records_and_exits_with_130_when_interrupted(
     broker: Broker, at_broker: AtBroker, topic: str
 ) -> None:
     at_broker("produce", topic, text="before\n")
@@ -126,7 +126,7 @@ def test_following_shows_what_arrives_and_ends_with_130_when_interrupted(
     assert stderr == ""
 
 
-def test_a_reader_who_has_seen_enough_causes_no_noise(
+def test_a_closed_output_pipe_is_not_an_error(
     broker: Broker, at_broker: AtBroker, topic: str
 ) -> None:
     at_broker("produce", topic, text="line\n" * 50_000)

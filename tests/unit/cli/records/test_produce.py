@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from ottla.cli.records.produce import LINE_BYTES_MAX, Cutter
+from ottla.cli.records.produce import LINE_BYTES_MAX, LineSplitter
 from ottla.cli.shared.failure import Failure
 from ottla.client.producer.partitioner import partition_of
 from ottla.testing.broker import Broker
@@ -20,17 +20,17 @@ from tests.unit.cli.conftest import AtBroker
     [[b"a\nbc\n\nd"], [b"a", b"\n", b"b", b"c\n", b"\nd"], [b"a\nb", b"c\n\n", b"d"]],
 )
 def test_lines_are_the_same_however_the_input_is_cut(chunks: list[bytes]) -> None:
-    cutter = Cutter()
-    lines = [line for chunk in chunks for line in cutter.lines(chunk)]
-    assert (lines, cutter.rest()) == ([b"a", b"bc", b""], b"d")
+    splitter = LineSplitter()
+    lines = [line for chunk in chunks for line in splitter.lines(chunk)]
+    assert (lines, splitter.rest()) == ([b"a", b"bc", b""], b"d")
 
 
 def test_a_line_without_end_is_given_up() -> None:
-    cutter = Cutter()
+    splitter = LineSplitter()
     half = bytes(LINE_BYTES_MAX // 2)
-    assert cutter.lines(half) == cutter.lines(half) == []
+    assert splitter.lines(half) == splitter.lines(half) == []
     with pytest.raises(Failure, match="longer than"):
-        cutter.lines(b"x")
+        splitter.lines(b"x")
 
 
 def test_each_line_is_a_record_and_the_last_needs_no_end(at_broker: AtBroker, topic: str) -> None:
@@ -88,7 +88,7 @@ def test_every_codec_and_every_acks_arrives(
     )
 
 
-def test_a_line_without_its_key_ends_the_command_and_says_what_was_sent(
+def test_a_line_without_a_key_ends_the_command_and_reports_the_sent_records(
     at_broker: AtBroker, topic: str
 ) -> None:
     ran = at_broker("produce", topic, "-K", ":", text="k:v\nno key")
@@ -115,7 +115,7 @@ def test_a_partition_that_is_not_there_is_not_found(at_broker: AtBroker, topic: 
     assert f"topic {topic} has no partition 1" in ran.stderr
 
 
-def test_what_is_typed_is_sent_while_the_input_is_still_open(
+def test_typed_lines_are_sent_while_the_input_is_still_open(
     broker: Broker, at_broker: AtBroker, topic: str
 ) -> None:
     command = [sys.executable, "-m", "ottla.cli", "produce", topic]

@@ -1,12 +1,12 @@
-"""What a client's failure becomes for the user: words, and an exit code for scripts."""
+"""A client's error becomes a message for the user and an exit code for scripts."""
 
 import io
 
 import pytest
 
-from ottla.cli.shared.connect import failure_of
+from ottla.cli.shared.connect import client_failure
 from ottla.cli.shared.listing import ListingFormat, listing_writer
-from ottla.cli.shared.offsets_spec import Offset, Time, parse_place
+from ottla.cli.shared.offsets_spec import Offset, Time, parse_position
 from ottla.client.errors import (
     ClientError,
     ConnectionLost,
@@ -24,9 +24,9 @@ HOUR_MS = 3_600_000
 @pytest.mark.parametrize(
     ("error", "exit_code", "words"),
     [
-        (Unreachable("nobody"), 3, "no answer from here:1"),
-        (ConnectionLost("gone"), 3, "no answer from here:1"),
-        (TimedOut("slow"), 3, "no answer from here:1"),
+        (Unreachable("nobody"), 3, "no response from here:1"),
+        (ConnectionLost("gone"), 3, "no response from here:1"),
+        (TimedOut("slow"), 3, "no response from here:1"),
         (Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "topic a"), 4, "no topic 'a'"),
         (Refused(ErrorCode.UNKNOWN_TOPIC_ID, "topic a"), 4, "no topic 'a'"),
         (Refused(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "topic a"), 5, "topic a: denied"),
@@ -36,15 +36,15 @@ HOUR_MS = 3_600_000
     ],
 )
 def test_each_failure_has_its_exit_code(error: ClientError, exit_code: int, words: str) -> None:
-    failure = failure_of(error, "here:1")
+    failure = client_failure(error, "here:1")
     assert (failure.exit_code, failure.what) == (exit_code, words)
 
 
 def test_the_brokers_own_words_are_the_reason_if_it_has_any() -> None:
     silent = Refused(ErrorCode.INVALID_CONFIG, "topic a")
-    assert failure_of(silent, "here:1").why == "INVALID_CONFIG"
+    assert client_failure(silent, "here:1").why == "INVALID_CONFIG"
     telling = Refused(ErrorCode.INVALID_CONFIG, "topic a", "Unknown topic config name: x")
-    assert failure_of(telling, "here:1").why == "Unknown topic config name: x"
+    assert client_failure(telling, "here:1").why == "Unknown topic config name: x"
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_the_brokers_own_words_are_the_reason_if_it_has_any() -> None:
     ],
 )
 def test_a_place_is_a_word_an_offset_a_time_or_how_long_ago(text: str, place: object) -> None:
-    assert parse_place(text, "--from", now_ms=100 * HOUR_MS) == place
+    assert parse_position(text, "--from", now_ms=100 * HOUR_MS) == place
 
 
 def written(form: ListingFormat, *rows: dict[str, str | int | None]) -> str:
@@ -84,6 +84,6 @@ def test_yaml_is_a_sequence_of_mappings() -> None:
     assert written(ListingFormat.YAML) == "[]\n"
 
 
-def test_names_are_those_of_what_is_listed() -> None:
+def test_names_are_those_of_the_listed_kind() -> None:
     rows = ({"kind": "topic", "name": "a"}, {"kind": "partition", "name": "a-0"})
     assert written(ListingFormat.NAME, *rows) == "a\n"

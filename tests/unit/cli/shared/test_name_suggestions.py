@@ -1,4 +1,4 @@
-"""A name that does not exist: every command that takes one says which was probably meant."""
+"""Every command that takes a name suggests a similar one if it does not exist."""
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping
@@ -11,7 +11,7 @@ import typer
 from ottla.cli.app import app
 from ottla.cli.broker.settings import BrokerFlags, load_settings
 from ottla.cli.shared.failure import ExitCode, Failure
-from ottla.cli.shared.name_suggestions import in_place_of, no_such
+from ottla.cli.shared.name_suggestions import no_such, with_suggestion
 from ottla.client.errors import Refused, TimedOut
 from ottla.errors import ErrorCode
 from ottla.testing.broker import Broker
@@ -25,11 +25,12 @@ MEANT_SETTING = "no setting 'num.partition'; did you mean 'num.partitions'?"
 
 
 class Story(NamedTuple):
-    """A command with one wrong name in it, and what it has to say."""
+    """A command with one wrong name in it, its error and the end of its advice."""
 
     words: tuple[str, ...]
     says: str
     needs_broker: bool = True
+    advice: str = "shows the existing ones"
 
 
 PIPELINE = "no pipeline 'trendign'; did you mean 'trending'?"
@@ -44,10 +45,12 @@ STORIES: Mapping[tuple[str, str], Story] = {
     ("topic trim", "name"): Story(("topic", "trim", WRONG_TOPIC, "--before", "end"), MEANT_TOPIC),
     ("topic create", "config"): Story(
         ("topic", "create", "new", "-c", "retention.sm=1"),
-        "no setting of a topic 'retention.sm'; did you mean 'retention.ms'?",
+        "no topic setting 'retention.sm'; did you mean 'retention.ms'?",
     ),
     ("group list", "state"): Story(
-        ("group", "list", "--state", "emty"), "no group state 'emty'; did you mean 'Empty'?"
+        ("group", "list", "--state", "emty"),
+        "no group state 'emty'; did you mean 'Empty'?",
+        advice="Assigning, Reconciling, NotReady, Unknown",
     ),
     ("group describe", "names"): Story(("group", "describe", WRONG_GROUP), MEANT_GROUP),
     ("group reset", "name"): Story(("group", "reset", WRONG_GROUP, "--to", "latest"), MEANT_GROUP),
@@ -66,7 +69,7 @@ STORIES: Mapping[tuple[str, str], Story] = {
         ("pipeline", "generate", "trendign"), PIPELINE, needs_broker=False
     ),
 }
-# Those whose command has no `--timeout`, or becomes another process: they have tests of their own.
+# Commands without `--timeout` or with their own process, which have their own tests.
 TOLD_ELSEWHERE = {
     ("pipeline run", "topic"),
     ("serve", "set_"),
@@ -74,7 +77,7 @@ TOLD_ELSEWHERE = {
     ("up", "set_"),
     ("up", "config"),
 }
-# Texts that name nothing which has to exist, and what they are.
+# Parameters that name nothing that has to exist, with their meaning.
 NO_NAMES = {
     ("consume", "group"): "made if it is missing",
     ("consume", "key_separator"): "any text",
@@ -105,7 +108,7 @@ NO_NAMES = {
     ("up", "host"): "an address",
 }
 EVERYWHERE = {"bootstrap", "help"}
-# Of these the library itself says what is allowed.
+# Typer itself reports the allowed values of these.
 CLOSED_TYPES = {"boolean", "int", "int range", "float", "float range", "choice"}
 
 
@@ -128,7 +131,7 @@ def texts_of_all_commands() -> set[tuple[str, str]]:
 
 
 def test_no_command_takes_a_name_without_saying_which_was_meant() -> None:
-    """A new command, or a new option, has to be entered above, with what it says."""
+    """A new command or option has to be listed above."""
     told = STORIES.keys() | TOLD_ELSEWHERE
     assert told.isdisjoint(NO_NAMES)
     assert texts_of_all_commands() == told | NO_NAMES.keys()
@@ -150,7 +153,7 @@ def test_a_wrong_name_brings_the_nearest_one(story: Story, bootstrap: str) -> No
     ran = ottla(*story.words, *(at(bootstrap) if story.needs_broker else ()))
     assert ran.stderr.splitlines()[0] == f"error: {story.says}"
     assert ran.exit_code == ExitCode.NOT_FOUND
-    assert "shows what there is" in ran.stderr
+    assert ran.stderr.splitlines()[-1].endswith(story.advice)
     assert ran.stdout == ""
 
 
@@ -186,7 +189,7 @@ def test_a_name_like_no_other_is_only_said_to_be_missing() -> None:
     failure = no_such("topic", "zzz", ["orders"], "`ottla topic list`")
     assert failure.lines == [
         "error: no topic 'zzz'",
-        "  try: `ottla topic list` shows what there is",
+        "  try: `ottla topic list` shows the existing ones",
     ]
 
 
@@ -197,16 +200,16 @@ class Deaf:
         raise TimedOut("no answer")
 
 
-def test_a_missing_name_is_told_even_where_no_others_can_be_had() -> None:
+def test_a_missing_name_is_reported_even_without_a_list_of_names() -> None:
     for code, what in (
         (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "topic a"),
         (ErrorCode.GROUP_ID_NOT_FOUND, "group a"),
     ):
-        told = asyncio.run(in_place_of(Refused(code, what), Deaf()))  # type: ignore[arg-type]
+        told = asyncio.run(with_suggestion(Refused(code, what), Deaf()))  # type: ignore[arg-type]
         assert isinstance(told, Failure)
         assert told.what == f"no {what.split()[0]} 'a'"
 
 
 def test_a_partition_that_is_missing_is_not_taken_for_a_topic() -> None:
     refused = Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "partition orders-7")
-    assert asyncio.run(in_place_of(refused, Deaf())) is refused  # type: ignore[arg-type]
+    assert asyncio.run(with_suggestion(refused, Deaf())) is refused  # type: ignore[arg-type]

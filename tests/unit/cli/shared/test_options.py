@@ -1,4 +1,4 @@
-"""`OTTLA_BOOTSTRAP`: which brokers a command asks where `--bootstrap` does not say it."""
+"""`OTTLA_BOOTSTRAP`: the cluster of a command without `--bootstrap`."""
 
 import pytest
 

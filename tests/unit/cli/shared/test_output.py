@@ -1,12 +1,8 @@
-"""Rows on their way to the terminal, and the bar that says how far a long piece of work is."""
+"""The output of rows in every format."""
 
 import io
-import sys
 
-import pytest
-
-from ottla.cli.log.progress import SHOWN_BYTES_MIN, no_progress, progress_of
-from ottla.cli.shared.output import ROWS_WAITING_MAX, Format, row_writer
+from ottla.cli.shared.output import BUFFERED_ROWS_MAX, Format, row_writer
 
 
 def table(*rows: dict[str, object]) -> list[str]:
@@ -50,23 +46,6 @@ def test_long_and_unprintable_cells_stay_on_their_line() -> None:
 def test_rows_are_printed_while_more_are_to_come() -> None:
     stream = io.StringIO()
     writer = row_writer(Format.TABLE, stream)
-    for number in range(ROWS_WAITING_MAX):
+    for number in range(BUFFERED_ROWS_MAX):
         writer.write({"kind": "batch", "offset": number})
-    assert stream.getvalue().count("\n") == ROWS_WAITING_MAX + 1
-
-
-def test_nobody_watches_a_pipe() -> None:
-    with progress_of("reading", SHOWN_BYTES_MIN * 2) as advance:
-        assert advance is no_progress
-
-
-def test_a_terminal_gets_a_bar_for_long_work_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    terminal = io.StringIO()
-    monkeypatch.setattr(terminal, "isatty", lambda: True)
-    monkeypatch.setattr(sys, "stderr", terminal)
-    monkeypatch.setenv("TERM", "xterm")
-    with progress_of("reading", SHOWN_BYTES_MIN - 1) as advance:
-        assert advance is no_progress
-    with progress_of("reading", SHOWN_BYTES_MIN) as advance:
-        advance(SHOWN_BYTES_MIN // 2)
-    assert "reading" in terminal.getvalue()
+    assert stream.getvalue().count("\n") == BUFFERED_ROWS_MAX + 1

@@ -1,4 +1,4 @@
-"""Spark's values on their way to JSON, and the messages that carry them."""
+"""Spark's values as JSON, and the messages that carry them."""
 
 import json
 from datetime import date, datetime, time, timedelta
@@ -8,14 +8,14 @@ import pytest
 from pyspark.sql import Row
 from pyspark.sql.types import VariantVal
 
-from ottla.cli.sql.json_values import plain
+from ottla.cli.sql.json_values import json_value
 from ottla.cli.sql.worker_protocol import (
     Column,
-    Columns,
     Done,
     Failed,
     Message,
-    Order,
+    QueryJob,
+    ResultColumns,
     Started,
     decode_line,
     encode_message,
@@ -46,16 +46,16 @@ from ottla.cli.sql.worker_protocol import (
         (VariantVal.parseJson('{"a": [1, "b"]}'), {"a": [1, "b"]}),
     ],
 )
-def test_a_value_becomes_what_json_has_for_it(value: object, expected: object) -> None:
-    assert plain(value) == expected
-    assert json.loads(json.dumps(plain(value), allow_nan=False)) == expected
+def test_a_value_becomes_its_json_form(value: object, expected: object) -> None:
+    assert json_value(value) == expected
+    assert json.loads(json.dumps(json_value(value), allow_nan=False)) == expected
 
 
 @pytest.mark.parametrize(
     "message",
     [
         Started(),
-        Columns([Column("key", False), Column("n", True)]),
+        ResultColumns([Column("key", False), Column("n", True)]),
         Done(3),
         Failed("why\nand where", is_query_error=True),
     ],
@@ -71,7 +71,7 @@ def test_a_row_is_no_message() -> None:
 
 
 def test_an_order_survives_its_way() -> None:
-    order = Order(
+    job = QueryJob(
         query="select 1",
         topics={"a.b": {"startingOffsets": "earliest"}},
         bootstrap_servers="localhost:9092",
@@ -81,4 +81,4 @@ def test_an_order_survives_its_way() -> None:
         rows_max=None,
         conf={"spark.driver.memory": "4g"},
     )
-    assert Order.decode(order.encode()) == order
+    assert QueryJob.decode(job.encode()) == job

@@ -1,11 +1,11 @@
-"""The rows of a query, in each of their forms."""
+"""The rows of a query in every format."""
 
 import io
 import json
 
 import pytest
 
-from ottla.cli.shared.output import ROWS_WAITING_MAX
+from ottla.cli.shared.output import BUFFERED_ROWS_MAX
 from ottla.cli.sql.commands import ResultFormat
 from ottla.cli.sql.results import result_writer, unique
 from ottla.cli.sql.worker_protocol import Column
@@ -39,9 +39,9 @@ def test_a_table_without_rows_still_names_its_columns() -> None:
 def test_a_long_table_is_printed_while_more_is_to_come() -> None:
     stream = io.StringIO()
     writer = result_writer(ResultFormat.TABLE, [Column("n", True)], stream)
-    for number in range(ROWS_WAITING_MAX):
+    for number in range(BUFFERED_ROWS_MAX):
         writer.write([number])
-    assert stream.getvalue().count("\n") == ROWS_WAITING_MAX + 1
+    assert stream.getvalue().count("\n") == BUFFERED_ROWS_MAX + 1
 
 
 @pytest.mark.parametrize("form", [ResultFormat.JSON, ResultFormat.JSONL])

@@ -1,4 +1,4 @@
-"""`ottla sql` up to where Spark begins, and around it: a stand-in speaks for Spark here."""
+"""`ottla sql` around Spark, which a stand-in replaces here."""
 
 import json
 import os
@@ -14,14 +14,13 @@ import pytest
 
 from ottla.cli.sql.worker_protocol import (
     Column,
-    Columns,
     Done,
     Failed,
-    Order,
+    QueryJob,
+    ResultColumns,
     Started,
     encode_message,
 )
-from ottla.nearest import nearest
 from ottla.testing.broker import Broker
 from tests.support.cli.run_command import Ran, at, ottla
 from tests.unit.cli.conftest import AtBroker
@@ -44,7 +43,7 @@ Running = Callable[..., "subprocess.Popen[str]"]
 
 @pytest.fixture
 def stand_in(tmp_path: Path) -> Callable[[str], Path]:
-    """A program that keeps its order in a file, then does as it is told."""
+    """A program that saves its job in a file, then runs a script."""
 
     def make(does: str) -> Path:
         path = tmp_path / "stand-in"
@@ -82,20 +81,18 @@ def finished(child: "subprocess.Popen[str]") -> Ran:
     return Ran(child.returncode, stdout, stderr)
 
 
-def saying(*answers: str) -> str:
-    return "\n".join(f"echo '{answer}'" for answer in answers)
+def saying(*messages: str) -> str:
+    return "\n".join(f"echo '{message}'" for message in messages)
 
 
 def logs(directory: Path) -> list[Path]:
     return list(directory.glob("ottla-sql-*.log"))
 
 
-COLUMNS = encode_message(Columns([Column("n", True)]))
+COLUMNS = encode_message(ResultColumns([Column("n", True)]))
 
 
-def test_a_topic_that_does_not_exist_is_told_before_spark_starts(
-    at_broker: AtBroker, topic: str
-) -> None:
+def test_a_missing_topic_is_reported_before_spark_starts(at_broker: AtBroker, topic: str) -> None:
     at_broker("topic", "create", topic)
     ran = at_broker("sql", f"select count(*) from {topic.upper()}x")
     assert ran.exit_code == 4
@@ -105,18 +102,20 @@ def test_a_topic_that_does_not_exist_is_told_before_spark_starts(
 
 
 @pytest.mark.parametrize("query", ["drop table orders", "select 1; select 2", "select 'a"])
-def test_what_is_no_query_is_a_usage_error(query: str) -> None:
+def test_an_invalid_query_is_a_usage_error(query: str) -> None:
     ran = ottla("sql", query)
     assert (ran.exit_code, ran.stdout) == (2, "")
     assert ran.stderr.startswith("error: the query cannot be run\n  why: ")
 
 
-def test_nobody_answers_is_told_before_spark_starts() -> None:
+def test_an_unreachable_cluster_is_reported_before_spark_starts() -> None:
     ran = ottla("sql", "select * from orders", "-b", "127.0.0.1:1")
     assert (ran.exit_code, ran.stdout) == (3, "")
 
 
-def test_without_pyspark_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_pyspark_the_error_names_the_package_to_install(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("ottla.cli.shared.spark_required.find_spec", lambda _: None)
     ran = ottla("sql", "select 1")
     assert (ran.exit_code, ran.stdout) == (1, "")
@@ -126,14 +125,14 @@ def test_without_pyspark_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch
 def test_rows_are_printed_and_counted_and_the_log_is_gone(
     stand_in: Callable[[str], Path], started: Running, tmp_path: Path
 ) -> None:
-    answers = (encode_message(Started()), COLUMNS, "[1]", "[2]", encode_message(Done(7)))
-    ran = finished(started(stand_in(saying(*answers)), "select 1", "-o", "jsonl", "-n", "5"))
+    messages = (encode_message(Started()), COLUMNS, "[1]", "[2]", encode_message(Done(7)))
+    ran = finished(started(stand_in(saying(*messages)), "select 1", "-o", "jsonl", "-n", "5"))
     assert ran.exit_code == 0
     assert ran.rows == [{"n": 1}, {"n": 2}]
     assert ran.stderr.startswith("2 rows, 7 records read, ")
     assert logs(tmp_path) == []
-    order = Order.decode((tmp_path / HEARD).read_bytes())
-    assert (order.query, order.rows_max, order.topics) == ("select 1", 5, {})
+    job = QueryJob.decode((tmp_path / HEARD).read_bytes())
+    assert (job.query, job.rows_max, job.topics) == ("select 1", 5, {})
 
 
 def test_the_end_of_each_topic_is_fixed_before_spark_starts(
@@ -156,9 +155,9 @@ def test_the_end_of_each_topic_is_fixed_before_spark_starts(
             started(spark, f"select * from {topic}", *at(broker.bootstrap_servers), *words)
         )
         assert ran.exit_code == 0, ran.stderr
-        order = Order.decode((tmp_path / HEARD).read_bytes())
-        assert order.offsets == offsets
-        options = order.topics[topic]
+        job = QueryJob.decode((tmp_path / HEARD).read_bytes())
+        assert job.offsets == offsets
+        options = job.topics[topic]
         assert json.loads(options["endingOffsets"]) == {topic: {"0": 0, "1": 3}}
         told = options["startingOffsets"]
         assert (told if start == "earliest" else json.loads(told)[topic]) == start
@@ -172,7 +171,7 @@ def test_the_end_of_each_topic_is_fixed_before_spark_starts(
         (Failed("Spark needs Java", is_query_error=False), 1, True),
     ],
 )
-def test_what_fails_is_told_and_the_log_stays_where_it_may_say_more(
+def test_a_failure_is_reported_and_the_log_is_kept_if_the_error_names_it(
     stand_in: Callable[[str], Path],
     started: Running,
     tmp_path: Path,
@@ -190,7 +189,7 @@ def test_what_fails_is_told_and_the_log_stays_where_it_may_say_more(
     assert all(str(path) in ran.stderr for path in kept)
 
 
-def test_a_query_that_needs_text_is_told_how_to_get_it(
+def test_a_query_that_needs_text_gets_the_advice(
     stand_in: Callable[[str], Path], started: Running
 ) -> None:
     failed = Failed('requires "STRING", however value is "BINARY"', is_query_error=True)
@@ -198,20 +197,20 @@ def test_a_query_that_needs_text_is_told_how_to_get_it(
     assert "try: --text" in ran.stderr
 
 
-@pytest.mark.parametrize("answers", [(), (COLUMNS,), (COLUMNS, "[1]")])
+@pytest.mark.parametrize("messages", [(), (COLUMNS,), (COLUMNS, "[1]")])
 def test_spark_that_just_ends_is_a_failure_and_never_a_short_result(
-    stand_in: Callable[[str], Path], started: Running, answers: tuple[str, ...]
+    stand_in: Callable[[str], Path], started: Running, messages: tuple[str, ...]
 ) -> None:
-    ran = finished(started(stand_in(saying(*answers)), "select 1"))
+    ran = finished(started(stand_in(saying(*messages)), "select 1"))
     assert ran.exit_code == 1
-    assert "Spark has ended before the query" in ran.stderr
+    assert "Spark ended before the query was done" in ran.stderr
 
 
 @pytest.mark.parametrize(("heeds", "grace_s"), [("trap - TERM", TIMEOUT_S), ("trap '' TERM", 0.2)])
 def test_an_interrupt_ends_all_that_was_started(
     stand_in: Callable[[str], Path], started: Running, tmp_path: Path, heeds: str, grace_s: float
 ) -> None:
-    """Also what a child of a child has started, which outlives both of them."""
+    """Also a process of a grandchild that outlives its parents."""
     pid_file = tmp_path / "pid"
     does = (
         f"{heeds}\n"
@@ -229,9 +228,3 @@ def test_an_interrupt_ends_all_that_was_started(
     with pytest.raises(ProcessLookupError):
         os.kill(int(pid_file.read_text()), 0)
     assert logs(tmp_path) == []
-
-
-def test_the_nearest_name_is_found_whatever_its_case() -> None:
-    assert nearest("ordes", ["payments", "orders"]) == "orders"
-    assert nearest("ORDERS", ["payments", "orders"]) == "orders"
-    assert nearest("x", ["payments", "orders"]) is None

@@ -1,4 +1,4 @@
-"""What a query names, found without Spark. That Spark agrees is tested with Spark."""
+"""The topics and columns of a query, found without Spark; tests/spark compares with Spark."""
 
 import pytest
 
@@ -48,7 +48,7 @@ def test_a_query_that_may_use_columns_without_naming_them_gets_all(query: str) -
     assert read_query(query).names is None
 
 
-def test_the_names_of_a_query_hold_its_columns_in_whatever_case() -> None:
+def test_the_names_of_a_query_include_its_columns_in_any_case() -> None:
     names = read_query("select COUNT( * ), `Key` from orders where o.OFFSET > 'value'").names
     assert names is not None
     assert {"key", "offset"} <= names
@@ -58,21 +58,21 @@ def test_the_names_of_a_query_hold_its_columns_in_whatever_case() -> None:
 @pytest.mark.parametrize(
     ("query", "why"),
     [
-        ("", "no query"),
-        (";", "no query"),
-        ("-- nothing", "no query"),
-        ("drop table orders", "no query"),
-        ("insert into orders select 1", "no query"),
+        ("", "not a query"),
+        (";", "not a query"),
+        ("-- nothing", "not a query"),
+        ("drop table orders", "not a query"),
+        ("insert into orders select 1", "not a query"),
         ("select 1; select 2", "several"),
         ("select 'a", "line 1, column 8 is not closed"),
         ("select\n  `a", "line 2, column 3 is not closed"),
         ("select 1 /* /* */", "comment at line 1, column 10 is not closed"),
-        ("select 1 from orders, Orders", "differ by case only"),
+        ("select 1 from orders, Orders", "differ only in case"),
         ("select " + "(" * PARENTHESES_DEPTH_MAX, "parentheses"),
         ("select " + " " * QUERY_CHARACTERS_MAX, "longer than"),
     ],
 )
-def test_what_is_no_query_is_refused_with_a_reason(query: str, why: str) -> None:
+def test_an_invalid_query_is_refused_with_a_reason(query: str, why: str) -> None:
     with pytest.raises(BadQuery, match=why):
         read_query(query)
 

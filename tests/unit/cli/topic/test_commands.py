@@ -36,7 +36,7 @@ def test_every_form_of_a_listing_has_the_name(at_broker: AtBroker, topic: str, f
         assert topic in [row["name"] for row in json.loads(listed.stdout)]
 
 
-def test_a_description_has_partitions_offsets_sizes_and_what_was_set(
+def test_a_description_has_partitions_offsets_sizes_and_settings(
     at_broker: AtBroker, topic: str
 ) -> None:
     at_broker("topic", "create", topic, "-p", "2", "-c", "retention.ms=5000000")
@@ -60,7 +60,7 @@ def test_a_topic_that_exists_is_an_error_unless_it_may(at_broker: AtBroker, topi
     assert again.exit_code == 1
     assert again.stderr.startswith(f"error: topic {topic}\n  why: ")
     may = at_broker("topic", "create", topic, "--if-not-exists")
-    assert (may.exit_code, may.stderr) == (0, f"topic {topic} is there already\n")
+    assert (may.exit_code, may.stderr) == (0, f"topic {topic} exists already\n")
 
 
 def test_one_bad_topic_does_not_keep_the_others_from_being_made(
@@ -97,11 +97,11 @@ def test_a_topic_that_does_not_exist_is_not_found(at_broker: AtBroker, command: 
     assert ran.exit_code == 4
     assert ran.stderr.splitlines() == [
         "error: no topic 'nowhere'",
-        "  try: `ottla topic list` shows what there is",
+        "  try: `ottla topic list` shows the existing ones",
     ]
 
 
-def test_a_deletion_shows_what_would_go_and_acts_with_yes(at_broker: AtBroker, topic: str) -> None:
+def test_a_deletion_shows_the_plan_and_acts_with_yes(at_broker: AtBroker, topic: str) -> None:
     at_broker("topic", "create", topic, "-p", "2")
     at_broker("produce", topic, text="a\nb\nc\n")
     plan = at_broker("topic", "delete", topic, "-o", "jsonl")
@@ -114,7 +114,7 @@ def test_a_deletion_shows_what_would_go_and_acts_with_yes(at_broker: AtBroker, t
     assert at_broker("topic", "describe", topic).exit_code == 4
 
 
-def test_a_trim_shows_what_would_go_and_acts_with_yes(at_broker: AtBroker, topic: str) -> None:
+def test_a_trim_shows_the_plan_and_acts_with_yes(at_broker: AtBroker, topic: str) -> None:
     at_broker("topic", "create", topic, "-p", "2")
     for partition in ("0", "1"):
         at_broker("produce", topic, "--partition", partition, text="a\nb\nc\n")
@@ -139,7 +139,7 @@ def test_a_trim_shows_what_would_go_and_acts_with_yes(at_broker: AtBroker, topic
     assert "nothing to delete" in at_broker(*command, "--yes").stderr
 
 
-def test_a_trim_to_a_time_keeps_what_is_younger(at_broker: AtBroker, topic: str) -> None:
+def test_a_trim_to_a_time_keeps_younger_records(at_broker: AtBroker, topic: str) -> None:
     at_broker("produce", topic, text="a\n")
     assert "nothing to delete" in at_broker("topic", "trim", topic, "--before", "1h").stderr
     future = at_broker("topic", "trim", topic, "--before", "2199-01-01T00:00Z", "--yes")
@@ -173,9 +173,9 @@ def test_a_broker_that_is_not_there_ends_with_3_and_advice() -> None:
     ran = ottla("topic", "list", "--bootstrap", "127.0.0.1:1")
     assert ran.exit_code == 3
     assert ran.stderr.splitlines() == [
-        "error: no answer from 127.0.0.1:1",
+        "error: no response from 127.0.0.1:1",
         "  why: 127.0.0.1:1: Connection refused",
-        "  try: `ottla up` starts a broker here; --bootstrap HOST:PORT names another",
+        "  try: `ottla up` starts a local broker; --bootstrap HOST:PORT names another one",
     ]
 
 

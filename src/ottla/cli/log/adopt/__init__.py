@@ -1,1 +1,1 @@
-"""`ottla log adopt`: makes topics of a log directory that Kafka wrote."""
+"""`ottla log adopt`: takes over the topics of a log directory that Kafka wrote."""

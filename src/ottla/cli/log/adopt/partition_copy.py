@@ -1,25 +1,25 @@
-"""Copies a partition's directory: whole and durable under its name, or not there at all."""
+"""Copies a partition directory. Its final name appears only when the copy is whole and durable."""
 
 from contextlib import closing
 
 from ottla.cli.log.adopt.survey import SurveyedPartition
-from ottla.cli.log.broker_files import UNFINISHED
+from ottla.cli.log.broker_files import ADOPTING_SUFFIX
 from ottla.cli.log.progress import Advance
 from ottla.seams.files import Files, write_all
 from ottla.storage.opening.recovery import LEFTOVERS
 
-COPY_BYTES = 1 << 20
-ZEROS = bytes(COPY_BYTES)
+COPY_CHUNK_BYTES = 1 << 20
+ZEROS = bytes(COPY_CHUNK_BYTES)
 
 
 def copy_partition(
     files: Files, source: SurveyedPartition, target_directory: str, advance: Advance
 ) -> str:
-    """The path of the copy. What an earlier attempt finished is not copied again."""
+    """Returns the path of the copy. A finished copy of an earlier attempt is kept."""
     target = f"{target_directory}/{source.partition}"
     if files.exists(target):
         return target
-    unfinished = f"{target}{UNFINISHED}"
+    unfinished = f"{target}{ADOPTING_SUFFIX}"
     if files.exists(unfinished):
         for name in files.list(unfinished):
             files.remove(f"{unfinished}/{name}")
@@ -35,14 +35,14 @@ def copy_partition(
 
 
 def _copy_file(files: Files, source_path: str, target_path: str, advance: Advance) -> None:
-    """Durable on return. Room that an index set aside stays a hole."""
+    """Durable on return. Preallocated space of an index stays sparse."""
     with (
         closing(files.open(source_path, writable=False)) as source,
         closing(files.create(target_path)) as target,
     ):
         size = source.size()
-        for position in range(0, size, COPY_BYTES):
-            chunk = source.read_at(position, COPY_BYTES)
+        for position in range(0, size, COPY_CHUNK_BYTES):
+            chunk = source.read_at(position, COPY_CHUNK_BYTES)
             if chunk != ZEROS[: len(chunk)]:
                 write_all(target, position, [chunk])
             advance(len(chunk))

@@ -1,9 +1,9 @@
-"""Opens each adopted partition once, so that what is taken over is known to be whole."""
+"""Recovers each adopted partition once, so that only readable partitions are adopted."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ottla.cli.log.adopt.survey import Survey
+from ottla.cli.log.adopt.survey import DirectorySurvey
 from ottla.protocol.topic_partition import TopicPartition
 from ottla.seams.clock import Clock
 from ottla.seams.files import Files
@@ -14,7 +14,7 @@ from ottla.storage.opening.recovery import Recovery, open_log
 
 
 class RecoveredPartition(NamedTuple):
-    """What the metadata must know of a partition, and what recovery did to it."""
+    """The facts about a partition that the metadata needs, and the result of its recovery."""
 
     partition: TopicPartition
     start_offset: int
@@ -26,8 +26,8 @@ class RecoveredPartition(NamedTuple):
 
 
 @dataclass(slots=True)
-class Points:
-    """The recovery points and start offsets of a log directory, of all its partitions."""
+class DirectoryCheckpoints:
+    """The recovery points and log start offsets of all partitions of a log directory."""
 
     files: Files
     directory: str
@@ -35,7 +35,7 @@ class Points:
     start_offsets: dict[TopicPartition, int]
 
     @classmethod
-    def of(cls, files: Files, directory: str) -> "Points":
+    def of(cls, files: Files, directory: str) -> "DirectoryCheckpoints":
         read = checkpoint_files.read_offsets
         return cls(
             files,
@@ -45,7 +45,8 @@ class Points:
         )
 
     def write(self) -> None:
-        """Durable on return; the starts first: a recovery point never lies before its log."""
+        """Durable on return. Start offsets are written first: a recovery point must not lie before
+        its log's start."""
         for name, offsets in (
             (checkpoint_files.LOG_START_OFFSETS, self.start_offsets),
             (checkpoint_files.RECOVERY_POINTS, self.recovery_points),
@@ -53,23 +54,27 @@ class Points:
             checkpoint_files.write_offsets(self.files, f"{self.directory}/{name}", offsets)
 
 
-def recover(
-    files: Files, points: Points, found: Survey, partition: TopicPartition, clock: Clock
+def recover_partition(
+    files: Files,
+    checkpoints: DirectoryCheckpoints,
+    survey: DirectorySurvey,
+    partition: TopicPartition,
+    clock: Clock,
 ) -> RecoveredPartition:
-    """Recovers a partition as a broker would, and closes it again. CorruptLog if it cannot be.
+    """Recovers a partition as a broker would, and closes it. CorruptLog if it cannot be recovered.
 
-    Its points are those of the survey, and afterwards in `points`; the caller writes them.
+    Reads its offsets from the survey and updates them in `checkpoints`, which the caller writes.
     """
     log, recovery = open_log(
         FilePool(files),
-        f"{points.directory}/{partition}",
+        f"{checkpoints.directory}/{partition}",
         LogConfig(),
-        is_clean=found.is_clean,
-        recovery_point=found.recovery_points.get(partition, 0),
-        start_offset=found.start_offsets.get(partition),
-        cleaned_offset=found.cleaned_offsets.get(partition, 0),
+        is_clean=survey.is_clean,
+        recovery_point=survey.recovery_points.get(partition, 0),
+        start_offset=survey.start_offsets.get(partition),
+        cleaned_offset=survey.cleaned_offsets.get(partition, 0),
         clock=clock,
-        checkpoint=points.write,
+        checkpoint=checkpoints.write,
     )
     producer_id_max = max(
         (placed.header.producer_id for segment in log.segments for placed in segment.walk()),
@@ -77,14 +82,14 @@ def recover(
     )
     latest = log.epochs.latest
     log.close()
-    points.recovery_points[partition] = log.end_offset
+    checkpoints.recovery_points[partition] = log.end_offset
     if log.start_offset > log.segments[0].base_offset:
-        points.start_offsets[partition] = log.start_offset
+        checkpoints.start_offsets[partition] = log.start_offset
     return RecoveredPartition(
-        partition,
-        log.start_offset,
-        log.end_offset,
-        latest.epoch if latest else -1,
-        producer_id_max,
-        recovery,
+        partition=partition,
+        start_offset=log.start_offset,
+        end_offset=log.end_offset,
+        leader_epoch=latest.epoch if latest else -1,
+        producer_id_max=producer_id_max,
+        recovery=recovery,
     )

@@ -1,9 +1,9 @@
-"""Which topics are adopted, and which are not: decided from a survey and from what is known."""
+"""Decides which topics are adopted, from a survey and the existing metadata."""
 
 from collections import defaultdict
 from dataclasses import dataclass, field
 
-from ottla.cli.log.adopt.survey import Survey, SurveyedPartition
+from ottla.cli.log.adopt.survey import DirectorySurvey, SurveyedPartition
 from ottla.cli.shared.output import Row
 from ottla.metadata.image import Image
 from ottla.protocol.primitives import Uuid
@@ -11,7 +11,7 @@ from ottla.protocol.primitives import Uuid
 
 @dataclass(frozen=True, slots=True)
 class AdoptedTopic:
-    """A topic that is not known yet and is here as a whole."""
+    """A new topic with all its partitions."""
 
     name: str
     topic_id: Uuid
@@ -35,14 +35,14 @@ class AdoptedTopic:
 @dataclass(slots=True)
 class Plan:
     adopted: list[AdoptedTopic] = field(default_factory=list)
-    # Topics and directories that stay as they are, by name, and why.
+    # Topics and directories that stay as they are, by name, with the reason.
     known: list[str] = field(default_factory=list)
     skipped: dict[str, str] = field(default_factory=dict)
 
     def rows(self) -> list[Row]:
         rows = [topic.row() for topic in self.adopted]
         rows += [
-            {"kind": "skipped", "name": name, "action": "none", "why": "it is known already"}
+            {"kind": "skipped", "name": name, "action": "none", "why": "it exists already"}
             for name in self.known
         ]
         rows += [
@@ -52,38 +52,38 @@ class Plan:
         return rows
 
 
-def plan_adoption(found: Survey, image: Image) -> Plan:
+def plan_adoption(survey: DirectorySurvey, image: Image) -> Plan:
     """A topic is adopted as a whole or not at all."""
-    plan = Plan(skipped=dict(found.skipped))
+    plan = Plan(skipped=dict(survey.skipped))
     topics: dict[str, list[SurveyedPartition]] = defaultdict(list)
-    for partition, one in sorted(found.partitions.items()):
+    for partition, one in sorted(survey.partitions.items()):
         topics[partition.topic].append(one)
-    for name in sorted({*topics, *(broken.topic for broken in found.broken)}):
+    for name in sorted({*topics, *(broken.topic for broken in survey.broken)}):
         partitions = topics[name]
         known = image.topic(name)
-        why = _why_not(found, name, partitions)
+        why = _why_not(survey, name, partitions)
         if known is not None and partitions and known.topic_id == partitions[0].topic_id:
             plan.known.append(name)
         elif known is not None:
-            plan.skipped[name] = f"another topic of this name is known, with id {known.topic_id}"
+            plan.skipped[name] = f"another topic of this name exists, with id {known.topic_id}"
         elif why is not None:
             plan.skipped[name] = why
         else:
-            cleaned = any(one.partition in found.cleaned_offsets for one in partitions)
+            cleaned = any(one.partition in survey.cleaned_offsets for one in partitions)
             topic_id = partitions[0].topic_id
             plan.adopted.append(AdoptedTopic(name, topic_id, tuple(partitions), cleaned))
     return plan
 
 
-def _why_not(found: Survey, name: str, partitions: list[SurveyedPartition]) -> str | None:
-    """Why a topic cannot be adopted."""
-    broken = [why for partition, why in sorted(found.broken.items()) if partition.topic == name]
+def _why_not(survey: DirectorySurvey, name: str, partitions: list[SurveyedPartition]) -> str | None:
+    """The reason why a topic cannot be adopted; None if it can."""
+    broken = [why for partition, why in sorted(survey.broken.items()) if partition.topic == name]
     if broken:
         return broken[0]
     indexes = [one.partition.partition for one in partitions]
     missing = set(range(max(indexes) + 1)).difference(indexes)
     if missing:
-        return f"partition {min(missing)} is not here: it was another broker's"
+        return f"partition {min(missing)} is missing: it was on another broker"
     if len({one.topic_id for one in partitions}) > 1:
-        return "its partitions are of topics with different ids"
+        return "its partitions have different topic ids"
     return None

@@ -1,4 +1,4 @@
-"""Enters adopted topics in the metadata: from then on they are Ottla's."""
+"""Registers adopted topics in the metadata, which makes them Ottla's topics."""
 
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,14 +24,14 @@ from ottla.protocol.topic_partition import TopicPartition
 from ottla.seams.clock import Clock
 from ottla.seams.files import Files
 
-# So many fit into one entry of the metadata with room to spare.
-PARTITIONS_AN_ENTRY = 500
+# Safely below the size limit of a metadata entry.
+MAX_PARTITIONS_PER_ENTRY = 500
 
 Recovered = Mapping[TopicPartition, RecoveredPartition]
 
 
 def known_image(files: Files, directory: str, clock: Clock) -> Image:
-    """What the metadata in a data directory says; nothing if there is none yet."""
+    """The metadata image of a data directory; empty if there is none yet."""
     if not files.is_dir(f"{directory}/{PARTITION}"):
         return Image()
 
@@ -45,7 +45,7 @@ def known_image(files: Files, directory: str, clock: Clock) -> Image:
     return asyncio.run(load())
 
 
-def enter_topics(
+def register_topics(
     files: Files,
     directory: str,
     clock: Clock,
@@ -54,9 +54,10 @@ def enter_topics(
     topics: Sequence[AdoptedTopic],
     recovered: Recovered,
 ) -> None:
-    """Durable on return. Each topic is entered as a whole, but for its later partitions."""
+    """Durable on return. Each topic is registered in one entry, except for partitions beyond the
+    limit per entry."""
 
-    async def enter() -> None:
+    async def register() -> None:
         store = EmbeddedStore.open(files, directory, clock)
         try:
             image = Image.of(await store.load())
@@ -70,16 +71,16 @@ def enter_topics(
         finally:
             await store.close()
 
-    asyncio.run(enter())
+    asyncio.run(register())
 
 
 async def _incarnation(
     files: Files, directory: str, clock: Clock, store: MetadataStore, node_id: int
 ) -> Incarnation:
-    """In whose name the partitions are held until the broker comes.
+    """The broker incarnation in the partitions' ISR until the broker starts.
 
-    The broker inherits the memberships of the incarnation that its directory remembers. A
-    directory that remembers none gets one: adopting was its first life, and it ends cleanly.
+    The broker inherits the ISR memberships of the incarnation saved in its directory. A directory
+    without one gets an incarnation that was shut down cleanly.
     """
     saved = read_incarnation(files, directory)
     if saved is not None:
@@ -93,29 +94,29 @@ async def _incarnation(
 def _entries(
     topics: Sequence[AdoptedTopic], recovered: Recovered, image: Image, member: Incarnation
 ) -> Iterator[list[Record]]:
-    # First: no new producer may get an id that an old one has used.
-    next_id = 1 + max((one.producer_id_max for one in recovered.values()), default=-1)
+    # First, because no new producer may get the id of an old one.
+    next_id = 1 + max((each.producer_id_max for each in recovered.values()), default=-1)
     if next_id > image.next_producer_id:
         yield [ProducerIds(next_id)]
     for topic in topics:
         partitions = [
             _partition(
-                one,
+                each,
                 member,
-                max(image.first_epoch(topic.name), recovered[one.partition].leader_epoch),
+                max(image.first_epoch(topic.name), recovered[each.partition].leader_epoch),
             )
-            for one in topic.partitions
+            for each in topic.partitions
         ]
         head: list[Record] = [Topic(topic.name, topic.topic_id)]
         if topic.is_compacted:
             head.append(Config(ResourceKind.TOPIC, topic.name, "cleanup.policy", "compact"))
-        yield [*head, *partitions[:PARTITIONS_AN_ENTRY]]
-        for start in range(PARTITIONS_AN_ENTRY, len(partitions), PARTITIONS_AN_ENTRY):
-            yield list(partitions[start : start + PARTITIONS_AN_ENTRY])
+        yield [*head, *partitions[:MAX_PARTITIONS_PER_ENTRY]]
+        for start in range(MAX_PARTITIONS_PER_ENTRY, len(partitions), MAX_PARTITIONS_PER_ENTRY):
+            yield list(partitions[start : start + MAX_PARTITIONS_PER_ENTRY])
 
 
 def _partition(found: SurveyedPartition, member: Incarnation, epoch_min: int) -> Partition:
-    """Without a leader until its broker comes; whoever leads then has an epoch above all here."""
+    """A partition without a leader. The next leader has an epoch above all epochs in its log."""
     return Partition(
         topic_id=found.topic_id,
         index=found.partition.partition,

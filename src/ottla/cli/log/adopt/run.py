@@ -1,15 +1,23 @@
-"""What `ottla log adopt` does: surveys, plans, shows; then copies, recovers and enters."""
+"""`ottla log adopt`: surveys a directory and shows a plan; then copies, recovers and registers."""
 
 import os
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 
 from ottla.cli.log.adopt.partition_copy import copy_partition
-from ottla.cli.log.adopt.partition_recovery import Points, RecoveredPartition, recover
+from ottla.cli.log.adopt.partition_recovery import (
+    DirectoryCheckpoints,
+    RecoveredPartition,
+    recover_partition,
+)
 from ottla.cli.log.adopt.plan import AdoptedTopic, Plan, plan_adoption
-from ottla.cli.log.adopt.registration import enter_topics, known_image
-from ottla.cli.log.adopt.survey import Survey, is_same_directory, survey
-from ottla.cli.log.paths import held_for_reading, held_for_writing
+from ottla.cli.log.adopt.registration import known_image, register_topics
+from ottla.cli.log.adopt.survey import (
+    DirectorySurvey,
+    is_same_directory,
+    survey_directory,
+)
+from ottla.cli.log.paths import locked_for_reading, locked_for_writing
 from ottla.cli.log.progress import progress_of
 from ottla.cli.shared.failure import ExitCode, Failure
 from ottla.cli.shared.output import RowWriter, say
@@ -22,85 +30,92 @@ from ottla.seams.files import Files
 from ottla.storage.directory.checkpoint_files import MetaProperties
 
 SETTINGS_NOTE = (
-    "note: settings of topics are Kafka's metadata and are not taken over, but for compaction."
+    "note: topic settings are in Kafka's metadata and are not taken over, except compaction."
     " Set retention before the first start if a topic must keep more than the default."
 )
 
 
 @dataclass(frozen=True, slots=True)
-class World:
-    """What the command touches."""
+class AdoptionSeams:
+    """The seams of the command."""
 
     files: Files
     clock: Clock
     entropy: Entropy
 
 
-def adopt(world: World, source: str, target: str, writer: RowWriter, *, may_act: bool) -> ExitCode:
-    """FAILED if a topic that should have been adopted could not be."""
-    files = world.files
+def adopt(
+    seams: AdoptionSeams, source: str, target: str, writer: RowWriter, *, may_act: bool
+) -> ExitCode:
+    """Returns FAILED if a topic of the plan could not be adopted."""
+    files = seams.files
     source, target = os.path.abspath(source), os.path.abspath(target)
     if not files.is_dir(source):
-        raise Failure(f"{source} is no directory", exit_code=ExitCode.NOT_FOUND)
+        raise Failure(f"{source} is not a directory", exit_code=ExitCode.NOT_FOUND)
     in_place = is_same_directory(source, target)
-    with ExitStack() as held:
-        held.enter_context(_held(files, source, for_writing=in_place and may_act))
-        found = survey(files, source)
+    with ExitStack() as locks:
+        locks.enter_context(_locked(files, source, for_writing=in_place and may_act))
+        survey = survey_directory(files, source)
         if not in_place:
             if may_act and not files.is_dir(target):
                 files.make_dir(target)
-            held.enter_context(_held(files, target, for_writing=may_act))
-        plan = plan_adoption(found, known_image(files, target, world.clock))
+            locks.enter_context(_locked(files, target, for_writing=may_act))
+        plan = plan_adoption(survey, known_image(files, target, seams.clock))
         for row in plan.rows():
             writer.write(row)
         writer.close()
         if not plan.adopted:
-            say("there is nothing to adopt")
+            say("there is no topic to adopt")
             return ExitCode.OK
         if not may_act:
-            say(_intention(plan, found, target, in_place=in_place))
+            say(_dry_run_summary(plan, survey, target, in_place=in_place))
             return ExitCode.OK
-        return _Adoption(world, found, target, in_place=in_place).run(plan)
+        return _Adoption(seams, survey, target, in_place=in_place).run(plan)
 
 
-def _held(files: Files, directory: str, *, for_writing: bool) -> AbstractContextManager[None]:
+def _locked(files: Files, directory: str, *, for_writing: bool) -> AbstractContextManager[None]:
     return (
-        held_for_writing(files, directory) if for_writing else held_for_reading(files, [directory])
+        locked_for_writing(files, directory)
+        if for_writing
+        else locked_for_reading(files, [directory])
     )
 
 
-def _intention(plan: Plan, found: Survey, target: str, *, in_place: bool) -> str:
-    how = "where they are" if in_place else f"after they were copied to {target}"
-    left = "stopped cleanly" if found.is_clean else "not stopped cleanly: it will be recovered"
+def _dry_run_summary(plan: Plan, survey: DirectorySurvey, target: str, *, in_place: bool) -> str:
+    how = "in place" if in_place else f"after copying them to {target}"
+    meta = survey.meta
+    shutdown = "clean shutdown" if survey.is_clean else "unclean shutdown: it will be recovered"
     return (
-        f"{found.path} is of node {found.meta.node_id} of cluster {found.meta.cluster_id}, {left}\n"
+        f"{survey.path} is of node {meta.node_id} of cluster {meta.cluster_id}, {shutdown}\n"
         f"{SETTINGS_NOTE}\n"
         f"nothing was changed: `--yes` adopts {len(plan.adopted)} topics {how}"
     )
 
 
 class _Adoption:
-    """Acts. Until a topic is entered in the metadata a repeat begins again and does no harm."""
+    """Executes a plan. Until a topic is registered in the metadata, a repeat is harmless."""
 
-    def __init__(self, world: World, found: Survey, target: str, *, in_place: bool) -> None:
-        self._world = world
-        self._found = found
+    def __init__(
+        self, seams: AdoptionSeams, survey: DirectorySurvey, target: str, *, in_place: bool
+    ) -> None:
+        self._seams = seams
+        self._survey = survey
         self._target = target
         self._in_place = in_place
         self._recovered: dict[TopicPartition, RecoveredPartition] = {}
 
     def run(self, plan: Plan) -> ExitCode:
-        files = self._world.files
-        meta = self._stamp()
+        files = self._seams.files
+        meta = self._write_meta_properties()
         if not self._in_place:
             self._copy(plan)
-        points = Points.of(files, self._target)
-        whole = [topic for topic in plan.adopted if self._recover(topic, points)]
-        points.write()
-        enter_topics(
+        checkpoints = DirectoryCheckpoints.of(files, self._target)
+        whole = [topic for topic in plan.adopted if self._recover(topic, checkpoints)]
+        checkpoints.write()
+        register_topics(
             files,
             self._target,
-            self._world.clock,
+            self._seams.clock,
             node_id=meta.node_id,
             topics=whole,
             recovered=self._recovered,
@@ -109,36 +124,38 @@ class _Adoption:
         say(f"adopted {len(whole)} topics with {len(self._recovered)} partitions")
         return ExitCode.OK if len(whole) == len(plan.adopted) else ExitCode.FAILED
 
-    def _stamp(self) -> MetaProperties:
-        """Whose the target is: it keeps its name tag, or gets one of the same cluster."""
-        files = self._world.files
+    def _write_meta_properties(self) -> MetaProperties:
+        """The target's meta.properties; a new directory gets those of the source's cluster."""
+        files = self._seams.files
         meta = MetaProperties.read(files, self._target)
         if meta is None:
-            source = self._found.meta
-            directory_id = str(Uuid(self._world.entropy.token(16)))
+            source = self._survey.meta
+            directory_id = str(Uuid(self._seams.entropy.token(16)))
             meta = MetaProperties(source.cluster_id, source.node_id, directory_id)
             meta.write(files, self._target)
         return meta
 
     def _copy(self, plan: Plan) -> None:
-        partitions = [one for topic in plan.adopted for one in topic.partitions]
-        total_bytes = sum(one.size_bytes for one in partitions)
+        partitions = [partition for topic in plan.adopted for partition in topic.partitions]
+        total_bytes = sum(partition.size_bytes for partition in partitions)
         with progress_of("copying", total_bytes) as advance:
-            for one in partitions:
-                copy_partition(self._world.files, one, self._target, advance)
+            for partition in partitions:
+                copy_partition(self._seams.files, partition, self._target, advance)
 
-    def _recover(self, topic: AdoptedTopic, points: Points) -> bool:
-        """Whether all of a topic's partitions could be opened; if so they are noted."""
-        files, clock = self._world.files, self._world.clock
+    def _recover(self, topic: AdoptedTopic, checkpoints: DirectoryCheckpoints) -> bool:
+        """Whether all partitions of a topic could be recovered; if so, keeps their results."""
+        files, clock = self._seams.files, self._seams.clock
         recovered = {}
-        for one in topic.partitions:
+        for partition in topic.partitions:
             try:
-                recovered[one.partition] = recover(files, points, self._found, one.partition, clock)
+                recovered[partition.partition] = recover_partition(
+                    files, checkpoints, self._survey, partition.partition, clock
+                )
             except (StorageError, OSError) as error:
                 say(f"not adopted: {topic.name}: {error}")
-                say("  try: `ottla log verify --repair` on it, then adopt again")
+                say("  try: `ottla log verify --repair` on its directory, then adopt again")
                 return False
-            if because := recovered[one.partition].recovery.cut_because:
-                say(f"recovered: {one.partition}: {because}")
+            if because := recovered[partition.partition].recovery.cut_because:
+                say(f"recovered: {partition.partition}: {because}")
         self._recovered |= recovered
         return True

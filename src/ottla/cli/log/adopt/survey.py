@@ -1,4 +1,4 @@
-"""What a log directory holds, found out without changing anything."""
+"""Surveys the content of a log directory without changing it."""
 
 import os
 from contextlib import closing
@@ -20,8 +20,8 @@ from ottla.storage.opening.recovery import segment_offsets
 
 KAFKAS_METADATA = TopicPartition("__cluster_metadata", 0)
 OUR_METADATA = TopicPartition("__ottla_metadata", 0)
-# Directories on their way out or in, by what their names end in.
-PASSING = {
+# Directories that are being deleted or moved, by their suffix.
+TRANSIENT_SUFFIXES = {
     "-delete": "it is being deleted",
     "-stray": "its topic was not known to the broker",
     "-future": "it was being moved here",
@@ -30,22 +30,22 @@ PASSING = {
 
 @dataclass(frozen=True, slots=True)
 class SurveyedPartition:
-    """A partition's directory, before anything was recovered."""
+    """A partition directory before recovery."""
 
     partition: TopicPartition
     path: str
     topic_id: Uuid
     size_bytes: int
     start_offset: int
-    # As far as its batches follow one another.
+    # The end of its last valid batch header.
     end_offset: int
-    # The last leader's, even if it wrote nothing; -1 if there was none.
+    # The last leader's epoch, even if it wrote nothing; -1 if there was none.
     leader_epoch: int
 
 
 @dataclass(slots=True)
-class Survey:
-    """A log directory: whose it is, how it was left, and what is in it."""
+class DirectorySurvey:
+    """A log directory: its owner, its shutdown state and its content."""
 
     path: str
     meta: MetaProperties
@@ -54,21 +54,21 @@ class Survey:
     start_offsets: dict[TopicPartition, int]
     cleaned_offsets: dict[TopicPartition, int]
     partitions: dict[TopicPartition, SurveyedPartition] = field(default_factory=dict)
-    # What is no partition, or none that can be opened, by its name; and why.
+    # Directories that are not partitions, and partitions that cannot be opened, with the reason.
     skipped: dict[str, str] = field(default_factory=dict)
     broken: dict[TopicPartition, str] = field(default_factory=dict)
 
 
-def survey(files: Files, path: str) -> Survey:
-    """Failure if this is no log directory of Kafka's; CorruptLog if its root files are damaged."""
+def survey_directory(files: Files, path: str) -> DirectorySurvey:
+    """Failure if this is not a log directory of Kafka; CorruptLog if its root files are damaged."""
     meta = MetaProperties.read(files, path)
     if meta is None:
         raise Failure(
-            f"{path} is no log directory",
+            f"{path} is not a log directory",
             why=f"there is no {checkpoint_files.META_PROPERTIES} in it",
-            advice="name the directory that Kafka's log.dirs names",
+            advice="name a directory of Kafka's log.dirs",
         )
-    found = Survey(
+    survey = DirectorySurvey(
         path,
         meta,
         is_clean=checkpoint_files.read_clean_shutdown(files, path) is not None,
@@ -78,32 +78,34 @@ def survey(files: Files, path: str) -> Survey:
     )
     for name in files.list(path):
         if files.is_dir(f"{path}/{name}"):
-            _survey_directory(files, found, name)
-    return found
+            _survey_entry(files, survey, name)
+    return survey
 
 
 def _offsets(files: Files, path: str, name: str) -> dict[TopicPartition, int]:
     return checkpoint_files.read_offsets(files, f"{path}/{name}")
 
 
-def _survey_directory(files: Files, found: Survey, name: str) -> None:
+def _survey_entry(files: Files, survey: DirectorySurvey, name: str) -> None:
     partition = checkpoint_files.parse_directory_name(name)
     if partition == OUR_METADATA:
         return
     if partition == KAFKAS_METADATA:
-        found.skipped[name] = "Kafka's own metadata: it is left alone"
+        survey.skipped[name] = "Kafka's own metadata is not adopted"
     elif partition is None:
-        passing = [why for suffix, why in PASSING.items() if name.endswith(suffix)]
-        found.skipped[name] = passing[0] if passing else "this is no partition's name"
+        reasons = [why for suffix, why in TRANSIENT_SUFFIXES.items() if name.endswith(suffix)]
+        survey.skipped[name] = reasons[0] if reasons else "it is not a partition"
     else:
         try:
-            found.partitions[partition] = _survey_partition(files, found, partition)
+            survey.partitions[partition] = _survey_partition(files, survey, partition)
         except (StorageError, OSError) as error:
-            found.broken[partition] = str(error)
+            survey.broken[partition] = str(error)
 
 
-def _survey_partition(files: Files, found: Survey, partition: TopicPartition) -> SurveyedPartition:
-    path = f"{found.path}/{partition}"
+def _survey_partition(
+    files: Files, survey: DirectorySurvey, partition: TopicPartition
+) -> SurveyedPartition:
+    path = f"{survey.path}/{partition}"
     names = files.list(path)
     swapped = [name for name in names if name.endswith(SWAP)]
     if swapped:
@@ -120,7 +122,7 @@ def _survey_partition(files: Files, found: Survey, partition: TopicPartition) ->
         path,
         topic_id,
         size_bytes=sum(files.size(segment_path(path, base, LOG)) for base in base_offsets),
-        start_offset=max(first, found.start_offsets.get(partition, 0)),
+        start_offset=max(first, survey.start_offsets.get(partition, 0)),
         end_offset=_end_of(files, path, base_offsets[-1]) if base_offsets else first,
         leader_epoch=_leader_epoch(files, path),
     )
@@ -131,12 +133,12 @@ def _leader_epoch(files: Files, path: str) -> int:
     try:
         latest = LeaderEpochs.decode(read_file(files, path), path).latest
     except (FileNotFoundError, CorruptLog):
-        return -1  # recovery finds it in the batches
+        return -1  # recovery reads it from the batches
     return latest.epoch if latest else -1
 
 
 def _end_of(files: Files, path: str, base_offset: int) -> int:
-    """Where the last segment ends, by its headers; a torn tail does not count."""
+    """The end of the last segment by its batch headers, without a torn tail."""
     end_offset = base_offset
     with closing(files.open(segment_path(path, base_offset, LOG), writable=False)) as file:
         walk = BatchWalk(file, 0, file.size(), SCAN_WINDOW_BYTES)

@@ -1,1 +1,1 @@
-"""`ottla log verify`: reads everything, says what is damaged, and repairs what it is told to."""
+"""`ottla log verify`: reads a whole log directory, reports damage, and repairs it with `--yes`."""

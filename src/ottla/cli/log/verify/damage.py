@@ -1,4 +1,4 @@
-"""What can be wrong with a log, what a broker would do about it, and what a repair does."""
+"""Damage of a log, its effect at a broker's start, and its repair."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -9,54 +9,58 @@ from ottla.errors import CorruptLog
 
 
 class Remedy(StrEnum):
-    """What a repair does about a damage."""
+    """The repair of a damage."""
 
-    CUT = "cut the log here"
-    REBUILD_INDEXES = "make the indexes of this segment anew"
-    REBUILD_ABORTED = "make the index of aborted transactions anew"
-    REWRITE_EPOCHS = "make the leader epochs anew from the batches"
+    CUT = "truncate the log here"
+    REBUILD_INDEXES = "rebuild the indexes of this segment"
+    REBUILD_ABORTED = "rebuild the index of aborted transactions"
+    REWRITE_EPOCHS = "rewrite the leader epochs from the batches"
     SET_ASIDE = "set this file aside"
     LOWER_RECOVERY_POINT = "lower the recovery point to the end of the log"
-    NONE = "none: this cannot be made good here"
-    KEEP = "none: the batch is as its client sent it, and what lies behind it can be read"
+    NONE = "none: this cannot be repaired here"
+    KEEP = "none: the batch is as its client sent it, and the batches after it can be read"
 
 
 class Effect(StrEnum):
-    """What happens when a broker opens the log as it is."""
+    """The effect of the damage when a broker opens the log."""
 
-    CUTS = "it cuts the log here"
-    REFUSES = "it takes the log offline: below the recovery point nothing is cut by itself"
+    CUTS = "it truncates the log here"
+    TAKES_LOG_OFFLINE = (
+        "it takes the log offline: below the recovery point it never truncates a log"
+    )
     REFUSES_DIRECTORY = "it refuses the whole directory"
-    REFUSES_PARTITION = "it takes this partition offline"
-    OVERLOOKS = "it does not look: whoever reads here meets the damage"
-    STUMBLES = "it serves the batch as it is: whoever reads its records has to step over it"
-    REBUILDS = "it makes the file anew"
+    TAKES_PARTITION_OFFLINE = "it takes this partition offline"
+    UNDETECTED = "it does not detect it: readers of this part get the damage"
+    SERVES_UNREADABLE = "it serves the batch as it is: consumers have to skip it"
+    REBUILDS = "it rebuilds the file"
     FALLS_BACK = "it removes the file and reads the log instead"
-    MISLED = "it does not notice, and look-ups may go wrong"
-    SHOWS_ABORTED = "it does not notice, and readers may be shown aborted records"
-    MISTAKES_PRODUCERS = "it does not notice, and may take a batch twice or refuse a good one"
-    PARTS_WRONGLY = "it does not notice, and replicas may part at a wrong offset"
-    RESTARTS = "it starts an empty log there"
-    SETTLES = "it finishes the compaction, or undoes it"
+    MISLEADS_LOOKUPS = "it does not detect it, and lookups may return wrong offsets"
+    SHOWS_ABORTED = "it does not detect it, and consumers may read aborted records"
+    MISJUDGES_PRODUCERS = (
+        "it does not detect it, and may accept a duplicate batch or refuse a valid one"
+    )
+    DIVERGES = "it does not detect it, and followers may truncate to a wrong offset"
+    STARTS_EMPTY = "it starts an empty log there"
+    FINISHES_COMPACTION = "it finishes the compaction, or undoes it"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Damage:
-    """One thing that is wrong."""
+    """One damage of a log."""
 
     path: str
     position: int
     what: str
     effect: Effect
     remedy: Remedy
-    # None where no partition is concerned, or no offset, or where the recovery point is not known.
+    # None without a partition or an offset, or with an unknown recovery point.
     partition: str | None = None
     offset: int | None = None
     below_recovery_point: bool | None = None
 
     @classmethod
     def of(cls, error: CorruptLog, effect: Effect, remedy: Remedy) -> Self:
-        """A file that could not be read."""
+        """The damage of a file that could not be read."""
         return cls(
             path=error.path,
             position=error.position,
@@ -79,22 +83,22 @@ class Damage:
 
 
 @dataclass(frozen=True, slots=True)
-class LeftAs:
-    """How a partition was left, as far as the files around it say.
+class ShutdownState:
+    """The state in which a broker left a partition, from the checkpoints of its log directory.
 
-    A partition that stands alone is taken as if it had been left cleanly: all of it is looked at.
+    A partition outside of a log directory counts as cleanly shut down, so all of it is checked.
     """
 
     is_clean: bool = True
     recovery_point: int | None = None
     start_offset: int = 0
-    # Up to here compaction may have taken offsets away; None if that is not known.
+    # Compaction may have removed offsets below this; None if it is unknown.
     cleaned_offset: int | None = None
 
     def is_trusted(self, offset: int) -> bool:
-        """Whether what indexes and snapshots say of this offset is believed at the start.
+        """Whether a start trusts indexes and snapshots at this offset.
 
-        After an unclean stop they are made anew from the recovery point on.
+        After an unclean shutdown they are rebuilt from the recovery point on.
         """
         return self.is_clean or offset < (self.recovery_point or 0)
 
@@ -103,9 +107,9 @@ class LeftAs:
 
     def effect_of_broken_chain(self, offset: int, *, in_last_segment: bool) -> Effect:
         if self.is_clean:
-            # The last segment is walked to find where the log ends.
-            return Effect.REFUSES if in_last_segment else Effect.OVERLOOKS
-        return Effect.REFUSES if self.is_flushed(offset) else Effect.CUTS
+            # A start scans the last segment for the end of the log.
+            return Effect.TAKES_LOG_OFFLINE if in_last_segment else Effect.UNDETECTED
+        return Effect.TAKES_LOG_OFFLINE if self.is_flushed(offset) else Effect.CUTS
 
     def effect_of_wrong_checksum(self, offset: int) -> Effect:
-        return Effect.OVERLOOKS if self.is_trusted(offset) else Effect.CUTS
+        return Effect.UNDETECTED if self.is_trusted(offset) else Effect.CUTS

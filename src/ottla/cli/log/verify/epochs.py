@@ -1,6 +1,6 @@
-"""The leader epochs of the checkpoint, held against those in the batches."""
+"""Compares the leader epoch checkpoint with the epochs in the batches."""
 
-from ottla.cli.log.verify.damage import Damage, Effect, LeftAs, Remedy
+from ottla.cli.log.verify.damage import Damage, Effect, Remedy, ShutdownState
 from ottla.errors import CorruptLog
 from ottla.protocol.batch import BatchHeader
 from ottla.seams.files import Files, read_file
@@ -9,18 +9,18 @@ from ottla.storage.log.leader_epochs import LeaderEpochs
 
 
 class EpochCheck:
-    """Is shown every batch, in order. One contradiction is enough: `damage` then says which."""
+    """Takes every batch in order. `damage` is the first contradiction."""
 
-    def __init__(self, files: Files, directory: str, left: LeftAs) -> None:
+    def __init__(self, files: Files, directory: str, shutdown: ShutdownState) -> None:
         self._path = f"{directory}/{leader_epochs.FILE_NAME}"
-        self._left = left
+        self._shutdown = shutdown
         self.damage: Damage | None = None
         self._listed = self._read(files)
 
-    def see(self, header: BatchHeader) -> None:
+    def add(self, header: BatchHeader) -> None:
         offset, epoch = header.base_offset, header.partition_leader_epoch
-        # Below the start nothing is kept; what is not trusted is entered anew at the start.
-        if offset < self._left.start_offset or not self._left.is_trusted(offset):
+        # The checkpoint has no epochs below the log's start, and untrusted ones are rebuilt.
+        if offset < self._shutdown.start_offset or not self._shutdown.is_trusted(offset):
             return
         if self.damage is not None:
             return
@@ -31,10 +31,10 @@ class EpochCheck:
             self.damage = Damage(
                 path=self._path,
                 position=0,
-                what=f"offset {offset} is listed as of epoch {listed}, its batch is of {epoch}",
+                what=f"offset {offset} has epoch {listed} in the checkpoint, {epoch} in its batch",
                 offset=offset,
-                below_recovery_point=self._left.is_flushed(offset),
-                effect=Effect.PARTS_WRONGLY,
+                below_recovery_point=self._shutdown.is_flushed(offset),
+                effect=Effect.DIVERGES,
                 remedy=Remedy.REWRITE_EPOCHS,
             )
 

@@ -1,7 +1,7 @@
-"""The sparse indexes of a segment, held against the batches that they speak of.
+"""Compares the sparse indexes of a segment with its batches.
 
-Each check is shown every batch of the segment, in order, and then told that it was the last.
-Entries may be fewer or lie at other batches than we would put them: only false ones are damage.
+Each check takes every batch of the segment in order, and then its end. Entries may be fewer or at
+other batches than ours would be: only wrong entries are damage.
 """
 
 from abc import ABC, abstractmethod
@@ -10,7 +10,7 @@ from struct import Struct
 from typing import NoReturn
 
 from ottla.cli.log.index_entries import PlacedEntry, read_entries
-from ottla.cli.log.verify.damage import Effect, LeftAs
+from ottla.cli.log.verify.damage import Effect, ShutdownState
 from ottla.errors import CorruptLog
 from ottla.seams.files import Files
 from ottla.storage.log.batch_scan import Placed
@@ -18,9 +18,9 @@ from ottla.storage.log.index import OffsetIndex, TimeIndex
 
 
 class IndexFault(Exception):
-    """The first false entry: nothing behind it is looked at."""
+    """The first wrong entry. Later entries are not checked."""
 
-    def __init__(self, position: int, what: str, effect: Effect = Effect.MISLED) -> None:
+    def __init__(self, position: int, what: str, effect: Effect = Effect.MISLEADS_LOOKUPS) -> None:
         super().__init__(what)
         self.position = position
         self.what = what
@@ -28,14 +28,14 @@ class IndexFault(Exception):
 
 
 class EntryCheck(ABC):
-    """What the checks of both indexes share: the entries, one ahead, and the first fault."""
+    """The base of both checks: reads one entry ahead, and keeps the first fault."""
 
     def __init__(
-        self, files: Files, path: str, entry: Struct, left: LeftAs, *, must_exist: bool
+        self, files: Files, path: str, entry: Struct, shutdown: ShutdownState, *, must_exist: bool
     ) -> None:
         self.path = path
         self.fault: IndexFault | None = None
-        self._left = left
+        self._shutdown = shutdown
         self._entries: Iterator[PlacedEntry] = iter(())
         self._ahead: PlacedEntry | None = None
         if files.exists(path):
@@ -44,12 +44,12 @@ class EntryCheck(ABC):
         elif must_exist:
             self.fault = IndexFault(0, "the file is missing", Effect.REBUILDS)
 
-    def see(self, placed: Placed) -> None:
+    def add(self, placed: Placed) -> None:
         if self.fault is None:
             self._guard(lambda: self._check(placed))
 
     def end(self, last_offset: int) -> None:
-        """There is no batch behind `last_offset`."""
+        """Ends the check after the batch with `last_offset`."""
         if self.fault is None:
             self._guard(lambda: self._check_end(last_offset))
 
@@ -75,24 +75,30 @@ class EntryCheck(ABC):
 
 
 class OffsetCheck(EntryCheck):
-    """Every entry names a position at which a batch begins that ends at or before its offset."""
+    """Every entry has the position of a batch whose last offset is at most the entry's offset."""
 
     def __init__(
-        self, files: Files, path: str, base_offset: int, left: LeftAs, *, must_exist: bool
+        self,
+        files: Files,
+        path: str,
+        base_offset: int,
+        shutdown: ShutdownState,
+        *,
+        must_exist: bool,
     ) -> None:
         self._base_offset = base_offset
         self._offset_before = base_offset - 1
-        super().__init__(files, path, OffsetIndex.ENTRY, left, must_exist=must_exist)
+        super().__init__(files, path, OffsetIndex.ENTRY, shutdown, must_exist=must_exist)
 
     def _check(self, placed: Placed) -> None:
         while self._ahead is not None and self._ahead.fields[1] <= placed.position:
             relative, position = self._ahead.fields
             offset = self._base_offset + relative
-            if not self._left.is_trusted(offset):
+            if not self._shutdown.is_trusted(offset):
                 self._ahead = None  # what follows is made anew at the start
                 return
             if position != placed.position:
-                self._fail(f"no batch begins at position {position}, where offset {offset} should")
+                self._fail(f"no batch begins at position {position}, listed for offset {offset}")
             if not placed.header.last_offset <= offset or offset <= self._offset_before:
                 self._fail(f"the batch at position {position} does not fit offset {offset}")
             self._offset_before = offset
@@ -103,19 +109,19 @@ class OffsetCheck(EntryCheck):
             self._fail(f"offset {self._offset_before} is listed, the segment ends at {last_offset}")
         if self._ahead is not None:
             relative, position = self._ahead.fields
-            if self._left.is_trusted(self._base_offset + relative):
-                self._fail(f"position {position} lies behind the last batch")
+            if self._shutdown.is_trusted(self._base_offset + relative):
+                self._fail(f"position {position} is after the last batch")
 
 
 class TimeCheck(EntryCheck):
-    """Every entry has the largest time up to its offset, and the batch there is the one with it."""
+    """Every entry has the largest timestamp up to its offset, which is in the batch there."""
 
     def __init__(
         self,
         files: Files,
         path: str,
         base_offset: int,
-        left: LeftAs,
+        shutdown: ShutdownState,
         *,
         must_exist: bool,
         is_sealed: bool,
@@ -124,7 +130,7 @@ class TimeCheck(EntryCheck):
         self._is_sealed = is_sealed
         self._largest_ms = -1
         self._listed_ms = -1
-        super().__init__(files, path, TimeIndex.ENTRY, left, must_exist=must_exist)
+        super().__init__(files, path, TimeIndex.ENTRY, shutdown, must_exist=must_exist)
 
     def _check(self, placed: Placed) -> None:
         header = placed.header
@@ -132,27 +138,27 @@ class TimeCheck(EntryCheck):
         while self._ahead is not None:
             timestamp_ms, relative = self._ahead.fields
             offset = self._base_offset + relative
-            if not self._left.is_trusted(offset):
+            if not self._shutdown.is_trusted(offset):
                 self._ahead = None  # what follows is made anew at the start
                 return
             if offset > header.last_offset:
                 return
             if offset < header.base_offset:
-                self._fail(f"offset {offset}, which should have time {timestamp_ms}, is not here")
+                self._fail(f"offset {offset}, listed with time {timestamp_ms}, is not in the log")
             if not timestamp_ms == header.max_timestamp == self._largest_ms:
                 self._fail(
-                    f"offset {offset} should have time {timestamp_ms}, its batch has"
+                    f"offset {offset} is listed with time {timestamp_ms}, its batch has"
                     f" {header.max_timestamp} and the largest so far is {self._largest_ms}"
                 )
             if timestamp_ms <= self._listed_ms:
-                self._fail(f"time {timestamp_ms} comes after {self._listed_ms}")
+                self._fail(f"time {timestamp_ms} follows {self._listed_ms}")
             self._listed_ms = timestamp_ms
             self._advance()
 
     def _check_end(self, last_offset: int) -> None:
         if self._ahead is not None:
             offset = self._base_offset + self._ahead.fields[1]
-            if self._left.is_trusted(offset):
+            if self._shutdown.is_trusted(offset):
                 self._fail(f"offset {offset} is listed, the segment ends at {last_offset}")
         if self._is_sealed and self._listed_ms < self._largest_ms:
-            self._fail(f"the largest time, {self._largest_ms}, is missing: retention goes by it")
+            self._fail(f"the largest time, {self._largest_ms}, is missing: retention uses it")

@@ -1,4 +1,4 @@
-"""What a repair would do: decided from a report, shown, and only then done."""
+"""The plan of a repair, decided from a report and shown before it is executed."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,10 +11,10 @@ from ottla.cli.shared.output import Row
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cut:
-    """Everything from a byte of a segment on, and every later segment, leaves the log."""
+    """Removes a segment's bytes from a position on, and all later segments, from the log."""
 
     directory: str
-    # The segment that is cut, and where. Those from `dropped` on go as a whole.
+    # The segment that is cut, and the position. The `dropped` segments are removed completely.
     base_offset: int
     position: int
     dropped: tuple[int, ...]
@@ -24,7 +24,7 @@ class Cut:
     size_bytes: int
 
     def row(self) -> Row:
-        # Of bytes that are no batches nobody can tell the offsets.
+        # The offsets of bytes that are not batches are unknown.
         is_known = self.last_offset >= self.end_offset
         return {
             "kind": "cut",
@@ -41,8 +41,8 @@ class Cut:
 
 
 @dataclass(frozen=True, slots=True)
-class Renew:
-    """Something that can be made anew from the log is."""
+class Rebuild:
+    """Rebuilds files from the log."""
 
     directory: str
     remedy: Remedy
@@ -60,7 +60,7 @@ class Renew:
 
 @dataclass(frozen=True, slots=True)
 class SetAside:
-    """A file that is not needed, or that misleads, gets another name."""
+    """Renames a file that is damaged and not needed."""
 
     path: str
 
@@ -68,12 +68,12 @@ class SetAside:
         return {"kind": "set_aside", "file": self.path, "repair": Remedy.SET_ASIDE}
 
 
-Step = Cut | Renew | SetAside
+RepairStep = Cut | Rebuild | SetAside
 
 
-def plan_of(report: Report) -> list[Step]:
-    """The steps of a repair, in the order in which they are safe."""
-    steps: list[Step] = [
+def plan_of(report: Report) -> list[RepairStep]:
+    """The steps of a repair in a safe order."""
+    steps: list[RepairStep] = [
         SetAside(damage.path) for damage in report.root_damages if damage.remedy is Remedy.SET_ASIDE
     ]
     for partition in report.partitions:
@@ -81,7 +81,7 @@ def plan_of(report: Report) -> list[Step]:
     return steps
 
 
-def _steps_of(report: PartitionReport) -> Iterator[Step]:
+def _steps_of(report: PartitionReport) -> Iterator[RepairStep]:
     cut = _cut_of(report)
     kept = {
         segment.base_offset
@@ -92,18 +92,18 @@ def _steps_of(report: PartitionReport) -> Iterator[Step]:
         yield cut
     remedies = {damage.remedy for damage in report.damages}
     if Remedy.LOWER_RECOVERY_POINT in remedies and not cut:
-        yield Renew(report.path, Remedy.LOWER_RECOVERY_POINT, end_offset=report.end_offset)
+        yield Rebuild(report.path, Remedy.LOWER_RECOVERY_POINT, end_offset=report.end_offset)
     for damage in report.damages:
         if damage.remedy is Remedy.SET_ASIDE:
             yield SetAside(damage.path)
     if Remedy.REWRITE_EPOCHS in remedies:
-        yield Renew(report.path, Remedy.REWRITE_EPOCHS)
+        yield Rebuild(report.path, Remedy.REWRITE_EPOCHS)
     for remedy in (Remedy.REBUILD_ABORTED, Remedy.REBUILD_INDEXES):
         damaged = {
             _base_offset_of(damage.path) for damage in report.damages if damage.remedy is remedy
         }
         for base_offset in sorted(damaged & kept):
-            yield Renew(report.path, remedy, base_offset)
+            yield Rebuild(report.path, remedy, base_offset)
 
 
 def _base_offset_of(path: str) -> int:
@@ -111,21 +111,21 @@ def _base_offset_of(path: str) -> int:
 
 
 def _cut_of(report: PartitionReport) -> Cut | None:
-    """Where the log is cut, if it must be: at its first damage."""
+    """The cut at the first damage; None if there is no such damage."""
     for index, segment in enumerate(report.segments):
         if not segment.damages:
             continue
-        # A segment of which nothing is left goes, unless it is the only one.
-        first_dropped = index if index > 0 and segment.sound_bytes == 0 else index + 1
+        # A segment without valid bytes is dropped, unless it is the only one.
+        first_dropped = index if index > 0 and segment.valid_bytes == 0 else index + 1
         lost = report.segments[index:]
         return Cut(
             directory=report.path,
             base_offset=segment.base_offset,
-            position=segment.sound_bytes,
+            position=segment.valid_bytes,
             dropped=tuple(one.base_offset for one in report.segments[first_dropped:]),
             end_offset=report.end_offset,
             last_offset=max(one.last_offset for one in lost),
-            batches=sum(one.batches for one in lost) - segment.sound_batches,
-            size_bytes=sum(one.size_bytes for one in lost) - segment.sound_bytes,
+            batches=sum(one.batches for one in lost) - segment.valid_batches,
+            size_bytes=sum(one.size_bytes for one in lost) - segment.valid_bytes,
         )
     return None

@@ -1,10 +1,10 @@
-"""Producer snapshots and aborted transactions, held against a replay of the batches."""
+"""Compares producer snapshots and aborted transactions with a replay of the batches."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
 
 from ottla.cli.log.index_entries import read_entries
-from ottla.cli.log.verify.damage import Damage, Effect, LeftAs, Remedy
+from ottla.cli.log.verify.damage import Damage, Effect, Remedy, ShutdownState
 from ottla.errors import CorruptLog
 from ottla.protocol.batch import BatchHeader, Marker, MarkerKind
 from ottla.seams.files import Files, read_file
@@ -15,8 +15,8 @@ from ottla.storage.producers.snapshot_files import snapshot_offsets, snapshot_pa
 from ottla.storage.producers.state import AbortedTransaction, ProducerStates
 
 
-class Snapshot(NamedTuple):
-    """What a `.snapshot` file says was known of the producers before an offset."""
+class ProducerSnapshot(NamedTuple):
+    """The producer state before an offset, from a `.snapshot` file."""
 
     offset: int
     path: str
@@ -24,26 +24,28 @@ class Snapshot(NamedTuple):
 
 
 class ProducerReplay:
-    """Replays a partition's batches and compares each snapshot at its offset.
+    """Replays a partition's batches, and compares each snapshot at its offset.
 
-    Of what was trimmed or compacted away the log knows nothing, and Kafka forgets idle producers.
-    So a snapshot is damaged only where it contradicts what the log does say.
+    Batches may have been trimmed or compacted away, and Kafka expires idle producers. So a snapshot
+    is damaged only if it contradicts the remaining batches.
     """
 
-    def __init__(self, files: Files, directory: str, first_offset: int, left: LeftAs) -> None:
+    def __init__(
+        self, files: Files, directory: str, first_offset: int, shutdown: ShutdownState
+    ) -> None:
         self.damages: list[Damage] = []
         self._directory = directory
-        self._left = left
+        self._shutdown = shutdown
         self._pending = list(self._read(files, first_offset))
         self._states = ProducerStates(first_offset)
-        # Whether every batch since the first offset ever is known.
+        # Whether the replay has all batches since offset 0.
         self._is_whole = first_offset == 0
         if self._pending and self._pending[0].offset == first_offset:
             self._states = _states_of(self._pending.pop(0))
             self._is_whole = True
 
-    def see(self, header: BatchHeader, marker: Marker | None) -> AbortedTransaction | None:
-        """Takes in the next batch; the transaction that it aborts, if it does."""
+    def add(self, header: BatchHeader, marker: Marker | None) -> AbortedTransaction | None:
+        """Replays the next batch. Returns the transaction that it aborts, if any."""
         self._compare_until(header.base_offset)
         if header.base_offset > self._states.map_end_offset:
             self._is_whole = False
@@ -54,20 +56,22 @@ class ProducerReplay:
         return self._is_whole
 
     def end(self) -> None:
-        """That was the last batch."""
+        """Ends the replay after the last batch."""
         end_offset = self._states.map_end_offset
         self._compare_until(end_offset)
         for snapshot in self._pending:
-            self._report(snapshot.path, f"the log ends at {end_offset}", Effect.MISTAKES_PRODUCERS)
+            self._report(snapshot.path, f"the log ends at {end_offset}", Effect.MISJUDGES_PRODUCERS)
 
-    def _read(self, files: Files, first_offset: int) -> Iterator[Snapshot]:
-        """The snapshots that a start would believe, if their checksums hold."""
+    def _read(self, files: Files, first_offset: int) -> Iterator[ProducerSnapshot]:
+        """The snapshots that a start would trust, if their checksums are valid."""
         for offset in snapshot_offsets(files, self._directory):
-            if offset < first_offset or not self._left.is_trusted(offset - 1):
+            if offset < first_offset or not self._shutdown.is_trusted(offset - 1):
                 continue
             path = snapshot_path(self._directory, offset)
             try:
-                yield Snapshot(offset, path, snapshot_format.decode(read_file(files, path), path))
+                yield ProducerSnapshot(
+                    offset, path, snapshot_format.decode(read_file(files, path), path)
+                )
             except CorruptLog as damage:
                 self._report(path, damage.reason, Effect.FALLS_BACK, damage.position)
 
@@ -76,12 +80,12 @@ class ProducerReplay:
             snapshot = self._pending.pop(0)
             if snapshot.offset < self._states.map_end_offset:
                 self._report(
-                    snapshot.path, "its offset lies within a batch", Effect.MISTAKES_PRODUCERS
+                    snapshot.path, "its offset is inside a batch", Effect.MISJUDGES_PRODUCERS
                 )
             elif wrong := next(self._contradictions(snapshot), None):
-                self._report(snapshot.path, wrong, Effect.MISTAKES_PRODUCERS)
+                self._report(snapshot.path, wrong, Effect.MISJUDGES_PRODUCERS)
 
-    def _contradictions(self, snapshot: Snapshot) -> Iterator[str]:
+    def _contradictions(self, snapshot: ProducerSnapshot) -> Iterator[str]:
         listed = {entry.producer_id: entry for entry in snapshot.producers}
         for producer_id, entry in listed.items():
             known = self._states.get(producer_id)
@@ -89,7 +93,8 @@ class ProducerReplay:
                 if self._is_whole:
                     yield f"producer {producer_id} has written nothing"
             elif not _agree(entry, known, is_whole=self._is_whole):
-                yield f"producer {producer_id} is {_words(entry)}, by the log {_words(known)}"
+                listed_state, log_state = _description(entry), _description(known)
+                yield f"producer {producer_id} is {listed_state}, in the log {log_state}"
         for known in self._states:
             if known.has_open_transaction and known.producer_id not in listed and self._is_whole:
                 yield f"the open transaction of producer {known.producer_id} is missing"
@@ -100,7 +105,7 @@ class ProducerReplay:
         )
 
 
-def _states_of(snapshot: Snapshot) -> ProducerStates:
+def _states_of(snapshot: ProducerSnapshot) -> ProducerStates:
     content = snapshot_format.encode(snapshot.producers)
     return ProducerStates.decode_snapshot(content, snapshot.offset, path=snapshot.path)
 
@@ -110,20 +115,20 @@ def _agree(entry: ProducerEntry, known: ProducerEntry, *, is_whole: bool) -> boo
         return False
     if not is_whole:
         return True
-    # A producer that was forgotten and came back has forgotten its coordinator too.
+    # A producer that expired and reappeared has lost its coordinator epoch.
     return entry.transaction_first_offset == known.transaction_first_offset and (
         entry.coordinator_epoch in (NO_EPOCH, known.coordinator_epoch)
     )
 
 
 def _position(entry: ProducerEntry) -> tuple[object, ...]:
-    """What a snapshot keeps of where a producer stands: all but the time of its last batch."""
+    """The producer state in a snapshot: epoch, last batch and last timestamp."""
     last = entry.batches[-1] if entry.batches else None
     span = (last.last_sequence, last.last_offset, last.offset_delta) if last else None
     return entry.epoch, span, entry.last_timestamp_ms
 
 
-def _words(entry: ProducerEntry) -> str:
+def _description(entry: ProducerEntry) -> str:
     last = f"offset {entry.batches[-1].last_offset}" if entry.batches else "no batch"
     return (
         f"at epoch {entry.epoch}, sequence {entry.last_sequence}, {last},"
@@ -132,18 +137,18 @@ def _words(entry: ProducerEntry) -> str:
 
 
 class AbortedCheck:
-    """The aborted transactions of one segment, as its batches tell them and as its index does."""
+    """Compares the aborted transactions of one segment with its transaction index."""
 
-    def __init__(self, files: Files, path: str, left: LeftAs) -> None:
+    def __init__(self, files: Files, path: str, shutdown: ShutdownState) -> None:
         self._files = files
         self._path = path
-        self._left = left
-        # Whose transaction each marker of this segment aborts, by the marker's offset.
+        self._shutdown = shutdown
+        # The producer of each abort marker of this segment, by the marker's offset.
         self._markers: dict[int, int] = {}
-        # Those of them of which records are left.
+        # The aborted transactions that still have records, by their last offset.
         self._aborted: dict[int, AbortedTransaction] = {}
 
-    def see(
+    def add(
         self, header: BatchHeader, marker: Marker | None, aborted: AbortedTransaction | None
     ) -> None:
         if marker is not None and marker.kind is MarkerKind.ABORT:
@@ -152,7 +157,7 @@ class AbortedCheck:
             self._aborted[aborted.last_offset] = aborted
 
     def end(self, *, is_whole: bool) -> Damage | None:
-        """What is wrong with the index; that was the segment's last batch."""
+        """The damage of the index, after the segment's last batch; None if there is none."""
         try:
             what = self._contradiction(dict(self._listed()), is_whole=is_whole)
             position = 0
@@ -169,7 +174,7 @@ class AbortedCheck:
         )
 
     def _listed(self) -> Iterator[tuple[int, AbortedTransaction]]:
-        """The entries of the index that a start would believe, by their markers' offsets."""
+        """The entries of the index that a start would trust, by their markers' offsets."""
         if not self._files.exists(self._path):
             return
         entries = read_entries(self._files, self._path, TransactionIndex.ENTRY)
@@ -177,20 +182,20 @@ class AbortedCheck:
             if version != TransactionIndex.VERSION:
                 raise CorruptLog(self._path, position, f"an entry of version {version}")
             entry = AbortedTransaction(*fields)
-            if self._left.is_trusted(entry.last_offset):
+            if self._shutdown.is_trusted(entry.last_offset):
                 yield entry.last_offset, entry
 
     def _contradiction(
         self, listed: dict[int, AbortedTransaction], *, is_whole: bool
     ) -> str | None:
-        # How far readers could go then depends on transactions that may be gone by now.
+        # The last stable offset depends on transactions that may no longer be in the log.
         compared = slice(None) if is_whole else slice(0, 3)
         for offset, known in self._aborted.items():
             entry = listed.get(offset)
-            if entry is None and self._left.is_trusted(offset):
+            if entry is None and self._shutdown.is_trusted(offset):
                 return f"the transaction that was aborted at offset {offset} is missing"
             if entry is not None and entry[compared] != known[compared]:
-                return f"{entry} is listed, by the log it is {known}"
+                return f"{entry} is listed, in the log it is {known}"
         for offset, entry in listed.items():
             if self._markers.get(offset) != entry.producer_id:
                 return f"no marker at offset {offset} aborts producer {entry.producer_id}"

@@ -1,14 +1,14 @@
-"""Does what a plan says. Nothing that was written to the log is destroyed: it gets another name."""
+"""Executes a repair plan. No bytes of the log are destroyed: they are kept under another name."""
 
 import contextlib
 import os
 from collections.abc import Sequence
 from contextlib import closing
 
-from ottla.cli.log.broker_files import DAMAGED
+from ottla.cli.log.broker_files import DAMAGED_SUFFIX
 from ottla.cli.log.paths import recovery_points_path
 from ottla.cli.log.verify.damage import Remedy
-from ottla.cli.log.verify.plan import Cut, Renew, SetAside, Step
+from ottla.cli.log.verify.plan import Cut, Rebuild, RepairStep, SetAside
 from ottla.errors import CorruptLog
 from ottla.protocol.batch import read_marker
 from ottla.seams.files import Files, read_file, replace_file, write_all
@@ -31,13 +31,13 @@ from ottla.storage.opening.recovery import segment_offsets
 from ottla.storage.producers.snapshot_files import snapshot_offsets, snapshot_path
 from ottla.storage.producers.state import ProducerStates
 
-COPY_BYTES = 1 << 20
-# Indexes are made with Kafka's defaults; a broker that wants them denser adds to them.
+COPY_CHUNK_BYTES = 1 << 20
+# Indexes are built with Kafka's defaults; a broker with denser ones adds entries.
 CONFIG = LogConfig()
 
 
-def repair(files: Files, steps: Sequence[Step]) -> None:
-    """Does all steps. Each is durable before the next begins, and a repeat does no harm."""
+def repair(files: Files, steps: Sequence[RepairStep]) -> None:
+    """Executes all steps. Each is durable before the next begins, and repeats are harmless."""
     pool = FilePool(files)
     for step in steps:
         match step:
@@ -45,30 +45,30 @@ def repair(files: Files, steps: Sequence[Step]) -> None:
                 _cut(pool, step)
             case SetAside():
                 _set_aside(files, step.path)
-            case Renew(directory, Remedy.LOWER_RECOVERY_POINT, _, end_offset):
+            case Rebuild(directory, Remedy.LOWER_RECOVERY_POINT, _, end_offset):
                 _lower_recovery_point(files, directory, end_offset or 0)
-            case Renew(directory, Remedy.REWRITE_EPOCHS):
+            case Rebuild(directory, Remedy.REWRITE_EPOCHS):
                 _rewrite_epochs(pool, directory)
-            case Renew(directory, Remedy.REBUILD_ABORTED, base_offset):
+            case Rebuild(directory, Remedy.REBUILD_ABORTED, base_offset):
                 _rebuild_aborted(pool, directory, base_offset)
-            case Renew(directory, _, base_offset):
+            case Rebuild(directory, _, base_offset):
                 _rebuild_indexes(pool, directory, base_offset or 0)
 
 
 def _set_aside(files: Files, path: str) -> None:
-    """Under a name that no log has, and that was not taken before."""
-    target = f"{path}{DAMAGED}"
+    """Renames a file to an unused name with the suffix of damaged files."""
+    target = f"{path}{DAMAGED_SUFFIX}"
     number = 1
     while files.exists(target):
         number += 1
-        target = f"{path}.{number}{DAMAGED}"
+        target = f"{path}.{number}{DAMAGED_SUFFIX}"
     files.rename(path, target)
     files.sync_dir(os.path.dirname(path))
 
 
 def _cut(pool: FilePool, cut: Cut) -> None:
     files = pool.files
-    # First: a recovery point above the cut would vouch for what is appended there next.
+    # First: a recovery point above the cut would cover batches that are appended there later.
     _lower_recovery_point(files, cut.directory, cut.end_offset)
     for base_offset in reversed(cut.dropped):
         for suffix in SUFFIXES:
@@ -95,22 +95,22 @@ def _cut_segment(pool: FilePool, cut: Cut) -> None:
 
 
 def _copy_tail(files: Files, path: str, position: int) -> None:
-    """Keeps what is about to be cut, durably, in a file beside."""
-    target = f"{path}.{position}{DAMAGED}"
+    """Copies the bytes that will be cut, durably, to another file."""
+    target = f"{path}.{position}{DAMAGED_SUFFIX}"
     with contextlib.suppress(FileNotFoundError):
-        files.remove(target)  # of a repair that did not come to its cut
+        files.remove(target)  # left by an interrupted repair
     with (
         closing(files.open(path, writable=False)) as source,
         closing(files.create(target)) as copy,
     ):
-        while chunk := source.read_at(position + copy.size(), COPY_BYTES):
+        while chunk := source.read_at(position + copy.size(), COPY_CHUNK_BYTES):
             write_all(copy, copy.size(), [chunk])
         copy.sync()
     files.sync_dir(os.path.dirname(path))
 
 
 def _lower_recovery_point(files: Files, directory: str, end_offset: int) -> None:
-    """In the checkpoint, if there is one."""
+    """Lowers the recovery point in the checkpoint, if there is one."""
     partition = parse_directory_name(os.path.basename(directory))
     path = recovery_points_path(files, directory)
     if partition is None or not files.exists(path):
@@ -122,7 +122,7 @@ def _lower_recovery_point(files: Files, directory: str, end_offset: int) -> None
 
 def _truncate_epochs(files: Files, cut: Cut) -> None:
     path = f"{cut.directory}/{leader_epochs.FILE_NAME}"
-    # What cannot be read is a damage of its own, with a step of its own.
+    # An unreadable checkpoint is a separate damage with its own step.
     with contextlib.suppress(FileNotFoundError, CorruptLog):
         found = LeaderEpochs.decode(read_file(files, path), path)
         if found.truncate_end(cut.end_offset):
@@ -140,7 +140,7 @@ def _rewrite_epochs(pool: FilePool, directory: str) -> None:
 
 
 def _rebuild_indexes(pool: FilePool, directory: str, base_offset: int) -> None:
-    """From the headers, into new files: what the old ones say cannot be trusted in any part."""
+    """Rebuilds the indexes from the batch headers into new files, ignoring the old ones."""
     _remove(pool, directory, base_offset, (OFFSETS, TIMES))
     segment = Segment(pool, directory, base_offset, CONFIG)
     segment.rebuild_indexes()
@@ -151,7 +151,7 @@ def _rebuild_indexes(pool: FilePool, directory: str, base_offset: int) -> None:
 
 
 def _rebuild_aborted(pool: FilePool, directory: str, wanted: int | None) -> None:
-    """Replays the partition, and enters anew what the transactions of one segment became."""
+    """Replays the partition, and rebuilds the transaction index of one segment."""
     files = pool.files
     base_offsets = segment_offsets(files, directory)
     producers = ProducerStates(base_offsets[0])

@@ -1,4 +1,4 @@
-"""`ottla log adopt`: a directory that Kafka wrote becomes Ottla's, with everything in it."""
+"""`ottla log adopt`: takes over all topics of a directory that Kafka wrote."""
 
 import shutil
 from pathlib import Path
@@ -28,7 +28,7 @@ def image_of(data: Path) -> Image:
 
 
 def assert_all_is_served(case: str, data: Path) -> None:
-    """A start finds every partition, and in it what Kafka's own consumer found."""
+    """A start finds every partition with the records that Kafka's own consumer read."""
     opened = open_unpacked(data)
     assert opened.unusable == {}
     for name, wanted in expected(case)["consumer"]["read_committed"].items():
@@ -103,14 +103,14 @@ def test_topic_ids_partitions_and_epochs_are_kept(tmp_path: Path) -> None:
         (0, (1,), None),
         (1, (1,), None),
     ]
-    # The next leader's epoch lies above every one that Kafka gave, written or not.
+    # The next leader epoch is above all of Kafka's epochs, written or not.
     assert [one.leader_epoch for one in partitions] == [4, 4]
     assert image.next_producer_id == 2_001
     assert image.configs(ResourceKind.TOPIC, "compacted") == {"cleanup.policy": "compact"}
     assert image.configs(ResourceKind.TOPIC, "records") == {}
 
 
-def test_the_broker_inherits_what_was_adopted_in_its_name(tmp_path: Path) -> None:
+def test_the_broker_inherits_the_adopted_partitions(tmp_path: Path) -> None:
     data = unpack("records", tmp_path)
     adopt(data, data)
     saved = read_incarnation(RealFiles(), str(data))
@@ -129,7 +129,7 @@ def test_a_repeat_does_nothing_new(tmp_path: Path) -> None:
     ran = adopt(source, data)
     assert ran.exit_code == 0
     assert {row["action"] for row in ran.rows} == {"none"}
-    assert "nothing to adopt" in ran.stderr
+    assert "no topic to adopt" in ran.stderr
     assert image_of(data) == image
     assert contents(data).keys() == before.keys()
 
@@ -157,7 +157,7 @@ def test_an_unfinished_copy_is_begun_again(tmp_path: Path) -> None:
     assert_all_is_served("records", data)
 
 
-def test_what_cannot_be_adopted_is_skipped_with_its_reason(tmp_path: Path) -> None:
+def test_topics_that_cannot_be_adopted_are_skipped_with_the_reason(tmp_path: Path) -> None:
     source, data = unpack("internal", tmp_path), tmp_path / "data"
     shutil.rmtree(source / "__consumer_offsets-1")
     (source / "__transaction_state-2" / "00000000000000000000.log.swap").touch()
@@ -165,10 +165,10 @@ def test_what_cannot_be_adopted_is_skipped_with_its_reason(tmp_path: Path) -> No
     (source / "lost+found").mkdir()
     ran = adopt(source, data)
     reasons = {row["name"]: row["why"] for row in ran.rows_of("skipped")}
-    assert reasons["__consumer_offsets"] == "partition 1 is not here: it was another broker's"
+    assert reasons["__consumer_offsets"] == "partition 1 is missing: it was on another broker"
     assert "a compaction stopped while swapping" in reasons["__transaction_state"]
     assert reasons["orders-0.0123456789abcdef0123456789abcdef-delete"] == "it is being deleted"
-    assert reasons["lost+found"] == "this is no partition's name"
+    assert reasons["lost+found"] == "it is not a partition"
     assert ran.rows_of("topic") == []
 
 
@@ -180,7 +180,7 @@ def test_a_topic_of_the_same_name_and_another_id_is_not_touched(tmp_path: Path) 
     )
     ran = adopt(source, data)
     (row,) = ran.rows
-    assert row["why"].startswith("another topic of this name is known")
+    assert row["why"].startswith("another topic of this name exists")
 
 
 def test_damage_keeps_a_topic_out_and_the_others_come_in(tmp_path: Path) -> None:
@@ -211,7 +211,7 @@ def test_a_directory_that_is_no_log_directory_is_refused(tmp_path: Path) -> None
     (tmp_path / "empty").mkdir()
     ran = adopt(tmp_path / "empty", tmp_path / "data")
     assert ran.exit_code == 1
-    assert "is no log directory" in ran.stderr
+    assert "is not a log directory" in ran.stderr
     assert not (tmp_path / "data").exists()
 
 

@@ -1,4 +1,4 @@
-"""`ottla log verify --repair`: the cut that was shown, what it keeps, and the log thereafter."""
+"""`ottla log verify --repair`: the planned cut, the kept bytes, and the log afterwards."""
 
 from pathlib import Path
 
@@ -46,7 +46,7 @@ def test_a_cut_is_planned_to_the_batch_and_nothing_happens_before_yes(directory:
     assert cut == {
         "kind": "cut",
         "file": str(directory / str(ORDERS)),
-        "repair": "cut the log here",
+        "repair": "truncate the log here",
         "segment": int(path.stem),
         "position": position,
         "first_offset_lost": offset,
@@ -60,7 +60,7 @@ def test_a_cut_is_planned_to_the_batch_and_nothing_happens_before_yes(directory:
 
 
 @pytest.mark.parametrize("is_clean", [True, False])
-def test_a_cut_leaves_a_log_that_opens_and_files_that_hold_what_was_cut(
+def test_a_cut_leaves_a_log_that_opens_and_files_with_the_cut_bytes(
     is_clean: bool, directory: Path
 ) -> None:
     path = segments(directory)[1]
@@ -82,7 +82,7 @@ def test_a_cut_leaves_a_log_that_opens_and_files_that_hold_what_was_cut(
     log = opened.logs[ORDERS]
     assert (log.end_offset, log.recovery_point) == (offset, offset)
     assert [record.offset for _, record in consume(log, committed=False)] == list(range(offset))
-    # What was cut can be written again, and is what a new leader wrote.
+    # The cut offsets can be written again, by a new leader.
     log.begin_epoch(5)
     assert log.epochs.latest is not None
     assert log.epochs.latest.start_offset == offset
@@ -95,7 +95,7 @@ def test_a_log_damaged_from_its_first_byte_becomes_an_empty_one(directory: Path)
     assert (log.start_offset, log.end_offset) == (0, 0)
 
 
-def test_a_segment_of_which_nothing_is_left_goes_as_a_whole(directory: Path) -> None:
+def test_a_segment_without_valid_bytes_is_dropped(directory: Path) -> None:
     path = segments(directory)[2]
     flip(path, 16)
     assert repair(directory, yes=True).exit_code == 0
@@ -122,8 +122,8 @@ def test_a_repeat_finds_nothing_to_do(directory: Path) -> None:
     assert contents(directory) == after
 
 
-def test_kafkas_torn_directory_is_repaired_to_what_kafka_makes_of_it(tmp_path: Path) -> None:
-    """By hand, and with everything kept: what Kafka cuts by itself, flushed or not."""
+def test_kafkas_torn_directory_is_repaired_as_kafka_recovers_it(tmp_path: Path) -> None:
+    """The repair cuts, and keeps, the bytes that Kafka truncates itself, flushed or not."""
     directory = unpack("torn", tmp_path)
     assert repair(directory, yes=True).exit_code == 0
     opened = open_unpacked(directory)

@@ -1,4 +1,4 @@
-"""`ottla log verify`: sound directories pass, every kind of damage is found where it is."""
+"""`ottla log verify`: undamaged directories pass, and every kind of damage is located."""
 
 import asyncio
 from collections.abc import Callable
@@ -56,7 +56,7 @@ def test_one_partition_can_be_verified_alone(directory: Path) -> None:
 
 
 @pytest.mark.parametrize("case", [*CLEAN_CASES, "metadata", "killed"])
-def test_what_kafka_wrote_is_found_sound(case: str, tmp_path: Path) -> None:
+def test_kafkas_directories_have_no_damage(case: str, tmp_path: Path) -> None:
     ran = verify(unpack(case, tmp_path))
     assert (ran.exit_code, ran.stdout) == (0, "")
 
@@ -89,12 +89,12 @@ def test_a_flipped_byte_is_a_wrong_checksum(directory: Path) -> None:
         "offset": offset,
         "what": "the checksum is wrong",
         "below_recovery_point": True,
-        "at_start": "it does not look: whoever reads here meets the damage",
-        "repair": "cut the log here",
+        "at_start": "it does not detect it: readers of this part get the damage",
+        "repair": "truncate the log here",
     }
 
 
-def test_what_a_start_would_do_depends_on_how_the_broker_stopped(directory: Path) -> None:
+def test_the_effect_at_the_start_depends_on_the_shutdown(directory: Path) -> None:
     path = segments(directory)[-1]
     offset, position = batch_positions(path)[-1]
     flip(path, position + 16)
@@ -105,7 +105,7 @@ def test_what_a_start_would_do_depends_on_how_the_broker_stopped(directory: Path
     torn = verify(directory).rows[0]["at_start"]
     assert "offline" in clean
     assert "offline" in flushed
-    assert torn == "it cuts the log here"
+    assert torn == "it truncates the log here"
 
 
 def break_offset_index(directory: Path) -> Path:
@@ -218,7 +218,7 @@ REPAIRABLE = [
 
 
 @pytest.mark.parametrize("damage", REPAIRABLE)
-def test_what_lies_beside_the_log_is_found_and_repaired_without_loss(
+def test_damaged_files_beside_the_log_are_repaired_without_loss(
     damage: Callable[[Path], Path], directory: Path
 ) -> None:
     path = damage(directory)
@@ -268,7 +268,7 @@ def garble_meta_properties(directory: Path) -> Path:
 @pytest.mark.parametrize(
     "damage", [remove_a_segment, garble_the_topic_id, leave_a_swap, garble_meta_properties]
 )
-def test_what_cannot_be_made_good_is_reported_and_stays(
+def test_damage_without_a_repair_is_reported_and_stays(
     damage: Callable[[Path], Path], directory: Path
 ) -> None:
     path = damage(directory)
@@ -291,7 +291,7 @@ def test_a_lost_tail_is_found_by_the_recovery_point(directory: Path) -> None:
         file.unlink()
     unclean(directory)
     rows = verify(directory).rows
-    assert any("though it was flushed to 40" in row["what"] for row in rows)
+    assert any("below its recovery point 40" in row["what"] for row in rows)
     assert ottla("log", "verify", directory, "--repair", "--yes").exit_code == 0
     log = open_logs(directory).logs[ORDERS]
     assert log.end_offset < 40
@@ -320,7 +320,7 @@ def test_the_metadatas_log_is_judged_by_its_own_recovery_point(tmp_path: Path) -
     assert row["below_recovery_point"]
 
 
-def test_metadata_whose_log_starts_behind_its_snapshot_is_sound(tmp_path: Path) -> None:
+def test_a_metadata_log_that_starts_after_its_snapshot_has_no_damage(tmp_path: Path) -> None:
     """Its first segment may hold entries that the snapshot stands for, and epochs begin later."""
 
     async def story() -> None:
