@@ -21,7 +21,8 @@ from ottla.errors import PeerError
 from ottla.protocol.batch import Record, read_header
 from ottla.protocol.compression import Codec, compress
 from ottla.replication.housekeeping.log_cleaner import CleanerRules, job_for, look
-from ottla.storage.admission.rules import AdmissionRules, admit, admits_ordinary, all_ordinary
+from ottla.storage.admission.leader_checks import admit, admits_ordinary, all_ordinary
+from ottla.storage.admission.rules import AdmissionRules
 from ottla.storage.compaction.cleaner_worker import CleanerWorker
 from ottla.storage.log.config import LogConfig
 from ottla.storage.log.log import Log

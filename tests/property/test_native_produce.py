@@ -26,7 +26,8 @@ from ottla.protocol.messages.produce import (
     TopicResult,
 )
 from ottla.protocol.primitives import Uuid
-from ottla.storage.admission.rules import UNLIMITED_MS, AdmissionRules, Refused, admit
+from ottla.storage.admission.leader_checks import Refused, admit
+from ottla.storage.admission.rules import UNLIMITED_MS, AdmissionRules
 from tests.support.native_modules import KINDS, load
 from tests.support.request_frames import (
     frames_of_others,

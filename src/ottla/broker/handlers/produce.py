@@ -32,7 +32,7 @@ from ottla.replication.append.appender import (
 )
 from ottla.replication.lookup import TopicKey, find_replica
 from ottla.replication.replica import Replica
-from ottla.storage.admission.rules import Admitted, Refused
+from ottla.storage.admission.leader_checks import Admitted, Refused
 from ottla.storage.admission.work_budget import BudgetSpent, WorkBudget
 
 if TYPE_CHECKING:

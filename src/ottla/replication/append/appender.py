@@ -7,7 +7,7 @@ from ottla.errors import ErrorCode, PeerError, StorageError
 from ottla.protocol.batch import BatchHeader
 from ottla.protocol.compression import Buffer
 from ottla.replication.replica import Replica, TopicRules
-from ottla.storage.admission.rules import (
+from ottla.storage.admission.leader_checks import (
     Admitted,
     RecordFault,
     Refused,

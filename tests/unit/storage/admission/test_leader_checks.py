@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 from ottla.errors import ErrorCode, PeerError
 from ottla.protocol.batch import Record, build, crc_is_valid, crc_of, read_header, records
 from ottla.protocol.compression import Codec, compress
-from ottla.storage.admission.rules import (
+from ottla.storage.admission.leader_checks import (
     RECORD_ERRORS_MAX,
-    AdmissionRules,
     Refused,
     admit,
     admits_ordinary,
     all_ordinary,
 )
+from ottla.storage.admission.rules import AdmissionRules
 from ottla.storage.admission.work_budget import BudgetSpent, WorkBudget
 from tests.support.paths import VECTORS
 
