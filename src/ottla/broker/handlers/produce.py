@@ -181,7 +181,7 @@ def _append(
     key: TopicKey,
     index: int,
     records: memoryview,
-    ordinary: BatchHeader | None,
+    header: BatchHeader | None,
     acks: int,
     services: "Services",
     now_ms: int,
@@ -202,7 +202,7 @@ def _append(
             acks=acks,
             transactional_id_given=transactional_id_given,
             now_ms=now_ms,
-            ordinary=ordinary,
+            header=header,
         )
     except BudgetSpent:
         own = memoryview(bytearray(records))

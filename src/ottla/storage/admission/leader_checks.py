@@ -1,24 +1,38 @@
-"""What a leader checks before it appends a client's batch: Kafka's rules, with Kafka's codes.
+"""The leader's checks of a batch that a client sent, with Kafka's error codes. Does no I/O.
 
-The header and the checksum of every batch are checked, and the structure of its records unless they
-are compressed: else bytes that nobody can read would be stored for every later reader to stumble
-on. Compressed records are unfolded only where the topic needs it: for their keys if it is
-compacted, for their times if it refuses old ones, or if its batches have a codec of their own.
+The checks run in this order, and the first that fails decides the error code:
+
+    one whole batch of magic 2       CORRUPT_MESSAGE or INVALID_RECORD
+    flags that a client may set      TRANSACTIONAL_ID_AUTHORIZATION_FAILED, INVALID_RECORD
+                                     or INVALID_TIMESTAMP
+    size within max.message.bytes    MESSAGE_TOO_LARGE
+    checksum                         CORRUPT_MESSAGE
+    offsets and record count         INVALID_RECORD
+    codec                            UNSUPPORTED_COMPRESSION_TYPE
+    producer epoch and sequence      INVALID_RECORD
+    count that a reader can hold     INVALID_RECORD
+    structure of the records         INVALID_RECORD
+    timestamps of the records        INVALID_TIMESTAMP
+    keys, in a compacted topic       INVALID_RECORD
+
+Uncompressed records are always read: the log stores no bytes that its readers cannot parse.
+Compressed records are decompressed only where the topic needs it: for the keys of a compacted
+topic, for a limit on old timestamps, or to store them with the topic's own compression.type.
+
+`ottla.native.admission` is the native twin for topics that store batches as they came. The produce
+path asks the twin first; a batch that the twin does not accept comes here.
+tests/property/test_admission_twins.py holds the two equal.
 """
 
-from collections.abc import Iterable
 from struct import Struct
 from typing import NamedTuple
 
-from crc32c import crc32c
-
 from ottla.errors import ErrorCode, PeerError
-from ottla.native.scan import survey as native_survey
+from ottla.native.admission import ACCEPTED
 from ottla.protocol.batch import (
-    CRC_START,
-    DECOMPRESSED_BYTES_MAX,
     HEADER_BYTES,
     MAGIC,
+    UNCOUNTED_BYTES,
     BatchHeader,
     CorruptBatch,
     crc_is_valid,
@@ -33,32 +47,33 @@ from ottla.storage.admission.rules import UNLIMITED_MS, AdmissionRules
 from ottla.storage.admission.work_budget import UNBOUNDED, WorkBudget
 
 NO_TIMESTAMP = -1
+# No timestamp is earlier.
+_ANCIENT_MS = -(2**63)
 _CODEC_MASK = 0x07
 _CODEC_MAX = max(Codec)
-# These are in the same places in every magic that there ever was.
+# Every magic has the length and the magic at the same positions.
 _LENGTH_AT = 8
 _LENGTH = Struct(">i")
-_LENGTH_END = 12
 _MAGIC_AT = 16
-# The least that could follow the length field, in magic 0.
+# The smallest length field of any magic: that of magic 0.
 _LENGTH_MIN = 14
-# A record takes at least so many bytes.
+# Smaller than the smallest record.
 _RECORD_BYTES_MIN = 7
-# Of how many records a client is told what is wrong with them.
+# At most so many records of one batch are named in an answer.
 RECORD_ERRORS_MAX = 1000
 
 
 class RecordFault(NamedTuple):
-    """What is wrong with one record of a batch, by its place in it."""
+    """The reason to refuse one record, and the index of that record in its batch."""
 
     number: int
     reason: str
 
 
 class Refused(PeerError):
-    """A batch that a leader does not take, and the records at fault if it is some of them.
+    """A batch that the leader refuses. `record_faults` names records, if the fault is theirs.
 
-    As with Kafka the client is told why (`is_told`) only of bytes that are no batch at all.
+    As with Kafka, the client sees the message (`is_told`) only if the bytes are no batch at all.
     """
 
     def __init__(
@@ -74,63 +89,24 @@ class Refused(PeerError):
         self.is_told = is_told
 
 
-def _garbage(message: str) -> Refused:
-    return Refused(ErrorCode.CORRUPT_MESSAGE, message, is_told=True)
-
-
 class Admitted(NamedTuple):
-    """A batch as it is to be appended."""
+    """A batch in the form in which it is appended."""
 
     batch: Buffer
     header: BatchHeader
-    # What its records' times were replaced by; -1 if they were not.
+    # The log append time of its records; -1 if they keep the times of their producer.
     append_time_ms: int
 
 
-def admits_ordinary(
+def admits_unchanged(
     batch: memoryview, header: BatchHeader, rules: AdmissionRules, now_ms: int
 ) -> bool:
-    """Whether a batch may be appended whose header is known to have nothing out of the ordinary.
+    """Whether the native checks accept a batch as it is. If not, `admit` decides.
 
-    If not, `admit` says why, or finds that it may all the same.
+    The batch comes from a request without a transactional id.
     """
-    return (
-        len(batch) <= rules.message_bytes_max
-        and rules.takes_any_records
-        and header.max_timestamp <= now_ms + rules.timestamp_after_max_ms
-        and crc32c(batch[CRC_START:]) == header.crc
-        and _has_sound_records(batch, header)
-    )
-
-
-def all_ordinary(
-    batches: Iterable[tuple[memoryview, BatchHeader]], rules: AdmissionRules, now_ms: int
-) -> bool:
-    """As `admits_ordinary`, of each of them."""
-    size_max = rules.message_bytes_max
-    latest_ms = now_ms + rules.timestamp_after_max_ms
-    for batch, header in batches:
-        if len(batch) > size_max or header.max_timestamp > latest_ms:
-            return False
-        if crc32c(batch[CRC_START:]) != header.crc or not _has_sound_records(batch, header):
-            return False
-    return rules.takes_any_records
-
-
-def _has_sound_records(batch: memoryview, header: BatchHeader) -> bool:
-    """Whether the records can be read and their times are as the header says, unless compressed.
-
-    The native twin of what `admit` finds out by `survey`.
-    """
-    if header.attributes & _CODEC_MASK:
-        return header.count * _RECORD_BYTES_MIN <= DECOMPRESSED_BYTES_MAX
-    try:
-        end, max_timestamp, _, _ = native_survey(
-            batch, HEADER_BYTES, 0, header.count, header.base_timestamp
-        )
-    except ValueError:
-        return False
-    return end == len(batch) and max_timestamp == header.max_timestamp
+    checks = rules.native_checks
+    return checks is not None and checks.verdict(batch, header, now_ms) == ACCEPTED
 
 
 def admit(
@@ -141,20 +117,12 @@ def admit(
     now_ms: int,
     budget: WorkBudget = UNBOUNDED,
 ) -> Admitted:
-    """A batch as it may be appended. PeerError if it may not; it may be changed where it lies.
+    """The batch in the form in which it is appended. Raises Refused; may change the batch in place.
 
-    BudgetSpent if there is more to do than the budget has room for: it may be tried again.
+    Raises BudgetSpent if the work exceeds the budget; the call may be repeated with another one.
     """
     header = _only_header(batch)
-    # All that is not the codec: a plain producer sets none of it.
-    if header.attributes & ~_CODEC_MASK:
-        _check_flags(header, transactional_id_given)
-    _check_size(header.size, rules)
-    if not crc_is_valid(batch, header):
-        raise Refused(ErrorCode.CORRUPT_MESSAGE, "the CRC does not fit the batch")
-    _check_fields(header)
-    if header.count * _RECORD_BYTES_MIN > max(len(batch), rules.decompressed_bytes_max):
-        raise Refused(ErrorCode.INVALID_RECORD, f"no reader takes {header.count} records at once")
+    _check_header(batch, header, rules, transactional_id_given)
     admitted: Buffer = batch
     if header.codec == Codec.NONE or rules.may_unfold(header.codec, header.max_timestamp, now_ms):
         body = budget.unfold(batch, rules.decompressed_bytes_max)
@@ -162,7 +130,7 @@ def admit(
         found = _survey(body, header)
         _check_records(body, header, found, rules, now_ms)
         if found.max_timestamp != header.max_timestamp and not rules.log_append_time:
-            # As with Kafka: its index of times would be misled.
+            # As Kafka does: the time index would be wrong otherwise.
             stamp_max_timestamp(batch, found.max_timestamp)
             header = read_header(batch)
         if rules.codec is not None and rules.changes_codec(header.codec):
@@ -172,6 +140,98 @@ def admit(
         return Admitted(admitted, header, NO_TIMESTAMP)
     stamp_log_append_time(memoryview(admitted), now_ms)
     return Admitted(admitted, read_header(admitted), now_ms)
+
+
+def _only_header(batch: memoryview) -> BatchHeader:
+    """The header, if the bytes are exactly one whole batch of magic 2."""
+    if len(batch) >= HEADER_BYTES:
+        header = read_header(batch)
+        if header.magic == MAGIC and header.length + UNCOUNTED_BYTES == len(batch):
+            return header
+    raise _not_one_batch(batch)
+
+
+def _not_one_batch(batch: memoryview) -> Refused:
+    """As Kafka: CORRUPT_MESSAGE for an impossible header, INVALID_RECORD for a missing batch."""
+    there = len(batch)
+    if there < UNCOUNTED_BYTES:
+        return Refused(ErrorCode.INVALID_RECORD, f"no batch in {there} bytes")
+    (length,) = _LENGTH.unpack_from(batch, _LENGTH_AT)
+    if length < _LENGTH_MIN:
+        return _no_batch_at_all(f"a batch of length {length}")
+    if there <= _MAGIC_AT:
+        return Refused(ErrorCode.INVALID_RECORD, f"no batch in {there} bytes")
+    magic = batch[_MAGIC_AT]
+    if magic > MAGIC:
+        return _no_batch_at_all(f"magic {magic}")
+    if magic != MAGIC:
+        return Refused(ErrorCode.INVALID_RECORD, f"magic {magic}, only {MAGIC} is accepted")
+    size = length + UNCOUNTED_BYTES
+    if size != there:
+        return Refused(
+            ErrorCode.INVALID_RECORD,
+            f"exactly one batch expected, found one of {size} bytes in {there}",
+        )
+    return _no_batch_at_all(f"{size} bytes are no whole header")
+
+
+def _no_batch_at_all(message: str) -> Refused:
+    return Refused(ErrorCode.CORRUPT_MESSAGE, message, is_told=True)
+
+
+def _check_header(
+    batch: memoryview, header: BatchHeader, rules: AdmissionRules, transactional_id_given: bool
+) -> None:
+    """The checks that need no record, from the flags to the count."""
+    # Most producers set no flag, only the codec.
+    if header.attributes & ~_CODEC_MASK:
+        _check_flags(header, transactional_id_given)
+    _check_size(len(batch), rules)
+    if not crc_is_valid(batch, header):
+        raise Refused(ErrorCode.CORRUPT_MESSAGE, "the checksum does not match the batch")
+    if header.base_offset != 0:
+        raise Refused(ErrorCode.INVALID_RECORD, f"base offset {header.base_offset} instead of 0")
+    count = header.count
+    if count <= 0 or header.last_offset_delta != count - 1:
+        raise Refused(
+            ErrorCode.INVALID_RECORD,
+            f"{count} records with a last offset delta of {header.last_offset_delta}",
+        )
+    if header.attributes & _CODEC_MASK > _CODEC_MAX:
+        raise Refused(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"codec {header.codec}")
+    if header.producer_id >= 0 and (header.base_sequence < 0 or header.producer_epoch < 0):
+        raise Refused(
+            ErrorCode.INVALID_RECORD,
+            f"producer {header.producer_id} with epoch {header.producer_epoch}"
+            f" and sequence {header.base_sequence}",
+        )
+    if count * _RECORD_BYTES_MIN > max(len(batch), rules.decompressed_bytes_max):
+        raise Refused(ErrorCode.INVALID_RECORD, f"{count} records are more than a reader can hold")
+
+
+def _check_flags(header: BatchHeader, transactional_id_given: bool) -> None:
+    if header.is_transactional and not transactional_id_given:
+        raise Refused(
+            ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+            "a transactional batch in a request without a transactional id",
+        )
+    if header.is_transactional and not header.has_producer:
+        raise Refused(ErrorCode.INVALID_RECORD, "a transactional batch without a producer id")
+    if header.is_control:
+        raise Refused(ErrorCode.INVALID_RECORD, "control batches are the coordinator's to write")
+    # Set by a client it would let the cleaner drop records at a time of the client's choosing.
+    if header.delete_horizon_ms is not None:
+        raise Refused(ErrorCode.INVALID_RECORD, "delete horizons are the cleaner's to set")
+    if header.is_log_append_time:
+        raise Refused(ErrorCode.INVALID_TIMESTAMP, "append times are the broker's to set")
+
+
+def _check_size(size_bytes: int, rules: AdmissionRules) -> None:
+    if size_bytes > rules.message_bytes_max:
+        raise Refused(
+            ErrorCode.MESSAGE_TOO_LARGE,
+            f"a batch of {size_bytes} bytes where {rules.message_bytes_max} are allowed",
+        )
 
 
 def _survey(body: Buffer, header: BatchHeader) -> Survey:
@@ -192,90 +252,18 @@ def _recompress(
     return batch
 
 
-def _check_size(size_bytes: int, rules: AdmissionRules) -> None:
-    if size_bytes > rules.message_bytes_max:
-        raise Refused(
-            ErrorCode.MESSAGE_TOO_LARGE,
-            f"a batch of {size_bytes} bytes where {rules.message_bytes_max} are allowed",
-        )
-
-
-def _only_header(batch: memoryview) -> BatchHeader:
-    """The header of the one batch that is there, whole, with nothing after it."""
-    if len(batch) >= HEADER_BYTES:
-        header = read_header(batch)
-        if header.magic == MAGIC and header.size == len(batch):
-            return header
-    raise _not_one_batch(batch)
-
-
-def _not_one_batch(batch: memoryview) -> Refused:
-    """Why these bytes are not one batch: Kafka tells what is corrupt from what is not there."""
-    there = len(batch)
-    if there < _LENGTH_END:
-        return Refused(ErrorCode.INVALID_RECORD, f"no batch in {there} bytes")
-    (length,) = _LENGTH.unpack_from(batch, _LENGTH_AT)
-    if length < _LENGTH_MIN:
-        return _garbage(f"a batch of length {length}")
-    if there <= _MAGIC_AT:
-        return Refused(ErrorCode.INVALID_RECORD, f"no batch in {there} bytes")
-    magic = batch[_MAGIC_AT]
-    if magic > MAGIC:
-        return _garbage(f"magic {magic}")
-    if magic != MAGIC:
-        return Refused(ErrorCode.INVALID_RECORD, f"magic {magic}, only {MAGIC} is taken")
-    size = length + _LENGTH_END
-    if size != there:
-        return Refused(
-            ErrorCode.INVALID_RECORD,
-            f"exactly one batch expected, found one of {size} bytes in {there}",
-        )
-    return _garbage(f"{size} bytes are no whole header")
-
-
-def _check_flags(header: BatchHeader, transactional_id_given: bool) -> None:
-    if header.is_transactional and not transactional_id_given:
-        raise Refused(
-            ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-            "a transactional batch in a request without a transactional id",
-        )
-    if header.is_transactional and not header.has_producer:
-        raise Refused(ErrorCode.INVALID_RECORD, "a transactional batch without a producer id")
-    if header.is_control:
-        raise Refused(ErrorCode.INVALID_RECORD, "control batches are the coordinator's to write")
-    # Set by a client it would let the cleaner drop records at a time of the client's choosing.
-    if header.delete_horizon_ms is not None:
-        raise Refused(ErrorCode.INVALID_RECORD, "delete horizons are the cleaner's to set")
-    if header.is_log_append_time:
-        raise Refused(ErrorCode.INVALID_TIMESTAMP, "append times are the broker's to set")
-
-
-def _check_fields(header: BatchHeader) -> None:
-    if header.base_offset != 0:
-        raise Refused(ErrorCode.INVALID_RECORD, f"base offset {header.base_offset} instead of 0")
-    if header.count <= 0 or header.last_offset_delta != header.count - 1:
-        raise Refused(
-            ErrorCode.INVALID_RECORD,
-            f"{header.count} records with a last offset delta of {header.last_offset_delta}",
-        )
-    if header.attributes & _CODEC_MASK > _CODEC_MAX:
-        raise Refused(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"codec {header.codec}")
-    if header.producer_id >= 0 and (header.base_sequence < 0 or header.producer_epoch < 0):
-        raise Refused(
-            ErrorCode.INVALID_RECORD,
-            f"producer {header.producer_id} with epoch {header.producer_epoch}"
-            f" and sequence {header.base_sequence}",
-        )
-
-
 def _check_records(
     body: Buffer, header: BatchHeader, found: Survey, rules: AdmissionRules, now_ms: int
 ) -> None:
-    """Each record has what the topic asks of it. A record without a time is neither old nor new."""
-    earliest_ms = max(now_ms - rules.timestamp_before_max_ms, -UNLIMITED_MS)
-    latest_ms = min(now_ms + rules.timestamp_after_max_ms, UNLIMITED_MS)
-    if rules.log_append_time:
-        earliest_ms, latest_ms = -UNLIMITED_MS, UNLIMITED_MS
+    """Timestamps within the topic's limits, and keys in a compacted topic.
+
+    A record without a timestamp (-1) is within any limits.
+    """
+    earliest_ms, latest_ms = _ANCIENT_MS, UNLIMITED_MS
+    if not rules.log_append_time:
+        latest_ms = min(now_ms + rules.timestamp_after_max_ms, UNLIMITED_MS)
+        if rules.timestamp_before_max_ms != UNLIMITED_MS:
+            earliest_ms = max(now_ms - rules.timestamp_before_max_ms, _ANCIENT_MS)
     has_wrong_time = found.max_timestamp > latest_ms or found.min_timestamp < earliest_ms
     if not (has_wrong_time or (rules.compacted and found.keyless_count)):
         return

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from functools import cached_property
 
+from ottla.native.admission import BatchChecks
 from ottla.protocol.batch import DECOMPRESSED_BYTES_MAX
 from ottla.protocol.compression import Codec
 
@@ -30,9 +31,13 @@ class AdmissionRules:
         return self.compacted or refuses_old
 
     @cached_property
-    def takes_any_records(self) -> bool:
-        """Whether batches stay as they are if their records can be read."""
-        return not (self.looks_at_records or self.log_append_time or self.codec is not None)
+    def native_checks(self) -> BatchChecks | None:
+        """The native checks, where batches are stored as they are if their records can be read."""
+        if self.looks_at_records or self.log_append_time or self.codec is not None:
+            return None
+        return BatchChecks(
+            self.message_bytes_max, self.timestamp_after_max_ms, self.decompressed_bytes_max
+        )
 
     def changes_codec(self, codec: int) -> bool:
         return self.codec is not None and self.codec != codec
