@@ -24,8 +24,7 @@ TOPIC_IDS_SINCE = 13
 _API_KEY = cython.declare(cython.int, 0)
 _HEADER_BYTES = cython.declare(cython.Py_ssize_t, 61)
 _UUID_BYTES = cython.declare(cython.Py_ssize_t, 16)
-# A request with more of them is out of the ordinary: the codec has a limit for it.
-BATCHES_MAX = 10_000
+# A request with more batches is left to the codec, which has a limit for it.
 _BATCHES_MAX = cython.declare(cython.longlong, 10_000)
 
 # The fields of a batch's header, in their order.

@@ -12,13 +12,14 @@ from ottla.client.reading.fetch import FetchLimits
 from ottla.client.reading.partition_reader import Gone, Reader
 from ottla.client.routing.topology import TopicPartition
 from ottla.errors import ErrorCode
-from ottla.protocol.batch import Record, build, read_header, stamp
+from ottla.protocol.batch import Record, build, read_header
 from ottla.protocol.messages import fetch as fetching
 from ottla.protocol.messages import list_offsets as listing
 from ottla.protocol.messages import produce as producing
 from ottla.protocol.primitives import ZERO_UUID
 from tests.sim.seams.loop import run
 from tests.support.client.fake_cluster import FakeBroker, FakeCluster
+from tests.support.protocol.stamping import stamp
 
 A0, A1 = TopicPartition("a", 0), TopicPartition("a", 1)
 
