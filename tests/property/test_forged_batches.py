@@ -21,7 +21,8 @@ from ottla.errors import PeerError
 from ottla.protocol.batch import Record, read_header
 from ottla.protocol.compression import Codec, compress
 from ottla.replication.housekeeping.log_cleaner import CleanerRules, job_for, look
-from ottla.storage.admission.rules import AdmissionRules, admit, admits_ordinary, all_ordinary
+from ottla.storage.admission.leader_checks import admit, admits_unchanged
+from ottla.storage.admission.rules import AdmissionRules
 from ottla.storage.compaction.cleaner_worker import CleanerWorker
 from ottla.storage.log.config import LogConfig
 from ottla.storage.log.log import Log
@@ -79,9 +80,9 @@ class Stored:
             taken = admit(memoryview(batch), rules, transactional_id_given=False, now_ms=NOW_MS)
             appended = self.log.append(taken.batch, taken.header, leader_epoch=0)
         except PeerError:
-            check_ways_agree(before, rules, is_taken=False)
+            check_twin_agrees(before, rules, is_taken=False)
             return
-        check_ways_agree(before, rules, is_taken=True)
+        check_twin_agrees(before, rules, is_taken=True)
         if appended.duplicate_timestamp_ms is not None:
             return
         stored = readable(taken.batch)
@@ -106,18 +107,12 @@ class Stored:
         return b"".join(files[path] for path in sorted(files) if path.endswith(".log"))
 
 
-def check_ways_agree(batch: bytes, rules: AdmissionRules, *, is_taken: bool) -> None:
-    """The quick way takes nothing that the other one refuses."""
-    if len(batch) < 61:
-        return
+def check_twin_agrees(batch: bytes, rules: AdmissionRules, *, is_taken: bool) -> None:
+    """The native checks accept nothing that the rule refuses."""
     header, view = read_header(batch), memoryview(batch)
-    is_plain = header.attributes <= max(Codec) and header.count - 1 == header.last_offset_delta
-    if not is_plain or header.count < 1:
-        return
-    quick = admits_ordinary(view, header, rules, NOW_MS)
-    assert quick == all_ordinary([(view, header)], rules, NOW_MS)
-    if header.producer_id < 0:
-        assert not quick or is_taken
+    # A producer's sequence is the log's to check, and it alone may refuse such a batch.
+    if header.producer_id < 0 and admits_unchanged(view, header, rules, NOW_MS):
+        assert is_taken
 
 
 def fetched(stored: Stored) -> tuple[list[Record], list[int]]:

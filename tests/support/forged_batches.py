@@ -2,9 +2,11 @@
 
 Structure-aware: records are built field by field as the format has them, then some of their
 numbers are replaced by others. Most of what comes out gets past the checks of lengths and counts
-that random bytes fail at.
+that random bytes fail at. `sent_batches` forges headers, too.
 """
 
+from collections.abc import Iterator
+from random import Random
 from struct import pack_into
 
 from hypothesis import strategies as st
@@ -134,6 +136,89 @@ def forged_batches(draw: st.DrawFn) -> bytearray:
             fields |= {"producer_id": 5, "producer_epoch": 0, "base_sequence": draw(INT32)}
     header = read_header(build([Record(n, NOW_MS, b"k", b"v") for n in range(count)]))
     return with_header(header, content, codec, **fields)
+
+
+# The interesting values of each header field: limits, neighbours of limits, and nonsense.
+_HEADER_VALUES: dict[str, tuple[int, ...]] = {
+    "base_offset": (0, 1, -1, 2**63 - 1),
+    "length": (-(2**31), -1, 0, 13, 14, 48, 49, 2**31 - 1),
+    "partition_leader_epoch": (-1, 0, 5, 2**31 - 1),
+    "magic": (-128, -1, 0, 1, 2, 3, 127),
+    "crc": (0, 1, 2**32 - 1),
+    "attributes": (
+        *range(8),
+        *(5, 6, 7) * 8,
+        *range(8, 128),
+        0x80,
+        0x100,
+        0x101,
+        0x4000,
+        -(2**15),
+        -1,
+    ),
+    "last_offset_delta": (-2, -1, 0, 1, 2, 3, 2**31 - 1),
+    "base_timestamp": (-(2**63), -1, 0, NOW_MS, 2**63 - 1),
+    "max_timestamp": (-(2**63), -1, 0, NOW_MS, NOW_MS + 1, NOW_MS + 3_600_001, 2**63 - 1),
+    "producer_id": (-(2**63), -1, 0, 7, 2**63 - 1),
+    "producer_epoch": (-(2**15), -1, 0, 7),
+    "base_sequence": (-(2**31), -1, 0, 7),
+    "count": (-1, 0, 1, 2, 3, 10_000, 20_000_000, 2**31 - 1),
+}
+# Counts that agree with the last offset delta, around the limits of what a reader can hold.
+_COUNTS = (0, 1, 2, 3, 140, 149, 150, 151, 10_000, 19_173_961, 19_173_962, 2**31 - 1)
+_TIMES = (-1, 0, NOW_MS - 1001, NOW_MS - 1000, NOW_MS, NOW_MS + 3_600_000, NOW_MS + 3_600_001)
+
+
+def sent_batches(seed: int, number: int) -> Iterator[bytearray]:
+    """So many batches as clients may send them: sound, or with header fields or bytes changed.
+
+    All are as long as a header or longer. Most checksums are right, so that later checks are
+    reached. The seed decides everything.
+    """
+    entropy = Random(seed)
+    for _ in range(number):
+        yield _sent_batch(entropy)
+
+
+def _sent_batch(entropy: Random) -> bytearray:
+    numbered = [
+        Record(
+            number,
+            entropy.choice(_TIMES),
+            entropy.choice((None, b"", b"key")),
+            entropy.choice((None, b"", b"value" * entropy.randrange(9))),
+            (("h", b"x"),) * entropy.choice((0, 0, 2)),
+        )
+        for number in range(entropy.randint(1, 4))
+    ]
+    batch = build(numbered, codec=entropy.choice((Codec.NONE, Codec.NONE, *Codec)))
+    if entropy.random() < 0.3:
+        _damage(batch, entropy, HEADER_BYTES)
+    changed: dict[str, int] = {}
+    if entropy.random() < 0.2:
+        count = entropy.choice(_COUNTS)
+        changed |= {"count": count, "last_offset_delta": count - 1}
+    if entropy.random() < 0.2:
+        changed |= {"producer_id": 7, "producer_epoch": 0, "base_sequence": 0}
+    for field in entropy.sample(sorted(_HEADER_VALUES), entropy.choice((0, 1, 1, 2))):
+        changed[field] = entropy.choice(_HEADER_VALUES[field])
+    _pack(batch, read_header(batch)._replace(**{"length": len(batch) - 12, **changed}))
+    if "crc" not in changed:
+        _pack(batch, read_header(batch)._replace(crc=crc_of(batch, 0, len(batch))))
+    if entropy.random() < 0.1:
+        _damage(batch, entropy, 0)
+    return batch
+
+
+def _damage(batch: bytearray, entropy: Random, begin: int) -> None:
+    """Cuts, extends or changes the bytes from `begin` on; a header is left."""
+    match entropy.randrange(3):
+        case 0:
+            del batch[max(HEADER_BYTES, entropy.randint(begin, len(batch))) :]
+        case 1:
+            batch += entropy.randbytes(entropy.randint(1, 70))
+        case _ if len(batch) > begin:
+            batch[entropy.randrange(begin, len(batch))] ^= 1 << entropy.randrange(8)
 
 
 def readable(batch: bytes | bytearray) -> list[Record] | None:

@@ -224,10 +224,6 @@ class NodeLogger:
     def error(self, event: str, /, *, repeats_of: str = "", **fields: object) -> None:
         self._log(Level.ERROR, event, repeats_of, fields)
 
-    def tick(self) -> None:
-        """Now and then: tells what was held back in minutes that are over."""
-        self._tell_repeated(self._limit.ended(self._clock.steady_ns()))
-
     def close(self) -> None:
         """Tells all that was held back. The stream stays open: it is not ours."""
         self._tell_repeated(self._limit.ended())

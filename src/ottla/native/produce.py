@@ -1,8 +1,8 @@
-"""Parses and answers ordinary produce requests, which are nearly all of them.
+"""Reads and answers ordinary produce requests: nearly all of them.
 
-A request is ordinary if it is not transactional, each partition holds one well-formed batch without
-flags, and there are no tagged fields. For any other or malformed request `read` returns None; the
-declared codec then reads it and reports what is wrong.
+An ordinary request has no transactional id, no tagged fields, and room for a batch header in every
+partition. `read` returns None for any other frame; the declared codec then reads the frame, or says
+why it cannot. `native.admission` checks the batches.
 """
 
 from __future__ import annotations
@@ -23,12 +23,8 @@ TOPIC_IDS_SINCE = 13
 
 _API_KEY = cython.declare(cython.int, 0)
 _HEADER_BYTES = cython.declare(cython.Py_ssize_t, 61)
-_UNCOUNTED_BYTES = cython.declare(cython.Py_ssize_t, 12)
-_MAGIC = cython.declare(cython.int, 2)
-_CODEC_MAX = cython.declare(cython.int, 4)
 _UUID_BYTES = cython.declare(cython.Py_ssize_t, 16)
-# A request with more of them is out of the ordinary: the codec has a limit for it.
-BATCHES_MAX = 10_000
+# A request with more batches is left to the codec, which has a limit for it.
 _BATCHES_MAX = cython.declare(cython.longlong, 10_000)
 
 # The fields of a batch's header, in their order.
@@ -129,33 +125,8 @@ class _Reader:
         return 0
 
     @cython.cfunc
-    @cython.exceptval(-2, check=True)
-    def has_ordinary_batch(
-        self, begin: cython.Py_ssize_t, size: cython.longlong
-    ) -> cython.longlong:
-        """Whether the header is that of an ordinary batch: one batch, no flags, offset deltas as a
-        producer writes them. Neither the checksum nor the topic's rules are checked here.
-        """
-        if size < _HEADER_BYTES or self.at(begin + 16, 1) != _MAGIC:
-            return 0
-        attributes: cython.longlong = self.at(begin + 21, 2)
-        count: cython.longlong = self.at(begin + 57, 4)
-        if (
-            self.at(begin, 8) != 0
-            or self.at(begin + 8, 4) != size - _UNCOUNTED_BYTES
-            or attributes < 0
-            or attributes > _CODEC_MAX
-            or count <= 0
-            or self.at(begin + 23, 4) != count - 1
-        ):
-            return 0
-        # Without a producer's id the other two mean nothing.
-        if self.at(begin + 43, 8) < 0:
-            return 1
-        return self.at(begin + 51, 2) >= 0 and self.at(begin + 53, 4) >= 0
-
-    @cython.cfunc
     def fields(self, begin: cython.Py_ssize_t) -> Fields:
+        """The header of a batch. `native.admission` checks it."""
         return (
             self.at(begin, 8),
             self.at(begin + 8, 4),
@@ -242,7 +213,7 @@ def _read_topics(frame: Buffer, reader: _Reader, version: cython.longlong) -> li
             size = reader.length(4)
             begin = reader.skip(size)
             reader.no_tags()
-            if not reader.is_ordinary or not reader.has_ordinary_batch(begin, size):
+            if not reader.is_ordinary or size < _HEADER_BYTES:
                 return None
             batches.append((index, begin, begin + size, reader.fields(begin)))
             batches_left -= 1

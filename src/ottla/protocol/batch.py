@@ -43,15 +43,12 @@ DECOMPRESSED_BYTES_MAX = 128 * 1024 * 1024
 
 _HEADER = Struct(">qiibIhiqqqhii")
 _PREFIX = Struct(">qii")
-_BASE_OFFSET = Struct(">q")
-_LEADER_EPOCH = Struct(">i")
 _CRC = Struct(">I")
 _ATTRIBUTES = Struct(">h")
 _TIMESTAMP = Struct(">q")
 
 # The length field does not count the base offset and itself.
 UNCOUNTED_BYTES = 12
-_LEADER_EPOCH_AT = 12
 _CRC_AT = 17
 _ATTRIBUTES_AT = 21
 _MAX_TIMESTAMP_AT = 35
@@ -162,14 +159,6 @@ def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
 
 # Base offset, length and leader epoch as the first 16 bytes of a batch.
 prefix: Callable[[int, int, int], bytes] = _PREFIX.pack
-
-
-def stamp(
-    batch: bytearray | memoryview, base_offset: int, leader_epoch: int, position: int = 0
-) -> None:
-    """Writes the offset and leader epoch into the batch at `position`, outside its CRC."""
-    _BASE_OFFSET.pack_into(batch, position, base_offset)
-    _LEADER_EPOCH.pack_into(batch, position + _LEADER_EPOCH_AT, leader_epoch)
 
 
 def stamp_log_append_time(

@@ -4,11 +4,12 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from ottla.errors import PeerError
-from ottla.protocol.batch import read_header, stamp
+from ottla.protocol.batch import read_header
 from ottla.storage.log.append_result import Appended
 from tests.sim.storage.machine import Machine, is_full
 from tests.sim.storage.model import ModelBatch
 from tests.sim.storage.traffic import Traffic
+from tests.support.protocol.stamping import stamp
 
 Result = TypeVar("Result")
 

@@ -5,7 +5,10 @@ import pytest
 from tests.support.native_modules import KINDS, load
 
 
-@pytest.mark.parametrize("name", ["scan", "build", "batches", "columns", "keymap", "produce"])
+@pytest.mark.parametrize(
+    "name",
+    ["admission", "batches", "build", "columns", "commit", "keymap", "produce", "scan"],
+)
 @pytest.mark.parametrize("kind", KINDS)
 def test_each_module_is_compiled_or_interpreted_as_named(name: str, kind: str) -> None:
     suffix = Path(str(load(name, kind).__file__)).suffix

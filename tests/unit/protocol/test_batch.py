@@ -18,7 +18,6 @@ from ottla.protocol.batch import (
     read_header,
     read_marker,
     records,
-    stamp,
     stamp_log_append_time,
 )
 from ottla.protocol.compression import Codec, DecompressedTooLarge
@@ -91,20 +90,12 @@ def test_a_header_needs_61_bytes() -> None:
     assert refused.value.code == ErrorCode.CORRUPT_MESSAGE
 
 
-def test_stamping_a_batch_keeps_its_crc_valid() -> None:
-    log = bytearray(b"junk") + build(THREE)
-    stamp(log, 5000, 9, position=4)
-    header = read_header(log, 4)
-    assert (header.base_offset, header.partition_leader_epoch) == (5000, 9)
-    assert crc_is_valid(log, header, 4)
-    assert [record.offset for record in records(log, 4)] == [5000, 5001, 5002]
-
-
-def test_prefix_and_rest_together_are_the_stamped_batch() -> None:
+def test_a_prefix_and_the_rest_are_the_batch_in_its_place_without_a_new_crc() -> None:
     batch = build(THREE)
     written = prefix(5000, read_header(batch).length, 9) + batch[PREFIX_BYTES:]
-    stamp(batch, 5000, 9)
-    assert written == batch
+    assert read_header(written) == read_header(batch).placed(5000, 9)
+    assert crc_is_valid(written, read_header(written))
+    assert [record.offset for record in records(written)] == [5000, 5001, 5002]
 
 
 def test_log_append_time_is_the_timestamp_of_every_record() -> None:

@@ -34,7 +34,7 @@ from ottla.replication.append.appender import (
 )
 from ottla.replication.lookup import TopicKey, find_replica, topic_name
 from ottla.replication.replica import Replica
-from ottla.storage.admission.rules import Admitted, Refused
+from ottla.storage.admission.leader_checks import Admitted, Refused
 from ottla.storage.admission.work_budget import BudgetSpent, WorkBudget
 
 if TYPE_CHECKING:
@@ -225,7 +225,7 @@ def _append(
     key: TopicKey,
     index: int,
     records: memoryview,
-    ordinary: BatchHeader | None,
+    header: BatchHeader | None,
     acks: int,
     services: "Services",
     now_ms: int,
@@ -247,7 +247,7 @@ def _append(
             acks=acks,
             transactional_id_given=transactional_id_given,
             now_ms=now_ms,
-            ordinary=ordinary,
+            header=header,
         )
     except BudgetSpent:
         own = memoryview(bytearray(records))

@@ -235,10 +235,6 @@ class Connection(asyncio.BufferedProtocol):
     # What the broker says
 
     @property
-    def unsent_bytes(self) -> int:
-        return self._send.queued_bytes if self._send else 0
-
-    @property
     def held_bytes(self) -> int:
         """The memory that unfinished requests take."""
         return self._held_bytes

@@ -9,13 +9,12 @@ from ottla.protocol.batch import BatchHeader
 from ottla.protocol.compression import Buffer
 from ottla.protocol.primitives import NO_TIMESTAMP
 from ottla.replication.replica import Replica, TopicRules
-from ottla.storage.admission.rules import (
+from ottla.storage.admission.leader_checks import (
     Admitted,
     RecordFault,
     Refused,
     admit,
-    admits_ordinary,
-    all_ordinary,
+    admits_unchanged,
 )
 from ottla.storage.admission.work_budget import (
     UNBOUNDED,
@@ -93,17 +92,17 @@ class Appender:
         acks: int,
         transactional_id_given: bool,
         now_ms: int,
-        ordinary: BatchHeader | None = None,
+        header: BatchHeader | None = None,
         admitted: Admitted | None = None,
         is_own: bool = False,
         expected_leader_epoch: int | None = None,
     ) -> AppendResult:
         """Appends a client's batch. PeerError if it is refused; then nothing was written.
 
-        `ordinary` is the batch's header if it is known to have nothing out of the ordinary, and
-        `admitted` what `admit` made of the batch before. BudgetSpent if that has to be done first.
-        A batch that `is_own` comes from the broker, which alone writes to its internal topics.
-        NOT_LEADER_OR_FOLLOWER if the leader epoch is another than the one that is expected.
+        `header` is the batch's header if the request was read natively, and `admitted` the result
+        of an earlier `admit`. BudgetSpent if `admit` has to run first, in a thread. A batch that
+        `is_own` comes from the broker, which alone writes to its internal topics.
+        NOT_LEADER_OR_FOLLOWER if the leader epoch differs from the expected one.
         """
         partition = replica.partition
         if not partition.is_leader:
@@ -125,9 +124,7 @@ class Appender:
             self._budget.spend_on_new_log()
         stored: Buffer = batch
         append_time_ms = NO_TIMESTAMP
-        if ordinary is not None and self._is_ordinary(batch, ordinary, replica.rules, now_ms):
-            header = ordinary
-        else:
+        if header is None or not self._admits_unchanged(batch, header, replica.rules, now_ms):
             if admitted is None:
                 budget = UNBOUNDED if is_own else self._budget
                 admitted = self.admit(replica, batch, transactional_id_given, now_ms, budget)
@@ -165,10 +162,10 @@ class Appender:
     def append_joint(
         self, replica: Replica, batches: list[tuple[memoryview, BatchHeader]], *, now_ms: int
     ) -> JointAppend | None:
-        """Appends ordinary batches of many clients by one write; all of them are settled then.
+        """Appends batches of many clients by one write; all of them are committed then.
 
-        None, and nothing was done, if anything stands against it or has to be waited for. Then
-        `append` says of each what it is.
+        None, and nothing was done, if one batch is not accepted as it is or would have to wait.
+        Then the caller appends each batch by itself.
         """
         partition, log, rules = replica.partition, replica.log, replica.rules.admission
         if (
@@ -179,8 +176,9 @@ class Appender:
             or log.flush_messages != UNLIMITED
         ):
             return None
-        if not all_ordinary(batches, rules, now_ms):
-            return None
+        for batch, header in batches:
+            if not admits_unchanged(batch, header, rules, now_ms):
+                return None
         try:
             appended = log.append_joint(batches, leader_epoch=partition.leader_epoch)
         except (OSError, StorageError):
@@ -189,7 +187,7 @@ class Appender:
             replica.waiting.count(appended.size_bytes)
         return appended
 
-    def _is_ordinary(
+    def _admits_unchanged(
         self, batch: memoryview, header: BatchHeader, rules: TopicRules, now_ms: int
     ) -> bool:
         if header.count > UNCOUNTED_RECORDS_MAX:
@@ -197,7 +195,7 @@ class Appender:
                 self._budget.spend_on_reading(header.count)
             except BudgetSpent:
                 return False
-        return admits_ordinary(batch, header, rules.admission, now_ms)
+        return admits_unchanged(batch, header, rules.admission, now_ms)
 
     def admit(
         self,

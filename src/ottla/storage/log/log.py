@@ -19,7 +19,7 @@ from ottla.protocol.batch import (
 )
 from ottla.seams.clock import Clock
 from ottla.seams.files import Buffer
-from ottla.storage.admission.replicated import check_replicated, marker_of
+from ottla.storage.admission.follower_checks import check_replicated, marker_of
 from ottla.storage.compaction import segment_swap
 from ottla.storage.directory.full_disk import FULL
 from ottla.storage.log import retention

@@ -15,13 +15,13 @@ from ottla.protocol.batch import (
     build,
     build_marker,
     read_header,
-    stamp,
 )
 from ottla.protocol.messages import fetch, list_offsets
 from ottla.protocol.offset_spec import OffsetSpec
 from ottla.protocol.topic_partition import TopicPartition
 from tests.sim.seams.loop import run
 from tests.support.client.fake_cluster import FakeCluster
+from tests.support.protocol.stamping import stamp
 
 ORDERS = TopicPartition("orders", 0)
 USERS = TopicPartition("users", 0)

@@ -12,7 +12,7 @@ from ottla.client.reading.fetch import FetchLimits
 from ottla.client.reading.partition_reader import Gone, Reader
 from ottla.errors import ErrorCode
 from ottla.protocol.acks import Acks
-from ottla.protocol.batch import Record, build, read_header, stamp
+from ottla.protocol.batch import Record, build, read_header
 from ottla.protocol.messages import fetch as fetching
 from ottla.protocol.messages import list_offsets as listing
 from ottla.protocol.messages import produce as producing
@@ -20,6 +20,7 @@ from ottla.protocol.primitives import NO_OFFSET, ZERO_UUID
 from ottla.protocol.topic_partition import TopicPartition
 from tests.sim.seams.loop import run
 from tests.support.client.fake_cluster import FakeBroker, FakeCluster
+from tests.support.protocol.stamping import stamp
 
 A0, A1 = TopicPartition("a", 0), TopicPartition("a", 1)
 

@@ -12,14 +12,13 @@ from hypothesis import strategies as st
 from ottla.errors import ErrorCode, PeerError
 from ottla.protocol.batch import Record, build, crc_is_valid, crc_of, read_header, records
 from ottla.protocol.compression import Codec, compress
-from ottla.storage.admission.rules import (
+from ottla.storage.admission.leader_checks import (
     RECORD_ERRORS_MAX,
-    AdmissionRules,
     Refused,
     admit,
-    admits_ordinary,
-    all_ordinary,
+    admits_unchanged,
 )
+from ottla.storage.admission.rules import AdmissionRules
 from ottla.storage.admission.work_budget import BudgetSpent, WorkBudget
 from tests.support.paths import VECTORS
 
@@ -246,8 +245,7 @@ def test_a_max_timestamp_that_no_record_has_is_put_right(claimed_ms: int) -> Non
     batch = batch_of(NOW_MS, NOW_MS - 5)
     lie = altered(batch, max_timestamp=claimed_ms)
     assert stored(lie, RULES) == batch
-    assert not admits_ordinary(memoryview(lie), read_header(lie), RULES, NOW_MS)
-    assert not all_ordinary([(memoryview(lie), read_header(lie))], RULES, NOW_MS)
+    assert not admits_unchanged(memoryview(lie), read_header(lie), RULES, NOW_MS)
 
 
 def test_a_compressed_batch_that_claims_the_future_is_unfolded_and_put_right() -> None:
@@ -334,8 +332,7 @@ def test_records_that_nobody_could_read_are_refused(body: bytes, rules: Admissio
     batch = with_body(body, 2)
     assert refused(batch, rules) == (ErrorCode.INVALID_RECORD, [])
     header = read_header(batch)
-    assert not admits_ordinary(memoryview(batch), header, rules, NOW_MS)
-    assert not all_ordinary([(memoryview(batch), header)], rules, NOW_MS)
+    assert not admits_unchanged(memoryview(batch), header, rules, NOW_MS)
 
 
 def test_a_time_past_64_bits_is_refused() -> None:
@@ -352,8 +349,7 @@ def test_compressed_records_are_looked_at_only_where_a_topic_needs_it() -> None:
 def test_an_ordinary_batch_is_taken_by_every_way() -> None:
     for batch in (batch_of(), batch_of(codec=Codec.LZ4), batch_of(-1, -1), batch_of(5, NOW_MS)):
         header = read_header(batch)
-        assert admits_ordinary(memoryview(batch), header, RULES, NOW_MS)
-        assert all_ordinary([(memoryview(batch), header)], RULES, NOW_MS)
+        assert admits_unchanged(memoryview(batch), header, RULES, NOW_MS)
         assert admitted(batch)
 
 
