@@ -30,7 +30,7 @@ class Subscribed(NamedTuple):
     topic_ids: Mapping[str, Uuid]
 
 
-class Standing(NamedTuple):
+class TopicEnds(NamedTuple):
     """The end offsets of partitions, and the ids of the topics that they belong to."""
 
     ends: Offsets
@@ -75,14 +75,14 @@ class Cluster:
             tuple(sorted(partitions)), {topic.name: topic.topic_id for topic in topics}
         )
 
-    def standing(self, *, may_lack: bool) -> Standing:
+    def standing(self, *, may_lack: bool) -> TopicEnds:
         """Consistent end offsets and topic ids, although a topic may be recreated at any time."""
         before = self.subscribed(may_lack=may_lack)
         for _ in range(METADATA_ATTEMPTS_MAX):
             ends = self._ends_unless_gone(before.partitions)
             after = self.subscribed(may_lack=may_lack)
             if ends is not None and after.topic_ids == before.topic_ids:
-                return Standing(ends, before.topic_ids)
+                return TopicEnds(ends, before.topic_ids)
             before = after
         raise SourceFailed("topics are deleted and created faster than their offsets can be read")
 
@@ -206,7 +206,7 @@ class Cluster:
 def _require_all(
     partitions: tuple[TopicPartition, ...], named: Mapping[TopicPartition, int], option: str
 ) -> None:
-    """As Spark's Kafka connector: requires an offset for each partition, and for no other."""
+    """Requires an offset for each partition and no other, as Spark's Kafka connector does."""
     lacking, besides = set(partitions) - named.keys(), named.keys() - set(partitions)
     if lacking:
         raise SourceFailed(

@@ -13,7 +13,7 @@ from ottla.client.arrow.spans import Span
 from ottla.client.routing.topology import TopicPartition
 from ottla.spark.offsets import OFFSET_MAX, Offsets
 
-# Each span is a task; an option that asks for more is a mistake.
+# Each span is a task; an option that requests more is a mistake.
 SPANS_MAX = 100_000
 
 
