@@ -205,7 +205,7 @@ class OffsetOutOfRange(PeerError):
     def __init__(self, offset: int, start_offset: int, end_offset: int) -> None:
         super().__init__(
             ErrorCode.OFFSET_OUT_OF_RANGE,
-            f"offset {offset} lies outside of [{start_offset}, {end_offset}]",
+            f"offset {offset} is outside of [{start_offset}, {end_offset}]",
         )
 
 

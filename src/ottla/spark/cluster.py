@@ -31,7 +31,7 @@ class Subscribed(NamedTuple):
     topic_ids: Mapping[str, Uuid]
 
 
-class Standing(NamedTuple):
+class TopicEnds(NamedTuple):
     """The end offsets of partitions, and the ids of the topics that they belong to."""
 
     ends: Offsets
@@ -79,7 +79,7 @@ class Cluster:
         )
         return self._seen
 
-    def standing(self, *, may_lack: bool) -> Standing:
+    def standing(self, *, may_lack: bool) -> TopicEnds:
         """Consistent end offsets and topic ids, although a topic may be recreated at any time.
 
         End offsets fetched between two Metadata responses with the same ids belong to these ids.
@@ -90,7 +90,7 @@ class Cluster:
             ends = self._ends_unless_gone(before.partitions)
             after = self.subscribed(may_lack=may_lack)
             if ends is not None and after == before:
-                return Standing(ends, before.topic_ids)
+                return TopicEnds(ends, before.topic_ids)
             before = after
         raise SourceFailed("topics are deleted and created faster than their offsets can be read")
 
@@ -213,7 +213,7 @@ class Cluster:
 def _require_all(
     partitions: tuple[TopicPartition, ...], named: Mapping[TopicPartition, int], option: str
 ) -> None:
-    """As Spark's Kafka connector: requires an offset for each partition, and for no other."""
+    """Requires an offset for each partition and no other, as Spark's Kafka connector does."""
     lacking, besides = set(partitions) - named.keys(), named.keys() - set(partitions)
     if lacking:
         raise SourceFailed(

@@ -14,7 +14,7 @@ from ottla.protocol.primitives import OFFSET_MAX
 from ottla.protocol.topic_partition import TopicPartition
 from ottla.spark.offsets import Offsets
 
-# Each span is a task; an option that asks for more is a mistake.
+# Each span is a task; an option that requests more is a mistake.
 SPANS_MAX = 100_000
 
 

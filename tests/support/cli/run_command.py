@@ -51,7 +51,7 @@ def ottla(*arguments: str | Path, stdin: str | None = None) -> Ran:
 
 
 def at(bootstrap: str) -> tuple[str, ...]:
-    """Whom a command asks; a machine that does other things may let it wait."""
+    """The cluster of a command, with a timeout for a busy machine."""
     return ("--bootstrap", bootstrap, "--timeout", "120")
 
 

@@ -60,19 +60,19 @@ async def describe_groups(
     partitions: list[Row] = []
     for group in groups:
         committed = await committed_offsets(router, group.group_id)
-        behind = await lags(router, {each: found.offset for each, found in committed.items()})
-        writer.write(_group_row(group, behind, now_ms))
+        group_lags = await lags(router, {each: found.offset for each, found in committed.items()})
+        writer.write(_group_row(group, group_lags, now_ms))
         members += _member_rows(group)
         ends = await _ends(router, _owners(group).keys() - committed.keys())
-        partitions += _partition_rows(group, committed, behind, ends, now_ms)
+        partitions += _partition_rows(group, committed, group_lags, ends, now_ms)
     for row in (*members, *partitions):
         writer.write(row)
     writer.close()
 
 
-def _group_row(group: Group, behind: Outcomes[Lag], now_ms: int) -> Row:
+def _group_row(group: Group, group_lags: Outcomes[Lag], now_ms: int) -> Row:
     """The group with its total lag in records, and the age of the oldest one."""
-    known = [each for each in behind.values() if not isinstance(each, ClientError)]
+    known = [each for each in group_lags.values() if not isinstance(each, ClientError)]
     ages = [age for each in known if (age := each.age_ms(now_ms)) is not None]
     return {
         "kind": "group",
@@ -126,7 +126,7 @@ async def _ends(
 def _partition_rows(
     group: Group,
     committed: Mapping[TopicPartition, Committed],
-    behind: Outcomes[Lag],
+    group_lags: Outcomes[Lag],
     ends: Mapping[TopicPartition, int],
     now_ms: int,
 ) -> list[Row]:
@@ -134,7 +134,7 @@ def _partition_rows(
     owners = _owners(group)
     rows: list[Row] = []
     for partition in sorted({*committed, *owners}):
-        offset, lag = committed.get(partition), behind.get(partition)
+        offset, lag = committed.get(partition), group_lags.get(partition)
         # A deleted topic has a committed offset but no lag.
         seen = None if lag is None or isinstance(lag, ClientError) else lag
         age_ms = None if seen is None else seen.age_ms(now_ms)

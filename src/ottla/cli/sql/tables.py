@@ -147,9 +147,9 @@ class _QueryReader:
         return token.is_word("lateral") and self._peek().is_word("view")
 
     def _read_table(self, known: frozenset[str]) -> bool:
-        """A topic, or what stands in its place: a query, tables in parentheses, a function.
+        """Reads a topic, a subquery, tables in parentheses or a function.
 
-        Whether a comma then brings another one: behind VALUES it brings another row.
+        Returns whether a comma after it separates tables: after VALUES it separates rows.
         """
         if self._peek().is_word("lateral"):
             self._take()

@@ -95,7 +95,7 @@ class OffsetCheck(EntryCheck):
             relative, position = self._ahead.fields
             offset = self._base_offset + relative
             if not self._shutdown.is_trusted(offset):
-                self._ahead = None  # what follows is made anew at the start
+                self._ahead = None  # a start rebuilds the remaining entries
                 return
             if position != placed.position:
                 self._fail(f"no batch begins at position {position}, listed for offset {offset}")
@@ -139,7 +139,7 @@ class TimeCheck(EntryCheck):
             timestamp_ms, relative = self._ahead.fields
             offset = self._base_offset + relative
             if not self._shutdown.is_trusted(offset):
-                self._ahead = None  # what follows is made anew at the start
+                self._ahead = None  # a start rebuilds the remaining entries
                 return
             if offset > header.last_offset:
                 return
