@@ -14,7 +14,7 @@ from ottla.protocol.primitives import Uuid
 from ottla.seams.clock import RealClock
 from ottla.seams.files import RealFiles
 from ottla.storage.directory.checkpoint_files import TopicPartition
-from ottla.storage.directory.directory import open_directory
+from ottla.storage.directory.directory_opening import open_directory
 from ottla.storage.log.config import LogConfig
 
 CLUSTER_ID = "killed-cluster"

@@ -64,14 +64,15 @@ from ottla.seams.workers import Workers
 from ottla.settings.broker import BrokerSettings
 from ottla.settings.table import network, node, records, retention, segments
 from ottla.storage.directory.checkpoint_files import MetaProperties
-from ottla.storage.directory.directories import (
-    LogDirectories,
+from ottla.storage.directory.directories import LogDirectories
+from ottla.storage.directory.directory import LogDirectory
+from ottla.storage.directory.directory_opening import (
     check_directories,
     find_placements,
     make_directory,
+    open_directory,
     prepare_directories,
 )
-from ottla.storage.directory.directory import LogDirectory, open_directory
 
 IDLE_CHECK_S = 1.0
 STALL_CHECK_S = 0.05
