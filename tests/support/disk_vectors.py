@@ -15,7 +15,8 @@ from ottla.protocol.compression import Codec
 from ottla.protocol.primitives import Uuid
 from ottla.seams.clock import RealClock
 from ottla.seams.files import RealFiles
-from ottla.storage.directory.directory import LogDirectory, open_directory
+from ottla.storage.directory.directory import LogDirectory
+from ottla.storage.directory.directory_opening import open_directory
 from ottla.storage.log.batch_scan import Placed
 from ottla.storage.log.config import LogConfig
 from ottla.storage.log.log import Log

@@ -25,7 +25,8 @@ from ottla.storage.admission.rules import AdmissionRules
 from ottla.storage.compaction.cleaner_worker import CleanerWorker
 from ottla.storage.compaction.rules import CompactionRules
 from ottla.storage.compaction.segment_swap import OutputIsUseless
-from ottla.storage.directory.directory import LogDirectory, open_directory
+from ottla.storage.directory.directory import LogDirectory
+from ottla.storage.directory.directory_opening import open_directory
 from ottla.storage.log.config import LogConfig
 from ottla.storage.log.log import Log
 from ottla.storage.log.segment import Segment

@@ -12,7 +12,8 @@ from ottla.protocol.batch import crc_is_valid, read_header
 from ottla.protocol.primitives import Uuid
 from ottla.protocol.topic_partition import TopicPartition
 from ottla.storage.directory import checkpoint_files
-from ottla.storage.directory.directory import LogDirectory, open_directory
+from ottla.storage.directory.directory import LogDirectory
+from ottla.storage.directory.directory_opening import open_directory
 from ottla.storage.log.config import LogConfig
 from ottla.storage.log.log import Log
 from tests.sim.seams.clock import SimClock

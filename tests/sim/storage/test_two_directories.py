@@ -9,7 +9,8 @@ from ottla.protocol.batch import Record, build, read_header
 from ottla.protocol.primitives import Uuid
 from ottla.protocol.topic_partition import TopicPartition
 from ottla.storage.directory.directories import LogDirectories
-from ottla.storage.directory.directory import LogDirectory, open_directory
+from ottla.storage.directory.directory import LogDirectory
+from ottla.storage.directory.directory_opening import open_directory
 from ottla.storage.log.config import LogConfig
 from tests.sim.seams.clock import SimClock
 from tests.sim.seams.disk import SimDisk

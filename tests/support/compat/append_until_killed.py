@@ -14,7 +14,7 @@ from ottla.protocol.primitives import Uuid
 from ottla.protocol.topic_partition import TopicPartition
 from ottla.seams.clock import RealClock
 from ottla.seams.files import RealFiles
-from ottla.storage.directory.directory import open_directory
+from ottla.storage.directory.directory_opening import open_directory
 from ottla.storage.log.config import LogConfig
 
 CLUSTER_ID = "killed-cluster"

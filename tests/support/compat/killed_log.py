@@ -10,7 +10,8 @@ from ottla.protocol.batch import Record
 from ottla.protocol.primitives import Uuid
 from ottla.seams.clock import RealClock
 from ottla.seams.files import RealFiles
-from ottla.storage.directory.directory import LogDirectory, open_directory
+from ottla.storage.directory.directory import LogDirectory
+from ottla.storage.directory.directory_opening import open_directory
 from tests.support.compat.append_until_killed import CLUSTER_ID, CONFIG, PARTITION
 from tests.support.disk_vectors import consume
 

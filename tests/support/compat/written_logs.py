@@ -17,7 +17,8 @@ from ottla.protocol.primitives import Uuid
 from ottla.protocol.topic_partition import TopicPartition
 from ottla.seams.clock import RealClock
 from ottla.seams.files import RealFiles
-from ottla.storage.directory.directory import LogDirectory, open_directory
+from ottla.storage.directory.directory import LogDirectory
+from ottla.storage.directory.directory_opening import open_directory
 from ottla.storage.log.config import LogConfig
 from ottla.storage.log.log import Log
 

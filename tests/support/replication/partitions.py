@@ -15,7 +15,7 @@ from ottla.replication.replica import Replica, RetentionRules, TopicRules
 from ottla.replication.replicas import Replicas
 from ottla.storage.admission.rules import AdmissionRules
 from ottla.storage.directory.directories import LogDirectories
-from ottla.storage.directory.directory import open_directory
+from ottla.storage.directory.directory_opening import open_directory
 from ottla.storage.log.config import LogConfig
 from tests.sim.seams.clock import SimClock
 from tests.sim.seams.disk import SimDisk

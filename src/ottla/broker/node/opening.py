@@ -14,14 +14,15 @@ from ottla.replication.rules import topic_rules
 from ottla.seams.files import Files
 from ottla.settings.table import node, segments
 from ottla.storage.directory.checkpoint_files import MetaProperties
-from ottla.storage.directory.directories import (
-    LogDirectories,
+from ottla.storage.directory.directories import LogDirectories
+from ottla.storage.directory.directory import LogDirectory
+from ottla.storage.directory.directory_opening import (
     check_directories,
     find_placements,
     make_directory,
+    open_directory,
     prepare_directories,
 )
-from ottla.storage.directory.directory import LogDirectory, open_directory
 from ottla.storage.directory.placements import Placements
 
 

@@ -13,7 +13,7 @@ from ottla.cli.broker.pid_file import PID_FILE
 from ottla.metadata import incarnation
 from ottla.metadata.embedded import snapshot_file
 from ottla.storage.directory import checkpoint_files, placements
-from ottla.storage.directory.directory import LOCK
+from ottla.storage.directory.directory_opening import LOCK
 from ottla.storage.log import leader_epochs
 from ottla.storage.opening import unsynced_tail
 

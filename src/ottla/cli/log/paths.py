@@ -11,7 +11,7 @@ from ottla.cli.shared.failure import ExitCode, Failure
 from ottla.cli.shared.output import say
 from ottla.seams.files import Files, Lock
 from ottla.storage.directory import checkpoint_files
-from ottla.storage.directory.directory import LOCK
+from ottla.storage.directory.directory_opening import LOCK
 from ottla.storage.log import leader_epochs
 from ottla.storage.log.segment import LOG
 

@@ -7,8 +7,7 @@ from typing import NamedTuple
 from ottla.errors import StorageError
 from ottla.protocol.primitives import Uuid
 from ottla.protocol.topic_partition import TopicPartition
-from ottla.seams.files import Files
-from ottla.storage.directory.directory import STRAY_SUFFIX, LogDirectory, check_directory
+from ottla.storage.directory.directory import STRAY_SUFFIX, LogDirectory
 from ottla.storage.directory.placements import Placed, Placements
 from ottla.storage.log.log import Log
 
@@ -185,55 +184,3 @@ class LogDirectories:
         if self._placements is not None:
             self._placements.close()
         return faults
-
-
-def prepare_directories(
-    files: Files, paths: Sequence[str], placements: Placements | None
-) -> dict[str, Exception]:
-    """Makes the directories that are new; those that cannot be used, and why.
-
-    OSError if the first cannot be used, which holds the metadata.
-    """
-    failed: dict[str, Exception] = {}
-    for path in paths:
-        why_vanished = placements.why_vanished(path) if placements is not None else None
-        if why_vanished is not None:
-            failed[path] = StorageError(f"{path}: {why_vanished}")
-            continue
-        try:
-            make_directory(files, path)
-        except OSError as error:
-            if path == paths[0]:
-                raise
-            failed[path] = error
-    return failed
-
-
-def make_directory(files: Files, path: str) -> None:
-    """A log directory, if there is none. Its name is durable on return."""
-    if not files.is_dir(path):
-        files.make_dir(path)
-    files.sync_dir(path.rpartition("/")[0] or "/")
-
-
-def find_placements(files: Files, paths: Sequence[str]) -> Placements | None:
-    """None for a broker that has one directory, and never had another."""
-    placements = Placements(files, paths[0])
-    return placements if len(paths) > 1 or placements.is_there else None
-
-
-def check_directories(files: Files, paths: Sequence[str], node_id: int) -> None:
-    """Nothing is to be written where another's data is, or another is at work.
-
-    DirectoryInUse, WrongCluster; OSError if the first cannot be used, which holds the metadata.
-    """
-    cluster_id = None
-    for path in paths:
-        try:
-            meta = check_directory(files, path, cluster_id=cluster_id, node_id=node_id)
-        except OSError:
-            # Without any other one the rest is served: it is told when they are opened.
-            if path == paths[0]:
-                raise
-        else:
-            cluster_id = cluster_id or (meta.cluster_id if meta else None)

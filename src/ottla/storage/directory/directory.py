@@ -15,8 +15,9 @@ from ottla.seams.clock import Clock
 from ottla.seams.files import Files, Lock
 from ottla.storage.directory import checkpoint_files
 from ottla.storage.directory.checkpoint_files import MetaProperties
-from ottla.storage.directory.checkpoint_task import Checkpoint, CheckpointFiles, PlannedStart
+from ottla.storage.directory.checkpoint_task import Checkpoint
 from ottla.storage.directory.full_disk import FULL
+from ottla.storage.directory.offset_checkpoints import OffsetCheckpoints
 from ottla.storage.log.config import LogConfig
 from ottla.storage.log.file_pool import FilePool
 from ottla.storage.log.flush import Around
@@ -24,7 +25,6 @@ from ottla.storage.log.log import Log
 from ottla.storage.opening.recovery import Recovery, open_log
 from ottla.storage.opening.unsynced_tail import mark_distrusted
 
-LOCK = ".lock"
 DELETE_SUFFIX = "-delete"
 STRAY_SUFFIX = "-stray"
 # Of a file's name, wherever we run. A topic's alone may have 249.
@@ -35,15 +35,7 @@ METADATA_LOGS = frozenset({"__cluster_metadata", "__ottla_metadata"})
 ConfigOf = Callable[[TopicPartition], LogConfig]
 
 
-class DirectoryInUse(StorageError):
-    """Another process works on this directory."""
-
-
-class WrongCluster(StorageError):
-    """This directory belongs to another cluster or node."""
-
-
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class LogDirectory:
     """Opened by `open_directory`. Changes to start offsets and recovery points are its business:
     a log has them made durable by `checkpoint`."""
@@ -53,8 +45,8 @@ class LogDirectory:
     meta: MetaProperties
     config_of: ConfigOf
     clock: Clock
-    _lock: Lock
-    _pool: FilePool
+    lock: Lock
+    pool: FilePool
     logs: dict[TopicPartition, Log] = field(default_factory=dict)
     topic_ids: dict[TopicPartition, Uuid] = field(default_factory=dict)
     # What could not be opened, and why.
@@ -63,17 +55,10 @@ class LogDirectory:
     offline: Exception | None = None
     # The file that says which logs are here, if it is in another directory.
     placements_path: str | None = None
-    _recovery_points: dict[TopicPartition, int] = field(default_factory=dict)
-    _start_offsets: dict[TopicPartition, int] = field(default_factory=dict)
-    _cleaned_offsets: dict[TopicPartition, int] = field(default_factory=dict)
-    _cleaned_saved: dict[TopicPartition, int] = field(default_factory=dict)
-    _checkpoints_begun: int = 0
-    # The first checkpoint that no longer names a partition that was deleted, until it is durable.
-    _forgotten_by: dict[TopicPartition, int] = field(default_factory=dict)
-    _checkpoint_files: CheckpointFiles = field(init=False)
+    _offsets: OffsetCheckpoints = field(init=False)
 
     def __post_init__(self) -> None:
-        self._checkpoint_files = CheckpointFiles(self.files, self.path)
+        self._offsets = OffsetCheckpoints(self.files, self.path)
 
     @property
     def identity(self) -> str:
@@ -85,16 +70,7 @@ class LogDirectory:
 
     def load(self, *, is_clean: bool) -> None:
         """Opens every log that is there, one after another."""
-        self._recovery_points = checkpoint_files.read_offsets(
-            self.files, f"{self.path}/{checkpoint_files.RECOVERY_POINTS}"
-        )
-        self._start_offsets = checkpoint_files.read_offsets(
-            self.files, f"{self.path}/{checkpoint_files.LOG_START_OFFSETS}"
-        )
-        self._cleaned_offsets = checkpoint_files.read_offsets(
-            self.files, f"{self.path}/{checkpoint_files.CLEANER_OFFSETS}"
-        )
-        self._cleaned_saved = dict(self._cleaned_offsets)
+        self._offsets.read()
         found = set()
         for name in self.files.list(self.path):
             partition = partition_of(name)
@@ -103,13 +79,13 @@ class LogDirectory:
                 self._open(partition, is_clean=is_clean)
             elif name.endswith(DELETE_SUFFIX):
                 self.purge(f"{self.path}/{name}")
-        self._forget_points_except(found)
+        self._offsets.forget_except(found)
         self.checkpoint()
 
     def create(self, partition: TopicPartition, topic_id: Uuid) -> Log:
         """A new partition's empty log; its first flush makes its directory durable, too."""
         self._require_online()
-        if self._checkpoint_files.written < self._forgotten_by.get(partition, 0):
+        if not self._offsets.is_name_free(partition):
             self.checkpoint()
         path = self.partition_path(partition)
         self.files.make_dir(path)
@@ -121,7 +97,7 @@ class LogDirectory:
         except OSError:
             # A full disk may have room later: nothing is left in the way.
             self.topic_ids.pop(partition, None)
-            self._pool.forget_below(path)
+            self.pool.forget_below(path)
             self.purge(path)
             raise
         return self.logs[partition]
@@ -156,7 +132,7 @@ class LogDirectory:
         for number, partition in enumerate(partitions):
             name = _name_aside(partition, number, f".{unique}{suffix}")
             left.append(self._set_aside(partition, name))
-            self._forgotten_by[partition] = self._checkpoints_begun + 1
+            self._offsets.forget(partition)
         return left
 
     def forget_deleted(self) -> None:
@@ -173,12 +149,9 @@ class LogDirectory:
             log.abandon()
         self.unusable.pop(partition, None)
         self.topic_ids.pop(partition, None)
-        # Else a later partition of this name would be judged by what was known of this one.
-        for offsets in self._points:
-            offsets.pop(partition, None)
         source = self.partition_path(partition)
         target = f"{self.path}/{name}"
-        self._pool.forget_below(source)
+        self.pool.forget_below(source)
         self.files.rename(source, target)
         return target
 
@@ -206,46 +179,11 @@ class LogDirectory:
         """Its `run` may be called in a thread, then `end_checkpoint`, or `fail_unless_full` if it
         failed. StorageError if offline."""
         self._require_online()
-        planned: list[PlannedStart] = []
-        arounds: list[Around] = []
-        for partition, log in self.logs.items():
-            if log.offline is None:
-                self._recovery_points[partition] = log.recovery_point
-                # Even where the first segment says the same: older ones may come back.
-                self._start_offsets[partition] = log.start_offset
-                self._note_cleaned(partition, log)
-                if log.planned_start is not None and log.planned_start > log.start_offset:
-                    self._start_offsets[partition] = log.planned_start
-                    planned.append(PlannedStart(log, log.planned_start, log.truncations))
-                    if log.unsynced_around is not None:
-                        arounds.append(log.unsynced_around)
-        self._checkpoints_begun += 1
-        is_cleaned_news = self._cleaned_offsets != self._cleaned_saved
-        return Checkpoint(
-            place=self._checkpoint_files,
-            number=self._checkpoints_begun,
-            start_offsets=dict(self._start_offsets),
-            recovery_points=dict(self._recovery_points),
-            cleaned_offsets=dict(self._cleaned_offsets) if is_cleaned_news else None,
-            has_renames=bool(self._forgotten_by),
-            arounds=tuple(arounds),
-            starts=tuple(planned),
-        )
+        return self._offsets.begin(self.logs)
 
     def end_checkpoint(self, checkpoint: Checkpoint) -> None:
-        """It has run: the starts that it planned are in force, the names that it forgot free."""
-        number = checkpoint.number
-        for name in [name for name, first in self._forgotten_by.items() if first <= number]:
-            del self._forgotten_by[name]
-        for log, offset, truncations in checkpoint.starts:
-            log.planned_start_is_durable(offset, truncations)
-        if checkpoint.cleaned_offsets is not None:
-            self._cleaned_saved = dict(checkpoint.cleaned_offsets)
-
-    @property
-    def _points(self) -> tuple[dict[TopicPartition, int], ...]:
-        """What the checkpoints say of each partition, by its name alone."""
-        return self._recovery_points, self._start_offsets, self._cleaned_offsets
+        """The checkpoint has run: its planned starts are in force, forgotten names are free."""
+        self._offsets.end(checkpoint)
 
     def close(self, *, broker_epoch: int) -> dict[str, Exception]:
         """Flushes and closes all logs; the marker of a clean stop comes last, if all went well.
@@ -263,7 +201,7 @@ class LogDirectory:
         finally:
             if self.offline is not None:
                 self.distrust_logs()
-            self._lock.release()
+            self.lock.release()
         faults = {self.partition_path(name): error for name, error in self.unusable.items()}
         return faults if self.offline is None else {**faults, self.path: self.offline}
 
@@ -277,13 +215,8 @@ class LogDirectory:
             except (StorageError, OSError) as error:
                 self.unusable[partition] = error
             else:
-                self._recovery_points[partition] = log.end_offset
-                self._note_cleaned(partition, log)
+                self._offsets.note_closed(partition, log)
         self.checkpoint()
-
-    def _note_cleaned(self, partition: TopicPartition, log: Log) -> None:
-        if log.cleaned_offset or partition in self._cleaned_offsets:
-            self._cleaned_offsets[partition] = log.cleaned_offset
 
     def fail(self, error: Exception) -> None:
         """The directory cannot be trusted: all of its logs go offline. The first reason stands."""
@@ -307,7 +240,7 @@ class LogDirectory:
         if self.offline is not None:
             return
         try:
-            is_in_place = self._lock.is_in_place()
+            is_in_place = self.lock.is_in_place()
         except OSError as error:
             self.fail(error)
             return
@@ -321,7 +254,7 @@ class LogDirectory:
         now at this path is left alone.
         """
         with suppress(OSError):
-            if self._lock.is_in_place():
+            if self.lock.is_in_place():
                 for partition in list(self.logs):
                     mark_distrusted(self.files, self.partition_path(partition))
 
@@ -332,14 +265,15 @@ class LogDirectory:
             if topic_id is not None:
                 # Known even if its log cannot be opened: it may be a topic's that is gone.
                 self.topic_ids[partition] = topic_id
+            saved = self._offsets.of(partition)
             opened = open_log(
-                self._pool,
+                self.pool,
                 path,
                 self.config_of(partition),
                 is_clean=is_clean,
-                recovery_point=self._recovery_points.get(partition, 0),
-                start_offset=self._start_offsets.get(partition),
-                cleaned_offset=self._cleaned_offsets.get(partition, 0),
+                recovery_point=saved.recovery_point,
+                start_offset=saved.start_offset,
+                cleaned_offset=saved.cleaned_offset,
                 clock=self.clock,
                 checkpoint=self.checkpoint,
             )
@@ -349,7 +283,7 @@ class LogDirectory:
                 mark_distrusted(self.files, path)
             return
         self.logs[partition], self.recoveries[partition] = opened
-        if self._was_never_flushed(partition):
+        if self._offsets.was_never_flushed(partition):
             opened.log.unsynced_around = self._around(partition)
 
     def _read_topic_id(self, partition: TopicPartition) -> Uuid | None:
@@ -357,14 +291,11 @@ class LogDirectory:
         try:
             return checkpoint_files.read_partition_metadata(self.files, path)
         except CorruptLog:
-            if not self._was_never_flushed(partition):
+            if not self._offsets.was_never_flushed(partition):
                 raise
             # A power loss may leave anything of it. The metadata knows whose it is.
             self.files.remove(f"{path}/{checkpoint_files.PARTITION_METADATA}")
             return None
-
-    def _was_never_flushed(self, partition: TopicPartition) -> bool:
-        return self._recovery_points.get(partition, 0) == 0
 
     def _around(self, partition: TopicPartition) -> Around:
         """What its next flush has to sync besides what the log itself wrote."""
@@ -375,11 +306,6 @@ class LogDirectory:
         if self.placements_path is not None:
             said.append(self.placements_path)
         return Around(tuple(said), (path, self.path))
-
-    def _forget_points_except(self, found: set[TopicPartition]) -> None:
-        for offsets in self._points:
-            for partition in offsets.keys() - found:
-                del offsets[partition]
 
     def _require_online(self) -> None:
         self.check_in_place()
@@ -402,82 +328,3 @@ def partition_of(name: str) -> TopicPartition | None:
     """The partition whose log lies in a directory of this name, if it is one's."""
     partition = checkpoint_files.parse_directory_name(name)
     return None if partition is None or partition.topic in METADATA_LOGS else partition
-
-
-def check_directory(
-    files: Files, path: str, *, cluster_id: str | None, node_id: int
-) -> MetaProperties | None:
-    """Its name tag, if it has one; for whoever writes to a directory before it is opened.
-
-    DirectoryInUse or WrongCluster if it is not for this node, OSError if nobody can say.
-    """
-    _lock(files, path).release()
-    meta = MetaProperties.read(files, path)
-    if meta is not None:
-        _require_same(meta, path, cluster_id or meta.cluster_id, node_id)
-    return meta
-
-
-def open_directory(
-    files: Files,
-    path: str,
-    *,
-    cluster_id: str,
-    node_id: int,
-    directory_id: Uuid,
-    config_of: ConfigOf,
-    clock: Clock,
-    open_files_max: int = 512,
-) -> LogDirectory:
-    """Locks, checks and loads a log directory; stamps it if it is new.
-
-    DirectoryInUse, WrongCluster, CorruptLog or OSError if it cannot be used at all.
-    """
-    lock = _lock(files, path)
-    try:
-        meta = _stamp(files, path, cluster_id, node_id, directory_id)
-        is_clean = checkpoint_files.read_clean_shutdown(files, path) is not None
-        checkpoint_files.remove_clean_shutdown(files, path)
-        pool = FilePool(files, open_files_max)
-        directory = LogDirectory(files, path, meta, config_of, clock, lock, pool)
-        directory.load(is_clean=is_clean)
-    except BaseException:
-        lock.release()
-        raise
-    return directory
-
-
-def _lock(files: Files, path: str) -> Lock:
-    try:
-        return files.lock(f"{path}/{LOCK}")
-    except BlockingIOError:
-        raise DirectoryInUse(f"{path} is in use by another process") from None
-
-
-def _stamp(
-    files: Files, path: str, cluster_id: str, node_id: int, directory_id: Uuid
-) -> MetaProperties:
-    meta = MetaProperties.read(files, path)
-    if meta is None:
-        if _holds_partitions(files, path):
-            raise CorruptLog(
-                f"{path}/{checkpoint_files.META_PROPERTIES}",
-                0,
-                "missing, though partitions are here",
-            )
-        meta = MetaProperties(cluster_id, node_id, str(directory_id))
-        meta.write(files, path)
-    _require_same(meta, path, cluster_id, node_id)
-    return meta
-
-
-def _require_same(meta: MetaProperties, path: str, cluster_id: str, node_id: int) -> None:
-    if (meta.cluster_id, meta.node_id) != (cluster_id, node_id):
-        raise WrongCluster(
-            f"{path} belongs to node {meta.node_id} of cluster {meta.cluster_id}, "
-            f"this is node {node_id} of cluster {cluster_id}"
-        )
-
-
-def _holds_partitions(files: Files, path: str) -> bool:
-    return any(partition_of(name) and files.is_dir(f"{path}/{name}") for name in files.list(path))

@@ -10,7 +10,7 @@ import pytest
 from ottla.errors import CorruptLog, StorageError
 from ottla.metadata.embedded.home import NoHome
 from ottla.protocol.messages.metadata import MetadataRequest
-from ottla.storage.directory.directory import DirectoryInUse, WrongCluster
+from ottla.storage.directory.directory_opening import DirectoryInUse, WrongCluster
 from tests.sim.seams.faults import Operation
 from tests.sim.seams.loop import run
 from tests.support.broker.produce_and_fetch import batch, fetch, only, produce, values, wanted

@@ -9,12 +9,8 @@ from ottla.protocol.primitives import Uuid
 from ottla.protocol.topic_partition import TopicPartition
 from ottla.seams.files import Files
 from ottla.storage.directory import checkpoint_files
-from ottla.storage.directory.directory import (
-    DirectoryInUse,
-    LogDirectory,
-    WrongCluster,
-    open_directory,
-)
+from ottla.storage.directory.directory import LogDirectory
+from ottla.storage.directory.directory_opening import DirectoryInUse, WrongCluster, open_directory
 from tests.sim.seams.clock import SimClock
 from tests.sim.seams.disk import SimDisk
 from tests.sim.seams.files import SimFiles

@@ -5,7 +5,8 @@ import pytest
 from ottla.errors import LogOffline
 from ottla.protocol.primitives import Uuid
 from ottla.protocol.topic_partition import TopicPartition
-from ottla.storage.directory.directory import LogDirectory, open_directory
+from ottla.storage.directory.directory import LogDirectory
+from ottla.storage.directory.directory_opening import open_directory
 from ottla.storage.opening.unsynced_tail import MARK
 from tests.sim.seams.clock import SimClock
 from tests.sim.seams.disk import SimDisk

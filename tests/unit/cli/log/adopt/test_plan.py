@@ -7,7 +7,8 @@ from ottla.cli.log.adopt.survey import DirectorySurvey, SurveyedPartition
 from ottla.metadata.image import Image
 from ottla.metadata.records import Topic
 from ottla.protocol.primitives import Uuid
-from ottla.storage.directory.checkpoint_files import MetaProperties, TopicPartition
+from ottla.protocol.topic_partition import TopicPartition
+from ottla.storage.directory.checkpoint_files import MetaProperties
 
 OURS, OTHER = Uuid(b"a" * 16), Uuid(b"b" * 16)
 

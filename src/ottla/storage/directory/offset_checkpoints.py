@@ -1,0 +1,138 @@
+"""The offsets that the checkpoint files of a log directory hold for each partition.
+
+These are log start offset, recovery point and cleaner offset. This module decides what the next
+checkpoint says; `checkpoint_task` writes it.
+"""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from ottla.protocol.topic_partition import TopicPartition
+from ottla.seams.files import Files
+from ottla.storage.directory import checkpoint_files
+from ottla.storage.directory.checkpoint_task import Checkpoint, CheckpointFiles, PlannedStart
+from ottla.storage.log.flush import Around
+from ottla.storage.log.log import Log
+
+
+class SavedOffsets(NamedTuple):
+    """The offsets of one partition, with defaults for a partition that no checkpoint names."""
+
+    recovery_point: int
+    start_offset: int | None
+    cleaned_offset: int
+
+
+class OffsetCheckpoints:
+    """The offsets of one log directory, by partition name."""
+
+    __slots__ = (
+        "_begun",
+        "_cleaned_offsets",
+        "_cleaned_saved",
+        "_forgotten_by",
+        "_place",
+        "_recovery_points",
+        "_start_offsets",
+    )
+
+    def __init__(self, files: Files, path: str) -> None:
+        self._place = CheckpointFiles(files, path)
+        self._recovery_points: dict[TopicPartition, int] = {}
+        self._start_offsets: dict[TopicPartition, int] = {}
+        self._cleaned_offsets: dict[TopicPartition, int] = {}
+        # The cleaner offsets as the file has them: the file is rewritten only if they changed.
+        self._cleaned_saved: dict[TopicPartition, int] = {}
+        # The number of checkpoints begun so far.
+        self._begun = 0
+        # The first checkpoint that no longer names a deleted partition, until it is durable.
+        self._forgotten_by: dict[TopicPartition, int] = {}
+
+    def read(self) -> None:
+        """Takes the offsets of the files. CorruptLog if one of them is garbled."""
+        self._recovery_points = self._read(checkpoint_files.RECOVERY_POINTS)
+        self._start_offsets = self._read(checkpoint_files.LOG_START_OFFSETS)
+        self._cleaned_offsets = self._read(checkpoint_files.CLEANER_OFFSETS)
+        self._cleaned_saved = dict(self._cleaned_offsets)
+
+    def _read(self, name: str) -> dict[TopicPartition, int]:
+        return checkpoint_files.read_offsets(self._place.files, f"{self._place.path}/{name}")
+
+    def of(self, partition: TopicPartition) -> SavedOffsets:
+        return SavedOffsets(
+            recovery_point=self._recovery_points.get(partition, 0),
+            start_offset=self._start_offsets.get(partition),
+            cleaned_offset=self._cleaned_offsets.get(partition, 0),
+        )
+
+    def was_never_flushed(self, partition: TopicPartition) -> bool:
+        return self._recovery_points.get(partition, 0) == 0
+
+    def is_name_free(self, partition: TopicPartition) -> bool:
+        """Whether no durable checkpoint names an earlier partition of this name."""
+        return self._place.written >= self._forgotten_by.get(partition, 0)
+
+    def forget(self, partition: TopicPartition) -> None:
+        """The partition was deleted. The next checkpoint makes its name free."""
+        # A later partition of this name must not get the offsets of this one.
+        for offsets in self._all:
+            offsets.pop(partition, None)
+        self._forgotten_by[partition] = self._begun + 1
+
+    def forget_except(self, found: set[TopicPartition]) -> None:
+        """Only these partitions are in the directory."""
+        for offsets in self._all:
+            for partition in offsets.keys() - found:
+                del offsets[partition]
+
+    @property
+    def _all(self) -> tuple[dict[TopicPartition, int], ...]:
+        return self._recovery_points, self._start_offsets, self._cleaned_offsets
+
+    def begin(self, logs: Mapping[TopicPartition, Log]) -> Checkpoint:
+        """The next checkpoint. The planned start offsets of logs are part of it."""
+        planned: list[PlannedStart] = []
+        arounds: list[Around] = []
+        for partition, log in logs.items():
+            if log.offline is None:
+                self._recovery_points[partition] = log.recovery_point
+                # Noted even where the first segment says the same: a crash may bring back earlier
+                # segments.
+                self._start_offsets[partition] = log.start_offset
+                self._note_cleaned(partition, log)
+                if log.planned_start is not None and log.planned_start > log.start_offset:
+                    self._start_offsets[partition] = log.planned_start
+                    planned.append(PlannedStart(log, log.planned_start, log.truncations))
+                    if log.unsynced_around is not None:
+                        arounds.append(log.unsynced_around)
+        self._begun += 1
+        has_cleaned_news = self._cleaned_offsets != self._cleaned_saved
+        return Checkpoint(
+            place=self._place,
+            number=self._begun,
+            start_offsets=dict(self._start_offsets),
+            recovery_points=dict(self._recovery_points),
+            cleaned_offsets=dict(self._cleaned_offsets) if has_cleaned_news else None,
+            has_renames=bool(self._forgotten_by),
+            arounds=tuple(arounds),
+            starts=tuple(planned),
+        )
+
+    def end(self, checkpoint: Checkpoint) -> None:
+        """The checkpoint is durable: its planned starts are in force, forgotten names are free."""
+        number = checkpoint.number
+        for name in [name for name, first in self._forgotten_by.items() if first <= number]:
+            del self._forgotten_by[name]
+        for log, offset, truncations in checkpoint.starts:
+            log.planned_start_is_durable(offset, truncations)
+        if checkpoint.cleaned_offsets is not None:
+            self._cleaned_saved = dict(checkpoint.cleaned_offsets)
+
+    def note_closed(self, partition: TopicPartition, log: Log) -> None:
+        """The log was closed: all of it is flushed. `begin` skips it from now on."""
+        self._recovery_points[partition] = log.end_offset
+        self._note_cleaned(partition, log)
+
+    def _note_cleaned(self, partition: TopicPartition, log: Log) -> None:
+        if log.cleaned_offset or partition in self._cleaned_offsets:
+            self._cleaned_offsets[partition] = log.cleaned_offset
