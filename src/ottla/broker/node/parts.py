@@ -96,18 +96,7 @@ def make_parts(
     flusher = Flusher(seams.threads)
     turn_budget = TurnBudget()
     appender = Appender(replicas.create_log, replicas.directories, turn_budget)
-    groups = group_coordinator(
-        GroupWorld(lambda: context.in_force.now, lambda: publisher.image, context.metrics.groups),
-        replicas=replicas,
-        appender=appender,
-        flusher=flusher,
-        clock=seams.clock,
-        threads=seams.threads,
-        tasks=context.tasks,
-        logger=context.logger,
-    )
-    publisher.subscribe(groups.follow)
-    groups.start(publisher.image)
+    groups = _group_coordinator(context, publisher, replicas, appender, flusher)
     partitions = Partitions(
         replicas=replicas,
         appender=appender,
@@ -173,6 +162,28 @@ def make_checkpointer(context: NodeContext, directories: LogDirectories) -> Chec
     checkpointer = Checkpointer(context.seams.threads)
     directories.forget = DeletedPartitions(checkpointer, context.tasks.spawn).forget
     return checkpointer
+
+
+def _group_coordinator(
+    context: NodeContext,
+    publisher: Publisher,
+    replicas: Replicas,
+    appender: Appender,
+    flusher: Flusher,
+) -> GroupCoordinator:
+    groups = group_coordinator(
+        GroupWorld(lambda: context.in_force.now, lambda: publisher.image, context.metrics.groups),
+        replicas=replicas,
+        appender=appender,
+        flusher=flusher,
+        clock=context.seams.clock,
+        threads=context.seams.threads,
+        tasks=context.tasks,
+        logger=context.logger,
+    )
+    publisher.subscribe(groups.follow)
+    groups.start(publisher.image)
+    return groups
 
 
 def _services(
