@@ -174,23 +174,18 @@ def handle_joint(
     counters.messages_in += appended.record_count
     counters.bytes_in += appended.size_bytes
     start_offset = replica.start_offset
-    return [
-        _joint_answer(each, offset, start_offset)
-        for each, offset in zip(requests, appended.first_offsets, strict=True)
-    ]
-
-
-def _joint_answer(each: "Gathered", first_offset: int, start_offset: int) -> bytearray | None:
-    version, correlation_id, _, acks, _, topics = each.request
-    if acks == ACKS_NONE:
-        return None
-    return native_produce.answer(
-        version,
-        correlation_id,
-        topics,
-        [(first_offset, start_offset)],
-        each.connection.session.quota.throttle_time_ms,
-    )
+    answers: list[bytearray | None] = []
+    for each, offset in zip(requests, appended.first_offsets, strict=True):
+        connection, (version, correlation_id, _, acks, _, topics), _, _, _ = each
+        if acks == ACKS_NONE:
+            answers.append(None)
+            continue
+        outcomes = [(offset, start_offset)]
+        throttle_time_ms = connection.session.quota.throttle_time_ms
+        answers.append(
+            native_produce.answer(version, correlation_id, topics, outcomes, throttle_time_ms)
+        )
+    return answers
 
 
 # Authorization

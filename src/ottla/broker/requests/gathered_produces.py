@@ -105,11 +105,11 @@ class OrdinaryProduces(Gathering[native_produce.Request, Gathered]):
         settled: list[tuple[Connection, Outcome]] = []
         by_destination: dict[Destination, list[Gathered]] = {}
         for entry in entries:
-            together = by_destination.get(entry.destination)
-            if together is None:
-                by_destination[entry.destination] = [entry]
+            destination = entry.destination
+            if destination in by_destination:
+                by_destination[destination].append(entry)
             else:
-                together.append(entry)
+                by_destination[destination] = [entry]
         for destination, together in by_destination.items():
             if len(together) == 1 or not self._append_together(destination, together, settled):
                 for connection, request, frame, _, _ in together:

@@ -49,6 +49,7 @@ from ottla.protocol.messages import (
     sync_group,
 )
 from ottla.protocol.primitives import ZERO_UUID
+from tests.sim.seams.loop import run
 from tests.support.broker.group_requests import COMMIT_VERSION, codes, commit, committed
 from tests.support.broker.produce_and_fetch import batch, fetch, only, produce, wanted
 from tests.support.broker.sessions import PRODUCE, WAYS, begun, services_of, tell, written
@@ -430,6 +431,68 @@ def test_groups_are_listed_that_may_be_described() -> None:
         assert [each.group_id for each in listed.groups] == ["h"]
 
     tell(story)
+
+
+@pytest.mark.parametrize("refused", [AclOperation.DELETE, None])
+def test_a_topic_is_deleted_by_its_id_only_by_those_who_may(refused: AclOperation | None) -> None:
+    async def story(inside: Client, machine: Machine) -> None:
+        (events,) = (await inside.ask(asked_by_name("events"), 12)).topics
+        client, _ = await refused_client(machine, lambda operation, _: operation is not refused)
+        asked = delete_topics.Topic(name=None, topic_id=events.topic_id)
+        answer = await client.ask(delete_topics.DeleteTopicsRequest(topics=(asked,), timeout_ms=9))
+        assert answer.responses[0].error_code == (TOPIC_FAILED if refused else ErrorCode.NONE)
+        (left,) = (await inside.ask(asked_by_name("events"), 12)).topics
+        assert (left == events) == (refused is not None)
+
+    tell(story)
+
+
+def test_who_names_no_topic_is_told_those_that_it_may_see() -> None:
+    partitions = describe_topic_partitions.DescribeTopicPartitionsRequest(topics=())
+    offsets = offset_fetch.OffsetFetchRequest(
+        groups=(offset_fetch.Group(group_id="g", topics=None),)
+    )
+
+    async def story(inside: Client, machine: Machine) -> None:
+        await inside.ask(create_topics.CreateTopicsRequest(topics=(new_topic("secret"),)))
+        for name in ("events", "secret"):
+            await inside.ask(commit("g", name, {0: 7}), COMMIT_VERSION)
+        client, _ = await refused_client(machine, lambda _, each: each.name != "secret")
+        for asked, seen in ((inside, {"events", "secret"}), (client, {"events"})):
+            described = await asked.ask(partitions)
+            assert {each.name for each in described.topics} - {"__consumer_offsets"} == seen
+            (group,) = (await asked.ask(offsets, 9)).groups
+            assert {each.name for each in group.topics} == seen
+
+    tell(story)
+
+
+def test_who_may_not_describe_the_cluster_is_told_that_it_may_do_nothing_to_it() -> None:
+    request = REQUESTS["DescribeCluster"]
+
+    async def story(inside: Client, machine: Machine) -> None:
+        client, _ = await refused_client(
+            machine, lambda operation, _: operation is not AclOperation.DESCRIBE
+        )
+        assert (await inside.ask(request)).cluster_authorized_operations > 0
+        answer = await client.ask(request)
+        assert (answer.error_code, answer.cluster_authorized_operations) == (0, 0)
+
+    tell(story)
+
+
+def test_the_offsets_topic_is_not_made_for_those_who_may_not_see_their_group() -> None:
+    machine = Machine()
+    request, every = REQUESTS["FindCoordinator"], metadata.MetadataRequest(topics=None)
+
+    async def begin() -> None:
+        async with machine.broker() as inside:
+            assert (await inside.ask(every)).topics == ()
+            client, _ = await refused_client(machine, not_on(GROUP))
+            assert list(error_codes(await client.ask(request))) == [0, GROUP_FAILED]
+            assert (await inside.ask(every)).topics == ()
+
+    run(begin(), clock=machine.clock)
 
 
 def test_what_a_client_may_do_is_told_in_bits() -> None:
