@@ -146,9 +146,10 @@ class JointCommit:
     __slots__ = ("asked", "codes", "committed", "group_id", "request", "session")
 
     def __init__(self, gathered: "Gathered", places: "_Places") -> None:
-        connection, self.request = gathered
-        self.session = connection.session
-        _, _, _, self.group_id, _, _, _, topics = self.request
+        connection, request = gathered
+        self.request = request
+        self.session = session = connection.session
+        _, _, session.client_id, self.group_id, _, _, _, topics = request
         self.asked = _asked(topics, places)
         # For each partition, in the request's order.
         self.codes: Sequence[ErrorCode] = self.asked.codes
@@ -188,7 +189,8 @@ def handle_joint(requests: "Sequence[Gathered]", services: "Services") -> list[J
 
 def _allowed(gathered: "Gathered", services: "Services") -> JointCommit:
     """The same of what the client may commit."""
-    session = gathered.connection.session
+    connection, _ = gathered
+    session = connection.session
     commit = JointCommit(gathered, _places_of(session, services))
     if not may(services, session, AclOperation.READ, group_resource(commit.group_id)):
         code = ErrorCode.GROUP_AUTHORIZATION_FAILED

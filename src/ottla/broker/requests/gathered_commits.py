@@ -7,14 +7,13 @@ written as one batch.
 import asyncio
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ottla.broker.net.connection import Connection, Later, Reply
 from ottla.broker.requests.gathering import Gathering, Outcome
 from ottla.errors import PeerError
 from ottla.native import commit as native_commit
 from ottla.protocol.messages import APIS
-from ottla.tuples import maker
 
 if TYPE_CHECKING:
     from ottla.broker.handlers.offset_commit import JointCommit
@@ -26,14 +25,8 @@ NAME = APIS[OFFSET_COMMIT].name
 GATHERED_MAX = 1024
 
 
-class Gathered(NamedTuple):
-    """One request, and the connection that waits for its answer."""
-
-    connection: Connection
-    request: native_commit.Request
-
-
-_gathered = maker(Gathered)
+# The connection that waits for an answer, and its request.
+Gathered = tuple[Connection, native_commit.Request]
 
 
 class OrdinaryCommits(Gathering[native_commit.Request, Gathered]):
@@ -49,11 +42,7 @@ class OrdinaryCommits(Gathering[native_commit.Request, Gathered]):
         connection: Connection,
         is_silent_only: bool,
     ) -> Gathered | None:
-        if is_silent_only:
-            return None
-        _, _, client_id, _, _, _, _, _ = request
-        connection.session.client_id = client_id
-        return _gathered((connection, request))
+        return None if is_silent_only else (connection, request)
 
     def _handle_together(self, entries: list[Gathered]) -> list[tuple[Connection, Outcome]]:
         since_ns = self._since_ns
@@ -61,7 +50,7 @@ class OrdinaryCommits(Gathering[native_commit.Request, Gathered]):
         outcomes = [self._outcome(each, since_ns) for each in joint]
         answered = sum([isinstance(outcome, bytearray) for outcome in outcomes])
         self._seconds.observe_many(self._elapsed_s(since_ns), answered)
-        return list(zip([each.connection for each in entries], outcomes, strict=True))
+        return list(zip([connection for connection, _ in entries], outcomes, strict=True))
 
     def _outcome(self, commit: "JointCommit", since_ns: int) -> bytearray | Later:
         committed = commit.committed
