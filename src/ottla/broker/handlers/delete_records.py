@@ -1,5 +1,5 @@
-"""DeleteRecords (21) v0-2. Raises log start offsets durably; offset -1 is the high watermark. Gaps:
-none.
+"""DeleteRecords (21) v0-2. Raises log start offsets durably; offset -1 is the high watermark.
+Gaps: none.
 """
 
 from ottla.broker.requests.call import Call
