@@ -50,7 +50,8 @@ from ottla.replication.append.flusher import Flusher
 from ottla.replication.fetch.cold_reads import ColdReads
 from ottla.replication.fetch.sessions import FetchSessions
 from ottla.replication.housekeeping.checkpointer import Checkpointer, DeletedPartitions
-from ottla.replication.housekeeping.log_cleaner import CleanerRules, LogCleaner
+from ottla.replication.housekeeping.cleanable_part import CleanerRules
+from ottla.replication.housekeeping.log_cleaner import LogCleaner
 from ottla.replication.housekeeping.tick import Tick, TickRules
 from ottla.replication.replica import TopicRules
 from ottla.replication.replicas import Replicas
@@ -364,34 +365,34 @@ class Node:
 
     def _start_tick(self, replicas: Replicas, flusher: Flusher, checkpointer: Checkpointer) -> Tick:
         tick = Tick(
-            replicas,
-            flusher,
-            checkpointer,
-            self._seams.threads,
-            self._seams.clock,
-            _tick_rules(self._in_force.now),
-            self._problem,
-            self._solved,
-            self._on_offline,
+            replicas=replicas,
+            flusher=flusher,
+            checkpointer=checkpointer,
+            threads=self._seams.threads,
+            clock=self._seams.clock,
+            rules=_tick_rules(self._in_force.now),
+            problem=self._problem,
+            solved=self._solved,
+            offline=self._on_offline,
         )
-        self.metrics.disk_free_bytes = tick.free_bytes
-        self._tasks.spawn(tick.watch_disks(), "disks")
+        self.metrics.disk_free_bytes = tick.disks.free_bytes
+        self._tasks.spawn(tick.disks.run(), "disks")
         self._tasks.spawn(tick.run(), "tick")
         return tick
 
     def _cleaner(self, replicas: Replicas, tick: Tick, flusher: Flusher) -> LogCleaner:
         seams = self._seams
         return LogCleaner(
-            replicas,
-            seams.workers,
-            flusher,
-            seams.threads,
-            seams.files,
-            seams.clock,
-            _cleaner_rules(self._in_force.now),
-            self.metrics.cleaner,
-            self._logger,
-            tick.remove_later,
+            replicas=replicas,
+            workers=seams.workers,
+            flusher=flusher,
+            threads=seams.threads,
+            files=seams.files,
+            clock=seams.clock,
+            rules=_cleaner_rules(self._in_force.now),
+            meter=self.metrics.cleaner,
+            told=self._logger,
+            remove_later=tick.remove_later,
         )
 
     async def _listen(self, dispatch: Dispatch, connections: Connections) -> Endpoints:

@@ -83,15 +83,15 @@ class Chores:
         self.checkpointer = Checkpointer(self.threads)
         self.problems: list[tuple[str, str]] = []
         self.tick = Tick(
-            partitions.replicas,
-            Flusher(self.threads),
-            self.checkpointer,
-            self.threads,
-            partitions.clock,
-            TICK_RULES,
-            lambda where, error: self.problems.append((where, str(error))),
-            lambda _where: None,
-            lambda path, error: self.problems.append((path, str(error))),
+            replicas=partitions.replicas,
+            flusher=Flusher(self.threads),
+            checkpointer=self.checkpointer,
+            threads=self.threads,
+            clock=partitions.clock,
+            rules=TICK_RULES,
+            problem=lambda where, error: self.problems.append((where, str(error))),
+            solved=lambda _where: None,
+            offline=lambda path, error: self.problems.append((path, str(error))),
         )
 
     def round(self) -> None:
