@@ -20,7 +20,7 @@ from ottla.client.reading.visible_records import Unreadable, visible, whole_batc
 from ottla.errors import PeerError
 from ottla.protocol.batch import Record, read_header
 from ottla.protocol.compression import Codec, compress
-from ottla.replication.housekeeping.log_cleaner import CleanerRules, job_for, look
+from ottla.replication.housekeeping.cleanable_part import CleanerRules, job_for, look
 from ottla.storage.admission.leader_checks import admit, admits_unchanged
 from ottla.storage.admission.rules import AdmissionRules
 from ottla.storage.compaction.cleaner_worker import CleanerWorker

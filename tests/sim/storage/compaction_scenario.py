@@ -19,7 +19,7 @@ from ottla.protocol.batch import (
 )
 from ottla.protocol.compression import Codec
 from ottla.protocol.primitives import Uuid
-from ottla.replication.housekeeping.log_cleaner import CleanerRules, job_for, look
+from ottla.replication.housekeeping.cleanable_part import CleanerRules, job_for, look
 from ottla.replication.replica import RetentionRules, TopicRules
 from ottla.storage.admission.rules import AdmissionRules
 from ottla.storage.compaction.cleaner_worker import CleanerWorker

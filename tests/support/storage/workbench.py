@@ -8,7 +8,8 @@ from ottla.storage.log.append_result import Appended
 from ottla.storage.log.config import LogConfig
 from ottla.storage.log.file_pool import FilePool
 from ottla.storage.log.log import Log
-from ottla.storage.opening.recovery import Recovery, open_log
+from ottla.storage.opening.recovery import open_log
+from ottla.storage.opening.tail_scan import Recovery
 from tests.sim.seams.clock import SimClock
 
 NOW_MS = 1_700_000_000_000

@@ -16,7 +16,7 @@ def start_background(context: NodeContext, parts: Parts) -> None:
     """Starts all that runs from the start to the stop besides connections."""
     spawn = context.tasks.spawn
     spawn(parts.groups.run(), "groups")
-    spawn(parts.tick.watch_disks(), "disks")
+    spawn(parts.tick.disks.run(), "disks")
     spawn(parts.tick.run(), "tick")
     spawn(parts.cleaner.run(), "cleaner")
     spawn(_watch_connections(context, parts.connections), "connections")

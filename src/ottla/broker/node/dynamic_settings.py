@@ -10,7 +10,7 @@ from ottla.metadata.image import Image
 from ottla.metadata.records import Config
 from ottla.metadata.store import Entry
 from ottla.metadata.values import ResourceKind
-from ottla.replication.housekeeping.log_cleaner import CleanerRules
+from ottla.replication.housekeeping.cleanable_part import CleanerRules
 from ottla.replication.housekeeping.tick import TickRules
 from ottla.settings.broker import BrokerSettings
 from ottla.settings.table import network, node, records, retention, segments

@@ -220,7 +220,7 @@ class Node:
             home=prepared.home,
             on_offline=self._on_offline,
         )
-        self.metrics.disk_free_bytes = parts.tick.free_bytes
+        self.metrics.disk_free_bytes = parts.tick.disks.free_bytes
         self._connections = parts.connections
         self._connections.possible_max = self._connections_max
         context.in_force.tell(parts.obey)

@@ -9,8 +9,6 @@ so.
 import asyncio
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any, NamedTuple, Protocol
 from weakref import WeakKeyDictionary
 
@@ -18,33 +16,22 @@ from ottla.errors import LogOffline
 from ottla.metrics.meters import CleanerMeter
 from ottla.protocol.topic_partition import TopicPartition
 from ottla.replication.append.flusher import Flusher
-from ottla.replication.replica import Replica, TopicRules
+from ottla.replication.housekeeping.cleanable_part import CleanerRules, job_for, look
+from ottla.replication.housekeeping.slices import in_slices
+from ottla.replication.replica import Replica
 from ottla.replication.replicas import Replicas
 from ottla.seams.clock import Clock
 from ottla.seams.files import Files
 from ottla.seams.threads import Threads
 from ottla.seams.workers import Worker, WorkerDied, Workers
 from ottla.storage.compaction import rules as compaction_rules
-from ottla.storage.compaction.cleaner_protocol import WORKER_MODULE, CleaningJob, FailureKind
-from ottla.storage.compaction.rules import Cleanable, CompactionRules, LatestBatches
+from ottla.storage.compaction.cleaner_protocol import WORKER_MODULE, FailureKind
+from ottla.storage.compaction.rules import Cleanable
 from ottla.storage.compaction.segment_swap import OutputIsUseless
 from ottla.storage.log.log import Log
 
 # One that kills so many workers is not tried again.
 DEATHS_MAX = 3
-SLICE_NS_MAX = 1_000_000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CleanerRules:
-    """The broker's `log.cleaner.` settings."""
-
-    is_enabled: bool = True
-    backoff_ms: int = 15_000
-    key_map_bytes_max: int = 128 << 20
-    key_map_load_factor: float = 0.9
-    window_bytes: int = 512 << 10
-    bytes_per_second: float = 1.7976931348623157e308
 
 
 class Told(Protocol):
@@ -143,8 +130,7 @@ class LogCleaner:
     async def _candidates(self) -> list[Candidate]:
         now_ms = self._clock.wall_ms()
         found = []
-        slice_ends_ns = self._clock.steady_ns() + SLICE_NS_MAX
-        for replica in list(self._replicas):
+        async for replica in in_slices(list(self._replicas), self._clock):
             log = replica.log
             if (
                 replica.rules.compaction.compacts
@@ -154,9 +140,6 @@ class LogCleaner:
             ):
                 part = look(log, replica.rules.compaction, replica.last_stable_offset, now_ms)
                 found.append(Candidate(replica, log, part))
-            if self._clock.steady_ns() >= slice_ends_ns:
-                await asyncio.sleep(0)
-                slice_ends_ns = self._clock.steady_ns() + SLICE_NS_MAX
         self._show_uncleanable()
         return found
 
@@ -268,53 +251,3 @@ class LogCleaner:
         worker, self._worker = self._worker, None
         if worker is not None:
             await worker.close()
-
-
-def look(log: Log, rules: CompactionRules, stable_offset: int, now_ms: int) -> Cleanable:
-    """What could be compacted of a log that readers of committed records see up to there."""
-    found = compaction_rules.cleanable(
-        log.summaries(),
-        rules,
-        cleaned_offset=log.cleaned_offset,
-        start_offset=log.start_offset,
-        end_offset_max=min(stable_offset, log.recovery_point),
-        now_ms=now_ms,
-    )
-    if rules.max_lag_ms >= now_ms or not found.dirty_bytes:
-        return found
-    times = (
-        segment.first_timestamp_ms or 0
-        for segment, following in pairwise(log.segments)
-        if following.base_offset > found.first_dirty_offset
-        and segment.base_offset < found.end_offset
-    )
-    return found._replace(overdue_ms=compaction_rules.overdue_ms(times, rules, now_ms))
-
-
-def job_for(
-    log: Log, found: Cleanable, topic: TopicRules, rules: CleanerRules, now_ms: int
-) -> CleaningJob:
-    """What the worker must know to compact what was found."""
-    config = log.config
-    return CleaningJob(
-        directory=log.directory,
-        segments=[
-            (segment.base_offset, following.base_offset, segment.size_bytes)
-            for segment, following in pairwise(log.segments)
-            if segment.base_offset < found.end_offset
-        ],
-        first_dirty_offset=found.first_dirty_offset,
-        # Those that end within the segments are in their indexes.
-        aborted_later=log.aborted_transactions(found.end_offset, found.end_offset),
-        producers=[(entry.producer_id, *LatestBatches.of(entry)) for entry in log.producers],
-        now_ms=now_ms,
-        delete_retention_ms=topic.compaction.delete_retention_ms,
-        segment_bytes=config.segment_bytes,
-        index_bytes_max=config.segment_index_bytes,
-        index_interval_bytes=config.index_interval_bytes,
-        decompressed_bytes_max=topic.admission.decompressed_bytes_max,
-        key_map_bytes_max=rules.key_map_bytes_max,
-        key_map_load_factor=rules.key_map_load_factor,
-        window_bytes=rules.window_bytes,
-        bytes_per_second=rules.bytes_per_second,
-    )

@@ -22,7 +22,8 @@ from ottla.storage.log.config import LogConfig
 from ottla.storage.log.file_pool import FilePool
 from ottla.storage.log.flush import Around
 from ottla.storage.log.log import Log
-from ottla.storage.opening.recovery import Recovery, open_log
+from ottla.storage.opening.recovery import open_log
+from ottla.storage.opening.tail_scan import Recovery
 from ottla.storage.opening.unsynced_tail import mark_distrusted
 
 DELETE_SUFFIX = "-delete"

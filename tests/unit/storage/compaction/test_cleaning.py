@@ -9,7 +9,7 @@ import pytest
 from ottla.errors import PeerError
 from ottla.protocol.batch import MarkerKind, Record, build, read_header, records
 from ottla.protocol.compression import Codec
-from ottla.replication.housekeeping.log_cleaner import CleanerRules, job_for, look
+from ottla.replication.housekeeping.cleanable_part import CleanerRules, job_for, look
 from ottla.replication.replica import RetentionRules, TopicRules
 from ottla.storage.admission.rules import AdmissionRules
 from ottla.storage.compaction.cleaner_worker import CleanerWorker

@@ -10,7 +10,8 @@ from ottla.seams.files import Files
 from ottla.storage.directory import checkpoint_files
 from ottla.storage.log.config import LogConfig
 from ottla.storage.log.file_pool import FilePool
-from ottla.storage.opening.recovery import Recovery, open_log
+from ottla.storage.opening.recovery import open_log
+from ottla.storage.opening.tail_scan import Recovery
 
 
 class RecoveredPartition(NamedTuple):

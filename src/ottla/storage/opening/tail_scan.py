@@ -1,0 +1,120 @@
+"""Recovery of a log after a crash: reads every batch beyond the recovery point, cuts damage."""
+
+from typing import NamedTuple
+
+from ottla.errors import CorruptLog
+from ottla.storage.log.batch_scan import BatchWalk, Placed
+from ottla.storage.log.leader_epochs import EpochEntry
+from ottla.storage.log.segment import LOG, Segment
+
+
+class Recovery(NamedTuple):
+    """What opening found and did."""
+
+    scanned_bytes: int = 0
+    cut_bytes: int = 0
+    cut_segments: int = 0
+    cut_because: str | None = None
+
+
+class TailScan:
+    """Reads what lies beyond the recovery point, segment by segment, and says where it ends."""
+
+    def __init__(self, recovery_point: int, start_offset: int, cleaned_offset: int) -> None:
+        self.recovery_point = recovery_point
+        self._holes_end = max(recovery_point, cleaned_offset)
+        self.end_offset = start_offset
+        self.scanned_bytes = 0
+        self.epochs: list[EpochEntry] = []
+        # Whether no segment was trusted, so that every batch was seen.
+        self.is_of_all = False
+        # Segments that were flushed and yet lack an index: others may be missing, too.
+        self.unindexed: list[Segment] = []
+
+    def may_begin(self, segment: Segment) -> bool:
+        """Whether a segment follows what was read, or only a hole that compaction left."""
+        return self.end_offset <= segment.base_offset <= max(self.end_offset, self._holes_end)
+
+    def misplaced(self, segment: Segment) -> CorruptLog:
+        return self._judge(
+            CorruptLog(segment.path(LOG), 0, f"offset {self.end_offset} should begin here")
+        )
+
+    def read(self, segment: Segment) -> CorruptLog | None:
+        """Notes a segment's batches anew, up to its end or to the damage that is returned."""
+        end = segment.size_bytes
+        self.end_offset = segment.base_offset
+        if segment.base_offset < self.recovery_point and not segment.has_indexes:
+            self.unindexed.append(segment)
+        walk = segment.walk(segment.forget_from(self.recovery_point), end=end)
+        try:
+            for placed in walk:
+                self._check(walk, placed)
+                segment.note(placed.position, placed.header)
+                self.end_offset = placed.header.next_offset
+        except CorruptLog as damage:
+            return self._judge(damage)
+        return None
+
+    def _judge(self, damage: CorruptLog) -> CorruptLog:
+        """Raised if it lies below the recovery point: what was flushed is not cut."""
+        if self.end_offset < self.recovery_point:
+            raise damage
+        return damage
+
+    def _check(self, walk: BatchWalk, placed: Placed) -> None:
+        header = placed.header
+        latest_epoch = self.epochs[-1].epoch if self.epochs else -1
+        if header.base_offset < self.end_offset:
+            # The checksum does not cover the offset: a write torn within the prefix shows here.
+            raise CorruptLog(walk.path, placed.position, f"it should be offset {self.end_offset}")
+        if header.base_offset >= self.recovery_point:
+            self.scanned_bytes += header.size
+            if not walk.crc_is_valid(placed):
+                raise CorruptLog(walk.path, placed.position, "the batch's checksum is wrong")
+            if header.partition_leader_epoch < latest_epoch:
+                raise CorruptLog(walk.path, placed.position, "an older leader's batch follows")
+        if header.partition_leader_epoch > latest_epoch:
+            # Where the one before it ended, as the log itself counts them.
+            self.epochs.append(EpochEntry(header.partition_leader_epoch, self.end_offset))
+
+
+def recover(segments: list[Segment], first: int, scan: TailScan) -> Recovery:
+    """Reads the segments from `first` on, and cuts what does not make sense."""
+    if segments[0].base_offset > scan.end_offset:
+        return _cut(segments, 0, scan.misplaced(segments[0]))
+    scan.end_offset = segments[first].base_offset
+    scan.is_of_all = first == 0
+    cut = Recovery()
+    for index in range(first, len(segments)):
+        segment = segments[index]
+        if not scan.may_begin(segment):
+            cut = _cut(segments, index, scan.misplaced(segment))
+            break
+        damage = scan.read(segment)
+        if damage:
+            cut = _cut(segments, index + 1, damage)
+            break
+        if index + 1 < len(segments):
+            segment.seal()
+    if scan.end_offset < scan.recovery_point:
+        raise CorruptLog(
+            segments[-1].path(LOG),
+            segments[-1].size_bytes,
+            f"offset {scan.end_offset} is missing, though all was flushed to {scan.recovery_point}",
+        )
+    # A cut that a dead process did not finish must not be undone under what is appended next.
+    segments[-1].file.sync()
+    return cut._replace(scanned_bytes=scan.scanned_bytes)
+
+
+def _cut(segments: list[Segment], kept: int, damage: CorruptLog) -> Recovery:
+    """Keeps that many segments, the last of them as far as it was noted, durably."""
+    later = segments[kept:]
+    cut_bytes = sum(segment.file.size() for segment in later)
+    if kept:
+        cut_bytes += segments[kept - 1].cut_to_noted()
+    for segment in later:
+        segment.remove()
+    del segments[kept:]
+    return Recovery(cut_bytes=cut_bytes, cut_segments=len(later), cut_because=str(damage))
