@@ -8,14 +8,14 @@ import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from ottla.coordinators.group.classic.rules import (
+from ottla.coordinators.group.classic.states import (
     DELETE_REFUSALS,
     HEARTBEAT_ANSWERS,
     TRANSITIONS,
     ClassicGroupState,
 )
 from ottla.coordinators.group.consumer.parked_joins import JOIN_WAIT_MS, JOIN_WAIT_MS_MAX
-from ottla.coordinators.group.consumer.reconcile import NEXT_STEP
+from ottla.coordinators.group.consumer.reconciliation import NEXT_STEP
 from ottla.coordinators.group.consumer.states import STATES
 from ottla.coordinators.group.consumer.timers import ASSIGNMENT_TIMER, DUTIES
 from ottla.settings.table.consumer_groups import MigrationPolicy

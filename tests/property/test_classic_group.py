@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ottla.coordinators.group.classic.rules import ClassicGroupState
+from ottla.coordinators.group.classic.states import ClassicGroupState
 from ottla.coordinators.group.records import ClassicGroupSaved
 from ottla.errors import ErrorCode
 from ottla.protocol.messages.join_group import JoinGroupResponse

@@ -6,7 +6,7 @@ from itertools import combinations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ottla.coordinators.group.consumer.requests import SpecialEpoch
+from ottla.coordinators.group.consumer.heartbeat_request import SpecialEpoch
 from ottla.coordinators.group.consumer.rules import ConsumerRules
 from tests.support.coordinators.consumer_clients import Client, Coordinator, FakeTopics
 

@@ -24,7 +24,7 @@ from ottla.protocol.topic_partition import TopicPartition
 from ottla.settings.broker import BrokerSettings
 
 if TYPE_CHECKING:
-    from ottla.metadata.leadership import Controller
+    from ottla.metadata.local_controller import Controller
 
 # The settings in force whenever it is called.
 SettingsNow = Callable[[], BrokerSettings]

@@ -14,7 +14,7 @@ that was restored from a backup names an epoch that is long over, and claims not
 
 from dataclasses import dataclass, field, replace
 
-from ottla.metadata.json_form import ADDED_LATER, Misfit, dump, object_form, parse
+from ottla.metadata.json_codec import ADDED_LATER, Misfit, dump, object_form, parse
 from ottla.metadata.values import Int64, Name
 from ottla.seams.files import Files, read_file, replace_file
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from ottla.errors import ErrorCode, PeerError
-from ottla.metadata.difference import difference
+from ottla.metadata.delta import difference
 from ottla.metadata.image import Image
 from ottla.metadata.records import ControllerStarted, Record
 from ottla.metadata.store import EntriesGone, Entry, Fence, Fenced, MetadataStore

@@ -14,7 +14,7 @@ from itertools import count
 from typing import Any, get_args
 
 from ottla.errors import OttlaError, StorageError
-from ottla.metadata.json_form import ADDED_LATER, Misfit, dump, object_form, parse
+from ottla.metadata.json_codec import ADDED_LATER, Misfit, dump, object_form, parse
 from ottla.metadata.topic_names import LEGAL_CHARACTERS, NAME_CHARACTERS_MAX
 from ottla.metadata.values import (
     AclBinding,

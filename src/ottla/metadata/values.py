@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, NamedTuple
 
-from ottla.metadata.json_form import Length, Range
+from ottla.metadata.json_codec import Length, Range
 from ottla.settings.listeners import SecurityProtocol
 
 # No number in the metadata is negative: where Kafka's protocol has -1, here stands None.

@@ -4,8 +4,8 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from ottla.coordinators.group.consumer.group import ConsumerGroup
+from ottla.coordinators.group.consumer.heartbeat_request import Heartbeat, SpecialEpoch
 from ottla.coordinators.group.consumer.regex import invalid_pattern
-from ottla.coordinators.group.consumer.requests import Heartbeat, SpecialEpoch
 from ottla.coordinators.group.consumer.rules import ConsumerRules
 from ottla.coordinators.group.consumer.topics import TopicShape
 from ottla.coordinators.group.decision import Decision

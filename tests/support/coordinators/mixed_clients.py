@@ -8,19 +8,23 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
-from ottla.coordinators.group import classic_entry
+from ottla.coordinators.group import classic_routing
 from ottla.coordinators.group.classic import lookup
 from ottla.coordinators.group.classic.group import ClassicGroup
 from ottla.coordinators.group.classic.join import Joiner
-from ottla.coordinators.group.classic.limits import ClassicLimits
-from ottla.coordinators.group.consumer.entry import take_heartbeat, take_join
+from ottla.coordinators.group.classic.rules import ClassicLimits
 from ottla.coordinators.group.consumer.group import ConsumerGroup
+from ottla.coordinators.group.consumer.heartbeat_request import Heartbeat, SpecialEpoch
 from ottla.coordinators.group.consumer.member_update import Moment
-from ottla.coordinators.group.consumer.requests import Heartbeat, SpecialEpoch
+from ottla.coordinators.group.consumer.routing import take_heartbeat, take_join
 from ottla.coordinators.group.consumer.rules import ConsumerRules
 from ottla.coordinators.group.consumer.timers import ASSIGNMENT_TIMER
 from ottla.coordinators.group.decision import Decision
-from ottla.coordinators.group.embedded import by_topic_id, read_assignment, read_subscription
+from ottla.coordinators.group.embedded_protocol import (
+    by_topic_id,
+    read_assignment,
+    read_subscription,
+)
 from ottla.coordinators.group.group import Group
 from ottla.coordinators.group.machine import GroupMachine, GroupRules
 from ottla.coordinators.group.records import decode, encode
@@ -143,7 +147,7 @@ class MixedCoordinator:
             return self.rules, Moment(now_ms, self.topics, match_by_prefix)
 
         self._ask_later(
-            lambda ticket: classic_entry.join(
+            lambda ticket: classic_routing.join(
                 self.machine, request, joiner, ticket, self.now_ms, consumers
             ),
             answer,
@@ -151,7 +155,7 @@ class MixedCoordinator:
 
     def sync(self, request: SyncGroupRequest, answer: Callable[[Any], None]) -> None:
         self._ask_later(
-            lambda ticket: classic_entry.sync(
+            lambda ticket: classic_routing.sync(
                 self.machine, request, ticket, self.now_ms, self.topics
             ),
             answer,
@@ -159,14 +163,14 @@ class MixedCoordinator:
 
     def beat(self, request: HeartbeatRequest) -> HeartbeatResponse:
         response = self._ask(
-            lambda ticket: classic_entry.heartbeat(self.machine, request, ticket, self.now_ms)
+            lambda ticket: classic_routing.heartbeat(self.machine, request, ticket, self.now_ms)
         )
         assert isinstance(response, HeartbeatResponse)
         return response
 
     def leave(self, *members: leave_group.Member) -> leave_group.LeaveGroupResponse:
         response = self._ask(
-            lambda ticket: classic_entry.leave(self.machine, GROUP, members, ticket, self.now_ms)
+            lambda ticket: classic_routing.leave(self.machine, GROUP, members, ticket, self.now_ms)
         )
         assert isinstance(response, leave_group.LeaveGroupResponse)
         return response

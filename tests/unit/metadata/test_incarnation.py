@@ -10,7 +10,7 @@ from ottla.metadata.incarnation import (
     with_unserved,
     write_incarnation,
 )
-from ottla.metadata.json_form import Misfit
+from ottla.metadata.json_codec import Misfit
 from ottla.seams.files import Files, replace_file
 from tests.sim.seams.disk import SimDisk
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ottla.metadata.json_form import ADDED_LATER
+from ottla.metadata.json_codec import ADDED_LATER
 from ottla.metadata.records import (
     ENTRY_BYTES_MAX,
     Config,

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ottla.metadata.controller import topic_changes
-from ottla.metadata.controller.draft import Draft
+from ottla.metadata.controller.pending_topics import Draft
 from ottla.metadata.controller.topic_changes import NewTopic
 from ottla.metadata.embedded.store import EmbeddedStore
 from ottla.metadata.image import Image

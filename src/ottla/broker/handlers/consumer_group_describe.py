@@ -5,7 +5,7 @@ Gaps: none.
 from ottla.broker.requests.authorization import Unauthorized, group_resource, topic_resource
 from ottla.broker.requests.call import Call
 from ottla.coordinators.group.consumer.description import describe
-from ottla.coordinators.group.consumer.entry import consumer_group
+from ottla.coordinators.group.consumer.routing import consumer_group
 from ottla.coordinators.group.consumer.topics import ImageTopics
 from ottla.errors import ErrorCode, PeerError
 from ottla.protocol.messages.consumer_group_describe import (

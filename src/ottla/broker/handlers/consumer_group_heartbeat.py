@@ -8,9 +8,13 @@ from typing import cast
 from ottla.broker.node.group_coordinator import consumer_rules
 from ottla.broker.requests.authorization import group_resource, topic_resource
 from ottla.broker.requests.call import Call
-from ottla.coordinators.group.consumer.entry import take_heartbeat, take_join
+from ottla.coordinators.group.consumer.heartbeat_request import (
+    Heartbeat,
+    SpecialEpoch,
+    check_heartbeat,
+)
 from ottla.coordinators.group.consumer.regex import match_topics
-from ottla.coordinators.group.consumer.requests import Heartbeat, SpecialEpoch, check_heartbeat
+from ottla.coordinators.group.consumer.routing import take_heartbeat, take_join
 from ottla.coordinators.group.consumer.topics import ImageTopics
 from ottla.coordinators.group.decision import Decision
 from ottla.protocol.messages.consumer_group_heartbeat import (

@@ -10,7 +10,7 @@ from ottla.broker.requests.call import Call
 from ottla.broker.requests.request_limits import beyond_topics_max, within_topics_max
 from ottla.errors import ErrorCode, PeerError
 from ottla.metadata.controller import topic_changes
-from ottla.metadata.controller.draft import Draft
+from ottla.metadata.controller.pending_topics import Draft
 from ottla.metadata.records import Record
 from ottla.protocol.messages.create_partitions import (
     CreatePartitionsRequest,

@@ -11,7 +11,7 @@ from ottla.broker.requests.call import Call
 from ottla.broker.requests.request_limits import beyond_topics_max, within_topics_max
 from ottla.errors import ErrorCode, PeerError
 from ottla.metadata.controller import topic_changes
-from ottla.metadata.controller.draft import Draft
+from ottla.metadata.controller.pending_topics import Draft
 from ottla.metadata.image import Image
 from ottla.metadata.records import Record, Topic
 from ottla.protocol.messages.delete_topics import (

@@ -7,7 +7,7 @@ from typing import cast
 
 from ottla.broker.requests.authorization import group_resource
 from ottla.broker.requests.call import Call
-from ottla.coordinators.group import classic_entry
+from ottla.coordinators.group import classic_routing
 from ottla.coordinators.group.decision import Decision
 from ottla.errors import ErrorCode, PeerError
 from ottla.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -28,6 +28,6 @@ def handle(
         raise
 
     def decide(ticket: Hashable, now_ms: int) -> Decision:
-        return classic_entry.heartbeat(shard.machine, request, ticket, now_ms)
+        return classic_routing.heartbeat(shard.machine, request, ticket, now_ms)
 
     return cast(Awaitable[HeartbeatResponse], shard.ask(decide))

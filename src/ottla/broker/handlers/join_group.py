@@ -11,11 +11,11 @@ from ottla.broker.node.group_coordinator import consumer_rules
 from ottla.broker.requests.authorization import group_resource
 from ottla.broker.requests.call import Call
 from ottla.broker.requests.offsets_topic import MESSAGE_BYTES_MAX
-from ottla.coordinators.group import classic_entry
+from ottla.coordinators.group import classic_routing
 from ottla.coordinators.group.classic import lookup
-from ottla.coordinators.group.classic.answers import join_refused
 from ottla.coordinators.group.classic.join import Joiner, check
-from ottla.coordinators.group.classic.limits import limits_of
+from ottla.coordinators.group.classic.responses import join_refused
+from ottla.coordinators.group.classic.rules import limits_of
 from ottla.coordinators.group.consumer.member_update import Moment
 from ottla.coordinators.group.consumer.regex import match_topics
 from ottla.coordinators.group.consumer.rules import ConsumerRules
@@ -41,7 +41,7 @@ def handle(request: JoinGroupRequest, call: Call) -> Awaitable[JoinGroupResponse
         return rules, Moment(now_ms, ImageTopics(services.image), match_topics)
 
     def decide(ticket: Hashable, now_ms: int) -> Decision:
-        return classic_entry.join(shard.machine, request, joiner, ticket, now_ms, consumers)
+        return classic_routing.join(shard.machine, request, joiner, ticket, now_ms, consumers)
 
     if not request.member_id and known is None:
         shard.apply(lambda now_ms: lookup.open_to_join(shard.machine, group_id, now_ms))

@@ -7,7 +7,7 @@ from typing import cast
 
 from ottla.broker.requests.authorization import group_resource
 from ottla.broker.requests.call import Call
-from ottla.coordinators.group import classic_entry
+from ottla.coordinators.group import classic_routing
 from ottla.coordinators.group.decision import Decision
 from ottla.errors import ErrorCode, PeerError
 from ottla.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, Member
@@ -29,7 +29,7 @@ async def _leave(request: LeaveGroupRequest, call: Call) -> LeaveGroupResponse:
         leaving = (Member(member_id=request.member_id),)
 
     def decide(ticket: Hashable, now_ms: int) -> Decision:
-        return classic_entry.leave(shard.machine, request.group_id, leaving, ticket, now_ms)
+        return classic_routing.leave(shard.machine, request.group_id, leaving, ticket, now_ms)
 
     answer = cast(LeaveGroupResponse, await shard.ask(decide))
     if call.version < MANY_SINCE:

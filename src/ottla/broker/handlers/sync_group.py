@@ -8,7 +8,7 @@ from typing import cast
 
 from ottla.broker.requests.authorization import group_resource
 from ottla.broker.requests.call import Call
-from ottla.coordinators.group import classic_entry
+from ottla.coordinators.group import classic_routing
 from ottla.coordinators.group.consumer.topics import ImageTopics
 from ottla.coordinators.group.decision import Decision
 from ottla.errors import ErrorCode, PeerError
@@ -28,6 +28,6 @@ def handle(request: SyncGroupRequest, call: Call) -> Awaitable[SyncGroupResponse
     topics = ImageTopics(call.services.image)
 
     def decide(ticket: Hashable, now_ms: int) -> Decision:
-        return classic_entry.sync(shard.machine, request, ticket, now_ms, topics)
+        return classic_routing.sync(shard.machine, request, ticket, now_ms, topics)
 
     return cast(Awaitable[SyncGroupResponse], shard.ask(decide))

@@ -141,7 +141,7 @@ def _consumer_rules(settings: BrokerSettings, own: tuple[tuple[str, str], ...]) 
 
 def _new_classic(group_id: str, settings: BrokerSettings) -> "Group":
     from ottla.coordinators.group.classic.group import ClassicGroup
-    from ottla.coordinators.group.classic.limits import limits_of
+    from ottla.coordinators.group.classic.rules import limits_of
 
     return ClassicGroup(group_id, limits_of(settings, MESSAGE_BYTES_MAX))
 

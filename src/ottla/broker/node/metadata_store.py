@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from ottla.broker.node.context import Seams
-from ottla.metadata.embedded.home import find_home
+from ottla.metadata.embedded.metadata_directory import find_home
 from ottla.metadata.embedded.store import EmbeddedStore
 from ottla.metadata.store import MetadataStore
 from ottla.seams.files import Files

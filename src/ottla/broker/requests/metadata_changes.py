@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from ottla.errors import ErrorCode, PeerError
 from ottla.metadata.controller import topic_changes
 from ottla.metadata.controller.broker_restart import in_entries
-from ottla.metadata.controller.draft import Draft
-from ottla.metadata.controller.portions import decide_portion
+from ottla.metadata.controller.entry_packing import decide_portion
+from ottla.metadata.controller.pending_topics import Draft
 from ottla.metadata.controller.topic_changes import CreatedTopic, NewTopic
 from ottla.metadata.image import Image
 from ottla.metadata.records import Partition, Record

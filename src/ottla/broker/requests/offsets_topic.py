@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from ottla.broker.requests import metadata_changes
 from ottla.broker.requests.services import Services
 from ottla.errors import ErrorCode, PeerError
-from ottla.metadata.controller.draft import Draft
 from ottla.metadata.controller.internal_topics import InternalTopic, create_internal_topic
+from ottla.metadata.controller.pending_topics import Draft
 from ottla.metadata.controller.topic_changes import CreatedTopic
 from ottla.metadata.image import Image
 from ottla.metadata.records import Record

@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import Sequence
 
 from ottla.metadata.image import Image
-from ottla.metadata.leadership import Controller
+from ottla.metadata.local_controller import Controller
 from ottla.metadata.records import ProducerIds, Record
 
 BLOCK_IDS = 1000

@@ -8,20 +8,20 @@ that the epoch was, and join again to share out what is left.
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from ottla.coordinators.group.classic import answers
-from ottla.coordinators.group.classic.draft import joining_key, session_key, syncing_key
+from ottla.coordinators.group.classic import responses
+from ottla.coordinators.group.classic.decision_builder import joining_key, session_key, syncing_key
 from ottla.coordinators.group.classic.group import ClassicGroup
 from ottla.coordinators.group.classic.member import ClassicGroupMember
 from ottla.coordinators.group.classic.roster import Roster
 from ottla.coordinators.group.consumer.classic_members import joined
 from ottla.coordinators.group.consumer.member import ConsumerGroupMember
-from ottla.coordinators.group.consumer.reconcile import MemberState, epochs_alike, held
+from ottla.coordinators.group.consumer.reconciliation import MemberState, epochs_alike, held
 from ottla.coordinators.group.consumer.rules import ConsumerRules
 from ottla.coordinators.group.consumer.saved_group import INITIAL_EPOCH, SavedGroup
 from ottla.coordinators.group.consumer.timers import Timer, all_off
 from ottla.coordinators.group.consumer.topics import Topics, shapes, shapes_hash
 from ottla.coordinators.group.decision import Decision
-from ottla.coordinators.group.embedded import (
+from ottla.coordinators.group.embedded_protocol import (
     NotEmbedded,
     by_topic_id,
     read_assignment,
@@ -192,7 +192,7 @@ def _answered(group: ClassicGroup, members: Iterable[ConsumerGroupMember]) -> It
         if member.member_id in joins:
             yield Answered(joins[member.member_id], joined(member))
     for ticket in group.waiting.syncs.values():
-        yield Answered(ticket, answers.sync_refused(ErrorCode.REBALANCE_IN_PROGRESS))
+        yield Answered(ticket, responses.sync_refused(ErrorCode.REBALANCE_IN_PROGRESS))
 
 
 def _timers_moved_up(

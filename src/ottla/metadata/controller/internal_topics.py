@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from ottla.metadata.controller import topic_changes
-from ottla.metadata.controller.draft import Draft
+from ottla.metadata.controller.pending_topics import Draft
 from ottla.metadata.controller.topic_changes import CreatedTopic, NewTopic
 from ottla.metadata.records import Config, Record
 from ottla.metadata.values import BrokerState, ResourceKind

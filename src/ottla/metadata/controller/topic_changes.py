@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from ottla.errors import ErrorCode, PeerError
 from ottla.metadata.configs import topic_configs, validated_topic_configs
-from ottla.metadata.controller.draft import Draft
+from ottla.metadata.controller.pending_topics import Draft
 from ottla.metadata.controller.replica_placement import Site, place
 from ottla.metadata.image import Image
 from ottla.metadata.records import Config, Partition, Record, Topic, TopicDeleted

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from crc32c import crc32c
 
 from ottla.errors import CorruptLog
-from ottla.metadata.json_form import Misfit, dump, object_form, parse
+from ottla.metadata.json_codec import Misfit, dump, object_form, parse
 from ottla.metadata.records import CorruptEntry, Record, decode
 from ottla.metadata.store import Snapshot
 from ottla.metadata.values import Int16, Int64

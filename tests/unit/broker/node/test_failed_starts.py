@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ottla.errors import CorruptLog, StorageError
-from ottla.metadata.embedded.home import NoHome
+from ottla.metadata.embedded.metadata_directory import NoHome
 from ottla.protocol.messages.metadata import MetadataRequest
 from ottla.storage.directory.directory_opening import DirectoryInUse, WrongCluster
 from tests.sim.seams.faults import Operation

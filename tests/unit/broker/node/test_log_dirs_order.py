@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ottla.metadata.embedded.home import NoHome
+from ottla.metadata.embedded.metadata_directory import NoHome
 from ottla.metadata.incarnation import read_incarnation
 from ottla.storage.directory.checkpoint_files import MetaProperties
 from ottla.storage.directory.placements import FILE_NAME, Placements

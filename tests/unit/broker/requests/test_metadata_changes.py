@@ -11,7 +11,7 @@ import pytest
 from ottla.broker.requests.auto_creation import PENDING_TOPICS_MAX, AutoCreation
 from ottla.broker.requests.services import Services
 from ottla.errors import ErrorCode
-from ottla.metadata.controller.portions import PORTION_RECORDS_MAX
+from ottla.metadata.controller.entry_packing import PORTION_RECORDS_MAX
 from ottla.metadata.embedded.store import EmbeddedStore
 from ottla.metadata.image import Image
 from ottla.protocol.messages.create_partitions import CreatePartitionsRequest

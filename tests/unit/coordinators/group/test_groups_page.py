@@ -3,8 +3,8 @@
 import subprocess
 import sys
 
-from ottla.coordinators.group.classic.rules import ClassicGroupState
-from ottla.coordinators.group.consumer.reconcile import MemberState
+from ottla.coordinators.group.classic.states import ClassicGroupState
+from ottla.coordinators.group.consumer.reconciliation import MemberState
 from ottla.coordinators.group.consumer.states import ConsumerGroupState
 from tests.support.paths import ROOT
 

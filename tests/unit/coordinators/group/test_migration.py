@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from ottla.coordinators.group.classic.rules import ClassicGroupState
-from ottla.coordinators.group.consumer.requests import SpecialEpoch
+from ottla.coordinators.group.classic.states import ClassicGroupState
+from ottla.coordinators.group.consumer.heartbeat_request import SpecialEpoch
 from ottla.coordinators.group.consumer.rules import ConsumerRules
 from ottla.coordinators.group.offsets import Commit
 from ottla.coordinators.group.records import ClassicGroupSaved, ConsumerMemberSaved, decode

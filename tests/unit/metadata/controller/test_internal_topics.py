@@ -3,8 +3,8 @@
 import pytest
 
 from ottla.errors import ErrorCode, PeerError
-from ottla.metadata.controller.draft import Draft
 from ottla.metadata.controller.internal_topics import InternalTopic, create_internal_topic
+from ottla.metadata.controller.pending_topics import Draft
 from ottla.metadata.image import Image
 from ottla.metadata.records import Broker, Config, Partition, Record
 from ottla.metadata.store import Entry

@@ -9,7 +9,7 @@ import pytest
 
 from ottla.errors import ErrorCode, PeerError
 from ottla.metadata.controller import topic_changes
-from ottla.metadata.controller.draft import DELETED_NAMES_MAX, Draft
+from ottla.metadata.controller.pending_topics import DELETED_NAMES_MAX, Draft
 from ottla.metadata.controller.topic_changes import (
     PARTITIONS_AT_ONCE_MAX,
     REPLICATION_FACTOR_MAX,
@@ -287,7 +287,7 @@ def test_a_name_that_is_deleted_again_and_again_begins_higher_each_time() -> Non
 def test_too_many_deleted_names_raise_the_floor_of_every_name(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("ottla.metadata.controller.draft.DELETED_NAMES_MAX", 2)
+    monkeypatch.setattr("ottla.metadata.controller.pending_topics.DELETED_NAMES_MAX", 2)
     image = image_of(1)
     for number in (1, 2, 3):
         create(image, "often", number)
@@ -311,7 +311,7 @@ def test_too_many_deleted_names_raise_the_floor_of_every_name(
 def test_a_name_that_is_remembered_already_takes_no_further_room(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("ottla.metadata.controller.draft.DELETED_NAMES_MAX", 2)
+    monkeypatch.setattr("ottla.metadata.controller.pending_topics.DELETED_NAMES_MAX", 2)
     image = image_of(1)
     for number, name in enumerate(("a", "b", "a", "b"), start=1):
         create(image, name, number)
@@ -324,7 +324,7 @@ def test_a_forgotten_name_never_begins_below_its_old_epochs(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Whatever the order of deletions: a model remembers every name for ever."""
-    monkeypatch.setattr("ottla.metadata.controller.draft.DELETED_NAMES_MAX", 3)
+    monkeypatch.setattr("ottla.metadata.controller.pending_topics.DELETED_NAMES_MAX", 3)
     image = image_of(1)
     ends: dict[str, int] = {}
     random = Random(7)

@@ -8,18 +8,23 @@ is rebuilt by the members after a load, each of which has a fresh session then.
 from collections.abc import Hashable, Mapping, Sequence
 
 from ottla.coordinators.group.classic import join, leave, rebalance, sync
-from ottla.coordinators.group.classic.draft import Draft, joining_key, session_key, syncing_key
+from ottla.coordinators.group.classic.decision_builder import (
+    Draft,
+    joining_key,
+    session_key,
+    syncing_key,
+)
 from ottla.coordinators.group.classic.join import Joiner
-from ottla.coordinators.group.classic.limits import ClassicLimits
 from ottla.coordinators.group.classic.member import ClassicGroupMember, member_from
+from ottla.coordinators.group.classic.parked_requests import Waiting
 from ottla.coordinators.group.classic.roster import Roster
-from ottla.coordinators.group.classic.rules import (
+from ottla.coordinators.group.classic.rules import ClassicLimits
+from ottla.coordinators.group.classic.states import (
     DELETE_REFUSALS,
     HEARTBEAT_ANSWERS,
     ClassicGroupState,
     is_allowed,
 )
-from ottla.coordinators.group.classic.waiting import Waiting
 from ottla.coordinators.group.decision import Decision
 from ottla.coordinators.group.group import GroupType
 from ottla.coordinators.group.offsets import CommitCheck, anything

@@ -3,17 +3,17 @@
 from collections.abc import Hashable
 from typing import TYPE_CHECKING, NamedTuple
 
-from ottla.coordinators.group.classic import answers, rebalance
-from ottla.coordinators.group.classic.draft import Draft
-from ottla.coordinators.group.classic.limits import NEWCOMER_TIMEOUT_MS
+from ottla.coordinators.group.classic import rebalance, responses
+from ottla.coordinators.group.classic.decision_builder import Draft
 from ottla.coordinators.group.classic.member import ClassicGroupMember, rebalance_timeout_ms
-from ottla.coordinators.group.classic.rules import ClassicGroupState
+from ottla.coordinators.group.classic.rules import NEWCOMER_TIMEOUT_MS
+from ottla.coordinators.group.classic.states import ClassicGroupState
 from ottla.errors import ErrorCode, PeerError
 from ottla.protocol.messages.join_group import JoinGroupRequest
 
 if TYPE_CHECKING:
     from ottla.coordinators.group.classic.group import ClassicGroup
-    from ottla.coordinators.group.classic.limits import ClassicLimits
+    from ottla.coordinators.group.classic.rules import ClassicLimits
 
 # From these versions on a client comes back with the id it was given (KIP-394), and knows that a
 # leader may have nothing to assign (KIP-814).
@@ -97,7 +97,7 @@ def _has_room(group: "ClassicGroup", request: JoinGroupRequest) -> bool:
 def _turn_away(
     group: "ClassicGroup", request: JoinGroupRequest, ticket: Hashable, draft: Draft
 ) -> None:
-    draft.answer(ticket, answers.join_refused(ErrorCode.GROUP_MAX_SIZE_REACHED, ""))
+    draft.answer(ticket, responses.join_refused(ErrorCode.GROUP_MAX_SIZE_REACHED, ""))
     member = group.roster.get(request.member_id)
     if member is not None:
         group.drop(member, draft)
@@ -129,7 +129,7 @@ def _join_unknown(
         _come_back(group, known, member_id, request, joiner, ticket, draft)
     elif instance_id is None and joiner.version >= ID_REQUIRED_SINCE:
         group.promise(member_id, request.session_timeout_ms, draft)
-        draft.answer(ticket, answers.join_refused(ErrorCode.MEMBER_ID_REQUIRED, member_id))
+        draft.answer(ticket, responses.join_refused(ErrorCode.MEMBER_ID_REQUIRED, member_id))
     else:
         _add(group, member_id, request, joiner, ticket, draft)
 
@@ -148,7 +148,7 @@ def _join_known(
     member = group.roster.check(request.member_id, request.group_instance_id)
     if _is_repeated(group, member, request):
         # It may not have got the answer to its last join: nothing is new, here it is again.
-        draft.answer(ticket, answers.joined(group, member.member_id))
+        draft.answer(ticket, responses.joined(group, member.member_id))
         return
     _renew(group, member, request, ticket, draft)
     rebalance.start_or_go_on(group, draft)
@@ -233,10 +233,10 @@ def _come_back(
     draft.save(group.saved_again())
     if joiner.version >= SKIPPED_ASSIGNMENT_SINCE:
         is_leader = group.roster.leader == member_id
-        response = answers.in_generation(
+        response = responses.in_generation(
             group, member_id, group.roster.leader, is_assignment_skipped=is_leader
         )
     else:
         # Named leader it would assign anew: it is told who led before, be it itself.
-        response = answers.in_generation(group, member_id, leader)
+        response = responses.in_generation(group, member_id, leader)
     draft.answer(ticket, response)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ottla.coordinators.group.classic import rebalance
-from ottla.coordinators.group.classic.draft import Draft
+from ottla.coordinators.group.classic.decision_builder import Draft
 from ottla.errors import ErrorCode, PeerError
 from ottla.protocol.messages.leave_group import LeaveGroupResponse, Member, MemberResult
 

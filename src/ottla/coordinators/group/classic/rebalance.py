@@ -6,10 +6,10 @@
 
 from typing import TYPE_CHECKING
 
-from ottla.coordinators.group.classic import answers
-from ottla.coordinators.group.classic.draft import Draft
-from ottla.coordinators.group.classic.limits import PROMISED_WAIT_MS
-from ottla.coordinators.group.classic.rules import ClassicGroupState
+from ottla.coordinators.group.classic import responses
+from ottla.coordinators.group.classic.decision_builder import Draft
+from ottla.coordinators.group.classic.rules import PROMISED_WAIT_MS
+from ottla.coordinators.group.classic.states import ClassicGroupState
 from ottla.errors import ErrorCode
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ def _begin_generation(group: "ClassicGroup", draft: Draft) -> None:
     for member in group.roster:
         ticket = group.waiting.joins.pop(member.member_id, None)
         if ticket is not None:
-            draft.answer(ticket, answers.joined(group, member.member_id))
+            draft.answer(ticket, responses.joined(group, member.member_id))
         member.is_newcomer = False
         group.unsynced.add(member.member_id)
         draft.expect_beat(member.member_id, member.session_timeout_ms)

@@ -3,9 +3,9 @@
 from collections.abc import Hashable
 from typing import TYPE_CHECKING
 
-from ottla.coordinators.group.classic import answers, rebalance
-from ottla.coordinators.group.classic.draft import Draft
-from ottla.coordinators.group.classic.rules import ClassicGroupState
+from ottla.coordinators.group.classic import rebalance, responses
+from ottla.coordinators.group.classic.decision_builder import Draft
+from ottla.coordinators.group.classic.states import ClassicGroupState
 from ottla.errors import ErrorCode, PeerError
 from ottla.protocol.messages.sync_group import SyncGroupRequest
 
@@ -21,7 +21,7 @@ def sync(group: "ClassicGroup", request: SyncGroupRequest, ticket: Hashable, dra
     if not group.unsynced:
         draft.syncing_ended()
     if group.state is ClassicGroupState.STABLE:
-        draft.answer(ticket, answers.synced(group, group.roster[request.member_id].assignment))
+        draft.answer(ticket, responses.synced(group, group.roster[request.member_id].assignment))
         return
     group.waiting.sync(request.member_id, ticket, draft)
     if group.roster.leader == request.member_id:
@@ -54,6 +54,6 @@ def _assign(group: "ClassicGroup", request: SyncGroupRequest, draft: Draft) -> N
         return
     draft.save(record)
     for member_id, ticket in group.waiting.syncs.items():
-        draft.answer(ticket, answers.synced(group, assigned.get(member_id, b"")))
+        draft.answer(ticket, responses.synced(group, assigned.get(member_id, b"")))
         draft.expect_beat(member_id, group.roster[member_id].session_timeout_ms)
     group.waiting.syncs.clear()

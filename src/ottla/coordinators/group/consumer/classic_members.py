@@ -12,6 +12,7 @@ from typing import NamedTuple
 from ottla.coordinators.group.classic.join import ID_REQUIRED_SINCE, Joiner
 from ottla.coordinators.group.classic.member import rebalance_timeout_ms
 from ottla.coordinators.group.consumer.heartbeat import check_room
+from ottla.coordinators.group.consumer.heartbeat_request import SUBSCRIPTION_CHARACTERS_MAX
 from ottla.coordinators.group.consumer.member import (
     ConsumerGroupMember,
     check_instance,
@@ -28,12 +29,11 @@ from ottla.coordinators.group.consumer.member_update import (
     Statement,
     is_assignment_due,
 )
-from ottla.coordinators.group.consumer.reconcile import MemberState
-from ottla.coordinators.group.consumer.requests import SUBSCRIPTION_CHARACTERS_MAX
+from ottla.coordinators.group.consumer.reconciliation import MemberState
 from ottla.coordinators.group.consumer.rules import ConsumerRules
 from ottla.coordinators.group.consumer.saved_group import SavedGroup
 from ottla.coordinators.group.consumer.topics import Topics
-from ottla.coordinators.group.embedded import (
+from ottla.coordinators.group.embedded_protocol import (
     NotEmbedded,
     by_topic_id,
     read_subscription,

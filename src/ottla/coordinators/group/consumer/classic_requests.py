@@ -3,8 +3,8 @@
 from collections.abc import Hashable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from ottla.coordinators.group.classic import answers
 from ottla.coordinators.group.classic import leave as leaving_classic
+from ottla.coordinators.group.classic import responses
 from ottla.coordinators.group.classic.join import Joiner
 from ottla.coordinators.group.consumer import classic_members
 from ottla.coordinators.group.consumer.member import ConsumerGroupMember
@@ -33,7 +33,7 @@ def join(
     """Answered at once: the member has what it has, whoever else is still to join."""
     classic_members.check_join(group.saved, group.rules, request)
     if classic_members.needs_id(request, joiner.version):
-        refused = answers.join_refused(ErrorCode.MEMBER_ID_REQUIRED, joiner.bare_id)
+        refused = responses.join_refused(ErrorCode.MEMBER_ID_REQUIRED, joiner.bare_id)
         return Decision(answers=(Answered(ticket, refused),))
     outcome = classic_members.decide_join(
         group.saved, group.checked, group.rules, request, joiner, at
@@ -86,7 +86,7 @@ def sync(
     )
     classic_members.check_protocol(member, request)
     if classic_members.is_overtaken(group.saved, member):
-        refused = answers.sync_refused(ErrorCode.REBALANCE_IN_PROGRESS)
+        refused = responses.sync_refused(ErrorCode.REBALANCE_IN_PROGRESS)
         return Decision(
             answers=(Answered(ticket, refused),), timers=tuple(_summon(group, member, now_ms))
         )

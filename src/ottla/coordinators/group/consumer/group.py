@@ -8,8 +8,9 @@ from collections.abc import Collection, Hashable, Iterator, Sequence
 
 from ottla.coordinators.group import migration
 from ottla.coordinators.group.classic.join import Joiner
-from ottla.coordinators.group.consumer import classic_requests, commits
+from ottla.coordinators.group.consumer import classic_requests, offset_checks
 from ottla.coordinators.group.consumer.heartbeat import decide_arrival, decide_heartbeat
+from ottla.coordinators.group.consumer.heartbeat_request import Heartbeat, SpecialEpoch
 from ottla.coordinators.group.consumer.member import (
     ConsumerGroupMember,
     check_instance,
@@ -18,8 +19,7 @@ from ottla.coordinators.group.consumer.member import (
     unknown_member,
 )
 from ottla.coordinators.group.consumer.member_update import Checked, Moment, Outcome
-from ottla.coordinators.group.consumer.reconcile import MemberState
-from ottla.coordinators.group.consumer.requests import Heartbeat, SpecialEpoch
+from ottla.coordinators.group.consumer.reconciliation import MemberState
 from ottla.coordinators.group.consumer.rules import ConsumerRules
 from ottla.coordinators.group.consumer.saved_group import SavedGroup
 from ottla.coordinators.group.consumer.states import STATES, ConsumerGroupState, Standing
@@ -310,7 +310,7 @@ class ConsumerGroup:
         member = self.saved.member(member_id)
         if member is None:
             raise unknown_member(self.group_id, member_id)
-        return commits.commit_check(member, generation, version)
+        return offset_checks.commit_check(member, generation, version)
 
     def check_fetch(self, member_id: str | None, member_epoch: int) -> None:
         """Whether this member may ask for committed offsets; None and -1 come from anybody."""
@@ -319,7 +319,7 @@ class ConsumerGroup:
         member = self.saved.member(member_id or "")
         if member is None:
             raise unknown_member(self.group_id, member_id or "")
-        commits.check_fetch(member, member_epoch)
+        offset_checks.check_fetch(member, member_epoch)
 
     def committed(self, member_id: str, now_ms: int) -> tuple[TimerSet, ...]:  # noqa: ARG002 - see Group
         """Heartbeats alone keep a member alive."""

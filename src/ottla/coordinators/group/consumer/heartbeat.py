@@ -1,5 +1,6 @@
 """A heartbeat of the consumer protocol: whose it is, and what it comes to. Pure."""
 
+from ottla.coordinators.group.consumer.heartbeat_request import Heartbeat, SpecialEpoch
 from ottla.coordinators.group.consumer.member import (
     ConsumerGroupMember,
     as_it_says,
@@ -16,7 +17,6 @@ from ottla.coordinators.group.consumer.member_update import (
     Outcome,
     Statement,
 )
-from ottla.coordinators.group.consumer.requests import Heartbeat, SpecialEpoch
 from ottla.coordinators.group.consumer.rules import ConsumerRules
 from ottla.coordinators.group.consumer.saved_group import SavedGroup
 from ottla.coordinators.group.records import Record

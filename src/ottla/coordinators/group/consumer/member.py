@@ -3,13 +3,13 @@
 from dataclasses import replace
 from typing import NamedTuple
 
-from ottla.coordinators.group.consumer.reconcile import (
+from ottla.coordinators.group.consumer.heartbeat_request import Heartbeat, SpecialEpoch
+from ottla.coordinators.group.consumer.reconciliation import (
     NO_PARTITIONS,
     MemberState,
     epochs_alike,
     includes,
 )
-from ottla.coordinators.group.consumer.requests import Heartbeat, SpecialEpoch
 from ottla.coordinators.group.records import (
     ConsumerMemberForgotten,
     ConsumerMemberSaved,

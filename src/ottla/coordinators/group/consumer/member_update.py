@@ -8,23 +8,23 @@ epoch is ahead of its target's decides a new target. And the member takes a step
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from ottla.coordinators.group.consumer.batch_limit import target_bytes_at_most
+from ottla.coordinators.group.consumer.heartbeat_request import SUBSCRIPTION_CHARACTERS_MAX
 from ottla.coordinators.group.consumer.member import (
     ConsumerGroupMember,
     member_forgotten,
     subscribes_alike,
 )
-from ottla.coordinators.group.consumer.reconcile import (
+from ottla.coordinators.group.consumer.reconciliation import (
     Target,
     may_step,
     next_assignment,
     only_topics,
 )
 from ottla.coordinators.group.consumer.regex import TopicMatcher
-from ottla.coordinators.group.consumer.requests import SUBSCRIPTION_CHARACTERS_MAX
 from ottla.coordinators.group.consumer.rules import ConsumerRules
 from ottla.coordinators.group.consumer.saved_group import SavedGroup
 from ottla.coordinators.group.consumer.subscriptions import RegexCheck, Subscriptions
+from ottla.coordinators.group.consumer.target_size import target_bytes_at_most
 from ottla.coordinators.group.consumer.targets import decide_targets
 from ottla.coordinators.group.consumer.topics import Topics, shapes, shapes_hash
 from ottla.coordinators.group.records import (

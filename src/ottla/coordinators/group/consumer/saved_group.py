@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from ottla.coordinators.group.consumer.member import ConsumerGroupMember, standing_nowhere
-from ottla.coordinators.group.consumer.reconcile import NO_PARTITIONS, Target
+from ottla.coordinators.group.consumer.reconciliation import NO_PARTITIONS, Target
 from ottla.coordinators.group.consumer.subscriptions import Subscriptions
 from ottla.coordinators.group.consumer.topics import NO_TOPICS_HASH
 from ottla.coordinators.group.records import (

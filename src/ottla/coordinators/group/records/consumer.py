@@ -1,7 +1,7 @@
 """Groups of the consumer protocol (KIP-848): the group, its members, what each is to own, and owns.
 
 Each is a record of its own, so that a heartbeat writes only what it changed. How they stand in the
-log is in `consumer_form`.
+log is in `consumer_codec`.
 """
 
 from collections.abc import Mapping

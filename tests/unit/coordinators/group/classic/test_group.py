@@ -3,7 +3,7 @@
 import pytest
 
 from ottla.coordinators.group.classic.group import ClassicGroup
-from ottla.coordinators.group.classic.rules import TRANSITIONS, ClassicGroupState, is_allowed
+from ottla.coordinators.group.classic.states import TRANSITIONS, ClassicGroupState, is_allowed
 from ottla.coordinators.group.records import ClassicGroupForgotten, OffsetForgotten
 from ottla.errors import ErrorCode, PeerError
 from tests.support.coordinators.classic_group import DELAY_MS, GROUP, LIMITS, Bench

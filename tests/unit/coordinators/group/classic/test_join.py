@@ -3,8 +3,8 @@
 import pytest
 
 from ottla.coordinators.group.classic import join
-from ottla.coordinators.group.classic.limits import NEWCOMER_TIMEOUT_MS, PROMISED_WAIT_MS
-from ottla.coordinators.group.classic.rules import ClassicGroupState
+from ottla.coordinators.group.classic.rules import NEWCOMER_TIMEOUT_MS, PROMISED_WAIT_MS
+from ottla.coordinators.group.classic.states import ClassicGroupState
 from ottla.errors import ErrorCode, PeerError
 from ottla.protocol.messages.join_group import JoinGroupRequest, Protocol
 from tests.support.coordinators.classic_group import (

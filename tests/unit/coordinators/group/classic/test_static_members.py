@@ -2,7 +2,7 @@
 
 import pytest
 
-from ottla.coordinators.group.classic.rules import ClassicGroupState
+from ottla.coordinators.group.classic.states import ClassicGroupState
 from ottla.coordinators.group.records import ClassicGroupSaved
 from ottla.errors import ErrorCode
 from tests.support.coordinators.classic_group import DELAY_MS, SESSION_MS, Bench

@@ -3,7 +3,7 @@
 import pytest
 
 from ottla.coordinators.group.classic.group import ClassicGroup
-from ottla.coordinators.group.classic.rules import ClassicGroupState
+from ottla.coordinators.group.classic.states import ClassicGroupState
 from ottla.coordinators.group.decision import Decision
 from ottla.coordinators.group.records import ClassicGroupSaved
 from ottla.errors import ErrorCode

@@ -11,7 +11,7 @@ import pytest
 from ottla.errors import ErrorCode, PeerError
 from ottla.metadata.controller.broker_restart import MAX_RECORDS_PER_ENTRY, is_started
 from ottla.metadata.image import Image
-from ottla.metadata.leadership import LocalController
+from ottla.metadata.local_controller import LocalController
 from ottla.metadata.publisher import REPLAYED_A_SNAPSHOT, Publisher
 from ottla.metadata.records import Broker, Config, ControllerStarted, Record, Topic
 from ottla.metadata.store import Fence, Member

@@ -6,8 +6,8 @@ of a join that is refused nothing is left.
 
 from ottla.coordinators.group.classic.group import ClassicGroup
 from ottla.coordinators.group.consumer.group import ConsumerGroup
+from ottla.coordinators.group.consumer.heartbeat_request import Heartbeat, SpecialEpoch
 from ottla.coordinators.group.consumer.parked_joins import ParkedJoin
-from ottla.coordinators.group.consumer.requests import Heartbeat, SpecialEpoch
 from ottla.coordinators.group.consumer.rules import ConsumerRules
 from ottla.coordinators.group.decision import Decision
 from ottla.coordinators.group.group import Group

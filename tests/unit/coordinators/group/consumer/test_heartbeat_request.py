@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from ottla.coordinators.group.consumer import regex
-from ottla.coordinators.group.consumer.requests import (
+from ottla.coordinators.group.consumer.heartbeat_request import (
     SUBSCRIPTION_CHARACTERS_MAX,
     SpecialEpoch,
     check_heartbeat,

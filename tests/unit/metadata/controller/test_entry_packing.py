@@ -1,7 +1,7 @@
 """How many wishes go into one entry of the metadata log."""
 
 from ottla.errors import ErrorCode, PeerError
-from ottla.metadata.controller.portions import (
+from ottla.metadata.controller.entry_packing import (
     PORTION_RECORDS_MAX,
     PORTION_WISHES_MAX,
     decide_portion,

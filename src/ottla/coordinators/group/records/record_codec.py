@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
-from ottla.coordinators.group.records import classic, consumer, consumer_form, offsets
-from ottla.coordinators.group.records.stored import Reading, Stored, from_bytes, to_bytes
+from ottla.coordinators.group.records import classic, consumer, consumer_codec, offsets
+from ottla.coordinators.group.records.stored_record import Reading, Stored, from_bytes, to_bytes
 
 Record = (
     offsets.OffsetCommitted
@@ -25,23 +25,23 @@ Record = (
     | consumer.RegexForgotten
 )
 
-_READINGS: dict[int, Reading] = offsets.READINGS | classic.READINGS | consumer_form.READINGS
+_READINGS: dict[int, Reading] = offsets.READINGS | classic.READINGS | consumer_codec.READINGS
 _STORES: dict[type[Any], Callable[[Any], Stored]] = {
     offsets.OffsetForgotten: offsets.store_forgotten,
     classic.ClassicGroupSaved: classic.store_saved,
     classic.ClassicGroupForgotten: classic.store_forgotten,
-    consumer.ConsumerGroupSaved: consumer_form.store_group,
-    consumer.ConsumerGroupForgotten: consumer_form.store_group_forgotten,
-    consumer.ConsumerMemberSaved: consumer_form.store_member,
-    consumer.ConsumerMemberForgotten: consumer_form.store_member_forgotten,
-    consumer.TargetEpochSaved: consumer_form.store_target_epoch,
-    consumer.TargetEpochForgotten: consumer_form.store_target_epoch_forgotten,
-    consumer.TargetAssignmentSaved: consumer_form.store_target_assignment,
-    consumer.TargetAssignmentForgotten: consumer_form.store_target_assignment_forgotten,
-    consumer.CurrentAssignmentSaved: consumer_form.store_current_assignment,
-    consumer.CurrentAssignmentForgotten: consumer_form.store_current_assignment_forgotten,
-    consumer.RegexResolved: consumer_form.store_regex,
-    consumer.RegexForgotten: consumer_form.store_regex_forgotten,
+    consumer.ConsumerGroupSaved: consumer_codec.store_group,
+    consumer.ConsumerGroupForgotten: consumer_codec.store_group_forgotten,
+    consumer.ConsumerMemberSaved: consumer_codec.store_member,
+    consumer.ConsumerMemberForgotten: consumer_codec.store_member_forgotten,
+    consumer.TargetEpochSaved: consumer_codec.store_target_epoch,
+    consumer.TargetEpochForgotten: consumer_codec.store_target_epoch_forgotten,
+    consumer.TargetAssignmentSaved: consumer_codec.store_target_assignment,
+    consumer.TargetAssignmentForgotten: consumer_codec.store_target_assignment_forgotten,
+    consumer.CurrentAssignmentSaved: consumer_codec.store_current_assignment,
+    consumer.CurrentAssignmentForgotten: consumer_codec.store_current_assignment_forgotten,
+    consumer.RegexResolved: consumer_codec.store_regex,
+    consumer.RegexForgotten: consumer_codec.store_regex_forgotten,
 }
 
 

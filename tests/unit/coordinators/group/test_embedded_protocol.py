@@ -2,7 +2,7 @@
 
 import pytest
 
-from ottla.coordinators.group.embedded import (
+from ottla.coordinators.group.embedded_protocol import (
     NotEmbedded,
     by_topic_id,
     read_assignment,

@@ -2,8 +2,8 @@
 
 from collections.abc import Hashable
 
-from ottla.coordinators.group.classic import answers
-from ottla.coordinators.group.classic.draft import Draft
+from ottla.coordinators.group.classic import responses
+from ottla.coordinators.group.classic.decision_builder import Draft
 from ottla.errors import ErrorCode
 
 
@@ -33,13 +33,13 @@ class Waiting:
         ticket = self.joins.pop(member_id, None)
         if ticket is not None:
             told = member_id if told_id is None else told_id
-            draft.answer(ticket, answers.join_refused(code, told))
+            draft.answer(ticket, responses.join_refused(code, told))
 
     def refuse_sync(self, member_id: str, code: ErrorCode, draft: Draft) -> None:
         """If this member waits to sync, it need not any more."""
         ticket = self.syncs.pop(member_id, None)
         if ticket is not None:
-            draft.answer(ticket, answers.sync_refused(code))
+            draft.answer(ticket, responses.sync_refused(code))
 
     def has(self, member_id: str) -> bool:
         return member_id in self.joins or member_id in self.syncs

@@ -1,7 +1,7 @@
 """Which offsets a member of a consumer group may commit and fetch, by the epoch that it names."""
 
 from ottla.coordinators.group.consumer.member import ConsumerGroupMember
-from ottla.coordinators.group.consumer.reconcile import assigned_since, revoking_since
+from ottla.coordinators.group.consumer.reconciliation import assigned_since, revoking_since
 from ottla.coordinators.group.offsets import Commit, CommitCheck, anything
 from ottla.errors import ErrorCode, PeerError
 

@@ -5,7 +5,7 @@ from typing import Annotated, Any, NamedTuple
 
 import pytest
 
-from ottla.metadata.json_form import (
+from ottla.metadata.json_codec import (
     ADDED_LATER,
     Length,
     Misfit,
