@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ottla.coordinators.group.consumer.heartbeat_request import SpecialEpoch
-from ottla.coordinators.group.consumer.settings import ConsumerRules
+from ottla.coordinators.group.consumer.rules import ConsumerRules
 from tests.support.coordinators.consumer_clients import Client, Coordinator, FakeTopics
 
 NAMES = ("logs", "orders", "orders-eu", "clicks")

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ottla.coordinators.group.consumer.heartbeat_request import SpecialEpoch
-from ottla.coordinators.group.consumer.settings import ConsumerRules
+from ottla.coordinators.group.consumer.rules import ConsumerRules
 from ottla.coordinators.group.group import GroupType
 from ottla.errors import ErrorCode, PeerError
 from ottla.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse

@@ -5,7 +5,7 @@ from itertools import count
 
 from ottla.coordinators.group.classic.group import ClassicGroup, created
 from ottla.coordinators.group.classic.join import Joiner
-from ottla.coordinators.group.classic.settings import ClassicLimits
+from ottla.coordinators.group.classic.rules import ClassicLimits
 from ottla.coordinators.group.classic.states import ClassicGroupState
 from ottla.coordinators.group.decision import Decision
 from ottla.coordinators.group.records import Record

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from ottla.coordinators.group.consumer.group import ConsumerGroup
 from ottla.coordinators.group.consumer.heartbeat_request import Heartbeat, SpecialEpoch
 from ottla.coordinators.group.consumer.regex import invalid_pattern
-from ottla.coordinators.group.consumer.settings import ConsumerRules
+from ottla.coordinators.group.consumer.rules import ConsumerRules
 from ottla.coordinators.group.consumer.topics import TopicShape
 from ottla.coordinators.group.decision import Decision
 from ottla.coordinators.group.records import Record, decode, encode

@@ -12,12 +12,12 @@ from ottla.coordinators.group import classic_routing
 from ottla.coordinators.group.classic import lookup
 from ottla.coordinators.group.classic.group import ClassicGroup
 from ottla.coordinators.group.classic.join import Joiner
-from ottla.coordinators.group.classic.settings import ClassicLimits
+from ottla.coordinators.group.classic.rules import ClassicLimits
 from ottla.coordinators.group.consumer.group import ConsumerGroup
 from ottla.coordinators.group.consumer.heartbeat_request import Heartbeat, SpecialEpoch
 from ottla.coordinators.group.consumer.member_update import Moment
 from ottla.coordinators.group.consumer.routing import take_heartbeat, take_join
-from ottla.coordinators.group.consumer.settings import ConsumerRules
+from ottla.coordinators.group.consumer.rules import ConsumerRules
 from ottla.coordinators.group.consumer.timers import ASSIGNMENT_TIMER
 from ottla.coordinators.group.decision import Decision
 from ottla.coordinators.group.embedded_protocol import (

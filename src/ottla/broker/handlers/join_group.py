@@ -15,10 +15,10 @@ from ottla.coordinators.group import classic_routing
 from ottla.coordinators.group.classic import lookup
 from ottla.coordinators.group.classic.join import Joiner, check
 from ottla.coordinators.group.classic.responses import join_refused
-from ottla.coordinators.group.classic.settings import limits_of
+from ottla.coordinators.group.classic.rules import limits_of
 from ottla.coordinators.group.consumer.member_update import Moment
 from ottla.coordinators.group.consumer.regex import match_topics
-from ottla.coordinators.group.consumer.settings import ConsumerRules
+from ottla.coordinators.group.consumer.rules import ConsumerRules
 from ottla.coordinators.group.consumer.topics import ImageTopics
 from ottla.coordinators.group.decision import Decision
 from ottla.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse

@@ -24,7 +24,7 @@ from ottla.settings.group import GroupConfigs
 from ottla.settings.table import groups
 
 if TYPE_CHECKING:
-    from ottla.coordinators.group.consumer.settings import ConsumerRules
+    from ottla.coordinators.group.consumer.rules import ConsumerRules
     from ottla.coordinators.group.group import Group
     from ottla.coordinators.group.machine import GroupMachine
 
@@ -134,14 +134,14 @@ def consumer_rules(group_id: str, settings: BrokerSettings, image: Image) -> "Co
 @lru_cache(RULES_KEPT_MAX)
 def _consumer_rules(settings: BrokerSettings, own: tuple[tuple[str, str], ...]) -> "ConsumerRules":
     """Every heartbeat asks, and most groups set nothing of their own."""
-    from ottla.coordinators.group.consumer.settings import ConsumerRules
+    from ottla.coordinators.group.consumer.rules import ConsumerRules
 
     return ConsumerRules.of(settings, GroupConfigs(dict(own), settings))
 
 
 def _new_classic(group_id: str, settings: BrokerSettings) -> "Group":
     from ottla.coordinators.group.classic.group import ClassicGroup
-    from ottla.coordinators.group.classic.settings import limits_of
+    from ottla.coordinators.group.classic.rules import limits_of
 
     return ClassicGroup(group_id, limits_of(settings, MESSAGE_BYTES_MAX))
 

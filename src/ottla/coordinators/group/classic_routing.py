@@ -7,7 +7,7 @@ from ottla.coordinators.group.classic.join import Joiner
 from ottla.coordinators.group.classic.leave import nobody_left
 from ottla.coordinators.group.consumer.group import ConsumerGroup
 from ottla.coordinators.group.consumer.member_update import Moment
-from ottla.coordinators.group.consumer.settings import ConsumerRules
+from ottla.coordinators.group.consumer.rules import ConsumerRules
 from ottla.coordinators.group.consumer.topics import Topics
 from ottla.coordinators.group.decision import Decision
 from ottla.coordinators.group.machine import GroupMachine

@@ -16,8 +16,8 @@ from ottla.coordinators.group.classic.roster import Roster
 from ottla.coordinators.group.consumer.classic_members import joined
 from ottla.coordinators.group.consumer.member import ConsumerGroupMember
 from ottla.coordinators.group.consumer.reconciliation import MemberState, epochs_alike, held
+from ottla.coordinators.group.consumer.rules import ConsumerRules
 from ottla.coordinators.group.consumer.saved_group import INITIAL_EPOCH, SavedGroup
-from ottla.coordinators.group.consumer.settings import ConsumerRules
 from ottla.coordinators.group.consumer.timers import Timer, all_off
 from ottla.coordinators.group.consumer.topics import Topics, shapes, shapes_hash
 from ottla.coordinators.group.decision import Decision

@@ -6,7 +6,7 @@ import pytest
 
 from ottla.coordinators.group.classic.states import ClassicGroupState
 from ottla.coordinators.group.consumer.heartbeat_request import SpecialEpoch
-from ottla.coordinators.group.consumer.settings import ConsumerRules
+from ottla.coordinators.group.consumer.rules import ConsumerRules
 from ottla.coordinators.group.offsets import Commit
 from ottla.coordinators.group.records import ClassicGroupSaved, ConsumerMemberSaved, decode
 from ottla.errors import ErrorCode, PeerError

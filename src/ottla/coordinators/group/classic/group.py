@@ -18,7 +18,7 @@ from ottla.coordinators.group.classic.join import Joiner
 from ottla.coordinators.group.classic.member import ClassicGroupMember, member_from
 from ottla.coordinators.group.classic.parked_requests import Waiting
 from ottla.coordinators.group.classic.roster import Roster
-from ottla.coordinators.group.classic.settings import ClassicLimits
+from ottla.coordinators.group.classic.rules import ClassicLimits
 from ottla.coordinators.group.classic.states import (
     DELETE_REFUSALS,
     HEARTBEAT_ANSWERS,

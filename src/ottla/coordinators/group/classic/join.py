@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, NamedTuple
 from ottla.coordinators.group.classic import rebalance, responses
 from ottla.coordinators.group.classic.decision_builder import Draft
 from ottla.coordinators.group.classic.member import ClassicGroupMember, rebalance_timeout_ms
-from ottla.coordinators.group.classic.settings import NEWCOMER_TIMEOUT_MS
+from ottla.coordinators.group.classic.rules import NEWCOMER_TIMEOUT_MS
 from ottla.coordinators.group.classic.states import ClassicGroupState
 from ottla.errors import ErrorCode, PeerError
 from ottla.protocol.messages.join_group import JoinGroupRequest
 
 if TYPE_CHECKING:
     from ottla.coordinators.group.classic.group import ClassicGroup
-    from ottla.coordinators.group.classic.settings import ClassicLimits
+    from ottla.coordinators.group.classic.rules import ClassicLimits
 
 # From these versions on a client comes back with the id it was given (KIP-394), and knows that a
 # leader may have nothing to assign (KIP-814).

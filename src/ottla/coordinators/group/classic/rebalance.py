@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ottla.coordinators.group.classic import responses
 from ottla.coordinators.group.classic.decision_builder import Draft
-from ottla.coordinators.group.classic.settings import PROMISED_WAIT_MS
+from ottla.coordinators.group.classic.rules import PROMISED_WAIT_MS
 from ottla.coordinators.group.classic.states import ClassicGroupState
 from ottla.errors import ErrorCode
 

@@ -30,8 +30,8 @@ from ottla.coordinators.group.consumer.member_update import (
     is_assignment_due,
 )
 from ottla.coordinators.group.consumer.reconciliation import MemberState
+from ottla.coordinators.group.consumer.rules import ConsumerRules
 from ottla.coordinators.group.consumer.saved_group import SavedGroup
-from ottla.coordinators.group.consumer.settings import ConsumerRules
 from ottla.coordinators.group.consumer.topics import Topics
 from ottla.coordinators.group.embedded_protocol import (
     NotEmbedded,

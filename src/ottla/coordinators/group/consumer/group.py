@@ -20,8 +20,8 @@ from ottla.coordinators.group.consumer.member import (
 )
 from ottla.coordinators.group.consumer.member_update import Checked, Moment, Outcome
 from ottla.coordinators.group.consumer.reconciliation import MemberState
+from ottla.coordinators.group.consumer.rules import ConsumerRules
 from ottla.coordinators.group.consumer.saved_group import SavedGroup
-from ottla.coordinators.group.consumer.settings import ConsumerRules
 from ottla.coordinators.group.consumer.states import STATES, ConsumerGroupState, Standing
 from ottla.coordinators.group.consumer.timers import Timer, all_off
 from ottla.coordinators.group.consumer.topics import NO_TOPICS_HASH, NoTopics, Topics

@@ -17,8 +17,8 @@ from ottla.coordinators.group.consumer.member_update import (
     Outcome,
     Statement,
 )
+from ottla.coordinators.group.consumer.rules import ConsumerRules
 from ottla.coordinators.group.consumer.saved_group import SavedGroup
-from ottla.coordinators.group.consumer.settings import ConsumerRules
 from ottla.coordinators.group.records import Record
 from ottla.errors import ErrorCode, PeerError
 

@@ -21,8 +21,8 @@ from ottla.coordinators.group.consumer.reconciliation import (
     only_topics,
 )
 from ottla.coordinators.group.consumer.regex import TopicMatcher
+from ottla.coordinators.group.consumer.rules import ConsumerRules
 from ottla.coordinators.group.consumer.saved_group import SavedGroup
-from ottla.coordinators.group.consumer.settings import ConsumerRules
 from ottla.coordinators.group.consumer.subscriptions import RegexCheck, Subscriptions
 from ottla.coordinators.group.consumer.target_size import target_bytes_at_most
 from ottla.coordinators.group.consumer.targets import decide_targets

@@ -8,7 +8,7 @@ from ottla.coordinators.group.classic.group import ClassicGroup
 from ottla.coordinators.group.consumer.group import ConsumerGroup
 from ottla.coordinators.group.consumer.heartbeat_request import Heartbeat, SpecialEpoch
 from ottla.coordinators.group.consumer.parked_joins import ParkedJoin
-from ottla.coordinators.group.consumer.settings import ConsumerRules
+from ottla.coordinators.group.consumer.rules import ConsumerRules
 from ottla.coordinators.group.decision import Decision
 from ottla.coordinators.group.group import Group
 from ottla.coordinators.group.machine import GroupMachine

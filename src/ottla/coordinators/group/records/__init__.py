@@ -25,9 +25,9 @@ from ottla.coordinators.group.records.consumer import (
     TargetEpochForgotten,
     TargetEpochSaved,
 )
-from ottla.coordinators.group.records.key_value import DamagedRecord
 from ottla.coordinators.group.records.offsets import OffsetCommitted, OffsetForgotten
 from ottla.coordinators.group.records.record_codec import Record, decode, encode
+from ottla.coordinators.group.records.stored_record import DamagedRecord
 
 __all__ = [
     "ClassicGroupForgotten",

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from ottla.coordinators.group.records.key_value import Reading, Stored
+from ottla.coordinators.group.records.stored_record import Reading, Stored
 from ottla.protocol.codec import header, since, struct
 from ottla.protocol.primitives import i32, i64
 

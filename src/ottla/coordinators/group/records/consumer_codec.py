@@ -21,7 +21,12 @@ from ottla.coordinators.group.records.consumer import (
     TargetEpochForgotten,
     TargetEpochSaved,
 )
-from ottla.coordinators.group.records.key_value import DamagedRecord, Reading, Stored, message_in
+from ottla.coordinators.group.records.stored_record import (
+    DamagedRecord,
+    Reading,
+    Stored,
+    message_in,
+)
 from ottla.protocol import codec
 from ottla.protocol.codec import header, struct, tagged
 from ottla.protocol.primitives import Uuid, i8, i32, i64

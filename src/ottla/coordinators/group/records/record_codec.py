@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ottla.coordinators.group.records import classic, consumer, consumer_codec, offsets
-from ottla.coordinators.group.records.key_value import Reading, Stored, from_bytes, to_bytes
+from ottla.coordinators.group.records.stored_record import Reading, Stored, from_bytes, to_bytes
 
 Record = (
     offsets.OffsetCommitted

@@ -3,7 +3,7 @@
 import pytest
 
 from ottla.coordinators.group.classic import join
-from ottla.coordinators.group.classic.settings import NEWCOMER_TIMEOUT_MS, PROMISED_WAIT_MS
+from ottla.coordinators.group.classic.rules import NEWCOMER_TIMEOUT_MS, PROMISED_WAIT_MS
 from ottla.coordinators.group.classic.states import ClassicGroupState
 from ottla.errors import ErrorCode, PeerError
 from ottla.protocol.messages.join_group import JoinGroupRequest, Protocol

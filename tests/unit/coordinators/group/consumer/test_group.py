@@ -7,7 +7,7 @@ import pytest
 from ottla.coordinators.group.consumer.description import describe
 from ottla.coordinators.group.consumer.heartbeat_request import SpecialEpoch
 from ottla.coordinators.group.consumer.reconciliation import MemberState
-from ottla.coordinators.group.consumer.settings import ConsumerRules
+from ottla.coordinators.group.consumer.rules import ConsumerRules
 from ottla.coordinators.group.consumer.subscriptions import REGEX_REFRESH_MS
 from ottla.coordinators.group.records import (
     ConsumerGroupSaved,

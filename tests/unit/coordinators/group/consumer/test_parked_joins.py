@@ -10,7 +10,7 @@ from ottla.coordinators.group.consumer.group import ConsumerGroup
 from ottla.coordinators.group.consumer.heartbeat_request import Heartbeat
 from ottla.coordinators.group.consumer.parked_joins import JOIN_WAIT_MS, JOIN_WAIT_MS_MAX
 from ottla.coordinators.group.consumer.routing import consumer_group, take_heartbeat, take_join
-from ottla.coordinators.group.consumer.settings import ConsumerRules
+from ottla.coordinators.group.consumer.rules import ConsumerRules
 from ottla.coordinators.group.decision import Decision
 from ottla.coordinators.group.machine import GroupMachine, GroupRules
 from ottla.coordinators.group.records import TargetEpochSaved

@@ -7,7 +7,7 @@ import pytest
 from ottla.coordinators.group.consumer.group import ConsumerGroup
 from ottla.coordinators.group.consumer.heartbeat_request import Heartbeat
 from ottla.coordinators.group.consumer.routing import consumer_group, take_arrival, take_heartbeat
-from ottla.coordinators.group.consumer.settings import ConsumerRules
+from ottla.coordinators.group.consumer.rules import ConsumerRules
 from ottla.coordinators.group.decision import Decision
 from ottla.coordinators.group.machine import GroupMachine, GroupRules
 from ottla.coordinators.group.records import OffsetCommitted

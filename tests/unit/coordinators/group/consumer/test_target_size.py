@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ottla.coordinators.group.consumer.heartbeat_request import SUBSCRIPTION_CHARACTERS_MAX
-from ottla.coordinators.group.consumer.settings import ConsumerRules
+from ottla.coordinators.group.consumer.rules import ConsumerRules
 from ottla.coordinators.group.consumer.subscriptions import REGEX_REFRESH_MS
 from ottla.coordinators.group.consumer.target_size import target_bytes_at_most
 from ottla.coordinators.group.records import (
