@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from benchmarks.peers.peer import HOST, Peer
-from ottla.client.wire.conversation import api_of
+from ottla.client.wire.in_flight import api_of
 from ottla.protocol.exchange import decode_response, encode_request
 
 ANSWER_S_MAX = 60.0

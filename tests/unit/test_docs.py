@@ -36,7 +36,7 @@ def python_files() -> set[str]:
 
 
 def path_exists(name: str, page: Path) -> bool | None:
-    """Whether a path like `broker/net/listener` exists; None if it is no path of the repository.
+    """Whether a path like `broker/net/connections` exists; None if it is no path of the repository.
 
     Pages write paths from the root, from `src/ottla`, from a package inside it or from their own
     directory, and may leave out `.py`.

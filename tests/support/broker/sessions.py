@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.net import listener
+from ottla.broker.net import connections
 from ottla.broker.net.session import Session
 from ottla.broker.requests.dispatch import Dispatch
 from ottla.broker.requests.services import Services
@@ -29,7 +29,7 @@ def change_sessions(patch: pytest.MonkeyPatch, change: Callable[[Session], None]
             super().__init__(*given)  # type: ignore[arg-type]
             change(self)
 
-    patch.setattr(listener, "Session", Changed)
+    patch.setattr(connections, "Session", Changed)
 
 
 def services_of(session: Session) -> Services:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 
 from ottla.broker.requests.authorization import group_resource, may, topic_resource
 from ottla.broker.requests.call import Call
-from ottla.broker.requests.gathered_commits import NAME
+from ottla.broker.requests.commit_fast_path import NAME
 from ottla.coordinators.group.decision import Decision
 from ottla.coordinators.group.machine import CommitWish, GroupMachine
 from ottla.coordinators.group.offsets import Commit
@@ -27,7 +27,7 @@ from ottla.tuples import maker
 
 if TYPE_CHECKING:
     from ottla.broker.net.session import Session
-    from ottla.broker.requests.gathered_commits import Gathered
+    from ottla.broker.requests.commit_fast_path import Gathered
     from ottla.broker.requests.services import Services
     from ottla.coordinators.group.coordinator import GroupShard
 

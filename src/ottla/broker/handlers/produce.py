@@ -39,7 +39,7 @@ from ottla.storage.admission.work_budget import BudgetSpent, WorkBudget
 
 if TYPE_CHECKING:
     from ottla.broker.net.session import Session
-    from ottla.broker.requests.gathered_produces import Destination, Gathered
+    from ottla.broker.requests.produce_fast_path import Destination, Gathered
     from ottla.broker.requests.services import Services
 
 API_NAME = "Produce"

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from ottla.broker.net.listener import Connections
+from ottla.broker.net.connections import Connections
 from ottla.broker.node.context import NodeContext
 from ottla.broker.node.group_gauges import watch_groups
 from ottla.broker.node.parts import Parts

@@ -4,7 +4,7 @@ the rules that its parts make of them.
 
 from collections.abc import Callable
 
-from ottla.broker.net.listener import ConnectionLimits
+from ottla.broker.net.connections import ConnectionLimits
 from ottla.metadata.configs import broker_settings
 from ottla.metadata.image import Image
 from ottla.metadata.records import Config

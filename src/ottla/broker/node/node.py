@@ -14,18 +14,18 @@ from ottla.address import Address
 from ottla.broker.event_log import Logger
 from ottla.broker.http.health import Health
 from ottla.broker.http.server import HttpServer
-from ottla.broker.net.listener import Connections
+from ottla.broker.net.connections import Connections
 from ottla.broker.node.background import start_background
 from ottla.broker.node.context import NodeContext, Seams
 from ottla.broker.node.dynamic_settings import SettingsInForce
 from ottla.broker.node.endpoints import Endpoints
-from ottla.broker.node.metadata_store import EMBEDDED, StoreFactory
-from ottla.broker.node.opening import (
+from ottla.broker.node.log_dirs import (
     PreparedDirectories,
     find_cluster_id,
     open_log_dirs,
     prepare_log_dirs,
 )
+from ottla.broker.node.metadata_store import EMBEDDED, StoreFactory
 from ottla.broker.node.parts import Parts, load_replicas, make_checkpointer, make_parts
 from ottla.broker.node.registration import BrokerLife
 from ottla.broker.requests.dispatch import Dispatch

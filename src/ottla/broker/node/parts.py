@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from functools import partial
 
 from ottla.broker.http.storage_health import StorageHealth
-from ottla.broker.net.listener import Connections
+from ottla.broker.net.connections import Connections
 from ottla.broker.node.context import NodeContext
 from ottla.broker.node.dynamic_settings import cleaner_rules, connection_limits, tick_rules
 from ottla.broker.node.gauges import Gauges
 from ottla.broker.node.group_coordinator import GroupWorld, group_coordinator
-from ottla.broker.node.opening import rules_of
+from ottla.broker.node.log_dirs import rules_of
 from ottla.broker.requests.producer_ids import ProducerIdBlocks
 from ottla.broker.requests.record_work import RecordWork, TurnBudget
 from ottla.broker.requests.services import (

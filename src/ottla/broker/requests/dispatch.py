@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.broker.net.connection import Connection, Later, Reply
 from ottla.broker.requests.call import Call, make_call
-from ottla.broker.requests.gathered_commits import OFFSET_COMMIT, OrdinaryCommits
-from ottla.broker.requests.gathered_produces import PRODUCE, OrdinaryProduces
+from ottla.broker.requests.commit_fast_path import OFFSET_COMMIT, OrdinaryCommits
+from ottla.broker.requests.produce_fast_path import PRODUCE, OrdinaryProduces
 from ottla.errors import ErrorCode, PeerError
 from ottla.native import produce as native_produce
 from ottla.protocol.exchange import UnsupportedVersion, decode_request, encode_response

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ottla.broker.requests.auto_creation import AutoCreation
+from ottla.broker.requests.auto_topic_creation import AutoCreation
 from ottla.broker.requests.record_work import RecordWork, TurnBudget
 from ottla.broker.requests.response_cache import EncodedAnswers
 from ottla.broker.tasks import Tasks

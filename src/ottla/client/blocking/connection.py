@@ -5,7 +5,7 @@ from typing import Any, cast
 from ottla.address import Address
 from ottla.client.errors import ConnectionLost, TimedOut, reason_of, why_unreachable
 from ottla.client.options import ClientOptions
-from ottla.client.wire.conversation import wire_of
+from ottla.client.wire.in_flight import wire_of
 from ottla.client.wire.versions import API_VERSIONS, versions_request
 from ottla.errors import PeerError
 from ottla.seams.blocking import Blocking, Stream

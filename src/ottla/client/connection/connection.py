@@ -1,4 +1,4 @@
-"""A connection to one broker: the asyncio shell around `client.wire.conversation`."""
+"""A connection to one broker: the asyncio shell around `client.wire.in_flight`."""
 
 import asyncio
 from typing import Any, cast
@@ -6,7 +6,7 @@ from typing import Any, cast
 from ottla.address import Address
 from ottla.client.errors import ConnectionLost, TimedOut, why_unreachable
 from ottla.client.options import ClientOptions
-from ottla.client.wire.conversation import Sent, wire_of
+from ottla.client.wire.in_flight import Sent, wire_of
 from ottla.client.wire.versions import API_VERSIONS, versions_request
 from ottla.errors import PeerError
 from ottla.protocol.messages import Api

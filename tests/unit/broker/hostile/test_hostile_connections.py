@@ -6,7 +6,7 @@ from typing import cast
 import pytest
 
 from ottla.broker.net.connection import UNSENT_BYTES_MAX
-from ottla.broker.net.listener import STUCK_MS_MAX
+from ottla.broker.net.connections import STUCK_MS_MAX
 from ottla.protocol.exchange import decode_correlation_id
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
 from tests.support.broker.hostile_clients import Street, beside_a_bystander

@@ -20,7 +20,7 @@ from ottla.broker.net.connection import (
     Later,
     Reply,
 )
-from ottla.broker.net.listener import STUCK_MS_MAX, ConnectionLimits, Connections
+from ottla.broker.net.connections import STUCK_MS_MAX, ConnectionLimits, Connections
 from ottla.broker.net.receive_buffer import SCRATCH_BYTES
 from ottla.broker.net.session import Session
 from ottla.errors import ErrorCode, PeerError

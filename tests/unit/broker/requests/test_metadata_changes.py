@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from ottla.broker.requests.auto_creation import PENDING_TOPICS_MAX, AutoCreation
+from ottla.broker.requests.auto_topic_creation import PENDING_TOPICS_MAX, AutoCreation
 from ottla.broker.requests.services import Services
 from ottla.errors import ErrorCode
 from ottla.metadata.controller.entry_packing import PORTION_RECORDS_MAX

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from ottla.client.wire.conversation import UnexpectedAnswer, Wire, api_of
+from ottla.client.wire.in_flight import UnexpectedAnswer, Wire, api_of
 from ottla.client.wire.versions import Versions, agree
 from ottla.errors import PeerError
 from ottla.protocol.exchange import decode_request, encode_response

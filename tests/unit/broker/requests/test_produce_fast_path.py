@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from ottla.broker.requests.gathered_produces import GATHERED_MAX, PRODUCE
+from ottla.broker.requests.produce_fast_path import GATHERED_MAX, PRODUCE
 from ottla.errors import ErrorCode
 from ottla.protocol.batch import CRC_START
 from ottla.protocol.exchange import decode_response, encode_request
