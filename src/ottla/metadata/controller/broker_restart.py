@@ -52,7 +52,8 @@ def returning_partitions(image: Image, member: Member) -> Iterator[tuple[Uuid, i
     """The partitions whose records the broker's return changes."""
     me, inherits = member.incarnation, member.registration.inherited_epochs
     for _, partition in _replicas_of(image, me.broker_id):
-        if rejoin(partition, me, inherits).partition != partition:
+        # An older life is always replaced or taken out: then there is no need to decide how.
+        if _older_lives(partition, me) or rejoin(partition, me, inherits).partition != partition:
             yield partition.topic_id, partition.index
 
 
@@ -110,11 +111,7 @@ def rejoin(partition: Partition, me: Incarnation, inherits: Collection[int]) -> 
 
     It is left as it is if it has the new incarnation already.
     """
-    older = [
-        each
-        for each in partition.isr + partition.elr
-        if each.broker_id == me.broker_id and each != me
-    ]
+    older = _older_lives(partition, me)
     if not older and partition.leader is not None:
         return Rejoined(partition, may_have_lost=False)
     isr, elr, unclean = _memberships(partition, me, older, inherits)
@@ -143,6 +140,14 @@ def in_entries(items: Iterable[Item]) -> Iterator[list[Item]]:
     left = iter(items)
     while portion := list(islice(left, MAX_RECORDS_PER_ENTRY)):
         yield portion
+
+
+def _older_lives(partition: Partition, me: Incarnation) -> list[Incarnation]:
+    return [
+        each
+        for each in partition.isr + partition.elr
+        if each.broker_id == me.broker_id and each != me
+    ]
 
 
 def _memberships(
