@@ -391,7 +391,7 @@ class Node:
             clock=seams.clock,
             rules=_cleaner_rules(self._in_force.now),
             meter=self.metrics.cleaner,
-            told=self._logger,
+            event_log=self._logger,
             remove_later=tick.remove_later,
         )
 
