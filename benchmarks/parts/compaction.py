@@ -67,7 +67,7 @@ def a_log(size_bytes: int, records_per_batch: int, codec: Codec) -> Iterator[Log
         shutil.rmtree(directory)
 
 
-def job_for(log: Log) -> CleaningJob:
+def cleaning_job(log: Log) -> CleaningJob:
     return CleaningJob(
         directory=log.directory,
         segments=[
@@ -110,7 +110,7 @@ def compacting(
     codec: Codec = Codec.NONE,
 ) -> Part:
     with a_log(size_bytes, records_per_batch, codec) as log:
-        job = job_for(log)
+        job = cleaning_job(log)
 
         def clean() -> float:
             compact(job)

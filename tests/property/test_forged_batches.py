@@ -20,7 +20,7 @@ from ottla.client.reading.visible_records import Unreadable, visible, whole_batc
 from ottla.errors import PeerError
 from ottla.protocol.batch import Record, read_header
 from ottla.protocol.compression import Codec, compress
-from ottla.replication.housekeeping.cleanable_part import CleanerRules, job_for, look
+from ottla.replication.housekeeping.cleanable_part import CleanerRules, cleaning_job, find_cleanable
 from ottla.storage.admission.leader_checks import admit, admits_unchanged
 from ottla.storage.admission.rules import AdmissionRules
 from ottla.storage.compaction.cleaner_worker import CleanerWorker
@@ -148,9 +148,9 @@ def check_by_time(log: Log, stored: Stored) -> None:
 def compacted(log: Log, stored: Stored) -> dict[str, Any]:
     log.roll()
     log.flush()
-    found = look(log, TOPIC.compaction, log.end_offset, NOW_MS)
+    found = find_cleanable(log, TOPIC.compaction, log.end_offset, NOW_MS)
     worker = CleanerWorker(stored.bench.files, SimEntropy(1), SimClock(), sleeps=False)
-    job = job_for(log, found, TOPIC, CleanerRules(), NOW_MS)
+    job = cleaning_job(log, found, TOPIC, CleanerRules(), NOW_MS)
     sources = {segment.base_offset: segment for segment in log.segments}
     question: dict[str, Any] = {"clean": job.as_json()}
     while "output" in (answer := json.loads(worker.answer(json.dumps(question).encode()))):

@@ -1,1 +1,1 @@
-"""Partitions and their replicas: who leads, how far is committed, who waits for it."""
+"""Partitions and their replicas: leadership, high watermark, parked requests."""

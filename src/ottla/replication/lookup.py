@@ -1,4 +1,4 @@
-"""Which partition a client means, by its topic's name or id, and whether this broker has it."""
+"""Finds the replica of a partition by topic name or topic id."""
 
 from ottla.errors import ErrorCode, PeerError
 from ottla.metadata.image import Image
@@ -6,7 +6,7 @@ from ottla.protocol.primitives import Uuid
 from ottla.replication.replica import Replica
 from ottla.replication.replicas import Replicas
 
-# A topic as the request's version names it: by name, or by id.
+# A topic as the version of the request names it: by name, or by id.
 TopicKey = str | bytes
 
 
@@ -15,12 +15,12 @@ class UnknownPartition(PeerError):
 
 
 def find_replica(replicas: Replicas, image: Image, topic: TopicKey, index: int) -> Replica:
-    """The partition, if this broker has it and can open it. PeerError says why not."""
+    """The replica, if this broker has it and its log is usable. PeerError with the reason else."""
     replica = replicas.by_key.get((topic, index))
     if replica is None:
         raise _why_not(image, topic, index)
     if replica.is_unusable:
-        # Not an empty one: a consumer would take that for a reason to begin anew.
+        # Not answered as empty: a consumer would reset its offset.
         raise PeerError(ErrorCode.KAFKA_STORAGE_ERROR, "its log could not be opened")
     return replica
 

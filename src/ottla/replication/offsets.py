@@ -1,4 +1,4 @@
-"""A partition's offsets: by time, by leader epoch, and where it starts."""
+"""Offsets of a partition for ListOffsets, OffsetForLeaderEpoch and DeleteRecords."""
 
 from ottla.errors import ErrorCode, OffsetOutOfRange, PeerError
 from ottla.metadata.topic_names import is_internal
@@ -11,23 +11,23 @@ from ottla.storage.log.leader_epochs import UNKNOWN_END, EpochEnd
 from ottla.storage.log.log import Log
 from ottla.storage.log.time_search import Search, TimestampOffset
 
-# What DeleteRecords calls the high watermark.
+# In DeleteRecords this offset stands for the high watermark.
 UP_TO_THE_WATERMARK = -1
 NOT_FOUND = TimestampOffset(NO_TIMESTAMP, -1, -1)
 
 
 def is_special(timestamp_ms: int) -> bool:
-    """Whether no record has to be read for the answer."""
+    """Whether the answer needs no read of records."""
     return timestamp_ms < 0 and timestamp_ms != OffsetSpec.MAX_TIMESTAMP
 
 
 def special_offset(
     replica: Replica, timestamp_ms: int, isolation: Isolation | None
 ) -> TimestampOffset:
-    """What a special time stands for; NOT_FOUND if there is nothing.
+    """The offset for a special timestamp, or NOT_FOUND.
 
-    As far as such a reader may read; None reads all that is in the log. PeerError
-    OFFSET_NOT_AVAILABLE while a new leader cannot tell what of its predecessor is committed.
+    `isolation` limits the answer to what such a consumer may read; None means the whole log.
+    PeerError OFFSET_NOT_AVAILABLE while a new leader does not know the high watermark.
     """
     match timestamp_ms:
         case OffsetSpec.LATEST:
@@ -42,7 +42,7 @@ def special_offset(
 
 
 def search_by_time(log: Log, timestamp_ms: int) -> Search:
-    """The search for the first record at or behind a time, or for that with the largest one."""
+    """The search for the first record with at least this time, or with the largest time."""
     if timestamp_ms == OffsetSpec.MAX_TIMESTAMP:
         return time_search.latest(log)
     return time_search.first_since(log, timestamp_ms)
@@ -51,7 +51,7 @@ def search_by_time(log: Log, timestamp_ms: int) -> Search:
 def offset_found(
     replica: Replica, found: TimestampOffset | None, isolation: Isolation | None
 ) -> TimestampOffset:
-    """What a reader is told of the record that a search found. PeerError as `special_offset`."""
+    """The answer for a record that a search found. PeerError as `special_offset`."""
     if found is not None and found.offset < readable_end(replica, isolation):
         return found
     if isolation is not None:
@@ -60,7 +60,7 @@ def offset_found(
 
 
 def readable_end(replica: Replica, isolation: Isolation | None) -> int:
-    """Where a reader has to stop, exclusive."""
+    """The offset at which a reader of this isolation level stops, exclusive."""
     if isolation is None:
         return replica.end_offset
     if isolation is Isolation.READ_COMMITTED:
@@ -69,20 +69,17 @@ def readable_end(replica: Replica, isolation: Isolation | None) -> int:
 
 
 def epoch_end(replica: Replica, epoch: int) -> EpochEnd:
-    """The largest leader epoch up to the one asked for, and where it ends."""
+    """The largest leader epoch up to `epoch`, and its end offset."""
     log = replica.log
     if log is not None:
         return log.epochs.end_offset(epoch, log.end_offset)
-    # Nothing was written yet: only the present epoch is known, and it is empty.
+    # Nothing was written yet: only the current leader epoch is known, and it is empty.
     leader_epoch = replica.partition.leader_epoch
     return EpochEnd(leader_epoch, 0) if epoch == leader_epoch else UNKNOWN_END
 
 
 def start_after_deletion(replica: Replica, offset: int) -> int:
-    """Where a partition starts if nothing before `offset` is to be read again.
-
-    PeerError if that cannot be.
-    """
+    """The log start offset after DeleteRecords up to `offset`. PeerError if it is refused."""
     if is_internal(replica.name.topic):
         raise PeerError(ErrorCode.INVALID_TOPIC_EXCEPTION, "it is the broker's own topic")
     if not replica.rules.retention.deletes:

@@ -1,7 +1,7 @@
-"""One partition as its broker sees it: who leads, how far it is committed. Decides, does no I/O.
+"""The state of one partition on a broker: leader, ISR and high watermark. Does no I/O.
 
-The high watermark is the least log end of the in-sync replicas; consumers read below it, and
-`acks=all` waits for it. It stands still while fewer are in sync than `min.insync.replicas` asks.
+The high watermark is the smallest log end offset of the in-sync replicas. Consumers read below it,
+and `acks=all` waits for it. It does not move while the ISR is smaller than `min.insync.replicas`.
 """
 
 from ottla.errors import ErrorCode, PeerError
@@ -11,7 +11,7 @@ from ottla.protocol.primitives import NO_LEADER_EPOCH, Uuid
 
 
 class Partition:
-    """State changes by `assign` (what the metadata log says) and by `appended`."""
+    """Changes by `assign`, with records of the metadata log, and by `appended`."""
 
     __slots__ = (
         "_me",
@@ -39,20 +39,20 @@ class Partition:
         self.isr: tuple[Incarnation, ...] = ()
         self.min_isr = 1
         self.high_watermark = 0
-        # The log's end, as far as this partition was told.
+        # The log end offset of the last `appended`.
         self.end_offset = 0
         self.epoch_start_offset = 0
         self._me = me
-        # Kept, because every request asks for it.
+        # Kept as a field, because every request reads it.
         self.is_leader = False
 
     @property
     def is_committed_to_epoch(self) -> bool:
-        """Whether everything of earlier leaders is committed: only then is the end known."""
+        """Whether all records of earlier leaders are committed. Only then is the end known."""
         return self.high_watermark >= self.epoch_start_offset
 
     def assign(self, record: records.Partition, end_offset: int) -> bool:
-        """Takes what the metadata log says; whether this broker begins to lead an epoch by it."""
+        """Takes a record of the metadata log. True if this broker begins to lead a new epoch."""
         begins = record.leader_epoch > self.leader_epoch and record.leader == self._me
         self.leader = record.leader
         self.is_leader = record.leader == self._me
@@ -67,7 +67,7 @@ class Partition:
         return begins
 
     def appended(self, end_offset: int) -> bool:
-        """The log now ends here; whether that moved the high watermark."""
+        """Takes the new log end offset. True if the high watermark moved."""
         self.end_offset = end_offset
         if end_offset <= self.high_watermark or not self.is_leader or not self.commits_alone:
             return False
@@ -76,24 +76,24 @@ class Partition:
 
     @property
     def commits_alone(self) -> bool:
-        """Whether its own log end is that of all in-sync replicas, and they are enough."""
+        """Whether the leader is the whole ISR and that satisfies `min.insync.replicas`."""
         return len(self.isr) == 1 and (self.min_isr <= 1 or self.min_isr_in_force <= 1)
 
     def resign(self) -> None:
-        """The partition is no more: nobody leads it."""
+        """The partition was deleted: it has no leader."""
         self.leader = None
         self.is_leader = False
 
     @property
     def min_isr_in_force(self) -> int:
-        """More replicas than there are cannot be asked for."""
+        """`min.insync.replicas`, at most the number of replicas."""
         return min(self.min_isr, len(self.replicas))
 
     def check_leadership(self, current_leader_epoch: int = NO_LEADER_EPOCH) -> None:
-        """Whether this broker may answer for the partition. PeerError if not.
+        """Raises PeerError unless this broker leads the partition.
 
-        The caller's epoch, if it gave one, must be ours: an older one has not heard of the last
-        election, a newer one knows of an election that we have not heard of.
+        A leader epoch that the client sent must be the current one. An older epoch is fenced; a
+        newer one is of an election that this broker has not seen yet.
         """
         if current_leader_epoch != NO_LEADER_EPOCH and current_leader_epoch != self.leader_epoch:
             if current_leader_epoch < self.leader_epoch:
@@ -106,10 +106,12 @@ class Partition:
                 f"leader epoch {current_leader_epoch} is not known here, {self.leader_epoch} is",
             )
         if not self.is_leader:
-            raise PeerError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "this broker does not lead it")
+            raise PeerError(
+                ErrorCode.NOT_LEADER_OR_FOLLOWER, "this broker does not lead the partition"
+            )
 
     def check_in_sync(self) -> None:
-        """Whether `acks=all` can be kept. PeerError if too few are in sync."""
+        """Raises PeerError if the ISR is too small for `acks=all`."""
         if len(self.isr) < self.min_isr_in_force:
             raise PeerError(
                 ErrorCode.NOT_ENOUGH_REPLICAS,

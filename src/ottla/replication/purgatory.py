@@ -1,7 +1,7 @@
-"""Requests that wait: a fetch for enough bytes, a produce for the high watermark.
+"""Purgatory: parked requests. A fetch waits for bytes, a produce for the high watermark.
 
-A request waits on several partitions at once and is woken by the first that satisfies it, or by its
-deadline. Nothing here knows what it waits for beyond a number.
+A request waits for several partitions at once. The first that satisfies it wakes it, or its
+deadline does.
 """
 
 import asyncio
@@ -9,22 +9,21 @@ from typing import Protocol
 
 
 class Watcher(Protocol):
-    """Who is told when a partition changes."""
+    """An object that is called when a partition changes."""
 
     def count(self, amount: int) -> None:
-        """So many bytes became readable."""
+        """`amount` bytes became readable."""
         ...
 
     def wake(self) -> None:
-        """Something else changed: it has to look again."""
+        """Something else changed: the watcher has to check again."""
         ...
 
 
 class Waiter:
-    """One parked request, with the time that it has.
+    """One parked request and its deadline.
 
-    It says what it expects, and then waits: whatever comes in between counts. It may do so again
-    after it was woken: what it found was perhaps not enough.
+    Call `expect` and then `wait`; changes in between count. Both may be repeated after a wake-up.
     """
 
     __slots__ = ("_future", "_is_woken", "_missing", "_timer", "is_over")
@@ -38,30 +37,30 @@ class Waiter:
         self._timer = loop.call_later(max(wait_ms, 0) / 1000, self._expire)
 
     def expect(self, missing: int) -> None:
-        """From now on so much is missing."""
+        """From now on `missing` units are missing."""
         self._missing = missing
         self._is_woken = False
 
     async def wait(self) -> None:
-        """Until what is missing was counted, or somebody wakes it, or its time is over."""
+        """Waits until the missing units were counted, `wake` is called, or the deadline passes."""
         if not self.is_over and not self._is_woken:
             self._future = asyncio.get_running_loop().create_future()
             await self._future
 
     def count(self, amount: int) -> None:
-        """Part of what was missing is there."""
+        """`amount` of the missing units have come."""
         self._missing -= amount
         if self._missing <= 0:
             self.wake()
 
     def wake(self) -> None:
-        """Goes on, whatever is missing."""
+        """Ends the wait, whatever is missing."""
         self._is_woken = True
         if self._future is not None and not self._future.done():
             self._future.set_result(None)
 
     def close(self) -> None:
-        """Nobody waits any more."""
+        """Cancels the deadline's timer."""
         self._timer.cancel()
 
     def _expire(self) -> None:
@@ -70,12 +69,12 @@ class Waiter:
 
 
 class WaitingRoom:
-    """Those who wait for one partition, or for any of a session's, to change."""
+    """The watchers of one partition, or of all partitions of a session."""
 
     __slots__ = ("watchers",)
 
     def __init__(self) -> None:
-        # A dict for its order: first come, first served.
+        # A dict, for its order: first come, first served.
         self.watchers: dict[Watcher, None] = {}
 
     def __len__(self) -> int:
@@ -88,11 +87,11 @@ class WaitingRoom:
         self.watchers.pop(watcher, None)
 
     def count(self, amount: int) -> None:
-        """Something became readable: so many bytes."""
+        """`amount` bytes became readable."""
         for watcher in self.watchers:
             watcher.count(amount)
 
     def wake_all(self) -> None:
-        """Whatever they wait for will not come here any more, or they have to look again."""
+        """Has all watchers check again, for a reason other than new bytes."""
         for watcher in self.watchers:
             watcher.wake()

@@ -1,4 +1,4 @@
-"""One partition of this broker: what is decided about it, its log, its rules, who waits for it."""
+"""One replica of this broker: partition state, log, topic settings and parked requests."""
 
 from dataclasses import dataclass, field
 
@@ -17,7 +17,7 @@ NOT_COMPACTED = CompactionRules()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetentionRules:
-    """When whole segments go: -1 is never."""
+    """The retention settings of a topic; -1 means no limit."""
 
     retention_ms: int
     retention_bytes: int
@@ -27,7 +27,7 @@ class RetentionRules:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicRules:
-    """A topic's settings in the form in which each part obeys them."""
+    """The settings of a topic, grouped by the part of the broker that uses them."""
 
     admission: AdmissionRules
     log: LogConfig
@@ -37,18 +37,18 @@ class TopicRules:
 
 @dataclass(slots=True, eq=False)
 class Replica:
-    """`log` is made at the first append: until then the partition is empty."""
+    """`log` is created at the first append. Until then the partition is empty."""
 
     name: TopicPartition
     partition: Partition
     rules: TopicRules
     log: Log | None = None
-    # There is a log, but it could not be opened.
-    is_unusable: bool = False
-    waiting: WaitingRoom = field(default_factory=WaitingRoom)
-    # Its topic's, once somebody has counted something.
-    counters: TopicCounters | None = None
-    # Written by the broker alone.
+    # The log exists and could not be opened.
+    is_unusable: bool = field(default=False, kw_only=True)
+    waiting: WaitingRoom = field(default_factory=WaitingRoom, kw_only=True)
+    # The metrics of its topic, once something was counted.
+    counters: TopicCounters | None = field(default=None, kw_only=True)
+    # Only the broker writes to internal topics.
     is_internal: bool = field(init=False)
 
     def __post_init__(self) -> None:
@@ -68,7 +68,7 @@ class Replica:
 
     @property
     def last_stable_offset(self) -> int:
-        """Where a reader of committed transactions must stop."""
+        """The last stable offset: read_committed consumers stop there."""
         if self.log is None:
             return 0
         return self.log.producers.last_stable_offset(self.partition.high_watermark)

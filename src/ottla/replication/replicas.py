@@ -1,4 +1,4 @@
-"""All partitions of this broker, by topic id and by name, as the metadata log says they are."""
+"""All replicas of this broker, by topic id and by topic name. They follow the metadata log."""
 
 from collections.abc import Callable, Iterator, Mapping, ValuesView
 from contextlib import suppress
@@ -23,7 +23,7 @@ RulesOf = Callable[[Image, str], TopicRules]
 
 
 class Replicas:
-    """The table. `load` fills it at a start, `follow` keeps it; the logs are its own."""
+    """`load` fills the table at a start, `follow` applies each entry of the metadata log."""
 
     def __init__(
         self,
@@ -35,14 +35,14 @@ class Replicas:
         start_writeback: StartWriteback,
     ) -> None:
         self.directories = directories
-        # Paths, each with the milliseconds for which it is kept.
+        # (file.delete.delay.ms, path) of deleted partitions.
         self._leftovers: list[tuple[int, str]] = []
         self._me = me
         self._rules_of = rules_of
         self._entropy = entropy
         self._start_writeback = start_writeback
         self._by_id: dict[tuple[Uuid, int], Replica] = {}
-        # By a topic's name, and by its id: no name equals an id, for one is text, the other bytes.
+        # By topic name and by topic id. No name equals an id: one is text, the other bytes.
         self.by_key: dict[tuple[str | bytes, int], Replica] = {}
 
     def __len__(self) -> int:
@@ -61,12 +61,12 @@ class Replicas:
     def named(self, topic: str, index: int) -> Replica | None:
         return self.by_key.get((topic, index))
 
-    # What the metadata log says
+    # Following the metadata log
 
     def load(self, image: Image) -> list[TopicPartition]:
-        """Takes the image at a start; the partitions on disk that nobody knows are set aside.
+        """Takes the image at a start. Returns the stray partitions, which are set aside.
 
-        Those whose log is in a directory that is missing are unusable.
+        Partitions whose log is in a missing log directory are unusable.
         """
         holdings = self.directories.holdings()
         claimed = {each.partition for each in holdings if each.topic_id is not None}
@@ -89,10 +89,10 @@ class Replicas:
         return [stray.partition for stray in strays]
 
     def follow(self, image: Image, entry: Entry) -> None:
-        """Takes what one more entry of the metadata log changed."""
+        """Applies one entry of the metadata log."""
         reset: set[str] = set()
         deleted: set[Uuid] = set()
-        # A new topic's partitions come together: a thousand of them have the same rules.
+        # The partitions of a new topic come in one entry and share their rules.
         rules = cache(lambda topic: self._rules_of(image, topic))
         for record in entry.records:
             match record:
@@ -123,7 +123,7 @@ class Replicas:
             replica = self._add(topic, record, rules)
         begins = replica.partition.assign(record, replica.end_offset)
         if begins and replica.log is not None:
-            # One that is offline begins nothing: it is opened anew first.
+            # A log that is offline gets its epoch when it is opened again.
             with suppress(LogOffline):
                 replica.log.begin_epoch(record.leader_epoch)
         replica.waiting.wake_all()
@@ -142,7 +142,7 @@ class Replicas:
         return replica
 
     def _drop_topics(self, deleted: set[Uuid]) -> None:
-        """Takes their partitions away, with one checkpoint for all; empties `deleted`."""
+        """Removes the partitions of these topics with one checkpoint. Empties `deleted`."""
         if not deleted:
             return
         dropped = [each for each in self.all if each.partition.topic_id in deleted]
@@ -156,7 +156,7 @@ class Replicas:
             replica.waiting.wake_all()
         kept = [each for each in dropped if each.log is not None or each.is_unusable]
         if kept:
-            # Whoever reads one of them is given the longest of their delays.
+            # Readers get the longest file.delete.delay.ms of them.
             delay_ms = max(each.rules.retention.file_delete_delay_ms for each in kept)
             left = self.directories.delete([each.name for each in kept], self._unique())
             self._leftovers += [(delay_ms, path) for path in left]
@@ -164,7 +164,7 @@ class Replicas:
             replica.log = None
 
     def _refresh_rules(self, rules: Mapping[str, TopicRules]) -> None:
-        """Topics go by other rules from now on."""
+        """Applies changed topic settings."""
         for replica in self.all:
             if replica.name.topic in rules:
                 replica.rules = rules[replica.name.topic]
@@ -172,8 +172,7 @@ class Replicas:
                     replica.log.config = replica.rules.log
 
     def take_leftovers(self) -> list[tuple[int, str]]:
-        """What deleted partitions left on disk, each with the milliseconds for which it is kept:
-        readers have let go of it then."""
+        """The paths of deleted partitions, each with the milliseconds until its removal."""
         leftovers, self._leftovers = self._leftovers, []
         return leftovers
 
@@ -184,7 +183,7 @@ class Replicas:
         return replica.log is None and not replica.is_unusable
 
     def create_log(self, replica: Replica) -> Log:
-        """A partition's log, at its first append. OSError or StorageError if the disk refuses."""
+        """Creates the log of a partition. OSError or StorageError if the disk refuses."""
         if replica.is_unusable:
             raise StorageError(f"{replica.name} could not be opened")
         partition = replica.partition
@@ -200,7 +199,7 @@ class Replicas:
 
 
 def _is_known(image: Image, holding: Holding) -> bool:
-    """Whether a directory holds the topic that now has its name."""
+    """Whether a stored partition belongs to a topic of the image."""
     name = holding.partition
     topic = image.topic(name.topic)
     if topic is None or image.partition(topic.topic_id, name.partition) is None:

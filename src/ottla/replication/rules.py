@@ -1,4 +1,4 @@
-"""A topic's settings, in the form in which each part obeys them."""
+"""Converts the settings of a topic into the rules of each part of the broker."""
 
 from ottla.protocol.compression import Codec
 from ottla.replication.replica import RetentionRules, TopicRules
@@ -10,7 +10,7 @@ from ottla.storage.log.config import LogConfig
 
 
 def topic_rules(configs: TopicConfigs) -> TopicRules:
-    """What the leader, the log and the housekeeping of a topic's partitions go by."""
+    """The rules for admission, log, retention and compaction of a topic's partitions."""
     return TopicRules(
         admission=_admission_rules(configs),
         log=_log_config(configs),
@@ -35,7 +35,7 @@ def _admission_rules(configs: TopicConfigs) -> AdmissionRules:
 
 
 def _compression(configs: TopicConfigs) -> tuple[Codec | None, int | None]:
-    """The codec that a topic's batches have on disk, and its level; None where it does not say."""
+    """The topic's compression.type as codec and level. None: as the producer sent it."""
     match configs[records.COMPRESSION_TYPE]:
         case records.CompressionType.PRODUCER:
             return None, None
@@ -55,7 +55,7 @@ def _compression(configs: TopicConfigs) -> tuple[Codec | None, int | None]:
 def _log_config(configs: TopicConfigs) -> LogConfig:
     segment_ms = configs[segments.SEGMENT_MS]
     if "compact" in configs[retention.CLEANUP_POLICY]:
-        # What is in the active segment is not compacted, however old it gets.
+        # The active segment is never compacted, so it must roll in time.
         segment_ms = min(segment_ms, configs[retention.MAX_COMPACTION_LAG_MS])
     return LogConfig(
         segment_bytes=configs[segments.SEGMENT_BYTES],

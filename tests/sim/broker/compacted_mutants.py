@@ -13,13 +13,13 @@ from tests.sim.storage.mutants import Mutant
 
 
 def tombstones_go_at_once(patch: pytest.MonkeyPatch) -> None:
-    job_for = log_cleaner.job_for
+    cleaning_job = log_cleaner.cleaning_job
 
     def job_from_the_future(*args: Any) -> Any:
-        job = job_for(*args)
+        job = cleaning_job(*args)
         return replace(job, delete_retention_ms=0, now_ms=job.now_ms + 10**6)
 
-    patch.setattr(log_cleaner, "job_for", job_from_the_future)
+    patch.setattr(log_cleaner, "cleaning_job", job_from_the_future)
 
 
 def what_a_producer_may_repeat_is_forgotten(patch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from ottla.replication.housekeeping import log_cleaner as scheduling
+from ottla.replication.housekeeping import cleanable_part
 from ottla.storage.compaction import segment_swap
 from ottla.storage.compaction.rules import AbortedTransactions, BatchJudge, Judgement, LatestBatches
 from ottla.storage.log.log import Log
@@ -15,18 +15,18 @@ from tests.sim.storage.mutants import Mutant
 
 
 def compacts_past_the_last_stable_offset(patch: pytest.MonkeyPatch) -> None:
-    def look(log: Log, rules: Any, _stable_offset: int, now_ms: int) -> Any:
-        return scheduling.look(log, rules, log.end_offset, now_ms)
+    def find_cleanable(log: Log, rules: Any, _stable_offset: int, now_ms: int) -> Any:
+        return cleanable_part.find_cleanable(log, rules, log.end_offset, now_ms)
 
-    patch.setattr(compaction_scenario, "look", look)
+    patch.setattr(compaction_scenario, "find_cleanable", find_cleanable)
 
 
 def tombstones_go_at_once(patch: pytest.MonkeyPatch) -> None:
-    def job_for(*args: Any) -> Any:
-        job = scheduling.job_for(*args)
+    def cleaning_job(*args: Any) -> Any:
+        job = cleanable_part.cleaning_job(*args)
         return replace(job, delete_retention_ms=0, now_ms=job.now_ms + 10**6)
 
-    patch.setattr(compaction_scenario, "job_for", job_for)
+    patch.setattr(compaction_scenario, "cleaning_job", cleaning_job)
 
 
 def producers_are_forgotten(patch: pytest.MonkeyPatch) -> None:
@@ -61,14 +61,14 @@ def sources_go_before_the_output_is_durable(patch: pytest.MonkeyPatch) -> None:
 
 
 def the_flush_before_it_is_left_out(patch: pytest.MonkeyPatch) -> None:
-    def look(log: Log, rules: Any, stable_offset: int, now_ms: int) -> Any:
+    def find_cleanable(log: Log, rules: Any, stable_offset: int, now_ms: int) -> Any:
         recovery_point, log.recovery_point = log.recovery_point, log.end_offset
         try:
-            return scheduling.look(log, rules, stable_offset, now_ms)
+            return cleanable_part.find_cleanable(log, rules, stable_offset, now_ms)
         finally:
             log.recovery_point = recovery_point
 
-    patch.setattr(compaction_scenario, "look", look)
+    patch.setattr(compaction_scenario, "find_cleanable", find_cleanable)
     patch.setattr(compaction_scenario, "flush_before", lambda _log: None)
 
 

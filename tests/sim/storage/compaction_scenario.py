@@ -19,7 +19,7 @@ from ottla.protocol.batch import (
 )
 from ottla.protocol.compression import Codec
 from ottla.protocol.primitives import Uuid
-from ottla.replication.housekeeping.cleanable_part import CleanerRules, job_for, look
+from ottla.replication.housekeeping.cleanable_part import CleanerRules, cleaning_job, find_cleanable
 from ottla.replication.replica import RetentionRules, TopicRules
 from ottla.storage.admission.rules import AdmissionRules
 from ottla.storage.compaction.cleaner_worker import CleanerWorker
@@ -223,12 +223,12 @@ class CompactionScenario:
         self._high_watermark = log.end_offset
         stable_offset = log.producers.last_stable_offset(self._high_watermark)
         flush_before(log)
-        found = look(log, rules, stable_offset, self.now_ms)
+        found = find_cleanable(log, rules, stable_offset, self.now_ms)
         if not found.dirty_bytes:
             return None
         self._truncations = log.truncations
         self._sources = {segment.base_offset: segment for segment in log.segments}
-        return {"clean": job_for(log, found, self.topic, self.rules, self.now_ms).as_json()}
+        return {"clean": cleaning_job(log, found, self.topic, self.rules, self.now_ms).as_json()}
 
     def _ask(self, question: dict[str, Any] | None) -> None:
         if question is None:

@@ -130,7 +130,7 @@ def make_parts(
         clock=seams.clock,
         rules=cleaner_rules(context.in_force.now),
         meter=context.metrics.cleaner,
-        told=context.logger,
+        event_log=context.logger,
         remove_later=tick.remove_later,
     )
     connections = Connections(

@@ -1,4 +1,4 @@
-"""Waiting until what was appended is committed: what `acks=all` and every coordinator wait for."""
+"""Waits for appends to be committed, for `acks=all` and for the coordinators."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -10,14 +10,14 @@ from ottla.replication.replica import Replica
 
 
 class Unacknowledged(NamedTuple):
-    """An append, and where it was."""
+    """An append that may not be committed yet, and its partition."""
 
     replica: Replica
     appended: AppendResult
 
 
 def is_committed(append: Unacknowledged) -> bool:
-    """Whether it will never be lost. PeerError if this broker will not learn of that any more."""
+    """Whether the high watermark has passed the append. PeerError if leadership was lost."""
     partition, appended = append.replica.partition, append.appended
     partition.check_leadership()
     if partition.leader_epoch != appended.leader_epoch:
@@ -35,7 +35,7 @@ def is_committed(append: Unacknowledged) -> bool:
 async def until_committed(
     appends: Sequence[Unacknowledged], wait_ms: int
 ) -> list[PeerError | None]:
-    """Waits for all of them, for so long; for each None once it is committed, or why it is not."""
+    """Waits up to `wait_ms`. The result of an append is None if it is committed, else its error."""
     waiter = Waiter(wait_ms)
     errors: dict[int, PeerError] = {}
     left = dict(enumerate(appends))

@@ -1,4 +1,4 @@
-"""The leader's way to append: checked, admitted, written, and committed as far as it is."""
+"""Appends as the leader: checks leadership and ISR, admits, writes, moves the high watermark."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -33,16 +33,16 @@ ACKS_NONE, ACKS_LEADER, ACKS_ALL = int(Acks.NONE), int(Acks.LEADER), int(Acks.AL
 
 
 class AppendResult(NamedTuple):
-    """Where a batch went, and the offset at which it is committed."""
+    """The offsets of an appended batch, and the high watermark that commits it."""
 
     first_offset: int
     committed_offset: int
     log_append_time_ms: int
     start_offset: int
     leader_epoch: int
-    # None were appended if the batch was there already.
+    # 0 for a duplicate, which is not appended again.
     record_count: int
-    # Nothing is left to wait for, and nothing to tell but where the batch went.
+    # The answer needs no wait and holds nothing but offsets.
     is_settled: bool
 
 
@@ -50,7 +50,7 @@ _result = maker(AppendResult)
 
 
 class RefusedByLog(PeerError):
-    """The log was asked and refused: the answer carries its start."""
+    """A refusal by the log. As in Kafka, the answer then carries the log start offset."""
 
     def __init__(
         self, cause: PeerError, start_offset: int, record_faults: tuple[RecordFault, ...] = ()
@@ -63,7 +63,7 @@ class RefusedByLog(PeerError):
 class Appender:
     """Appends to any replica of this broker. `create_log` makes a partition's log when needed.
 
-    What is done with the records of clients is bounded by `budget`.
+    `budget` bounds the work on clients' records in each turn of the loop.
     """
 
     __slots__ = ("_budget", "_create_log", "_directories", "_full")
@@ -77,11 +77,11 @@ class Appender:
         self._create_log = create_log
         self._directories = directories
         self._budget = budget
-        # Hardly ever is there one: then nothing more is asked.
+        # Empty nearly always, which is checked first.
         self._full = directories.full
 
     def why_full(self, replica: Replica) -> str | None:
-        """Why nothing is appended: its disk is below the reserve. Reads and retention go on."""
+        """The reason to refuse appends if the disk is below its reserve, else None."""
         return self._directories.why_full(replica.log) if self._full else None
 
     def append(

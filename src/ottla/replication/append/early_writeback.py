@@ -1,4 +1,4 @@
-"""Early writeback: the disk begins with what was appended before an append has to wait for it."""
+"""Starts the writeback of appended data early, so that no append waits for the page cache."""
 
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
@@ -7,14 +7,14 @@ from typing import Any
 from ottla.seams.files import File
 from ottla.seams.threads import Threads
 
-# Fewer than there are threads: a sync or a cold read finds one that is free.
+# Fewer than there are threads, so that a sync or a cold read finds a free one.
 UNDER_WAY_MAX = 2
 
 Spawn = Callable[[Coroutine[Any, Any, None], str], None]
 
 
 class EarlyWriteback:
-    """At most one a file is under way. A hint: nobody hears of one that failed."""
+    """Runs at most one writeback per file, in a thread. Faults are ignored: a sync reports them."""
 
     __slots__ = ("_paths", "_spawn", "_threads")
 
@@ -24,7 +24,7 @@ class EarlyWriteback:
         self._paths: set[str] = set()
 
     def start(self, file: File, position: int, size: int) -> bool:
-        """Has a piece of a file written soon; False if it is to be asked for again later."""
+        """Starts the writeback of a range of a file. False if all threads for it are busy."""
         if file.path in self._paths or len(self._paths) >= UNDER_WAY_MAX:
             return False
         self._paths.add(file.path)

@@ -1,4 +1,4 @@
-"""Flushing in a thread: many who wait for one log share one fsync."""
+"""Flushes logs in a thread. Requests that wait for the same log share one fsync."""
 
 import asyncio
 from weakref import WeakKeyDictionary
@@ -9,7 +9,7 @@ from ottla.storage.log.log import Log
 
 
 class Flusher:
-    """At most one flush of a log is under way; whoever comes meanwhile shares the next one."""
+    """Runs at most one flush per log. Callers that come during a flush share the next one."""
 
     def __init__(self, threads: Threads) -> None:
         self._threads = threads
@@ -17,12 +17,12 @@ class Flusher:
         self._turns: WeakKeyDictionary[Log, asyncio.Lock] = WeakKeyDictionary()
 
     def __len__(self) -> int:
-        """How many logs have a turn: none that is gone."""
+        """The number of logs that have a lock. Logs that are gone have none."""
         return len(self._turns)
 
     async def flush(self, log: Log, offset: int) -> None:
-        """What lies below `offset` is durable on return. LogOffline if the disk failed, OSError
-        if it is full."""
+        """Makes all records below `offset` durable. LogOffline if the disk failed, OSError if it is
+        full."""
         turn = self._turns.get(log)
         if turn is None:
             turn = self._turns[log] = asyncio.Lock()

@@ -1,4 +1,4 @@
-"""Cold pieces of logs, read in a thread so that the loop finds them in memory."""
+"""Reads parts of logs that are not in the page cache, in a thread instead of on the loop."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -10,28 +10,28 @@ from ottla.seams.threads import Threads
 from ottla.storage.log.cold_read import COLD_READS_MAX, ColdBytes, ColdRead
 from ottla.storage.log.log import Log
 
-# Readers whose pieces are read at a time: the other threads are for those who write.
+# Requests that are served at the same time. The other threads are left to syncs.
 READERS_MAX = 2
 
 Found = TypeVar("Found")
 
 
 class ColdPiece(NamedTuple):
-    """What a look-up in a log has to wait for."""
+    """Bytes of a log that a look-up needs and that are not in the page cache."""
 
     log: Log
     needed: ColdBytes
 
 
 class ColdReads:
-    """Reads what look-ups stopped at; those who come when others are served wait in line."""
+    """Reads the bytes that look-ups need. At most READERS_MAX requests are served at a time."""
 
     def __init__(self, threads: Threads) -> None:
         self._threads = threads
         self._turns = asyncio.Semaphore(READERS_MAX)
 
     async def warm(self, pieces: Sequence[ColdPiece]) -> None:
-        """The pieces are in memory on return. A log whose disk cannot read them is offline."""
+        """Reads the pieces into the page cache. A log goes offline if its disk cannot read them."""
         async with self._turns:
             faults = await self._threads.run(lambda: [_fault(piece.needed) for piece in pieces])
         for piece, fault in zip(pieces, faults, strict=True):
@@ -40,7 +40,7 @@ class ColdReads:
                     piece.log.fail(fault)
 
     async def look(self, log: Log, look_up: Callable[[bool], Found]) -> Found:
-        """What a look-up finds that is told whether it may look at what is warm only."""
+        """The result of `look_up(warm_only)`, repeated until all bytes that it needs are warm."""
         for tries in range(COLD_READS_MAX):
             try:
                 return look_up(True)

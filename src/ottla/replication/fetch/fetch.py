@@ -1,4 +1,4 @@
-"""One fetch: partitions read in turn within the limits of a reply, and again once there is more."""
+"""One fetch request: reads its partitions in turn, within the limits, and parks if too little."""
 
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from types import MappingProxyType
@@ -22,14 +22,14 @@ NO_TRIES: "Mapping[FetchItem, int]" = MappingProxyType({})
 
 
 class FetchItem:
-    """One partition that is asked for."""
+    """One partition of a request."""
 
     __slots__ = ("asked", "replica", "topic")
 
     def __init__(self, topic: TopicKey, asked: AskedPartition) -> None:
         self.topic = topic
         self.asked = asked
-        # Where it was found when it was last read.
+        # The replica of the last read.
         self.replica: Replica | None = None
 
     def attach(self, replica: Replica | None) -> None:
@@ -37,35 +37,35 @@ class FetchItem:
 
 
 class ItemRead(NamedTuple):
-    """What a partition gave, or why it gave nothing."""
+    """The result or the error of one partition."""
 
     item: FetchItem
     outcome: ReadResult | PeerError
 
 
 class ColdItem(NamedTuple):
-    """A partition that cannot be read before a piece of its log is in memory."""
+    """A partition that cannot be read before a piece of its log is in the page cache."""
 
     item: FetchItem
     piece: ColdPiece
 
 
 class Reading(NamedTuple):
-    """What all partitions gave together. What is urgent is answered without more bytes."""
+    """The results of all partitions. An urgent one is answered without waiting for bytes."""
 
     reads: list[ItemRead]
     size: int
     is_urgent: bool
-    # If there are any it is no answer: all has to be read again once these are in memory.
+    # If not empty, all partitions are read again once these pieces are in the page cache.
     cold: list[ColdItem]
 
 
-# Begins a session of the partitions that are answered; its id, or NO_SESSION.
+# Begins a session with the answered partitions and returns its id, or NO_SESSION.
 Begin = Callable[[list[ItemRead]], int]
 
 
 class FetchLimits(NamedTuple):
-    """What the request allows, and what it would wait for."""
+    """The limits of a request: fetch.min.bytes, fetch.max.bytes, isolation level."""
 
     bytes_min: int
     bytes_max: int
@@ -73,41 +73,41 @@ class FetchLimits(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """Of which session the reply is, and what it tells."""
+    """The session id of a reply, and the partitions in it."""
 
     session_id: int
     reads: list[ItemRead]
 
 
 class Context(Protocol):
-    """Which partitions a request is about, by itself or by its session."""
+    """The partitions of a request: named in it, or kept in its session."""
 
     @property
     def is_empty(self) -> bool:
-        """There is nothing to wait for."""
+        """Whether there is no partition to wait for."""
         ...
 
     def items(self) -> Iterable[FetchItem]:
-        """Those that may have something to tell."""
+        """The partitions that may have records or news."""
         ...
 
     def enter(self, waiter: Waiter) -> None:
-        """Has the waiter woken by any of the partitions. May be repeated."""
+        """Has any of the partitions wake the waiter. May be repeated."""
         ...
 
     def leave(self, waiter: Waiter) -> None: ...
 
     def settle(self, reading: Reading) -> None:
-        """Those that had nothing to tell need not be read again before they change."""
+        """Partitions without news need not be read again before they change."""
         ...
 
     def answer(self, reading: Reading) -> Answer:
-        """What the reply says: the last thing that is asked."""
+        """The content of the reply. Called last."""
         ...
 
 
 class FullFetch:
-    """All partitions are named in the request; perhaps a session begins with its reply."""
+    """A full fetch: the request names all partitions. Its reply may begin a session."""
 
     __slots__ = ("_begin", "_items")
 
@@ -133,7 +133,7 @@ class FullFetch:
                 item.replica.waiting.leave(waiter)
 
     def settle(self, reading: Reading) -> None:
-        """All are read each time."""
+        """Does nothing: a full fetch reads all partitions each time."""
 
     def answer(self, reading: Reading) -> Answer:
         session_id = NO_SESSION if self._begin is None else self._begin(reading.reads)
@@ -141,7 +141,7 @@ class FullFetch:
 
 
 class Fetch:
-    """`read` once, `read_cold` if something was cold, and if it is not enough, `read_later`."""
+    """Call `read`, then `read_cold` if a partition was cold, then `read_later` if not enough."""
 
     __slots__ = ("_cold_reads", "_context", "_find", "_limits", "_tries")
 
@@ -152,7 +152,7 @@ class Fetch:
         self._limits = limits
         self._find = find
         self._cold_reads = cold_reads
-        # How often each partition was cold.
+        # The number of times that each partition was cold.
         self._tries: dict[FetchItem, int] = {}
 
     def read(self) -> Reading:
@@ -161,9 +161,9 @@ class Fetch:
         return reading
 
     async def read_cold(self, reading: Reading) -> Reading:
-        """Has read in a thread what was cold, and reads all again: logs change meanwhile.
+        """Warms cold pieces in a thread, then reads all partitions again: logs may have changed.
 
-        Nothing comes between the look that it returns and its return.
+        No other task runs between the last read and the return.
         """
         while reading.cold:
             for item, _ in reading.cold:
@@ -176,10 +176,10 @@ class Fetch:
         return reading.size >= self._limits.bytes_min or reading.is_urgent or self._context.is_empty
 
     def read_later(self, wait_ms: int, reading: Reading) -> Coroutine[Any, Any, Reading]:
-        """Waits until there is enough, or its time is over; what there is then.
+        """Waits until there is enough or the time is over, and reads again.
 
-        `reading` was the last look, and was not enough: whatever changes from now on counts, also
-        before the wait begins. So it must be awaited, or what waits is never let go of.
+        `reading` was the last result, and was not enough. Every change from now on counts, even
+        before the wait begins. The coroutine must be awaited, or the waiter stays parked for ever.
         """
         waiter = Waiter(wait_ms)
         self._park(waiter, reading)
@@ -196,7 +196,7 @@ class Fetch:
                 reading = await self.read_cold(self.read())
                 if self.is_enough(reading) or waiter.is_over:
                     return reading
-                # Nothing comes between this look and the next wait.
+                # No other task runs between this read and the next wait.
                 self._park(waiter, reading)
         finally:
             self._context.leave(waiter)
@@ -209,10 +209,10 @@ def read_items(
     find: Find,
     tries: Mapping[FetchItem, int] = NO_TRIES,
 ) -> Reading:
-    """Reads partitions in turn until the reply is full; those behind tell only how far they are.
+    """Reads partitions in turn until the reply is full. The rest report only their offsets.
 
-    The first that has something gives at least one batch, however large: a reader must get on.
-    A partition that was cold too often waits for the disk, by its number of `tries`.
+    The first partition with records gives at least one batch, however large, so that a consumer
+    makes progress. A partition that was cold COLD_READS_MAX times waits for the disk (`tries`).
     """
     reads: list[ItemRead] = []
     cold_items: list[ColdItem] = []
@@ -234,7 +234,7 @@ def read_items(
         except ColdRead as cold:
             needed = cold.needed.after(tries.get(item, 0))
             cold_items.append(ColdItem(item, ColdPiece(_log_of(item), needed)))
-            # As if it gave all that it may: what would not fit behind it need not be warm.
+            # Counts as if it gave all it may: partitions that would not fit need not be warm.
             bytes_left -= max(0, min(asked.partition_max_bytes, bytes_left))
             is_first = False
             continue
@@ -258,7 +258,7 @@ def _log_of(item: FetchItem) -> Log:
 
 
 def _locate(item: FetchItem, find: Find) -> Replica:
-    """Where the partition is now: a topic may have been deleted, and another be named like it."""
+    """The replica as of now. A topic may have been deleted, and another created with its name."""
     try:
         replica = find(item.topic, item.asked.partition)
     except PeerError:

@@ -1,4 +1,4 @@
-"""Reading a partition for a consumer: what is committed, as slices of the log."""
+"""Reads committed records of a partition, as slices of the log's files."""
 
 from bisect import bisect_left
 from typing import NamedTuple
@@ -14,16 +14,16 @@ from ottla.storage.producers.state import AbortedTransaction
 
 
 class ReadResult(NamedTuple):
-    """What a consumer gets of one partition. `aborted` is None where nobody asked."""
+    """The answer for one partition. `aborted` is None for read_uncommitted."""
 
     records: FileSlice | None
     high_watermark: int
     last_stable_offset: int
     start_offset: int
     aborted: list[AbortedTransaction] | None
-    # Whether there is nothing to read beyond the offset that was asked for.
+    # Whether the fetch offset is the end of what the consumer may read.
     is_caught_up: bool
-    # Where the reader's log parted from this one, if it did: then nothing else is of use to it.
+    # Where the log of the fetching replica diverged, if it did. Then there are no records.
     diverging: EpochEnd | None = None
 
     @property
@@ -44,10 +44,10 @@ def read(
 ) -> ReadResult:
     """The committed batches from the one that holds `offset` on. PeerError if it cannot be read.
 
-    With `warm_only` ColdRead, rather than to wait for the disk.
+    With `warm_only` it raises ColdRead where it would have to wait for the disk.
 
-    At most `bytes_max`, except that of the first partition of a reply (`is_first`) the first batch
-    comes whole, however large it is; of any other nothing comes if its first batch does not fit.
+    Returns at most `bytes_max`. The first partition of a reply (`is_first`) gives its first batch
+    whole, however large. Any other partition gives nothing if its first batch does not fit.
     """
     partition = replica.partition
     partition.check_leadership(current_leader_epoch)
@@ -88,7 +88,7 @@ def read(
 
 
 def _diverging(log: Log, offset: int, last_fetched_epoch: int) -> EpochEnd | None:
-    """Where a reader must cut its log that holds this epoch up to this offset; None: nowhere."""
+    """Where a follower with this epoch up to this offset must truncate. None if nowhere."""
     end = log.epochs.end_offset(last_fetched_epoch, log.end_offset)
     if end == UNKNOWN_END or offset < log.start_offset:
         raise OffsetOutOfRange(offset, log.start_offset, log.end_offset)
@@ -98,7 +98,7 @@ def _diverging(log: Log, offset: int, last_fetched_epoch: int) -> EpochEnd | Non
 def _aborted(
     log: Log, offset: int, bound: int, records: FileSlice, *, warm_only: bool
 ) -> list[AbortedTransaction]:
-    """The aborted transactions with a record in the slice: those behind it are another reply's."""
+    """The aborted transactions with a record in the slice. Later ones go to a later reply."""
     found = log.aborted_transactions(offset, bound, warm_only=warm_only)
     end_position = records.position + records.size
 

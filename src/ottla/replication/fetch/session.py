@@ -1,8 +1,8 @@
 """One fetch session (KIP-227): a client names its partitions once, then only what changes.
 
-A session knows which of its partitions may have something to tell: they are marked when they grow,
-move or are asked for anew, and unmarked when a read finds nothing. So a request of an idle session
-costs the same for one partition and for a thousand.
+A session marks the partitions that may have news: those that grew, moved or were named in a
+request. A read that finds nothing removes the mark. So a request of an idle session costs the same
+for one partition and for a thousand.
 """
 
 from collections.abc import Iterable, Iterator
@@ -16,14 +16,14 @@ from ottla.replication.lookup import TopicKey
 from ottla.replication.purgatory import Waiter, WaitingRoom
 from ottla.replication.replica import Replica
 
-# With this epoch a client asks for a session; the first of its incremental requests has the next.
+# The epoch of a request for a new session. Its first incremental request has the next epoch.
 INITIAL_EPOCH = 0
 EPOCH_MAX = 2**31 - 1
 NOTHING_TOLD = -1
 
 
 class SessionItem(FetchItem):
-    """One partition of a session, and what its client was last told of it."""
+    """One partition of a session, with the offsets that its client was last sent."""
 
     __slots__ = ("_session", "_told_high_watermark", "_told_start_offset")
 
@@ -40,7 +40,7 @@ class SessionItem(FetchItem):
             replica.waiting.enter(self)
 
     def count(self, amount: int) -> None:
-        """The partition has more to read."""
+        """The partition has more bytes to read."""
         self._session.dirty[self] = None
         self._session.waiting.count(amount)
 
@@ -50,7 +50,7 @@ class SessionItem(FetchItem):
         self._session.waiting.wake_all()
 
     def has_news(self, read: ItemRead) -> bool:
-        """Whether the client learns something from this."""
+        """Whether the result differs from the client's last answer."""
         result = read.outcome
         return (
             isinstance(result, PeerError)
@@ -61,7 +61,7 @@ class SessionItem(FetchItem):
         )
 
     def told(self, read: ItemRead) -> None:
-        """The client is sent this."""
+        """Notes a result that is sent to the client."""
         result = read.outcome
         if isinstance(result, PeerError):
             self._told_high_watermark = self._told_start_offset = NOTHING_TOLD
@@ -71,7 +71,7 @@ class SessionItem(FetchItem):
 
 
 class Session:
-    """One client's partitions. `dirty` has, in the order of their turn, those to be read next."""
+    """The partitions of one client. `dirty` holds those to be read next, in the order of turns."""
 
     __slots__ = (
         "_items",
@@ -93,7 +93,7 @@ class Session:
         self.isolation = isolation
         self.uses_ids = uses_ids
         self.created_ns = self.used_ns = now_ns
-        # Dicts for their order, which sets would not have.
+        # Dicts, because a set has no order.
         self.dirty: dict[SessionItem, None] = {}
         self.waiting = WaitingRoom()
         self._items: dict[tuple[TopicKey, int], SessionItem] = {}
@@ -102,7 +102,7 @@ class Session:
         return len(self._items)
 
     def begin(self, reads: Iterable[ItemRead]) -> None:
-        """Takes all partitions as they are answered in full."""
+        """Takes the partitions of a full fetch and its answers."""
         for read in reads:
             item = self._ask(read.item.topic, read.item.asked)
             item.attach(read.item.replica)
@@ -111,7 +111,7 @@ class Session:
         self.epoch = _next_epoch(self.epoch)
 
     def update(self, request: FetchRequest, isolation: Isolation) -> None:
-        """Takes what an incremental request changes."""
+        """Takes the changes of an incremental request."""
         if isolation is not self.isolation:
             self.isolation = isolation
             self.dirty.update(dict.fromkeys(self._items.values()))
@@ -123,7 +123,7 @@ class Session:
         self.epoch = _next_epoch(self.epoch)
 
     def close(self) -> None:
-        """Nobody tells it of anything any more."""
+        """Leaves all partitions, which then wake it no more."""
         for item in self._items.values():
             item.attach(None)
         self._items.clear()
@@ -147,7 +147,7 @@ class Session:
 
 
 class IncrementalFetch:
-    """The partitions are the session's; only those with news are told of."""
+    """An incremental fetch: reads marked partitions of a session, answers those with news."""
 
     __slots__ = ("_session",)
 
@@ -184,7 +184,7 @@ class IncrementalFetch:
         return Answer(self._session.id, news)
 
     def _to_the_end(self, item: SessionItem) -> None:
-        """It had its turn: next time the others come first."""
+        """Moves a partition that gave records behind the others, which come first next time."""
         dirty = self._session.dirty
         if item in dirty:
             del dirty[item]
@@ -211,7 +211,7 @@ def _session_reads(reading: Reading) -> Iterator[tuple[SessionItem, ItemRead]]:
 
 
 def _unmark_if_caught_up(session: Session, item: SessionItem, read: ItemRead) -> None:
-    """Until it changes there is nothing to read. What failed, or did not fit, stays marked."""
+    """Removes the mark of a partition without more records. Errors and remainders keep it."""
     result = read.outcome
     if isinstance(result, PeerError) or not result.is_caught_up or result.diverging is not None:
         return

@@ -1,4 +1,4 @@
-"""All fetch sessions of a node: begun, found again, and closed when there are too many."""
+"""The cache of fetch sessions: creation, look-up and eviction."""
 
 from collections import OrderedDict
 
@@ -15,17 +15,17 @@ from ottla.replication.fetch.session import (
 from ottla.seams.clock import Clock
 from ottla.seams.entropy import Entropy
 
-# With this epoch a client ends its session, or wants none.
+# The epoch of a request that closes its session, or wants none.
 FINAL_EPOCH = -1
 SESSION_ID_MAX = 2**31 - 1
-# A session that was idle for longer makes room; one younger than this is left alone otherwise.
+# A session that was idle for longer is evicted first. A younger one is not evicted by size.
 EVICTION_NS = 120 * 10**9
-# Of all sessions together.
+# In all sessions together.
 PARTITIONS_MAX = 500_000
 
 
 class FetchSessions:
-    """All sessions of a node, at most `slots_max`: a client without one is served all the same."""
+    """At most `slots_max` sessions. A client without a session is served by full fetches."""
 
     def __init__(
         self,
@@ -39,7 +39,7 @@ class FetchSessions:
         self._clock = clock
         self._entropy = entropy
         self._partitions_max = partitions_max
-        # The one that was idle for longest comes first.
+        # Least recently used first.
         self._sessions: OrderedDict[int, Session] = OrderedDict()
         self._partitions = 0
 
@@ -48,11 +48,11 @@ class FetchSessions:
 
     @property
     def partitions(self) -> int:
-        """Of all sessions together."""
+        """The number of partitions in all sessions."""
         return self._partitions
 
     def open(self, request: FetchRequest, isolation: Isolation, *, uses_ids: bool) -> Context:
-        """What a request is about. PeerError if it names a session that is not there or not so."""
+        """The partitions of a request. PeerError if its session is unknown or does not match."""
         if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
             self._close(self._sessions.get(request.session_id))
             items = [
@@ -68,7 +68,9 @@ class FetchSessions:
         self._partitions += len(session) - before
         if self._partitions > self._partitions_max:
             self._close(session)
-            raise PeerError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND, "sessions have grown too large")
+            raise PeerError(
+                ErrorCode.FETCH_SESSION_ID_NOT_FOUND, "too many partitions in all sessions"
+            )
         session.used_ns = self._clock.steady_ns()
         self._sessions.move_to_end(session.id)
         if not len(session):
@@ -77,7 +79,7 @@ class FetchSessions:
         return IncrementalFetch(session)
 
     def _begin(self, reads: list[ItemRead], isolation: Isolation, *, uses_ids: bool) -> int:
-        """A new session of these partitions; its id, or NO_SESSION if there is no room."""
+        """Creates a session of these partitions. Returns its id, or NO_SESSION without room."""
         now_ns = self._clock.steady_ns()
         if not reads or not self._make_room(len(reads), now_ns):
             return NO_SESSION
@@ -105,10 +107,10 @@ class FetchSessions:
         return session
 
     def _make_room(self, size: int, now_ns: int) -> bool:
-        """Room for a session of so many partitions, if need be in the place of another.
+        """Makes room for a session of so many partitions, and says whether there is room.
 
-        One that is idle goes first, else the smallest of those that had their time, if it is
-        smaller: the larger a session is, the more it saves.
+        Evicts an idle session first, else the smallest old one if it is smaller than the new one:
+        the larger a session is, the more it saves.
         """
         if self._partitions + size > self._partitions_max or not self._slots_max:
             return False

@@ -1,4 +1,4 @@
-"""Checkpoints in a thread: new start offsets of many logs of a directory are written once."""
+"""Runs checkpoints of log directories in a thread; one checkpoint serves many logs."""
 
 import asyncio
 from collections.abc import Callable, Collection, Coroutine
@@ -13,7 +13,7 @@ from ottla.storage.log.log import Log
 
 
 class NewStart(NamedTuple):
-    """Where a log is to start."""
+    """The log start offset that a log is to have."""
 
     log: Log
     offset: int
@@ -25,7 +25,7 @@ class NewStart(NamedTuple):
 
 
 class Checkpointer:
-    """At most one checkpoint of a directory is under way; who comes meanwhile shares the next."""
+    """Runs one checkpoint per directory at a time."""
 
     def __init__(self, threads: Threads) -> None:
         self._threads = threads
@@ -33,9 +33,9 @@ class Checkpointer:
         self._turns: dict[str, asyncio.Lock] = {}
 
     async def forget_deleted(self, directory: LogDirectory, begins: Callable[[], None]) -> None:
-        """What was deleted before `begins` is called is forgotten, durably, on return.
+        """Removes partitions that were deleted before `begins` is called from the checkpoint files.
 
-        If the disk is full it is left to a later checkpoint. If it fails the directory is offline.
+        A full disk leaves this to a later checkpoint. Any other fault takes the directory offline.
         """
         async with self._turn(directory):
             begins()
@@ -47,7 +47,7 @@ class Checkpointer:
                     directory.fail(error)
 
     async def save(self, directory: LogDirectory) -> None:
-        """What the directory's logs are like now is durable on return.
+        """Saves the offsets of all logs of the directory.
 
         OSError, StorageError: unless the disk is full, the directory is offline then.
         """
@@ -55,9 +55,10 @@ class Checkpointer:
             await self._run(directory)
 
     async def save_starts(self, directory: LogDirectory, starts: Collection[NewStart]) -> None:
-        """The logs start where they shall, durably. OSError or StorageError, and none of them does.
+        """Makes new log start offsets durable and puts them in force.
 
-        Left out are logs that are gone, or too short, by the time it is their turn.
+        After OSError or StorageError none of them is in force. Logs that are offline or too short
+        by then are left out.
         """
         async with self._turn(directory):
             possible = [start for start in starts if start.is_possible]
@@ -86,21 +87,21 @@ class Checkpointer:
 
 
 class DeletedPartitions:
-    """Has directories forget what was deleted: one checkpoint for all that goes until it begins."""
+    """Removes deleted partitions from checkpoint files, many of them with one checkpoint."""
 
     def __init__(
         self,
         checkpointer: Checkpointer,
         spawn: Callable[[Coroutine[Any, Any, None], str], object],
     ) -> None:
-        """`spawn` starts a task that nobody waits for."""
+        """`spawn` starts a background task."""
         self._checkpointer = checkpointer
         self._spawn = spawn
-        # The directories that wait for their turn, by path.
+        # The paths of directories whose checkpoint has not begun.
         self._waiting: set[str] = set()
 
     def forget(self, directory: LogDirectory) -> None:
-        """Something was deleted here."""
+        """A partition of this directory was deleted."""
         path = directory.path
         if path not in self._waiting:
             self._waiting.add(path)

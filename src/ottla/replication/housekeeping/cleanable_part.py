@@ -12,7 +12,7 @@ from ottla.storage.log.log import Log
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CleanerRules:
-    """The broker's `log.cleaner.` settings."""
+    """The broker's `log.cleaner.*` settings."""
 
     is_enabled: bool = True
     backoff_ms: int = 15_000
@@ -22,8 +22,8 @@ class CleanerRules:
     bytes_per_second: float = 1.7976931348623157e308
 
 
-def look(log: Log, rules: CompactionRules, stable_offset: int, now_ms: int) -> Cleanable:
-    """What could be compacted of a log that readers of committed records see up to there."""
+def find_cleanable(log: Log, rules: CompactionRules, stable_offset: int, now_ms: int) -> Cleanable:
+    """The cleanable part of a log: clean and dirty bytes below `stable_offset`."""
     found = compaction_rules.cleanable(
         log.summaries(),
         rules,
@@ -43,10 +43,10 @@ def look(log: Log, rules: CompactionRules, stable_offset: int, now_ms: int) -> C
     return found._replace(overdue_ms=compaction_rules.overdue_ms(times, rules, now_ms))
 
 
-def job_for(
+def cleaning_job(
     log: Log, found: Cleanable, topic: TopicRules, rules: CleanerRules, now_ms: int
 ) -> CleaningJob:
-    """What the worker must know to compact what was found."""
+    """The job for the cleaner process."""
     config = log.config
     return CleaningJob(
         directory=log.directory,
@@ -56,7 +56,7 @@ def job_for(
             if segment.base_offset < found.end_offset
         ],
         first_dirty_offset=found.first_dirty_offset,
-        # Those that end within the segments are in their indexes.
+        # The indexes of the segments hold those that end within them.
         aborted_later=log.aborted_transactions(found.end_offset, found.end_offset),
         producers=[(entry.producer_id, *LatestBatches.of(entry)) for entry in log.producers],
         now_ms=now_ms,

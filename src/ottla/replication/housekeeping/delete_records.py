@@ -1,4 +1,4 @@
-"""DeleteRecords: partitions start later from now on, with one checkpoint per directory."""
+"""DeleteRecords: advances log start offsets, with one checkpoint per log directory."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -11,7 +11,7 @@ from ottla.storage.directory.directories import LogDirectories
 
 
 class Deletion(NamedTuple):
-    """What is to go of a partition: all before an offset."""
+    """A request to delete the records of a partition below an offset."""
 
     replica: Replica
     offset: int
@@ -20,9 +20,9 @@ class Deletion(NamedTuple):
 async def delete_before(
     deletions: Sequence[Deletion], directories: LogDirectories, checkpointer: Checkpointer
 ) -> list[int | PeerError]:
-    """Where each partition starts now, durably; or why it was refused.
+    """The new log start offset of each partition, durable on return; or its error.
 
-    Segments that lie wholly before it go with the next round of retention.
+    The next round of retention drops the segments below.
     """
     answers = [_start_of(each) for each in deletions]
     starts: dict[str, list[NewStart]] = {}
@@ -53,10 +53,10 @@ def _start_of(deletion: Deletion) -> int | PeerError:
 def _outcome(replica: Replica, start_offset: int, faults: dict[str, Exception]) -> int | PeerError:
     log = replica.log
     if replica.start_offset >= start_offset and (log is None or log.offline is None):
-        # Whoever waits below the new start must hear of it.
+        # Parked fetches below the new log start offset must be answered.
         replica.waiting.wake_all()
         return replica.start_offset
     if log is None:
-        return PeerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "it was deleted meanwhile")
+        return PeerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "the topic was deleted meanwhile")
     fault = log.offline or faults.get(log.directory.rpartition("/")[0])
-    return PeerError(ErrorCode.KAFKA_STORAGE_ERROR, str(fault or "it was cut meanwhile"))
+    return PeerError(ErrorCode.KAFKA_STORAGE_ERROR, str(fault or "the log was truncated meanwhile"))

@@ -8,7 +8,7 @@ from ottla.storage.log.log import Log
 
 
 class Expired(NamedTuple):
-    """A log of which something has had its time: all before an offset, or the active segment."""
+    """A log with expired segments: its new log start offset, and whether the active one rolls."""
 
     replica: Replica
     log: Log
@@ -17,12 +17,12 @@ class Expired(NamedTuple):
 
     @property
     def is_current(self) -> bool:
-        """Whether it is still the partition's log: others had their turn since it was looked at."""
+        """Whether it is still the partition's log: other tasks ran since the decision."""
         return self.replica.log is self.log and self.log.offline is None
 
 
 def find_expired(replica: Replica, log: Log, now_ms: int) -> Expired | None:
-    """What retention takes of a log; what lies wholly before its start goes in any case."""
+    """The segments that retention drops. Those below the log start offset go in any case."""
     rules = replica.rules.retention
     segments = log.summaries()
     count = retention.below_start(segments, log_start_offset=log.start_offset)

@@ -1,9 +1,8 @@
-"""Which log is compacted next, and what becomes of the result: the dirtiest first, one at a time.
+"""The log cleaner: compacts one log at a time, the one with the highest dirty ratio first.
 
-The worker reads and writes in a process of its own; here its outputs are swapped in, between two
-turns of the loop. A worker that dies is started anew with the next compaction. A log that cannot be
-compacted is left alone until the broker starts again, and both the node's log and its metrics say
-so.
+A process of its own reads and writes; the broker swaps its outputs in. A process that dies is
+started again with the next compaction. A log that cannot be compacted is skipped until the broker
+restarts; the event log and the metrics report it.
 """
 
 import asyncio
@@ -16,7 +15,7 @@ from ottla.errors import LogOffline
 from ottla.metrics.meters import CleanerMeter
 from ottla.protocol.topic_partition import TopicPartition
 from ottla.replication.append.flusher import Flusher
-from ottla.replication.housekeeping.cleanable_part import CleanerRules, job_for, look
+from ottla.replication.housekeeping.cleanable_part import CleanerRules, cleaning_job, find_cleanable
 from ottla.replication.housekeeping.slices import in_slices
 from ottla.replication.replica import Replica
 from ottla.replication.replicas import Replicas
@@ -30,12 +29,12 @@ from ottla.storage.compaction.rules import Cleanable
 from ottla.storage.compaction.segment_swap import OutputIsUseless
 from ottla.storage.log.log import Log
 
-# One that kills so many workers is not tried again.
+# A log that kills so many cleaner processes is not compacted again.
 DEATHS_MAX = 3
 
 
-class Told(Protocol):
-    """Who hears of what happens."""
+class EventLog(Protocol):
+    """The events of the cleaner go here."""
 
     def info(self, event: str, /, *, repeats_of: str = "", **fields: object) -> None: ...
 
@@ -45,7 +44,7 @@ class Told(Protocol):
 
 
 class Candidate(NamedTuple):
-    """A log that could be compacted now."""
+    """A log with compact policy, and its cleanable part."""
 
     replica: Replica
     log: Log
@@ -53,7 +52,7 @@ class Candidate(NamedTuple):
 
 
 class _Failed(Exception):
-    """The worker could not go on with a log."""
+    """The cleaner process could not compact a log."""
 
     def __init__(self, kind: FailureKind, why: str) -> None:
         super().__init__(why)
@@ -63,7 +62,7 @@ class _Failed(Exception):
 class LogCleaner:
     """`run` does not end; `clean_dirtiest` is one step of it.
 
-    `remove_later` takes files that a replica's rules keep for a while.
+    `remove_later` removes replaced segments after file.delete.delay.ms.
     """
 
     def __init__(
@@ -77,7 +76,7 @@ class LogCleaner:
         clock: Clock,
         rules: CleanerRules,
         meter: CleanerMeter,
-        told: Told,
+        event_log: EventLog,
         remove_later: Callable[[Replica, list[str]], None],
     ) -> None:
         # Replaced when a setting changes.
@@ -90,12 +89,12 @@ class LogCleaner:
         self._clock = clock
         self._meter = meter
         meter.now_ms = self._steady_ms
-        self._told = told
+        self._event_log = event_log
         self._remove_later = remove_later
         self._worker: Worker | None = None
-        # How many workers died of each log; forgotten with the log.
+        # The number of processes that died per log; forgotten with the log.
         self._deaths: WeakKeyDictionary[Log, int] = WeakKeyDictionary()
-        # By directory: a topic that is made anew gets another one's place, not its fate.
+        # By directory and log: a topic created again with the same name is compacted.
         self._uncleanable: dict[str, Log] = {}
 
     async def run(self) -> None:
@@ -107,7 +106,7 @@ class LogCleaner:
             await self._end_worker()
 
     async def clean_dirtiest(self) -> bool:
-        """Compacts the log that needs it most; False if none does, or if it could not be."""
+        """Compacts the log with the highest dirty ratio. False if none is due, or if it failed."""
         candidates = await self._candidates()
         self._meter.max_dirty_percent = 100 * max(
             (each.found.dirty_ratio for each in candidates), default=0.0
@@ -138,7 +137,9 @@ class LogCleaner:
                 and log.offline is None
                 and self._uncleanable.get(log.directory) is not log
             ):
-                part = look(log, replica.rules.compaction, replica.last_stable_offset, now_ms)
+                part = find_cleanable(
+                    log, replica.rules.compaction, replica.last_stable_offset, now_ms
+                )
                 found.append(Candidate(replica, log, part))
         self._show_uncleanable()
         return found
@@ -157,11 +158,16 @@ class LogCleaner:
             self._on_failure(replica.name, log, error)
             return False
         except (OutputIsUseless, LogOffline) as error:
-            # It was trimmed, cut or deleted meanwhile, or its disk failed, which is told elsewhere.
-            self._told.info("compaction abandoned", partition=str(replica.name), why=str(error))
+            # The log was trimmed, truncated or deleted, or its disk failed, which is reported
+            # elsewhere.
+            self._event_log.info(
+                "compaction abandoned", partition=str(replica.name), why=str(error)
+            )
             return False
         except OSError as error:
-            self._told.error("compaction failed", partition=str(replica.name), error=str(error))
+            self._event_log.error(
+                "compaction failed", partition=str(replica.name), error=str(error)
+            )
             return False
         self._deaths.pop(log, None)
         seconds = (self._clock.steady_ns() - started_ns) / 1e9
@@ -169,26 +175,28 @@ class LogCleaner:
         name = str(replica.name)
         seconds = round(seconds, 3)
         where = report.pop("unreadable")
-        self._told.info("log compacted", repeats_of=name, partition=name, seconds=seconds, **report)
+        self._event_log.info(
+            "log compacted", repeats_of=name, partition=name, seconds=seconds, **report
+        )
         if count := report["unreadable_batches"]:
-            # A client wrote them so: they are kept, and everything else was compacted.
-            self._told.warning("unreadable batches", partition=name, count=count, last=where)
+            # A client wrote them so. They are kept, and everything else was compacted.
+            self._event_log.warning("unreadable batches", partition=name, count=count, last=where)
         return True
 
     async def _run_job(self, chosen: Candidate) -> dict[str, Any]:
-        """From the first question to the last answer, each output put in its place at once."""
+        """Runs one compaction: asks the process for outputs and swaps each in."""
         replica, log, _ = chosen
         worker = self._worker = self._worker or await self._workers.start(WORKER_MODULE)
         truncations = log.truncations
-        # The markers by which it was decided what is stable must outlive what they made obsolete.
+        # The markers below the last stable offset must be durable before records go by them.
         await self._flusher.flush(log, log.end_offset)
         now_ms = self._clock.wall_ms()
-        # Again: what is on the disk only since then can be compacted as well.
-        found = look(log, replica.rules.compaction, replica.last_stable_offset, now_ms)
+        # Again: the flush may have made more of the log cleanable.
+        found = find_cleanable(log, replica.rules.compaction, replica.last_stable_offset, now_ms)
         if not found.dirty_bytes:
-            raise _Failed(FailureKind.GONE, "it was trimmed meanwhile")
+            raise _Failed(FailureKind.GONE, "the log was trimmed meanwhile")
         by_base = {segment.base_offset: segment for segment in log.segments}
-        job = job_for(log, found, replica.rules, self.rules, now_ms)
+        job = cleaning_job(log, found, replica.rules, self.rules, now_ms)
         question: dict[str, Any] = {"clean": job.as_json()}
         while True:
             answer = json.loads(await worker.call(json.dumps(question).encode()))
@@ -200,7 +208,7 @@ class LogCleaner:
                 return report
             sources = [by_base[base_offset] for base_offset in answer["output"]["sources"]]
             self._remove_later(replica, log.replace_segments(sources, truncations))
-            # Not needed for safety: it spares the next start the work of finishing this.
+            # Not needed for safety: it spares the next start the completion of the swap.
             await self._threads.run(lambda: self._files.sync_dir(log.directory))
             question = {"go_on": True}
 
@@ -210,16 +218,18 @@ class LogCleaner:
         await self._end_worker()
         self._meter.worker_deaths += 1
         deaths = self._deaths[log] = self._deaths.get(log, 0) + 1
-        self._told.warning("cleaner died", partition=str(name), why=str(error), deaths=deaths)
+        self._event_log.warning("cleaner died", partition=str(name), why=str(error), deaths=deaths)
         if deaths >= DEATHS_MAX:
             self._give_up(name, log, f"{deaths} workers died of it")
 
     def _on_failure(self, name: TopicPartition, log: Log, failure: _Failed) -> None:
         match failure.kind:
             case FailureKind.GONE:
-                self._told.info("compaction abandoned", partition=str(name), why=str(failure))
+                self._event_log.info("compaction abandoned", partition=str(name), why=str(failure))
             case FailureKind.FULL:
-                self._told.warning("compaction failed", partition=str(name), error=str(failure))
+                self._event_log.warning(
+                    "compaction failed", partition=str(name), error=str(failure)
+                )
             case FailureKind.CORRUPT | FailureKind.DISK:
                 self._give_up(name, log, str(failure))
 
@@ -227,10 +237,10 @@ class LogCleaner:
         self._deaths.pop(log, None)
         self._uncleanable[log.directory] = log
         self._show_uncleanable()
-        self._told.error("log cannot be compacted", partition=str(name), why=why)
+        self._event_log.error("log cannot be compacted", partition=str(name), why=why)
 
     def _show_uncleanable(self) -> None:
-        """By log directory. A log that is gone is no trouble any more."""
+        """Updates the metrics per log directory. Logs that are gone are dropped."""
         logs = {id(replica.log) for replica in self._replicas}
         self._uncleanable = {
             directory: log for directory, log in self._uncleanable.items() if id(log) in logs

@@ -1,10 +1,10 @@
-"""Housekeeping for all partitions: one task, a slice at a time, no timer for any of them.
+"""Periodic work on all partitions, in one task: retention, flushes, producer expiry, checkpoints.
 
-Retention, flushes that are due, expired producers, files whose readers have let go, checkpoints,
-and a look at the disk's free space. After a millisecond of it others have their turn.
+It also removes the files of deleted segments after file.delete.delay.ms. It works in slices of a
+millisecond, so that requests are served in between.
 
-What is due is decided by the steady clock. The wall clock, which may be set, is only compared with
-the timestamps of records.
+The steady clock decides what is due. The wall clock, which may be set, is only compared with
+record timestamps.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ ROUND_MS = 1_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TickRules:
-    """How often, and from when on."""
+    """The broker's settings for periodic work."""
 
     retention_interval_ms: int
     checkpoint_interval_ms: int
@@ -42,7 +42,7 @@ class TickRules:
 
 
 class Removal(NamedTuple):
-    """Files to be removed, and when, by the steady clock."""
+    """Files to be removed, and the time for it by the steady clock."""
 
     due_ms: int
     paths: list[str]
@@ -101,7 +101,7 @@ class Tick:
             await self.round()
 
     async def round(self) -> None:
-        """Everything that is due, once."""
+        """Does everything that is due, once."""
         steady_ms = self._steady_ms()
         retains = steady_ms - self._retained_ms >= self.rules.retention_interval_ms
         if retains:
@@ -120,10 +120,10 @@ class Tick:
         await self.disks.mark_offline_logs()
 
     async def _retain(self) -> None:
-        """Drops the segments that have had their time, and forgets producers that have had theirs.
+        """Drops expired segments and expired producers.
 
-        All that is to go is decided first; then the new starts of a directory's logs are made
-        durable together, in a thread; and only then are segments renamed.
+        Decides about all logs first. Then one checkpoint per directory makes the new log start
+        offsets durable, in a thread. Only then are segments renamed.
         """
         found: list[Expired] = []
         async for replica in in_slices(list(self._replicas), self._clock):
@@ -143,24 +143,24 @@ class Tick:
         async for each in in_slices(found, self._clock):
             with self._told_of_faults(each.replica):
                 self._drop_segments(each)
-        # The active segment never goes: in a topic that has fallen silent it ends here, and goes
-        # the next time. Last, for it needs room on the disk, which the others make.
+        # An active segment is never dropped: if all of it has expired it rolls now and is dropped
+        # in the next round. This comes last because it needs room on the disk.
         for each in found:
             with self._told_of_faults(each.replica):
                 if each.ends_active and each.is_current:
-                    # Else the roll would have to sync what the log stands on, on the loop.
+                    # Otherwise the roll would sync the log's directory on the loop.
                     await self._flusher.flush(each.log, each.log.end_offset)
                     each.log.roll()
 
     def _drop_segments(self, expired: Expired) -> None:
-        """Those that lie wholly before the log's start, which is durable."""
+        """Drops the segments below the log start offset, which is durable."""
         replica, log = expired.replica, expired.log
         if not expired.is_current:
             return
         count = retention.below_start(log.summaries(), log_start_offset=log.start_offset)
         if count:
             self.remove_later(replica, log.drop_segments(count))
-            # Whoever waits below the new start must hear of it.
+            # Parked fetches below the new log start offset must be answered.
             replica.waiting.wake_all()
 
     def _home_of(self, log: Log) -> LogDirectory:
@@ -174,7 +174,7 @@ class Tick:
             self._problem(str(replica.name), error)
 
     def remove_later(self, replica: Replica, paths: list[str]) -> None:
-        """Removes files once those who read them have had their time."""
+        """Removes files after file.delete.delay.ms, when their readers are done."""
         if paths:
             due_ms = self._steady_ms() + replica.rules.retention.file_delete_delay_ms
             self._removals.append(Removal(due_ms, paths))
@@ -190,10 +190,10 @@ class Tick:
         for removal in due:
             for path in removal.paths:
                 try:
-                    # In a thread: what a large file takes is not freed in no time.
+                    # In a thread: freeing a large file takes a while.
                     await self._threads.run(partial(self._replicas.directories.purge, path))
                 except OSError as error:
-                    # It is left to the next start.
+                    # The next start removes it.
                     self._problem(path, error)
 
     async def _checkpoint(self) -> None:

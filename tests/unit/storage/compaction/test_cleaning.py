@@ -9,7 +9,7 @@ import pytest
 from ottla.errors import PeerError
 from ottla.protocol.batch import MarkerKind, Record, build, read_header, records
 from ottla.protocol.compression import Codec
-from ottla.replication.housekeeping.cleanable_part import CleanerRules, job_for, look
+from ottla.replication.housekeeping.cleanable_part import CleanerRules, cleaning_job, find_cleanable
 from ottla.replication.replica import RetentionRules, TopicRules
 from ottla.storage.admission.rules import AdmissionRules
 from ottla.storage.compaction.cleaner_worker import CleanerWorker
@@ -54,8 +54,8 @@ class Compaction:
         self.log = log
         stable_offset = log.producers.last_stable_offset(log.end_offset)
         log.flush()
-        found = look(log, TOPIC.compaction, stable_offset, now_ms)
-        self.job = job_for(log, found, TOPIC, rules or CleanerRules(), now_ms)
+        found = find_cleanable(log, TOPIC.compaction, stable_offset, now_ms)
+        self.job = cleaning_job(log, found, TOPIC, rules or CleanerRules(), now_ms)
         self._sources = {segment.base_offset: segment for segment in log.segments}
         self._truncations = log.truncations
         self._worker = CleanerWorker(bench.files, SimEntropy(1), SimClock(), sleeps=False)
