@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from ottla.broker.handlers import metadata
 from ottla.broker.requests.authorization import Resource
 from ottla.broker.requests.call import Call
-from ottla.broker.requests.response_cache import EncodedAnswers
+from ottla.broker.requests.response_cache import ResponseCache
 from ottla.metadata.image import Image
 from ottla.metadata.records import (
     Broker,
@@ -59,7 +59,7 @@ class Cluster:
 
     def __init__(self, bytes_max: int) -> None:
         self.image = Image()
-        self.answers = EncodedAnswers(bytes_max)
+        self.answers = ResponseCache(bytes_max)
         self.advertised: tuple[Endpoint, ...] | None = None
         self.authorizer: Blind | None = None
         self.commit(EpochFloor(FLOOR), self.broker(1, 1), self.broker(2, 1))
@@ -117,15 +117,15 @@ class Cluster:
     ) -> tuple[bytes, bytes]:
         """What is answered, and what would be if nothing were remembered."""
         remembered = metadata.handle(request, self._call(self.answers, version, listener, port))
-        fresh = metadata.handle(request, self._call(EncodedAnswers(0), version, listener, port))
+        fresh = metadata.handle(request, self._call(ResponseCache(0), version, listener, port))
         return _bytes(remembered, version), _bytes(fresh, version)
 
-    def _call(self, answers: EncodedAnswers, version: int, listener: str, port: int) -> Any:
+    def _call(self, answers: ResponseCache, version: int, listener: str, port: int) -> Any:
         services = SimpleNamespace(
             image=self.image,
             controller_id=-1 if self.image.controller_id is None else self.image.controller_id,
             identity=SimpleNamespace(node_id=1, cluster_id="cluster", advertised=self.advertised),
-            metadata=SimpleNamespace(encoded_answers=answers),
+            metadata=SimpleNamespace(response_cache=answers),
             authorizer=self.authorizer,
         )
         session = SimpleNamespace(listener=listener, local_address=("host", port))
@@ -224,7 +224,7 @@ def test_the_answers_asked_for_last_are_kept() -> None:
     cluster = Cluster(1 << 20)
     cluster.toggle_topic("a")
     once, _ = cluster.ask(question(None, False, False, 12), 12, "IN", 9092)
-    cluster.answers = EncodedAnswers(3 * len(once))
+    cluster.answers = ResponseCache(3 * len(once))
     for port in (1, 2, 3, 1, 4):
         cluster.ask(question(None, False, False, 12), 12, "IN", port)
     assert cluster.answers.size_bytes <= 3 * len(once)

@@ -1,1 +1,1 @@
-"""One broker: who connects, what is asked, which part answers; and how it tells of itself."""
+"""A broker: connections, requests and their handlers, composition, health and event log."""

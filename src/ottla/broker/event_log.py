@@ -1,9 +1,9 @@
-"""A node's log: events with fields, as text on a terminal and as JSON lines anywhere else.
+"""A node's event log: events with fields, as text on a terminal and as JSON lines anywhere else.
 
-An event has a name that never changes (`listener_opened`) and fields that do. What repeats is
-limited, so that a peer that fails a thousand times a second fills no disk and takes no time.
-Nothing here is shared between nodes, and Python's `logging` is left alone: it is one for the whole
-process, and a process may hold many nodes.
+An event has a constant name (`listener_opened`) and variable fields. Repeated events are limited:
+a peer that fails a thousand times a second neither fills the disk nor costs time. Nothing here is
+shared between nodes. Python's `logging` is not used, since it is global to the process, and a
+process may run several nodes.
 """
 
 import json
@@ -23,7 +23,7 @@ WINDOW_NS = 60 * 10**9
 
 
 class Level(IntEnum):
-    """How much it matters."""
+    """The severity of an event."""
 
     DEBUG = 10
     INFO = 20
@@ -32,10 +32,10 @@ class Level(IntEnum):
 
 
 class Logger(Protocol):
-    """What the parts of a node are given to speak with.
+    """The logger that the parts of a node use.
 
-    Each event is limited by its name alone, or by its name and `repeats_of` (a peer, a partition)
-    where one of them must not silence the others.
+    Repetitions are limited per event name, or per name and `repeats_of` (a peer, a partition) if
+    one of them must not suppress the others.
     """
 
     def debug(self, event: str, /, *, repeats_of: str = "", **fields: object) -> None: ...
@@ -47,8 +47,8 @@ class Logger(Protocol):
     def error(self, event: str, /, *, repeats_of: str = "", **fields: object) -> None: ...
 
 
-class Entry(NamedTuple):
-    """One line of the log, before it has a form."""
+class LogEntry(NamedTuple):
+    """One event of the log, before it is formatted."""
 
     wall_ms: int
     level: Level
@@ -57,13 +57,13 @@ class Entry(NamedTuple):
     fields: Mapping[str, object]
 
 
-Form = Callable[[Entry], str]
+Formatter = Callable[[LogEntry], str]
 
 
-def as_text(entry: Entry) -> str:
-    """For eyes: time, level, node and event in columns, then each field as `name=value`.
+def as_text(entry: LogEntry) -> str:
+    """For people: time, level, node and event in columns, then each field as `name=value`.
 
-    What cannot be seen in a value is escaped: a peer's text cannot pass for a line of ours.
+    Unprintable characters are escaped, so that a peer's text cannot imitate a line of the log.
     """
     fields = [f"{name}={_text_value(value)}" for name, value in entry.fields.items()]
     head = f"{_utc(entry.wall_ms, ' ')} {entry.level.name:7} [{entry.node_id}] {entry.event}"
@@ -73,8 +73,8 @@ def as_text(entry: Entry) -> str:
     return f"{head:{column}} {' '.join(fields)}"
 
 
-def as_json(entry: Entry) -> str:
-    """For programs: an object a line."""
+def as_json(entry: LogEntry) -> str:
+    """For programs: one JSON object per line."""
     return json.dumps(
         {
             "ts": f"{_utc(entry.wall_ms, 'T')}Z",
@@ -112,8 +112,8 @@ def _plain(value: object) -> str:
     return f"{text[:VALUE_CHARACTERS_MAX]}…"
 
 
-class Repeated(NamedTuple):
-    """What was held back of one event."""
+class Suppressed(NamedTuple):
+    """The number of suppressed repetitions of an event."""
 
     level: Level
     event: str
@@ -138,11 +138,10 @@ class _Window:
 
 
 class RepeatLimit:
-    """Lets an event pass `times_max` times a minute and counts the rest. Does no I/O.
+    """Admits an event `times_max` times per minute and counts the rest. Does no I/O.
 
-    Told apart by what they repeat, events of one name pass ten times as often altogether: a peer
-    may have any number of addresses. It remembers `events_max` events, and forgets the one it has
-    known longest first.
+    Events of one name with different `repeats_of` are admitted ten times as often in total, since a
+    peer may have any number of addresses. Keeps `events_max` events, and drops the oldest first.
     """
 
     __slots__ = ("_events_max", "_times_max", "_windows")
@@ -150,17 +149,17 @@ class RepeatLimit:
     def __init__(self, times_max: int = 10, events_max: int = 1024) -> None:
         self._times_max = times_max
         self._events_max = events_max
-        # By event and what it repeats, in the order in which they were opened.
+        # By event and `repeats_of`, in the order in which they were opened.
         self._windows: OrderedDict[tuple[str, str], _Window] = OrderedDict()
 
     def admits(self, level: Level, event: str, repeats_of: str, now_ns: int) -> bool:
-        """Whether to write this one. Take what has `ended` first."""
+        """Whether to write this event. Call `ended` first."""
         if not repeats_of:
             return self._window(level, event, "", now_ns, self._times_max).admits()
         own = self._windows.get((event, repeats_of))
         if own is not None and own.is_full:
             return own.admits()
-        # First of all of that name: new windows are opened only while it has room.
+        # The shared window first: it limits the number of new windows per name.
         together = self._window(level, event, "", now_ns, self._times_max * 10)
         return (
             together.admits()
@@ -172,8 +171,8 @@ class RepeatLimit:
     ) -> _Window:
         return self._windows.setdefault((event, repeats_of), _Window(level, now_ns, times_max))
 
-    def ended(self, now_ns: int | None = None) -> Iterator[Repeated]:
-        """Forgets every minute that is over, or all if no time is given; yields what they hid."""
+    def ended(self, now_ns: int | None = None) -> Iterator[Suppressed]:
+        """Drops windows older than a minute, or all without a time; yields their suppressions."""
         while self._windows:
             key, window = next(iter(self._windows.items()))
             is_over = now_ns is None or now_ns - window.opened_ns >= WINDOW_NS
@@ -181,17 +180,17 @@ class RepeatLimit:
                 return
             del self._windows[key]
             if window.count > window.times_max:
-                yield Repeated(window.level, *key, window.count - window.times_max)
+                yield Suppressed(window.level, *key, window.count - window.times_max)
 
 
 class NodeLogger:
-    """The `Logger` of a node, on a stream that the node was given.
+    """The `Logger` of a node, on a given stream.
 
-    Each line is written and flushed at once: it is small, and what is told last before a crash is
-    what one wants to read. A stream that fails loses lines (`lines_lost`), never the broker.
+    Each line is flushed at once, so that the last lines before a crash are not lost. If the stream
+    fails, lines are lost and counted (`lines_lost`); the broker continues.
     """
 
-    __slots__ = ("_clock", "_form", "_level", "_limit", "_node_id", "_stream", "lines_lost")
+    __slots__ = ("_clock", "_formatter", "_level", "_limit", "_node_id", "_stream", "lines_lost")
 
     def __init__(
         self,
@@ -200,15 +199,15 @@ class NodeLogger:
         node_id: int,
         *,
         level: Level = Level.INFO,
-        form: Form | None = None,
+        formatter: Formatter | None = None,
         limit: RepeatLimit | None = None,
     ) -> None:
-        """The form is `as_text` where the stream is a terminal, else `as_json`, unless given."""
+        """The default formatter is `as_text` for a terminal, and `as_json` otherwise."""
         self._stream = stream
         self._clock = clock
         self._node_id = node_id
         self._level = level
-        self._form = form or (as_text if stream.isatty() else as_json)
+        self._formatter = formatter or (as_text if stream.isatty() else as_json)
         self._limit = limit if limit is not None else RepeatLimit()
         self.lines_lost = 0
 
@@ -225,25 +224,25 @@ class NodeLogger:
         self._log(Level.ERROR, event, repeats_of, fields)
 
     def close(self) -> None:
-        """Tells all that was held back. The stream stays open: it is not ours."""
-        self._tell_repeated(self._limit.ended())
+        """Writes the counts of suppressed events. Does not close the stream."""
+        self._write_suppressed(self._limit.ended())
 
     def _log(self, level: Level, event: str, repeats_of: str, fields: Mapping[str, object]) -> None:
         if level < self._level:
             return
         now_ns = self._clock.steady_ns()
-        self._tell_repeated(self._limit.ended(now_ns))
+        self._write_suppressed(self._limit.ended(now_ns))
         if self._limit.admits(level, event, repeats_of, now_ns):
             self._write(level, event, fields)
 
-    def _tell_repeated(self, repeats: Iterator[Repeated]) -> None:
+    def _write_suppressed(self, repeats: Iterator[Suppressed]) -> None:
         for level, event, repeats_of, times in repeats:
             fields: dict[str, object] = {"repeats_of": repeats_of} if repeats_of else {}
             self._write(level, event, {**fields, "repeated_times": times})
 
     def _write(self, level: Level, event: str, fields: Mapping[str, object]) -> None:
-        entry = Entry(self._clock.wall_ms(), level, event, self._node_id, fields)
-        line = f"{self._form(entry)}\n"
+        entry = LogEntry(self._clock.wall_ms(), level, event, self._node_id, fields)
+        line = f"{self._formatter(entry)}\n"
         try:
             self._stream.write(line)
             self._stream.flush()

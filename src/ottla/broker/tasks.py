@@ -1,4 +1,4 @@
-"""The background work of a node: every task has a name and a parent, and none fails unheard."""
+"""The background tasks of a node: each has a name and a parent, and no failure is lost."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -6,11 +6,11 @@ from typing import Any
 
 
 class Tasks:
-    """A task that fails tells the parent, which ends the node; closing ends all of them."""
+    """Calls `on_fault`, which ends the node, if a task fails. Closing cancels all tasks."""
 
     def __init__(self, on_fault: Callable[[Exception], None]) -> None:
         self._on_fault = on_fault
-        # A dict for its order, which a set would not have.
+        # A dict, since it keeps an order.
         self._running: dict[asyncio.Task[Any], None] = {}
 
     def spawn(self, work: Coroutine[Any, Any, Any], name: str) -> None:
@@ -19,7 +19,7 @@ class Tasks:
         task.add_done_callback(self._done)
 
     async def close(self) -> None:
-        """Cancels what runs and waits until it has ended."""
+        """Cancels all tasks and waits until they have ended."""
         running = list(self._running)
         for task in running:
             task.cancel()

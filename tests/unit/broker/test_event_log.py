@@ -1,4 +1,4 @@
-"""A node's log: one event, one line, in the form its reader needs; and never too many of them."""
+"""A node's event log: the text and JSON formats, and the limit of repetitions."""
 
 import io
 import json
@@ -8,8 +8,8 @@ import pytest
 
 from ottla.broker.event_log import (
     VALUE_CHARACTERS_MAX,
-    Entry,
     Level,
+    LogEntry,
     NodeLogger,
     RepeatLimit,
     as_json,
@@ -49,7 +49,7 @@ class Journal:
 
 
 def text_of(**fields: object) -> str:
-    return as_text(Entry(0, Level.INFO, "seen", 1, fields)).partition("seen")[2].strip()
+    return as_text(LogEntry(0, Level.INFO, "seen", 1, fields)).partition("seen")[2].strip()
 
 
 def test_a_terminal_is_given_columns_of_text() -> None:
@@ -108,7 +108,7 @@ def test_a_value_stays_on_its_line_and_in_its_place(value: object, shown: str) -
 
 def test_json_is_json_whatever_the_value() -> None:
     fields = {"rate": float("nan"), "error": ValueError("bad\n"), "path": {"a"}, "half": 0.5}
-    line = as_json(Entry(0, Level.INFO, "seen", 1, fields))
+    line = as_json(LogEntry(0, Level.INFO, "seen", 1, fields))
     assert json.loads(line, parse_constant=pytest.fail)["fields"] == {
         "rate": "nan",
         "error": "ValueError: bad\n",

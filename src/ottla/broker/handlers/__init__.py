@@ -1,4 +1,4 @@
-"""One module per API, opened by its promise; `ls` lists the APIs that are served.
+"""One module per API, opened by its promise; `ls` lists the served APIs.
 
 Handlers translate between messages and the modules that decide. They do not import each other.
 """

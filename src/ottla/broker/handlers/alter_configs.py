@@ -3,7 +3,7 @@ metrics and logger levels are refused with INVALID_REQUEST.
 """
 
 from ottla.broker.requests.call import Call
-from ottla.broker.requests.config_resources import change, change_each, resource_key
+from ottla.broker.requests.config_resources import change_each, commit_config_change, resource_key
 from ottla.metadata.controller.config_changes import replace_configs
 from ottla.protocol.messages.alter_configs import (
     AlterConfigsRequest,
@@ -14,7 +14,7 @@ from ottla.protocol.messages.alter_configs import (
 
 
 async def handle(request: AlterConfigsRequest, call: Call) -> AlterConfigsResponse:
-    """Resources in the order of the request; of one all its settings are replaced, or none."""
+    """One result per resource, in the order of the request. Replaces all its configs, or none."""
     results = await change_each(
         call,
         request.resources,
@@ -27,7 +27,7 @@ async def handle(request: AlterConfigsRequest, call: Call) -> AlterConfigsRespon
 async def _replace(resource: Resource, call: Call, *, validate_only: bool) -> None:
     key = resource_key(resource, call.services)
     configs = [(config.name, config.value) for config in resource.configs]
-    await change(
+    await commit_config_change(
         call.services,
         lambda image: replace_configs(image, key, configs),
         key,

@@ -6,7 +6,7 @@ timeout is ignored: the answer is sent when the change is made.
 from ottla.broker.requests import metadata_changes
 from ottla.broker.requests.authorization import CLUSTER
 from ottla.broker.requests.call import Call
-from ottla.broker.requests.metadata_changes import Outcome
+from ottla.broker.requests.metadata_changes import PartitionOutcome
 from ottla.errors import ErrorCode
 from ottla.metadata.controller.partition_changes import reassigned
 from ottla.metadata.image import Image
@@ -23,13 +23,13 @@ from ottla.protocol.messages.alter_partition_reassignments import (
 async def handle(
     request: AlterPartitionReassignmentsRequest, call: Call
 ) -> AlterPartitionReassignmentsResponse:
-    """Of a partition that is named twice, what was said last holds."""
+    """If a partition is named twice, the last target counts."""
     call.require(CLUSTER)
     may_change_factor = request.allow_replication_factor_change
     return AlterPartitionReassignmentsResponse(
         allow_replication_factor_change=may_change_factor,
         error_code=ErrorCode.NONE,
-        # As Kafka does it: no message, but an empty one where nothing was asked for.
+        # As in Kafka: null, but an empty string for an empty request.
         error_message=None if request.topics else "",
         responses=tuple(
             [await _reassign(topic, may_change_factor, call) for topic in request.topics]
@@ -52,8 +52,8 @@ async def _reassign(topic: Topic, may_change_factor: bool, call: Call) -> TopicR
     return TopicResult(name=topic.name, partitions=tuple(map(_result, outcomes)))
 
 
-def _result(outcome: Outcome) -> PartitionResult:
-    # Kafka says nothing more about a move that is not under way.
+def _result(outcome: PartitionOutcome) -> PartitionResult:
+    # Kafka sends no message with this code.
     is_idle = outcome.code is ErrorCode.NO_REASSIGNMENT_IN_PROGRESS
     return PartitionResult(
         partition_index=outcome.partition_index,

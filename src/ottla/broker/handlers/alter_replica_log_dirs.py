@@ -39,22 +39,22 @@ def handle(request: AlterReplicaLogDirsRequest, call: Call) -> AlterReplicaLogDi
 
 def _code(path: str, name: TopicPartition, call: Call) -> ErrorCode:
     try:
-        _require_there(path, name, call)
+        _require_in_directory(path, name, call)
     except PeerError as error:
         call.count_refusal(error.code)
         return error.code
     return ErrorCode.NONE
 
 
-def _require_there(path: str, name: TopicPartition, call: Call) -> None:
-    """PeerError unless the partition is in this directory, or can be in no other."""
+def _require_in_directory(path: str, name: TopicPartition, call: Call) -> None:
+    """PeerError unless the partition's log is in this directory, or can only be created there."""
     services = call.services
     directories = services.partitions.replicas.directories
     directory = _online(directories, path)
     replica = find_replica(services.partitions.replicas, services.image, *name)
     is_there = name in directory.logs
     if replica.log is None:
-        # It gets its place when it is first written to.
+        # The first append creates the log.
         is_there = directories.directories == [directory] and not directories.failed
     if not is_there:
         raise PeerError(ErrorCode.UNSUPPORTED_VERSION, "logs do not move between directories")

@@ -16,7 +16,7 @@ from ottla.protocol.messages.api_versions import (
 )
 
 _SOFTWARE_SINCE = 3
-# Clients of earlier versions stumble over a feature that begins at 0.
+# Clients of earlier versions fail on a feature whose minimum version is 0.
 _FEATURES_FROM_ZERO_SINCE = 4
 _SUPPORTED = (SupportedFeature(name="group.version", min_version=0, max_version=1),)
 _FINALIZED = (FinalizedFeature(name="group.version", min_version_level=1, max_version_level=1),)
@@ -25,7 +25,7 @@ _SOFTWARE = _LETTERS_AND_DIGITS | {".", "-"}
 
 
 def handle(request: ApiVersionsRequest, call: Call) -> ApiVersionsResponse:
-    """What is served, in which versions. INVALID_REQUEST if the client does not say who it is."""
+    """The served APIs and their versions. INVALID_REQUEST for a bad name of client software."""
     if call.version >= _SOFTWARE_SINCE:
         for text in (request.client_software_name, request.client_software_version):
             if not _names_software(text):
@@ -43,7 +43,7 @@ def handle(request: ApiVersionsRequest, call: Call) -> ApiVersionsResponse:
 
 
 def _names_software(text: str) -> bool:
-    """Letters, digits, dots and hyphens, of which the last two neither begin nor end it."""
+    """Whether the text is letters, digits, `.` and `-`, and begins and ends with neither mark."""
     return _LETTERS_AND_DIGITS.issuperset((text[:1], text[-1:])) and _SOFTWARE.issuperset(text)
 
 

@@ -19,22 +19,21 @@ from ottla.protocol.primitives import OPERATIONS_NOT_ASKED_FOR
 async def handle(
     request: ConsumerGroupDescribeRequest, call: Call
 ) -> ConsumerGroupDescribeResponse:
-    """Each group by itself; one that is named twice is described once."""
-    tells_operations = request.include_authorized_operations
+    """Describes or refuses each group by itself. A group that is named twice is described once."""
     groups = [
-        await _describe(group_id, tells_operations, call)
+        await _describe(group_id, request.include_authorized_operations, call)
         for group_id in dict.fromkeys(request.group_ids)
     ]
     return ConsumerGroupDescribeResponse(groups=tuple(groups))
 
 
-async def _describe(group_id: str, tells_operations: bool, call: Call) -> Group:
+async def _describe(group_id: str, include_operations: bool, call: Call) -> Group:
     if not group_id:
         return _refused(group_id, ErrorCode.INVALID_GROUP_ID)
     try:
         call.require(group_resource(group_id))
         operations = OPERATIONS_NOT_ASKED_FOR
-        if tells_operations:
+        if include_operations:
             operations = call.authorized_operations(group_resource(group_id))
         shard = call.services.coordinators.groups.of(group_id)
         topics = ImageTopics(call.services.image)
@@ -45,13 +44,14 @@ async def _describe(group_id: str, tells_operations: bool, call: Call) -> Group:
             call.require(topic_resource(name))
     except PeerError as error:
         call.count_refusal(error.code)
-        is_told = error.code is ErrorCode.GROUP_ID_NOT_FOUND or isinstance(error, Unauthorized)
-        return _refused(group_id, error.code, str(error) if is_told else None)
+        # As in Kafka, other errors have no message.
+        has_message = error.code is ErrorCode.GROUP_ID_NOT_FOUND or isinstance(error, Unauthorized)
+        return _refused(group_id, error.code, str(error) if has_message else None)
     return described
 
 
 def _assigned_topics(described: Group) -> set[str]:
-    """A client that may not describe one of them is not told the group."""
+    """The assigned topics. A group is refused if the client may not describe one of them."""
     return {
         assigned.topic_name
         for member in described.members

@@ -27,7 +27,7 @@ from ottla.protocol.primitives import Uuid
 def handle(
     request: ConsumerGroupHeartbeatRequest, call: Call
 ) -> Awaitable[ConsumerGroupHeartbeatResponse]:
-    """Where the member stands once its group has taken what it says."""
+    """The member's epoch and assignment after its heartbeat."""
     call.require(group_resource(request.group_id))
     for name in request.subscribed_topic_names or ():
         call.require(topic_resource(name))
@@ -36,7 +36,7 @@ def handle(
     check_heartbeat(request, call.version, rules.assignors)
     member_id = request.member_id or str(Uuid(services.entropy.token(16)))
     shard = services.coordinators.groups.of(request.group_id)
-    # A join is answered when the group has decided for all members that join together.
+    # The response to a join is sent when the group has decided for all members that join together.
     take = take_join if request.member_epoch == SpecialEpoch.JOIN else take_heartbeat
 
     def decide(ticket: Hashable, now_ms: int) -> Decision:

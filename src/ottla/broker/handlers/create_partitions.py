@@ -7,7 +7,7 @@ from collections import Counter
 from ottla.broker.requests import metadata_changes
 from ottla.broker.requests.authorization import topic_resource
 from ottla.broker.requests.call import Call
-from ottla.broker.requests.request_limits import beyond_topics_max, within_topics_max
+from ottla.broker.requests.request_limits import split_at_topics_max, too_many_topics
 from ottla.errors import ErrorCode, PeerError
 from ottla.metadata.controller import topic_changes
 from ottla.metadata.controller.pending_topics import Draft
@@ -21,7 +21,7 @@ from ottla.protocol.messages.create_partitions import (
 
 
 async def handle(request: CreatePartitionsRequest, call: Call) -> CreatePartitionsResponse:
-    """More partitions for each topic; one that is named twice is refused once."""
+    """Extends or refuses each topic by itself. A topic that is named twice is refused once."""
     services = call.services
     named = Counter(topic.name for topic in request.topics)
     topics = list({topic.name: topic for topic in request.topics}.values())
@@ -38,24 +38,24 @@ async def handle(request: CreatePartitionsRequest, call: Call) -> CreatePartitio
             draft, topic.name, topic.count, assignments, services.settings, start
         )
 
-    allowed, beyond = within_topics_max(topics, services.settings)
+    allowed, beyond = split_at_topics_max(topics, services.settings)
     outcomes = await metadata_changes.commit_each(
         services, allowed, decide, validate_only=request.validate_only
     )
-    outcomes += [beyond_topics_max(services.settings)] * len(beyond)
+    outcomes += [too_many_topics(services.settings)] * len(beyond)
     return CreatePartitionsResponse(
         results=tuple(
-            _told(topic.name, outcome, call)
+            _result(topic.name, outcome, call)
             for topic, outcome in zip(topics, outcomes, strict=True)
         )
     )
 
 
-def _told(name: str, outcome: PeerError | None, call: Call) -> TopicResult:
+def _result(name: str, outcome: PeerError | None, call: Call) -> TopicResult:
     if outcome is None:
         return TopicResult(name=name, error_code=ErrorCode.NONE)
     call.count_refusal(outcome.code)
-    # Kafka says nothing more about a topic that is not there.
+    # Kafka sends no message for a missing topic.
     is_missing = outcome.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     return TopicResult(
         name=name,

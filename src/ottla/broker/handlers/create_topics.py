@@ -12,7 +12,7 @@ from ottla.broker.requests.authorization import (
     topic_resource,
 )
 from ottla.broker.requests.call import Call
-from ottla.broker.requests.request_limits import beyond_topics_max, within_topics_max
+from ottla.broker.requests.request_limits import split_at_topics_max, too_many_topics
 from ottla.broker.requests.slices import map_in_slices
 from ottla.errors import ErrorCode, PeerError
 from ottla.metadata.controller.topic_changes import CreatedTopic, NewTopic
@@ -31,32 +31,32 @@ _DESCRIBE_CONFIGS = AclOperation.DESCRIBE_CONFIGS
 
 
 async def handle(request: CreateTopicsRequest, call: Call) -> CreateTopicsResponse:
-    """Topics in the order of the request; one that is named twice is refused once."""
+    """One result per topic, in the order of the request. A repeated name is refused once."""
     named = Counter(topic.name for topic in request.topics)
     topics = {topic.name: topic for topic in request.topics}
     outcomes: dict[str, CreatedTopic | PeerError] = {}
-    wishes: list[NewTopic] = []
-    allowed, beyond = within_topics_max(list(topics.items()), call.services.settings)
-    outcomes.update((name, beyond_topics_max(call.services.settings)) for name, _ in beyond)
+    new_topics: list[NewTopic] = []
+    allowed, beyond = split_at_topics_max(list(topics.items()), call.services.settings)
+    outcomes.update((name, too_many_topics(call.services.settings)) for name, _ in beyond)
     may_create_all = call.may(CLUSTER)
     for name, topic in allowed:
         try:
             if not (may_create_all or call.may(topic_resource(name))):
                 raise Unauthorized(AclResource.TOPIC)
-            wishes.append(_wish(topic, named[name] > 1))
+            new_topics.append(_new_topic(topic, named[name] > 1))
         except PeerError as error:
             outcomes[name] = error
     created = await metadata_changes.create_topics(
-        call.services, wishes, validate_only=request.validate_only
+        call.services, new_topics, validate_only=request.validate_only
     )
-    outcomes.update(zip((wish.name for wish in wishes), created, strict=True))
-    told = await map_in_slices(
-        lambda name: _told(name, outcomes[name], call, request.validate_only), topics
+    outcomes.update(zip((topic.name for topic in new_topics), created, strict=True))
+    results = await map_in_slices(
+        lambda name: _result(name, outcomes[name], call, request.validate_only), topics
     )
-    return CreateTopicsResponse(topics=told)
+    return CreateTopicsResponse(topics=results)
 
 
-def _told(
+def _result(
     name: str, outcome: CreatedTopic | PeerError, call: Call, validate_only: bool
 ) -> TopicResult:
     if isinstance(outcome, PeerError):
@@ -70,10 +70,10 @@ def _told(
             error_code=ErrorCode.NONE,
             topic_config_error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
         )
-    return _result(name, outcome, topic_id)
+    return _created_result(name, outcome, topic_id)
 
 
-def _wish(topic: Topic, is_repeated: bool) -> NewTopic:
+def _new_topic(topic: Topic, is_repeated: bool) -> NewTopic:
     """PeerError if the request contradicts itself."""
     if is_repeated:
         raise PeerError(ErrorCode.INVALID_REQUEST, "A topic of this name is asked for twice.")
@@ -91,7 +91,7 @@ def _wish(topic: Topic, is_repeated: bool) -> NewTopic:
     )
 
 
-def _result(name: str, created: CreatedTopic, topic_id: Uuid) -> TopicResult:
+def _created_result(name: str, created: CreatedTopic, topic_id: Uuid) -> TopicResult:
     return TopicResult(
         name=name,
         topic_id=topic_id,

@@ -15,14 +15,14 @@ from ottla.protocol.primitives import OPERATIONS_NOT_ASKED_FOR
 
 
 class EndpointType(IntEnum):
-    """Whose addresses are asked for."""
+    """The kind of nodes that a request asks for."""
 
     BROKERS = 1
     CONTROLLERS = 2
 
 
 def handle(request: DescribeClusterRequest, call: Call) -> DescribeClusterResponse:
-    """The brokers of the cluster, as this client can reach them."""
+    """The brokers of the cluster, with addresses on this client's listener."""
     _check_endpoint_type(request.endpoint_type)
     operations = OPERATIONS_NOT_ASKED_FOR
     if request.include_cluster_authorized_operations:

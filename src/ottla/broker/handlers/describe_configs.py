@@ -30,7 +30,7 @@ from ottla.settings.describe import (
 
 
 async def handle(request: DescribeConfigsRequest, call: Call) -> DescribeConfigsResponse:
-    """Every setting of every resource, or those that are asked for; one result per resource."""
+    """One result per resource, with all its configs or those that are requested."""
     for resource in request.resources:
         if resource.resource_type not in RESOURCE_TYPES:
             raise PeerError(
@@ -42,22 +42,22 @@ async def handle(request: DescribeConfigsRequest, call: Call) -> DescribeConfigs
     return DescribeConfigsResponse(results=results)
 
 
-class Named(NamedTuple):
-    """A resource, as a request names it."""
+class ResourceName(NamedTuple):
+    """A config resource as a request names it."""
 
     resource_type: int
     resource_name: str
 
 
-# No keys are all keys, as in Kafka.
+# The requested configs; None for all of them.
 Keys = frozenset[str] | None
 
 
-def _distinct(resources: Iterable[Resource]) -> dict[Named, Keys]:
-    """Each resource once, with all the keys that it is named with."""
-    asked: dict[Named, set[str] | None] = {}
+def _distinct(resources: Iterable[Resource]) -> dict[ResourceName, Keys]:
+    """Each resource once, with all its requested keys. As in Kafka, no keys mean all keys."""
+    asked: dict[ResourceName, set[str] | None] = {}
     for each in resources:
-        named = Named(each.resource_type, each.resource_name)
+        named = ResourceName(each.resource_type, each.resource_name)
         keys = asked.setdefault(named, set())
         if not each.configuration_keys:
             asked[named] = None
@@ -67,7 +67,7 @@ def _distinct(resources: Iterable[Resource]) -> dict[Named, Keys]:
 
 
 def _describe(
-    resource: Named, keys: Keys, request: DescribeConfigsRequest, call: Call
+    resource: ResourceName, keys: Keys, request: DescribeConfigsRequest, call: Call
 ) -> ResourceResult:
     code, message = ErrorCode.NONE, ""
     rows: tuple[ConfigRow, ...] = ()
@@ -86,11 +86,11 @@ def _describe(
     )
 
 
-def _rows(resource: Named, keys: Keys, services: Services) -> tuple[ConfigRow, ...]:
+def _rows(resource: ResourceName, keys: Keys, services: Services) -> tuple[ConfigRow, ...]:
     kind, name = resource_key(resource, services)
     if kind is ResourceKind.TOPIC:
         if services.image.topic(name) is None:
-            # Kafka says nothing more.
+            # Kafka sends no message.
             raise PeerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "")
         return describe_topic(topic_configs(services.image, name, services.settings), keys)
     if kind is ResourceKind.GROUP:

@@ -11,17 +11,19 @@ from ottla.protocol.messages.describe_groups import (
     Group,
 )
 
-# Before, a group that does not exist was a dead one.
+# Before this version, a group that does not exist has the state Dead and no error.
 MISSING_SINCE = 6
 DEAD = "Dead"
 EMPTY = "Empty"
 
 
 async def handle(request: DescribeGroupsRequest, call: Call) -> DescribeGroupsResponse:
-    """Each group by itself; one that is named twice is described once."""
+    """Describes or refuses each group by itself. A group that is named twice is described once."""
     described = [await _describe(group_id, call) for group_id in dict.fromkeys(request.groups)]
     if request.include_authorized_operations:
-        described = [group if group.error_code else _permitted(group, call) for group in described]
+        described = [
+            group if group.error_code else _with_operations(group, call) for group in described
+        ]
     return DescribeGroupsResponse(groups=tuple(described))
 
 
@@ -41,7 +43,7 @@ async def _describe(group_id: str, call: Call) -> Group:
 
 
 def _described(machine: GroupMachine, group_id: str) -> Group | None:
-    """The group, if it is there and of the classic protocol."""
+    """The group, if it exists and has the classic protocol."""
     group = machine.groups.get(group_id)
     if isinstance(group, ClassicGroup):
         return group.describe()
@@ -64,8 +66,8 @@ def _group(
     )
 
 
-def _permitted(group: Group, call: Call) -> Group:
-    """The same with what the client may do to it."""
+def _with_operations(group: Group, call: Call) -> Group:
+    """The same group, with the operations that the client is authorized for."""
     return Group(
         error_code=group.error_code,
         error_message=group.error_message,

@@ -21,9 +21,9 @@ IsAskedFor = Callable[[TopicPartition], bool]
 
 
 def handle(request: DescribeLogDirsRequest, call: Call) -> DescribeLogDirsResponse:
-    """Each of this broker's directories, with the partitions that are asked for and their sizes.
+    """This broker's log directories, with the requested partitions and their sizes.
 
-    A partition that was never written to has no directory yet: it is listed with the first one.
+    A partition without a log has no directory yet. It is listed with the first directory.
     """
     call.require(CLUSTER)
     replicas = call.services.partitions.replicas
@@ -56,7 +56,7 @@ def _online(
         total_bytes = directory.files.total_bytes(directory.path)
         usable_bytes = directory.files.free_bytes(directory.path)
     except OSError:
-        # It is gone, and will be noticed in a moment.
+        # The directory has failed. The background checks will notice soon.
         return _offline(directory.path)
     sizes = {name: log.size_bytes for name, log in directory.logs.items() if asked_for(name)}
     sizes.update((name, 0) for name in unwritten if asked_for(name))
@@ -73,7 +73,7 @@ def _online(
 
 
 def _partition(name: TopicPartition, size_bytes: int) -> Partition:
-    # No log is copied to another directory, so none is a future one, and none lags behind itself.
+    # Logs do not move between directories, so there are no future logs and no lag.
     return Partition(
         partition_index=name.partition,
         partition_size=size_bytes,

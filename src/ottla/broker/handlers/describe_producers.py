@@ -46,7 +46,7 @@ def _partition(topic: RequestedTopic, index: int, call: Call) -> Partition:
         replica = find_replica(services.partitions.replicas, services.image, topic.name, index)
         replica.partition.check_leadership()
     except PeerError as error:
-        # Of a topic that is there Kafka says nothing but the code.
+        # If the topic exists, Kafka sends the code without a message.
         return _refused(index, error.code, call)
     return Partition(
         partition_index=index, error_code=ErrorCode.NONE, active_producers=_producers(replica)

@@ -17,7 +17,7 @@ from ottla.protocol.messages.describe_quorum import (
     Topic,
 )
 
-# By this name Kafka's tools ask for the metadata, and under this index.
+# The partition of the metadata log, as Kafka's tools name it.
 METADATA_TOPIC = "__cluster_metadata"
 METADATA_PARTITION = 0
 
@@ -25,17 +25,17 @@ _NODES_SINCE = 2
 
 
 def handle(request: DescribeQuorumRequest, call: Call) -> DescribeQuorumResponse:
-    """The state of the metadata's log; any other partition has no quorum."""
+    """The state of the metadata quorum. Other partitions have no quorum."""
     call.require(CLUSTER)
     topics = tuple(_topic(topic, call) for topic in request.topics)
-    tells_nodes = call.version >= _NODES_SINCE and any(
+    has_nodes = call.version >= _NODES_SINCE and any(
         partition.error_code == ErrorCode.NONE for topic in topics for partition in topic.partitions
     )
     return DescribeQuorumResponse(
         error_code=ErrorCode.NONE,
         error_message="",
         topics=topics,
-        nodes=(_controller(call),) if tells_nodes else (),
+        nodes=(_controller(call),) if has_nodes else (),
     )
 
 
@@ -86,7 +86,7 @@ def _unknown_partition(index: int) -> Partition:
 
 
 def _controller(call: Call) -> Node:
-    """The controller, where the client can reach it."""
+    """The controller, with its address on this client's listener."""
     controller_id = call.services.controller_id
     return Node(
         node_id=controller_id,

@@ -21,20 +21,20 @@ from ottla.protocol.messages.describe_topic_partitions import (
 from ottla.protocol.primitives import ZERO_UUID
 
 # Kafka's default of max.request.partition.size.limit.
-PARTITIONS_A_REPLY_MAX = 2000
+MAX_PARTITIONS_PER_RESPONSE = 2000
 
 
 def handle(request: DescribeTopicPartitionsRequest, call: Call) -> DescribeTopicPartitionsResponse:
-    """Topics in the order of their names, from the cursor on, as far as the limit reaches."""
+    """Topics in the order of names, from the cursor up to the limit of partitions."""
     cursor = request.cursor
     if cursor is not None and cursor.partition_index < 0:
         raise PeerError(
             ErrorCode.INVALID_REQUEST, f"A cursor at partition {cursor.partition_index}."
         )
     present = frozenset(broker.broker_id for broker in present_brokers(call))
-    room = max(1, min(request.response_partition_limit, PARTITIONS_A_REPLY_MAX))
+    room = max(1, min(request.response_partition_limit, MAX_PARTITIONS_PER_RESPONSE))
     topics: list[Topic] = []
-    for name, first in _wanted(request, call):
+    for name, first in _requested_topics(request, call):
         next_index = first
         if room:
             topic, is_whole = _topic(call, name, first, room, present)
@@ -49,8 +49,10 @@ def handle(request: DescribeTopicPartitionsRequest, call: Call) -> DescribeTopic
     return DescribeTopicPartitionsResponse(topics=tuple(topics))
 
 
-def _wanted(request: DescribeTopicPartitionsRequest, call: Call) -> Iterator[tuple[str, int]]:
-    """Each topic with the partition from which to tell; all that may be seen if none is named."""
+def _requested_topics(
+    request: DescribeTopicPartitionsRequest, call: Call
+) -> Iterator[tuple[str, int]]:
+    """Each topic with its first partition to describe; all visible topics if none is named."""
     cursor = request.cursor
     names: Iterable[str] = {topic.name for topic in request.topics}
     if not names:
@@ -66,7 +68,7 @@ def _wanted(request: DescribeTopicPartitionsRequest, call: Call) -> Iterator[tup
 def _topic(
     call: Call, name: str, first: int, room: int, present: Collection[int]
 ) -> tuple[Topic, bool]:
-    """A topic's partitions from the first asked for on, and whether those are all."""
+    """A topic with its partitions from `first` on, and whether these are all of them."""
     if not call.may(topic_resource(name)):
         code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
         return Topic(error_code=code, name=name, topic_id=ZERO_UUID, partitions=()), True

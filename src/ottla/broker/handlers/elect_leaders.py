@@ -28,7 +28,7 @@ async def handle(request: ElectLeadersRequest, call: Call) -> ElectLeadersRespon
     asked = request.topic_partitions
     topics = list(_every_partition(call.services.image)) if asked is None else asked
     results = [
-        await _elect(topic, election, call, tells_needless=asked is not None) for topic in topics
+        await _elect(topic, election, call, include_needless=asked is not None) for topic in topics
     ]
     return ElectLeadersResponse(error_code=ErrorCode.NONE, replica_election_results=tuple(results))
 
@@ -51,9 +51,9 @@ def _every_partition(image: Image) -> Iterator[TopicPartitions]:
 
 
 async def _elect(
-    topic: TopicPartitions, election: Election, call: Call, *, tells_needless: bool
+    topic: TopicPartitions, election: Election, call: Call, *, include_needless: bool
 ) -> TopicResult:
-    """`tells_needless`: partitions that are led as they should be are in the result too."""
+    """`include_needless` keeps the results of partitions that need no election."""
 
     def change(image: Image, index: int) -> Partition:
         return elected(image, topic.topic, index, election)
@@ -62,7 +62,7 @@ async def _elect(
     outcomes = await metadata_changes.change_partitions(
         services, dict.fromkeys(topic.partitions), change
     )
-    if not tells_needless:
+    if not include_needless:
         outcomes = [each for each in outcomes if each.code is not ErrorCode.ELECTION_NOT_NEEDED]
     for outcome in outcomes:
         if outcome.code is not ErrorCode.NONE:

@@ -130,7 +130,7 @@ def _partition_result(read: ItemRead) -> PartitionResult:
         return _result(index, outcome)
     if isinstance(outcome, UnknownPartition | Unauthorized):
         return refused_partition(index, outcome.code)
-    # As Kafka has it: null where a log was asked, empty where there was none.
+    # As in Kafka: null if the replica exists, empty if it does not.
     return PartitionResult(
         partition_index=index,
         error_code=outcome.code,
@@ -165,7 +165,7 @@ def _result(index: int, result: ReadResult) -> PartitionResult:
 
 
 def _count(reads: list[ItemRead], call: Call) -> None:
-    """Counts what one topic gave."""
+    """Updates the metrics of one topic."""
     metrics = call.services.metrics
     errors = [read.outcome for read in reads if isinstance(read.outcome, PeerError)]
     for error in errors:

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Sequence
 from ottla.broker.requests.advertised_addresses import BrokerAddress, present_brokers
 from ottla.broker.requests.authorization import Unauthorized, group_resource
 from ottla.broker.requests.call import Call
-from ottla.broker.requests.offsets_topic import make_offsets_topic
+from ottla.broker.requests.offsets_topic import create_offsets_topic
 from ottla.errors import ErrorCode, PeerError
 from ottla.metadata.topic_names import CONSUMER_OFFSETS
 from ottla.metadata.values import AclResource
@@ -20,7 +20,7 @@ from ottla.protocol.messages.find_coordinator import (
 )
 
 BATCHED_SINCE = 4
-# What clients of old are told of a success.
+# The message of a success before v4.
 NO_ERROR = "NONE"
 
 
@@ -28,26 +28,28 @@ def handle(
     request: FindCoordinatorRequest, call: Call
 ) -> FindCoordinatorResponse | Awaitable[FindCoordinatorResponse]:
     if request.key_type == CoordinatorType.TRANSACTION:
-        # Clients give up at once. A coordinator that is not available they would look for for ever.
+        # Clients fail at once. After COORDINATOR_NOT_AVAILABLE they would retry for ever.
         raise PeerError(ErrorCode.UNSUPPORTED_VERSION, "There are no transactions here.")
     if request.key_type != CoordinatorType.GROUP:
         raise PeerError(
             ErrorCode.INVALID_REQUEST, f"There are no coordinators of type {request.key_type} here."
         )
-    is_made = call.services.image.topic(CONSUMER_OFFSETS) is not None
-    if not is_made and any(call.may(group_resource(key)) for key in _asked_for(request, call)):
-        return _make_and_answer(request, call)
-    return _answer(request, call)
+    exists = call.services.image.topic(CONSUMER_OFFSETS) is not None
+    if not exists and any(call.may(group_resource(key)) for key in _requested_keys(request, call)):
+        return _create_and_respond(request, call)
+    return _respond(request, call)
 
 
-async def _make_and_answer(request: FindCoordinatorRequest, call: Call) -> FindCoordinatorResponse:
-    await make_offsets_topic(call.services)
-    return _answer(request, call)
+async def _create_and_respond(
+    request: FindCoordinatorRequest, call: Call
+) -> FindCoordinatorResponse:
+    await create_offsets_topic(call.services)
+    return _respond(request, call)
 
 
-def _answer(request: FindCoordinatorRequest, call: Call) -> FindCoordinatorResponse:
+def _respond(request: FindCoordinatorRequest, call: Call) -> FindCoordinatorResponse:
     brokers = present_brokers(call)
-    found = tuple(_find(key, brokers, call) for key in _asked_for(request, call))
+    found = tuple(_find(key, brokers, call) for key in _requested_keys(request, call))
     if call.version >= BATCHED_SINCE:
         return FindCoordinatorResponse(coordinators=found)
     (coordinator,) = found
@@ -60,12 +62,12 @@ def _answer(request: FindCoordinatorRequest, call: Call) -> FindCoordinatorRespo
     )
 
 
-def _asked_for(request: FindCoordinatorRequest, call: Call) -> Sequence[str]:
+def _requested_keys(request: FindCoordinatorRequest, call: Call) -> Sequence[str]:
     return request.coordinator_keys if call.version >= BATCHED_SINCE else (request.key,)
 
 
 def _find(group_id: str, brokers: Sequence[BrokerAddress], call: Call) -> Coordinator:
-    """The leader of the partition that the group is in."""
+    """The leader of the group's partition of `__consumer_offsets`."""
     if not call.may(group_resource(group_id)):
         return _refused(group_id, Unauthorized(AclResource.GROUP), call)
     try:

@@ -23,7 +23,7 @@ def handle(
         shard = call.services.coordinators.groups.of(request.group_id)
     except PeerError as error:
         if error.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
-            # Its session begins anew after the load; there is no reason to alarm it.
+            # The load restarts the session timeout, so the member need not react.
             return HeartbeatResponse(error_code=ErrorCode.NONE)
         raise
 

@@ -3,7 +3,7 @@ metrics and logger levels are refused with INVALID_REQUEST.
 """
 
 from ottla.broker.requests.call import Call
-from ottla.broker.requests.config_resources import change, change_each, resource_key
+from ottla.broker.requests.config_resources import change_each, commit_config_change, resource_key
 from ottla.errors import ErrorCode, PeerError
 from ottla.metadata.controller.config_changes import ConfigChange, Operation, change_configs
 from ottla.protocol.messages.incremental_alter_configs import (
@@ -20,7 +20,7 @@ _OPERATIONS = frozenset(map(int, Operation))
 async def handle(
     request: IncrementalAlterConfigsRequest, call: Call
 ) -> IncrementalAlterConfigsResponse:
-    """Resources in the order of the request; of one all its changes are made, or none."""
+    """One result per resource, in the order of the request. Makes all its changes, or none."""
     results = await change_each(
         call,
         request.resources,
@@ -32,8 +32,8 @@ async def handle(
 
 async def _change(resource: Resource, call: Call, *, validate_only: bool) -> None:
     key = resource_key(resource, call.services)
-    changes = [_wish(config) for config in resource.configs]
-    await change(
+    changes = [_config_change(config) for config in resource.configs]
+    await commit_config_change(
         call.services,
         lambda image: change_configs(image, key, changes),
         key,
@@ -41,7 +41,7 @@ async def _change(resource: Resource, call: Call, *, validate_only: bool) -> Non
     )
 
 
-def _wish(config: Config) -> ConfigChange:
+def _config_change(config: Config) -> ConfigChange:
     if config.config_operation not in _OPERATIONS:
         raise PeerError(
             ErrorCode.INVALID_REQUEST,

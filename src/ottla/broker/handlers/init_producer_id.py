@@ -20,7 +20,7 @@ def handle(
     if request.transactional_id is not None:
         raise PeerError(ErrorCode.UNSUPPORTED_VERSION, "there are no transactions here")
     call.require(CLUSTER)
-    # A producer without transactions that comes back just gets another id (KIP-360).
+    # An idempotent producer that asks again gets a new id (KIP-360).
     producer_id = call.services.metadata.producer_ids.take()
     if producer_id is None:
         return _later(call.services.metadata.producer_ids)
@@ -31,7 +31,7 @@ async def _later(producer_ids: ProducerIdBlocks) -> InitProducerIdResponse:
     try:
         return _response(await producer_ids.next())
     except PeerError as error:
-        # No ids can be set aside now. After this code clients ask again, after others they give up.
+        # No block can be reserved now. Clients retry after this code, and fail after others.
         raise PeerError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, str(error)) from error
 
 

@@ -24,7 +24,7 @@ from ottla.coordinators.group.decision import Decision
 from ottla.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from ottla.protocol.primitives import Uuid
 
-# Before, no protocol was an empty name.
+# Before this version, an empty name stands for no protocol.
 NULL_PROTOCOL_SINCE = 7
 
 
@@ -55,7 +55,7 @@ def in_version(response: JoinGroupResponse, version: int) -> JoinGroupResponse:
 
 
 def _joiner(request: JoinGroupRequest, call: Call, *, is_classic: bool) -> Joiner:
-    # Kafka's way to print an address.
+    # The format of addresses in Kafka.
     client_id, host = call.session.client_id or "", f"/{call.session.peer_host}"
     if request.member_id:
         return Joiner(call.version, client_id, host)
@@ -65,6 +65,6 @@ def _joiner(request: JoinGroupRequest, call: Call, *, is_classic: bool) -> Joine
 
 
 def _uuid4(digits: str) -> str:
-    """As `uuid.UUID` prints one of version 4, in a fraction of the time."""
+    """A version 4 UUID as `uuid.UUID` prints it, but much faster."""
     variant = "89ab"[int(digits[16], 16) & 3]
     return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-{variant}{digits[17:20]}-{digits[20:]}"

@@ -22,7 +22,7 @@ _TYPES_IN_V0 = frozenset({ResourceType.CLIENT_METRICS})
 
 
 def handle(request: ListConfigResourcesRequest, call: Call) -> ListConfigResourcesResponse:
-    """The resources of the types that are asked for; without any, all that have settings."""
+    """The resources of the requested types; without types, all resources that have configs."""
     call.require(CLUSTER)
     unknown = set(request.resource_types) - RESOURCE_TYPES
     if unknown:

@@ -9,7 +9,7 @@ from ottla.protocol.messages.list_groups import Group, ListGroupsRequest, ListGr
 
 
 async def handle(request: ListGroupsRequest, call: Call) -> ListGroupsResponse:
-    """Filters are taken in any case; one that nobody knows matches nothing."""
+    """Filters ignore case. An unknown state or type matches nothing."""
     states = {state.lower() for state in request.states_filter}
     types = {each.lower() for each in request.types_filter}
     sees_all = call.may(CLUSTER)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from ottla.broker.requests.authorization import topic_resource
 from ottla.broker.requests.call import Call
-from ottla.broker.requests.record_work import TooMuchWaits
+from ottla.broker.requests.record_work import RecordWorkQueueFull
 from ottla.errors import ErrorCode, PeerError, StorageError
 from ottla.protocol.isolation_level import Isolation
 from ottla.protocol.messages.list_offsets import (
@@ -38,24 +38,24 @@ FIRST_VERSION_OF: dict[int, int] = {
     OffsetSpec.LATEST_TIERED: 9,
     OffsetSpec.EARLIEST_PENDING_UPLOAD: 11,
 }
-# Older clients know another name for it.
+# Before this version, LEADER_NOT_AVAILABLE is sent instead.
 OFFSET_NOT_AVAILABLE_SINCE = 5
 
 
 # By topic, in the order of the request.
-Answers = list[tuple[str, list[PartitionResult]]]
+TopicResults = list[tuple[str, list[PartitionResult]]]
 
 
-class Searching(NamedTuple):
-    """A partition in which a record is searched for by its time, and where its answer goes."""
+class TimestampSearch(NamedTuple):
+    """A search by timestamp in one partition, and the position of its result in the response."""
 
     replica: Replica
     asked: Partition
     results: list[PartitionResult]
-    place: int
+    position: int
 
 
-# Searches among so many partitions, then others have their turn.
+# After this many searches other clients have their turn of the event loop.
 PARTITIONS_PER_TURN = 16
 
 
@@ -68,12 +68,12 @@ def handle(
         for topic in request.topics
         for asked in topic.partitions
     )
-    answers: Answers = []
-    searches: list[Searching] = []
+    answers: TopicResults = []
+    searches: list[TimestampSearch] = []
     for topic in request.topics:
         results: list[PartitionResult] = []
         is_allowed = call.may(topic_resource(topic.name))
-        # A partition that was asked for twice is answered once.
+        # A partition that is named twice has one result.
         for asked in {each.partition_index: each for each in topic.partitions}.values():
             index = asked.partition_index
             if not is_allowed:
@@ -84,21 +84,21 @@ def handle(
                 continue
             found = _answer(topic.name, asked, isolation, call)
             if isinstance(found, Replica):
-                searches.append(Searching(found, asked, results, len(results)))
+                searches.append(TimestampSearch(found, asked, results, len(results)))
                 found = PartitionResult(partition_index=index, error_code=ErrorCode.NONE)
             results.append(found)
         answers.append((topic.name, results))
     return _search_all(answers, searches, isolation, call) if searches else _response(answers)
 
 
-def _response(answers: Answers) -> ListOffsetsResponse:
+def _response(answers: TopicResults) -> ListOffsetsResponse:
     return ListOffsetsResponse(
         topics=tuple(TopicResult(name=name, partitions=tuple(results)) for name, results in answers)
     )
 
 
 def _isolation_of(request: ListOffsetsRequest) -> Isolation | None:
-    """Whoever is no consumer reads all that is in the log."""
+    """The isolation level of a consumer; None for replicas, which read the whole log."""
     try:
         isolation = Isolation(request.isolation_level)
     except ValueError:
@@ -111,7 +111,7 @@ def _isolation_of(request: ListOffsetsRequest) -> Isolation | None:
 def _answer(
     topic: str, asked: Partition, isolation: Isolation | None, call: Call
 ) -> PartitionResult | Replica:
-    """The answer, or the replica in which a record has to be searched for first."""
+    """The result, or the replica to search in by timestamp."""
     services = call.services
     try:
         _require_known_time(asked.timestamp, call.version)
@@ -137,27 +137,27 @@ def _result(index: int, found: TimestampOffset, call: Call) -> PartitionResult:
     )
 
 
-# Searching
+# Search by timestamp
 
 
 async def _search_all(
-    answers: Answers, searches: list[Searching], isolation: Isolation | None, call: Call
+    answers: TopicResults, searches: list[TimestampSearch], isolation: Isolation | None, call: Call
 ) -> ListOffsetsResponse:
-    for number, (replica, asked, results, place) in enumerate(searches, 1):
+    for number, (replica, asked, results, position) in enumerate(searches, 1):
         index = asked.partition_index
         try:
             found = await _search(replica, asked.timestamp, call)
             replica.partition.check_leadership(asked.current_leader_epoch)
-            results[place] = _result(index, offset_found(replica, found, isolation), call)
+            results[position] = _result(index, offset_found(replica, found, isolation), call)
         except PeerError as error:
-            results[place] = _refusal(index, error.code, call)
+            results[position] = _refusal(index, error.code, call)
         if number % PARTITIONS_PER_TURN == 0:
             await asyncio.sleep(0)
     return _response(answers)
 
 
 async def _search(replica: Replica, timestamp_ms: int, call: Call) -> TimestampOffset | None:
-    """Takes the steps of a search. PeerError if the disk fails."""
+    """Performs the steps of a search. PeerError if the disk fails."""
     log = replica.log
     if log is None:
         return None
@@ -181,7 +181,7 @@ async def _search(replica: Replica, timestamp_ms: int, call: Call) -> TimestampO
 
 
 async def _read(reading: Reading, replica: Replica, call: Call) -> Answer:
-    """Reads a batch's records: here if that takes no time, else in a thread."""
+    """Reads a batch's records: within the turn's budget on the event loop, else in a thread."""
     services = call.services
     size_max = replica.rules.admission.decompressed_bytes_max
     try:
@@ -190,7 +190,7 @@ async def _read(reading: Reading, replica: Replica, call: Call) -> Answer:
         except BudgetSpent:
             size_bytes = len(reading.batch.content)
             return await services.records.work.run(partial(reading.answer, size_max), size_bytes)
-    except TooMuchWaits:
+    except RecordWorkQueueFull:
         raise
     except PeerError as error:
         header = reading.batch.header
@@ -205,7 +205,7 @@ async def _read(reading: Reading, replica: Replica, call: Call) -> Answer:
 
 
 def _require_known_time(timestamp: int, version: int) -> None:
-    """Below zero there are only the special ones, each from some version on."""
+    """PeerError for a negative timestamp that this version does not define."""
     if timestamp < 0 and version < FIRST_VERSION_OF.get(timestamp, version + 1):
         raise PeerError(ErrorCode.UNSUPPORTED_VERSION, f"timestamp {timestamp} in v{version}")
 

@@ -20,7 +20,7 @@ from ottla.protocol.messages.list_partition_reassignments import (
 def handle(
     request: ListPartitionReassignmentsRequest, call: Call
 ) -> ListPartitionReassignmentsResponse:
-    """Whatever is not there is not moving, and is not told."""
+    """Topics and partitions that do not exist are left out."""
     call.require(CLUSTER)
     image = call.services.image
     asked: dict[str, Collection[int] | None]

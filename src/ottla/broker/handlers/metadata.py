@@ -29,19 +29,19 @@ from ottla.settings.table.replicas import AUTO_CREATE_TOPICS_ENABLE
 _IDS_SINCE = 12
 
 
-class _Wanted(NamedTuple):
-    """What a request asks for: topics by name, topics by id."""
+class _RequestedTopics(NamedTuple):
+    """The topics that a request names, and those that it gives by id."""
 
     names: tuple[str, ...]
     ids: tuple[Uuid, ...]
 
 
 def handle(request: MetadataRequest, call: Call) -> MetadataResponse | Encoded:
-    """Brokers and topics as this client can reach them; encoded once for all who ask the same."""
+    """Brokers and topics for this client's listener. The response is cached per image."""
     services = call.services
     brokers = present_brokers(call)
-    wanted = _wanted(request, call.version)
-    # With the image: all that an answer depends on. The brokers are those of the listener.
+    wanted = _requested_topics(request, call.version)
+    # All that a response depends on besides the image. The brokers stand for the listener.
     key = (
         call.version,
         tuple(brokers),
@@ -50,22 +50,25 @@ def handle(request: MetadataRequest, call: Call) -> MetadataResponse | Encoded:
         request.include_topic_authorized_operations,
         request.include_cluster_authorized_operations,
     )
-    found = services.metadata.encoded_answers.get(services.image.n, key)
+    found = services.metadata.response_cache.get(services.image.n, key)
     if found is not None:
         return found
     response = _answer(request, call, brokers, wanted)
     if any(topic.error_code for topic in response.topics):
-        # What is missing may have to be made.
+        # Not cached: missing topics may have to be created.
         if request.allow_auto_topic_creation and services.settings[AUTO_CREATE_TOPICS_ENABLE]:
             return _create_missing(response, call)
         return response
     encoded = Encoded(encode_bytes(response, call.version))
-    services.metadata.encoded_answers.keep(key, encoded)
+    services.metadata.response_cache.put(key, encoded)
     return encoded
 
 
 def _answer(
-    request: MetadataRequest, call: Call, brokers: Sequence[BrokerAddress], wanted: _Wanted | None
+    request: MetadataRequest,
+    call: Call,
+    brokers: Sequence[BrokerAddress],
+    wanted: _RequestedTopics | None,
 ) -> MetadataResponse:
     services = call.services
     cluster_operations = OPERATIONS_NOT_ASKED_FOR
@@ -74,7 +77,9 @@ def _answer(
         cluster_operations = call.authorized_operations(CLUSTER) if is_described else 0
     if wanted is None:
         names = sorted(services.image.topic_names)
-        wanted = _Wanted(tuple(name for name in names if call.may(topic_resource(name))), ())
+        wanted = _RequestedTopics(
+            tuple(name for name in names if call.may(topic_resource(name))), ()
+        )
     present = frozenset(broker.broker_id for broker in brokers)
     return MetadataResponse(
         brokers=tuple(
@@ -88,16 +93,16 @@ def _answer(
     )
 
 
-# --- what is asked for ------------------------------------------------------------------------
+# --- request ----------------------------------------------------------------------------------
 
 
-def _wanted(request: MetadataRequest, version: int) -> _Wanted | None:
-    """Each topic once; None for all there are. The oldest clients name none when they mean all."""
+def _requested_topics(request: MetadataRequest, version: int) -> _RequestedTopics | None:
+    """Each topic once; None for all topics, which v0 requests by an empty list."""
     if request.topics is None or (version == 0 and not request.topics):
         return None
     for topic in request.topics:
         _check_asked(topic, version)
-    return _Wanted(
+    return _RequestedTopics(
         tuple(dict.fromkeys(topic.name for topic in request.topics if topic.name is not None)),
         tuple(
             dict.fromkeys(topic.topic_id for topic in request.topics if topic.topic_id != ZERO_UUID)
@@ -106,7 +111,7 @@ def _wanted(request: MetadataRequest, version: int) -> _Wanted | None:
 
 
 def _check_asked(topic: RequestedTopic, version: int) -> None:
-    """By name or by id; ids came into the request before anybody could ask by them."""
+    """PeerError unless the topic has a name or an id. v10 and v11 must not use the id."""
     if version < _IDS_SINCE and (topic.name is None or topic.topic_id != ZERO_UUID):
         raise PeerError(
             ErrorCode.INVALID_REQUEST, f"Topics are asked for by id from version {_IDS_SINCE} on."
@@ -115,14 +120,16 @@ def _check_asked(topic: RequestedTopic, version: int) -> None:
         raise PeerError(ErrorCode.INVALID_REQUEST, "A topic with neither a name nor an id.")
 
 
-# --- what is answered -------------------------------------------------------------------------
+# --- response ---------------------------------------------------------------------------------
 
 
 def _topics(
-    call: Call, wanted: _Wanted, present: Collection[int], tells_operations: bool
+    call: Call, wanted: _RequestedTopics, present: Collection[int], include_operations: bool
 ) -> Iterator[Topic]:
-    """In Kafka's order: ids that nobody knows, what is there, names that nobody has, and last what
-    the client may not see. Of a name it is then not even told whether there is such a topic."""
+    """Topics in Kafka's order: unknown ids, existing topics, unknown names, unauthorized topics.
+
+    For a name without authorization, the result is the same whether the topic exists or not.
+    """
     image = call.services.image
     found, missing, hidden = [], [], []
     for topic_id in wanted.ids:
@@ -143,7 +150,7 @@ def _topics(
             found.append(topic)
 
     def operations(name: str) -> int:
-        if not tells_operations:
+        if not include_operations:
             return OPERATIONS_NOT_ASKED_FOR
         return call.authorized_operations(topic_resource(name))
 
@@ -186,13 +193,13 @@ def _partition(partition: records.Partition, present: Collection[int]) -> Partit
     )
 
 
-# --- what is made -----------------------------------------------------------------------------
+# --- topic creation ---------------------------------------------------------------------------
 
 
 def _create_missing(response: MetadataResponse, call: Call) -> MetadataResponse:
-    """Begins to make the topics that could be there. Internal ones are their coordinators'.
+    """Starts the creation of missing topics. Internal topics are created by their coordinators.
 
-    Those that the client may not create are refused in the answer.
+    Topics that the client may not create are refused in the response.
     """
     services = call.services
     names = [
@@ -203,10 +210,12 @@ def _create_missing(response: MetadataResponse, call: Call) -> MetadataResponse:
         and not topic.is_internal
     ]
     if services.authorizer is None or _may_create(CLUSTER, call):
-        services.metadata.auto_creation.begin(names, services)
+        services.metadata.auto_topic_creation.begin(names, services)
         return response
     refused = {name for name in names if not _may_create(topic_resource(name), call)}
-    services.metadata.auto_creation.begin((name for name in names if name not in refused), services)
+    services.metadata.auto_topic_creation.begin(
+        (name for name in names if name not in refused), services
+    )
     return MetadataResponse(
         brokers=response.brokers,
         cluster_id=response.cluster_id,

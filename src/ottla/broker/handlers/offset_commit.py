@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 
 from ottla.broker.requests.authorization import group_resource, may, topic_resource
 from ottla.broker.requests.call import Call
-from ottla.broker.requests.commit_fast_path import NAME
+from ottla.broker.requests.commit_fast_path import OFFSET_COMMIT_NAME
 from ottla.coordinators.group.decision import Decision
 from ottla.coordinators.group.machine import CommitWish, GroupMachine
 from ottla.coordinators.group.offsets import Commit
@@ -27,14 +27,14 @@ from ottla.tuples import maker
 
 if TYPE_CHECKING:
     from ottla.broker.net.session import Session
-    from ottla.broker.requests.commit_fast_path import Gathered
+    from ottla.broker.requests.commit_fast_path import GatheredCommit
     from ottla.broker.requests.services import Services
     from ottla.coordinators.group.coordinator import GroupShard
 
-# What an ordinary commit says of how long offsets are kept.
+# No retention time of its own: the broker's setting counts.
 NO_RETENTION_MS = -1
 
-# A member of an enum is found in ten times the time of a module's name: not for every commit.
+# Module globals: the lookup of an enum member takes ten times as long.
 _NONE = ErrorCode.NONE
 _UNKNOWN_TOPIC_OR_PARTITION = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
@@ -43,37 +43,37 @@ _commit_wish = maker(CommitWish)
 _decision = maker(Decision)
 
 
-class _Asked(NamedTuple):
-    """What is to be committed, and for each partition of the request why it cannot be."""
+class _RequestedCommits(NamedTuple):
+    """The commits of a request, and the error code of each of its partitions."""
 
     commits: list[Commit]
     # In the request's order; NONE for each of the commits.
     codes: list[ErrorCode]
 
     def with_codes(self, committed: Sequence[ErrorCode]) -> Sequence[ErrorCode]:
-        """For each partition of the request what became of it, given that of the commits."""
+        """The code of each partition of the request, given the codes of the commits."""
         if len(self.commits) == len(self.codes):
             return committed
         coming = iter(committed)
         return [code or next(coming) for code in self.codes]
 
     def refused(self, error: PeerError) -> Sequence[ErrorCode]:
-        """The same if none of them is committed."""
+        """The same if all commits fail with one error."""
         return self.with_codes([error.code] * len(self.commits))
 
 
-_new_asked = maker(_Asked)
+_new_requested_commits = maker(_RequestedCommits)
 
 
-# One request by itself
+# A single request
 
 
 def handle(
     request: OffsetCommitRequest, call: Call
 ) -> OffsetCommitResponse | Awaitable[OffsetCommitResponse]:
     call.require(group_resource(request.group_id))
-    places = _places_of(call.session, call.services)
-    asked = _asked(_plain_topics(request, call.version), places)
+    commit_topics = _topics_for(call.session, call.services)
+    asked = _requested_commits(_plain_topics(request, call.version), commit_topics)
     if not asked.commits:
         return _response(request, asked.codes)
     wish = CommitWish(
@@ -100,7 +100,7 @@ def handle(
 
 
 def _plain_topics(request: OffsetCommitRequest, version: int) -> list[native_commit.Topic]:
-    """As they are read natively."""
+    """The topics in the form of the native decoder."""
     return [
         (
             topic.topic_id if version >= native_commit.TOPIC_IDS_SINCE else topic.name,
@@ -137,23 +137,23 @@ def _response(request: OffsetCommitRequest, codes: Sequence[ErrorCode]) -> Offse
     )
 
 
-# Many at once
+# Gathered requests
 
 
-class JointCommit:
-    """One request of many that are handled together, and what became of it."""
+class CommitOutcome:
+    """One of the gathered requests, and its outcome."""
 
     __slots__ = ("asked", "codes", "committed", "group_id", "request", "session")
 
-    def __init__(self, gathered: "Gathered", places: "_Places") -> None:
+    def __init__(self, gathered: "GatheredCommit", commit_topics: "_CommitTopics") -> None:
         connection, request = gathered
         self.request = request
         self.session = session = connection.session
         _, _, session.client_id, self.group_id, _, _, _, topics = request
-        self.asked = _asked(topics, places)
+        self.asked = _requested_commits(topics, commit_topics)
         # For each partition, in the request's order.
         self.codes: Sequence[ErrorCode] = self.asked.codes
-        # Comes once what was decided is committed, or is refused by a PeerError. None: nothing was.
+        # Done when the decision is committed; a PeerError if that fails. None: nothing was decided.
         self.committed: asyncio.Future[object] | None = None
 
     def wish(self) -> CommitWish:
@@ -166,14 +166,16 @@ class JointCommit:
         )
 
 
-def handle_joint(requests: "Sequence[Gathered]", services: "Services") -> list[JointCommit]:
-    """Each is decided by itself; what is decided is written at once, and waited for once."""
+def handle_gathered(
+    requests: "Sequence[GatheredCommit]", services: "Services"
+) -> list[CommitOutcome]:
+    """Decides each commit by itself. The records of a shard share one append and one wait."""
     if services.authorizer is None:
-        places = _Places(services.image)
-        joint = [JointCommit(each, places) for each in requests]
+        commit_topics = _CommitTopics(services.image)
+        joint = [CommitOutcome(each, commit_topics) for each in requests]
     else:
         joint = [_allowed(each, services) for each in requests]
-    by_shard: dict[GroupShard, list[JointCommit]] = {}
+    by_shard: dict[GroupShard, list[CommitOutcome]] = {}
     for each in joint:
         if each.asked.commits:
             try:
@@ -187,21 +189,20 @@ def handle_joint(requests: "Sequence[Gathered]", services: "Services") -> list[J
     return joint
 
 
-def _allowed(gathered: "Gathered", services: "Services") -> JointCommit:
-    """The same of what the client may commit."""
-    connection, _ = gathered
-    session = connection.session
-    commit = JointCommit(gathered, _places_of(session, services))
+def _allowed(gathered: "GatheredCommit", services: "Services") -> CommitOutcome:
+    """The commit, refused as far as the client is not authorized."""
+    session = gathered.connection.session
+    commit = CommitOutcome(gathered, _topics_for(session, services))
     if not may(services, session, AclOperation.READ, group_resource(commit.group_id)):
         code = ErrorCode.GROUP_AUTHORIZATION_FAILED
-        services.metrics.request_refused(NAME, code.name)
-        commit.asked = _Asked([], [code] * len(commit.codes))
+        services.metrics.request_refused(OFFSET_COMMIT_NAME, code.name)
+        commit.asked = _RequestedCommits([], [code] * len(commit.codes))
         commit.codes = commit.asked.codes
     return commit
 
 
 def _commit_together(
-    shard: "GroupShard", together: list[JointCommit], services: "Services"
+    shard: "GroupShard", together: list[CommitOutcome], services: "Services"
 ) -> None:
     try:
         shard.apply_all(lambda now_ms: _decided(shard.machine, together, now_ms, services))
@@ -215,7 +216,7 @@ def _commit_together(
 
 
 def _decided(
-    machine: GroupMachine, together: list[JointCommit], now_ms: int, services: "Services"
+    machine: GroupMachine, together: list[CommitOutcome], now_ms: int, services: "Services"
 ) -> Iterator[Decision]:
     for each in together:
         try:
@@ -224,20 +225,20 @@ def _decided(
             _refuse(each, error, services)
         else:
             each.codes = each.asked.with_codes(codes)
-            # Nobody waits for this one alone.
+            # Without an answer: the requests wait for the append of the turn.
             yield _decision((tuple(records), (), timers, ()))
 
 
-def _refuse(each: JointCommit, error: PeerError, services: "Services") -> None:
-    services.metrics.request_refused(NAME, error.code.name)
+def _refuse(each: CommitOutcome, error: PeerError, services: "Services") -> None:
+    services.metrics.request_refused(OFFSET_COMMIT_NAME, error.code.name)
     each.codes = each.asked.refused(error)
 
 
-# Parts of both
+# Shared by both
 
 
-class _Place(NamedTuple):
-    """A topic as far as commits go, and what is said of a partition that it does not have."""
+class _CommitTopic(NamedTuple):
+    """A topic to commit to, and the error code of partitions that it does not have."""
 
     name: str
     topic_id: Uuid
@@ -245,51 +246,55 @@ class _Place(NamedTuple):
     unknown: ErrorCode
 
 
-class _Places(dict[str | bytes, _Place]):
-    """By name or id: each is looked up once, since many commits are of the same few topics."""
+class _CommitTopics(dict[str | bytes, _CommitTopic]):
+    """Topics by name or id. A cache, since many commits are of the same few topics."""
 
     def __init__(self, image: Image, may_read: Callable[[str], bool] | None = None) -> None:
-        """`may_read` is asked of each topic's name; None: all may be read."""
+        """`may_read` authorizes a topic by name; None allows all topics."""
         super().__init__()
         self._image = image
         self._may_read = may_read
 
-    def __missing__(self, key: str | bytes) -> _Place:
+    def __missing__(self, key: str | bytes) -> _CommitTopic:
         if isinstance(key, str):
             topic, unknown = self._image.topic(key), _UNKNOWN_TOPIC_OR_PARTITION
         else:
             topic, unknown = self._image.topic_by_id(Uuid(key)), ErrorCode.UNKNOWN_TOPIC_ID
         name = topic_name(self._image, key)
         if name is not None and self._may_read is not None and not self._may_read(name):
-            place = _Place("", ZERO_UUID, 0, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+            commit_topic = _CommitTopic("", ZERO_UUID, 0, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         elif topic is None:
-            place = _Place("", ZERO_UUID, 0, unknown)
+            commit_topic = _CommitTopic("", ZERO_UUID, 0, unknown)
         else:
             count = len(self._image.partitions(topic.topic_id))
-            place = _Place(topic.name, topic.topic_id, count, _UNKNOWN_TOPIC_OR_PARTITION)
-        self[key] = place
-        return place
+            commit_topic = _CommitTopic(
+                topic.name, topic.topic_id, count, _UNKNOWN_TOPIC_OR_PARTITION
+            )
+        self[key] = commit_topic
+        return commit_topic
 
 
-def _places_of(session: "Session", services: "Services") -> _Places:
-    """Topics as one client sees them."""
+def _topics_for(session: "Session", services: "Services") -> _CommitTopics:
+    """The topics that a client is authorized for."""
     if services.authorizer is None:
-        return _Places(services.image)
-    return _Places(
+        return _CommitTopics(services.image)
+    return _CommitTopics(
         services.image,
         lambda name: may(services, session, AclOperation.READ, topic_resource(name)),
     )
 
 
-def _asked(topics: list[native_commit.Topic], places: _Places) -> _Asked:
+def _requested_commits(
+    topics: list[native_commit.Topic], commit_topics: _CommitTopics
+) -> _RequestedCommits:
     commits: list[Commit] = []
     codes: list[ErrorCode] = []
     for key, partitions in topics:
-        name, topic_id, partition_count, unknown = places[key]
+        name, topic_id, partition_count, unknown = commit_topics[key]
         for index, offset, leader_epoch, metadata in partitions:
             if 0 <= index < partition_count:
                 codes.append(_NONE)
                 commits.append(_commit((name, topic_id, index, offset, leader_epoch, metadata)))
             else:
                 codes.append(unknown)
-    return _new_asked((commits, codes))
+    return _new_requested_commits((commits, codes))

@@ -43,7 +43,7 @@ async def _fetch_group(group: Group, call: Call) -> GroupResult:
 
 
 async def _fetch(group: Group, call: Call) -> tuple[TopicResult, ...]:
-    """What a group has committed, of the topics that are asked for. PeerError if it is refused."""
+    """A group's committed offsets of the requested topics. PeerError if the group is refused."""
     call.require(group_resource(group.group_id))
     shard = call.services.coordinators.groups.of(group.group_id)
     image, by_id = call.services.image, call.version >= TOPIC_IDS_SINCE
@@ -80,7 +80,7 @@ def _topic(offsets: Offsets, group_id: str, asked: Topic, call: Call) -> TopicRe
 def _all_topics(
     offsets: Offsets, group_id: str, image: Image, by_id: bool
 ) -> tuple[TopicResult, ...]:
-    """Whatever is committed of topics that are there; by id only of topics that have one."""
+    """All committed offsets of existing topics. Responses by id leave out topics without one."""
     results = []
     current = (each for each in offsets.of(group_id) if _current(each, image))
     for name, committed in groupby(current, key=lambda each: each.topic):
@@ -98,9 +98,9 @@ def _all_topics(
 
 
 def _current(committed: OffsetCommitted | None, image: Image) -> OffsetCommitted | None:
-    """None for what was committed of a topic that is gone, whatever has its name now.
+    """None for an offset of a deleted topic, even if a new topic has its name.
 
-    Offsets without a topic id are taken for those of the topic that has the name.
+    An offset without a topic id belongs to the topic that has the name.
     """
     if committed is None or committed.topic_id == ZERO_UUID:
         return committed

@@ -39,7 +39,7 @@ from ottla.storage.admission.work_budget import BudgetSpent, WorkBudget
 
 if TYPE_CHECKING:
     from ottla.broker.net.session import Session
-    from ottla.broker.requests.produce_fast_path import Destination, Gathered
+    from ottla.broker.requests.produce_fast_path import Destination, GatheredProduce
     from ottla.broker.requests.services import Services
 
 API_NAME = "Produce"
@@ -47,7 +47,7 @@ TOPIC_IDS_SINCE = 13
 
 
 class Unadmitted(NamedTuple):
-    """A batch whose records take too long to read on the loop. The bytes are its own."""
+    """A batch that exceeds the turn's budget, to be admitted in a thread. `records` is a copy."""
 
     replica: Replica
     records: memoryview
@@ -55,8 +55,8 @@ class Unadmitted(NamedTuple):
     transactional_id_given: bool
 
 
-class Produced:
-    """What became of one partition's batch, up to the answer."""
+class ProduceOutcome:
+    """The outcome of one partition's batch."""
 
     __slots__ = ("appended", "error", "index", "replica", "unadmitted")
 
@@ -66,24 +66,24 @@ class Produced:
         self.index = index
         self.replica = replica
         self.appended = appended
-        # Perhaps of a batch that was appended, and then not flushed or not replicated.
+        # Also set if an appended batch was not flushed or not replicated.
         self.error: PeerError | None = None
         # None once it is appended or refused.
         self.unadmitted: Unadmitted | None = None
 
     @property
     def unacknowledged(self) -> Unacknowledged | None:
-        """What an answer may have to wait for."""
+        """The append that the response may have to wait for."""
         if self.replica is None or self.appended is None or self.error is not None:
             return None
         return Unacknowledged(self.replica, self.appended)
 
 
-Answers = list[tuple[TopicKey, list[Produced]]]
+TopicOutcomes = list[tuple[TopicKey, list[ProduceOutcome]]]
 
 
-class Promise(NamedTuple):
-    """What the request asks for before it is answered."""
+class RequiredAcks(NamedTuple):
+    """The acknowledgement that the request requires before its response."""
 
     acks: int
     timeout_ms: int
@@ -97,7 +97,7 @@ def handle(
         call.services.metrics.request_refused(API_NAME, code.name)
         return cast(ProduceResponse, call.refuse(request, code))
     services, now_ms = call.services, call.services.now_ms
-    answers: Answers = []
+    answers: TopicOutcomes = []
     for topic in request.topic_data:
         key: TopicKey = topic.topic_id if call.version >= TOPIC_IDS_SINCE else topic.name
         if services.authorizer is not None and not _may_write(key, call.session, services):
@@ -107,20 +107,23 @@ def handle(
         answers.append(
             (key, [_produce(each, key, request, services, now_ms) for each in topic.partition_data])
         )
-    return _answer(answers, Promise(request.acks, request.timeout_ms), services)
+    return _answer(answers, RequiredAcks(request.acks, request.timeout_ms), services)
 
 
-def handle_ordinary(
+def handle_native(
     request: native_produce.Request,
     frame: memoryview,
     session: "Session",
     services: "Services",
 ) -> bytearray | ProduceResponse | Awaitable[ProduceResponse | None] | None:
-    """A request that was read natively; its answer too is native where all went well at once."""
+    """Handles a natively decoded request.
+
+    The response is natively encoded (a bytearray) if all batches were appended at once.
+    """
     version, correlation_id, _, acks, timeout_ms, topics = request
     now_ms = services.clock.wall_ms()
     outcomes = []
-    answers: Answers = []
+    answers: TopicOutcomes = []
     is_settled = acks != ACKS_NONE
     for key, batches in topics:
         if services.authorizer is not None and not _may_write(key, session, services):
@@ -142,15 +145,15 @@ def handle_ordinary(
     if is_settled:
         throttle_time_ms = session.quota.throttle_time_ms
         return native_produce.answer(version, correlation_id, topics, outcomes, throttle_time_ms)
-    return _answer(answers, Promise(acks, timeout_ms), services)
+    return _answer(answers, RequiredAcks(acks, timeout_ms), services)
 
 
-def handle_joint(
-    destination: "Destination", requests: "list[Gathered]", services: "Services"
+def handle_gathered(
+    destination: "Destination", requests: "list[GatheredProduce]", services: "Services"
 ) -> list[bytearray | None] | None:
-    """The answers to requests that have one batch each, all to one partition.
+    """The responses to requests with one batch each for the same partition.
 
-    None, and nothing was done, unless all of them can be appended and answered at once.
+    None, without any effect, unless all of them can be appended at once.
     """
     key, _ = destination
     partitions = services.partitions
@@ -192,14 +195,15 @@ def handle_joint(
 
 
 def _may_write(key: TopicKey, session: "Session", services: "Services") -> bool:
-    """Of a topic id that nobody knows something else is said."""
+    """True for an unknown topic id, which gets its own error later."""
     name = topic_name(services.image, key)
     return name is None or may(services, session, AclOperation.WRITE, topic_resource(name))
 
 
-def _unauthorized(indexes: list[int], services: "Services") -> list[Produced]:
+def _unauthorized(indexes: list[int], services: "Services") -> list[ProduceOutcome]:
     return [
-        _refused(Produced(index), Unauthorized(AclResource.TOPIC), services) for index in indexes
+        _refused(ProduceOutcome(index), Unauthorized(AclResource.TOPIC), services)
+        for index in indexes
     ]
 
 
@@ -208,7 +212,7 @@ def _unauthorized(indexes: list[int], services: "Services") -> list[Produced]:
 
 def _produce(
     asked: Partition, key: TopicKey, request: ProduceRequest, services: "Services", now_ms: int
-) -> Produced:
+) -> ProduceOutcome:
     records = memoryview(asked.records if asked.records is not None else b"")
     is_transactional = request.transactional_id is not None
     return _append(
@@ -225,14 +229,14 @@ def _append(
     services: "Services",
     now_ms: int,
     transactional_id_given: bool = False,
-) -> Produced:
+) -> ProduceOutcome:
     partitions = services.partitions
     replica = partitions.replicas.by_key.get((key, index))
     if replica is None or replica.is_unusable:
-        return _refused(Produced(index), _why_not_found(services, key, index), services)
+        return _refused(ProduceOutcome(index), _why_not_found(services, key, index), services)
     counters = replica.counters or _counters(replica, services)
     counters.produce_requests += 1
-    produced = Produced(index, replica)
+    produced = ProduceOutcome(index, replica)
     try:
         if transactional_id_given:
             _refuse_transactional(records)
@@ -254,8 +258,8 @@ def _append(
     return produced
 
 
-async def _append_later(produced: Produced, services: "Services") -> None:
-    """Appends a batch once a thread has read its records."""
+async def _append_later(produced: ProduceOutcome, services: "Services") -> None:
+    """Appends a batch after a thread has admitted it."""
     if produced.unadmitted is None:
         return
     replica, records, acks, transactional_id_given = produced.unadmitted
@@ -282,8 +286,12 @@ async def _append_later(produced: Produced, services: "Services") -> None:
 
 
 def _refused_batch(
-    produced: Produced, replica: Replica, error: PeerError, size_bytes: int, services: "Services"
-) -> Produced:
+    produced: ProduceOutcome,
+    replica: Replica,
+    error: PeerError,
+    size_bytes: int,
+    services: "Services",
+) -> ProduceOutcome:
     counters = replica.counters or _counters(replica, services)
     counters.failed_produce_requests += 1
     counters.bytes_rejected += size_bytes
@@ -317,9 +325,9 @@ def _refuse_transactional(records: memoryview) -> None:
         raise PeerError(ErrorCode.INVALID_PRODUCER_EPOCH, "no such transaction is open")
 
 
-def _refused(produced: Produced, error: PeerError, services: "Services") -> Produced:
-    # With its traceback it would keep the frames that it passed, and the request's bytes with them,
-    # until the collector looks.
+def _refused(produced: ProduceOutcome, error: PeerError, services: "Services") -> ProduceOutcome:
+    # The traceback would keep the stack frames, and the request's bytes with them, until the next
+    # garbage collection.
     error.__traceback__ = error.__context__ = error.__cause__ = None
     produced.error = error
     services.metrics.request_refused(API_NAME, error.code.name)
@@ -329,8 +337,8 @@ def _refused(produced: Produced, error: PeerError, services: "Services") -> Prod
 # Waiting
 
 
-def _must_wait(produced: Produced, acks: int) -> bool:
-    """Whether the answer depends on a thread, on a disk, or on other brokers."""
+def _must_wait(produced: ProduceOutcome, acks: int) -> bool:
+    """Whether the response has to wait for a thread, a flush, or other replicas."""
     if produced.unadmitted is not None:
         return True
     append = produced.unacknowledged
@@ -345,19 +353,19 @@ def _must_flush(replica: Replica) -> bool:
 
 
 async def _answer_later(
-    answers: Answers, promise: Promise, services: "Services"
+    answers: TopicOutcomes, required: RequiredAcks, services: "Services"
 ) -> ProduceResponse | None:
     for produced in _all(answers):
         await _append_later(produced, services)
-    if promise.acks == ACKS_NONE:
+    if required.acks == ACKS_NONE:
         return None
     await asyncio.gather(*(_flush(produced, services) for produced in _all(answers)))
-    if promise.acks == ACKS_ALL:
-        await _acknowledge(answers, promise.timeout_ms, services)
+    if required.acks == ACKS_ALL:
+        await _acknowledge(answers, required.timeout_ms, services)
     return _response(answers)
 
 
-async def _flush(produced: Produced, services: "Services") -> None:
+async def _flush(produced: ProduceOutcome, services: "Services") -> None:
     append = produced.unacknowledged
     if append is None or append.replica.log is None or not _must_flush(append.replica):
         return
@@ -368,7 +376,7 @@ async def _flush(produced: Produced, services: "Services") -> None:
         _refused(produced, PeerError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)), services)
 
 
-async def _acknowledge(answers: Answers, timeout_ms: int, services: "Services") -> None:
+async def _acknowledge(answers: TopicOutcomes, timeout_ms: int, services: "Services") -> None:
     waiting = [
         (produced, append)
         for produced in _all(answers)
@@ -384,21 +392,21 @@ async def _acknowledge(answers: Answers, timeout_ms: int, services: "Services") 
 
 
 def _answer(
-    answers: Answers, promise: Promise, services: "Services"
+    answers: TopicOutcomes, required: RequiredAcks, services: "Services"
 ) -> ProduceResponse | Awaitable[ProduceResponse | None] | None:
-    if promise.acks == ACKS_NONE and not any(each.unadmitted for each in _all(answers)):
+    if required.acks == ACKS_NONE and not any(each.unadmitted for each in _all(answers)):
         return None
-    if any(_must_wait(produced, promise.acks) for produced in _all(answers)):
-        return _answer_later(answers, promise, services)
+    if any(_must_wait(produced, required.acks) for produced in _all(answers)):
+        return _answer_later(answers, required, services)
     return _response(answers)
 
 
-def _all(answers: Answers) -> Iterator[Produced]:
+def _all(answers: TopicOutcomes) -> Iterator[ProduceOutcome]:
     for _, partitions in answers:
         yield from partitions
 
 
-def _response(answers: Answers) -> ProduceResponse:
+def _response(answers: TopicOutcomes) -> ProduceResponse:
     return ProduceResponse(
         responses=tuple(
             TopicResult(
@@ -411,7 +419,7 @@ def _response(answers: Answers) -> ProduceResponse:
     )
 
 
-def _result(produced: Produced) -> PartitionResult:
+def _result(produced: ProduceOutcome) -> PartitionResult:
     code = ErrorCode.NONE if produced.error is None else produced.error.code
     appended = produced.appended
     if appended is not None:

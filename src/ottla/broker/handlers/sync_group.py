@@ -14,13 +14,13 @@ from ottla.coordinators.group.decision import Decision
 from ottla.errors import ErrorCode, PeerError
 from ottla.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
-PROTOCOL_TOLD_SINCE = 5
+PROTOCOL_REQUIRED_SINCE = 5
 
 
 def handle(request: SyncGroupRequest, call: Call) -> Awaitable[SyncGroupResponse]:
     call.require(group_resource(request.group_id))
-    is_protocol_told = request.protocol_type is not None and request.protocol_name is not None
-    if call.version >= PROTOCOL_TOLD_SINCE and not is_protocol_told:
+    has_protocol = request.protocol_type is not None and request.protocol_name is not None
+    if call.version >= PROTOCOL_REQUIRED_SINCE and not has_protocol:
         raise PeerError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "no protocol is given")
     if not request.group_id:
         raise PeerError(ErrorCode.INVALID_GROUP_ID, "the group id is empty")

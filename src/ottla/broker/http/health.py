@@ -1,8 +1,8 @@
-"""What a node says of itself: whether it is alive, whether it is ready, and why not."""
+"""Liveness and readiness of a node, with reasons."""
 
 
 class Condition:
-    """Something that holds unless a part of the node says why not."""
+    """A condition that is true unless a part of the node gives a reason against it."""
 
     __slots__ = ("_reasons",)
 
@@ -10,11 +10,11 @@ class Condition:
         self._reasons: dict[str, str] = {}
 
     def fail(self, part: str, reason: str) -> None:
-        """It does not hold; a part has one reason at a time, the last it gave."""
+        """Makes the condition false. A part has one reason at a time: the last one."""
         self._reasons[part] = reason
 
     def clear(self, part: str) -> None:
-        """As far as this part is concerned, it holds."""
+        """Removes this part's reason."""
         self._reasons.pop(part, None)
 
     @property
@@ -33,13 +33,13 @@ class Health:
     def __init__(self) -> None:
         self.live = Condition()
         self.ready = Condition()
-        # What somebody should see to, though the node serves.
+        # Problems that need attention, though the node serves clients.
         self.warnings = Condition()
 
     def not_live(self) -> list[str]:
-        """Why the node is not alive; empty if it is."""
+        """The reasons why the node is not alive; empty if it is."""
         return self.live.reasons
 
     def not_ready(self) -> list[str]:
-        """Why the node is not ready. A node that is not alive is not ready either."""
+        """The reasons why the node is not ready. A node that is not alive is not ready."""
         return [*self.live.reasons, *self.ready.reasons]

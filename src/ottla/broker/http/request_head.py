@@ -1,8 +1,8 @@
 """The head of an HTTP/1.x request, parsed in time linear in its length. No I/O.
 
-Only methods of `bytes` look at it: a regular expression may backtrack, and on one event loop that
-stops every client of the broker. h11 would do as well, but its import adds 8 ms to a start of
-about 100 ms, for three pages that take no body.
+Uses only methods of `bytes`: a regular expression may backtrack, and would block the event loop for
+every client of the broker. h11 would work as well, but its import adds 8 ms to a start of about
+100 ms, for three pages that take no body.
 """
 
 import string
@@ -14,11 +14,11 @@ MAX_HEADERS = 100
 _TOKEN = (string.ascii_letters + string.digits + "!#$%&'*+-.^_`|~").encode()
 _VISIBLE = bytes(range(0x21, 0x7F))
 _VERSIONS = (b"HTTP/1.0", b"HTTP/1.1")
-# The headers that decide something here; the others are checked and dropped.
+# The headers that have an effect here; the others are checked and dropped.
 _READ_HEADERS = (b"host", b"connection", b"content-length", b"transfer-encoding")
 
 
-class Request(NamedTuple):
+class HttpRequest(NamedTuple):
     method: str
     path: str
     is_http_1_0: bool
@@ -26,15 +26,15 @@ class Request(NamedTuple):
 
 
 class BadRequest(Exception):
-    """The client's fault: it is answered with `status`, and the connection ends."""
+    """A malformed request: the response has `status`, and the connection ends."""
 
     def __init__(self, status: HTTPStatus, reason: str) -> None:
         super().__init__(reason)
         self.status = status
 
 
-def parse_head(head: bytes) -> Request:
-    """A request from its line and headers, without the empty line that ends them. BadRequest."""
+def parse_head(head: bytes) -> HttpRequest:
+    """Parses the request line and headers, without the empty line that ends them. BadRequest."""
     line, *header_lines = head.split(b"\r\n")
     method, target, is_http_1_0 = _parse_request_line(line)
     headers = _parse_headers(header_lines)
@@ -49,12 +49,12 @@ def parse_head(head: bytes) -> Request:
     }
     keep_alive = b"keep-alive" in options if is_http_1_0 else b"close" not in options
     path = target.partition(b"?")[0]
-    return Request(method.decode("ascii"), path.decode("ascii"), is_http_1_0, keep_alive)
+    return HttpRequest(method.decode("ascii"), path.decode("ascii"), is_http_1_0, keep_alive)
 
 
 def _parse_request_line(line: bytes) -> tuple[bytes, bytes, bool]:
     """Method, target, and whether the version is 1.0."""
-    # One split more than a good line has: a line of spaces makes no list of its own length.
+    # One split more than a valid line has: a line of spaces makes no long list.
     parts = line.split(b" ", 3)
     if (
         len(parts) != 3
@@ -67,7 +67,7 @@ def _parse_request_line(line: bytes) -> tuple[bytes, bytes, bool]:
 
 
 def _parse_headers(lines: list[bytes]) -> dict[bytes, list[bytes]]:
-    """The values of the headers that are read, in their order."""
+    """The values of the headers in _READ_HEADERS, in their order."""
     if len(lines) > MAX_HEADERS:
         raise BadRequest(
             HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, f"more than {MAX_HEADERS} headers"
@@ -84,5 +84,5 @@ def _parse_headers(lines: list[bytes]) -> dict[bytes, list[bytes]]:
 
 
 def _consists_of(allowed: bytes, text: bytes) -> bool:
-    """Whether there is some text, with no other bytes than these."""
+    """Whether the text is not empty and has only these bytes."""
     return text != b"" and not text.translate(None, allowed)

@@ -1,17 +1,17 @@
-"""Pages and how they go out: a page of metrics in slices, every other page whole. No I/O."""
+"""Pages and HTTP responses: the metrics page is sent in slices, every other page whole. No I/O."""
 
 import json
 from collections.abc import Iterable, Iterator
 from http import HTTPStatus
 from typing import NamedTuple
 
-from ottla.broker.http.request_head import Request
+from ottla.broker.http.request_head import HttpRequest
 
 JSON_CONTENT_TYPE = "application/json"
 
 
 class Page(NamedTuple):
-    """An answer: its body in pieces, of a length that is known only if there is but one."""
+    """A page. The length of its body is known only if `is_whole`."""
 
     status: HTTPStatus
     content_type: str
@@ -20,7 +20,7 @@ class Page(NamedTuple):
 
 
 def health_page(reasons: list[str], warnings: list[str]) -> Page:
-    """200 if there is no reason against it, else 503 with the reasons."""
+    """200 if there are no reasons, else 503 with the reasons."""
     status = HTTPStatus.SERVICE_UNAVAILABLE if reasons else HTTPStatus.OK
     content: dict[str, object] = {"status": "unavailable" if reasons else "ok", "reasons": reasons}
     if warnings:
@@ -36,15 +36,15 @@ def _json_page(status: HTTPStatus, content: dict[str, object]) -> Page:
     return Page(status, JSON_CONTENT_TYPE, [json.dumps(content).encode() + b"\n"])
 
 
-class Reply:
-    """A page as it goes out for one request; for none, if that was not understood."""
+class HttpResponse:
+    """The response to a request; `request` is None if it could not be parsed."""
 
     __slots__ = ("_page", "_request", "keep_alive", "pieces")
 
-    def __init__(self, page: Page, request: Request | None, *, keep_alive: bool) -> None:
+    def __init__(self, page: Page, request: HttpRequest | None, *, keep_alive: bool) -> None:
         self._page = page
         self._request = request
-        # Where the length is not known and chunks are not, the end of the connection ends the page.
+        # Without a length and without chunks, the end of the connection ends the page.
         self.keep_alive = keep_alive and (page.is_whole or not self._ends_by_closing)
         self.pieces = self._encode()
 
@@ -53,7 +53,7 @@ class Reply:
         return self._request is None or self._request.is_http_1_0
 
     def _encode(self) -> Iterator[bytes]:
-        """Head and body. A piece is written before the next one is made."""
+        """Head and body. Each piece is written before the next one is made."""
         is_head_only = self._request is not None and self._request.method == "HEAD"
         if self._page.is_whole:
             body = b"".join(self._page.body)
@@ -64,7 +64,7 @@ class Reply:
         yield self._head("Transfer-Encoding: chunked" if is_chunked else "")
         if is_head_only:
             return
-        # An empty chunk would be the last.
+        # An empty chunk would end the body.
         for piece in filter(None, self._page.body):
             yield b"%x\r\n%b\r\n" % (len(piece), piece) if is_chunked else piece
         if is_chunked:

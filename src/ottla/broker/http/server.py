@@ -1,12 +1,12 @@
 """Metrics and health over HTTP/1.1: GET or HEAD of /metrics, /health/live and /health/ready.
 
-Three pages need no framework: one would add to every broker's start-up time and memory. It is an
-asyncio protocol on the broker's own loop, with no thread and no task. A page of metrics is written
-slice by slice, a turn of the loop for each, and no faster than the client reads.
+Three pages need no framework, which would add to every broker's start-up time and memory. The
+server is an asyncio protocol on the broker's event loop, without threads or tasks. It writes the
+metrics page in slices, one per turn of the loop, and no faster than the client reads.
 
-A request with a body, a head above its limit or another method is answered with an error and not
-read further. A client that sends or reads too slowly is cut off. When all connections are taken, a
-new one replaces the one that has waited longest, so that idle or slow clients cannot lock out a
+A request with a body, a head above its limit or another method gets an error and is not read
+further. A client that sends or reads too slowly is disconnected. At the connection limit a new
+connection replaces the one that has waited longest, so that idle or slow clients cannot block a
 probe or a scrape.
 """
 
@@ -17,8 +17,8 @@ from http import HTTPStatus
 from typing import cast
 
 from ottla.broker.http.health import Health
-from ottla.broker.http.request_head import BadRequest, Request, parse_head
-from ottla.broker.http.response import Page, Reply, error_page, health_page
+from ottla.broker.http.request_head import BadRequest, HttpRequest, parse_head
+from ottla.broker.http.response import HttpResponse, Page, error_page, health_page
 from ottla.metrics.exposition import CONTENT_TYPE as METRICS_CONTENT_TYPE
 from ottla.seams.net import Listener, Net
 
@@ -29,13 +29,13 @@ _END_OF_HEAD = b"\r\n\r\n"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpLimits:
-    """What a client may take of us."""
+    """The limits of connections, sizes and times."""
 
     connections_max: int = 32
     head_bytes_max: int = 8 << 10
     # From connecting, or from a request's first byte, to the end of its head.
     head_timeout_s: float = 10.0
-    # From the head to the last byte that the client takes.
+    # From the head to the last byte that the client reads.
     reply_timeout_s: float = 30.0
     # Between two requests; longer than the usual scrape interval of a minute.
     idle_timeout_s: float = 75.0
@@ -51,14 +51,14 @@ class HttpServer:
         metrics: Callable[[], Iterator[bytes]],
         limits: HttpLimits | None = None,
     ) -> None:
-        """`metrics` gives the page in slices, each of them small."""
+        """`metrics` returns the metrics page in small slices."""
         self.limits = limits if limits is not None else HttpLimits()
         self._net = net
         self._listener: Listener | None = None
-        # Connections without a whole request, and those being answered, each since when. Dicts
-        # for their order: the first is the oldest.
+        # Connections without a complete request, and those with a response under way. Dicts, since
+        # they keep an order: the first is the oldest.
         self._waiting: dict[HttpConnection, None] = {}
-        self._answering: dict[HttpConnection, None] = {}
+        self._responding: dict[HttpConnection, None] = {}
         self._pages: dict[str, Callable[[], Page]] = {
             "/health/live": lambda: health_page(health.not_live(), health.warnings.reasons),
             "/health/ready": lambda: health_page(health.not_ready(), health.warnings.reasons),
@@ -69,46 +69,46 @@ class HttpServer:
 
     @property
     def connection_count(self) -> int:
-        return len(self._waiting) + len(self._answering)
+        return len(self._waiting) + len(self._responding)
 
     async def start(self, host: str, port: int) -> int:
-        """Listens; the port in force. OSError if it is taken."""
+        """Opens the listener, and returns its port. OSError if the port is in use."""
         self._listener = await self._net.listen(lambda: HttpConnection(self), host, port)
         return self._listener.port
 
     async def close(self) -> None:
-        """Takes no more connections and ends those that stand."""
+        """Closes the listener and all connections."""
         if self._listener is not None:
             await self._listener.close()
-        for connection in [*self._waiting, *self._answering]:
+        for connection in [*self._waiting, *self._responding]:
             connection.abort()
 
-    # What connections say
+    # Called by connections
 
     def waits(self, connection: "HttpConnection") -> None:
-        """A connection waits for a request from now on.
+        """The connection waits for a request from now on.
 
-        A new one beyond the limit ends the one that has waited longest; where all are being
-        answered, the one whose answer takes longest.
+        A new connection beyond the limit ends the one that has waited longest. If all have a
+        response under way, it ends the one whose response takes longest.
         """
-        is_new = connection not in self._answering
+        is_new = connection not in self._responding
         if is_new and self.connection_count >= self.limits.connections_max:
-            oldest = next(iter([*self._waiting, *self._answering]))
+            oldest = next(iter([*self._waiting, *self._responding]))
             self.forget(oldest)
             oldest.abort()
-        self._answering.pop(connection, None)
+        self._responding.pop(connection, None)
         self._waiting[connection] = None
 
-    def is_answered(self, connection: "HttpConnection") -> None:
-        """A connection's request is being answered from now on."""
+    def responds(self, connection: "HttpConnection") -> None:
+        """The connection has a response under way from now on."""
         self._waiting.pop(connection, None)
-        self._answering[connection] = None
+        self._responding[connection] = None
 
     def forget(self, connection: "HttpConnection") -> None:
         self._waiting.pop(connection, None)
-        self._answering.pop(connection, None)
+        self._responding.pop(connection, None)
 
-    def answer(self, request: Request) -> Page:
+    def answer(self, request: HttpRequest) -> Page:
         page = self._pages.get(request.path)
         if page is None:
             return error_page(HTTPStatus.NOT_FOUND, f"there is {', '.join(self._pages)}")
@@ -118,22 +118,22 @@ class HttpServer:
 
 
 class HttpConnection(asyncio.Protocol):
-    """One client: reads a request, writes its answer, and so on. Reads nothing meanwhile."""
+    """One client's connection. Reads nothing while a response is under way."""
 
     def __init__(self, server: HttpServer) -> None:
         self._server = server
         self._limits = server.limits
         self._loop = asyncio.get_running_loop()
         self._received = bytearray()
-        # How much of it was searched for the end of a head.
+        # The bytes of it that were searched for the end of the head.
         self._searched_bytes = 0
-        # What is being sent; None while a request is awaited.
-        self._reply: Reply | None = None
+        # The response under way; None while waiting for a request.
+        self._response: HttpResponse | None = None
         self._may_write = True
         self._deadline: asyncio.TimerHandle | None = None
         self._transport: asyncio.Transport
 
-    # What the transport calls.
+    # Called by the transport
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
@@ -144,7 +144,7 @@ class HttpConnection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         if self._transport.is_closing():
             return
-        if not self._received and self._reply is None:
+        if not self._received and self._response is None:
             self._set_deadline(self._limits.head_timeout_s)
         self._received += data
         self._serve()
@@ -157,7 +157,7 @@ class HttpConnection(asyncio.Protocol):
         self._loop.call_soon(self._write_slice)
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's signature
-        self._reply = None
+        self._response = None
         self._received.clear()
         self._server.forget(self)
         if self._deadline is not None:
@@ -166,10 +166,10 @@ class HttpConnection(asyncio.Protocol):
     def abort(self) -> None:
         self._transport.abort()
 
-    # One request after another.
+    # One request after another
 
     def _serve(self) -> None:
-        if self._reply is not None:
+        if self._response is not None:
             return
         try:
             request = self._take_request()
@@ -178,18 +178,19 @@ class HttpConnection(asyncio.Protocol):
             return
         if request is not None:
             page = self._server.answer(request)
-            # Whatever else a client may send with another method is not read.
+            # The body that another method may have is not read.
             keep_alive = request.keep_alive and page.status is not HTTPStatus.METHOD_NOT_ALLOWED
-            self._begin(Reply(page, request, keep_alive=keep_alive))
+            self._begin(HttpResponse(page, request, keep_alive=keep_alive))
 
-    def _take_request(self) -> Request | None:
-        """The next request, if all of its head is here. BadRequest."""
+    def _take_request(self) -> HttpRequest | None:
+        """The next request, if its head is complete. BadRequest."""
         end = self._received.find(_END_OF_HEAD, self._searched_bytes)
         head_bytes = end if end >= 0 else len(self._received)
         if head_bytes > self._limits.head_bytes_max:
             raise BadRequest(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "the head is too long")
         if end < 0:
-            # Byte by byte or at once, a head is searched once; its end may be cut anywhere.
+            # Each byte is searched once, also if the head arrives byte by byte. Its end may be
+            # split between reads.
             self._searched_bytes = max(0, len(self._received) - len(_END_OF_HEAD) + 1)
             return None
         head = bytes(self._received[:end])
@@ -200,35 +201,35 @@ class HttpConnection(asyncio.Protocol):
     def _refuse(self, refusal: BadRequest) -> None:
         page = error_page(refusal.status, str(refusal))
         self._received.clear()
-        self._begin(Reply(page, None, keep_alive=False))
+        self._begin(HttpResponse(page, None, keep_alive=False))
 
-    def _begin(self, reply: Reply) -> None:
-        self._reply = reply
-        self._server.is_answered(self)
+    def _begin(self, response: HttpResponse) -> None:
+        self._response = response
+        self._server.responds(self)
         self._transport.pause_reading()
         self._set_deadline(self._limits.reply_timeout_s)
         self._write_slice()
 
     def _write_slice(self) -> None:
-        """One slice of the reply, then the loop's other work, while the client takes it."""
-        if self._reply is None or not self._may_write or self._transport.is_closing():
+        """Writes one slice per turn of the event loop, while the client reads."""
+        if self._response is None or not self._may_write or self._transport.is_closing():
             return
         try:
-            piece = next(self._reply.pieces, None)
+            piece = next(self._response.pieces, None)
         except Exception:
             self._transport.abort()
             raise
         if piece is None:
-            self._end(self._reply)
+            self._end(self._response)
             return
         self._transport.write(piece)
         if self._may_write:
             self._loop.call_soon(self._write_slice)
 
-    def _end(self, reply: Reply) -> None:
-        self._reply = None
-        if not reply.keep_alive:
-            # The deadline stands: a client that takes nothing is not waited for.
+    def _end(self, response: HttpResponse) -> None:
+        self._response = None
+        if not response.keep_alive:
+            # The deadline stays: a client that reads nothing is disconnected.
             self._transport.close()
             return
         self._server.waits(self)

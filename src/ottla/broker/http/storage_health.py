@@ -1,7 +1,7 @@
-"""What a node's health says about its log directories and its logs that are offline.
+"""The health of a node's log directories and logs.
 
-A node without any log directory, or without the one that holds the metadata, is not ready. Where
-only some directories or logs are offline the rest is served: each of them is a warning.
+A node without any log directory, or without the one with the metadata, is not ready. If only some
+directories or logs are offline, the node serves the others, and each offline one is a warning.
 """
 
 from collections.abc import Mapping
@@ -12,23 +12,23 @@ from ottla.protocol.topic_partition import TopicPartition
 from ottla.replication.replica import Replica
 from ottla.storage.directory.directories import LogDirectories
 
-# The page stays short, however many logs are offline.
+# Limits the length of the page.
 NAMED_LOGS_MAX = 20
 
 
 class StorageFaults(NamedTuple):
-    """Reasons by the part that gives them."""
+    """Reasons by part."""
 
     not_ready: dict[str, str]
     warnings: dict[str, str]
 
 
 def why_offline(replica: Replica, directories: LogDirectories) -> str | None:
-    """Why a partition's log is offline by itself; None if it is not, or its directory is."""
+    """The reason why a log is offline though its directory is online; None otherwise."""
     log = replica.log
     if log is not None:
-        is_alone = log.offline is not None and directories.home_of(log).offline is None
-        return str(log.offline) if is_alone else None
+        is_offline_alone = log.offline is not None and directories.home_of(log).offline is None
+        return str(log.offline) if is_offline_alone else None
     if not replica.is_unusable:
         return None
     for directory in directories.directories:
@@ -44,7 +44,7 @@ def storage_faults(
     metadata_path: str,
     has_usable: bool,
 ) -> StorageFaults:
-    """What to show. Decides only."""
+    """The reasons and warnings to report. Pure."""
     not_ready: dict[str, str] = {}
     if not has_usable:
         not_ready["log directories"] = f"all are offline: {', '.join(offline_directories)}"
@@ -62,7 +62,7 @@ def storage_faults(
 
 
 class StorageHealth:
-    """Keeps a node's health up to date."""
+    """Updates a node's health."""
 
     def __init__(self, health: Health, directories: LogDirectories, metadata_path: str) -> None:
         self._health = health
@@ -71,7 +71,7 @@ class StorageHealth:
         self._shown = StorageFaults({}, {})
 
     def show(self, offline_logs: Mapping[TopicPartition, str]) -> None:
-        """Shows the directories as they are now, and these logs."""
+        """Reports the current state of the directories, and the given offline logs."""
         faults = storage_faults(
             self._directories.offline,
             offline_logs,

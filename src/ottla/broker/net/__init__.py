@@ -1,1 +1,1 @@
-"""Connections: listening, receiving requests, sending replies."""
+"""Client connections: listeners, received requests, sent responses, sessions."""

@@ -1,11 +1,11 @@
-"""Who may connect, how many, and for how long they may be silent."""
+"""All connections of a node: their listeners, limits, shared memory and idle timeouts."""
 
 import sys
 from collections import Counter
 from dataclasses import dataclass
 
 from ottla.broker.event_log import Logger
-from ottla.broker.net.connection import CROWDED_BYTES_MAX, Connection, Requests
+from ottla.broker.net.connection import CROWDED_BYTES_MAX, Connection, RequestDispatcher
 from ottla.broker.net.receive_buffer import SCRATCH_BYTES
 from ottla.broker.net.session import Session
 from ottla.metrics.node import NodeMetrics
@@ -14,14 +14,14 @@ from ottla.seams.net import Listener, Net
 from ottla.seams.threads import Threads
 from ottla.settings.listeners import SecurityProtocol
 
-# How long a request may take to arrive while others wait for the memory that it holds.
+# The time a request may take to arrive while other requests wait for its memory.
 STUCK_MS_MAX = 10_000
 STUCK_MS_PER_MIB = 4_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionLimits:
-    """Kafka's settings of these names, and ours."""
+    """The values of the network settings."""
 
     frame_bytes_max: int
     queued_bytes_max: int
@@ -32,7 +32,7 @@ class ConnectionLimits:
 
 
 class Connections:
-    """All connections of a node: the limits are theirs together, and so is the scratch buffer."""
+    """All connections of a node. They share the limits and one receive buffer."""
 
     def __init__(
         self,
@@ -46,41 +46,42 @@ class Connections:
     ) -> None:
         self._limits = limits
         self.held_bytes = 0
-        # Whether unfinished requests take all the memory that they may; asked for every read.
-        self.is_full = False
-        # What the process has descriptors for, whatever the limits say.
-        self.possible_max = sys.maxsize
+        # An attribute, since every read from a socket needs it.
+        self.is_request_memory_full = False
+        # The connections for which the process has file descriptors.
+        self.descriptors_max = sys.maxsize
         self._net = net
         self.now_ns = clock.steady_ns
         self._threads = threads
         self._metrics = metrics
         self._logger = logger
         self._scratch = memoryview(bytearray(SCRATCH_BYTES))
-        # Dicts for their order, which a set would not have.
+        # Dicts, since they keep an order.
         self._open: dict[Connection, None] = {}
         self._by_host: Counter[str] = Counter()
-        # Those that hold much of a request, since when, and those of them that wait for room.
+        # The connections with a large incomplete request and its start, and those of them that wait
+        # for memory.
         self._holders: dict[Connection, int] = {}
         self._waiting: dict[Connection, None] = {}
-        # The memory of replies that clients have not taken: of all, and of each that has any.
+        # The memory of unread responses, in total and per connection that has any.
         self.unsent_bytes = 0
         self._unsent: dict[Connection, int] = {}
-        # Whether that is half of what it may be: asked for every request.
-        self.is_crowded = False
-        self._is_over = False
+        # Whether that is more than half of the limit. An attribute, since every request reads it.
+        self.is_response_memory_scarce = False
+        self._is_closed = False
 
     def __len__(self) -> int:
         return len(self._open)
 
     async def listen(
         self,
-        requests: Requests,
+        requests: RequestDispatcher,
         name: str,
         security_protocol: SecurityProtocol,
         host: str,
         port: int,
     ) -> Listener:
-        """Takes connections from now on. OSError if the port is taken."""
+        """Opens a listener. OSError if the port is in use."""
 
         def connect() -> Connection:
             return Connection(
@@ -95,15 +96,15 @@ class Connections:
         return await self._net.listen(connect, host, port)
 
     def end_all(self, reason: str) -> None:
-        """Ends them, and whichever is still on its way through the listener."""
-        self._is_over = True
+        """Ends all connections, also connections that the listener accepts later."""
+        self._is_closed = True
         for connection in list(self._open):
             connection.end(reason)
 
-    def end_silent(self) -> None:
-        """Ends those that neither sent nor took anything for too long.
+    def end_idle(self) -> None:
+        """Ends connections that neither sent nor read anything for too long.
 
-        Sooner those whose request takes its time while others wait for the room.
+        Ends slow requests sooner while other connections wait for memory.
         """
         oldest_ns = self.now_ns() - self.limits.idle_ms_max * 1_000_000
         for connection in [each for each in self._open if each.last_active_ns < oldest_ns]:
@@ -112,9 +113,9 @@ class Connections:
             self._end_stuck()
 
     def _end_stuck(self) -> None:
-        """Makes room, as far as that can be had of requests that are late: the latest goes first.
+        """Frees memory: ends connections whose request is overdue, the most overdue one first.
 
-        A byte now and then does not help: whoever holds what others wait for has to be quick.
+        The deadline grows with the bytes received: a byte now and then does not save a connection.
         """
         late = {}
         for connection, since_ns in self._holders.items():
@@ -128,17 +129,17 @@ class Connections:
             missing_bytes -= connection.held_bytes
             connection.end("stuck")
 
-    # What connections say
+    # Called by connections
 
     def opened(self, connection: Connection) -> bool:
-        if self._is_over:
+        if self._is_closed:
             return False
         host = connection.session.peer_host
         meter = self._metrics.listener(connection.session.listener)
         reason = None
         if len(self._open) >= self.limits.connections_max:
             reason = "max.connections"
-        elif len(self._open) >= self.possible_max:
+        elif len(self._open) >= self.descriptors_max:
             reason = "descriptors"
         elif self._by_host[host] >= self.limits.connections_max_per_ip:
             reason = "max.connections.per.ip"
@@ -170,43 +171,49 @@ class Connections:
             error=error,
         )
 
-    def holds(self, connection: Connection, before: int, after: int) -> bool:
+    def update_held_bytes(self, connection: Connection, before: int, after: int) -> bool:
         self.held_bytes += after - before
-        self.is_full = self.held_bytes > self._limits.queued_bytes_max
-        # What is small goes on in any case: nobody's little requests wait for another's large one.
+        self.is_request_memory_full = self.held_bytes > self._limits.queued_bytes_max
+        # Small requests never wait for the memory of large ones.
         if after > CROWDED_BYTES_MAX:
             self._holders.setdefault(connection, self.now_ns())
         else:
             self._holders.pop(connection, None)
             self._waiting.pop(connection, None)
         is_larger = connection in self._holders and after >= before
-        if is_larger and self.is_full and len(self._holders) - len(self._waiting) > 1:
+        if (
+            is_larger
+            and self.is_request_memory_full
+            and len(self._holders) - len(self._waiting) > 1
+        ):
             self._waiting[connection] = None
             return False
-        # One always goes on, however little room there is: else nobody would ever finish.
-        while self._waiting and (not self.is_full or len(self._holders) == len(self._waiting)):
+        # One connection always continues, or no request would ever finish.
+        while self._waiting and (
+            not self.is_request_memory_full or len(self._holders) == len(self._waiting)
+        ):
             waiting = next(iter(self._waiting))
             del self._waiting[waiting]
-            waiting.go_on()
+            waiting.resume()
         return connection not in self._waiting
 
-    def unsent(self, connection: Connection, unsent_bytes: int) -> None:
+    def update_unsent_bytes(self, connection: Connection, unsent_bytes: int) -> None:
         self.unsent_bytes += unsent_bytes - self._unsent.pop(connection, 0)
         if unsent_bytes:
             self._unsent[connection] = unsent_bytes
         self._bound_unsent()
 
     def _bound_unsent(self) -> None:
-        """Ends those who leave most to be sent; of equals whoever took nothing for longest.
+        """Ends the connections with the most unread bytes; of equals, the one idle for longest.
 
-        One may always have more: a reply that is larger than all the room could else never be sent.
+        A single connection may exceed the limit, so that a response larger than it can be sent.
         """
         unsent = self._unsent
         while self.unsent_bytes > self._limits.unsent_bytes_max and len(unsent) > 1:
             largest = max(unsent, key=lambda each: (unsent[each], -each.last_active_ns))
             self.unsent_bytes -= unsent.pop(largest)
             largest.end("unsent replies")
-        self.is_crowded = 2 * self.unsent_bytes > self._limits.unsent_bytes_max
+        self.is_response_memory_scarce = 2 * self.unsent_bytes > self._limits.unsent_bytes_max
 
     @property
     def limits(self) -> ConnectionLimits:
@@ -214,9 +221,9 @@ class Connections:
 
     @limits.setter
     def limits(self, limits: ConnectionLimits) -> None:
-        """They count from now on, also for those who hold more already."""
+        """New limits apply at once, also to existing connections."""
         self._limits = limits
-        self.is_full = self.held_bytes > limits.queued_bytes_max
+        self.is_request_memory_full = self.held_bytes > limits.queued_bytes_max
         self._bound_unsent()
 
 

@@ -1,8 +1,8 @@
-"""Where a connection's bytes are received, and the frames that they complete. Does no I/O.
+"""The receive buffer of a connection, and the frames in it. Does no I/O.
 
-All connections of a node share one scratch buffer: what arrives whole is handled where it lies, and
-an idle connection holds no memory. Only a frame that is cut gets a buffer, into which the rest is
-then received. A length is only a claim: the buffer is never much larger than what came of a frame.
+All connections of a node share one scratch buffer. Complete frames are handled in place, and idle
+connections use no memory. Only an incomplete frame gets its own buffer, which then receives the
+rest. The length field is only a claim: the buffer grows with the bytes that have arrived.
 """
 
 from collections.abc import Iterator
@@ -12,15 +12,16 @@ from ottla.protocol.framing import BadFrameSize
 
 _LENGTH = Struct(">i")
 SCRATCH_BYTES = 256 << 10
-# A cut frame gets room for so many times what came of it: a MiB mostly gets all of its at once.
+# The buffer of an incomplete frame has this many times the size of the bytes that have arrived. A
+# frame of 1 MiB usually gets its whole buffer at once.
 AHEAD = 4
 AHEAD_BYTES_MIN = 4 << 10
 
 
 class FrameReceiver:
-    """Ask for `room`, have it filled, take what is `whole` or, if it is not, the `frames`.
+    """Receive bytes into `room`, then take the one `whole` frame or, if it is None, the `frames`.
 
-    A frame is a view that is good until the next one is asked for, unless it was cut: then it is a
+    A frame is a view that is valid until the next call, unless it arrived in pieces: then it has a
     buffer of its own.
     """
 
@@ -29,21 +30,22 @@ class FrameReceiver:
     def __init__(self, scratch: memoryview, size_max: int) -> None:
         self.size_max = size_max
         self._scratch = scratch
-        # The beginning of a frame whose length is not yet known.
+        # The first bytes of a frame whose length field is incomplete.
         self._rest = b""
-        # A frame that is cut: as much room as it has by now, how much is there, how much comes.
+        # An incomplete frame: its buffer so far, the bytes that have arrived, its final size.
         self._frame: memoryview | None = None
         self._filled = 0
         self._size = 0
-        # The memory that a frame takes which is not yet whole.
+        # The memory of the incomplete frame.
         self.held_bytes = 0
 
     @property
     def received_bytes(self) -> int:
-        """What came of that frame."""
+        """The bytes that have arrived of the incomplete frame."""
         return self._filled if self._frame is not None else len(self._rest)
 
     def room(self) -> memoryview:
+        """The buffer to receive into."""
         if not self.held_bytes:
             return self._scratch
         if self._frame is not None:
@@ -52,7 +54,7 @@ class FrameReceiver:
         return self._scratch[len(self._rest) :]
 
     def whole(self, received: int) -> memoryview | None:
-        """What nearly every read brings: one frame, and nothing else. If not, ask for `frames`."""
+        """The common case: exactly one complete frame. None otherwise; then use `frames`."""
         if not self.held_bytes and received >= _LENGTH.size:
             size = received - _LENGTH.size
             if _LENGTH.unpack_from(self._scratch)[0] == size <= self.size_max:
@@ -60,7 +62,7 @@ class FrameReceiver:
         return None
 
     def frames(self, received: int) -> Iterator[memoryview]:
-        """The frames that `received` bytes in the room complete. BadFrameSize ends a connection."""
+        """The frames that the `received` bytes complete. BadFrameSize ends the connection."""
         if self._frame is not None:
             self._filled += received
             if self._filled == self._size:
@@ -87,14 +89,14 @@ class FrameReceiver:
         self.held_bytes = len(self._rest)
 
     def drop(self) -> None:
-        """Nothing more comes: what came of a frame is of no use, and its memory is needed."""
+        """Frees the memory of the incomplete frame."""
         self._frame, self._rest = None, b""
         self._filled = self.held_bytes = 0
 
     def _hold(self, received: memoryview) -> None:
-        """Keeps what came of a frame, with room for some of the rest: for all of it at most."""
+        """Copies an incomplete frame to a buffer with room for some or all of the rest."""
         room_bytes = min(self._size, max(AHEAD * self._filled, AHEAD_BYTES_MIN))
-        # Zeroed, and so paid for: Python has no memory that is merely promised.
+        # `bytearray` zeroes the memory, so a large buffer costs real pages.
         self._frame = memoryview(bytearray(room_bytes))
         self._frame[: self._filled] = received
         self.held_bytes = room_bytes

@@ -1,8 +1,8 @@
-"""What a connection still has to send, in order: bytes, and slices of files.
+"""The queue of bytes and file slices that a connection has to send.
 
-Only the head of the queue is ever written. Bytes go to the transport; a slice goes from the page
-cache to the socket, a piece at a time, and only while the transport holds nothing that it would
-overtake. uvloop keeps the buffers it is given and copies nothing, so nothing here reuses one.
+Only the head of the queue is written. Bytes go to the transport. A slice goes from the page cache
+to the socket (sendfile), a piece at a time, and only while the transport's own buffer is empty:
+this keeps the order. uvloop keeps the buffers that it gets without a copy, so none is reused here.
 """
 
 import asyncio
@@ -16,26 +16,26 @@ from ottla.seams.net import NoSendFile, send_file
 from ottla.seams.threads import Threads
 from ottla.storage.log.file_slice import FileSlice
 
-# Below this a slice is read and sent together with what surrounds it.
+# Smaller slices are read and sent together with the bytes around them.
 COPIED_BYTES_MAX = 32 << 10
-# What goes out before others have their turn: each takes a fraction of a ms.
+# The bytes that are sent before other connections have their turn: a fraction of a ms.
 TURN_BYTES_MAX = 256 << 10
 SLICE_TURN_BYTES_MAX = 512 << 10
-# Of so much at a time it is asked whether it is in memory, by its first and last page.
-ASKED_BYTES = 1 << 20
-# What is read ahead from a disk at once.
+# The first and the last page of each such piece are checked for the page cache.
+WARM_CHECK_BYTES = 1 << 20
+# The bytes of one read from the disk into the page cache.
 WARMED_BYTES = 1 << 20
 CHUNK_BYTES = 64 << 10
-# Who has a slice asks for what follows it, and the log looks there, on the loop, for where that
-# ends: so much behind a slice is read ahead with it.
-LOOKED_AT_BYTES = 64 << 10
+# The bytes behind a slice that are read ahead with it: the client's next fetch makes the log scan
+# the headers there, on the event loop.
+READ_AHEAD_BYTES = 64 << 10
 
 
 Content = TypeVar("Content", bytes, bytes | bytearray)
 
 
 class SendQueue:
-    """`put` what is to be sent, then `pump`; the owner passes on the transport's pauses."""
+    """`put` parts, then `pump`. The owner forwards the transport's pauses."""
 
     __slots__ = (
         "_is_paused",
@@ -54,7 +54,7 @@ class SendQueue:
     def __init__(
         self, transport: asyncio.Transport, threads: Threads, on_drained: Callable[[], None]
     ) -> None:
-        # Told of a pause as soon as anything is buffered: a slice must wait for that.
+        # The transport pauses as soon as it buffers anything: a slice must wait for that.
         transport.set_write_buffer_limits(high=0)
         self._transport = transport
         self._threads = threads
@@ -63,10 +63,10 @@ class SendQueue:
         self._parts: deque[Part] = deque()
         self._is_paused = False
         self._is_waiting = False
-        # Up to where the head's file was in memory when we asked, or was read for us.
+        # The end of the part of the head's file that is known to be in the page cache.
         self._warm_end = 0
         self.queued_bytes = 0
-        # What of that takes no memory of its own: slices of files, and views of what others keep.
+        # The part of `queued_bytes` without memory of its own: file slices, and views.
         self.borrowed_bytes = 0
         self.sent_bytes = 0
 
@@ -81,21 +81,21 @@ class SendQueue:
 
     @property
     def unsent_bytes(self) -> int:
-        """The memory that replies take which the client has not taken, the transport's included."""
+        """The memory of the responses that the client has not read, with the transport's buffer."""
         return self.queued_bytes - self.borrowed_bytes + self._transport.get_write_buffer_size()
 
     def drop(self) -> None:
-        """The client has gone."""
+        """Drops all parts, since the client has disconnected."""
         self._parts.clear()
         self.queued_bytes = self.borrowed_bytes = 0
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing is on its way: what is written now goes at once."""
+        """Whether nothing is queued, so that a write goes to the socket at once."""
         return not (self._parts or self._is_paused or self._is_waiting)
 
     def write(self, reply: bytearray) -> None:
-        """Sends a small reply past the queue, which is idle."""
+        """Sends a small response without the queue, which must be idle."""
         self.sent_bytes += len(reply)
         self._transport.write(reply)
 
@@ -104,17 +104,17 @@ class SendQueue:
 
     def resume(self) -> None:
         self._is_paused = False
-        self._pump_and_tell()
+        self._pump_and_notify()
 
     def pump(self) -> bool:
-        """Sends what can be sent now. Whether nothing is left."""
+        """Sends what can be sent now. True if the queue is empty then."""
         while self._parts and not (self._is_paused or self._is_waiting):
             if self._transport.is_closing():
                 self._parts.clear()
                 return False
             head = self._parts[0]
             if len(self._parts) == 1 and isinstance(head, (bytes, bytearray)):
-                # One small reply: what nearly all of them are.
+                # The common case: one small response.
                 self._parts.popleft()
                 self.queued_bytes -= len(head)
                 self.sent_bytes += len(head)
@@ -123,18 +123,18 @@ class SendQueue:
             try:
                 self._send_head()
             except OSError:
-                # The file cannot be read, or nobody is there any more.
-                self._give_up()
+                # The file cannot be read, or the client has disconnected.
+                self._abort()
                 return False
         return not self._parts and not self._is_paused
 
-    def _pump_and_tell(self) -> None:
-        """As `pump`, not on behalf of the owner: it is told once nothing is left."""
+    def _pump_and_notify(self) -> None:
+        """As `pump`, but calls `on_drained` if the queue is empty then."""
         if self.pump():
             self._on_drained()
 
     def _send_head(self) -> None:
-        """One turn's worth: bytes together with the small slices between them, or a slice."""
+        """Sends the bytes of one turn: bytes with the small slices between them, or a slice."""
         copied = self._take_copied()
         if not copied:
             self._send_slice()
@@ -160,7 +160,7 @@ class SendQueue:
                 taken.append(_whole(part, content, part.size))
                 self.borrowed_bytes -= part.size
             elif isinstance(part, memoryview):
-                # The rest stays where it is: what the transport has is counted as the client's.
+                # The rest stays here: the transport's buffer counts as unread by the client.
                 taken.append(part[:left])
                 self.borrowed_bytes -= len(taken[-1])
                 if len(part) > left:
@@ -179,7 +179,7 @@ class SendQueue:
         if not isinstance(part, FileSlice):
             raise TypeError("the head of the queue is no slice")
         size = min(part.size, SLICE_TURN_BYTES_MAX)
-        # A small one is here because a page of it is cold.
+        # A small slice gets here only if it is not in the page cache.
         if part.position + size > self._warm_end and (
             part.size <= COPIED_BYTES_MAX or not self._is_warm(part)
         ):
@@ -191,7 +191,7 @@ class SendQueue:
             self._copy(part, TURN_BYTES_MAX)
             return
         except BlockingIOError:
-            # The transport arms its watcher only for what is written to it.
+            # The transport watches the socket only for bytes that are written to it.
             self._copy(part, CHUNK_BYTES)
             return
         if sent == 0:
@@ -200,9 +200,11 @@ class SendQueue:
         self._yield()
 
     def _is_warm(self, part: FileSlice) -> bool:
-        end = part.position + min(part.size, ASKED_BYTES)
+        end = part.position + min(part.size, WARM_CHECK_BYTES)
         is_warm = part.file.is_warm
-        if not (is_warm(part.position) and is_warm(end - 1) and is_warm(end - 1 + LOOKED_AT_BYTES)):
+        if not (
+            is_warm(part.position) and is_warm(end - 1) and is_warm(end - 1 + READ_AHEAD_BYTES)
+        ):
             return False
         self._warm_end = end
         return True
@@ -228,17 +230,17 @@ class SendQueue:
         self.sent_bytes += sent
 
     def _yield(self) -> None:
-        """Others have their turn before more of a large slice goes."""
+        """Lets other connections have their turn before the rest is sent."""
         if self._parts:
             self._is_waiting = True
             self._loop.call_soon(self._go_on)
 
     def _warm(self, part: FileSlice) -> None:
-        """Has a cold piece read in a thread, so that no other connection waits for the disk."""
+        """Reads a piece into the page cache in a thread, so that the loop does not block."""
         size = min(part.size, WARMED_BYTES)
         self._is_waiting = True
         task = self._loop.create_task(
-            self._threads.run(lambda: part.file.warm(part.position, size + LOOKED_AT_BYTES)),
+            self._threads.run(lambda: part.file.warm(part.position, size + READ_AHEAD_BYTES)),
             name="warm",
         )
         task.add_done_callback(lambda done: self._warmed(part.position + size, done))
@@ -248,19 +250,19 @@ class SendQueue:
         if done.cancelled() or self._transport.is_closing() or not self._parts:
             return
         if done.exception() is not None:
-            self._give_up()
+            self._abort()
             return
         self._warm_end = end
-        self._pump_and_tell()
+        self._pump_and_notify()
 
-    def _give_up(self) -> None:
-        """What was promised cannot be sent any more: only an end of the connection is honest."""
+    def _abort(self) -> None:
+        """Ends the connection, since the rest of the response cannot be sent."""
         self._transport.abort()
         self._parts.clear()
 
     def _go_on(self) -> None:
         self._is_waiting = False
-        self._pump_and_tell()
+        self._pump_and_notify()
 
 
 def _read_whole(part: FileSlice, size: int) -> bytes:

@@ -1,7 +1,7 @@
-"""Who is at the other end of a connection, and by which listener it came.
+"""A client's session: its principal, listener, client id and quota.
 
-Whatever depends on the client is read from here: the address that it is told, later its rights and
-its quotas. A connection has one session, from its first byte to its last.
+All decisions that depend on the client read the session: the advertised address, authorization,
+throttling. A connection has one session from its first byte to its last.
 """
 
 from typing import TYPE_CHECKING, NamedTuple, Protocol
@@ -26,16 +26,16 @@ ANONYMOUS = Principal("User", "ANONYMOUS")
 
 
 class QuotaBucket(Protocol):
-    """What a client has used of its quota. Connections of one client may share it."""
+    """A client's use of its quota. Connections of one client may share it."""
 
     @property
     def throttle_time_ms(self) -> int:
-        """For how long the client should send nothing after the reply that is made now."""
+        """The throttle time of the response that is being made."""
         ...
 
 
 class Unlimited:
-    """No quota: nobody is throttled."""
+    """No quota: the client is never throttled."""
 
     __slots__ = ()
     throttle_time_ms = 0
@@ -45,7 +45,7 @@ UNLIMITED = Unlimited()
 
 
 class Session:
-    """Changed by its own connection alone, and by the handler of its frames."""
+    """Only the connection and the handler of its frames change it."""
 
     __slots__ = (
         "client_id",
@@ -61,14 +61,14 @@ class Session:
     def __init__(
         self, handler: "FrameHandler", listener: str, security_protocol: SecurityProtocol
     ) -> None:
-        # Handles every frame of the connection. Whoever replaces it decides about the next frame:
-        # a client that has not authenticated yet has one that refuses most requests.
+        # Handles every frame of the connection. May be replaced between frames: before
+        # authentication, for example, by a handler that refuses most requests.
         self.handler = handler
         self.listener = listener
         self.security_protocol = security_protocol
         self.principal = ANONYMOUS
         self.quota: QuotaBucket = UNLIMITED
-        # As the latest request named it.
+        # The client id of the last request.
         self.client_id: str | None = None
         # Known once the connection is made.
         self.peer_host = ""

@@ -1,1 +1,1 @@
-"""One broker put together: start, stop, background tasks, settings that change while it runs."""
+"""Composition of a broker: start, stop, background tasks, dynamic settings."""

@@ -1,10 +1,10 @@
-"""The background tasks of a node, and those of them that only watch."""
+"""Starts the background tasks of a node. Defines those that only measure."""
 
 import asyncio
 
 from ottla.broker.net.connections import Connections
 from ottla.broker.node.context import NodeContext
-from ottla.broker.node.group_gauges import watch_groups
+from ottla.broker.node.group_gauges import run_group_gauges
 from ottla.broker.node.parts import Parts
 from ottla.settings.table import node
 
@@ -13,32 +13,32 @@ STALL_CHECK_S = 0.05
 
 
 def start_background(context: NodeContext, parts: Parts) -> None:
-    """Starts all that runs from the start to the stop besides connections."""
+    """Starts the tasks that run until the node stops."""
     spawn = context.tasks.spawn
     spawn(parts.groups.run(), "groups")
     spawn(parts.tick.disks.run(), "disks")
     spawn(parts.tick.run(), "tick")
     spawn(parts.cleaner.run(), "cleaner")
-    spawn(_watch_connections(context, parts.connections), "connections")
-    spawn(_watch_loop(context), "loop")
+    spawn(_refresh_connection_gauges(context, parts.connections), "connections")
+    spawn(_measure_loop_delay(context), "loop")
     spawn(parts.gauges.run(), "gauges")
     spawn(
-        watch_groups(parts.groups.shards, context.metrics.groups, context.seams.clock),
+        run_group_gauges(parts.groups.shards, context.metrics.groups, context.seams.clock),
         "group gauges",
     )
 
 
-async def _watch_connections(context: NodeContext, connections: Connections) -> None:
+async def _refresh_connection_gauges(context: NodeContext, connections: Connections) -> None:
     meter = context.metrics.broker
     while True:
         await asyncio.sleep(IDLE_CHECK_S)
-        connections.end_silent()
+        connections.end_idle()
         meter.queued_request_bytes = connections.held_bytes
         meter.unsent_reply_bytes = connections.unsent_bytes
 
 
-async def _watch_loop(context: NodeContext) -> None:
-    """Measures how late the loop runs due work, which is as long as its longest step."""
+async def _measure_loop_delay(context: NodeContext) -> None:
+    """Measures the delay of due work on the event loop: the length of its longest step."""
     clock = context.seams.clock
     warn_s = context.settings[node.LOOP_STALL_WARN_MS] / 1000
     while True:

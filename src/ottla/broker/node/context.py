@@ -1,10 +1,10 @@
-"""All parts of one node share these: its seams, settings, log, metrics, health and tasks."""
+"""The context that all parts of a node share: seams, settings, logger, metrics, health, tasks."""
 
 from dataclasses import dataclass
 
 from ottla.broker.event_log import Logger
 from ottla.broker.http.health import Health
-from ottla.broker.node.dynamic_settings import SettingsInForce
+from ottla.broker.node.dynamic_settings import DynamicSettings
 from ottla.broker.tasks import Tasks
 from ottla.metrics.node import NodeMetrics
 from ottla.seams.clock import Clock
@@ -18,7 +18,7 @@ from ottla.settings.broker import BrokerSettings
 
 @dataclass(frozen=True, slots=True)
 class Seams:
-    """What a node may touch of the world."""
+    """All access of a node to the outside world."""
 
     clock: Clock
     entropy: Entropy
@@ -30,11 +30,11 @@ class Seams:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeContext:
-    """Made before anything is opened; the same from `start` to `stop`."""
+    """Created before anything is opened; unchanged from `start` to `stop`."""
 
-    # The settings that the node was started with; clients may change some of those in force.
+    # The settings that the node was started with.
     settings: BrokerSettings
-    in_force: SettingsInForce
+    dynamic_settings: DynamicSettings
     seams: Seams
     logger: Logger
     metrics: NodeMetrics

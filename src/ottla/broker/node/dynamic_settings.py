@@ -1,5 +1,6 @@
-"""A broker's settings while it runs: those it started with, those that clients changed since, and
-the rules that its parts make of them.
+"""A broker's current settings: those it was started with, and the changes by clients.
+
+Also derives the rules of the broker's parts from the settings.
 """
 
 from collections.abc import Callable
@@ -15,34 +16,34 @@ from ottla.replication.housekeeping.tick import TickRules
 from ottla.settings.broker import BrokerSettings
 from ottla.settings.table import network, node, records, retention, segments
 
-Obey = Callable[[BrokerSettings], None]
+SettingsListener = Callable[[BrokerSettings], None]
 
 
-class SettingsInForce:
-    """Follows the metadata log; whoever obeys the settings is told the new ones."""
+class DynamicSettings:
+    """Follows the metadata log, and calls listeners with the new settings after each change."""
 
-    def __init__(self, given: BrokerSettings) -> None:
-        self.now = given
-        self._given = given
-        self._obeying: list[Obey] = []
+    def __init__(self, initial: BrokerSettings) -> None:
+        self.current = initial
+        self._initial = initial
+        self._listeners: list[SettingsListener] = []
 
-    def tell(self, obey: Obey) -> None:
-        """Calls it after each change from now on."""
-        self._obeying.append(obey)
+    def subscribe(self, listener: SettingsListener) -> None:
+        """Calls the listener after each later change."""
+        self._listeners.append(listener)
 
     def load(self, image: Image) -> None:
-        """Takes what was changed before this start."""
-        self.now = broker_settings(image, self._given[node.NODE_ID], self._given)
+        """Takes the settings of the image."""
+        self.current = broker_settings(image, self._initial[node.NODE_ID], self._initial)
 
     def follow(self, image: Image, entry: Entry) -> None:
-        """Takes what one more entry of the metadata log changed."""
-        if any(_is_about_brokers(record) for record in entry.records):
+        """Takes the settings that an entry of the metadata log changed."""
+        if any(_is_broker_config(record) for record in entry.records):
             self.load(image)
-            for obey in self._obeying:
-                obey(self.now)
+            for listener in self._listeners:
+                listener(self.current)
 
 
-def _is_about_brokers(record: object) -> bool:
+def _is_broker_config(record: object) -> bool:
     return isinstance(record, Config) and record.kind is ResourceKind.BROKER
 
 

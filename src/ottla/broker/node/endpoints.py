@@ -1,4 +1,4 @@
-"""Where a node that has started can be reached."""
+"""The addresses of a node that has started."""
 
 from typing import NamedTuple
 
@@ -6,7 +6,7 @@ from ottla.address import Address
 
 
 class Endpoints(NamedTuple):
-    """The first listener of a node, and its metrics port."""
+    """The addresses of a node's first listener and of its metrics port."""
 
     kafka: Address
     metrics: Address

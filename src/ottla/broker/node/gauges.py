@@ -1,4 +1,4 @@
-"""What is measured by looking, once a second: partitions led, what they lack, what is offline."""
+"""Refreshes the gauges of partitions, replicas and log directories once a second."""
 
 import asyncio
 from collections.abc import Iterable, Iterator
@@ -13,12 +13,12 @@ from ottla.replication.replica import Replica
 from ottla.replication.replicas import Replicas
 
 PERIOD_S = 1.0
-# Of ten thousand partitions, so that others have their turn in between.
+# The partitions per turn of the event loop: a broker may have ten thousand.
 SLICE_PARTITIONS_MAX = 500
 
 
 class Gauges:
-    """Keeps a node's gauges, and the tables of what is shown by topic and by partition."""
+    """A node's gauges, and the metrics per topic and per partition."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class Gauges:
             await asyncio.sleep(PERIOD_S)
 
     async def refresh(self) -> None:
-        """Looks at everything once."""
+        """Measures everything once."""
         found = BrokerMeter()
         shown = set()
         offline_logs: dict[TopicPartition, str] = {}
@@ -60,11 +60,11 @@ class Gauges:
             self._metrics.partitions.remove(*gone)
         self._shown = shown
         found.offline_log_dirs = len(directories.offline)
-        self._show(found)
+        self._set_broker_gauges(found)
         self._storage_health.show(offline_logs)
-        self._look_at_cluster()
+        self._refresh_cluster_gauges()
 
-    def _show(self, found: BrokerMeter) -> None:
+    def _set_broker_gauges(self, found: BrokerMeter) -> None:
         meter = self._metrics.broker
         meter.leaders = found.leaders
         meter.partitions = found.partitions
@@ -74,7 +74,7 @@ class Gauges:
         meter.offline_replicas = found.offline_replicas
         meter.offline_log_dirs = found.offline_log_dirs
 
-    def _look_at_cluster(self) -> None:
+    def _refresh_cluster_gauges(self) -> None:
         image = self._publisher.image
         topics = set(image.topic_names)
         for gone in self._topics - topics:
@@ -85,16 +85,16 @@ class Gauges:
         meter.active_controllers = int(self._publisher.is_controller)
         meter.active_brokers = len(states) - states.count(BrokerState.GONE)
         meter.topics = len(topics)
-        # This broker is alone, and so has a replica of every partition.
+        # A single broker has a replica of every partition.
         meter.partitions = self._metrics.broker.partitions
         meter.offline_partitions = meter.partitions - self._metrics.broker.leaders
 
 
 def _slices(replicas: Iterable[Replica]) -> Iterator[list[Replica]]:
-    """All of them as they are now, some at a time."""
-    everything = list(replicas)
-    for begin in range(0, len(everything), SLICE_PARTITIONS_MAX):
-        yield everything[begin : begin + SLICE_PARTITIONS_MAX]
+    """The replicas of this moment, in slices."""
+    snapshot = list(replicas)
+    for begin in range(0, len(snapshot), SLICE_PARTITIONS_MAX):
+        yield snapshot[begin : begin + SLICE_PARTITIONS_MAX]
 
 
 def _count(replica: Replica, meter: BrokerMeter) -> None:

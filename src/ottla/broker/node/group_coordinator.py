@@ -1,4 +1,4 @@
-"""The group coordinator of a node, put together from its settings."""
+"""Composes the group coordinator of a node from its settings."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
     from ottla.coordinators.group.machine import GroupMachine
 
 _MINUTE_MS = 60_000
-# Less than a batch may be: records have overheads.
+# Below the limit of a batch, since records have overhead.
 DECISION_BYTES_MAX = MESSAGE_BYTES_MAX - (MESSAGE_BYTES_MAX >> 4)
 RULES_KEPT_MAX = 100
 
 
-class ShardLog:
-    """Says in the broker's log what happens to shards, and counts it."""
+class LoggingShardListener:
+    """Logs and counts the events of coordinator shards."""
 
     def __init__(self, logger: Logger, meter: GroupMeter) -> None:
         self._logger = logger
@@ -62,8 +62,8 @@ class ShardLog:
 
 
 @dataclass(frozen=True, slots=True)
-class GroupWorld:
-    """What groups live by, as it is when they ask."""
+class GroupEnvironment:
+    """The current settings and image for groups, and their metrics."""
 
     settings: Callable[[], BrokerSettings]
     image: Callable[[], Image]
@@ -71,7 +71,7 @@ class GroupWorld:
 
 
 def group_coordinator(
-    world: GroupWorld,
+    environment: GroupEnvironment,
     *,
     replicas: Replicas,
     appender: Appender,
@@ -81,14 +81,14 @@ def group_coordinator(
     tasks: Tasks,
     logger: Logger,
 ) -> GroupCoordinator:
-    """The group coordinator of a broker, before its start."""
+    """The group coordinator of a broker, not yet started."""
     kind = CoordinatorKind(
         topic=CONSUMER_OFFSETS,
-        new_machine=lambda: group_machine(world),
-        # Groups decide no effects.
+        new_machine=lambda: group_machine(environment),
+        # Decisions of groups have no effects.
         perform=assert_never,
-        listener=ShardLog(logger, world.meter),
-        commit_timeout_ms=world.settings()[groups.OFFSETS_COMMIT_TIMEOUT_MS],
+        listener=LoggingShardListener(logger, environment.meter),
+        commit_timeout_ms=environment.settings()[groups.OFFSETS_COMMIT_TIMEOUT_MS],
         decision_bytes_max=DECISION_BYTES_MAX,
     )
     parts = ShardParts(
@@ -102,14 +102,15 @@ def group_coordinator(
     return GroupCoordinator(Shards(kind, parts), clock)
 
 
-# Imported when there is a group: a broker without any starts sooner, and is smaller.
+# The group modules are imported with the first group: a broker without groups starts faster and
+# uses less memory.
 
 
-def group_machine(world: GroupWorld) -> "GroupMachine":
-    """Where nothing is known yet."""
+def group_machine(environment: GroupEnvironment) -> "GroupMachine":
+    """A state machine without groups."""
     from ottla.coordinators.group.machine import GroupMachine, GroupRules
 
-    settings = world.settings()
+    settings = environment.settings()
     rules = GroupRules(
         offset_metadata_bytes_max=settings[groups.OFFSET_METADATA_MAX_BYTES],
         commit_bytes_max=DECISION_BYTES_MAX,
@@ -119,21 +120,21 @@ def group_machine(world: GroupWorld) -> "GroupMachine":
     )
     return GroupMachine(
         rules,
-        lambda group_id: _new_classic(group_id, world.settings()),
-        lambda group_id: _new_consumer(group_id, world),
-        world.meter,
+        lambda group_id: _new_classic(group_id, environment.settings()),
+        lambda group_id: _new_consumer(group_id, environment),
+        environment.meter,
     )
 
 
 def consumer_rules(group_id: str, settings: BrokerSettings, image: Image) -> "ConsumerRules":
-    """What a group of the consumer protocol goes by: its own settings, and the broker's."""
+    """The rules of a group of the consumer protocol: its own configs over the broker's."""
     own = image.configs(ResourceKind.GROUP, group_id)
     return _consumer_rules(settings, tuple(own.items()))
 
 
 @lru_cache(RULES_KEPT_MAX)
 def _consumer_rules(settings: BrokerSettings, own: tuple[tuple[str, str], ...]) -> "ConsumerRules":
-    """Every heartbeat asks, and most groups set nothing of their own."""
+    """Cached, since every heartbeat needs it and most groups have no configs of their own."""
     from ottla.coordinators.group.consumer.rules import ConsumerRules
 
     return ConsumerRules.of(settings, GroupConfigs(dict(own), settings))
@@ -146,10 +147,10 @@ def _new_classic(group_id: str, settings: BrokerSettings) -> "Group":
     return ClassicGroup(group_id, limits_of(settings, MESSAGE_BYTES_MAX))
 
 
-def _new_consumer(group_id: str, world: GroupWorld) -> "Group":
+def _new_consumer(group_id: str, environment: GroupEnvironment) -> "Group":
     from ottla.coordinators.group.consumer.group import ConsumerGroup
     from ottla.coordinators.group.consumer.topics import ImageTopics
 
-    image = world.image()
-    rules = consumer_rules(group_id, world.settings(), image)
+    image = environment.image()
+    rules = consumer_rules(group_id, environment.settings(), image)
     return ConsumerGroup(group_id, rules, ImageTopics(image))

@@ -1,6 +1,6 @@
-"""What is measured of groups by looking, now and then: of which protocol and state they are.
+"""Refreshes the gauges of groups by protocol and state.
 
-Whether a group is settled is told by its members, one by one, so this is not done for each scrape.
+A group's state depends on each of its members, so this does not run on every scrape.
 """
 
 import asyncio
@@ -12,19 +12,19 @@ from ottla.seams.clock import Clock
 
 PERIOD_S = 10.0
 SLICE_NS_MAX = 1_000_000
-# Groups that committed and never had a member are shown as classic ones, as Kafka does.
+# Groups with offsets that never had a member count as classic, as in Kafka.
 _WITHOUT_MEMBERS = ("classic", "Empty")
 
 
-async def watch_groups(shards: GroupShards, meter: GroupMeter, clock: Clock) -> None:
-    """Keeps the gauges of groups; does not end."""
+async def run_group_gauges(shards: GroupShards, meter: GroupMeter, clock: Clock) -> None:
+    """Refreshes the gauges of groups for ever."""
     while True:
-        await look_at_groups(shards, meter, clock)
+        await refresh_group_gauges(shards, meter, clock)
         await asyncio.sleep(PERIOD_S)
 
 
-async def look_at_groups(shards: GroupShards, meter: GroupMeter, clock: Clock) -> None:
-    """Looks at every group once; after a millisecond of it others have their turn."""
+async def refresh_group_gauges(shards: GroupShards, meter: GroupMeter, clock: Clock) -> None:
+    """Counts all groups once. Yields to the event loop after each millisecond."""
     groups: Counter[tuple[str, str]] = Counter()
     members = Counter(dict.fromkeys(("classic", "consumer"), 0))
     partitions = Counter(dict.fromkeys(("loading", "active"), 0))

@@ -1,4 +1,4 @@
-"""Opens a node's log directories: which can be used, whose they are, and their logs recovered."""
+"""Opens a node's log directories: checks them and their owner, and recovers their logs."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ from ottla.storage.directory.placements import Placements
 class PreparedDirectories:
     """The log directories before anything in them is opened."""
 
-    # The one that remembers this broker's incarnation.
+    # The directory that stores this broker's incarnation.
     home: str
     usable: Sequence[str]
     failed: dict[str, Exception]
@@ -40,9 +40,9 @@ class PreparedDirectories:
 def prepare_log_dirs(
     files: Files, log_dirs: Sequence[str], node_id: int, stores: StoreFactory
 ) -> PreparedDirectories:
-    """Makes and checks them; those that cannot be used are told apart.
+    """Creates and checks the log directories. Unusable ones are in `failed`.
 
-    StorageError if one belongs to another broker, or the home cannot be told.
+    StorageError if one belongs to another broker, or the home cannot be determined.
     """
     home = stores.home(files, log_dirs)
     ordered = [home, *(path for path in log_dirs if path != home)]
@@ -55,7 +55,7 @@ def prepare_log_dirs(
 
 
 def find_cluster_id(context: NodeContext, home: str) -> str:
-    """The id that the home remembers, or a new one."""
+    """The cluster id that the home stores, or a new one."""
     meta = MetaProperties.read(context.seams.files, home)
     return meta.cluster_id if meta else str(_new_id(context))
 
@@ -68,7 +68,7 @@ def open_log_dirs(
     cluster_id: str,
     broker_epoch: int,
 ) -> LogDirectories:
-    """Every log directory that can be used; recovery happens here."""
+    """Opens the usable log directories, and recovers their logs."""
     opened: list[LogDirectory] = []
     failed = prepared.failed
     for path in prepared.usable:
@@ -80,13 +80,13 @@ def open_log_dirs(
             for directory in opened:
                 directory.close(broker_epoch=broker_epoch)
             raise
-    _tell(context, opened, failed)
+    _log_outcome(context, opened, failed)
     return LogDirectories(opened, failed, prepared.placements)
 
 
 def rules_of(context: NodeContext, image: Image, topic: str) -> TopicRules:
-    """The rules of a topic under the settings in force."""
-    return topic_rules(topic_configs(image, topic, context.in_force.now))
+    """The rules of a topic under the current settings."""
+    return topic_rules(topic_configs(image, topic, context.dynamic_settings.current))
 
 
 def _open_directory(
@@ -104,7 +104,7 @@ def _open_directory(
     )
 
 
-def _tell(
+def _log_outcome(
     context: NodeContext, opened: Sequence[LogDirectory], failed: dict[str, Exception]
 ) -> None:
     logger = context.logger

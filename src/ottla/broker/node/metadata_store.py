@@ -1,4 +1,4 @@
-"""How a node opens its metadata store. Today every node has one of its own, embedded."""
+"""Opens a node's metadata store. Today every node has its own, embedded one."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -11,12 +11,12 @@ from ottla.seams.files import Files
 
 
 class StoreFactory(Protocol):
-    """Opens the store of one kind. A node knows its store by this and by `MetadataStore` alone."""
+    """Opens one kind of store. A node uses its store only through this and `MetadataStore`."""
 
     def home(self, files: Files, log_dirs: Sequence[str]) -> str:
-        """The log directory that remembers this broker's incarnation and the id of its cluster.
+        """The log directory that stores this broker's incarnation and its cluster id.
 
-        StorageError or OSError if that cannot be told.
+        StorageError or OSError if it cannot be determined.
         """
         ...
 
@@ -26,7 +26,7 @@ class StoreFactory(Protocol):
 
 
 class EmbeddedStoreFactory:
-    """The metadata is in one of the node's own log directories, which is its home."""
+    """Keeps the metadata in one of the node's log directories, its home."""
 
     def home(self, files: Files, log_dirs: Sequence[str]) -> str:
         return find_home(files, log_dirs)

@@ -1,8 +1,8 @@
-"""One broker from its start to its stop: this module composes and decides nothing.
+"""Starts and stops a broker. This module composes, and decides nothing.
 
-What must be there before a client is answered happens in `start`, in this order: metadata, the
-broker's new incarnation, which a controller brings up (this broker if there is no other), logs
-recovered, partitions led, and only then the listeners.
+`start` runs these steps in order: load the metadata; register the broker's new incarnation, which
+the controller (this broker if there is no other) brings up; recover the logs; lead partitions; open
+the listeners.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from ottla.broker.http.server import HttpServer
 from ottla.broker.net.connections import Connections
 from ottla.broker.node.background import start_background
 from ottla.broker.node.context import NodeContext, Seams
-from ottla.broker.node.dynamic_settings import SettingsInForce
+from ottla.broker.node.dynamic_settings import DynamicSettings
 from ottla.broker.node.endpoints import Endpoints
 from ottla.broker.node.log_dirs import (
     PreparedDirectories,
@@ -27,7 +27,7 @@ from ottla.broker.node.log_dirs import (
 )
 from ottla.broker.node.metadata_store import EMBEDDED, StoreFactory
 from ottla.broker.node.parts import Parts, load_replicas, make_checkpointer, make_parts
-from ottla.broker.node.registration import BrokerLife
+from ottla.broker.node.registration import BrokerRegistration
 from ottla.broker.requests.dispatch import Dispatch
 from ottla.broker.requests.served_apis import SERVED
 from ottla.broker.requests.services import Identity
@@ -46,7 +46,7 @@ from ottla.storage.directory.directories import LogDirectories
 
 
 class Node:
-    """A broker from `start` to `stop`. `fault` is resolved if it cannot go on by itself."""
+    """A broker. `fault` is resolved if it cannot continue."""
 
     def __init__(
         self,
@@ -58,9 +58,9 @@ class Node:
         connections_max: int = sys.maxsize,
         on_owned: Callable[[], None] = lambda: None,
     ) -> None:
-        """`connections_max` is what the process can have, whatever the settings allow.
+        """`connections_max` is the limit of the process, which the settings may exceed.
 
-        `on_owned` is called once the data is locked, before any client is answered.
+        `on_owned` is called when the log directories are locked, before the listeners open.
         """
         self._stores = stores
         self._connections_max = connections_max
@@ -73,7 +73,7 @@ class Node:
         self._tasks = Tasks(self._on_fault)
         self._context = NodeContext(
             settings=settings,
-            in_force=SettingsInForce(settings),
+            dynamic_settings=DynamicSettings(settings),
             seams=seams,
             logger=logger,
             metrics=self.metrics,
@@ -82,14 +82,14 @@ class Node:
         )
         self._listeners: list[Listener] = []
         self._store: MetadataStore | None = None
-        self._life: BrokerLife | None = None
+        self._registration: BrokerRegistration | None = None
         self._directories: LogDirectories | None = None
         self._connections: Connections | None = None
         self._http_server: HttpServer | None = None
         self.cluster_id = ""
 
     async def start(self) -> Endpoints:
-        """Serves on return. What was begun is undone if it fails."""
+        """Serves clients on return. Undoes the completed steps if it fails."""
         self.health.ready.fail("start", "recovering")
         try:
             endpoints = await self._start_unless_fault()
@@ -97,7 +97,7 @@ class Node:
             await self.stop()
             raise
         self.health.ready.clear("start")
-        # What exists now stays: a full collection need not look at it again.
+        # The objects of the start stay: full collections need not visit them again.
         gc.collect()
         gc.freeze()
         self._logger.info("started", kafka=str(endpoints.kafka), metrics=str(endpoints.metrics))
@@ -114,21 +114,21 @@ class Node:
         if self._http_server:
             await self._http_server.close()
         await self._tasks.close()
-        if self._directories and self._life:
-            faults = self._directories.close(broker_epoch=self._life.broker_epoch)
+        if self._directories and self._registration:
+            faults = self._directories.close(broker_epoch=self._registration.broker_epoch)
             for path, error in faults.items():
                 self._logger.error("not closed cleanly", path=path, error=str(error))
                 if self._store:
                     self._store.log_directory_failed(path, error)
             if not faults:
-                self._life.save(clean=True)
+                self._registration.save(clean=True)
             self._directories = None
         if self._store:
             await self._store.close()
             self._store = None
 
     async def _start_unless_fault(self) -> Endpoints:
-        """Raises what a task of the background failed by: the start may wait for it in vain."""
+        """Raises the error of a failed background task, for which the start may wait in vain."""
         starting = asyncio.get_running_loop().create_task(self._start(), name="starting")
         try:
             await asyncio.wait((starting, self.fault), return_when=asyncio.FIRST_COMPLETED)
@@ -148,35 +148,35 @@ class Node:
         store = self._store = await self._stores.open(seams, prepared.home)
         self._on_owned()
         publisher = await self._follow_metadata(store)
-        self._life = BrokerLife(seams.files, prepared.home, seams.clock)
-        member = await self._life.register(
+        self._registration = BrokerRegistration(seams.files, prepared.home, seams.clock)
+        member = await self._registration.register(
             store, self.settings[node.NODE_ID], self._advertised() or ()
         )
-        # After the new epoch was written down: as the controller, this broker lets the last life's
-        # memberships carry over to it.
-        controller = self._campaign(publisher, store)
+        # After the new epoch is stored: as the controller, this broker transfers the memberships of
+        # the last incarnation to it.
+        controller = self._start_controller(publisher, store)
         await publisher.until(lambda image: is_started(image, member))
         await controller.until_settled()
-        return await self._serve(prepared, publisher, controller, member, self._life)
+        return await self._serve(prepared, publisher, controller, member, self._registration)
 
     async def _follow_metadata(self, store: MetadataStore) -> Publisher:
-        """The image as it is now, which is kept up to date from then on."""
-        in_force = self._context.in_force
+        """Loads the image, and starts the task that keeps it up to date."""
+        dynamic_settings = self._context.dynamic_settings
         publisher = Publisher(store, self._on_snapshot)
         await publisher.load()
-        in_force.load(publisher.image)
-        publisher.subscribe(in_force.follow)
+        dynamic_settings.load(publisher.image)
+        publisher.subscribe(dynamic_settings.follow)
         self._tasks.spawn(publisher.follow(), "metadata")
         return publisher
 
-    def _campaign(self, publisher: Publisher, store: MetadataStore) -> LocalController:
-        """A task that makes this broker the controller whenever there is none."""
-        in_force, logger = self._context.in_force, self._logger
+    def _start_controller(self, publisher: Publisher, store: MetadataStore) -> LocalController:
+        """Starts the task that makes this broker the controller if there is none."""
+        dynamic_settings, logger = self._context.dynamic_settings, self._logger
         controller = LocalController(
             publisher=publisher,
             store=store,
             broker_id=self.settings[node.NODE_ID],
-            settings_now=lambda: in_force.now,
+            settings_now=lambda: dynamic_settings.current,
             on_elected=lambda epoch: logger.debug("controller", epoch=epoch),
             on_possible_loss=lambda partition: logger.warning(
                 "possible data loss", partition=str(partition)
@@ -191,7 +191,7 @@ class Node:
         publisher: Publisher,
         controller: Controller,
         member: Member,
-        life: BrokerLife,
+        registration: BrokerRegistration,
     ) -> Endpoints:
         context = self._context
         self.cluster_id = find_cluster_id(context, prepared.home)
@@ -204,7 +204,7 @@ class Node:
         )
         replicas = load_replicas(context, directories, member.incarnation, publisher)
         checkpointer = make_checkpointer(context, directories)
-        life.save(clean=False)
+        registration.save(clean=False)
         parts = make_parts(
             context,
             identity=Identity(
@@ -222,8 +222,8 @@ class Node:
         )
         self.metrics.disk_free_bytes = parts.tick.disks.free_bytes
         self._connections = parts.connections
-        self._connections.possible_max = self._connections_max
-        context.in_force.tell(parts.obey)
+        self._connections.descriptors_max = self._connections_max
+        context.dynamic_settings.subscribe(parts.apply_settings)
         start_background(context, parts)
         return await self._listen(parts)
 
@@ -255,10 +255,10 @@ class Node:
             for each in listeners
         )
 
-    # What happens on the way
+    # Callbacks
 
     def _on_snapshot(self, error: OSError | None) -> None:
-        """The node goes on without a new snapshot of its metadata: somebody should make room."""
+        """Reports a failed metadata snapshot as a warning. The node continues without it."""
         part = "metadata snapshot"
         if error is None:
             self.health.warnings.clear(part)
@@ -273,6 +273,6 @@ class Node:
             self._store.log_directory_failed(path, error)
 
     def _on_fault(self, error: Exception) -> None:
-        """Our own fault: whoever runs the node ends it."""
+        """Reports a bug. The process that runs the node then stops it."""
         if not self.fault.done():
             self.fault.set_result(error)

@@ -1,4 +1,4 @@
-"""The parts of a node, made from its context and what was opened. Nothing runs yet."""
+"""Composes the parts of a node. Starts none of them."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,16 +9,16 @@ from ottla.broker.net.connections import Connections
 from ottla.broker.node.context import NodeContext
 from ottla.broker.node.dynamic_settings import cleaner_rules, connection_limits, tick_rules
 from ottla.broker.node.gauges import Gauges
-from ottla.broker.node.group_coordinator import GroupWorld, group_coordinator
+from ottla.broker.node.group_coordinator import GroupEnvironment, group_coordinator
 from ottla.broker.node.log_dirs import rules_of
 from ottla.broker.requests.producer_ids import ProducerIdBlocks
 from ottla.broker.requests.record_work import RecordWork, TurnBudget
 from ottla.broker.requests.services import (
-    Coordinators,
+    CoordinatorServices,
     Identity,
-    Metadata,
-    Partitions,
-    Records,
+    MetadataServices,
+    PartitionServices,
+    RecordServices,
     Services,
 )
 from ottla.coordinators.group.coordinator import GroupCoordinator
@@ -41,7 +41,7 @@ from ottla.storage.directory.directories import LogDirectories
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
-    """The parts that serve clients, and those that work in the background."""
+    """The parts that serve clients, and those that run in the background."""
 
     services: Services
     groups: GroupCoordinator
@@ -50,8 +50,8 @@ class Parts:
     connections: Connections
     gauges: Gauges
 
-    def obey(self, settings: BrokerSettings) -> None:
-        """Takes settings that a client changed; topics have their rules from `Replicas`."""
+    def apply_settings(self, settings: BrokerSettings) -> None:
+        """Applies changed settings. `Replicas` updates the rules of topics itself."""
         self.services.settings = settings
         self.tick.rules = tick_rules(settings)
         self.cleaner.rules = cleaner_rules(settings)
@@ -61,7 +61,7 @@ class Parts:
 def load_replicas(
     context: NodeContext, directories: LogDirectories, me: Incarnation, publisher: Publisher
 ) -> Replicas:
-    """The table of partitions as the image says they are. It follows the image from then on."""
+    """The replicas of the image's partitions. They follow the image from then on."""
     seams, logger = context.seams, context.logger
     replicas = Replicas(
         directories=directories,
@@ -91,13 +91,13 @@ def make_parts(
     home: str,
     on_offline: Callable[[str, Exception], None],
 ) -> Parts:
-    """Also lets the group coordinator follow the image, and load what it leads."""
+    """Makes the parts. The group coordinator follows the image and loads its partitions."""
     seams = context.seams
     flusher = Flusher(seams.threads)
     turn_budget = TurnBudget()
     appender = Appender(replicas.create_log, replicas.directories, turn_budget)
     groups = _group_coordinator(context, publisher, replicas, appender, flusher)
-    partitions = Partitions(
+    partitions = PartitionServices(
         replicas=replicas,
         appender=appender,
         flusher=flusher,
@@ -109,35 +109,21 @@ def make_parts(
             seams.entropy,
         ),
     )
-    services = _services(context, identity, publisher, controller, partitions, groups, turn_budget)
-    tick = Tick(
-        replicas=replicas,
-        flusher=flusher,
-        checkpointer=checkpointer,
-        threads=seams.threads,
-        clock=seams.clock,
-        rules=tick_rules(context.in_force.now),
-        problem=partial(_problem, context),
-        solved=partial(_solved, context),
-        offline=on_offline,
+    services = _services(
+        context,
+        identity=identity,
+        publisher=publisher,
+        controller=controller,
+        partitions=partitions,
+        groups=groups,
+        turn_budget=turn_budget,
     )
-    cleaner = LogCleaner(
-        replicas=replicas,
-        workers=seams.workers,
-        flusher=flusher,
-        threads=seams.threads,
-        files=seams.files,
-        clock=seams.clock,
-        rules=cleaner_rules(context.in_force.now),
-        meter=context.metrics.cleaner,
-        event_log=context.logger,
-        remove_later=tick.remove_later,
-    )
+    tick = _tick(context, partitions, on_offline)
     connections = Connections(
         net=seams.net,
         clock=seams.clock,
         threads=seams.threads,
-        limits=connection_limits(context.in_force.now),
+        limits=connection_limits(context.dynamic_settings.current),
         metrics=context.metrics,
         logger=context.logger,
     )
@@ -151,14 +137,14 @@ def make_parts(
         services=services,
         groups=groups,
         tick=tick,
-        cleaner=cleaner,
+        cleaner=_cleaner(context, partitions, tick),
         connections=connections,
         gauges=gauges,
     )
 
 
 def make_checkpointer(context: NodeContext, directories: LogDirectories) -> Checkpointer:
-    """Directories then forget deleted partitions in a thread."""
+    """A checkpointer, which also removes deleted partitions from checkpoints, in a thread."""
     checkpointer = Checkpointer(context.seams.threads)
     directories.forget = DeletedPartitions(checkpointer, context.tasks.spawn).forget
     return checkpointer
@@ -172,7 +158,11 @@ def _group_coordinator(
     flusher: Flusher,
 ) -> GroupCoordinator:
     groups = group_coordinator(
-        GroupWorld(lambda: context.in_force.now, lambda: publisher.image, context.metrics.groups),
+        GroupEnvironment(
+            lambda: context.dynamic_settings.current,
+            lambda: publisher.image,
+            context.metrics.groups,
+        ),
         replicas=replicas,
         appender=appender,
         flusher=flusher,
@@ -186,36 +176,71 @@ def _group_coordinator(
     return groups
 
 
+def _tick(
+    context: NodeContext,
+    partitions: PartitionServices,
+    on_offline: Callable[[str, Exception], None],
+) -> Tick:
+    return Tick(
+        replicas=partitions.replicas,
+        flusher=partitions.flusher,
+        checkpointer=partitions.checkpointer,
+        threads=context.seams.threads,
+        clock=context.seams.clock,
+        rules=tick_rules(context.dynamic_settings.current),
+        problem=partial(_problem, context),
+        solved=partial(_solved, context),
+        offline=on_offline,
+    )
+
+
+def _cleaner(context: NodeContext, partitions: PartitionServices, tick: Tick) -> LogCleaner:
+    seams = context.seams
+    return LogCleaner(
+        replicas=partitions.replicas,
+        workers=seams.workers,
+        flusher=partitions.flusher,
+        threads=seams.threads,
+        files=seams.files,
+        clock=seams.clock,
+        rules=cleaner_rules(context.dynamic_settings.current),
+        meter=context.metrics.cleaner,
+        event_log=context.logger,
+        remove_later=tick.remove_later,
+    )
+
+
 def _services(
     context: NodeContext,
+    *,
     identity: Identity,
     publisher: Publisher,
     controller: Controller,
-    partitions: Partitions,
+    partitions: PartitionServices,
     groups: GroupCoordinator,
     turn_budget: TurnBudget,
 ) -> Services:
-    seams, in_force = context.seams, context.in_force
+    seams, dynamic_settings = context.seams, context.dynamic_settings
     return Services(
-        settings=in_force.now,
+        settings=dynamic_settings.current,
         clock=seams.clock,
         entropy=seams.entropy,
         tasks=context.tasks,
         metrics=context.metrics,
         logger=context.logger,
         identity=identity,
-        metadata=Metadata(publisher=publisher, producer_ids=ProducerIdBlocks(controller)),
+        metadata=MetadataServices(publisher=publisher, producer_ids=ProducerIdBlocks(controller)),
         controller=controller,
         partitions=partitions,
-        records=Records(
+        records=RecordServices(
             turn_budget=turn_budget,
             work=RecordWork(
                 seams.threads,
                 context.tasks.spawn,
-                lambda: in_force.now[network.QUEUED_MAX_REQUEST_BYTES],
+                lambda: dynamic_settings.current[network.QUEUED_MAX_REQUEST_BYTES],
             ),
         ),
-        coordinators=Coordinators(groups=groups.shards),
+        coordinators=CoordinatorServices(groups=groups.shards),
     )
 
 

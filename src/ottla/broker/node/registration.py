@@ -1,6 +1,6 @@
-"""This life of a broker: registered with the metadata store, and remembered by its home.
+"""Registers a broker's new incarnation with the metadata store, and stores it in its home.
 
-`metadata.incarnation` says in which order that has to happen, and why.
+`metadata.incarnation` explains the order of these steps.
 """
 
 from ottla.metadata.incarnation import (
@@ -16,8 +16,8 @@ from ottla.seams.clock import Clock
 from ottla.seams.files import Files
 
 
-class BrokerLife:
-    """From `register` to the `save` of a clean stop."""
+class BrokerRegistration:
+    """The registration of one incarnation, up to the `save` of a clean stop."""
 
     def __init__(self, files: Files, home: str, clock: Clock) -> None:
         self._files = files
@@ -28,7 +28,7 @@ class BrokerLife:
     async def register(
         self, store: MetadataStore, broker_id: int, endpoints: tuple[Endpoint, ...]
     ) -> Member:
-        """Gets this life's epoch. The last life's partitions may be taken over on return."""
+        """Gets the new broker epoch. The incarnation may inherit partitions on return."""
         previous = read_incarnation(self._files, self._home)
         inherits = inherited_epochs(previous, self._boot_id)
         registration = Registration(
@@ -46,6 +46,6 @@ class BrokerLife:
         return member
 
     def save(self, *, clean: bool) -> None:
-        """Before anything is served, and again after the last flush of a clean stop."""
+        """Stores the incarnation: before the listeners open, and after the last flush."""
         saved = SavedIncarnation(self.broker_epoch, self._boot_id, clean)
         write_incarnation(self._files, self._home, saved)

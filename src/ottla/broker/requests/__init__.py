@@ -1,1 +1,1 @@
-"""From a decoded request to its reply: dispatch, and what handlers share."""
+"""Dispatch of requests to handlers, and the code that handlers share."""

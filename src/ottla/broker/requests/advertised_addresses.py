@@ -1,8 +1,7 @@
-"""Where clients are told that brokers are.
+"""The broker addresses that responses carry.
 
-A client must reach every broker by the listener that it came through. Of this broker it already
-knows an address that works: the one that it connected to. Unless others are advertised, that is
-what it is told.
+A client must reach every broker through the listener that it connected to. If no listeners are
+advertised, this broker's own address is the one that the client connected to.
 """
 
 from collections.abc import Sequence
@@ -23,7 +22,10 @@ class BrokerAddress(NamedTuple):
 
 
 def known_brokers(call: Call) -> list[BrokerAddress]:
-    """Every broker that has an address for this client, by id, also those that are gone."""
+    """Every broker with an address on this client's listener, in the order of ids.
+
+    Includes brokers that are down.
+    """
     known = []
     for broker_id, broker in sorted(call.services.image.brokers.items()):
         address = _address(call, broker_id, broker.endpoints)
@@ -34,7 +36,7 @@ def known_brokers(call: Call) -> list[BrokerAddress]:
 
 
 def present_brokers(call: Call) -> list[BrokerAddress]:
-    """Every broker that this client can reach, by id."""
+    """The brokers that are up, in the order of ids."""
     return [broker for broker in known_brokers(call) if broker.is_up]
 
 

@@ -1,6 +1,6 @@
-"""What a client may do: `may` is asked before everything that a request does.
+"""Authorization: `may` is called before each operation of a request.
 
-Without an authorizer everything is allowed, as in Kafka.
+Without an authorizer every operation is allowed, as in Kafka.
 """
 
 from collections.abc import Hashable, Mapping
@@ -25,7 +25,7 @@ _ALTER_CONFIGS = AclOperation.ALTER_CONFIGS
 
 
 class Resource(NamedTuple):
-    """What an operation is done to."""
+    """The resource that an operation is about, by type and name."""
 
     kind: AclResource
     name: str
@@ -43,17 +43,17 @@ def group_resource(group_id: str) -> Resource:
 
 
 class Authorizer(Protocol):
-    """Decides. No I/O: it is asked for every request."""
+    """Decides whether an operation is allowed. Does no I/O, since every request calls it."""
 
     def allows(self, session: "Session", operation: AclOperation, resource: Resource) -> bool: ...
 
     def visibility(self, session: "Session") -> Hashable:
-        """Equal for sessions that may describe the same resources: they share cached answers."""
+        """Equal for sessions that may describe the same resources, so that they share a cache."""
         ...
 
 
 class Unauthorized(PeerError):
-    """The client may not do this to the resource."""
+    """The client is not authorized for the operation on a resource of this type."""
 
     def __init__(self, kind: AclResource) -> None:
         super().__init__(_REFUSALS[kind], f"{kind.capitalize()} authorization failed.")
@@ -74,7 +74,7 @@ _OF_CONFIG_READERS = dict.fromkeys(
 )
 _OF_CONFIG_WRITERS = dict.fromkeys(_OF_CONFIG_READERS, _ALTER_CONFIGS)
 
-# By the name of an API, the operation that it needs on each type of resource that it is about.
+# The operation that each API needs, by the type of resource.
 OPERATIONS: Mapping[str, Mapping[AclResource, AclOperation]] = MappingProxyType(
     {
         "Produce": {AclResource.TOPIC: _WRITE},
@@ -89,10 +89,10 @@ OPERATIONS: Mapping[str, Mapping[AclResource, AclOperation]] = MappingProxyType(
         "LeaveGroup": _OF_GROUP_MEMBERS,
         "SyncGroup": _OF_GROUP_MEMBERS,
         "DescribeGroups": {AclResource.GROUP: _DESCRIBE},
-        # Who may describe the cluster sees all groups.
+        # DESCRIBE on the cluster lists all groups.
         "ListGroups": {AclResource.CLUSTER: _DESCRIBE, AclResource.GROUP: _DESCRIBE},
         "ApiVersions": {},
-        # Who may create in the cluster may create any topic.
+        # CREATE on the cluster allows any topic.
         "CreateTopics": {AclResource.CLUSTER: _CREATE, AclResource.TOPIC: _CREATE},
         "DeleteTopics": {AclResource.TOPIC: _DELETE},
         "DeleteRecords": {AclResource.TOPIC: _DELETE},
@@ -110,7 +110,7 @@ OPERATIONS: Mapping[str, Mapping[AclResource, AclOperation]] = MappingProxyType(
         "ListPartitionReassignments": {AclResource.CLUSTER: _DESCRIBE},
         "OffsetDelete": {AclResource.GROUP: _DELETE, AclResource.TOPIC: _READ},
         "DescribeQuorum": {AclResource.CLUSTER: _DESCRIBE},
-        # Whoever may not is told the brokers, and that it may do nothing.
+        # Without DESCRIBE the response lists the brokers, and no authorized operations.
         "DescribeCluster": {AclResource.CLUSTER: _DESCRIBE},
         "DescribeProducers": {AclResource.TOPIC: _READ},
         "ConsumerGroupHeartbeat": {AclResource.GROUP: _READ, AclResource.TOPIC: _DESCRIBE},
@@ -124,17 +124,17 @@ OPERATIONS: Mapping[str, Mapping[AclResource, AclOperation]] = MappingProxyType(
 def may(
     services: "Services", session: "Session", operation: AclOperation, resource: Resource
 ) -> bool:
-    """Whether a client may do this to a resource: the one place that may refuse it."""
+    """Whether a client may do this to a resource. All authorization checks end here."""
     authorizer = services.authorizer
     return authorizer is None or authorizer.allows(session, operation, resource)
 
 
 def visibility(services: "Services", session: "Session") -> Hashable:
-    """What a cached answer depends on besides its question: None if everybody sees everything."""
+    """The part of a cache key that stands for the client's rights; None without an authorizer."""
     return None if services.authorizer is None else services.authorizer.visibility(session)
 
 
-# Of each type of resource, the operations that there are. A bit's number is Kafka's code.
+# Kafka's code of each operation, which is its bit in `authorized_operations`.
 _CODES = {
     _READ: 3,
     _WRITE: 4,
@@ -147,6 +147,7 @@ _CODES = {
     _ALTER_CONFIGS: 11,
     AclOperation.IDEMPOTENT_WRITE: 12,
 }
+# The operations that exist for each type of resource.
 _SUPPORTED = {
     AclResource.TOPIC: (
         *(_READ, _WRITE, _CREATE, _DELETE),
@@ -164,7 +165,7 @@ _EVERYTHING = {
 
 
 def authorized_operations(services: "Services", session: "Session", resource: Resource) -> int:
-    """All that a client may do to a resource, as the bits that some answers carry."""
+    """The operations that a client is authorized for, as the bit field of Kafka's responses."""
     if services.authorizer is None:
         return _EVERYTHING[resource.kind]
     return sum(

@@ -1,7 +1,7 @@
-"""Topics that are made because a client asked for them by name, in the background.
+"""Creates the missing topics that Metadata requests name, in the background.
 
-The client is told that the topic is missing, and asks again. So are those that ask for more than is
-made at once: what was not begun is begun then.
+The response says that the topic is missing, and the client asks again. Topics beyond the limits are
+created when the client asks again.
 """
 
 from collections.abc import Iterable
@@ -16,12 +16,12 @@ from ottla.settings.table.replicas import AUTO_CREATE_REQUEST_TOPICS_MAX
 if TYPE_CHECKING:
     from ottla.broker.requests.services import Services
 
-# How many topics may wait to be made, whoever asked for them.
+# The limit of all clients together.
 PENDING_TOPICS_MAX = 1_000
 
 
-class AutoCreation:
-    """One task makes them, all that wait with one commit where they fit one entry."""
+class AutoTopicCreation:
+    """One task creates all pending topics, in one commit if they fit one metadata entry."""
 
     def __init__(self) -> None:
         # A dict for its order.
@@ -30,11 +30,11 @@ class AutoCreation:
 
     @property
     def pending(self) -> list[str]:
-        """The topics that wait to be made, or are being made."""
+        """The topics that are being created or are queued for it."""
         return list(self._pending)
 
     def begin(self, names: Iterable[str], services: "Services") -> None:
-        """Begins to make the topics, as many as one request may ask for."""
+        """Queues topics for creation, up to the limit per request."""
         room = min(
             services.settings[AUTO_CREATE_REQUEST_TOPICS_MAX],
             PENDING_TOPICS_MAX - len(self._pending),
@@ -61,7 +61,7 @@ async def _create(names: list[str], services: "Services") -> None:
         services, [NewTopic(name=name) for name in names]
     )
     for name, outcome in zip(names, outcomes, strict=True):
-        # Others may have asked for it at the same time.
+        # Another request may have created it at the same time.
         if isinstance(outcome, PeerError) and outcome.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
             services.logger.warning(
                 "topic not created", repeats_of=outcome.code.name, topic=name, error=str(outcome)

@@ -1,4 +1,4 @@
-"""What a handler is called with besides the request."""
+"""The context of a request, which each handler gets with it."""
 
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Call(NamedTuple):
-    """One request's circumstances: who asks, in which version, and what can be asked in turn."""
+    """A request's API and version, the client's session, and the services of the node."""
 
     api: Api
     version: int
@@ -27,28 +27,30 @@ class Call(NamedTuple):
     services: "Services"
 
     def may(self, resource: Resource) -> bool:
-        """Whether the client may do to a resource what this API does to it."""
+        """Whether the client is authorized for this API's operation on a resource."""
         if self.services.authorizer is None:
             return True
         operation = OPERATIONS[self.api.name][resource.kind]
         return may(self.services, self.session, operation, resource)
 
     def require(self, resource: Resource) -> None:
-        """Unauthorized (a PeerError) unless it may."""
+        """Raises Unauthorized, a PeerError, unless `may`."""
         if not self.may(resource):
             raise Unauthorized(resource.kind)
 
     def authorized_operations(self, resource: Resource) -> int:
-        """The bits of all that the client may do to a resource."""
+        """The bit field of the operations that the client is authorized for."""
         return authorized_operations(self.services, self.session, resource)
 
     def refuse(self, request: object, code: ErrorCode, message: str | None = None) -> object:
-        """The reply that says this error of all that was asked."""
+        """The response that has this error for every part of the request."""
         return self.api.refuse(request, self.version, code, message)
 
     def count_refusal(self, code: ErrorCode) -> None:
-        """To be called for each part of a reply that says an error. The refusal of the whole, which
-        a handler raises, is counted where it is met."""
+        """Counts an error in one part of a response.
+
+        A PeerError that a handler raises is counted by `Dispatch`.
+        """
         self.services.metrics.request_refused(self.api.name, code.name)
 
 

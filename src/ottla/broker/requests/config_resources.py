@@ -1,4 +1,4 @@
-"""What has settings, as requests name it, and the way to change them."""
+"""The config resources of requests (topics, brokers, groups), and changes of their configs."""
 
 import asyncio
 from collections import Counter
@@ -7,7 +7,7 @@ from typing import Protocol, TypeVar
 
 from ottla.broker.requests.authorization import CLUSTER, group_resource, topic_resource
 from ottla.broker.requests.call import Call
-from ottla.broker.requests.request_limits import beyond_topics_max, within_topics_max
+from ottla.broker.requests.request_limits import split_at_topics_max, too_many_topics
 from ottla.broker.requests.services import Services
 from ottla.broker.requests.slices import SLICE_ITEMS_MAX
 from ottla.errors import ErrorCode, PeerError
@@ -27,8 +27,8 @@ from ottla.settings.table.replicas import MIN_INSYNC_REPLICAS
 RESOURCE_TYPES = frozenset(map(int, ResourceType))
 
 
-class Named(Protocol):
-    """A resource in a request."""
+class RequestedResource(Protocol):
+    """A config resource as a request names it."""
 
     @property
     def resource_type(self) -> int: ...
@@ -37,13 +37,15 @@ class Named(Protocol):
     def resource_name(self) -> str: ...
 
 
-Resource = TypeVar("Resource", bound=Named)
-Result = TypeVar("Result")
+ResourceT = TypeVar("ResourceT", bound=RequestedResource)
+ResultT = TypeVar("ResultT")
 
 
-def resource_key(resource: Named, services: Services) -> ResourceKey:
-    """What a request means, whether it is there or not. PeerError if its settings are not ours to
-    tell or to change."""
+def resource_key(resource: RequestedResource, services: Services) -> ResourceKey:
+    """The key of a requested resource, which need not exist.
+
+    PeerError if this broker does not serve its configs.
+    """
     name = resource.resource_name
     match resource.resource_type:
         case ResourceType.TOPIC:
@@ -63,10 +65,10 @@ def resource_key(resource: Named, services: Services) -> ResourceKey:
     raise PeerError(ErrorCode.INVALID_REQUEST, fault)
 
 
-def require_allowed(resource: Named, call: Call) -> None:
-    """Unauthorized (a PeerError) unless the client may do this to the settings of a resource.
+def require_allowed(resource: RequestedResource, call: Call) -> None:
+    """Raises Unauthorized, a PeerError, unless the client may do this to a resource's configs.
 
-    Those of brokers are the cluster's.
+    Configs of brokers need authorization on the cluster.
     """
     match resource.resource_type:
         case ResourceType.TOPIC:
@@ -89,17 +91,17 @@ def _check_broker(name: str, node_id: int) -> None:
 
 async def change_each(
     call: Call,
-    resources: Sequence[Resource],
-    change_one: Callable[[Resource], Awaitable[None]],
-    result: Callable[..., Result],
-) -> tuple[Result, ...]:
-    """Changes resources in their order, each by itself: one result for each.
+    resources: Sequence[ResourceT],
+    change_one: Callable[[ResourceT], Awaitable[None]],
+    result: Callable[..., ResultT],
+) -> tuple[ResultT, ...]:
+    """Changes or refuses each resource by itself, in their order. `result` makes its result.
 
-    `result` is the response's own. What is named twice is refused, each time, and so are those
-    beyond the limit of a request.
+    Refuses every occurrence of a resource that is named twice, and those beyond the limit per
+    request.
     """
     settings = call.services.settings
-    allowed, _ = within_topics_max(resources, settings)
+    allowed, _ = split_at_topics_max(resources, settings)
     count = Counter((each.resource_type, each.resource_name) for each in resources)
     results = []
     for number, resource in enumerate(resources):
@@ -109,7 +111,7 @@ async def change_each(
         code, message = ErrorCode.NONE, None
         try:
             if number >= len(allowed):
-                raise beyond_topics_max(settings)
+                raise too_many_topics(settings)
             if count[named] > 1:
                 raise PeerError(
                     ErrorCode.INVALID_REQUEST, "Each resource must appear at most once."
@@ -130,36 +132,36 @@ async def change_each(
     return tuple(results)
 
 
-async def change(
+async def commit_config_change(
     services: Services,
     decide: Callable[[Image], Decision],
     resource: ResourceKey,
     *,
     validate_only: bool,
 ) -> None:
-    """Commits a change of a resource's settings, or only finds out whether it could be."""
+    """Commits a change of a resource's configs, or only validates it. PeerError."""
     if resource.kind is ResourceKind.GROUP:
-        decide = _within_bounds(decide, resource, services.settings)
+        decide = _within_group_bounds(decide, resource, services.settings)
     if validate_only:
         decide(services.image)
         return
     changed = await services.controller.commit(decide)
     if resource.kind is ResourceKind.TOPIC:
-        # Whatever was changed: an earlier change may have found no room for the second half.
-        await _agree(services, (resource.name,))
+        # After every change: the second commit of an earlier one may have failed.
+        await _update_min_isr(services, (resource.name,))
     elif MIN_INSYNC_REPLICAS.name in changed:
-        await _agree(services, tuple(services.image.topic_names))
+        await _update_min_isr(services, tuple(services.image.topic_names))
 
 
-async def _agree(services: Services, topics: Sequence[str]) -> None:
-    """The partitions of these topics follow the setting. PeerError if there is no room for it."""
+async def _update_min_isr(services: Services, topics: Sequence[str]) -> None:
+    """Copies `min.insync.replicas` to the topics' partitions. PeerError if that does not fit."""
     await agree_on_min_isr(services.controller, topics, lambda: services.settings)
 
 
-def _within_bounds(
+def _within_group_bounds(
     decide: Callable[[Image], Decision], group: ResourceKey, settings: BrokerSettings
 ) -> Callable[[Image], Decision]:
-    """The same, refused if it leaves the bounds that a broker sets for its groups."""
+    """The same decision, refused outside the bounds that the broker sets for groups."""
 
     def decide_within(image: Image) -> Decision:
         records, changed = decide(image)

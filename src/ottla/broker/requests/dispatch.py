@@ -1,12 +1,12 @@
-"""From a frame to a handler and back: decoded, handled, encoded, timed.
+"""Decodes a frame, calls its handler, encodes the response, and measures the time.
 
-A handler is a module of `broker.handlers` with `handle(request, call)`: it returns the response, or
-None where none is due, or an awaitable of either; a future does without a task. It is imported when
-its API is first called. If older versions are told something else it has `in_version(response,
-version)`, too.
+A handler is a module of `broker.handlers` with `handle(request, call)`. It returns the response,
+None if the request gets none, or an awaitable of either; a future needs no task. Dispatch imports a
+handler when its API is first called. If older versions get another response, the handler has
+`in_version(response, version)`.
 
-The peer's fault (PeerError) becomes the error that the API's message declares. Bytes that are no
-request end the connection. Anything else is our own fault, and ends the broker.
+A PeerError becomes an error response, as the API's message declares it. Bytes that are no request
+end the connection. Any other exception is a bug, and ends the broker.
 """
 
 import asyncio
@@ -15,13 +15,14 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ottla.broker.net.connection import Connection, Later, Reply
+from ottla.broker.net.connection import Connection, PendingResponse, ResponseParts
 from ottla.broker.requests.call import Call, make_call
-from ottla.broker.requests.commit_fast_path import OFFSET_COMMIT, OrdinaryCommits
-from ottla.broker.requests.produce_fast_path import PRODUCE, OrdinaryProduces
+from ottla.broker.requests.commit_fast_path import OFFSET_COMMIT_KEY, CommitFastPath
+from ottla.broker.requests.produce_fast_path import PRODUCE_KEY, ProduceFastPath
 from ottla.errors import ErrorCode, PeerError
 from ottla.native import produce as native_produce
 from ottla.protocol.exchange import UnsupportedVersion, decode_request, encode_response
+from ottla.protocol.headers import API_VERSIONS_KEY
 from ottla.protocol.messages import APIS, Api
 from ottla.protocol.messages.api_versions import ApiVersionsResponse, VersionRange
 from ottla.settings.table.network import (
@@ -32,12 +33,11 @@ from ottla.settings.table.network import (
 if TYPE_CHECKING:
     from ottla.broker.requests.services import Services
 
-API_VERSIONS = 18
 Handle = Callable[[Any, Call], Any]
 
 
 class Dispatch:
-    """Handles the frames of every connection of a node."""
+    """Handles the frames of all connections of a node."""
 
     def __init__(
         self, services: "Services", served: frozenset[int], on_fault: Callable[[Exception], None]
@@ -46,17 +46,19 @@ class Dispatch:
         self._served = served
         self._handles: dict[int, Handle] = {}
         self._in_version: dict[int, Callable[[Any, int], object]] = {}
-        self._produces = OrdinaryProduces(services, on_fault)
-        # The APIs whose ordinary requests are gathered, by key.
-        self._gathering: dict[int, OrdinaryProduces | OrdinaryCommits] = {
-            PRODUCE: self._produces,
-            OFFSET_COMMIT: OrdinaryCommits(services, on_fault),
+        self._produces = ProduceFastPath(services, on_fault)
+        # By API key.
+        self._gathering: dict[int, ProduceFastPath | CommitFastPath] = {
+            PRODUCE_KEY: self._produces,
+            OFFSET_COMMIT_KEY: CommitFastPath(services, on_fault),
         }
         self._steady_ns = services.clock.steady_ns
         self._on_fault = on_fault
 
-    def handle(self, frame: memoryview, connection: Connection) -> Reply | Later | Awaitable[Reply]:
-        # Produces are what a broker does most often: most of them do not go through the codec.
+    def handle(
+        self, frame: memoryview, connection: Connection
+    ) -> ResponseParts | PendingResponse | Awaitable[ResponseParts]:
+        # Produce is the most frequent request. The fast path saves it the codec.
         produce = native_produce.read(frame)
         if produce is not None:
             session = connection.session
@@ -81,7 +83,7 @@ class Dispatch:
             response = self._refuse(request, call, error)
         if isinstance(response, asyncio.Future):
             finish = partial(self._finish, request, call, header.correlation_id, started_ns)
-            return finish(response) if response.done() else Later(response, finish)
+            return finish(response) if response.done() else PendingResponse(response, finish)
         if isinstance(response, Awaitable):
             return self._later(response, request, call, header.correlation_id, started_ns)
         return self._reply(response, call, header.correlation_id, started_ns)
@@ -100,7 +102,7 @@ class Dispatch:
     def _check_size(self, frame: memoryview) -> None:
         """Caps the size of non-produce requests so that one client cannot stall the loop."""
         size_max = self._services.settings[REQUEST_BESIDES_PRODUCE_MAX_BYTES]
-        if len(frame) > size_max and int.from_bytes(frame[:2], "big") != PRODUCE:
+        if len(frame) > size_max and int.from_bytes(frame[:2], "big") != PRODUCE_KEY:
             raise PeerError(
                 ErrorCode.INVALID_REQUEST,
                 f"a request of {len(frame)} bytes; {size_max} are taken unless it is a produce",
@@ -116,7 +118,7 @@ class Dispatch:
         call: Call,
         correlation_id: int,
         started_ns: int,
-    ) -> Reply:
+    ) -> ResponseParts:
         try:
             response = await coming
         except PeerError as error:
@@ -130,15 +132,17 @@ class Dispatch:
         correlation_id: int,
         started_ns: int,
         come: "asyncio.Future[Any]",
-    ) -> Reply:
-        """As `_later`, of what is there."""
+    ) -> ResponseParts:
+        """As `_later`, for a future that is done."""
         try:
             response = come.result()
         except PeerError as error:
             response = self._refuse(request, call, error)
         return self._reply(response, call, correlation_id, started_ns)
 
-    def _reply(self, response: object, call: Call, correlation_id: int, started_ns: int) -> Reply:
+    def _reply(
+        self, response: object, call: Call, correlation_id: int, started_ns: int
+    ) -> ResponseParts:
         elapsed_ns = self._steady_ns() - started_ns
         self._services.metrics.request_done(call.api.name, elapsed_ns / 1e9)
         if response is None:
@@ -152,11 +156,14 @@ class Dispatch:
         self._services.metrics.request_refused(call.api.name, error.code.name)
         return call.refuse(request, error.code, str(error))
 
-    def _offer_versions(self, error: UnsupportedVersion) -> Reply:
-        """Only this API answers a version that nobody knows: in v0, with the range it has."""
-        if error.header.request_api_key != API_VERSIONS:
+    def _offer_versions(self, error: UnsupportedVersion) -> ResponseParts:
+        """Answers an ApiVersions of an unknown version: in v0, with the supported range.
+
+        A request of an unknown version for any other API ends the connection.
+        """
+        if error.header.request_api_key != API_VERSIONS_KEY:
             raise error
-        api = APIS[API_VERSIONS]
+        api = APIS[API_VERSIONS_KEY]
         first, last = api.advertised
         response = ApiVersionsResponse(
             error_code=ErrorCode.UNSUPPORTED_VERSION,

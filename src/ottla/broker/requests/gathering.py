@@ -1,7 +1,7 @@
-"""Small requests of one API that arrive in one turn of the loop, handled together.
+"""Gathers the small requests of one API that arrive in one turn of the event loop.
 
-What arrives in one turn is settled at the beginning of the next. A hundred clients that send one
-small request each then cost one write and one wake-up per partition, not a hundred.
+They are handled together at the beginning of the next turn. A hundred clients that send one small
+request each then cost one write and one wake-up per partition, not a hundred.
 """
 
 import asyncio
@@ -10,26 +10,26 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from ottla.broker.net.connection import Connection, Later, Reply
+from ottla.broker.net.connection import Connection, PendingResponse, ResponseParts
 from ottla.protocol.messages import APIS
 
 if TYPE_CHECKING:
     from ottla.broker.requests.services import Services
 
-# Of a larger request, reading, writing and waking are a small part.
+# Larger requests gain little: the system calls are a small part of their cost.
 GATHERED_BYTES_MAX = 4 << 10
 
-# As `Connection.settle` takes it.
-Outcome = bytearray | Reply | Later | Awaitable[Reply]
+# The argument of `Connection.settle`.
+GatheredOutcome = bytearray | ResponseParts | PendingResponse | Awaitable[ResponseParts]
 
 RequestT = TypeVar("RequestT")
 EntryT = TypeVar("EntryT")
 
 
 class Gathering(ABC, Generic[RequestT, EntryT]):
-    """Keeps them for all connections of a node.
+    """The gathered requests of all connections of a node.
 
-    A connection has one gathered at most, or any number that want no reply.
+    A connection has at most one of them, or any number that get no response.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class Gathering(ABC, Generic[RequestT, EntryT]):
         read: Callable[[memoryview], RequestT | None],
         entries_max: int,
     ) -> None:
-        """`read` is the API's native one: None for a request that is out of the ordinary."""
+        """`read` is the API's native decoder. It returns None for requests that it declines."""
         self._services = services
         self._on_fault = on_fault
         self._api = APIS[api_key]
@@ -49,16 +49,16 @@ class Gathering(ABC, Generic[RequestT, EntryT]):
         self._seconds = services.metrics.request(self._api.name).seconds
         self._steady_ns = services.clock.steady_ns
         self._handler: Any = None
-        # In the order of their arrival, and when the first of them came.
+        # In the order of arrival, and the arrival time of the first.
         self._waiting: list[EntryT] = []
         self._since_ns = 0
 
     def gather(
         self, frame: memoryview, connection: Connection, is_silent_only: bool = False
     ) -> bool:
-        """Keeps a small ordinary request; the connection is told by its `settle`.
+        """Whether the request is kept. The connection gets the outcome by its `settle`.
 
-        `is_silent_only`: only if it wants no reply, so that no replies have to keep their order.
+        `is_silent_only` declines requests that get a response, whose order would have to be kept.
         """
         if len(frame) > GATHERED_BYTES_MAX:
             return False
@@ -78,10 +78,10 @@ class Gathering(ABC, Generic[RequestT, EntryT]):
         return True
 
     def settle(self) -> None:
-        """Handles all that was gathered.
+        """Handles all gathered requests.
 
-        Replies go out at the end, one right after another: a client that is woken by the first of
-        them finds the others before it sleeps again.
+        Responses are sent at the end, one right after another: a client process with several
+        connections is woken once for all of them.
         """
         waiting, self._waiting = self._waiting, []
         if not waiting:
@@ -96,20 +96,22 @@ class Gathering(ABC, Generic[RequestT, EntryT]):
     def _entry(
         self, request: RequestT, frame: memoryview, connection: Connection, is_silent_only: bool
     ) -> EntryT | None:
-        """What is kept of a request until it is settled; None if it is handled by itself.
+        """The entry that is kept until `settle`; None if the request is handled by itself.
 
-        `frame` is overwritten by the next connection's.
+        The next connection overwrites `frame`.
         """
 
     @abstractmethod
-    def _handle_together(self, entries: list[EntryT]) -> Iterable[tuple[Connection, Outcome]]:
-        """What became of each. All of them are handled before the first outcome is told."""
+    def _handle_together(
+        self, entries: list[EntryT]
+    ) -> Iterable[tuple[Connection, GatheredOutcome]]:
+        """The outcome of each entry. Handles all of them before it returns the first outcome."""
 
     def _elapsed_s(self, since_ns: int) -> float:
         return (self._steady_ns() - since_ns) / 1e9
 
     def _import(self) -> Any:
-        """The API's handler: as with every other, imported when it is first called."""
+        """Imports the API's handler, like `Dispatch`, when it is first called."""
         name = self._api.module.rpartition(".")[2]
         self._handler = importlib.import_module(f"ottla.broker.handlers.{name}")
         return self._handler

@@ -1,4 +1,4 @@
-"""Changes of the metadata that requests ask for, as few commits as there are entries to fill."""
+"""Commits the metadata changes of a request, with as few metadata entries as possible."""
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
@@ -19,65 +19,65 @@ from ottla.seams.entropy import Entropy
 if TYPE_CHECKING:
     from ottla.broker.requests.services import Services
 
-Wish = TypeVar("Wish")
-Reply = TypeVar("Reply")
+Change = TypeVar("Change")
+Result = TypeVar("Result")
 
-# Placement goes round by it; that it is not the same for every topic is all that matters.
-_STARTS = 1 << 16
+# The range of random starts for the round-robin placement of replicas.
+_PLACEMENT_STARTS = 1 << 16
 
 
 async def commit_each(
     services: "Services",
-    wishes: Sequence[Wish],
-    decide: Callable[[Draft, Wish], tuple[list[Record], Reply]],
+    changes: Sequence[Change],
+    decide: Callable[[Draft, Change], tuple[list[Record], Result]],
     *,
     validate_only: bool = False,
-) -> list[Reply | PeerError]:
-    """What became of each wish, in their order. As few commits as there are entries to fill."""
-    outcomes: list[Reply | PeerError] = []
-    while len(outcomes) < len(wishes):
-        left = wishes[len(outcomes) :]
+) -> list[Result | PeerError]:
+    """The outcome of each change, in their order. Each commit fills one metadata entry."""
+    outcomes: list[Result | PeerError] = []
+    while len(outcomes) < len(changes):
+        left = changes[len(outcomes) :]
 
         def decide_some(
-            image: Image, left: Sequence[Wish] = left
-        ) -> tuple[list[Record], list[Reply | PeerError]]:
+            image: Image, left: Sequence[Change] = left
+        ) -> tuple[list[Record], list[Result | PeerError]]:
             return decide_portion(left, partial(decide, Draft(image)))
 
         if validate_only:
             outcomes += decide_some(services.image)[1]
         else:
             outcomes += await _commit_or_refuse(services, decide_some, len(left))
-        # What is refused takes time as well.
+        # Also without a commit: decisions that refuse take time as well.
         await asyncio.sleep(0)
     return outcomes
 
 
 async def _commit_or_refuse(
     services: "Services",
-    decide: Callable[[Image], tuple[list[Record], list[Reply | PeerError]]],
-    wishes: int,
-) -> list[Reply | PeerError]:
-    """If the controller or its disk refuses the entry, all that is left is refused."""
+    decide: Callable[[Image], tuple[list[Record], list[Result | PeerError]]],
+    change_count: int,
+) -> list[Result | PeerError]:
+    """Commits one entry. If that fails, all remaining changes have its error."""
     try:
         return await services.controller.commit(decide)
     except PeerError as error:
-        return [error] * wishes
+        return [error] * change_count
 
 
 async def create_topics(
-    services: "Services", wishes: Sequence[NewTopic], *, validate_only: bool = False
+    services: "Services", topics: Sequence[NewTopic], *, validate_only: bool = False
 ) -> list[CreatedTopic | PeerError]:
-    """Topics, or what they would be; a PeerError for each that cannot be made."""
+    """Creates topics, or only validates them; a PeerError for each that is refused."""
 
-    def decide(draft: Draft, wish: NewTopic) -> tuple[list[Record], CreatedTopic]:
+    def decide(draft: Draft, topic: NewTopic) -> tuple[list[Record], CreatedTopic]:
         topic_id, start = new_topic_id(services.entropy), placement_start(services.entropy)
-        return topic_changes.create_topic(draft, wish, services.settings, topic_id, start)
+        return topic_changes.create_topic(draft, topic, services.settings, topic_id, start)
 
-    return await commit_each(services, wishes, decide, validate_only=validate_only)
+    return await commit_each(services, topics, decide, validate_only=validate_only)
 
 
-class Outcome(NamedTuple):
-    """What became of one partition that was to be changed."""
+class PartitionOutcome(NamedTuple):
+    """The outcome of a change of one partition."""
 
     partition_index: int
     code: ErrorCode = ErrorCode.NONE
@@ -86,9 +86,9 @@ class Outcome(NamedTuple):
 
 async def change_partitions(
     services: "Services", indexes: Iterable[int], change: Callable[[Image, int], Partition | None]
-) -> list[Outcome]:
-    """Changes partitions of one topic, each by itself; no index may be given twice."""
-    outcomes: list[Outcome] = []
+) -> list[PartitionOutcome]:
+    """Changes or refuses each partition of a topic by itself. The indexes must be distinct."""
+    outcomes: list[PartitionOutcome] = []
     for portion in in_entries(indexes):
         outcomes += await services.controller.commit(partial(_changes, portion, change))
     return outcomes
@@ -96,28 +96,28 @@ async def change_partitions(
 
 def _changes(
     indexes: Sequence[int], change: Callable[[Image, int], Partition | None], image: Image
-) -> tuple[list[Record], list[Outcome]]:
+) -> tuple[list[Record], list[PartitionOutcome]]:
     records: list[Record] = []
-    outcomes: list[Outcome] = []
+    outcomes: list[PartitionOutcome] = []
     for index in indexes:
         try:
             changed = change(image, index)
         except PeerError as error:
-            outcomes.append(Outcome(index, error.code, str(error)))
+            outcomes.append(PartitionOutcome(index, error.code, str(error)))
             continue
-        outcomes.append(Outcome(index))
+        outcomes.append(PartitionOutcome(index))
         if changed is not None:
             records.append(changed)
     return records, outcomes
 
 
 def placement_start(entropy: Entropy) -> int:
-    """Where the placement of new partitions begins."""
-    return entropy.below(_STARTS)
+    """A random start for the placement of new partitions."""
+    return entropy.below(_PLACEMENT_STARTS)
 
 
 def new_topic_id(entropy: Entropy) -> Uuid:
-    """An id that no topic has, and that no command line takes for an option."""
+    """A random topic id. Does not begin with `-`, which command lines take for an option."""
     while True:
         topic_id = Uuid(entropy.token(16))
         if topic_id != ZERO_UUID and not str(topic_id).startswith("-"):

@@ -1,4 +1,4 @@
-"""The topic of committed offsets: made when somebody first asks for a group's coordinator."""
+"""`__consumer_offsets`: created on the first request for a group's coordinator."""
 
 from collections.abc import Sequence
 
@@ -14,12 +14,12 @@ from ottla.metadata.topic_names import CONSUMER_OFFSETS
 from ottla.settings.broker import BrokerSettings
 from ottla.settings.table import groups, records, retention, segments
 
-# A generation of a large group is one record, which must fit.
+# The generation of a large group is one record, which must fit.
 MESSAGE_BYTES_MAX = 16 << 20
 
 
 def offsets_topic(settings: BrokerSettings) -> InternalTopic:
-    """The topic as it is to be made. It keeps the last of each key, and for ever."""
+    """The topic to create: compacted, with the broker's settings for it."""
     return InternalTopic(
         CONSUMER_OFFSETS,
         settings[groups.OFFSETS_TOPIC_NUM_PARTITIONS],
@@ -33,19 +33,19 @@ def offsets_topic(settings: BrokerSettings) -> InternalTopic:
     )
 
 
-async def make_offsets_topic(services: Services) -> None:
-    """It is there on return. PeerError COORDINATOR_NOT_AVAILABLE if it cannot be made."""
+async def create_offsets_topic(services: Services) -> None:
+    """Creates the topic if it is missing. PeerError COORDINATOR_NOT_AVAILABLE if that fails."""
     topic_id = metadata_changes.new_topic_id(services.entropy)
     start = metadata_changes.placement_start(services.entropy)
 
     def decide(image: Image) -> tuple[Sequence[Record], CreatedTopic]:
-        wish = offsets_topic(services.settings)
-        return create_internal_topic(Draft(image), wish, services.settings, topic_id, start)
+        topic = offsets_topic(services.settings)
+        return create_internal_topic(Draft(image), topic, services.settings, topic_id, start)
 
     try:
         await services.controller.commit(decide)
     except PeerError as error:
-        # Others may have asked for it at the same time.
+        # Another request may have created it at the same time.
         if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
             services.logger.warning("topic not created", topic=CONSUMER_OFFSETS, error=str(error))
             raise PeerError(ErrorCode.COORDINATOR_NOT_AVAILABLE, str(error)) from error

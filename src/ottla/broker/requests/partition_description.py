@@ -1,4 +1,4 @@
-"""What a client is told of a partition: its leader and its replicas, as far as they are present."""
+"""A partition's leader and replicas as responses describe them."""
 
 from collections.abc import Collection
 
@@ -6,13 +6,13 @@ from ottla.errors import ErrorCode
 from ottla.metadata.records import Partition
 from ottla.protocol.primitives import NO_BROKER
 
-# Error code, leader's id, ids in sync, ids of replicas that are away. Not a named tuple: there is
-# one for each partition of an answer, and making it would take longer than all else here.
+# Error code, leader id, ids of in-sync replicas, ids of offline replicas. Not a named tuple: for
+# each partition of a response its construction would cost more than all other work here.
 PartitionDescription = tuple[ErrorCode, int, tuple[int, ...], tuple[int, ...]]
 
 
 def describe_partition(partition: Partition, present: Collection[int]) -> PartitionDescription:
-    """A leader that is not among the present brokers is none."""
+    """Describes a partition. A leader that is not among the `present` brokers counts as none."""
     leader = partition.leader
     is_led = leader is not None and leader.broker_id in present
     return (

@@ -1,16 +1,16 @@
-"""The way of ordinary produces: read and answered natively, small ones of many clients together.
+"""The fast path of Produce: decoded and encoded by native code, small requests appended together.
 
-Of a hundred clients that send a record each, the broker would else make a hundred writes to six
-files, and wake somebody who sleeps a hundred times: both cost more than all that is done with the
-records.
+If a hundred clients send one record each, a write and a wake-up per request cost more than all the
+work on the records. Requests that arrive in one turn of the event loop share one write per
+partition.
 """
 
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, NamedTuple
 
-from ottla.broker.net.connection import Connection, Reply
+from ottla.broker.net.connection import Connection, ResponseParts
 from ottla.broker.net.session import Session
-from ottla.broker.requests.gathering import Gathering, Outcome
+from ottla.broker.requests.gathering import GatheredOutcome, Gathering
 from ottla.native import produce as native_produce
 from ottla.protocol.batch import BatchHeader
 from ottla.protocol.exchange import encode_response
@@ -21,50 +21,52 @@ from ottla.tuples import maker
 if TYPE_CHECKING:
     from ottla.broker.requests.services import Services
 
-PRODUCE = 0
-# As many are settled at once, whatever else there is: a MiB at most.
-GATHERED_MAX = 256
+PRODUCE_KEY = 0
+# A full list is settled at once. Its frames are 1 MiB at most.
+GATHERED_PRODUCES_MAX = 256
 
-# Positions in what is read natively: as a named tuple each batch would cost more.
+# Positions in the header fields of a batch. A named tuple per batch would cost more.
 _ATTRIBUTES = BatchHeader._fields.index("attributes")
 _MAX_TIMESTAMP = BatchHeader._fields.index("max_timestamp")
 
-# A partition of a topic that is named as the request's version does.
+# A partition, with its topic's name or id, depending on the version of the request.
 Destination = tuple[TopicKey, int]
 
 
-class Gathered(NamedTuple):
-    """One request with one batch, and the connection that waits for its answer."""
+class GatheredProduce(NamedTuple):
+    """A request with one batch, and the connection that waits for its response."""
 
     connection: Connection
     request: native_produce.Request
-    # Its own: what was received is overwritten by the next connection's.
+    # A copy: the next connection overwrites the receive buffer.
     frame: memoryview
     destination: Destination
     batch: native_produce.Batch
 
 
-_gathered = maker(Gathered)
+_gathered_produce = maker(GatheredProduce)
 
 
-class OrdinaryProduces(Gathering[native_produce.Request, Gathered]):
-    """Handles them for all connections of a node."""
+class ProduceFastPath(Gathering[native_produce.Request, GatheredProduce]):
+    """Handles the produce requests of all connections of a node."""
 
     def __init__(self, services: "Services", on_fault: Callable[[Exception], None]) -> None:
-        super().__init__(services, on_fault, PRODUCE, native_produce.read, GATHERED_MAX)
+        super().__init__(
+            services, on_fault, PRODUCE_KEY, native_produce.read, GATHERED_PRODUCES_MAX
+        )
 
     def handle(
         self, request: native_produce.Request, frame: memoryview, session: Session
-    ) -> Reply | Awaitable[Reply]:
-        """One by itself. `frame` is good until this returns."""
+    ) -> ResponseParts | Awaitable[ResponseParts]:
+        """Handles one request by itself. `frame` is valid until this returns."""
         started_ns = self._steady_ns()
-        response = (self._handler or self._import()).handle_ordinary(
+        response = (self._handler or self._import()).handle_native(
             request, frame, session, self._services
         )
         if isinstance(response, bytearray):
             self._seconds.observe((self._steady_ns() - started_ns) / 1e9)
             return [response]
-        # Something was out of the ordinary after all, or has to be waited for.
+        # It needs the general encoder, or has to wait.
         if isinstance(response, Awaitable):
             return self._later(response, request, session, started_ns)
         return self._encoded(response, request, session, started_ns)
@@ -75,7 +77,7 @@ class OrdinaryProduces(Gathering[native_produce.Request, Gathered]):
         frame: memoryview,
         connection: Connection,
         is_silent_only: bool,
-    ) -> Gathered | None:
+    ) -> GatheredProduce | None:
         _, _, client_id, acks, _, topics = request
         key, batches = topics[0]
         if len(topics) > 1 or len(batches) > 1 or (is_silent_only and acks != ACKS_NONE):
@@ -83,27 +85,29 @@ class OrdinaryProduces(Gathering[native_produce.Request, Gathered]):
         batch = batches[0]
         index, _, _, fields = batch
         destination = key, index
-        if self._may_unfold(destination, fields):
+        if self._may_need_thread(destination, fields):
             return None
         connection.session.client_id = client_id
         own = memoryview(bytearray(frame))
-        return _gathered((connection, request, own, destination, batch))
+        return _gathered_produce((connection, request, own, destination, batch))
 
-    def _may_unfold(self, destination: Destination, fields: native_produce.Fields) -> bool:
-        """Whether a batch may have to wait for a thread: then it is handled by itself."""
+    def _may_need_thread(self, destination: Destination, fields: native_produce.Fields) -> bool:
+        """Whether the batch may have to wait for a thread. Such a request is not gathered."""
         replica = self._services.partitions.replicas.by_key.get(destination)
         if replica is None:
             return False
         rules, codec = replica.rules.admission, fields[_ATTRIBUTES]
-        # Nearly all batches of clients that are gathered are too small to be compressed.
+        # The common case: most gathered batches are too small for clients to compress.
         if not codec and rules.codec is None:
             return False
         return rules.may_unfold(codec, fields[_MAX_TIMESTAMP], self._services.now_ms)
 
-    def _handle_together(self, entries: list[Gathered]) -> list[tuple[Connection, Outcome]]:
-        """Those of one partition are appended by one write."""
-        settled: list[tuple[Connection, Outcome]] = []
-        by_destination: dict[Destination, list[Gathered]] = {}
+    def _handle_together(
+        self, entries: list[GatheredProduce]
+    ) -> list[tuple[Connection, GatheredOutcome]]:
+        """Appends the batches of each partition with one write."""
+        settled: list[tuple[Connection, GatheredOutcome]] = []
+        by_destination: dict[Destination, list[GatheredProduce]] = {}
         for entry in entries:
             destination = entry.destination
             if destination in by_destination:
@@ -119,10 +123,10 @@ class OrdinaryProduces(Gathering[native_produce.Request, Gathered]):
     def _append_together(
         self,
         destination: Destination,
-        together: list[Gathered],
-        settled: list[tuple[Connection, Outcome]],
+        together: list[GatheredProduce],
+        settled: list[tuple[Connection, GatheredOutcome]],
     ) -> bool:
-        answers = (self._handler or self._import()).handle_joint(
+        answers = (self._handler or self._import()).handle_gathered(
             destination, together, self._services
         )
         if answers is None:
@@ -137,7 +141,7 @@ class OrdinaryProduces(Gathering[native_produce.Request, Gathered]):
         request: native_produce.Request,
         session: Session,
         started_ns: int,
-    ) -> Reply:
+    ) -> ResponseParts:
         return self._encoded(await coming, request, session, started_ns)
 
     def _encoded(
@@ -146,7 +150,7 @@ class OrdinaryProduces(Gathering[native_produce.Request, Gathered]):
         request: native_produce.Request,
         session: Session,
         started_ns: int,
-    ) -> Reply:
+    ) -> ResponseParts:
         self._seconds.observe(self._elapsed_s(started_ns))
         if response is None:
             return None

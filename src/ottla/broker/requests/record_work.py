@@ -1,13 +1,13 @@
-"""Work on the records of clients: a little of it on the event loop, all else in a thread.
+"""Decompression and checks of clients' records: on the event loop or, beyond a budget, in a thread.
 
-To unfold, read and compress records takes as long as a client makes it take. Each turn of the loop
-has a budget for it. What goes beyond that is done in a thread, one batch at a time: so memory holds
-one unfolded batch.
+Clients decide how long it takes to decompress, read and compress their records. Each turn of the
+loop has a budget for this work. Work beyond the budget runs in a thread, one batch at a time, so
+that memory holds one decompressed batch.
 
-There are two lanes. Every batch comes into the first, where it has a larger budget. A batch that
-goes beyond that as well begins anew in the second lane, which has its turn when the first is empty,
-and once after every few batches. So clients with ordinary batches do not wait behind those whose
-batches are as large as is allowed, however many of these there are.
+The thread's queue has two lanes. Every batch enters the first lane, with a larger budget. A batch
+that exceeds this budget too starts again in the second lane. The second lane runs when the first
+one is empty, and once per SECOND_LANE_EVERY batches. So ordinary batches do not wait behind any
+number of batches of the largest allowed size.
 """
 
 import asyncio
@@ -23,14 +23,14 @@ from ottla.storage.admission.work_budget import UNBOUNDED, BudgetSpent, WorkBudg
 UNITS_PER_TURN = 4 << 20
 # About 50 ms.
 FIRST_LANE_UNITS = 24 << 20
-# So many batches of the first lane, then one of the second.
+# One batch of the second lane runs after this many batches of the first.
 SECOND_LANE_EVERY = 8
 
 Result = TypeVar("Result")
 
 
 class TurnBudget(WorkBudget):
-    """A budget that is whole again in the next turn of the loop."""
+    """A budget that is refilled in each turn of the event loop."""
 
     __slots__ = ("_is_whole", "_units_per_turn")
 
@@ -50,26 +50,26 @@ class TurnBudget(WorkBudget):
         self._is_whole = True
 
 
-class TooMuchWaits(PeerError):
-    """Other clients keep all the memory there is for this: it may be tried again."""
+class RecordWorkQueueFull(PeerError):
+    """The batches of other clients use all the memory of the queue. A retry may succeed."""
 
     def __init__(self) -> None:
         message = "too many batches wait for their records to be read"
         super().__init__(ErrorCode.REQUEST_TIMED_OUT, message)
 
 
-# Raises BudgetSpent if the budget has no room for it; then it may be called again with another.
+# Raises BudgetSpent if the budget is too small. It may be called again with a larger one.
 Work = Callable[[WorkBudget], Result]
 
 
-class _Piece(NamedTuple):
+class _Job(NamedTuple):
     work: Callable[[WorkBudget], Any]
     size_bytes: int
     done: "asyncio.Future[Any]"
 
 
 class RecordWork:
-    """The queues of what is done in a thread. `spawn` starts a task that nobody waits for."""
+    """The queue of work for the thread. `spawn` starts a background task."""
 
     def __init__(
         self,
@@ -77,61 +77,61 @@ class RecordWork:
         spawn: Callable[[Coroutine[Any, Any, None], str], object],
         waiting_bytes_max: Callable[[], int],
     ) -> None:
-        """`waiting_bytes_max` says how much memory batches may take that wait for their turn."""
+        """`waiting_bytes_max` returns the limit of memory for queued batches."""
         self._threads = threads
         self._spawn = spawn
         self._waiting_bytes_max = waiting_bytes_max
-        self._first_lane: deque[_Piece] = deque()
-        self._second_lane: deque[_Piece] = deque()
-        self._firsts_in_a_row = 0
+        self._first_lane: deque[_Job] = deque()
+        self._second_lane: deque[_Job] = deque()
+        self._first_lane_streak = 0
         self._is_running = False
         self.waiting_bytes = 0
 
     async def run(self, work: Work[Result], size_bytes: int) -> Result:
-        """Does `work`, for which so many bytes are kept, in a thread. TooMuchWaits."""
+        """Does `work` in a thread; it keeps `size_bytes` of memory. RecordWorkQueueFull."""
         is_idle = self.waiting_bytes == 0
         if not is_idle and self.waiting_bytes + size_bytes > self._waiting_bytes_max():
-            raise TooMuchWaits
+            raise RecordWorkQueueFull
         done: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
-        self._first_lane.append(_Piece(work, size_bytes, done))
+        self._first_lane.append(_Job(work, size_bytes, done))
         self.waiting_bytes += size_bytes
         if not self._is_running:
             self._is_running = True
-            self._spawn(self._work_off(), "record work")
+            self._spawn(self._run_queue(), "record work")
         return await done
 
-    async def _work_off(self) -> None:
+    async def _run_queue(self) -> None:
         try:
             while self._first_lane or self._second_lane:
-                if self._is_turn_of_second_lane():
-                    self._firsts_in_a_row = 0
+                if self._is_second_lane_due():
+                    self._first_lane_streak = 0
                     await self._finish(self._second_lane.popleft(), UNBOUNDED)
                 else:
-                    self._firsts_in_a_row += 1
-                    piece = self._first_lane.popleft()
-                    if not await self._finish(piece, WorkBudget(FIRST_LANE_UNITS)):
-                        self._second_lane.append(piece)
+                    self._first_lane_streak += 1
+                    job = self._first_lane.popleft()
+                    if not await self._finish(job, WorkBudget(FIRST_LANE_UNITS)):
+                        self._second_lane.append(job)
         finally:
             self._is_running = False
 
-    def _is_turn_of_second_lane(self) -> bool:
+    def _is_second_lane_due(self) -> bool:
         if not self._second_lane:
             return False
-        return not self._first_lane or self._firsts_in_a_row >= SECOND_LANE_EVERY
+        return not self._first_lane or self._first_lane_streak >= SECOND_LANE_EVERY
 
-    async def _finish(self, piece: _Piece, budget: WorkBudget) -> bool:
-        """Whether there was enough of the budget for it."""
-        # Those whose client has gone are passed over.
-        if not piece.done.cancelled():
+    async def _finish(self, job: _Job, budget: WorkBudget) -> bool:
+        """Whether the budget was large enough."""
+        # Cancelled: the client has disconnected.
+        if not job.done.cancelled():
             try:
-                result = await self._threads.run(lambda: piece.work(budget))
+                result = await self._threads.run(lambda: job.work(budget))
             except BudgetSpent:
                 return False
-            except Exception as error:  # noqa: BLE001 - it belongs to whoever waits
-                if not piece.done.cancelled():
-                    piece.done.set_exception(error)
+            except Exception as error:  # noqa: BLE001 - the caller of `run` gets it
+                if not job.done.cancelled():
+                    job.done.set_exception(error)
             else:
-                if not piece.done.cancelled():
-                    piece.done.set_result(result)
-        self.waiting_bytes -= piece.size_bytes
+                if not job.done.cancelled():
+                    job.done.set_result(result)
+        self.waiting_bytes -= job.size_bytes
         return True

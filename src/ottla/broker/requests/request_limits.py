@@ -1,4 +1,4 @@
-"""How many topics, or other resources, one request may change."""
+"""The limit of topics, or other resources, that one request may change."""
 
 from collections.abc import Sequence
 from typing import TypeVar
@@ -7,19 +7,19 @@ from ottla.errors import ErrorCode, PeerError
 from ottla.settings.broker import BrokerSettings
 from ottla.settings.table.network import REQUEST_TOPICS_MAX
 
-Wish = TypeVar("Wish")
+Item = TypeVar("Item")
 
 
-def within_topics_max(
-    wishes: Sequence[Wish], settings: BrokerSettings
-) -> tuple[Sequence[Wish], Sequence[Wish]]:
-    """The first of a request, which may be done, and those beyond the limit."""
+def split_at_topics_max(
+    items: Sequence[Item], settings: BrokerSettings
+) -> tuple[Sequence[Item], Sequence[Item]]:
+    """Splits the items of a request into those within the limit and those beyond it."""
     limit = settings[REQUEST_TOPICS_MAX]
-    return wishes[:limit], wishes[limit:]
+    return items[:limit], items[limit:]
 
 
-def beyond_topics_max(settings: BrokerSettings) -> PeerError:
-    """The refusal of those beyond. Clients do not repeat a request for this code."""
+def too_many_topics(settings: BrokerSettings) -> PeerError:
+    """The error for items beyond the limit, with a code that clients do not retry."""
     name, limit = REQUEST_TOPICS_MAX.name, settings[REQUEST_TOPICS_MAX]
     return PeerError(
         ErrorCode.POLICY_VIOLATION, f"One request may change {limit} at most ({name})."

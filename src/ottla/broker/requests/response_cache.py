@@ -1,48 +1,48 @@
-"""Answers that were encoded once and are sent many times: good for as long as the image is."""
+"""A cache of encoded responses that depend on the metadata image."""
 
 from collections import OrderedDict
 from collections.abc import Hashable
 
 from ottla.protocol.exchange import Encoded
 
-ANSWERS_BYTES_MAX = 8 << 20
+CACHE_BYTES_MAX = 8 << 20
 
 
-class EncodedAnswers:
-    """Of one image at a time: an answer of another is forgotten. The least recently used go first.
+class ResponseCache:
+    """Keeps the responses of one image, and evicts the least recently used ones first.
 
-    A key must say all that an answer depends on besides the image.
+    A key must contain all that a response depends on besides the image.
     """
 
-    __slots__ = ("_answers", "_bytes_max", "_image_n", "size_bytes")
+    __slots__ = ("_bytes_max", "_image_n", "_responses", "size_bytes")
 
-    def __init__(self, bytes_max: int = ANSWERS_BYTES_MAX) -> None:
+    def __init__(self, bytes_max: int = CACHE_BYTES_MAX) -> None:
         self._bytes_max = bytes_max
-        self._answers: OrderedDict[Hashable, Encoded] = OrderedDict()
+        self._responses: OrderedDict[Hashable, Encoded] = OrderedDict()
         self._image_n = -1
         self.size_bytes = 0
 
     def __len__(self) -> int:
-        return len(self._answers)
+        return len(self._responses)
 
     def get(self, image_n: int, key: Hashable) -> Encoded | None:
-        """The answer to this question, if it was given since the image last changed."""
+        """The cached response. Drops all responses if the image has changed."""
         if image_n != self._image_n:
-            self._answers.clear()
+            self._responses.clear()
             self._image_n, self.size_bytes = image_n, 0
             return None
-        answer = self._answers.get(key)
-        if answer is not None:
-            self._answers.move_to_end(key)
-        return answer
+        response = self._responses.get(key)
+        if response is not None:
+            self._responses.move_to_end(key)
+        return response
 
-    def keep(self, key: Hashable, answer: Encoded) -> None:
-        """Remembers what was just made, for the image that was last asked for."""
-        size = len(answer.content)
-        if size > self._bytes_max or key in self._answers:
+    def put(self, key: Hashable, response: Encoded) -> None:
+        """Caches a response for the image of the last `get`."""
+        size = len(response.content)
+        if size > self._bytes_max or key in self._responses:
             return
-        self._answers[key] = answer
+        self._responses[key] = response
         self.size_bytes += size
         while self.size_bytes > self._bytes_max:
-            _, forgotten = self._answers.popitem(last=False)
-            self.size_bytes -= len(forgotten.content)
+            _, evicted = self._responses.popitem(last=False)
+            self.size_bytes -= len(evicted.content)

@@ -1,4 +1,4 @@
-"""The APIs that are offered and answered: each has a handler, and a test holds the two together."""
+"""The keys of the served APIs. A test checks that each of them has a handler."""
 
 SERVED = frozenset(
     {0, 1, 2, 3, 8, 9, 10, 11, 12, 13, 14, 15, 16, 18, 19, 20, 21, 22, 23}

@@ -1,11 +1,11 @@
-"""The parts of one node that handlers use, grouped by subject; `broker.node` puts them together."""
+"""The parts of a node that handlers use, grouped by subject. `broker.node` composes them."""
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ottla.broker.requests.auto_topic_creation import AutoCreation
+from ottla.broker.requests.auto_topic_creation import AutoTopicCreation
 from ottla.broker.requests.record_work import RecordWork, TurnBudget
-from ottla.broker.requests.response_cache import EncodedAnswers
+from ottla.broker.requests.response_cache import ResponseCache
 from ottla.broker.tasks import Tasks
 from ottla.metadata.image import Image
 from ottla.metadata.local_controller import Controller
@@ -39,24 +39,24 @@ class Identity:
     cluster_id: str
     # The API keys that ApiVersions offers.
     served_apis: frozenset[int]
-    # None: a client is told the address that it connected to.
+    # None: clients get the address that they connected to.
     advertised: tuple[Endpoint, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Metadata:
-    """The cluster's metadata as this broker knows it, and what is made of it."""
+class MetadataServices:
+    """The metadata image, and the state that belongs to metadata requests."""
 
     publisher: Publisher
     producer_ids: "ProducerIdBlocks"
-    auto_creation: AutoCreation = field(default_factory=AutoCreation)
+    auto_topic_creation: AutoTopicCreation = field(default_factory=AutoTopicCreation)
     # The responses to Metadata requests, encoded once per image.
-    encoded_answers: EncodedAnswers = field(default_factory=EncodedAnswers)
+    response_cache: ResponseCache = field(default_factory=ResponseCache)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Partitions:
-    """The partitions of this broker, and all that is done to their logs for clients."""
+class PartitionServices:
+    """The partitions of this broker, and the operations on their logs."""
 
     replicas: Replicas
     appender: Appender
@@ -67,7 +67,7 @@ class Partitions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Records:
+class RecordServices:
     """Decompression and checks of clients' records: on the loop within a budget, else queued."""
 
     turn_budget: TurnBudget
@@ -75,32 +75,31 @@ class Records:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Coordinators:
-    """The state that this broker coordinates, by the partitions of its internal topics."""
+class CoordinatorServices:
+    """The coordinators of this broker, as shards per partition of their internal topics."""
 
-    # Groups and their offsets.
     groups: "GroupShards"
 
 
 @dataclass(slots=True, kw_only=True)
 class Services:
-    """One node's parts. No handler keeps any of them."""
+    """The parts of a node. Handlers keep no reference to them between requests."""
 
-    # The settings in force: replaced when a client changes one.
+    # Replaced when a client changes a dynamic setting.
     settings: "BrokerSettings"
     clock: Clock
     entropy: Entropy
-    # Work that no request waits for.
+    # Background tasks.
     tasks: Tasks
     metrics: "NodeMetrics"
     logger: "Logger"
     identity: Identity
-    metadata: Metadata
-    # The one way to change the metadata.
+    metadata: MetadataServices
+    # All metadata changes are committed through it.
     controller: Controller
-    partitions: Partitions
-    records: Records
-    coordinators: Coordinators
+    partitions: PartitionServices
+    records: RecordServices
+    coordinators: CoordinatorServices
     # None: every client may do everything.
     authorizer: "Authorizer | None" = None
 
@@ -110,7 +109,7 @@ class Services:
 
     @property
     def controller_id(self) -> int:
-        """The broker that leads the metadata; Kafka's -1 while none is known."""
+        """The broker id of the controller; Kafka's -1 while none is known."""
         controller_id = self.image.controller_id
         return NO_CONTROLLER if controller_id is None else controller_id
 

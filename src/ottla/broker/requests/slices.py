@@ -1,4 +1,4 @@
-"""Long answers in slices: other clients have their turn of the loop between them."""
+"""Builds long responses in slices, so that other clients have their turn of the event loop."""
 
 import asyncio
 from collections.abc import Callable, Iterable
@@ -7,14 +7,14 @@ from typing import TypeVar
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-# Of what takes some tenths of a millisecond each.
+# For items that take some tenths of a millisecond each.
 SLICE_ITEMS_MAX = 16
 
 
 async def map_in_slices(
     make: Callable[[Item], Result], items: Iterable[Item]
 ) -> tuple[Result, ...]:
-    """What `make` makes of each item, in their order. Each slice is a turn of the loop."""
+    """Maps the items in their order, with one turn of the event loop per slice."""
     results: list[Result] = []
     for item in items:
         if results and len(results) % SLICE_ITEMS_MAX == 0:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.broker.http.request_head import MAX_HEADERS, BadRequest, Request, parse_head
+from ottla.broker.http.request_head import MAX_HEADERS, BadRequest, HttpRequest, parse_head
 
 GET = b"GET /metrics HTTP/1.1\r\nHost: x"
 HEAD_BYTES = 16 << 10
@@ -58,7 +58,7 @@ def test_thousands_of_headers_are_refused() -> None:
 
 def test_a_head_is_parsed_or_refused_and_nothing_else() -> None:
     head = b"GET /metrics?a=b HTTP/1.1\r\nHost: x\r\nCONNECTION: foo, Close"
-    assert parse_head(head) == Request("GET", "/metrics", is_http_1_0=False, keep_alive=False)
+    assert parse_head(head) == HttpRequest("GET", "/metrics", is_http_1_0=False, keep_alive=False)
     with pytest.raises(BadRequest, match="host"):
         parse_head(b"GET / HTTP/1.1")
 

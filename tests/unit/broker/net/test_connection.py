@@ -17,8 +17,8 @@ from ottla.broker.net.connection import (
     TURN_BYTES_MAX,
     UNSENT_BYTES_MAX,
     Connection,
-    Later,
-    Reply,
+    PendingResponse,
+    ResponseParts,
 )
 from ottla.broker.net.connections import STUCK_MS_MAX, ConnectionLimits, Connections
 from ottla.broker.net.receive_buffer import SCRATCH_BYTES
@@ -88,7 +88,9 @@ class Letters:
             else:
                 connection.settle(self._later(frame))
 
-    def handle(self, frame: memoryview, connection: Connection) -> Reply | Later | Awaitable[Reply]:
+    def handle(
+        self, frame: memoryview, connection: Connection
+    ) -> ResponseParts | PendingResponse | Awaitable[ResponseParts]:
         self.handled.append(bytes(frame))
         match chr(frame[0]):
             case "e" | "g" | "l":
@@ -109,7 +111,7 @@ class Letters:
     def failed(self, error: Exception) -> None:
         self.faults.append(error)
 
-    def _with_future(self, frame: bytes) -> Later:
+    def _with_future(self, frame: bytes) -> PendingResponse:
         loop = asyncio.get_running_loop()
         future: asyncio.Future[bytes] = loop.create_future()
 
@@ -117,15 +119,15 @@ class Letters:
             if not future.done():
                 future.set_result(frame)
 
-        def finish(come: asyncio.Future[bytes]) -> Reply:
+        def finish(come: asyncio.Future[bytes]) -> ResponseParts:
             if come.result().startswith(b"?"):
                 raise RuntimeError("our own fault")
             return [framed(come.result())]
 
         loop.call_later(0.05, settle)
-        return Later(future, finish)
+        return PendingResponse(future, finish)
 
-    async def _later(self, frame: bytes) -> Reply:
+    async def _later(self, frame: bytes) -> ResponseParts:
         await asyncio.sleep(0.05)
         return [framed(frame)]
 
@@ -443,7 +445,7 @@ def test_replies_that_nobody_takes_are_bounded_for_all_connections_together() ->
             peer.transport.abort()
         await asyncio.sleep(5)
         assert place.connections.unsent_bytes == 0
-        assert not place.connections.is_crowded
+        assert not place.connections.is_response_memory_scarce
 
     simulate(story, unsent_bytes_max=limit)
 
@@ -493,7 +495,7 @@ def test_where_replies_crowd_no_client_gets_one_before_it_has_taken_the_last() -
         first.transport.pause_reading()
         first.send(*numbered("b", 3))
         await asyncio.sleep(1)
-        assert place.connections.is_crowded
+        assert place.connections.is_response_memory_scarce
         second.transport.pause_reading()
         second.send(*numbered("b", 9))
         await asyncio.sleep(1)
@@ -583,7 +585,7 @@ def test_who_stops_in_the_middle_makes_room_for_those_who_wait() -> None:
         waiting.send(b"e" + bytes(900_000))
         await asyncio.sleep(STUCK_MS_MAX / 1000)
         assert waiting.frames == []
-        place.connections.end_silent()
+        place.connections.end_idle()
         await asyncio.sleep(5)
         assert stuck.lost
         assert len(waiting.frames) == 1
@@ -618,7 +620,7 @@ def test_more_connections_than_allowed_are_closed_at_once() -> None:
 
 def test_more_connections_than_the_process_can_have_are_closed_whatever_is_allowed() -> None:
     async def story(place: Place) -> None:
-        place.connections.possible_max = 2
+        place.connections.descriptors_max = 2
         peers = [await place.connect() for _ in range(3)]
         assert [peer.lost for peer in peers] == [False, False, True]
         assert place.refused == {"descriptors": 1}
@@ -633,7 +635,7 @@ def test_the_silent_are_ended_and_those_who_talk_are_not() -> None:
             await asyncio.sleep(200)
             talking.send(b"e")
             await asyncio.sleep(1)
-            place.connections.end_silent()
+            place.connections.end_idle()
         await asyncio.sleep(1)
         assert (silent.lost, talking.lost) == (True, False)
         assert len(place.connections) == 1
@@ -727,7 +729,7 @@ class Holding:
     def __init__(self) -> None:
         self.went_on = 0
 
-    def go_on(self) -> None:
+    def resume(self) -> None:
         self.went_on += 1
 
 
@@ -737,14 +739,16 @@ def test_who_waits_for_room_still_waits_when_it_holds_a_little_less() -> None:
     async def story(place: Place) -> None:
         reading: Any = Holding()
         waiting: Any = Holding()
-        holds = place.connections.holds
-        assert holds(reading, 0, 8 * share)
-        assert not holds(waiting, 0, 8 * share), "over the limit, and another is under way"
-        assert not holds(waiting, 8 * share, 6 * share)
+        update_held_bytes = place.connections.update_held_bytes
+        assert update_held_bytes(reading, 0, 8 * share)
+        assert not update_held_bytes(waiting, 0, 8 * share), (
+            "over the limit, and another is under way"
+        )
+        assert not update_held_bytes(waiting, 8 * share, 6 * share)
         assert waiting.went_on == 0
-        assert holds(reading, 8 * share, 0)
+        assert update_held_bytes(reading, 8 * share, 0)
         assert waiting.went_on == 1
-        assert holds(waiting, 6 * share, 0)
+        assert update_held_bytes(waiting, 6 * share, 0)
         assert place.connections.held_bytes == 0
 
     simulate(story, queued_bytes_max=10 * share)

@@ -9,7 +9,12 @@ from typing import Any, cast
 import pytest
 import uvloop
 
-from ottla.broker.net.send_queue import COPIED_BYTES_MAX, LOOKED_AT_BYTES, TURN_BYTES_MAX, SendQueue
+from ottla.broker.net.send_queue import (
+    COPIED_BYTES_MAX,
+    READ_AHEAD_BYTES,
+    TURN_BYTES_MAX,
+    SendQueue,
+)
 from ottla.seams.files import File, Files, RealFiles
 from ottla.seams.net import RealNet
 from ottla.seams.threads import RealThreads, Threads
@@ -236,7 +241,7 @@ def test_a_slice_that_cannot_be_read_ends_the_connection(size: int, cold_rate: f
     simulate(story)
 
 
-@pytest.mark.parametrize("warm", [(), (0,), (0, 19_999), (0, 19_999, 20_000 + LOOKED_AT_BYTES)])
+@pytest.mark.parametrize("warm", [(), (0,), (0, 19_999), (0, 19_999, 20_000 + READ_AHEAD_BYTES)])
 def test_a_small_slice_with_a_cold_page_is_read_by_a_thread_first(warm: tuple[int, ...]) -> None:
     async def story(simulated: Simulated) -> None:
         file = simulated.file()
@@ -252,7 +257,7 @@ def test_a_small_slice_with_a_cold_page_is_read_by_a_thread_first(warm: tuple[in
     simulate(story)
 
 
-@pytest.mark.parametrize("cold_from", [50_000, 100_000, 100_000 + LOOKED_AT_BYTES])
+@pytest.mark.parametrize("cold_from", [50_000, 100_000, 100_000 + READ_AHEAD_BYTES])
 def test_what_follows_a_slice_is_read_ahead_with_it(
     cold_from: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -265,8 +270,8 @@ def test_what_follows_a_slice_is_read_ahead_with_it(
         sender.send(FileSlice(file, 0, 100_000))
         await asyncio.sleep(10)
         assert bytes(taker.received) == CONTENT[:100_000]
-        is_read_ahead = cold_from < 100_000 + LOOKED_AT_BYTES
-        assert warmed == [(0, 100_000 + LOOKED_AT_BYTES)] * is_read_ahead
+        is_read_ahead = cold_from < 100_000 + READ_AHEAD_BYTES
+        assert warmed == [(0, 100_000 + READ_AHEAD_BYTES)] * is_read_ahead
 
     simulate(story)
 

@@ -6,7 +6,7 @@ from typing import cast
 
 import pytest
 
-from ottla.broker.net.connection import Connection, FrameHandler, Later, Reply
+from ottla.broker.net.connection import Connection, FrameHandler, PendingResponse, ResponseParts
 from ottla.broker.net.session import ANONYMOUS, Session
 from ottla.errors import ErrorCode, PeerError
 from ottla.protocol.exchange import decode_response
@@ -36,7 +36,9 @@ class Gate:
         self.behind = behind
         self.opens = opens
 
-    def handle(self, frame: memoryview, connection: Connection) -> Reply | Later | Awaitable[Reply]:
+    def handle(
+        self, frame: memoryview, connection: Connection
+    ) -> ResponseParts | PendingResponse | Awaitable[ResponseParts]:
         if int.from_bytes(frame[:2], "big") not in BEFORE_AUTHENTICATION:
             raise PeerError(ErrorCode.ILLEGAL_SASL_STATE, "not authenticated")
         if self.opens:

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from ottla.broker.requests.auto_topic_creation import PENDING_TOPICS_MAX, AutoCreation
+from ottla.broker.requests.auto_topic_creation import PENDING_TOPICS_MAX, AutoTopicCreation
 from ottla.broker.requests.services import Services
 from ottla.errors import ErrorCode
 from ottla.metadata.controller.entry_packing import PORTION_RECORDS_MAX
@@ -134,7 +134,7 @@ class Idle:
 
 
 def test_topics_that_wait_to_be_made_are_bounded_whoever_asks_for_them() -> None:
-    creation, services = AutoCreation(), Idle()
+    creation, services = AutoTopicCreation(), Idle()
 
     for number in range(100):
         names = [f"{number}-{index}" for index in range(10_000)]

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from ottla.broker.requests.produce_fast_path import GATHERED_MAX, PRODUCE
+from ottla.broker.requests.produce_fast_path import GATHERED_PRODUCES_MAX, PRODUCE_KEY
 from ottla.errors import ErrorCode
 from ottla.protocol.batch import CRC_START
 from ottla.protocol.exchange import decode_response, encode_request
@@ -51,7 +51,7 @@ def tell(story: Any, **settings: str) -> None:
 
 
 def framed(request: Any, version: int = 9) -> bytes:
-    parts = encode_request(7, APIS[PRODUCE], version, request, "tests")
+    parts = encode_request(7, APIS[PRODUCE_KEY], version, request, "tests")
     return b"".join(bytes(cast("bytes", part)) for part in parts)
 
 
@@ -87,7 +87,7 @@ def test_what_arrives_in_one_turn_is_written_by_one_write(monkeypatch: pytest.Mo
 def test_what_one_client_sends_without_wanting_answers_is_written_together(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    count = 3 * GATHERED_MAX
+    count = 3 * GATHERED_PRODUCES_MAX
     writes: list[int] = []
     write_at = SimFile.write_at
 
@@ -102,7 +102,7 @@ def test_what_one_client_sends_without_wanting_answers_is_written_together(
         ]
         last = framed(produce("events", batch(b"last")))
         answer = decode_response(
-            await clients[0].exchange(b"".join([*silent, last])), APIS[PRODUCE], 9
+            await clients[0].exchange(b"".join([*silent, last])), APIS[PRODUCE_KEY], 9
         )
         assert only(answer).base_offset == len(FIRST) + count
         assert len(writes) < count / 50

@@ -10,7 +10,7 @@ from ottla.broker.requests.record_work import (
     FIRST_LANE_UNITS,
     SECOND_LANE_EVERY,
     RecordWork,
-    TooMuchWaits,
+    RecordWorkQueueFull,
     Work,
 )
 from ottla.storage.admission.work_budget import BudgetSpent, WorkBudget
@@ -83,7 +83,7 @@ def test_what_waits_is_bounded_and_one_batch_is_always_taken() -> None:
         desk = Desk(waiting_bytes_max=100)
         first = asyncio.create_task(desk.ask("larger than all", ORDINARY, size_bytes=500))
         await asyncio.sleep(0)
-        with pytest.raises(TooMuchWaits):
+        with pytest.raises(RecordWorkQueueFull):
             await desk.ask("one more", ORDINARY)
         assert await first == "larger than all"
         assert await desk.ask("one more", ORDINARY) == "one more"

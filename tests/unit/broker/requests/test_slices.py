@@ -141,7 +141,7 @@ def test_the_settings_that_all_topics_share_follow_a_change_of_the_brokers() -> 
 def test_the_answer_about_many_new_topics_is_made_in_slices(
     turns: Turns, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(create_topics, "_told", turns.counting(create_topics._told))
+    monkeypatch.setattr(create_topics, "_result", turns.counting(create_topics._result))
 
     async def story(client: Client) -> None:
         topics = tuple(new_topic(f"t{number}") for number in range(100))
