@@ -45,6 +45,7 @@ check: setup
 	$(BIN)/python tools/cli_page.py --check
 	$(BIN)/python tools/spark_options_page.py --check
 	$(BIN)/python tools/groups_page.py --check
+	$(BIN)/python tools/module_index.py --check
 	$(BIN)/pytest -n 2 tests/unit tests/property
 
 # Each part prints its minutes at the end, beside its budget. Set-up and downloads do not count.
@@ -86,6 +87,7 @@ docs: setup
 	$(BIN)/python tools/cli_page.py
 	$(BIN)/python tools/spark_options_page.py
 	$(BIN)/python tools/groups_page.py
+	$(BIN)/python tools/module_index.py
 
 format: setup
 	$(BIN)/ruff format .

@@ -1,4 +1,4 @@
-"""`ottla.pid` in the data directory: the id of the process that `ottla up` started for it."""
+"""The pid file in the data directory: the id of the process that `ottla up` started for it."""
 
 import os
 from contextlib import suppress
