@@ -112,6 +112,10 @@ def saying(
     return lambda ticket, _: Decision(records, (Answered(ticket, response),))
 
 
+def doing(*effects: str, records: tuple[Counted, ...] = ()) -> Callable[[Hashable, int], Any]:
+    return lambda ticket, _: Decision(records, (Answered(ticket, "done"),), effects=effects)
+
+
 async def written() -> None:
     """What is decided in one turn of the loop is written in the next."""
     await asyncio.sleep(0)
@@ -403,150 +407,6 @@ def test_a_timer_that_cannot_be_acted_on_is_tried_again() -> None:
         assert not stage.shard.expire(start_ms)
         assert stage.shard.expire(start_ms + RETRY_MS)
         assert stage.shard.machine.due == ["a"]
-
-    on_stage(story)
-
-
-# Effects
-
-
-def doing(*effects: str, records: tuple[Counted, ...] = ()) -> Callable[[Hashable, int], Any]:
-    return lambda ticket, _: Decision(records, (Answered(ticket, "done"),), effects=effects)
-
-
-def test_effects_are_performed_in_order_once_their_records_are_committed() -> None:
-    async def story(stage: Stage) -> None:
-        asking = [
-            ask(stage.shard, doing("first", "second", records=(counted(1),))),
-            ask(stage.shard, doing("third", records=(counted(2),))),
-            # It may have seen what the others decided.
-            ask(stage.shard, doing("fourth")),
-        ]
-        gathered = asyncio.gather(*asking)
-        await asyncio.sleep(1)
-        assert stage.replica.end_offset == 2
-        assert stage.performed == []
-        stage.partitions.change(stage.replica, isr=(ME,))
-        await gathered
-        assert stage.performed == ["first", "second", "third", "fourth"]
-        await asyncio.sleep(1)
-        assert len(stage.performed) == 4
-
-    on_stage(story, isr=(ME, OTHER))
-
-
-def test_an_effect_waits_for_its_own_records_and_not_for_later_ones() -> None:
-    async def story(stage: Stage) -> None:
-        stage.shard.apply(lambda _: Decision((counted(1),), effects=("first",)))
-        await written()
-        stage.shard.apply(lambda _: Decision((counted(2),), effects=("second",)))
-        await written()
-        for offset, performed in ((1, ["first"]), (2, ["first", "second"])):
-            stage.replica.partition.high_watermark = offset
-            stage.replica.waiting.count(1)
-            await written()
-            assert stage.performed == performed
-
-    on_stage(story, isr=(ME, OTHER))
-
-
-def test_an_effect_waits_for_the_commit_longer_than_those_who_asked() -> None:
-    async def story(stage: Stage) -> None:
-        asking = asyncio.create_task(ask(stage.shard, doing("late", records=(counted(1),))))
-        await written()
-        assert stage.shard.expire(stage.steady_ms() + COMMIT_TIMEOUT_MS)
-        assert await refusal_of(asking) == ErrorCode.COORDINATOR_NOT_AVAILABLE
-        assert stage.performed == []
-        stage.partitions.change(stage.replica, isr=(ME,))
-        await written()
-        assert stage.performed == ["late"]
-
-    on_stage(story, isr=(ME, OTHER))
-
-
-def test_no_effect_is_performed_if_the_append_fails() -> None:
-    async def story(stage: Stage) -> None:
-        await ask(stage.shard, doing("before", records=(counted(1),)))
-        assert stage.replica.log is not None
-        stage.replica.log.abandon()
-        lost = await refusal_of(ask(stage.shard, doing("lost", records=(counted(2),))))
-        assert lost == ErrorCode.NOT_COORDINATOR
-        await written()
-        assert stage.performed == ["before"]
-
-    on_stage(story)
-
-
-def test_no_effect_is_performed_if_the_shard_is_closed_before_the_commit() -> None:
-    async def story(stage: Stage) -> None:
-        asking = asyncio.create_task(ask(stage.shard, doing("lost", records=(counted(1),))))
-        await written()
-        stage.shard.close()
-        stage.partitions.change(stage.replica, isr=(ME,))
-        assert await refusal_of(asking) == ErrorCode.NOT_COORDINATOR
-        await written()
-        assert stage.performed == []
-
-    on_stage(story, isr=(ME, OTHER))
-
-
-def test_no_effect_is_performed_by_a_shard_that_is_closed() -> None:
-    async def story(stage: Stage) -> None:
-        asking = stage.shard.ask(doing("lost", records=(counted(1),)))
-        # It is committed in this turn, and would be performed in the next.
-        await asking
-        stage.shard.close()
-        await written()
-        assert stage.performed == []
-
-    on_stage(story)
-
-
-def test_effects_that_follow_from_a_load_are_performed_once_the_shard_takes_requests() -> None:
-    async def story(stage: Stage) -> None:
-        stage.shard.machine.follows = [Decision(effects=("first",)), Decision(effects=("second",))]
-        for _ in stage.shard.loaded():
-            await written()
-            assert stage.performed == []
-        await written()
-        assert stage.performed == ["first", "second"]
-
-    on_stage(story, is_loaded=False)
-
-
-def test_no_effect_is_performed_if_leadership_is_lost_before_the_commit() -> None:
-    async def story(stage: Stage) -> None:
-        asking = asyncio.create_task(ask(stage.shard, doing("lost", records=(counted(1),))))
-        await written()
-        # Nobody has closed the shard yet, and another epoch of this broker commits the record.
-        stage.partitions.change(stage.replica, leader=OTHER)
-        stage.partitions.change(stage.replica, leader=ME, isr=(ME,))
-        await written()
-        assert stage.replica.high_watermark == 1
-        assert stage.performed == []
-        stage.shard.close()
-        await asyncio.gather(asking, return_exceptions=True)
-
-    on_stage(story, isr=(ME, OTHER))
-
-
-def test_an_effect_that_cannot_be_started_is_our_own_fault() -> None:
-    fault = ValueError("not ours to answer")
-
-    def refuse(_effect: str) -> None:
-        raise fault
-
-    async def story(stage: Stage) -> None:
-        faults: list[object] = []
-        loop = asyncio.get_running_loop()
-        loop.set_exception_handler(lambda _, context: faults.append(context.get("exception")))
-        stage.shard._perform = refuse
-        waiting = asyncio.create_task(ask(stage.shard, lambda _ticket, _now_ms: NOTHING))
-        await asyncio.sleep(0)
-        stage.shard.apply(lambda _: Decision(effects=("fails",)))
-        with pytest.raises(ValueError, match="not ours to answer"):
-            await waiting
-        assert faults == [fault]
 
     on_stage(story)
 
