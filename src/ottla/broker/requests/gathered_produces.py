@@ -83,22 +83,18 @@ class OrdinaryProduces(Gathering[native_produce.Request, Gathered]):
         batch = batches[0]
         index, _, _, fields = batch
         destination = key, index
-        if self._may_unfold(destination, fields):
-            return None
+        replica = self._services.replicas.by_key.get(destination)
+        if replica is not None:
+            rules, codec = replica.rules.admission, fields[_ATTRIBUTES]
+            # Nearly all batches of clients that are gathered are too small to be compressed. A
+            # batch that may have to wait for a thread is handled by itself.
+            if (codec or rules.codec is not None) and rules.may_unfold(
+                codec, fields[_MAX_TIMESTAMP], self._services.now_ms
+            ):
+                return None
         connection.session.client_id = client_id
         own = memoryview(bytearray(frame))
         return _gathered((connection, request, own, destination, batch))
-
-    def _may_unfold(self, destination: Destination, fields: native_produce.Fields) -> bool:
-        """Whether a batch may have to wait for a thread: then it is handled by itself."""
-        replica = self._services.replicas.by_key.get(destination)
-        if replica is None:
-            return False
-        rules, codec = replica.rules.admission, fields[_ATTRIBUTES]
-        # Nearly all batches of clients that are gathered are too small to be compressed.
-        if not codec and rules.codec is None:
-            return False
-        return rules.may_unfold(codec, fields[_MAX_TIMESTAMP], self._services.now_ms)
 
     def _handle_together(self, entries: list[Gathered]) -> list[tuple[Connection, Outcome]]:
         """Those of one partition are appended by one write."""
@@ -106,10 +102,11 @@ class OrdinaryProduces(Gathering[native_produce.Request, Gathered]):
         by_destination: dict[Destination, list[Gathered]] = {}
         for entry in entries:
             destination = entry.destination
-            if destination in by_destination:
-                by_destination[destination].append(entry)
-            else:
+            together = by_destination.get(destination)
+            if together is None:
                 by_destination[destination] = [entry]
+            else:
+                together.append(entry)
         for destination, together in by_destination.items():
             if len(together) == 1 or not self._append_together(destination, together, settled):
                 for connection, request, frame, _, _ in together:
