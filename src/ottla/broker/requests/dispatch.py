@@ -93,7 +93,7 @@ class Dispatch:
         return gathering is not None and gathering.gather(frame, connection)
 
     def gather_silent(self, frame: memoryview, connection: Connection) -> bool:
-        return self._produces.gather(frame, connection, is_silent_only=True)
+        return self._produces.gather(frame, connection, True)
 
     def settle_gathered(self) -> None:
         for gathering in self._gathering.values():

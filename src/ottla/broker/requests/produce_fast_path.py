@@ -85,22 +85,18 @@ class ProduceFastPath(Gathering[native_produce.Request, GatheredProduce]):
         batch = batches[0]
         index, _, _, fields = batch
         destination = key, index
-        if self._may_need_thread(destination, fields):
-            return None
+        replica = self._services.partitions.replicas.by_key.get(destination)
+        if replica is not None:
+            rules, codec = replica.rules.admission, fields[_ATTRIBUTES]
+            # Most gathered batches are too small for clients to compress. A batch that may have to
+            # wait for a thread is not gathered.
+            if (codec or rules.codec is not None) and rules.may_unfold(
+                codec, fields[_MAX_TIMESTAMP], self._services.now_ms
+            ):
+                return None
         connection.session.client_id = client_id
         own = memoryview(bytearray(frame))
         return _gathered_produce((connection, request, own, destination, batch))
-
-    def _may_need_thread(self, destination: Destination, fields: native_produce.Fields) -> bool:
-        """Whether the batch may have to wait for a thread. Such a request is not gathered."""
-        replica = self._services.partitions.replicas.by_key.get(destination)
-        if replica is None:
-            return False
-        rules, codec = replica.rules.admission, fields[_ATTRIBUTES]
-        # The common case: most gathered batches are too small for clients to compress.
-        if not codec and rules.codec is None:
-            return False
-        return rules.may_unfold(codec, fields[_MAX_TIMESTAMP], self._services.now_ms)
 
     def _handle_together(
         self, entries: list[GatheredProduce]
@@ -110,10 +106,11 @@ class ProduceFastPath(Gathering[native_produce.Request, GatheredProduce]):
         by_destination: dict[Destination, list[GatheredProduce]] = {}
         for entry in entries:
             destination = entry.destination
-            if destination in by_destination:
-                by_destination[destination].append(entry)
-            else:
+            together = by_destination.get(destination)
+            if together is None:
                 by_destination[destination] = [entry]
+            else:
+                together.append(entry)
         for destination, together in by_destination.items():
             if len(together) == 1 or not self._append_together(destination, together, settled):
                 for connection, request, frame, _, _ in together:
