@@ -99,7 +99,7 @@ class _Headers:
             or self.at(start + 8, 4) < _HEADER_BYTES - _UNCOUNTED_BYTES
             or self.at(start + 21, 2) & _CODEC_MASK > _CODEC_MAX
         ):
-            return "a header that cannot be one"
+            return "an impossible header"
         return None
 
 

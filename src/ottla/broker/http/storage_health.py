@@ -27,7 +27,7 @@ def why_offline(replica: Replica, directories: LogDirectories) -> str | None:
     """The reason why a log is offline though its directory is online; None otherwise."""
     log = replica.log
     if log is not None:
-        is_offline_alone = log.offline is not None and directories.home_of(log).offline is None
+        is_offline_alone = log.offline is not None and directories.directory_of(log).offline is None
         return str(log.offline) if is_offline_alone else None
     if not replica.is_unusable:
         return None
