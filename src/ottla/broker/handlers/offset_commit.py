@@ -8,8 +8,8 @@ from ottla.broker.requests.authorization import group_resource, may, topic_resou
 from ottla.broker.requests.call import Call
 from ottla.broker.requests.gathered_commits import NAME
 from ottla.coordinators.group.decision import Decision
-from ottla.coordinators.group.machine import CommitWish, GroupMachine
-from ottla.coordinators.group.offsets import Commit
+from ottla.coordinators.group.machine import CommitRequest, GroupMachine
+from ottla.coordinators.group.offsets import PartitionCommit
 from ottla.coordinators.runtime.decision import Answered
 from ottla.errors import ErrorCode, PeerError
 from ottla.metadata.image import Image
@@ -38,15 +38,15 @@ NO_RETENTION_MS = -1
 _NONE = ErrorCode.NONE
 _UNKNOWN_TOPIC_OR_PARTITION = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
-_commit = maker(Commit)
-_commit_wish = maker(CommitWish)
+_commit = maker(PartitionCommit)
+_commit_request = maker(CommitRequest)
 _decision = maker(Decision)
 
 
 class _Asked(NamedTuple):
     """What is to be committed, and for each partition of the request why it cannot be."""
 
-    commits: list[Commit]
+    commits: list[PartitionCommit]
     # In the request's order; NONE for each of the commits.
     codes: list[ErrorCode]
 
@@ -76,7 +76,7 @@ def handle(
     asked = _asked(_plain_topics(request, call.version), places)
     if not asked.commits:
         return _response(request, asked.codes)
-    wish = CommitWish(
+    commit_request = CommitRequest(
         request.group_id,
         request.member_id,
         request.group_instance_id,
@@ -89,7 +89,7 @@ def handle(
         shard = call.services.coordinators.groups.of(request.group_id)
 
         def decide(ticket: Hashable, now_ms: int) -> Decision:
-            records, codes, timers = shard.machine.commit(wish, now_ms)
+            records, codes, timers = shard.machine.commit(commit_request, now_ms)
             response = _response(request, asked.with_codes(codes))
             return Decision(tuple(records), (Answered(ticket, response),), timers)
 
@@ -155,9 +155,9 @@ class JointCommit:
         # Comes once what was decided is committed, or is refused by a PeerError. None: nothing was.
         self.committed: asyncio.Future[object] | None = None
 
-    def wish(self) -> CommitWish:
+    def commit_request(self) -> CommitRequest:
         version, _, _, _, generation, member_id, instance_id, _ = self.request
-        return _commit_wish(
+        return _commit_request(
             (
                 *(self.group_id, member_id, instance_id, generation),
                 *(version, NO_RETENTION_MS, self.asked.commits),
@@ -217,7 +217,7 @@ def _decided(
 ) -> Iterator[Decision]:
     for each in together:
         try:
-            records, codes, timers = machine.commit(each.wish(), now_ms)
+            records, codes, timers = machine.commit(each.commit_request(), now_ms)
         except PeerError as error:
             _refuse(each, error, services)
         else:
@@ -280,7 +280,7 @@ def _places_of(session: "Session", services: "Services") -> _Places:
 
 
 def _asked(topics: list[native_commit.Topic], places: _Places) -> _Asked:
-    commits: list[Commit] = []
+    commits: list[PartitionCommit] = []
     codes: list[ErrorCode] = []
     for key, partitions in topics:
         name, topic_id, partition_count, unknown = places[key]
