@@ -6,8 +6,8 @@ What is left of a block when the broker ends is never given: there are 2^63 of t
 import asyncio
 from collections.abc import Sequence
 
+from ottla.metadata.controller_interface import Controller
 from ottla.metadata.image import Image
-from ottla.metadata.local_controller import Controller
 from ottla.metadata.records import ProducerIds, Record
 
 BLOCK_IDS = 1000
