@@ -10,14 +10,14 @@ from pathlib import Path
 
 from ottla.coordinators.group.classic.states import (
     DELETE_REFUSALS,
-    HEARTBEAT_ANSWERS,
+    HEARTBEAT_CODES,
     TRANSITIONS,
     ClassicGroupState,
 )
 from ottla.coordinators.group.consumer.parked_joins import JOIN_WAIT_MS, JOIN_WAIT_MS_MAX
 from ottla.coordinators.group.consumer.reconciliation import NEXT_STEP
 from ottla.coordinators.group.consumer.states import STATES
-from ottla.coordinators.group.consumer.timers import ASSIGNMENT_TIMER, DUTIES
+from ottla.coordinators.group.consumer.timers import ASSIGNMENT_TIMER, TIMER_DUTIES
 from ottla.settings.table.consumer_groups import MigrationPolicy
 
 PAGE = Path(__file__).parent.parent / "docs" / "groups.md"
@@ -142,9 +142,9 @@ def classic() -> str:
     answers = table(
         ("state", "Heartbeat", "DeleteGroups"),
         (
-            (state, HEARTBEAT_ANSWERS[state].name, DELETE_REFUSALS[state].name)
+            (state, HEARTBEAT_CODES[state].name, DELETE_REFUSALS[state].name)
             if state in DELETE_REFUSALS
-            else (state, HEARTBEAT_ANSWERS[state].name, "NONE")
+            else (state, HEARTBEAT_CODES[state].name, "NONE")
             for state in ClassicGroupState
         ),
     )
@@ -155,8 +155,8 @@ def consumer() -> str:
     states = table(
         ("a new target is due", "all members own their target assignment", "state"),
         (
-            (_yes(standing.is_target_due), _yes(standing.is_settled), state)
-            for standing, state in STATES.items()
+            (_yes(progress.is_target_due), _yes(progress.is_settled), state)
+            for progress, state in STATES.items()
         ),
     )
     steps = table(
@@ -173,7 +173,7 @@ def consumer() -> str:
     )
     timers = table(
         ("timer", "duty of the member", "within"),
-        ((f"`{timer}`", duty.what, duty.time) for timer, duty in DUTIES.items()),
+        ((f"`{timer}`", duty, timeout) for timer, (duty, timeout) in TIMER_DUTIES.items()),
     )
     return CONSUMER + states + MEMBER + steps + JOINS + ROOM + TIMERS + timers
 

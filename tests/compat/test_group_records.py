@@ -13,25 +13,25 @@ import pytest
 from hypothesis import given, settings
 
 from ottla.coordinators.group.records import (
-    ClassicGroupForgotten,
     ClassicGroupSaved,
-    ClassicMember,
-    ConsumerGroupForgotten,
+    ClassicGroupTombstone,
+    ClassicMetadata,
     ConsumerGroupSaved,
-    ConsumerMemberForgotten,
+    ConsumerGroupTombstone,
     ConsumerMemberSaved,
-    CurrentAssignmentForgotten,
+    ConsumerMemberTombstone,
     CurrentAssignmentSaved,
+    CurrentAssignmentTombstone,
     OffsetCommitted,
-    OffsetForgotten,
+    OffsetTombstone,
     Record,
-    RegexForgotten,
     RegexResolved,
+    RegexTombstone,
     SavedMember,
-    TargetAssignmentForgotten,
     TargetAssignmentSaved,
-    TargetEpochForgotten,
+    TargetAssignmentTombstone,
     TargetEpochSaved,
+    TargetEpochTombstone,
     decode,
     encode,
 )
@@ -54,7 +54,7 @@ class Meant(NamedTuple):
     value: dict[str, Any] | None = None
 
 
-def consumer_member(classic: ClassicMember | None, **said: Any) -> Meant:
+def consumer_member(classic: ClassicMetadata | None, **said: Any) -> Meant:
     return Meant(
         ConsumerMemberSaved(
             "g",
@@ -107,7 +107,7 @@ MEANT = (
         1,
         {"offset": 5, "metadata": "", "commitTimestamp": 8, "expireTimestamp": 9},
     ),
-    Meant(OffsetForgotten("g", "orders", 3), 1, {"group": "g", "topic": "orders", "partition": 3}),
+    Meant(OffsetTombstone("g", "orders", 3), 1, {"group": "g", "topic": "orders", "partition": 3}),
     Meant(
         ClassicGroupSaved(
             "g",
@@ -155,7 +155,7 @@ MEANT = (
             "members": [],
         },
     ),
-    Meant(ClassicGroupForgotten("g"), 2, {"group": "g"}),
+    Meant(ClassicGroupTombstone("g"), 2, {"group": "g"}),
     Meant(
         ConsumerGroupSaved("g", 3, -(2**60)),
         3,
@@ -163,12 +163,12 @@ MEANT = (
         0,
         {"epoch": 3, "metadataHash": -(2**60)},
     ),
-    Meant(ConsumerGroupForgotten("g"), 3, {"groupId": "g"}),
+    Meant(ConsumerGroupTombstone("g"), 3, {"groupId": "g"}),
     consumer_member(None, classicMemberMetadata=None),
     # To Kafka a classic part that is not there is an empty one.
-    consumer_member(ClassicMember(0, ())),
+    consumer_member(ClassicMetadata(0, ())),
     consumer_member(
-        ClassicMember(45_000, (("range", b"\0x"), ("cooperative-sticky", b""))),
+        ClassicMetadata(45_000, (("range", b"\0x"), ("cooperative-sticky", b""))),
         classicMemberMetadata={
             "sessionTimeoutMs": 45_000,
             "supportedProtocols": [
@@ -177,7 +177,7 @@ MEANT = (
             ],
         },
     ),
-    Meant(ConsumerMemberForgotten("g", "m"), 5, MEMBER),
+    Meant(ConsumerMemberTombstone("g", "m"), 5, MEMBER),
     Meant(
         TargetEpochSaved("g", 3, 99),
         6,
@@ -185,7 +185,7 @@ MEANT = (
         0,
         {"assignmentEpoch": 3, "assignmentTimestamp": 99},
     ),
-    Meant(TargetEpochForgotten("g"), 6, {"groupId": "g"}),
+    Meant(TargetEpochTombstone("g"), 6, {"groupId": "g"}),
     Meant(
         TargetAssignmentSaved("g", "m", {USERS: (0,), ORDERS: (1, 2)}),
         7,
@@ -198,7 +198,7 @@ MEANT = (
             ]
         },
     ),
-    Meant(TargetAssignmentForgotten("g", "m"), 7, MEMBER),
+    Meant(TargetAssignmentTombstone("g", "m"), 7, MEMBER),
     Meant(
         CurrentAssignmentSaved(
             "g", "m", 3, 2, 1, {ORDERS: (1, 2)}, {USERS: (0,)}, {ORDERS: (2, 3)}, {}
@@ -216,7 +216,7 @@ MEANT = (
             "partitionsPendingRevocation": [{"topicId": str(USERS), "partitions": [0]}],
         },
     ),
-    Meant(CurrentAssignmentForgotten("g", "m"), 8, MEMBER),
+    Meant(CurrentAssignmentTombstone("g", "m"), 8, MEMBER),
     Meant(
         RegexResolved("g", "ord.*", ("orders",), 12, 99),
         16,
@@ -224,7 +224,7 @@ MEANT = (
         0,
         {"topics": ["orders"], "version": 12, "timestamp": 99},
     ),
-    Meant(RegexForgotten("g", "ord.*"), 16, {"groupId": "g", "regularExpression": "ord.*"}),
+    Meant(RegexTombstone("g", "ord.*"), 16, {"groupId": "g", "regularExpression": "ord.*"}),
 )
 
 

@@ -55,7 +55,7 @@ def again(
 
 @steady
 @given(st.sampled_from(sorted(ASSIGNORS)), members_unlike | members_alike, partition_counts)
-def test_every_subscribed_partition_goes_to_one_subscriber_and_nothing_else_is_given(
+def test_each_partition_of_a_subscribed_topic_has_one_owner(
     name: str, members: dict[str, Subscriber], counts: dict[Uuid, int]
 ) -> None:
     assigned = ASSIGNORS[name](members, counts)
@@ -70,7 +70,7 @@ def test_every_subscribed_partition_goes_to_one_subscriber_and_nothing_else_is_g
 
 @steady
 @given(members_alike, partition_counts)
-def test_uniform_leaves_nobody_two_behind_where_all_subscribe_alike(
+def test_uniform_balances_equal_subscriptions_to_within_one_partition(
     members: dict[str, Subscriber], counts: dict[Uuid, int]
 ) -> None:
     sizes = loads(assign_uniform(members, counts)).values()
@@ -79,7 +79,7 @@ def test_uniform_leaves_nobody_two_behind_where_all_subscribe_alike(
 
 @steady
 @given(members_unlike, partition_counts)
-def test_uniform_leaves_no_partition_that_another_subscriber_should_rather_have(
+def test_uniform_leaves_no_move_that_would_improve_the_balance(
     members: dict[str, Subscriber], counts: dict[Uuid, int]
 ) -> None:
     assigned = assign_uniform(members, counts)
@@ -100,7 +100,7 @@ def test_uniform_moves_nothing_when_nothing_changed(
 
 @steady
 @given(members_alike, members_alike, partition_counts)
-def test_uniform_moves_no_more_than_the_balance_asks_for(
+def test_uniform_moves_as_few_partitions_as_the_balance_needs(
     old: dict[str, Subscriber], new: dict[str, Subscriber], counts: dict[Uuid, int]
 ) -> None:
     (topics,) = {member.topics for member in new.values()}
@@ -116,7 +116,7 @@ def test_uniform_moves_no_more_than_the_balance_asks_for(
 
 @steady
 @given(members_unlike, partition_counts)
-def test_range_gives_neighbours_and_is_the_papers_algorithm(
+def test_range_assigns_ranges_as_in_the_kafka_paper(
     members: dict[str, Subscriber], counts: dict[Uuid, int]
 ) -> None:
     assigned = assign_range(members, counts)
@@ -129,14 +129,14 @@ def test_range_gives_neighbours_and_is_the_papers_algorithm(
         assert not sizes or sizes[0] - sizes[-1] <= 1
 
 
-def test_range_brings_equal_indexes_of_equal_topics_to_one_member() -> None:
+def test_range_co_partitions_topics_of_equal_size() -> None:
     both = frozenset(TOPICS[:2])
     members = {name: Subscriber(both) for name in ("a", "b", "c")}
     assigned = assign_range(members, dict.fromkeys(both, 7))
     assert all(mine[TOPICS[0]] == mine[TOPICS[1]] for mine in assigned.values())
 
 
-def test_range_orders_static_members_by_instance_so_that_a_new_name_changes_nothing() -> None:
+def test_range_orders_static_members_by_instance_id() -> None:
     topics = frozenset(TOPICS[:1])
     first = assign_range(
         {"z": Subscriber(topics, {}, "i1"), "b": Subscriber(topics)}, {TOPICS[0]: 3}
@@ -147,7 +147,7 @@ def test_range_orders_static_members_by_instance_so_that_a_new_name_changes_noth
     assert first["z"] == later["c"] == {TOPICS[0]: (0, 1)}
 
 
-def test_a_thousand_members_with_different_topics_are_assigned_for_evenly() -> None:
+def test_a_thousand_members_with_different_topics_are_balanced() -> None:
     topics = [Uuid(number.to_bytes(16)) for number in range(1, 41)]
     members = {
         f"m{number:04}": Subscriber(frozenset(topics[number % 7 :])) for number in range(1000)

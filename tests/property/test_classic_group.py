@@ -17,7 +17,7 @@ from ottla.coordinators.group.records import ClassicGroupSaved
 from ottla.errors import ErrorCode
 from ottla.protocol.messages.join_group import JoinGroupResponse
 from ottla.protocol.messages.sync_group import SyncGroupResponse
-from tests.support.coordinators.classic_group import LIMITS, SESSION_MS, Bench, Ticket
+from tests.support.coordinators.classic_group import CLASSIC_RULES, SESSION_MS, Bench, Ticket
 
 CLIENTS = 5
 PROTOCOLS = (("range",), ("range", "sticky"), ("sticky", "range"))
@@ -25,7 +25,7 @@ PROTOCOLS = (("range",), ("range", "sticky"), ("sticky", "range"))
 
 @dataclass
 class Client:
-    """A consumer: static ones are back under their instance id, others as somebody new."""
+    """A consumer. After a crash a static one rejoins with its instance id, others are new."""
 
     instance_id: str | None
     version: int
@@ -39,16 +39,16 @@ class Client:
 
 class World:
     def __init__(self) -> None:
-        self.bench = Bench(LIMITS._replace(members_max=4))
+        self.bench = Bench(CLASSIC_RULES._replace(members_max=4))
         self.clients = [
             Client(f"i{n}" if n % 2 else None, version=(3, 5, 9)[n % 3]) for n in range(CLIENTS)
         ]
-        # Who led a generation, and what it was assigned, since the coordinator was loaded last
-        # (a generation that was not saved is unknown to the next coordinator).
+        # The leader and the assignment of each generation since the last load (the next coordinator
+        # does not know a generation that was not saved).
         self.leaders: dict[int, str] = {}
         self.assignments: dict[int, dict[str, bytes]] = {}
 
-    # What clients do
+    # Events
 
     def join(self, client: Client, choice: int) -> None:
         client.joining = self.bench.join(
@@ -73,7 +73,7 @@ class World:
         self.bench.leave(("" if by_instance else client.member_id, client.instance_id))
 
     def crash(self, client: Client, choice: int) -> None:
-        """It comes back knowing nothing; whatever it waited for is answered to nobody."""
+        """It forgets its state and gets no more answers."""
         client.member_id, client.generation, client.is_leader = "", -1, False
         client.joining = client.syncing = None
 
@@ -86,18 +86,18 @@ class World:
         for each in self.clients:
             each.joining = each.syncing = None
 
-    # What they hear
+    # Answers
 
-    def hear(self) -> None:
+    def receive(self) -> None:
         for client in self.clients:
             if client.joining in self.bench.answers:
-                self._hear_joined(client, self.bench.answers[client.joining])
+                self._receive_join(client, self.bench.answers[client.joining])
                 client.joining = None
             if client.syncing in self.bench.answers:
-                self._hear_synced(client, self.bench.answers[client.syncing])
+                self._receive_sync(client, self.bench.answers[client.syncing])
                 client.syncing = None
 
-    def _hear_joined(self, client: Client, answer: object) -> None:
+    def _receive_join(self, client: Client, answer: object) -> None:
         if not isinstance(answer, JoinGroupResponse):
             client.member_id = ""
         elif answer.error_code == ErrorCode.NONE:
@@ -113,13 +113,13 @@ class World:
         else:
             client.member_id = ""
 
-    def _hear_synced(self, client: Client, answer: object) -> None:
+    def _receive_sync(self, client: Client, answer: object) -> None:
         if isinstance(answer, SyncGroupResponse) and answer.error_code == ErrorCode.NONE:
             record = self.bench.group.saved
             assert record is not None
             assert answer.assignment in {member.assignment for member in record.members}
 
-    # What must hold
+    # Invariants
 
     def check(self) -> None:
         group, again = self.bench.group, self.bench.replayed()
@@ -130,30 +130,30 @@ class World:
             assert again.describe() == group.describe()
             assert again.roster.leader == group.roster.leader
         ids = {member.member_id for member in group.roster}
-        assert group.waiting.joins.keys() <= ids
-        assert group.waiting.syncs.keys() <= ids
+        assert group.parked.joins.keys() <= ids
+        assert group.parked.syncs.keys() <= ids
         assert group.unsynced <= ids
-        assert not ids & group.promised_ids
+        assert not ids & group.pending_ids
         assert (group.roster.leader in ids) if ids else group.roster.leader is None
-        assert not group.waiting.joins or group.state is ClassicGroupState.PREPARING_REBALANCE
-        assert not group.waiting.syncs or group.state is ClassicGroupState.COMPLETING_REBALANCE
-        waiting = [*group.waiting.joins.values(), *group.waiting.syncs.values()]
+        assert not group.parked.joins or group.state is ClassicGroupState.PREPARING_REBALANCE
+        assert not group.parked.syncs or group.state is ClassicGroupState.COMPLETING_REBALANCE
+        waiting = [*group.parked.joins.values(), *group.parked.syncs.values()]
         assert len(waiting) == len(self.bench.unanswered), "somebody is forgotten, or waits twice"
         assert set(waiting) == self.bench.unanswered
-        self._check_somebody_watches()
+        self._check_timers()
         self._check_one_assignment()
 
-    def _check_somebody_watches(self) -> None:
-        """Nobody is forgotten: each member beats, waits, or both; no rebalance lasts forever."""
+    def _check_timers(self) -> None:
+        """Each member has a session timer or a waiting request, and each rebalance has a timer."""
         group, timers = self.bench.group, self.bench.timers
         for member in group.roster:
             is_watched = f"session/g/{member.member_id}" in timers
-            assert is_watched or group.waiting.has(member.member_id)
-        for member_id in group.promised_ids:
+            assert is_watched or group.parked.has(member.member_id)
+        for member_id in group.pending_ids:
             assert f"session/g/{member_id}" in timers
         assert (group.state is not ClassicGroupState.PREPARING_REBALANCE) or "rebalance/g" in timers
         watched = {key.removeprefix("session/g/") for key in timers if key.startswith("session")}
-        assert watched <= {member.member_id for member in group.roster} | group.promised_ids
+        assert watched <= {member.member_id for member in group.roster} | group.pending_ids
 
     def _check_one_assignment(self) -> None:
         record = self.bench.group.saved
@@ -164,26 +164,26 @@ class World:
         assert self.assignments.setdefault(record.generation, assigned) == assigned
 
     def settle(self) -> None:
-        """The noise ends: everybody who is there does as it should."""
+        """All remaining clients follow the protocol from now on."""
         for _ in range(40):
             for client in self.clients:
                 self.behave(client, 0)
-                self.hear()
+                self.receive()
                 self.check()
             self.bench.pass_ms(1_000)
-            self.hear()
+            self.receive()
 
     def behave_all(self, client: Client, choice: int) -> None:
-        """A calm second or so, from one client on; not all get as far as the next."""
+        """About a second in which clients follow the protocol, starting with this one."""
         start = self.clients.index(client)
         for each in (self.clients[start:] + self.clients[:start])[: choice or None]:
             self.behave(each, 0)
-            self.hear()
+            self.receive()
         if choice > CLIENTS:
             self.bench.pass_ms(3_000)
 
     def behave(self, client: Client, choice: int) -> None:
-        """What a client does that follows the rules: nothing, while it waits for an answer."""
+        """The next step of a client that follows the protocol; none while a request waits."""
         group = self.bench.group
         if client.joining is not None or client.syncing is not None:
             return
@@ -219,18 +219,18 @@ STEPS = st.lists(
 
 @settings(derandomize=True, deadline=None, max_examples=200)
 @given(STEPS)
-def test_a_group_keeps_its_promises_whatever_its_members_do(
+def test_a_classic_group_keeps_its_invariants(
     steps: list[tuple[int, int, int]],
 ) -> None:
     world = World()
     for action, client, choice in steps:
         ACTIONS[action](world, world.clients[client], choice)
-        world.hear()
+        world.receive()
         world.check()
     world.settle()
     group = world.bench.group
     assert group.state is ClassicGroupState.STABLE
     assert isinstance(group.saved, ClassicGroupSaved)
     assert 1 <= len(group.roster) <= 4
-    assert not group.waiting.joins
-    assert not group.waiting.syncs
+    assert not group.parked.joins
+    assert not group.parked.syncs

@@ -60,7 +60,7 @@ class World:
             client.instance_id = f"i-{client.member_id}"
         self.clients.append(client)
         if self.random.random() < 0.5:
-            client.arrive()
+            client.add_member()
 
     def beat(self) -> None:
         if client := self.any_client():
@@ -90,7 +90,7 @@ class World:
         client = self.any_client()
         if client is None or client.instance_id is None or client.epoch <= 0:
             return
-        client.leave(SpecialEpoch.STEP_ASIDE)
+        client.leave(SpecialEpoch.LEAVE_STATIC)
         client.member_id = self.new_name()
 
     def crash(self) -> None:
@@ -153,7 +153,7 @@ class World:
 
 @settings(derandomize=True, deadline=None, max_examples=150)
 @given(st.integers(0, 2**32))
-def test_no_partition_has_two_readers_and_all_settles_whatever_happens(seed: int) -> None:
+def test_no_partition_has_two_owners_and_the_group_settles(seed: int) -> None:
     world = World(seed)
     for _ in range(STEPS):
         world.step()

@@ -19,7 +19,7 @@ def test_a_record_is_read_as_it_was_written(kind: type[Any], drawn: st.DataObjec
     record = drawn.draw(any_of(kind))
     key, value = encode(record)
     assert decode(key, value) == record
-    assert (value is None) == kind.__name__.endswith("Forgotten")
+    assert (value is None) == kind.__name__.endswith("Tombstone")
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)

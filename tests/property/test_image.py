@@ -5,6 +5,7 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ottla.metadata.entry_codec import EntryPacker, decode, encode
 from ottla.metadata.image import Image
 from ottla.metadata.records import (
     Acl,
@@ -12,7 +13,6 @@ from ottla.metadata.records import (
     Config,
     ControllerStarted,
     DeletedName,
-    EntryPacker,
     EpochFloor,
     Feature,
     Partition,
@@ -22,8 +22,6 @@ from ottla.metadata.records import (
     Topic,
     TopicDeleted,
     User,
-    decode,
-    encode,
 )
 from ottla.metadata.store import Entry, Loaded, Snapshot
 from ottla.metadata.values import (

@@ -151,7 +151,7 @@ class World:
         if isinstance(client, NewClient):
             if client.epoch <= 0:
                 return
-            client.go(SpecialEpoch.STEP_ASIDE)
+            client.go(SpecialEpoch.LEAVE_STATIC)
         else:
             client.hang_up()
         again: Any
@@ -233,7 +233,7 @@ class World:
 
 @settings(derandomize=True, deadline=None, max_examples=120)
 @given(st.integers(0, 2**32))
-def test_a_group_moves_between_the_protocols_and_no_partition_has_two_readers(seed: int) -> None:
+def test_a_group_migrates_and_no_partition_has_two_owners(seed: int) -> None:
     world = World(seed)
     for _ in range(STEPS):
         world.step()
@@ -243,7 +243,7 @@ def test_a_group_moves_between_the_protocols_and_no_partition_has_two_readers(se
     world.check()
 
 
-def test_groups_do_move_in_these_worlds() -> None:
+def test_groups_migrate_in_these_scenarios() -> None:
     moves = 0
     for seed in range(20):
         world = World(seed)

@@ -3,7 +3,8 @@
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 
-from ottla.metadata.records import Record, decode, encode
+from ottla.metadata.entry_codec import decode, encode
+from ottla.metadata.records import Record
 from ottla.metadata.store import (
     EntriesGone,
     Entry,

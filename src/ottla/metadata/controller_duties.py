@@ -5,17 +5,16 @@ A crash in between is made up for: by the next start of the broker, or by the ne
 
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
 from ottla.metadata.controller import min_isr
 from ottla.metadata.controller.broker_restart import (
-    MAX_RECORDS_PER_ENTRY,
     Restart,
     broker_started,
-    in_entries,
     partitions_rejoined,
     returning_partitions,
 )
+from ottla.metadata.controller.entry_packing import MAX_RECORDS_PER_ENTRY, in_entries
+from ottla.metadata.controller_interface import Controller
 from ottla.metadata.image import Image
 from ottla.metadata.records import Record
 from ottla.metadata.store import Member
@@ -23,15 +22,12 @@ from ottla.protocol.primitives import Uuid
 from ottla.protocol.topic_partition import TopicPartition
 from ottla.settings.broker import BrokerSettings
 
-if TYPE_CHECKING:
-    from ottla.metadata.local_controller import Controller
-
 # The settings in force whenever it is called.
 SettingsNow = Callable[[], BrokerSettings]
 PartitionIds = Sequence[tuple[Uuid, int]]
 
 
-async def start_broker(controller: "Controller", member: Member) -> list[TopicPartition]:
+async def start_broker(controller: Controller, member: Member) -> list[TopicPartition]:
     """A broker is up, committed; the partitions that may have lost something by its return."""
 
     def find(image: Image) -> tuple[Sequence[Record], PartitionIds]:
@@ -60,7 +56,7 @@ async def start_broker(controller: "Controller", member: Member) -> list[TopicPa
 
 
 async def agree_on_min_isr(
-    controller: "Controller", topics: Collection[str] | None, settings_now: SettingsNow
+    controller: Controller, topics: Collection[str] | None, settings_now: SettingsNow
 ) -> None:
     """The partitions of these topics, or of all, say the `min.insync.replicas` that is in force."""
 

@@ -1,14 +1,8 @@
-"""The controller, as handlers and background tasks know it, and this broker's turn at it.
-
-Every change of metadata is a decision that goes through `Controller.commit`. Today the decision is
-committed by this broker or not at all. Another controller could be sent the records with the number
-of the image that they were decided on, and refuse them if its own image is ahead: then the decision
-is made again. So a decision has no effects besides what it returns.
-"""
+"""The controller on this broker: it campaigns, and has the controller's duties while it leads."""
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from ottla.errors import ErrorCode, PeerError
 from ottla.metadata.controller.broker_restart import is_started
@@ -20,18 +14,6 @@ from ottla.metadata.store import Member, MetadataStore
 from ottla.protocol.topic_partition import TopicPartition
 
 Reply = TypeVar("Reply")
-
-
-class Controller(Protocol):
-    """The one way to change the cluster's metadata, wherever the controller is."""
-
-    async def commit(self, decide: Callable[[Image], tuple[Sequence[Record], Reply]]) -> Reply:
-        """Decides on the newest image and replies once this broker has applied the records.
-
-        All of them are committed, or none. A PeerError says why none was: that of the decision
-        itself, NOT_CONTROLLER, or KAFKA_STORAGE_ERROR where the disk takes nothing.
-        """
-        ...
 
 
 class LocalController:

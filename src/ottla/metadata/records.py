@@ -1,20 +1,13 @@
-"""The records of the metadata log, which of them can be, and their form on disk and in ZooKeeper.
+"""The records of the metadata log, and the check that a record is consistent.
 
-Every record holds the full value of what it is about, so that the last one of its kind and name
-says all. An entry of the log is some records that were decided together: one JSON document,
-
-    {"format":1,"records":[{"type":"EpochFloor","epoch":7}]}
-
-read by nobody but us, and readable by anybody in a dump.
+Every record has the complete state of its subject, so that the last record of a subject is enough.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import count
-from typing import Any, get_args
+from typing import Any
 
-from ottla.errors import OttlaError, StorageError
-from ottla.metadata.json_codec import ADDED_LATER, Misfit, dump, object_form, parse
+from ottla.metadata.json_codec import ADDED_LATER
 from ottla.metadata.topic_names import LEGAL_CHARACTERS, NAME_CHARACTERS_MAX
 from ottla.metadata.values import (
     AclBinding,
@@ -33,26 +26,6 @@ from ottla.metadata.values import (
     Text,
 )
 from ottla.protocol.primitives import ZERO_UUID, Uuid
-
-ENTRY_BYTES_MAX = 512 << 10
-FORMAT = 1
-
-
-class EntryTooLarge(OttlaError):
-    """More records than one entry may hold; nothing was written."""
-
-    def __init__(self, size_bytes: int) -> None:
-        super().__init__(f"an entry of {size_bytes} bytes where {ENTRY_BYTES_MAX} are allowed")
-        self.size_bytes = size_bytes
-
-
-class CorruptEntry(StorageError):
-    """Bytes that are no entry of ours: `where` in the document, and `reason`."""
-
-    def __init__(self, where: str, reason: str) -> None:
-        super().__init__(f"{where}: {reason}" if where else reason)
-        self.where = where
-        self.reason = reason
 
 
 class InvalidRecord(ValueError):
@@ -220,9 +193,6 @@ Record = (
 )
 
 
-# --- which records can be ---------------------------------------------------------------------
-
-
 def check(record: Record) -> None:
     """InvalidRecord if the record contradicts itself, whatever the others say."""
     if isinstance(record, Partition):
@@ -272,99 +242,3 @@ def _check_quota(quota: Quota) -> None:
 def _require_distinct(what: str, items: Sequence[Any]) -> None:
     if len(items) > 1 and len(set(items)) != len(items):
         raise InvalidRecord(f"{what} name one twice")
-
-
-# --- entries as bytes -------------------------------------------------------------------------
-
-_FORMS = {kind.__name__: object_form(kind) for kind in get_args(Record)}
-_EMPTY_BYTES = len(b'{"format":%d,"records":[]}' % FORMAT)
-
-
-def encode(records: Iterable[Record]) -> bytes:
-    """One entry. EntryTooLarge beyond 512 KiB; InvalidRecord for what `decode` would refuse."""
-    entry = _document_of([dump(_write(record)) for record in records])
-    if len(entry) > ENTRY_BYTES_MAX:
-        raise EntryTooLarge(len(entry))
-    return entry
-
-
-class EntryPacker:
-    """Puts records into as many entries as it takes, each as full as it may be: for a snapshot."""
-
-    def __init__(self) -> None:
-        self._full: list[bytes] = []
-        self._pieces: list[bytes] = []
-        self._size_bytes = _EMPTY_BYTES
-
-    def add(self, record: Record) -> None:
-        """InvalidRecord or EntryTooLarge, and it was not added."""
-        piece = dump(_write(record))
-        # With the comma before it.
-        piece_bytes = len(piece) + 1
-        if _EMPTY_BYTES + piece_bytes > ENTRY_BYTES_MAX:
-            raise EntryTooLarge(_EMPTY_BYTES + piece_bytes)
-        if self._size_bytes + piece_bytes > ENTRY_BYTES_MAX:
-            self._full.append(_document_of(self._pieces))
-            self._pieces, self._size_bytes = [], _EMPTY_BYTES
-        self._pieces.append(piece)
-        self._size_bytes += piece_bytes
-
-    def entries(self) -> list[bytes]:
-        return [*self._full, _document_of(self._pieces)] if self._pieces else list(self._full)
-
-
-def decode(entry: bytes) -> tuple[Record, ...]:
-    """The records of an entry. CorruptEntry for anything that `encode` cannot have written."""
-    if len(entry) > ENTRY_BYTES_MAX:
-        raise CorruptEntry("", f"{len(entry)} bytes, {ENTRY_BYTES_MAX} are allowed")
-    try:
-        return tuple(map(_read_at, count(), _records_of(parse(entry))))
-    except Misfit as misfit:
-        raise CorruptEntry(misfit.where, misfit.reason) from None
-
-
-def _document_of(pieces: Iterable[bytes]) -> bytes:
-    return b'{"format":%d,"records":[%b]}' % (FORMAT, b",".join(pieces))
-
-
-def _records_of(document: Any) -> list[Any]:
-    if type(document) is not dict or document.get("format") is None:
-        raise Misfit("an object with its format expected")
-    if type(document["format"]) is not int or document["format"] != FORMAT:
-        raise Misfit(f"format {str(document['format'])[:40]}, only {FORMAT} is known")
-    if document.keys() != {"format", "records"} or type(document["records"]) is not list:
-        raise Misfit("a list of records expected, and nothing else")
-    records: list[Any] = document["records"]
-    return records
-
-
-def _read_at(index: int, document: Any) -> Record:
-    try:
-        return _read(document)
-    except Misfit as misfit:
-        raise misfit.inside(f"records[{index}]") from None
-
-
-def _write(record: Record) -> dict[str, Any]:
-    check(record)
-    name = type(record).__name__
-    try:
-        return {"type": name, **_FORMS[name].write(record)}
-    except Misfit as misfit:
-        raise InvalidRecord(f"{name}.{misfit}") from None
-
-
-def _read(document: Any) -> Record:
-    if type(document) is not dict:
-        raise Misfit("a record expected")
-    name = document.pop("type", None)
-    if type(name) is not str or name not in _FORMS:
-        raise Misfit(f"a record of type {str(name)[:40]!r} is not known")
-    try:
-        record: Record = _FORMS[name].read(document)
-        check(record)
-    except InvalidRecord as error:
-        raise Misfit(str(error)).inside(name) from None
-    except Misfit as misfit:
-        raise misfit.inside(name) from None
-    return record

@@ -1,11 +1,11 @@
-"""A classic group on a bench: decisions are acted on at once, as a shard does, in plain memory."""
+"""A classic group without a shard: decisions are carried out at once, in memory."""
 
 from collections.abc import Callable, Hashable
 from itertools import count
 
-from ottla.coordinators.group.classic.group import ClassicGroup, created
+from ottla.coordinators.group.classic.group import ClassicGroup, new_group_record
 from ottla.coordinators.group.classic.join import Joiner
-from ottla.coordinators.group.classic.rules import ClassicLimits
+from ottla.coordinators.group.classic.rules import ClassicRules
 from ottla.coordinators.group.classic.states import ClassicGroupState
 from ottla.coordinators.group.decision import Decision
 from ottla.coordinators.group.records import Record
@@ -20,7 +20,7 @@ GROUP = "g"
 SESSION_MS = 10_000
 REBALANCE_MS = 60_000
 DELAY_MS = 3_000
-LIMITS = ClassicLimits(
+CLASSIC_RULES = ClassicRules(
     session_timeout_ms_min=6_000,
     session_timeout_ms_max=1_800_000,
     initial_rebalance_delay_ms=DELAY_MS,
@@ -30,26 +30,26 @@ LIMITS = ClassicLimits(
 
 
 class Ticket(int):
-    """What a request waits with."""
+    """The ticket of a request."""
 
 
 class Bench:
     """One group, its log, its timers, and the answers by ticket."""
 
-    def __init__(self, limits: ClassicLimits = LIMITS) -> None:
+    def __init__(self, rules: ClassicRules = CLASSIC_RULES) -> None:
         self.now_ms = 1_000_000
-        self.limits = limits
+        self.rules = rules
         self.log: list[Record] = []
         self.timers: dict[str, int] = {}
         self.answers: dict[Hashable, object] = {}
-        # Who asked since the coordinator was loaded, and has no answer yet.
+        # The requests since the last load that have no answer yet.
         self.unanswered: set[Ticket] = set()
         self._tickets = count(1)
         self._fresh = count(1)
-        self.group = ClassicGroup(GROUP, limits)
-        self._act(Decision(records=(created(GROUP, self.now_ms),)))
+        self.group = ClassicGroup(GROUP, rules)
+        self._act(Decision(records=(new_group_record(GROUP, self.now_ms),)))
 
-    # Requests: each gives the ticket
+    # Requests: each returns its ticket
 
     def join(
         self,
@@ -164,35 +164,35 @@ class Bench:
     # Time
 
     def pass_ms(self, amount: int) -> None:
-        """Time passes, and what is due happens in its order."""
+        """Advances the time; due timers expire in order."""
         until_ms = self.now_ms + amount
         while self.timers:
             key = min(self.timers, key=lambda key: (self.timers[key], key))
             if self.timers[key] > until_ms:
                 break
             self.now_ms = max(self.now_ms, self.timers.pop(key))
-            self._act(self.group.expired(key, self.now_ms))
+            self._act(self.group.timer_expired(key, self.now_ms))
         self.now_ms = until_ms
 
     def gather(self) -> None:
-        """A first rebalance takes its time."""
+        """Waits for the delay of a first rebalance."""
         while self.group.state is ClassicGroupState.PREPARING_REBALANCE:
             self.pass_ms(DELAY_MS)
 
     def restart(self) -> None:
-        """The coordinator dies with everybody's connection; the next one reads the log."""
+        """The coordinator stops with all connections; the next one loads the log."""
         self.timers.clear()
         self.unanswered.clear()
         self.group = self.replayed()
         self._act(self.group.loaded(self.now_ms))
 
     def replayed(self) -> ClassicGroup:
-        group = ClassicGroup(GROUP, self.limits)
+        group = ClassicGroup(GROUP, self.rules)
         for record in self.log:
             group.replay(record)
         return group
 
-    # Scenes
+    # Scenarios
 
     def stable(self, *instance_ids: str | None, version: int = 3) -> list[str]:
         """A stable group of these members; their ids, the leader's first."""

@@ -1,4 +1,4 @@
-"""Clients of the consumer protocol as small as they can be, and the group and log behind them."""
+"""Minimal clients of the consumer protocol, with their group and its log."""
 
 from collections.abc import Collection
 from dataclasses import dataclass, field
@@ -27,7 +27,7 @@ def topic_id(number: int) -> Uuid:
 
 
 class FakeTopics:
-    """Topics that a test makes and takes away."""
+    """Topics that a test creates and deletes."""
 
     def __init__(self, **counts: int) -> None:
         self.version = 0
@@ -80,7 +80,7 @@ Log = list[tuple[bytes, bytes | None]]
 
 
 def compacted(log: Log) -> Log:
-    """The last record of each key, in their order, without tombstones."""
+    """The last record of each key, in order, without tombstones."""
     last = {key: place for place, (key, _) in enumerate(log)}
     return [
         (key, value)
@@ -90,7 +90,7 @@ def compacted(log: Log) -> Log:
 
 
 class Coordinator:
-    """One group, its log and its timers, at a time that the test sets."""
+    """One group, its log and its timers; the test sets the time."""
 
     def __init__(self, topics: FakeTopics, rules: ConsumerRules | None = None) -> None:
         self.topics = topics
@@ -100,9 +100,9 @@ class Coordinator:
         self.timers: dict[str, int] = {}
         self.now_ms = 1_000_000
 
-    def arrive(self, request: ConsumerGroupHeartbeatRequest) -> None:
-        """A heartbeat of one who joins has come, and is not decided yet."""
-        decision = self.group.arrive(self._beat(request))
+    def add_member(self, request: ConsumerGroupHeartbeatRequest) -> None:
+        """Adds a joining member, whose heartbeat is not decided yet."""
+        decision = self.group.add_member(self._beat(request))
         assert not decision.answers
         self._carry_out(decision)
 
@@ -115,17 +115,17 @@ class Coordinator:
         return response
 
     def pass_time(self, passed_ms: int) -> list[str]:
-        """The keys of the timers that were due by then."""
+        """Advances the time; returns the keys of the timers that were due."""
         self.now_ms += passed_ms
         due = sorted(key for key, due_ms in self.timers.items() if due_ms <= self.now_ms)
         for key in due:
             if self.timers.pop(key, None) is not None:
-                self._carry_out(self.group.expired(key, self.now_ms))
+                self._carry_out(self.group.timer_expired(key, self.now_ms))
         return due
 
     def restart(self, cleaned: int = 0) -> None:
-        """A new coordinator makes the group from the log, whose first so many records were
-        compacted: the same group."""
+        """A new coordinator loads an equal group from the log, after the compaction of its first
+        `cleaned` records."""
         self.log = compacted(self.log[:cleaned]) + self.log[cleaned:]
         before = self.group
         self.group = ConsumerGroup(GROUP, self.rules)
@@ -165,7 +165,7 @@ class Coordinator:
 
 @dataclass
 class Client:
-    """A consumer: it does what it is told, as late as the test wants.
+    """A consumer that follows its answers, as late as the test wants.
 
     As real ones it says what it owns after it has done what it was told, or when it says
     everything: after an answer was lost. Then it takes on nothing before it is told again.
@@ -204,12 +204,12 @@ class Client:
             topic_partitions=partitions if says_all or self.must_say_owned else None,
         )
 
-    def arrive(self) -> None:
-        """Its first heartbeat is on its way: what is decided of it comes with the next `beat`."""
-        self.coordinator.arrive(self.request())
+    def add_member(self) -> None:
+        """Is added to the group; the next `beat` decides its first heartbeat."""
+        self.coordinator.add_member(self.request())
 
     def beat(self, *, is_lost: bool = False) -> ConsumerGroupHeartbeatResponse | None:
-        """One heartbeat. One that is lost on its way back the client knows nothing of."""
+        """Sends one heartbeat. If `is_lost`, the client does not get the answer."""
         try:
             response = self.coordinator.send(self.request())
         except PeerError as error:
@@ -231,12 +231,12 @@ class Client:
         return response
 
     def reconcile(self) -> None:
-        """Gives up and takes on what it was told."""
+        """Revokes and takes on partitions as assigned."""
         if self.told is not None:
             self.owned, self.told, self.must_say_owned = self.told, None, True
 
     def give_up(self) -> None:
-        """It was fenced, and starts anew."""
+        """It was fenced and has to join again."""
         self.owned, self.told, self.epoch, self.must_say_all = set(), None, 0, True
 
     def subscribe(self, *topics: str, regex: str | None = None) -> None:
@@ -247,7 +247,7 @@ class Client:
         try:
             self.coordinator.send(self.request())
         except PeerError as error:
-            # The group had given it up before.
+            # The group had removed it before.
             if error.code != ErrorCode.UNKNOWN_MEMBER_ID:
                 raise
         self.give_up()

@@ -1,7 +1,7 @@
-"""A small coordinator beside the one of groups: a counter per key, announced to somebody else.
+"""A small coordinator for tests of the runtime: a counter per key, whose changes are announced.
 
-An announcement stands for what a transaction coordinator does outside of its log: it is decided as
-an effect, performed once the count is committed, and repeated after a load until it is noted.
+An announcement stands for the actions of a transaction coordinator outside of its log: it is an
+effect, performed once the count is committed, and repeated after a load until it is acknowledged.
 """
 
 from collections.abc import Hashable, Iterator
@@ -15,7 +15,7 @@ IDLE_MS = 60_000
 
 
 class Counted(NamedTuple):
-    """A counter as it is from now on; with a count of None it is gone."""
+    """The new value of a counter; a count of None removes it."""
 
     key: str
     count: int | None
@@ -24,7 +24,7 @@ class Counted(NamedTuple):
 
 
 class Announce(NamedTuple):
-    """Somebody else is to be told a count."""
+    """An effect: another part is told a count."""
 
     key: str
     count: int
@@ -54,7 +54,7 @@ def decode(key: bytes, value: bytes | None) -> Counted | None:
 
 
 class Counters:
-    """All counters of a shard. A counter that nobody adds to for a minute is forgotten."""
+    """All counters of a shard. A counter that is not changed for a minute is removed."""
 
     encode = staticmethod(encode)
     decode = staticmethod(decode)
@@ -93,7 +93,7 @@ class Counters:
             effects = () if is_announced else (Announce(key, count or 0),)
             yield Decision(timers=(_idle(key, now_ms),), effects=effects)
 
-    def expired(self, timer_key: str, _now_ms: int) -> CounterDecision:
+    def timer_expired(self, timer_key: str, _now_ms: int) -> CounterDecision:
         _, _, key = timer_key.partition("/")
         return Decision((Counted(key, None),))
 

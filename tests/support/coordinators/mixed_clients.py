@@ -1,6 +1,6 @@
-"""A coordinator that has groups of both kinds, and classic clients as small as they can be.
+"""A coordinator of groups of both types, and minimal classic clients.
 
-Clients of the consumer protocol are in `consumer_clients`; both kinds talk to the same coordinator.
+Clients of the consumer protocol are in `consumer_clients`; both use the same coordinator.
 """
 
 from collections.abc import Callable, Hashable, Sequence
@@ -12,11 +12,11 @@ from ottla.coordinators.group import classic_routing
 from ottla.coordinators.group.classic import lookup
 from ottla.coordinators.group.classic.group import ClassicGroup
 from ottla.coordinators.group.classic.join import Joiner
-from ottla.coordinators.group.classic.rules import ClassicLimits
+from ottla.coordinators.group.classic.rules import ClassicRules
 from ottla.coordinators.group.consumer.group import ConsumerGroup
 from ottla.coordinators.group.consumer.heartbeat_request import Heartbeat, SpecialEpoch
-from ottla.coordinators.group.consumer.member_update import Moment
-from ottla.coordinators.group.consumer.routing import take_heartbeat, take_join
+from ottla.coordinators.group.consumer.member_update import UpdateContext
+from ottla.coordinators.group.consumer.routing import handle_heartbeat, handle_join
 from ottla.coordinators.group.consumer.rules import ConsumerRules
 from ottla.coordinators.group.consumer.timers import ASSIGNMENT_TIMER
 from ottla.coordinators.group.decision import Decision
@@ -60,7 +60,7 @@ GROUP_RULES = GroupRules(
     retention_check_interval_ms=1 << 40,
     groups_max=100,
 )
-LIMITS = ClassicLimits(
+CLASSIC_RULES = ClassicRules(
     session_timeout_ms_min=1,
     session_timeout_ms_max=1 << 30,
     initial_rebalance_delay_ms=0,
@@ -72,7 +72,7 @@ Owned = set[tuple[Uuid, int]]
 
 
 class MixedCoordinator:
-    """One shard with one group, its log and its timers, at a time that the test sets."""
+    """One shard with one group, its log and its timers; the test sets the time."""
 
     def __init__(self, topics: FakeTopics, rules: ConsumerRules | None = None) -> None:
         self.topics = topics
@@ -98,10 +98,10 @@ class MixedCoordinator:
         assert isinstance(self.group, ClassicGroup), self.group
         return self.group
 
-    # Asking
+    # Requests
 
     def send(self, request: ConsumerGroupHeartbeatRequest) -> ConsumerGroupHeartbeatResponse:
-        """A heartbeat of the consumer protocol. A join is decided without another one."""
+        """Sends a heartbeat of the consumer protocol. A join is decided alone."""
 
         def beat(ticket: Hashable) -> Heartbeat:
             return Heartbeat(
@@ -119,7 +119,7 @@ class MixedCoordinator:
             response = self._join(beat)
         else:
             response = self._ask(
-                lambda ticket: take_heartbeat(self.machine, self.rules, beat(ticket))
+                lambda ticket: handle_heartbeat(self.machine, self.rules, beat(ticket))
             )
         assert isinstance(response, ConsumerGroupHeartbeatResponse)
         return response
@@ -127,11 +127,11 @@ class MixedCoordinator:
     def _join(self, beat: Callable[[Hashable], Heartbeat]) -> Any:
         answers: list[Any] = []
         self._ask_later(
-            lambda ticket: take_join(self.machine, self.rules, beat(ticket)), answers.append
+            lambda ticket: handle_join(self.machine, self.rules, beat(ticket)), answers.append
         )
         key = f"{ASSIGNMENT_TIMER}/{GROUP}"
         del self.timers[key]
-        self._carry_out(self.machine.expired(key, self.now_ms))
+        self._carry_out(self.machine.timer_expired(key, self.now_ms))
         assert key not in self.timers
         (answer,) = answers
         if isinstance(answer, PeerError):
@@ -143,8 +143,8 @@ class MixedCoordinator:
         if not request.member_id and lookup.find(self.machine, GROUP) is None:
             self._carry_out(lookup.open_to_join(self.machine, GROUP, self.now_ms))
 
-        def consumers(now_ms: int) -> tuple[ConsumerRules, Moment]:
-            return self.rules, Moment(now_ms, self.topics, match_by_prefix)
+        def consumers(now_ms: int) -> tuple[ConsumerRules, UpdateContext]:
+            return self.rules, UpdateContext(now_ms, self.topics, match_by_prefix)
 
         self._ask_later(
             lambda ticket: classic_routing.join(
@@ -176,7 +176,7 @@ class MixedCoordinator:
         return response
 
     def hang_up(self, answer: Callable[[Any], None]) -> None:
-        """Nobody waits for this any more."""
+        """The client no longer waits for this answer."""
         for ticket, waiting in list(self._waiting.items()):
             if waiting == answer:
                 del self._waiting[ticket]
@@ -184,18 +184,18 @@ class MixedCoordinator:
     # Time
 
     def pass_time(self, passed_ms: int) -> list[str]:
-        """The keys of the timers that were due by then."""
+        """Advances the time; returns the keys of the timers that were due."""
         self.now_ms += passed_ms
         due = sorted(key for key, due_ms in self.timers.items() if due_ms <= self.now_ms)
         for key in due:
             if self.timers.get(key, self.now_ms + 1) <= self.now_ms:
                 del self.timers[key]
-                self._carry_out(self.machine.expired(key, self.now_ms))
+                self._carry_out(self.machine.timer_expired(key, self.now_ms))
         return due
 
     def restart(self, cleaned: int = 0) -> None:
-        """A new coordinator reads the log, whose first so many records were compacted. Whoever
-        waited for an answer gets none."""
+        """A new coordinator loads the log, after the compaction of its first `cleaned` records.
+        Waiting requests get no answer."""
         self.log = compacted(self.log[:cleaned]) + self.log[cleaned:]
         self.machine = self.replayed()
         self.timers.clear()
@@ -204,7 +204,7 @@ class MixedCoordinator:
             self._carry_out(decision)
 
     def replayed(self) -> GroupMachine:
-        """What the log says, and nothing else."""
+        """A machine that has only the state of the log."""
         machine = self._new_machine()
         for key, value in self.log:
             record = decode(key, value)
@@ -213,14 +213,14 @@ class MixedCoordinator:
         return machine
 
     def check_replayed(self) -> None:
-        """What lasts is what the log says."""
-        live, read = lasting(self.group), lasting(self.replayed().groups.get(GROUP))
+        """Checks that the durable state equals that of the log."""
+        live, read = durable_state(self.group), durable_state(self.replayed().groups.get(GROUP))
         assert live == read
 
     def _new_machine(self) -> GroupMachine:
         return GroupMachine(
             GROUP_RULES,
-            lambda group_id: ClassicGroup(group_id, LIMITS),
+            lambda group_id: ClassicGroup(group_id, CLASSIC_RULES),
             lambda group_id: ConsumerGroup(group_id, self.rules, self.topics),
         )
 
@@ -253,8 +253,8 @@ class MixedCoordinator:
                 waiting(response)
 
 
-def lasting(group: Group | None) -> object:
-    """What of a group must be as the log says."""
+def durable_state(group: Group | None) -> object:
+    """The part of a group that the log determines."""
     if isinstance(group, ConsumerGroup):
         return group.saved
     return group.saved if isinstance(group, ClassicGroup) else None
@@ -274,8 +274,8 @@ def assignment_bytes(
 
 @dataclass
 class ClassicClient:
-    """A consumer of the classic protocol: cooperative, or eager and so without partitions while it
-    joins. If it leads, it assigns."""
+    """A consumer of the classic protocol: cooperative, or eager, which revokes all partitions
+    before it joins. It assigns if it is the leader."""
 
     coordinator: MixedCoordinator
     name: str
@@ -286,17 +286,17 @@ class ClassicClient:
     generation: int = -1
     owned: Owned = field(default_factory=set)
     is_to_join: bool = True
-    # What it waits for an answer to.
+    # The requests that wait for an answer.
     waits_for: str = ""
     errors: list[ErrorCode] = field(default_factory=list)
-    # If it leads: the version of the topics for which it assigned.
+    # For a leader: the version of the topics at its last assignment.
     led_version: int | None = None
     _lives: int = 0
 
     # Joining
 
     def act(self) -> None:
-        """Joins if it is to, else it beats; who waits for an answer does nothing."""
+        """Joins if it has to, else sends a heartbeat; does nothing while a request waits."""
         if self.waits_for:
             return
         if self.is_to_join or self.led_version not in (None, self.coordinator.topics.version):
@@ -337,7 +337,7 @@ class ClassicClient:
             self.waits_for = "sync"
             self.led_version = None
             if answer.leader == answer.member_id:
-                # What it need not assign it assigned before, for topics as they were then.
+                # The skipped assignment was made before, with the topics of that time.
                 is_skipped = answer.skip_assignment
                 self.led_version = -1 if is_skipped else self.coordinator.topics.version
             self._sync(answer)
@@ -350,7 +350,7 @@ class ClassicClient:
             group_instance_id=self.instance_id,
             protocol_type="consumer",
             protocol_name=self.protocol,
-            assignments=shared_out(joined.members, self.coordinator.topics),
+            assignments=cooperative_assignment(joined.members, self.coordinator.topics),
         )
         try:
             self.coordinator.sync(request, self._synced)
@@ -365,11 +365,11 @@ class ClassicClient:
         topics = self.coordinator.topics
         given = by_topic_id(read_assignment(answer.assignment).assigned_partitions, topics)
         assigned = {(topic, index) for topic, indexes in given.items() for index in indexes}
-        # Who has given up something says so at once.
+        # A member that has revoked partitions reports that at once.
         self.is_to_join = self.protocol == COOPERATIVE and not self.owned <= assigned
         self.owned = assigned
 
-    # Living
+    # Heartbeats and leaving
 
     def beat(self) -> None:
         request = HeartbeatRequest(
@@ -394,13 +394,13 @@ class ClassicClient:
         self.coordinator.leave(member)
 
     def hang_up(self) -> None:
-        """It is gone, and hears nothing any more."""
+        """It stops and receives no more answers."""
         self.owned = set()
         for answer in (self._joined, self._synced):
             self.coordinator.hang_up(answer)
 
     def give_up(self) -> None:
-        """It is out, and starts anew."""
+        """It was removed and has to join again."""
         self.hang_up()
         self.waits_for, self.is_to_join = "", True
         self.member_id, self.generation = "", -1
@@ -430,11 +430,11 @@ def named(owned: Owned, topics: FakeTopics) -> list[TopicPartitions]:
     ]
 
 
-def shared_out(
+def cooperative_assignment(
     members: Sequence[join_group.Member], topics: FakeTopics
 ) -> tuple[sync_group.Assignment, ...]:
-    """What a leader assigns: each partition to somebody who wants it, evenly; but one that another
-    still owns to nobody, until that one has given it up."""
+    """A cooperative leader's assignment: even, without partitions that another member has yet to
+    revoke."""
     said = {each.member_id: read_subscription(each.metadata) for each in members}
     owners = {
         (each.topic, index): member_id

@@ -1,4 +1,4 @@
-"""Records of every kind, drawn at random or from what Kafka wrote."""
+"""Records of every type, random ones and Kafka's."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from ottla.coordinators.group.records import (
     ClassicGroupSaved,
-    ClassicMember,
+    ClassicMetadata,
     ConsumerMemberSaved,
     CurrentAssignmentSaved,
     OffsetCommitted,
@@ -45,8 +45,8 @@ saved_members = st.builds(
     st.binary(max_size=20),
 )
 classic_members = st.builds(
-    ClassicMember,
-    # 256 ends in the bytes that also end a null.
+    ClassicMetadata,
+    # The encoding of 256 ends in the same bytes as that of a null.
     int32s | st.just(0) | st.just(256),
     st.lists(st.tuples(names, st.binary(max_size=20)), max_size=3).map(tuple),
 )
@@ -54,7 +54,7 @@ classic_members = st.builds(
 
 @st.composite
 def with_epochs(draw: st.DrawFn) -> tuple[Partitions, Partitions]:
-    """Partitions, and for some topics an epoch for each."""
+    """Partitions, and the epochs of those of some topics."""
     chosen = draw(partitions)
     epochs = {
         topic_id: draw(st.lists(int32s, min_size=len(own), max_size=len(own)).map(tuple))
@@ -99,7 +99,7 @@ committed_with_expiry = st.builds(
     names,
     int32s,
     int64s,
-    # No version has room for these and an expiry.
+    # No version has these fields and an expiry time.
     leader_epoch=st.just(-1),
     metadata=names,
     commit_ms=int64s,
@@ -141,14 +141,14 @@ _BY_FIELD |= {"partition": int32s, "epoch": int32s, "metadata_hash": int64s, "as
 
 
 def any_of(kind: type[Any]) -> st.SearchStrategy[Any]:
-    """A record of this kind."""
+    """A random record of this type."""
     if kind in _BY_KIND:
         return _BY_KIND[kind]
     return st.builds(kind, *(_BY_FIELD[name] for name in kind.__dataclass_fields__))
 
 
 class Written(NamedTuple):
-    """A record as Kafka wrote it, and where."""
+    """A record that Kafka wrote, and its place."""
 
     partition: str
     offset: int

@@ -1,4 +1,4 @@
-"""A broker's partitions and the shards of one coordinator on them, which note what happens."""
+"""The partitions of a broker and the shards of one coordinator; it records the shards' events."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
@@ -20,7 +20,7 @@ from tests.support.replication.partitions import ME, OTHER, Partitions
 
 
 class ShardStage(Partitions, Generic[MachineT, EffectT]):
-    """`kind` says of which coordinator the shards are."""
+    """`kind` is the coordinator of the shards."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -69,14 +69,14 @@ class ShardStage(Partitions, Generic[MachineT, EffectT]):
         await asyncio.gather(*self.tasks)
 
     def reload(self, replica: Replica) -> None:
-        """Another broker leads the partition for a moment: its shard begins to load again."""
+        """Another broker leads the partition for a short time: its shard is loaded again."""
         isr = replica.partition.isr
         self.change(replica, leader=OTHER, isr=(ME, OTHER))
         self.change(replica, leader=ME, isr=isr)
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """What is due is done, for the time being."""
+        """Runs the timers and loads of the shards inside the context."""
         task = asyncio.create_task(self.act_on_timers())
         try:
             yield

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from ottla.errors import ErrorCode, PeerError
-from ottla.metadata.controller.broker_restart import MAX_RECORDS_PER_ENTRY, is_started
+from ottla.metadata.controller.broker_restart import is_started
+from ottla.metadata.controller.entry_packing import MAX_RECORDS_PER_ENTRY
 from ottla.metadata.image import Image
 from ottla.metadata.local_controller import LocalController
 from ottla.metadata.publisher import REPLAYED_A_SNAPSHOT, Publisher

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from ottla.metadata.entry_codec import EntryTooLarge
 from ottla.metadata.image import Image
-from ottla.metadata.records import Config, ControllerStarted, EntryTooLarge, InvalidRecord, Record
+from ottla.metadata.records import Config, ControllerStarted, InvalidRecord, Record
 from ottla.metadata.store import (
     EntriesGone,
     Entry,

@@ -14,7 +14,7 @@ from ottla.coordinators.group.consumer.heartbeat_request import (
     check_heartbeat,
 )
 from ottla.coordinators.group.consumer.regex import match_topics
-from ottla.coordinators.group.consumer.routing import take_heartbeat, take_join
+from ottla.coordinators.group.consumer.routing import handle_heartbeat, handle_join
 from ottla.coordinators.group.consumer.topics import ImageTopics
 from ottla.coordinators.group.decision import Decision
 from ottla.protocol.messages.consumer_group_heartbeat import (
@@ -36,8 +36,8 @@ def handle(
     check_heartbeat(request, call.version, rules.assignors)
     member_id = request.member_id or str(Uuid(services.entropy.token(16)))
     shard = services.coordinators.groups.of(request.group_id)
-    # The response to a join is sent when the group has decided for all members that join together.
-    take = take_join if request.member_epoch == SpecialEpoch.JOIN else take_heartbeat
+    # A join is answered when the group has decided for all members that join together.
+    take = handle_join if request.member_epoch == SpecialEpoch.JOIN else handle_heartbeat
 
     def decide(ticket: Hashable, now_ms: int) -> Decision:
         beat = Heartbeat(

@@ -27,7 +27,7 @@ async def _delete(group_id: str, call: Call) -> ErrorCode:
     try:
         call.require(group_resource(group_id))
         shard = call.services.coordinators.groups.of(group_id)
-        for _ in range(shard.machine.deletions(group_id)):
+        for _ in range(shard.machine.deletion_steps(group_id)):
             await shard.write(lambda _: shard.machine.delete_group(group_id))
     except PeerError as error:
         call.count_refusal(error.code)

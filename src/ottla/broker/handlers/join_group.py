@@ -15,8 +15,8 @@ from ottla.coordinators.group import classic_routing
 from ottla.coordinators.group.classic import lookup
 from ottla.coordinators.group.classic.join import Joiner, check
 from ottla.coordinators.group.classic.responses import join_refused
-from ottla.coordinators.group.classic.rules import limits_of
-from ottla.coordinators.group.consumer.member_update import Moment
+from ottla.coordinators.group.classic.rules import classic_rules
+from ottla.coordinators.group.consumer.member_update import UpdateContext
 from ottla.coordinators.group.consumer.regex import match_topics
 from ottla.coordinators.group.consumer.rules import ConsumerRules
 from ottla.coordinators.group.consumer.topics import ImageTopics
@@ -30,15 +30,15 @@ NULL_PROTOCOL_SINCE = 7
 
 def handle(request: JoinGroupRequest, call: Call) -> Awaitable[JoinGroupResponse]:
     call.require(group_resource(request.group_id))
-    check(request, limits_of(call.services.settings, MESSAGE_BYTES_MAX))
+    check(request, classic_rules(call.services.settings, MESSAGE_BYTES_MAX))
     group_id, services = request.group_id, call.services
     shard = services.coordinators.groups.of(group_id)
     known = lookup.find(shard.machine, group_id)
     joiner = _joiner(request, call, is_classic=known is not None)
 
-    def consumers(now_ms: int) -> tuple[ConsumerRules, Moment]:
+    def consumers(now_ms: int) -> tuple[ConsumerRules, UpdateContext]:
         rules = consumer_rules(group_id, services.settings, services.image)
-        return rules, Moment(now_ms, ImageTopics(services.image), match_topics)
+        return rules, UpdateContext(now_ms, ImageTopics(services.image), match_topics)
 
     def decide(ticket: Hashable, now_ms: int) -> Decision:
         return classic_routing.join(shard.machine, request, joiner, ticket, now_ms, consumers)
@@ -60,8 +60,8 @@ def _joiner(request: JoinGroupRequest, call: Call, *, is_classic: bool) -> Joine
     if request.member_id:
         return Joiner(call.version, client_id, host)
     token = call.services.entropy.token(16)
-    bare_id = "" if is_classic else str(Uuid(token))
-    return Joiner(call.version, client_id, host, _uuid4(token.hex()), bare_id)
+    consumer_member_id = "" if is_classic else str(Uuid(token))
+    return Joiner(call.version, client_id, host, _uuid4(token.hex()), consumer_member_id)
 
 
 def _uuid4(digits: str) -> str:

@@ -3,7 +3,7 @@
 from ottla.broker.requests.authorization import CLUSTER, group_resource
 from ottla.broker.requests.call import Call
 from ottla.coordinators.group.coordinator import GroupShard
-from ottla.coordinators.group.machine import Listed
+from ottla.coordinators.group.machine import GroupListing
 from ottla.errors import ErrorCode, PeerError
 from ottla.protocol.messages.list_groups import Group, ListGroupsRequest, ListGroupsResponse
 
@@ -30,7 +30,7 @@ async def handle(request: ListGroupsRequest, call: Call) -> ListGroupsResponse:
     return ListGroupsResponse(error_code=ErrorCode.NONE, groups=tuple(groups))
 
 
-async def _listed(shard: GroupShard) -> list[Listed]:
+async def _listed(shard: GroupShard) -> list[GroupListing]:
     try:
         return await shard.read(lambda _: list(shard.machine.listed()))
     except PeerError as error:

@@ -8,8 +8,8 @@ from ottla.broker.requests.authorization import group_resource, may, topic_resou
 from ottla.broker.requests.call import Call
 from ottla.broker.requests.commit_fast_path import OFFSET_COMMIT_NAME
 from ottla.coordinators.group.decision import Decision
-from ottla.coordinators.group.machine import CommitWish, GroupMachine
-from ottla.coordinators.group.offsets import Commit
+from ottla.coordinators.group.machine import CommitRequest, GroupMachine
+from ottla.coordinators.group.offsets import PartitionCommit
 from ottla.coordinators.runtime.decision import Answered
 from ottla.errors import ErrorCode, PeerError
 from ottla.metadata.image import Image
@@ -38,15 +38,15 @@ NO_RETENTION_MS = -1
 _NONE = ErrorCode.NONE
 _UNKNOWN_TOPIC_OR_PARTITION = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
-_commit = maker(Commit)
-_commit_wish = maker(CommitWish)
+_commit = maker(PartitionCommit)
+_commit_request = maker(CommitRequest)
 _decision = maker(Decision)
 
 
 class _RequestedCommits(NamedTuple):
     """The commits of a request, and the error code of each of its partitions."""
 
-    commits: list[Commit]
+    commits: list[PartitionCommit]
     # In the request's order; NONE for each of the commits.
     codes: list[ErrorCode]
 
@@ -76,7 +76,7 @@ def handle(
     asked = _requested_commits(_plain_topics(request, call.version), commit_topics)
     if not asked.commits:
         return _response(request, asked.codes)
-    wish = CommitWish(
+    commit_request = CommitRequest(
         request.group_id,
         request.member_id,
         request.group_instance_id,
@@ -89,7 +89,7 @@ def handle(
         shard = call.services.coordinators.groups.of(request.group_id)
 
         def decide(ticket: Hashable, now_ms: int) -> Decision:
-            records, codes, timers = shard.machine.commit(wish, now_ms)
+            records, codes, timers = shard.machine.commit(commit_request, now_ms)
             response = _response(request, asked.with_codes(codes))
             return Decision(tuple(records), (Answered(ticket, response),), timers)
 
@@ -156,9 +156,9 @@ class CommitOutcome:
         # Done when the decision is committed; a PeerError if that fails. None: nothing was decided.
         self.committed: asyncio.Future[object] | None = None
 
-    def wish(self) -> CommitWish:
+    def commit_request(self) -> CommitRequest:
         version, _, _, _, generation, member_id, instance_id, _ = self.request
-        return _commit_wish(
+        return _commit_request(
             (
                 *(self.group_id, member_id, instance_id, generation),
                 *(version, NO_RETENTION_MS, self.asked.commits),
@@ -220,7 +220,7 @@ def _decided(
 ) -> Iterator[Decision]:
     for each in together:
         try:
-            records, codes, timers = machine.commit(each.wish(), now_ms)
+            records, codes, timers = machine.commit(each.commit_request(), now_ms)
         except PeerError as error:
             _refuse(each, error, services)
         else:
@@ -287,7 +287,7 @@ def _topics_for(session: "Session", services: "Services") -> _CommitTopics:
 def _requested_commits(
     topics: list[native_commit.Topic], commit_topics: _CommitTopics
 ) -> _RequestedCommits:
-    commits: list[Commit] = []
+    commits: list[PartitionCommit] = []
     codes: list[ErrorCode] = []
     for key, partitions in topics:
         name, topic_id, partition_count, unknown = commit_topics[key]

@@ -142,9 +142,9 @@ def _consumer_rules(settings: BrokerSettings, own: tuple[tuple[str, str], ...]) 
 
 def _new_classic(group_id: str, settings: BrokerSettings) -> "Group":
     from ottla.coordinators.group.classic.group import ClassicGroup
-    from ottla.coordinators.group.classic.rules import limits_of
+    from ottla.coordinators.group.classic.rules import classic_rules
 
-    return ClassicGroup(group_id, limits_of(settings, MESSAGE_BYTES_MAX))
+    return ClassicGroup(group_id, classic_rules(settings, MESSAGE_BYTES_MAX))
 
 
 def _new_consumer(group_id: str, environment: GroupEnvironment) -> "Group":

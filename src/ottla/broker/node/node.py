@@ -33,7 +33,8 @@ from ottla.broker.requests.served_apis import SERVED
 from ottla.broker.requests.services import Identity
 from ottla.broker.tasks import Tasks
 from ottla.metadata.controller.broker_restart import is_started
-from ottla.metadata.local_controller import Controller, LocalController
+from ottla.metadata.controller_interface import Controller
+from ottla.metadata.local_controller import LocalController
 from ottla.metadata.publisher import Publisher
 from ottla.metadata.store import Member, MetadataStore
 from ottla.metadata.values import Endpoint

@@ -22,7 +22,7 @@ from ottla.broker.requests.services import (
     Services,
 )
 from ottla.coordinators.group.coordinator import GroupCoordinator
-from ottla.metadata.local_controller import Controller
+from ottla.metadata.controller_interface import Controller
 from ottla.metadata.publisher import Publisher
 from ottla.metadata.values import Incarnation
 from ottla.replication.append.appender import Appender

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from ottla.errors import ErrorCode, PeerError
 from ottla.metadata.controller import topic_changes
-from ottla.metadata.controller.broker_restart import in_entries
-from ottla.metadata.controller.entry_packing import decide_portion
+from ottla.metadata.controller.entry_packing import decide_entry, in_entries
 from ottla.metadata.controller.pending_topics import Draft
 from ottla.metadata.controller.topic_changes import CreatedTopic, NewTopic
 from ottla.metadata.image import Image
@@ -41,7 +40,7 @@ async def commit_each(
         def decide_some(
             image: Image, left: Sequence[Change] = left
         ) -> tuple[list[Record], list[Result | PeerError]]:
-            return decide_portion(left, partial(decide, Draft(image)))
+            return decide_entry(left, partial(decide, Draft(image)))
 
         if validate_only:
             outcomes += decide_some(services.image)[1]

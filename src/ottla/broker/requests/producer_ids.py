@@ -6,8 +6,8 @@ The unused ids of a block are lost when the broker stops: there are 2^63 of them
 import asyncio
 from collections.abc import Sequence
 
+from ottla.metadata.controller_interface import Controller
 from ottla.metadata.image import Image
-from ottla.metadata.local_controller import Controller
 from ottla.metadata.records import ProducerIds, Record
 
 BLOCK_IDS = 1000

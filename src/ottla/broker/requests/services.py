@@ -7,8 +7,8 @@ from ottla.broker.requests.auto_topic_creation import AutoTopicCreation
 from ottla.broker.requests.record_work import RecordWork, TurnBudget
 from ottla.broker.requests.response_cache import ResponseCache
 from ottla.broker.tasks import Tasks
+from ottla.metadata.controller_interface import Controller
 from ottla.metadata.image import Image
-from ottla.metadata.local_controller import Controller
 from ottla.metadata.publisher import Publisher
 from ottla.metadata.values import Endpoint
 from ottla.replication.append.appender import Appender

@@ -1,8 +1,8 @@
-"""Who is to read which partitions: the assignors that the broker offers. Pure.
+"""The server-side assignors. Pure.
 
-Each takes the members with what they subscribe to and were to own before, and the number of
-partitions of every topic. Each partition of a subscribed topic goes to one subscriber, and nothing
-else is given out. The answer depends on nothing but the arguments.
+An assignor gets the members with their subscriptions and previous target assignments, and the
+partition count of every topic. It assigns each partition of a subscribed topic to one subscriber,
+and no other partition. The result depends only on the arguments.
 """
 
 import heapq
@@ -13,14 +13,14 @@ from operator import itemgetter
 from types import MappingProxyType
 from typing import NamedTuple
 
+from ottla.coordinators.group.records import Partitions
 from ottla.protocol.primitives import Uuid
 
-Partition = tuple[Uuid, int]
-Partitions = Mapping[Uuid, tuple[int, ...]]
+TopicIdPartition = tuple[Uuid, int]
 
 
 class Subscriber(NamedTuple):
-    """One member: the topics it wants, and the partitions that it was to own until now."""
+    """One member: its subscribed topics, and its previous target assignment."""
 
     topics: frozenset[Uuid]
     before: Partitions = MappingProxyType({})
@@ -33,11 +33,11 @@ Assignor = Callable[[Subscribers, PartitionCounts], dict[str, Partitions]]
 
 
 def assign_range(members: Subscribers, counts: PartitionCounts) -> dict[str, Partitions]:
-    """Algorithm 1 of the Kafka paper: of every topic, a run of neighbouring partitions each.
+    """Algorithm 1 of the Kafka paper: each member gets a range of the partitions of every topic.
 
-    The first members get the ones that do not divide evenly. Topics with the same subscribers and
-    as many partitions are shared out alike, so that equal indexes meet at one member. Static
-    members come first, in the order of their instances: they keep their share over a restart.
+    The first members get one more if the partitions do not divide evenly. Topics with the same
+    subscribers and partition count are assigned alike (co-partitioned). Static members come first,
+    ordered by instance id, so that a restart does not change their ranges.
     """
     shares: dict[str, dict[Uuid, tuple[int, ...]]] = {member_id: {} for member_id in members}
     for topic_id, subscribers in _subscribers(members, counts).items():
@@ -57,20 +57,20 @@ def _range_order(member_id: str, member: Subscriber) -> tuple[bool, str]:
 
 
 def assign_uniform(members: Subscribers, counts: PartitionCounts) -> dict[str, Partitions]:
-    """As even as it can be, and then with as few moves as possible.
+    """As balanced as possible, and then with as few moved partitions as possible.
 
-    Where all subscribe to the same topics, no two members differ by more than one partition, and no
-    fewer partitions could have moved. Otherwise no partition can be handed from its owner to
-    another subscriber so that the two differ by less.
+    If all members subscribe to the same topics, their partition counts differ by at most one, and
+    the number of moved partitions is minimal. Otherwise no single move of a partition to another
+    subscriber would reduce the difference between the two members.
     """
     if not members:
         return {}
     kept = _kept(members, counts)
-    wishes = {member.topics for member in members.values()}
-    if len(wishes) == 1:
-        owned = _fill_alike(kept, _all_partitions(wishes.pop(), counts))
+    subscriptions = {member.topics for member in members.values()}
+    if len(subscriptions) == 1:
+        owned = _assign_homogeneous(kept, _all_partitions(subscriptions.pop(), counts))
     else:
-        owned = _fill_each(kept, _subscribers(members, counts), counts)
+        owned = _assign_heterogeneous(kept, _subscribers(members, counts), counts)
     return {
         member_id: _by_topic(partitions, members[member_id].before)
         for member_id, partitions in owned.items()
@@ -78,7 +78,7 @@ def assign_uniform(members: Subscribers, counts: PartitionCounts) -> dict[str, P
 
 
 def _subscribers(members: Subscribers, counts: PartitionCounts) -> dict[Uuid, list[str]]:
-    """Who wants each topic that exists and is wanted, in a fixed order."""
+    """The subscribers of each subscribed topic that exists, in a fixed order."""
     found: dict[Uuid, list[str]] = defaultdict(list)
     for member_id in sorted(members):
         for topic_id in members[member_id].topics:
@@ -87,16 +87,16 @@ def _subscribers(members: Subscribers, counts: PartitionCounts) -> dict[Uuid, li
     return dict(sorted(found.items()))
 
 
-def _all_partitions(topics: Iterable[Uuid], counts: PartitionCounts) -> list[Partition]:
+def _all_partitions(topics: Iterable[Uuid], counts: PartitionCounts) -> list[TopicIdPartition]:
     return [
         (topic_id, index) for topic_id in sorted(topics) for index in range(counts.get(topic_id, 0))
     ]
 
 
-def _kept(members: Subscribers, counts: PartitionCounts) -> dict[str, list[Partition]]:
-    """What each member could go on owning: still there, still wanted, and nobody else's."""
-    taken: set[Partition] = set()
-    kept: dict[str, list[Partition]] = {}
+def _kept(members: Subscribers, counts: PartitionCounts) -> dict[str, list[TopicIdPartition]]:
+    """The partitions that each member can keep: existing, subscribed to, and without an owner."""
+    taken: set[TopicIdPartition] = set()
+    kept: dict[str, list[TopicIdPartition]] = {}
     for member_id in sorted(members):
         member = members[member_id]
         mine = [
@@ -111,12 +111,12 @@ def _kept(members: Subscribers, counts: PartitionCounts) -> dict[str, list[Parti
     return kept
 
 
-def _fill_alike(
-    kept: dict[str, list[Partition]], partitions: list[Partition]
-) -> dict[str, list[Partition]]:
-    """Everybody may own everything: each keeps up to its share, and the rest fills the gaps."""
+def _assign_homogeneous(
+    kept: dict[str, list[TopicIdPartition]], partitions: list[TopicIdPartition]
+) -> dict[str, list[TopicIdPartition]]:
+    """Every member subscribes to every topic: each keeps up to its share, and gets what is free."""
     least, over = divmod(len(partitions), len(kept))
-    # One more than the least goes first to those who already have it: nothing moves for that.
+    # The larger shares go to the members that keep most, so that fewer partitions move.
     order = sorted(kept, key=lambda member_id: (-len(kept[member_id]), member_id))
     share = {member_id: least + (place < over) for place, member_id in enumerate(order)}
     owned = {member_id: mine[: share[member_id]] for member_id, mine in kept.items()}
@@ -128,27 +128,27 @@ def _fill_alike(
     return owned
 
 
-def _fill_each(
-    kept: dict[str, list[Partition]],
+def _assign_heterogeneous(
+    kept: dict[str, list[TopicIdPartition]],
     subscribers: Mapping[Uuid, list[str]],
     counts: PartitionCounts,
-) -> dict[str, list[Partition]]:
-    """Members want different topics: the free partitions first, then moves while they help."""
+) -> dict[str, list[TopicIdPartition]]:
+    """Members subscribe to different topics: assigns free partitions, then balances by moves."""
     loads = _Loads(kept)
-    # Topics that few want come first: their partitions have the least choice.
+    # Topics with few subscribers come first: their partitions have the fewest possible owners.
     by_choice = sorted(subscribers, key=lambda topic_id: (len(subscribers[topic_id]), topic_id))
     for topic_id in by_choice:
         loads.fill(topic_id, counts[topic_id], subscribers[topic_id])
-    # Every move makes two members differ by less, so that this comes to an end.
-    while sum(loads.even_out(topic_id, subscribers[topic_id]) for topic_id in by_choice):
+    # Every move reduces the difference between two members, so this loop ends.
+    while sum(loads.balance(topic_id, subscribers[topic_id]) for topic_id in by_choice):
         pass
     return loads.owned()
 
 
 class _Loads:
-    """What members own while it is shared out, and how much that is."""
+    """The partitions and the partition counts of the members during an assignment."""
 
-    def __init__(self, kept: Mapping[str, list[Partition]]) -> None:
+    def __init__(self, kept: Mapping[str, list[TopicIdPartition]]) -> None:
         self._owned: dict[str, dict[Uuid, list[int]]] = {}
         self._load: dict[str, int] = {}
         for name, partitions in kept.items():
@@ -158,7 +158,7 @@ class _Loads:
                 by_topic.setdefault(topic_id, []).append(index)
 
     def fill(self, topic_id: Uuid, count: int, names: list[str]) -> None:
-        """Gives every partition that nobody has to the subscriber that has the least."""
+        """Assigns every free partition to the subscriber with the fewest partitions."""
         taken = {index for name in names for index in self._owned[name].get(topic_id, ())}
         least = [(self._load[name], name) for name in names]
         heapq.heapify(least)
@@ -168,15 +168,15 @@ class _Loads:
                 self._give(name, topic_id, index)
                 heapq.heapreplace(least, (self._load[name], name))
 
-    def even_out(self, topic_id: Uuid, names: list[str]) -> int:
-        """Moves partitions of one topic among its subscribers; how many moved."""
+    def balance(self, topic_id: Uuid, names: list[str]) -> int:
+        """Moves partitions of one topic between its subscribers; returns how many moved."""
         least = [(self._load[name], name) for name in names]
         most = [(-self._load[name], name) for name in names if self._owned[name].get(topic_id)]
         heapq.heapify(least)
         heapq.heapify(most)
         moved = 0
         while most:
-            # What lies in a heap may be older than the last move.
+            # An entry of a heap may be older than the last move.
             if -most[0][0] != self._load[most[0][1]] or not self._owned[most[0][1]].get(topic_id):
                 heapq.heappop(most)
                 continue
@@ -198,15 +198,15 @@ class _Loads:
         self._owned[name].setdefault(topic_id, []).append(index)
         self._load[name] += 1
 
-    def owned(self) -> dict[str, list[Partition]]:
+    def owned(self) -> dict[str, list[TopicIdPartition]]:
         return {
             name: [(topic_id, index) for topic_id, indexes in mine.items() for index in indexes]
             for name, mine in self._owned.items()
         }
 
 
-def _by_topic(partitions: list[Partition], before: Partitions) -> Partitions:
-    """In order; `before` itself if nothing has changed, as it is with nearly all members."""
+def _by_topic(partitions: list[TopicIdPartition], before: Partitions) -> Partitions:
+    """Sorted, by topic; `before` itself if it is equal, as for nearly all members."""
     partitions.sort()
     if partitions == [(topic, index) for topic, indexes in before.items() for index in indexes]:
         return before

@@ -1,12 +1,12 @@
-"""Where requests of the classic protocol come to their group, of whichever protocol that is."""
+"""Routes requests of the classic protocol to their group, which may be a consumer group."""
 
 from collections.abc import Callable, Hashable, Sequence
 
 from ottla.coordinators.group.classic import lookup
 from ottla.coordinators.group.classic.join import Joiner
-from ottla.coordinators.group.classic.leave import nobody_left
+from ottla.coordinators.group.classic.leave import unknown_members_response
 from ottla.coordinators.group.consumer.group import ConsumerGroup
-from ottla.coordinators.group.consumer.member_update import Moment
+from ottla.coordinators.group.consumer.member_update import UpdateContext
 from ottla.coordinators.group.consumer.rules import ConsumerRules
 from ottla.coordinators.group.consumer.topics import Topics
 from ottla.coordinators.group.decision import Decision
@@ -24,15 +24,15 @@ def join(
     joiner: Joiner,
     ticket: Hashable,
     now_ms: int,
-    consumers: Callable[[int], tuple[ConsumerRules, Moment]],
+    consumers: Callable[[int], tuple[ConsumerRules, UpdateContext]],
 ) -> Decision:
-    """`consumers` tells what the group goes by if it is of the consumer protocol."""
+    """`consumers` returns the rules and the context for a consumer group."""
     group = _consumer_group(machine, request.group_id)
     if group is None:
         classic = lookup.require(machine, request.group_id)
         return classic.join(request, joiner, ticket, now_ms)
-    group.rules, at = consumers(now_ms)
-    return group.join(request, joiner, ticket, at)
+    group.rules, context = consumers(now_ms)
+    return group.join(request, joiner, ticket, context)
 
 
 def sync(
@@ -58,11 +58,11 @@ def leave(
 ) -> Decision:
     group = _consumer_group(machine, group_id) or lookup.find(machine, group_id)
     if group is None:
-        return Decision(answers=(Answered(ticket, nobody_left(leaving)),))
+        return Decision(answers=(Answered(ticket, unknown_members_response(leaving)),))
     return group.leave(leaving, ticket, now_ms)
 
 
 def _consumer_group(machine: GroupMachine, group_id: str) -> ConsumerGroup | None:
-    """The group, if it is of the consumer protocol and has members that could ask."""
+    """The group, if it is a consumer group with members."""
     group = machine.groups.get(group_id)
     return group if isinstance(group, ConsumerGroup) and not group.is_empty else None

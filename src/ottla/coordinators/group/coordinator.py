@@ -1,4 +1,4 @@
-"""The group coordinator: shards of `__consumer_offsets`, from which deleted topics are dropped."""
+"""The group coordinator: the shards of `__consumer_offsets`, and the removal of deleted topics."""
 
 import asyncio
 from typing import TYPE_CHECKING, Never, TypeAlias
@@ -11,7 +11,7 @@ from ottla.metadata.store import Entry
 from ottla.seams.clock import Clock
 
 if TYPE_CHECKING:
-    # Imported when there is a group: a broker without any starts sooner, and is smaller.
+    # Imported for the first group: a broker without groups starts sooner and uses less memory.
     from ottla.coordinators.group.machine import GroupMachine
 
 GroupShard: TypeAlias = "Shard[GroupMachine, Never]"
@@ -19,7 +19,7 @@ GroupShards: TypeAlias = "Shards[GroupMachine, Never]"
 
 
 class GroupCoordinator:
-    """`start` at a start and `follow` for each later entry; `run` does not end."""
+    """Call `start` with the first image and `follow` for each later entry; `run` does not end."""
 
     def __init__(self, shards: GroupShards, clock: Clock) -> None:
         self.shards = shards
@@ -30,7 +30,7 @@ class GroupCoordinator:
         self.shards.start(image)
 
     def follow(self, image: Image, entry: Entry) -> None:
-        """After the replicas have followed it."""
+        """The replicas must have followed the entry before."""
         self.shards.follow(image, entry)
         self.deleted_topics.follow(image, entry)
 

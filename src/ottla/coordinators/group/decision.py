@@ -1,4 +1,4 @@
-"""A decision of a group: its records are those of groups and offsets, and it has no effects."""
+"""The decision of a group: its records are those of `group.records`, and it has no effects."""
 
 from typing import TYPE_CHECKING, Never, TypeAlias
 
@@ -9,5 +9,5 @@ if TYPE_CHECKING:
 
     Decision: TypeAlias = decision.Decision[Record, Never]
 else:
-    # A class with parameters takes longer to call than the class itself.
+    # Calling a parameterised class takes longer than calling the class.
     Decision = decision.Decision

@@ -1,7 +1,7 @@
-"""Subscriptions and assignments of classic consumers, as a group that moves has to read them.
+"""The consumer embedded protocol: subscriptions and assignments of classic consumers.
 
-In a classic group these bytes are the clients' affair. A group that moves between the protocols has
-to read what its classic members subscribe to and own, and to write what they are assigned.
+A classic group does not interpret these bytes. A group that migrates between the protocols has to
+read the subscriptions and owned partitions of its classic members, and to write their assignments.
 """
 
 from collections.abc import Callable, Mapping
@@ -14,30 +14,30 @@ from ottla.protocol import consumer_protocol
 from ottla.protocol.consumer_protocol import Assignment, Subscription, TopicPartitions
 from ottla.protocol.primitives import DecodeError, Uuid
 
-# How many topics and partitions a member may name.
+# The most topics and partitions that a member may name.
 EMBEDDED_ELEMENTS_MAX = 100_000
 
 T = TypeVar("T")
 
 
-class NotEmbedded(OttlaError):
-    """Bytes that are no subscription or assignment of a consumer."""
+class MalformedProtocol(OttlaError):
+    """Bytes that are not a consumer's subscription or assignment."""
 
 
 def read_subscription(raw: bytes) -> Subscription:
-    """NotEmbedded if these bytes are something else."""
+    """MalformedProtocol if the bytes are not a subscription."""
     decode = consumer_protocol.decode_subscription
     return _embedded(decode, raw, elements_max=EMBEDDED_ELEMENTS_MAX)
 
 
 def read_assignment(raw: bytes) -> Assignment:
-    """NotEmbedded if these bytes are something else. A member without one has no bytes."""
+    """MalformedProtocol if the bytes are not an assignment. Empty bytes are an empty one."""
     decode = consumer_protocol.decode_assignment
     return _embedded(decode, raw, elements_max=EMBEDDED_ELEMENTS_MAX)
 
 
 def write_assignment(partitions: Partitions, topics: Topics, subscription: bytes) -> bytes:
-    """In the version in which the member subscribed. Topics that are gone are left out."""
+    """Encoded in the version of the member's subscription. Deleted topics are left out."""
     named = {topics.name(topic_id): indexes for topic_id, indexes in partitions.items()}
     return consumer_protocol.encode_assignment(
         {name: indexes for name, indexes in named.items() if name is not None},
@@ -46,7 +46,7 @@ def write_assignment(partitions: Partitions, topics: Topics, subscription: bytes
 
 
 def by_topic_id(named: tuple[TopicPartitions, ...], topics: Topics) -> Partitions:
-    """The same by the topics' ids, as far as they exist."""
+    """The same partitions by topic id; topics that do not exist are left out."""
     found: dict[Uuid, set[int]] = {}
     for each in named:
         shape = topics.shape(each.topic)
@@ -63,4 +63,4 @@ def _embedded(read: Callable[..., T], raw: bytes, **limits: Any) -> T:
     try:
         return read(raw, **limits)
     except DecodeError as error:
-        raise NotEmbedded(str(error)) from None
+        raise MalformedProtocol(str(error)) from None

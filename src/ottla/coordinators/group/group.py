@@ -1,4 +1,4 @@
-"""What the coordinator asks of a group, whichever protocol its members speak."""
+"""The interface of a group to the coordinator, for both protocols."""
 
 from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol
@@ -12,26 +12,26 @@ if TYPE_CHECKING:
 
 
 class GroupType(StrEnum):
-    """As ListGroups names the protocol of a group's members."""
+    """The group types of ListGroups."""
 
     CLASSIC = "classic"
     CONSUMER = "consumer"
 
 
 class Group(Protocol):
-    """One group with members, or that had some. Refusals are PeerErrors with Kafka's codes."""
+    """One group that has, or had, members. Refusals are PeerErrors with Kafka's codes."""
 
     @property
     def group_type(self) -> GroupType: ...
 
     @property
     def protocol_type(self) -> str:
-        """What the members are to each other, `consumer` for most; empty where none ever joined."""
+        """The protocol type of JoinGroup, mostly `consumer`; empty if no member has ever joined."""
         ...
 
     @property
     def state_name(self) -> str:
-        """As ListGroups and DescribeGroups call it: Empty, Stable and so on."""
+        """The state as ListGroups and DescribeGroups show it: Empty, Stable and so on."""
         ...
 
     @property
@@ -45,45 +45,48 @@ class Group(Protocol):
     def check_commit(
         self, member_id: str, instance_id: str | None, generation: int, version: int
     ) -> CommitCheck:
-        """What this member may commit by this version of OffsetCommit. PeerError: nothing."""
+        """A check of each partition of this commit. PeerError if the member may commit nothing.
+
+        `version` is that of OffsetCommit.
+        """
         ...
 
     def committed(self, member_id: str, now_ms: int) -> tuple[TimerSet, ...]:
-        """A member has committed, and so is alive: its session begins anew where Kafka says so."""
+        """A member has committed: its session is renewed, if Kafka does so for this group type."""
         ...
 
     def check_fetch(self, member_id: str | None, member_epoch: int) -> None:
-        """Whether this member may ask for committed offsets; None and -1 come from anybody."""
+        """PeerError unless this member may fetch offsets; None and -1 come from any client."""
         ...
 
     def check_offset_delete(self) -> None:
-        """Whether committed offsets may be deleted at all."""
+        """PeerError if no committed offset may be deleted."""
         ...
 
     def check_delete(self) -> None:
-        """Whether the group may be deleted: NON_EMPTY_GROUP if it has members."""
+        """PeerError if the group may not be deleted: NON_EMPTY_GROUP if it has members."""
         ...
 
     def is_subscribed_to(self, topic: str) -> bool:
-        """Whether a member reads the topic: offsets of such a one are not deleted."""
+        """Whether a member is subscribed to the topic: its offsets are then not deleted."""
         ...
 
     def offset_expiry_starts_ms(self, commit_ms: int) -> int | None:
-        """From when on the retention of an offset counts that was committed then; None: not yet."""
+        """When the retention of an offset committed at `commit_ms` starts; None: not yet."""
         ...
 
-    def forgotten(self) -> tuple["Record", ...]:
-        """The tombstones of everything that was saved of it, offsets apart."""
+    def tombstones(self) -> tuple["Record", ...]:
+        """The tombstones of all records of the group, except its offsets."""
         ...
 
     def replay(self, record: "Record") -> None:
-        """Takes what was saved of it."""
+        """Applies a record of the group."""
         ...
 
     def loaded(self, now_ms: int) -> Decision:
-        """It was replayed to its end: its members' sessions begin anew."""
+        """The log was replayed to its end: the members' sessions start again."""
         ...
 
-    def expired(self, timer_key: str, now_ms: int) -> Decision:
-        """A timer that it set is due."""
+    def timer_expired(self, timer_key: str, now_ms: int) -> Decision:
+        """A timer that the group has set is due."""
         ...

@@ -1,9 +1,8 @@
-"""All groups of one shard and what they have committed: routed by group id. Decides, does no I/O.
+"""All groups of one shard and their committed offsets, routed by group id. Decides, does no I/O.
 
-A group exists if it has, or had, members, or if something is, or was, committed for it: until it is
-deleted, or found to be without both when offsets are looked through for their age. What was
-committed for a name that nobody ever joined under is a simple consumer's: such a group has no
-`Group`.
+A group exists from its first member or committed offset until it is deleted, or until a round of
+offset expiry finds it without members and without offsets. A group that only has committed offsets
+(of a simple consumer) has no `Group` object.
 """
 
 from collections import deque
@@ -15,16 +14,22 @@ from ottla.coordinators.group.consumer.parked_joins import ParkedJoins
 from ottla.coordinators.group.consumer.timers import ASSIGNMENT_TIMER
 from ottla.coordinators.group.decision import Decision
 from ottla.coordinators.group.group import Group, GroupType
-from ottla.coordinators.group.offsets import NEVER_MS, Commit, CommitCheck, Offsets, anything
+from ottla.coordinators.group.offsets import (
+    NEVER_MS,
+    CommitCheck,
+    Offsets,
+    PartitionCommit,
+    accept_any,
+)
 from ottla.coordinators.group.records import (
-    ClassicGroupForgotten,
     ClassicGroupSaved,
-    ConsumerGroupForgotten,
+    ClassicGroupTombstone,
     ConsumerGroupSaved,
+    ConsumerGroupTombstone,
     ConsumerMemberSaved,
     CurrentAssignmentSaved,
     OffsetCommitted,
-    OffsetForgotten,
+    OffsetTombstone,
     Record,
     RegexResolved,
     TargetAssignmentSaved,
@@ -39,14 +44,14 @@ from ottla.protocol.primitives import Uuid
 from ottla.tuples import maker
 
 EXPIRY_TIMER = "expiry"
-# How many offsets are looked at, and how many are dropped, before others have their turn.
-EXAMINED_AT_ONCE = 1_000
-FORGOTTEN_AT_ONCE = 1_000
+# Bounds the time of one decision: other requests are handled between decisions.
+MAX_EXAMINED_PER_DECISION = 1_000
+MAX_TOMBSTONES_PER_DECISION = 1_000
 
-# What a committed offset needs in the log besides its texts.
+# The bytes that a committed offset needs in the log besides its strings.
 RECORD_FIELDS_BYTES = 96
 
-# From this version on OffsetCommit tells a missing group from an old generation.
+# From this version on OffsetCommit has different codes for a missing group and an old generation.
 _MISSING_GROUPS_SINCE = 9
 _EMPTY = "Empty"
 _COMPLETING = "CompletingRebalance"
@@ -62,18 +67,18 @@ _CONSUMER_SAVED = (
 
 
 class GroupRules(NamedTuple):
-    """The settings that all groups obey."""
+    """The settings in force for all groups."""
 
     offset_metadata_bytes_max: int
-    # One commit is one batch of the log: what does not fit one is refused.
+    # A commit must fit one batch of the log.
     commit_bytes_max: int
     offsets_retention_ms: int
     retention_check_interval_ms: int
     groups_max: int
 
 
-class CommitWish(NamedTuple):
-    """An OffsetCommit, as far as its partitions exist. `retention_ms` is -1 if it has none."""
+class CommitRequest(NamedTuple):
+    """An OffsetCommit with its existing partitions. `retention_ms` is -1 if it has none."""
 
     group_id: str
     member_id: str
@@ -81,22 +86,22 @@ class CommitWish(NamedTuple):
     generation: int
     version: int
     retention_ms: int
-    commits: Sequence[Commit]
+    commits: Sequence[PartitionCommit]
 
 
-class Committing(NamedTuple):
-    """What a commit would change, and a code for each thing that was to be committed."""
+class CommitDecision(NamedTuple):
+    """The records of a commit, one error code per partition, and the timers to set."""
 
     records: Sequence[OffsetCommitted]
     codes: Sequence[ErrorCode]
     timers: tuple[TimerSet, ...]
 
 
-_committing = maker(Committing)
+_commit_decision = maker(CommitDecision)
 
 
-class Listed(NamedTuple):
-    """A group as ListGroups shows it."""
+class GroupListing(NamedTuple):
+    """A group in the answer to ListGroups."""
 
     group_id: str
     protocol_type: str
@@ -105,9 +110,9 @@ class Listed(NamedTuple):
 
 
 class GroupMachine:
-    """A shard's `Machine`.
+    """The `Machine` of a shard of the group coordinator.
 
-    `new_classic` and `new_consumer` make a group of that kind that nothing is known of yet.
+    `new_classic` and `new_consumer` make an empty group of that type.
     """
 
     encode = staticmethod(encode)
@@ -122,29 +127,29 @@ class GroupMachine:
     ) -> None:
         self.offsets = Offsets()
         self.groups: dict[str, Group] = {}
-        # By the consumer protocol; a group need not be of that protocol yet.
+        # Joins by the consumer protocol; their group may still be a classic one.
         self.joins = ParkedJoins()
         self._rules = rules
         self._meter = meter or GroupMeter()
         self._is_loaded = False
         self._new = {GroupType.CLASSIC: new_classic, GroupType.CONSUMER: new_consumer}
-        # The groups whose offsets this round of expiry has still to look at.
+        # The groups that this round of offset expiry has yet to examine.
         self._to_examine: deque[str] = deque()
 
     def __contains__(self, group_id: str) -> bool:
         return group_id in self.groups or group_id in self.offsets
 
-    def listed(self) -> Iterator[Listed]:
+    def listed(self) -> Iterator[GroupListing]:
         for group_id, group in self.groups.items():
-            yield Listed(group_id, group.protocol_type, group.state_name, group.group_type)
+            yield GroupListing(group_id, group.protocol_type, group.state_name, group.group_type)
         for group_id in self.offsets.groups:
             if group_id not in self.groups:
-                yield Listed(group_id, "", _EMPTY, GroupType.CLASSIC)
+                yield GroupListing(group_id, "", _EMPTY, GroupType.CLASSIC)
 
-    def created(self, group_id: str, group_type: GroupType) -> Group:
-        """The group, made if it is not there. PeerError if there is no room for one more.
+    def get_or_create(self, group_id: str, group_type: GroupType) -> Group:
+        """The group, created if it does not exist. PeerError if there are too many groups.
 
-        It may be of the other type: then it is the caller's to refuse or to convert it.
+        An existing group may have the other type: the caller refuses or converts it.
         """
         group = self.groups.get(group_id)
         if group is None:
@@ -154,16 +159,16 @@ class GroupMachine:
 
     # Offsets
 
-    def commit(self, wish: CommitWish, now_ms: int) -> Committing:
-        """PeerError if the member may not commit at all."""
-        group_id, member_id, instance_id, generation, version, retention_ms, commits = wish
-        if not self._fits(wish):
+    def commit(self, request: CommitRequest, now_ms: int) -> CommitDecision:
+        """PeerError if the member may not commit anything."""
+        group_id, member_id, instance_id, generation, version, retention_ms, commits = request
+        if not self._fits(request):
             raise PeerError(ErrorCode.INVALID_COMMIT_OFFSET_SIZE, "More than fits one batch.")
         group = self.groups.get(group_id)
         timers: tuple[TimerSet, ...] = ()
-        check: CommitCheck = anything
+        check: CommitCheck = accept_any
         if group is None:
-            self._check_simple_commit(wish)
+            self._check_simple_commit(request)
         else:
             check = group.check_commit(member_id, instance_id, generation, version)
             timers = group.committed(member_id, now_ms)
@@ -176,10 +181,10 @@ class GroupMachine:
             check,
         )
         self._meter.offset_commits += len(records)
-        return _committing((records, codes, timers))
+        return _commit_decision((records, codes, timers))
 
     def check_fetch(self, group_id: str, member_id: str | None, member_epoch: int) -> None:
-        """PeerError unless this member may ask for the group's offsets; nobody needs a group."""
+        """PeerError unless this member may fetch the group's offsets; the group need not exist."""
         group = self.groups.get(group_id)
         if group is not None:
             group.check_fetch(member_id, member_epoch)
@@ -187,7 +192,7 @@ class GroupMachine:
     def delete_offsets(
         self, group_id: str, partitions: Sequence[tuple[str, int]], ticket: Hashable
     ) -> Decision:
-        """Answers with a code for each partition. PeerError if the group's may not be deleted."""
+        """Answers with one code per partition. PeerError if none may be deleted."""
         self._require(group_id)
         group = self.groups.get(group_id)
         if group is not None:
@@ -200,43 +205,50 @@ class GroupMachine:
                 continue
             codes.append(ErrorCode.NONE)
             if self.offsets.get(group_id, topic, partition) is not None:
-                records.append(OffsetForgotten(group_id, topic, partition))
+                records.append(OffsetTombstone(group_id, topic, partition))
         return Decision(tuple(records), (Answered(ticket, codes),))
 
     def topic_deleted(self, topic: str, topic_id: Uuid) -> Decision:
-        """Drops what was committed of it, a part at a time: until there are no records left."""
+        """Removes the topic's committed offsets in parts; call it until it returns no records."""
         return Decision(
-            tuple(islice(self.offsets.forget_topic(topic, topic_id), FORGOTTEN_AT_ONCE))
+            tuple(
+                islice(self.offsets.topic_tombstones(topic, topic_id), MAX_TOMBSTONES_PER_DECISION)
+            )
         )
 
-    def topics_gone(self, group_id: str, is_gone: Callable[[str, Uuid], bool]) -> Decision:
-        """The same for what a group has committed of any topic that is gone."""
+    def topics_deleted(self, group_id: str, is_deleted: Callable[[str, Uuid], bool]) -> Decision:
+        """The same for the offsets that one group has committed of any deleted topics."""
         return Decision(
-            tuple(islice(self.offsets.forget_gone(group_id, is_gone), FORGOTTEN_AT_ONCE))
+            tuple(
+                islice(
+                    self.offsets.deleted_topic_tombstones(group_id, is_deleted),
+                    MAX_TOMBSTONES_PER_DECISION,
+                )
+            )
         )
 
     # Groups
 
-    def deletions(self, group_id: str) -> int:
-        """How many times `delete_group` has to be asked for a group to be gone."""
-        return max(1, -(-sum(1 for _ in self.offsets.of(group_id)) // FORGOTTEN_AT_ONCE))
+    def deletion_steps(self, group_id: str) -> int:
+        """How many times `delete_group` has to be called to delete the group."""
+        return max(1, -(-sum(1 for _ in self.offsets.of(group_id)) // MAX_TOMBSTONES_PER_DECISION))
 
     def delete_group(self, group_id: str) -> Decision:
-        """Some of what a group has committed goes, and with the last of it the group.
+        """Removes a part of the group's offsets, and with the last part the group itself.
 
-        PeerError if it may not go.
+        PeerError if the group may not be deleted.
         """
         self._require(group_id)
         group = self.groups.get(group_id)
         if group is not None:
             group.check_delete()
-        forgotten = self.offsets.forget_all(group_id)
-        records: list[Record] = [*forgotten[:FORGOTTEN_AT_ONCE]]
-        if len(forgotten) <= FORGOTTEN_AT_ONCE:
-            records += self._ended(group_id)
+        forgotten = self.offsets.group_tombstones(group_id)
+        records: list[Record] = [*forgotten[:MAX_TOMBSTONES_PER_DECISION]]
+        if len(forgotten) <= MAX_TOMBSTONES_PER_DECISION:
+            records += self._group_tombstones(group_id)
         return Decision(tuple(records))
 
-    # Living
+    # Loading, timers, replay
 
     def loaded(self, now_ms: int) -> Iterator[Decision]:
         self._is_loaded = True
@@ -244,27 +256,27 @@ class GroupMachine:
         for group in list(self.groups.values()):
             yield group.loaded(now_ms)
 
-    def expired(self, timer_key: str, now_ms: int) -> Decision:
+    def timer_expired(self, timer_key: str, now_ms: int) -> Decision:
         if timer_key == EXPIRY_TIMER:
             return self._expire_offsets(now_ms)
         kind, _, group_id = timer_key.partition("/")
         if kind == ASSIGNMENT_TIMER:
             return self.joins.decide_next(group_id, now_ms)
-        for group in self._timed(timer_key):
-            decision = group.expired(timer_key, now_ms)
+        for group in self._timer_owners(timer_key):
+            decision = group.timer_expired(timer_key, now_ms)
             if decision != NOTHING:
                 return decision
         return NOTHING
 
     def replay(self, record: Record) -> None:
         match record:
-            case OffsetCommitted() | OffsetForgotten():
+            case OffsetCommitted() | OffsetTombstone():
                 self.offsets.replay(record)
             case ClassicGroupSaved():
                 self._replay_classic(record)
-            case ClassicGroupForgotten():
+            case ClassicGroupTombstone():
                 self._forget(record.group, GroupType.CLASSIC)
-            case ConsumerGroupForgotten():
+            case ConsumerGroupTombstone():
                 self._forget(record.group, GroupType.CONSUMER)
             case _:
                 self._replay_consumer(record)
@@ -284,68 +296,68 @@ class GroupMachine:
     def __len__(self) -> int:
         return len(self.groups.keys() | self.offsets.groups)
 
-    def _fits(self, wish: CommitWish) -> bool:
-        """Whether there is room for all its records in one batch.
+    def _fits(self, request: CommitRequest) -> bool:
+        """Whether all its records fit one batch.
 
-        For one record there is: no text of it is longer than 32 KiB.
+        A single record always fits: none of its strings is longer than 32 KiB.
         """
-        return len(wish.commits) == 1 or _bytes_at_most(wish) <= self._rules.commit_bytes_max
+        return len(request.commits) == 1 or _bytes_at_most(request) <= self._rules.commit_bytes_max
 
-    def _check_simple_commit(self, wish: CommitWish) -> None:
-        """A group without members: only who claims no membership may commit for it."""
-        if wish.generation < 0:
-            self._check_room(wish.group_id)
-        elif wish.group_id in self.offsets:
+    def _check_simple_commit(self, request: CommitRequest) -> None:
+        """Checks a commit for a group without a `Group`: only commits without a generation pass."""
+        if request.generation < 0:
+            self._check_room(request.group_id)
+        elif request.group_id in self.offsets:
             raise PeerError(ErrorCode.UNKNOWN_MEMBER_ID, "The group has no members.")
-        elif wish.version >= _MISSING_GROUPS_SINCE:
-            self._require(wish.group_id)
+        elif request.version >= _MISSING_GROUPS_SINCE:
+            self._require(request.group_id)
         else:
-            raise PeerError(ErrorCode.ILLEGAL_GENERATION, f"Group {wish.group_id} not found.")
+            raise PeerError(ErrorCode.ILLEGAL_GENERATION, f"Group {request.group_id} not found.")
 
     def _next_expiry(self, now_ms: int) -> TimerSet:
         due_ms = now_ms if self._to_examine else now_ms + self._rules.retention_check_interval_ms
         return TimerSet(EXPIRY_TIMER, due_ms)
 
     def _expire_offsets(self, now_ms: int) -> Decision:
-        """Looks at some groups; at the others right afterwards, at all of them again much later."""
+        """Examines some groups. The timer is due at once for the rest, then for the next round."""
         if not self._to_examine:
             self._to_examine.extend(self.groups.keys() | self.offsets.groups)
         records: list[Record] = []
         examined = 0
-        while self._to_examine and examined < EXAMINED_AT_ONCE:
+        while self._to_examine and examined < MAX_EXAMINED_PER_DECISION:
             group_id = self._to_examine.popleft()
             examined += 1 + sum(1 for _ in self.offsets.of(group_id))
-            records += self._expired_of(group_id, now_ms)
+            records += self._expire_group(group_id, now_ms)
         return Decision(tuple(records), timers=(self._next_expiry(now_ms),))
 
-    def _expired_of(self, group_id: str, now_ms: int) -> list[Record]:
-        """What of a group has had its time: in the end the group itself."""
+    def _expire_group(self, group_id: str, now_ms: int) -> list[Record]:
+        """Tombstones of the group's expired offsets, and of the group if nothing of it is left."""
         group = self.groups.get(group_id)
-        starts_ms: Callable[[int], int | None] = _at_the_commit
-        is_in_use = _by_nobody
+        starts_ms: Callable[[int], int | None] = _at_commit
+        is_in_use = _never_in_use
         if group is not None:
             starts_ms, is_in_use = group.offset_expiry_starts_ms, group.is_subscribed_to
         retention_ms = self._rules.offsets_retention_ms
         expiry = self.offsets.expired(group_id, starts_ms, is_in_use, retention_ms, now_ms)
-        records: list[Record] = [*expiry.records[:FORGOTTEN_AT_ONCE]]
+        records: list[Record] = [*expiry.records[:MAX_TOMBSTONES_PER_DECISION]]
         self._meter.offset_expirations += len(records)
         if len(records) < len(expiry.records):
-            # One batch would not have room for all that a group may have: the rest is next.
+            # All offsets of a group may not fit one batch: the rest follows.
             self._to_examine.appendleft(group_id)
             return records
         is_over = expiry.is_all and (group is None or group.is_empty)
         # It may have been deleted since this round of expiry began.
         if is_over and group_id in self:
-            records += self._ended(group_id)
+            records += self._group_tombstones(group_id)
         return records
 
-    def _ended(self, group_id: str) -> Sequence[Record]:
-        """What says that a group is no more, offsets apart."""
+    def _group_tombstones(self, group_id: str) -> Sequence[Record]:
+        """The tombstones of a group, except those of its offsets."""
         group = self.groups.get(group_id)
-        return (ClassicGroupForgotten(group_id),) if group is None else group.forgotten()
+        return (ClassicGroupTombstone(group_id),) if group is None else group.tombstones()
 
-    def _timed(self, timer_key: str) -> Iterator[Group]:
-        """The groups that may have set a timer: their ids and their members' may have slashes."""
+    def _timer_owners(self, timer_key: str) -> Iterator[Group]:
+        """The groups that may have set the timer: group ids and member ids may contain slashes."""
         _, _, rest = timer_key.partition("/")
         end = len(rest)
         while end >= 0:
@@ -355,7 +367,7 @@ class GroupMachine:
             end = rest.rfind("/", 0, end)
 
     def _replayed(self, group_id: str, group_type: GroupType) -> Group:
-        """The group that a record is of; one of the other type has ended before it."""
+        """The group of a record. If it has the other type, the record replaces it."""
         group = self.groups.get(group_id)
         if group is None or group.group_type is not group_type:
             group = self.groups[group_id] = self._new[group_type](group_id)
@@ -369,7 +381,7 @@ class GroupMachine:
 
     def _replay_consumer(self, record: Record) -> None:
         if isinstance(record, ConsumerGroupSaved):
-            # What is loaded is the epoch that there was, no new one.
+            # A load replays an earlier epoch, which is not a rebalance.
             self._meter.consumer_rebalances += self._is_loaded
         if isinstance(record, _CONSUMER_SAVED):
             self._replayed(record.group, GroupType.CONSUMER).replay(record)
@@ -386,18 +398,18 @@ class GroupMachine:
             self.offsets.drop(group_id)
 
 
-def _bytes_at_most(wish: CommitWish) -> int:
-    """What its records could need in the log; a character is at most four bytes."""
-    each = RECORD_FIELDS_BYTES + 4 * len(wish.group_id)
+def _bytes_at_most(request: CommitRequest) -> int:
+    """The most bytes that its records can need in the log; a character has at most four bytes."""
+    each = RECORD_FIELDS_BYTES + 4 * len(request.group_id)
     texts = 0
-    for topic, _, _, _, _, metadata in wish.commits:
+    for topic, _, _, _, _, metadata in request.commits:
         texts += len(topic) + (len(metadata) if metadata else 0)
-    return each * len(wish.commits) + 4 * texts
+    return each * len(request.commits) + 4 * texts
 
 
-def _at_the_commit(commit_ms: int) -> int:
+def _at_commit(commit_ms: int) -> int:
     return commit_ms
 
 
-def _by_nobody(topic: str) -> bool:  # noqa: ARG001 - a simple consumer subscribes to nothing
+def _never_in_use(topic: str) -> bool:  # noqa: ARG001 - a simple consumer has no subscription
     return False

@@ -1,26 +1,26 @@
-"""Committed offsets of the groups of one shard: committed, found, deleted, expired. No I/O.
+"""The committed offsets of the groups of one shard: commit, look-up, deletion, expiry. No I/O.
 
-They change by `replay` alone; the rest gives the records that would change them.
+They change only by `replay`; the other methods return the records of a change.
 """
 
 from collections.abc import Callable, Iterator, KeysView, Sequence
 from typing import NamedTuple
 
-from ottla.coordinators.group.records import OffsetCommitted, OffsetForgotten
+from ottla.coordinators.group.records import OffsetCommitted, OffsetTombstone
 from ottla.errors import ErrorCode
 from ottla.protocol.primitives import ZERO_UUID, Uuid
 from ottla.tuples import maker
 
 NEVER_MS = -1
 
-# A member of an enum is found in ten times the time of a module's name: not for every commit.
+# The look-up of an enum member takes ten times as long as that of a module's name.
 _NONE = ErrorCode.NONE
 
 _offset_committed = maker(OffsetCommitted)
 
 
-class Commit(NamedTuple):
-    """What a group wants remembered of a partition that exists."""
+class PartitionCommit(NamedTuple):
+    """The offset to commit of one existing partition."""
 
     topic: str
     topic_id: Uuid
@@ -30,31 +30,31 @@ class Commit(NamedTuple):
     metadata: str | None
 
 
-# Why one offset is not committed, or NONE.
-CommitCheck = Callable[[Commit], ErrorCode]
+# The error code for the commit of one partition, or NONE.
+CommitCheck = Callable[[PartitionCommit], ErrorCode]
 
 
-def anything(commit: Commit) -> ErrorCode:  # noqa: ARG001 - a CommitCheck
-    """Refuses nothing."""
+def accept_any(commit: PartitionCommit) -> ErrorCode:  # noqa: ARG001 - a CommitCheck
+    """Accepts every partition."""
     return _NONE
 
 
-class Committed(NamedTuple):
-    """The records of a commit, and a code for each thing that was to be committed."""
+class CommitOutcome(NamedTuple):
+    """The records of a commit, and one error code per partition."""
 
     records: list[OffsetCommitted]
     codes: list[ErrorCode]
 
 
 class Expiry(NamedTuple):
-    """What of a group's offsets has had its time, and whether that is all of them."""
+    """Tombstones of a group's expired offsets, and whether all of its offsets have expired."""
 
-    records: list[OffsetForgotten]
+    records: list[OffsetTombstone]
     is_all: bool
 
 
 class Offsets:
-    """By group, topic and partition."""
+    """Committed offsets by group, topic and partition."""
 
     __slots__ = ("_by_group",)
 
@@ -69,30 +69,30 @@ class Offsets:
 
     @property
     def groups(self) -> KeysView[str]:
-        """The groups that have committed something and were not dropped since."""
+        """The groups that have committed something and were not removed since."""
         return self._by_group.keys()
 
     def of(self, group: str) -> Iterator[OffsetCommitted]:
-        """All that a group has committed, a topic after another."""
+        """All committed offsets of a group, topic by topic."""
         for partitions in self._by_group.get(group, {}).values():
             yield from partitions.values()
 
     def get(self, group: str, topic: str, partition: int) -> OffsetCommitted | None:
-        """What a group has committed of a partition; its topic id says of which topic."""
+        """The committed offset of a partition; its topic id says for which topic of that name."""
         return self._by_group.get(group, {}).get(topic, {}).get(partition)
 
-    # Deciding
+    # UpdateDecider
 
     def commit(
         self,
         group: str,
-        commits: Sequence[Commit],
+        commits: Sequence[PartitionCommit],
         metadata_bytes_max: int,
         now_ms: int,
         expire_ms: int,
-        check: CommitCheck = anything,
-    ) -> Committed:
-        """Each is committed or refused by itself."""
+        check: CommitCheck = accept_any,
+    ) -> CommitOutcome:
+        """Each partition is committed or refused on its own."""
         records: list[OffsetCommitted] = []
         codes: list[ErrorCode] = []
         for commit in commits:
@@ -112,25 +112,25 @@ class Offsets:
                     )
                 )
             )
-        return Committed(records, codes)
+        return CommitOutcome(records, codes)
 
-    def forget_all(self, group: str) -> list[OffsetForgotten]:
-        return [_forgotten(committed) for committed in self.of(group)]
+    def group_tombstones(self, group: str) -> list[OffsetTombstone]:
+        return [_tombstone(committed) for committed in self.of(group)]
 
-    def forget_topic(self, topic: str, topic_id: Uuid) -> Iterator[OffsetForgotten]:
-        """What any group has committed of a topic that is gone, as far as it was this one."""
+    def topic_tombstones(self, topic: str, topic_id: Uuid) -> Iterator[OffsetTombstone]:
+        """All groups' offsets of a deleted topic, except those of another topic of that name."""
         for group in self._by_group:
             for committed in list(self._by_group[group].get(topic, {}).values()):
                 if not _is_another(committed.topic_id, topic_id):
-                    yield _forgotten(committed)
+                    yield _tombstone(committed)
 
-    def forget_gone(
-        self, group: str, is_gone: Callable[[str, Uuid], bool]
-    ) -> Iterator[OffsetForgotten]:
-        """What a group has committed of topics that are gone, by their names and ids."""
+    def deleted_topic_tombstones(
+        self, group: str, is_deleted: Callable[[str, Uuid], bool]
+    ) -> Iterator[OffsetTombstone]:
+        """A group's offsets of deleted topics; `is_deleted` gets a topic's name and id."""
         for committed in list(self.of(group)):
-            if is_gone(committed.topic, committed.topic_id):
-                yield _forgotten(committed)
+            if is_deleted(committed.topic, committed.topic_id):
+                yield _tombstone(committed)
 
     def expired(
         self,
@@ -140,10 +140,10 @@ class Offsets:
         retention_ms: int,
         now_ms: int,
     ) -> Expiry:
-        """What has had its time.
+        """The expired offsets of a group.
 
-        `starts_ms` says from when on that of an offset counts, given when it was committed; None:
-        none expires yet. Offsets of topics that are in use never expire.
+        `starts_ms` returns when the retention of an offset starts, given its commit time; None: it
+        does not expire yet. Offsets of topics that are in use never expire.
         """
         expiry = Expiry([], True)
         is_all = True
@@ -152,15 +152,15 @@ class Offsets:
                 if not is_in_use(topic) and _has_expired(
                     committed, starts_ms(committed.commit_ms), retention_ms, now_ms
                 ):
-                    expiry.records.append(_forgotten(committed))
+                    expiry.records.append(_tombstone(committed))
                 else:
                     is_all = False
         return expiry._replace(is_all=is_all)
 
     # Replaying
 
-    def replay(self, record: OffsetCommitted | OffsetForgotten) -> None:
-        """A group that has nothing committed any more is one until it is dropped."""
+    def replay(self, record: OffsetCommitted | OffsetTombstone) -> None:
+        """A group whose last offset was removed stays until `drop`."""
         if isinstance(record, OffsetCommitted):
             group, topic, partition = record[:3]
             self._by_group.setdefault(group, {}).setdefault(topic, {})[partition] = record
@@ -168,11 +168,11 @@ class Offsets:
             self._forget(record)
 
     def drop(self, group: str) -> None:
-        """The group has ended, unless something is committed for it."""
+        """Removes the group, unless it has committed offsets."""
         if group in self._by_group and not self._by_group[group]:
             del self._by_group[group]
 
-    def _forget(self, record: OffsetForgotten) -> None:
+    def _forget(self, record: OffsetTombstone) -> None:
         topics = self._by_group.get(record.group, {})
         partitions = topics.get(record.topic, {})
         partitions.pop(record.partition, None)
@@ -186,15 +186,15 @@ def _has_expired(
     if starts_ms is None:
         return False
     if committed.expire_ms != NEVER_MS:
-        # Old clients said themselves how long.
+        # Old clients set the retention in their commits.
         return now_ms >= committed.expire_ms
     return now_ms - starts_ms >= retention_ms
 
 
-def _forgotten(committed: OffsetCommitted) -> OffsetForgotten:
-    return OffsetForgotten(committed.group, committed.topic, committed.partition)
+def _tombstone(committed: OffsetCommitted) -> OffsetTombstone:
+    return OffsetTombstone(committed.group, committed.topic, committed.partition)
 
 
 def _is_another(topic_id: Uuid, other_id: Uuid) -> bool:
-    """Whether two topics of one name are known not to be the same."""
+    """Whether two topics of the same name are known to be different topics."""
     return ZERO_UUID not in (topic_id, other_id) and topic_id != other_id

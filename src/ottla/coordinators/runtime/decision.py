@@ -1,13 +1,13 @@
 """A decision of a coordinator's state machine: records, answers, timers and effects.
 
-A machine decides and does no I/O. The runtime carries a decision out in this order:
+A state machine decides and does no I/O. The runtime carries out a decision in this order:
 
 1. The records are replayed at once, so that later decisions see them, and the timers are set.
 2. The records of all decisions of one turn of the loop are appended as one batch at its end.
 3. Once that batch is committed, the answers are given and the effects are performed.
 
-If the batch cannot be appended, the shard is closed: those who wait are told NOT_COORDINATOR, no
-effect is performed, and a new machine is loaded from the log.
+If the batch cannot be appended, the shard is closed: waiting requests are answered with
+NOT_COORDINATOR, no effect is performed, and a new state machine is loaded from the log.
 """
 
 from collections.abc import Hashable
@@ -18,10 +18,10 @@ EffectT_co = TypeVar("EffectT_co", covariant=True)
 
 
 class Answered(NamedTuple):
-    """An answer that somebody waits for.
+    """The answer to a waiting request.
 
-    `ticket` is what the caller gave with its request; `response` is a protocol message, a part of
-    one, or a PeerError that the one who waits is refused with.
+    `ticket` identifies the request; `response` is a protocol message, a part of one, or the
+    PeerError with which the request is refused.
     """
 
     ticket: Hashable
@@ -29,9 +29,9 @@ class Answered(NamedTuple):
 
 
 class TimerSet(NamedTuple):
-    """When `expired` is called with the key; a new time takes the place of the old one.
+    """Sets the timer of this key to a time, instead of its previous time; None cancels the timer.
 
-    Keys are unique in a shard. A time of None cancels.
+    `timer_expired` is called with the key when it is due. Keys are unique in a shard.
     """
 
     key: str
@@ -39,13 +39,13 @@ class TimerSet(NamedTuple):
 
 
 class Decision(NamedTuple, Generic[RecordT_co, EffectT_co]):
-    """What is to be done, all of it or nothing."""
+    """All of it is carried out, or nothing."""
 
     records: tuple[RecordT_co, ...] = ()
     answers: tuple[Answered, ...] = ()
     timers: tuple[TimerSet, ...] = ()
-    # Actions outside of the log, in order: for example requests to other brokers. They do not last.
-    # A machine that needs one repeated after a load decides it again when it is loaded.
+    # Actions outside of the log, in order: for example requests to other brokers. They are not
+    # stored: a state machine that needs one repeated after a load decides it again in `loaded`.
     effects: tuple[EffectT_co, ...] = ()
 
 

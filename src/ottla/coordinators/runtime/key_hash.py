@@ -1,14 +1,14 @@
-"""The hash by which Kafka's coordinators find a key's partition."""
+"""The hash with which Kafka's coordinators select the partition of a key."""
 
 from functools import lru_cache
 
-# The same keys are looked up again and again.
-HASHES_KEPT_MAX = 4096
+# The same keys are looked up repeatedly.
+CACHED_HASHES_MAX = 4096
 
 
-@lru_cache(HASHES_KEPT_MAX)
+@lru_cache(CACHED_HASHES_MAX)
 def java_hash(text: str) -> int:
-    """`String.hashCode` of Java without its sign, as Kafka hashes group and transactional ids."""
+    """Java's `String.hashCode` without its sign: Kafka's hash of group and transactional ids."""
     number = 0
     encoded = text.encode("utf-16-be", "surrogatepass")
     for at in range(0, len(encoded), 2):

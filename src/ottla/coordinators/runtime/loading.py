@@ -1,8 +1,8 @@
-"""Replaying a shard's log, in slices: others have their turn after each millisecond of it, however
-long a batch is, and however much the machine decides once it is loaded.
+"""Replays a shard's log in slices of one millisecond, between which other tasks run.
 
-Compaction may shorten the log to the last record of each key. So only the last record of each key
-counts, in the order of their offsets, and only these are decoded.
+Slices also divide long batches and the decisions of the loaded state machine. Compaction may
+shorten the log to the last record of each key. So only the last record of each key is decoded and
+replayed, in the order of their offsets.
 """
 
 import asyncio
@@ -22,19 +22,19 @@ from ottla.storage.log.log import Log
 
 READ_BYTES = 1 << 20
 SLICE_NS_MAX = 1_000_000
-# How many records of a batch are taken before somebody looks at the clock.
-RECORDS_AT_ONCE = 64
+# The clock is read once per this many records of a batch.
+RECORDS_PER_STEP = 64
 
 
 class Latest(NamedTuple):
-    """The last record of a key, and where it is."""
+    """The last record of a key, and its offset."""
 
     offset: int
     value: bytes | None
 
 
 class Loader:
-    """Loads one shard. `skipped` is told of records that cannot be read, and where."""
+    """Loads one shard. `skipped` is called for each record that cannot be decoded."""
 
     def __init__(
         self,
@@ -48,18 +48,18 @@ class Loader:
         self._threads = threads
         self._cold_reads = ColdReads(threads)
         self._skipped = skipped
-        # By key, in the order of their offsets.
+        # By key, in the order of the offsets.
         self._latest: dict[bytes, Latest] = {}
-        # What producers wrote in transactions that have not ended yet.
+        # Records of open transactions, by producer id.
         self._open: dict[int, list[batch.Record]] = {}
-        # For how long others have waited for their turn, at most.
+        # The longest time for which no other task could run.
         self.longest_slice_ns = 0
         self._slice_began_ns = clock.steady_ns()
 
     async def load(self) -> bool:
-        """Replays all that the log holds, and the shard begins; whether it is still wanted then.
+        """Replays the log and activates the shard; False if the shard was closed meanwhile.
 
-        StorageError or OSError if the log cannot be read, PeerError if the shard cannot begin.
+        StorageError or OSError if the log cannot be read, PeerError if the shard cannot start.
         """
         if self._shard.replica.log is not None:
             await self._read(self._shard.replica.log)
@@ -69,23 +69,23 @@ class Loader:
         return self._shard.is_loaded and not self._shard.is_closed
 
     async def _read(self, log: Log) -> None:
-        """Notes what the log says, to its end."""
+        """Collects the last record of each key."""
         offset, end_offset = log.start_offset, log.end_offset
         while offset < end_offset and not self._shard.is_closed:
             piece = await self._cold_reads.look(log, partial(_piece, log, offset, end_offset))
             if piece is None:
-                break  # what compaction left ends before the log does
+                break  # compaction removed the last records below the end offset
             self._end_slice()
             content = await self._threads.run(piece.read)
             self._slice_began_ns = self._clock.steady_ns()
             for position, header in _whole_batches(content, piece):
-                for _ in self._taken(content, position, header):
+                for _ in self._collect(content, position, header):
                     if self._is_slice_over:
                         await self._give_way()
                 offset = header.next_offset
 
-    def _taken(self, content: bytes, position: int, header: BatchHeader) -> Iterator[None]:
-        """Notes the records of a batch, some with each step, or how a transaction ended."""
+    def _collect(self, content: bytes, position: int, header: BatchHeader) -> Iterator[None]:
+        """Collects the records of a batch in several steps, or ends a transaction."""
         if header.is_control:
             self._end_transaction(content, position, header)
             return
@@ -94,13 +94,13 @@ class Loader:
                 self._open.setdefault(header.producer_id, []).append(record)
             else:
                 self._note(record)
-            if count % RECORDS_AT_ONCE == 0:
+            if count % RECORDS_PER_STEP == 0:
                 yield
         yield
 
     def _note(self, record: batch.Record) -> None:
         key = record.key or b""
-        # Taken out first: a key's place is that of its last record.
+        # Removed first, so that the dict keeps the order of the last offsets.
         self._latest.pop(key, None)
         self._latest[key] = Latest(record.offset, record.value)
 
@@ -129,7 +129,7 @@ class Loader:
                 machine.replay(record)
 
     async def _begin(self) -> None:
-        """The machine decides what follows from the log; then the shard takes requests."""
+        """Carries out the decisions of the loaded machine; then the shard accepts requests."""
         for _ in self._shard.loaded():
             if self._shard.is_closed:
                 return
@@ -137,7 +137,7 @@ class Loader:
                 await self._give_way()
 
     async def _give_way(self) -> None:
-        """Others have their turn; then the next slice begins."""
+        """Lets other tasks run, then starts the next slice."""
         self._end_slice()
         await asyncio.sleep(0)
         self._slice_began_ns = self._clock.steady_ns()
@@ -156,7 +156,7 @@ def _piece(log: Log, offset: int, end_offset: int, warm_only: bool) -> FileSlice
 
 
 def _whole_batches(content: bytes, piece: FileSlice) -> Iterator[tuple[int, BatchHeader]]:
-    """The batches that are there to their end: the last one may be cut, the first one never is."""
+    """The complete batches: the last one may be cut off, the first one never is."""
     position = 0
     while position == 0 or position + HEADER_BYTES <= len(content):
         path, place = piece.file.path, piece.position + position

@@ -1,10 +1,10 @@
 """One partition of a coordinator's topic under one leader epoch: decide, replay, append, release.
 
-The records of all decisions of one turn of the loop are appended as one batch at the beginning of
-the next, under the leader epoch that they were decided in. The decisions of a turn see each other,
-and nobody else sees them: answers are given and effects are performed once the batch is in the
-local log and on every replica in sync. A shard lives as long as its broker leads the partition; the
-next leader's shard is made from the log.
+The records of all decisions of one turn of the event loop are appended as one batch at the
+beginning of the next turn, under the leader epoch in which they were decided. Later decisions of
+the turn see the earlier ones. No client does: answers are given and effects are performed once the
+batch is in the local log and on every in-sync replica. A shard exists for as long as its broker
+leads the partition; the next leader loads its shard from the log.
 """
 
 import asyncio
@@ -25,11 +25,11 @@ from ottla.seams.clock import Clock
 from ottla.storage.log.config import UNLIMITED
 from ottla.tuples import maker
 
-# A timer that cannot be acted on, because nothing can be written, is tried again after this.
+# When the log cannot be written, a due timer is retried after this time.
 RETRY_MS = 1_000
-# A batch of more than one decision is no larger, about.
+# The approximate limit of a batch of more than one decision.
 BATCH_BYTES_MAX = 256 << 10
-# What a record needs in a batch besides its key and value, at most.
+# The most bytes that a record needs in a batch besides its key and value.
 ROW_FIELDS_BYTES = 32
 
 _batch_record = maker(batch.Record)
@@ -41,7 +41,7 @@ Seen = TypeVar("Seen")
 
 
 class _Unanswered(NamedTuple):
-    """Answers that are given once the log is committed up to an offset."""
+    """Answers that wait until the log is committed up to an offset."""
 
     end_offset: int
     overdue_ms: int
@@ -49,7 +49,7 @@ class _Unanswered(NamedTuple):
 
 
 class _Turn(Generic[EffectT]):
-    """The decisions since the last batch: the rows of the next one, its answers and effects."""
+    """The decisions since the last batch: the rows of the next batch, its answers and effects."""
 
     __slots__ = ("answers", "effects", "rows", "size_bytes")
 
@@ -61,12 +61,12 @@ class _Turn(Generic[EffectT]):
 
 
 class Shard(Generic[MachineT, EffectT]):
-    """See the module. It watches its partition, to release answers when the high watermark moves.
+    """See the module. It watches its partition and releases answers when the high watermark moves.
 
     `perform` starts an effect and returns; it is never called from within a decision. `schedule` is
-    called with the time of what is due first, whenever a timer was set. `on_failed` is called when
-    a turn could not be appended: then the machine is ahead of the log, the shard is closed, and
-    another has to be made.
+    called with the time of the first due timer, whenever a timer was set. `on_failed` is called
+    when a turn could not be appended: the machine is then ahead of the log, the shard is closed,
+    and a new one has to be loaded.
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class Shard(Generic[MachineT, EffectT]):
         self._perform = perform
         self._schedule = schedule
         self._on_failed = on_failed
-        # Up to where the machine has replayed the log, apart from this turn.
+        # The machine has replayed the log up to here, apart from this turn.
         self._end_offset = replica.end_offset
         self._turn = _Turn[EffectT]()
         self._tickets = itertools.count(1)
@@ -112,10 +112,11 @@ class Shard(Generic[MachineT, EffectT]):
     def ask(
         self, decide: Callable[[Hashable, int], Decision[Any, EffectT]]
     ) -> "asyncio.Future[object]":
-        """Decides a request. Its answer comes with this decision or with a later one.
+        """Decides a request, which this decision or a later one answers.
 
-        `decide` gets a ticket, which the decision that answers names, and the time. PeerError if it
-        refuses, or if this broker is not the coordinator; the future has one if it ceases to be.
+        `decide` gets a ticket, which the answering decision names, and the time. PeerError if it
+        refuses the request or if this broker is not the coordinator; the future raises one if the
+        broker stops being the coordinator.
         """
         now_ms, steady_ms = self._begin()
         ticket: Hashable = next(self._tickets)
@@ -128,7 +129,7 @@ class Shard(Generic[MachineT, EffectT]):
         except BaseException:
             self._waiting.pop(ticket, None)
             if answer.done():
-                answer.exception()  # it was refused as well: nobody else asks why
+                answer.exception()  # marks it as retrieved: the caller gets the raised error
             raise
         log = self.replica.log
         if log is not None and log.flush_messages != UNLIMITED:
@@ -136,7 +137,7 @@ class Shard(Generic[MachineT, EffectT]):
         return answer
 
     async def read(self, look: Callable[[int], Seen]) -> Seen:
-        """What `look` sees now, once all that it could have seen is committed."""
+        """The result of `look` on the state of now, returned once that state is committed."""
         self._require_active()
         seen = look(self._clock.wall_ms())
         if self._turn.rows or self.replica.high_watermark < self._end_offset:
@@ -144,7 +145,7 @@ class Shard(Generic[MachineT, EffectT]):
         return seen
 
     async def write(self, decide: Callable[[int], Decision[Any, EffectT]]) -> None:
-        """Carries a decision out, and returns once its records are committed."""
+        """Carries out a decision and returns once its records are committed."""
 
         def decide_and_answer(ticket: Hashable, now_ms: int) -> Decision[Any, EffectT]:
             decision = decide(now_ms)
@@ -153,18 +154,18 @@ class Shard(Generic[MachineT, EffectT]):
         await self.ask(decide_and_answer)
 
     def apply(self, decide: Callable[[int], Decision[Any, EffectT]]) -> None:
-        """Carries out a decision that the caller does not wait for.
+        """Carries out a decision without waiting for its commit.
 
-        PeerError if the decision refuses or nothing can be written: then nothing has changed.
+        PeerError if the decision refuses or the log cannot be written: then nothing has changed.
         """
         now_ms, steady_ms = self._begin()
         self._carry_out(decide(now_ms), now_ms, steady_ms)
         self._schedule_next()
 
     def apply_all(self, decide: Callable[[int], Iterable[Decision[Any, EffectT]]]) -> None:
-        """Carries out decisions, each before the next is made. As `apply`.
+        """Carries out decisions like `apply`, each one before the next is made.
 
-        PeerError if nothing can be written: then those that were made may still be.
+        PeerError if the log cannot be written; the decisions before it may still be committed.
         """
         now_ms, steady_ms = self._begin()
         for decision in decide(now_ms):
@@ -172,18 +173,20 @@ class Shard(Generic[MachineT, EffectT]):
         self._schedule_next()
 
     def append_turn(self) -> "asyncio.Future[object]":
-        """Appends the decisions of this turn now; comes once they are committed. PeerError as
-        `apply`."""
+        """Appends the decisions of this turn now. The future is done once they are committed.
+
+        PeerError as `apply`.
+        """
         answer = self.ask(_answer_at_once)
         self._append_or_fail()
         return answer
 
-    # Loading, timers, the end
+    # Loading, timers, closing
 
     def loaded(self) -> Iterator[None]:
-        """The log was replayed to its end: each step carries out one part of what follows from it.
+        """The log was replayed to its end: each step carries out one decision of the machine.
 
-        After the last one the shard takes requests, and performs the effects of these decisions.
+        After the last step the shard accepts requests and performs the effects of these decisions.
         """
         now_ms, steady_ms = self._clock.wall_ms(), self._steady_ms()
         for decision in self.machine.loaded(now_ms):
@@ -195,7 +198,7 @@ class Shard(Generic[MachineT, EffectT]):
 
     @property
     def next_due_ms(self) -> int | None:
-        """When `expire` has something to do, on the steady clock."""
+        """When `expire` has to be called, on the steady clock."""
         due_ms = self.timers.next_due_ms
         if self._unanswered:
             overdue_ms = self._unanswered[0].overdue_ms
@@ -203,7 +206,7 @@ class Shard(Generic[MachineT, EffectT]):
         return due_ms
 
     def expire(self, steady_ms: int) -> bool:
-        """Does one thing that is due, if there is one."""
+        """Handles one due timer or overdue answer; False if there is none."""
         if self._unanswered and self._unanswered[0].overdue_ms <= steady_ms:
             self._refuse(
                 self._unanswered.popleft().answers,
@@ -214,14 +217,14 @@ class Shard(Generic[MachineT, EffectT]):
         if key is None:
             return False
         try:
-            self.apply(lambda now_ms: self.machine.expired(key, now_ms))
+            self.apply(lambda now_ms: self.machine.timer_expired(key, now_ms))
         except PeerError:
             if not self.is_closed:
                 self.timers.set(key, steady_ms + RETRY_MS)
         return True
 
     def close(self) -> None:
-        """Another is the coordinator now: whoever waits is told so."""
+        """This broker is no longer the coordinator: waiting requests get NOT_COORDINATOR."""
         self.is_closed = True
         self.replica.waiting.leave(self)
         self._unanswered.clear()
@@ -229,18 +232,18 @@ class Shard(Generic[MachineT, EffectT]):
         self._turn = _Turn()
         self._refuse_all(_not_coordinator())
 
-    def count(self, amount: int) -> None:  # noqa: ARG002 - what moved is not asked for
+    def count(self, amount: int) -> None:  # noqa: ARG002 - the interface of a waiter
         """The high watermark has moved."""
         self._release()
 
     def wake(self) -> None:
-        """Leadership may be another's: whoever keeps the shards closes this one then."""
+        """Leadership may have changed: `Shards` then closes this shard."""
         self._release()
 
     # Parts
 
     def _begin(self) -> tuple[int, int]:
-        """When a decision is made, on both clocks. PeerError if none can be."""
+        """The time of a decision on both clocks. PeerError if no decision can be made now."""
         self._require_active()
         self._require_writable()
         return self._clock.wall_ms(), self._steady_ms()
@@ -253,7 +256,7 @@ class Shard(Generic[MachineT, EffectT]):
             raise PeerError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "the coordinator is loading")
 
     def _require_writable(self) -> None:
-        """Before a decision: what could not be written is better not decided."""
+        """Checked before a decision: a decision that cannot be written must not be made."""
         why_full = self._appender.why_full(self.replica)
         if why_full is not None:
             raise PeerError(ErrorCode.COORDINATOR_NOT_AVAILABLE, why_full)
@@ -263,7 +266,7 @@ class Shard(Generic[MachineT, EffectT]):
             raise PeerError(ErrorCode.COORDINATOR_NOT_AVAILABLE, str(error)) from error
 
     async def _flushed(self, answer: "asyncio.Future[object]") -> object:
-        """Where the topic's settings say that so many messages must be on the disk."""
+        """Also waits for a flush, where `flush.messages` of the topic asks for one."""
         response = await answer
         log = self.replica.log
         if log is None or log.messages_unflushed < log.flush_messages:
@@ -283,7 +286,7 @@ class Shard(Generic[MachineT, EffectT]):
                 self._refuse(answers, error)
                 raise
         for key, due_ms in timers:
-            # A wall clock that jumps must not end everybody's session.
+            # On the steady clock: a jump of the wall clock must not expire sessions.
             self.timers.set(key, None if due_ms is None else due_ms - now_ms + steady_ms)
         if answers:
             if self._turn.rows:
@@ -297,9 +300,10 @@ class Shard(Generic[MachineT, EffectT]):
                 self._perform_later(effects)
 
     def _replay(self, records: Sequence[Any]) -> None:
-        """All of them go into one batch.
+        """Replays the records and adds all of them to one batch.
 
-        PeerError, and none is replayed: they do not fit one, or the turn before cannot be appended.
+        PeerError, and no record is replayed, if they do not fit one batch or if the current turn
+        cannot be appended.
         """
         rows = list(map(self.machine.encode, records))
         size_bytes = ROW_FIELDS_BYTES * len(rows)
@@ -326,12 +330,12 @@ class Shard(Generic[MachineT, EffectT]):
         try:
             self._append()
         except Exception as error:
-            # Our own fault. The loop only logs it: those who wait end the broker.
+            # Our own fault. The loop only logs it; waiting requests raise it and stop the broker.
             self._refuse_all(error)
             raise
 
     def _append(self) -> bool:
-        """Appends the turn as one batch; False if that cannot be, and the shard is closed."""
+        """Appends the turn as one batch; False if that fails and the shard is closed."""
         turn, self._turn = self._turn, _Turn()
         if not turn.rows:
             return True
@@ -341,7 +345,7 @@ class Shard(Generic[MachineT, EffectT]):
             for offset, (key, value) in enumerate(turn.rows)
         ]
         try:
-            # Kafka's coordinators number their batches from 0, with no producer.
+            # As Kafka's coordinators do: base sequence 0 without a producer id.
             appended = self._appender.append(
                 self.replica,
                 memoryview(batch.build(rows, base_sequence=0)),
@@ -365,7 +369,7 @@ class Shard(Generic[MachineT, EffectT]):
         return True
 
     def _answer_later(self, answers: Sequence[Answered], steady_ms: int) -> None:
-        """Once all that they could tell of is committed."""
+        """Gives the answers once everything that they may reveal is committed."""
         if not self._unanswered and self._end_offset <= self.replica.high_watermark:
             self._give(answers)
             return
@@ -374,7 +378,7 @@ class Shard(Generic[MachineT, EffectT]):
         self._release()
 
     def _perform_later(self, effects: Iterable[EffectT]) -> None:
-        """As `_answer_later`, however long that takes."""
+        """Like `_answer_later`, but without a timeout."""
         end_offset = self._end_offset
         self._effects.extend((end_offset, effect) for effect in effects)
         self._release()
@@ -385,12 +389,12 @@ class Shard(Generic[MachineT, EffectT]):
             self._schedule(next_due_ms)
 
     def _release(self) -> None:
-        """Answers what is committed, and has its effects performed."""
+        """Gives the answers and performs the effects of committed decisions."""
         high_watermark = self.replica.high_watermark
         while self._unanswered and self._unanswered[0].end_offset <= high_watermark:
             self._give(self._unanswered.popleft().answers)
         if self._effects:
-            # By the loop: an effect may lead to another decision, and this may be amid an append.
+            # Through the loop: this may be inside an append, and an effect may decide again.
             asyncio.get_running_loop().call_soon(self._perform_committed)
 
     def _perform_committed(self) -> None:
@@ -398,7 +402,7 @@ class Shard(Generic[MachineT, EffectT]):
             while self._effects and self._is_releasable(self._effects[0][0]):
                 self._perform(self._effects.popleft()[1])
         except Exception as error:
-            self._refuse_all(error)  # as above
+            self._refuse_all(error)  # as in _append_or_fail
             raise
 
     def _is_releasable(self, end_offset: int) -> bool:
@@ -415,7 +419,7 @@ class Shard(Generic[MachineT, EffectT]):
         for ticket, response in answers:
             answer = self._waiting.pop(ticket, None)
             if answer is None or answer.done():
-                continue  # whoever asked has gone
+                continue  # the caller was cancelled
             if isinstance(response, PeerError):
                 answer.set_exception(response)
             else:

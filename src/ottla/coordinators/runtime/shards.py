@@ -1,7 +1,7 @@
-"""The shards of one coordinator on this broker: one for each partition of its topic that it leads.
+"""The shards of one coordinator on this broker: one per partition of its topic that it leads.
 
-They follow the metadata log: a partition that this broker begins to lead is loaded, one that it
-leads no more is let go of. One task acts on their timers.
+They follow the metadata log: the shard of a partition is loaded when this broker becomes its
+leader, and closed when it no longer is. One task handles the timers of all shards.
 """
 
 import asyncio
@@ -27,10 +27,10 @@ from ottla.seams.threads import Threads
 
 
 class ShardListener(Protocol):
-    """Is told what happens to shards apart from requests."""
+    """Receives the events of shards that are not answers to requests."""
 
     def loaded(self, partition: str, took_ms: int, longest_stall_ns: int) -> None:
-        """The stall is for how long the load has kept others from their turn at most."""
+        """`longest_stall_ns` is the longest time for which the load blocked other tasks."""
         ...
 
     def record_skipped(self, partition: str, offset: int, error: Exception) -> None: ...
@@ -40,7 +40,7 @@ class ShardListener(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShardParts:
-    """The broker's parts that the shards of all its coordinators act through."""
+    """The parts of the broker that the shards of all its coordinators use."""
 
     replicas: Replicas
     appender: Appender
@@ -48,15 +48,15 @@ class ShardParts:
     clock: Clock
     threads: Threads
     spawn: Callable[[Coroutine[Any, Any, Any], str], None]
-    # One load at a time: loads that take turns keep whoever waits for an answer waiting for all.
+    # One load at a time: concurrent loads would make each other request wait for all of them.
     loading: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CoordinatorKind(Generic[MachineT, EffectT]):
-    """What tells one coordinator from another.
+    """The differences between coordinators.
 
-    A key belongs to the partition that its hash says, modulo the partitions that the topic has.
+    A key belongs to the partition with the number of its hash modulo the topic's partition count.
     """
 
     topic: str
@@ -64,13 +64,13 @@ class CoordinatorKind(Generic[MachineT, EffectT]):
     perform: Callable[[EffectT], None]
     listener: ShardListener
     commit_timeout_ms: int
-    # The records of one decision are in one batch of the log, and must fit it.
+    # The records of one decision must fit one batch of the log.
     decision_bytes_max: int
     hash_key: Callable[[str], int] = java_hash
 
 
 class Shards(Generic[MachineT, EffectT]):
-    """`start` at a start and `follow` for each later entry; `run` does not end."""
+    """Call `start` with the first image and `follow` for each later entry; `run` does not end."""
 
     def __init__(self, kind: CoordinatorKind[MachineT, EffectT], parts: ShardParts) -> None:
         self._kind = kind
@@ -81,15 +81,15 @@ class Shards(Generic[MachineT, EffectT]):
         self._partitions = 0
         self._on_loaded: list[Callable[[Shard[MachineT, EffectT]], None]] = []
         self._timer_was_set = asyncio.Event()
-        # Until when `run` sleeps; None: until it is woken.
+        # When the sleep of `run` ends; None: when it is woken.
         self._sleeps_until_ms: int | None = None
 
     def __iter__(self) -> Iterator[Shard[MachineT, EffectT]]:
-        """Those of the partitions that this broker leads now, loaded or not."""
+        """The shards of the partitions that this broker leads now, loaded or not."""
         return iter(list(self._shards.values()))
 
     def partition_of(self, key: str) -> int:
-        """The partition whose leader is the key's coordinator. PeerError if there is no topic."""
+        """The partition whose leader is the key's coordinator. PeerError without the topic."""
         if not self._partitions:
             raise PeerError(
                 ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{self._kind.topic} does not exist"
@@ -97,7 +97,7 @@ class Shards(Generic[MachineT, EffectT]):
         return self._hash_key(key) % self._partitions
 
     def of(self, key: str) -> Shard[MachineT, EffectT]:
-        """The shard that has the key. PeerError if another broker's has it, or none yet."""
+        """The shard of the key. PeerError if it is on another broker or loading."""
         shard = (
             self._shards.get(self._hash_key(key) % self._partitions) if self._partitions else None
         )
@@ -107,9 +107,9 @@ class Shards(Generic[MachineT, EffectT]):
             raise PeerError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "the coordinator is loading")
         return shard
 
-    def on_loaded(self, tell: Callable[[Shard[MachineT, EffectT]], None]) -> None:
-        """From now on `tell` is called with every shard that was loaded from a log."""
-        self._on_loaded.append(tell)
+    def on_loaded(self, callback: Callable[[Shard[MachineT, EffectT]], None]) -> None:
+        """From now on `callback` is called with every shard that was loaded from a log."""
+        self._on_loaded.append(callback)
 
     # The metadata log
 
@@ -119,7 +119,7 @@ class Shards(Generic[MachineT, EffectT]):
             self._follow(index)
 
     def follow(self, image: Image, entry: Entry) -> None:
-        """After the replicas have followed it."""
+        """The replicas must have followed the entry before."""
         for record in entry.records:
             match record:
                 case PartitionRecord():
@@ -139,7 +139,7 @@ class Shards(Generic[MachineT, EffectT]):
         self._partitions = len(image.partitions(topic.topic_id)) if topic else 0
 
     def _follow(self, index: int) -> None:
-        """Lets go of a shard whose time is over, and begins the one whose time it is."""
+        """Closes the shard of an earlier leader epoch and starts the one of the current epoch."""
         replica = self._parts.replicas.named(self._kind.topic, index)
         shard = self._shards.get(index)
         if shard is not None and not _is_current(shard, replica):
@@ -147,9 +147,9 @@ class Shards(Generic[MachineT, EffectT]):
             shard.close()
             shard = None
         if shard is None and replica is not None and replica.partition.is_leader:
-            self._begin(index, replica)
+            self._start_shard(index, replica)
 
-    def _begin(self, index: int, replica: Replica) -> None:
+    def _start_shard(self, index: int, replica: Replica) -> None:
         kind, parts = self._kind, self._parts
         shard = self._shards[index] = Shard(
             replica,
@@ -161,10 +161,10 @@ class Shards(Generic[MachineT, EffectT]):
             decision_bytes_max=kind.decision_bytes_max,
             perform=kind.perform,
             schedule=self._wake_by,
-            on_failed=self._begin_again,
+            on_failed=self._reload,
         )
         if replica.log is None and not replica.is_unusable:
-            # Nothing was ever written: most partitions of a young broker.
+            # The partition is empty, as are most partitions of a new broker.
             for _ in shard.loaded():
                 pass
         else:
@@ -172,7 +172,7 @@ class Shards(Generic[MachineT, EffectT]):
 
     async def _load(self, shard: Shard[MachineT, EffectT]) -> None:
         name = str(shard.replica.name)
-        # Its turn to load may come later: the time told is how long its coordinator was missing.
+        # With the wait for other loads: the time for which the coordinator was missing is reported.
         began_ns = self._clock.steady_ns()
 
         def skipped(offset: int, error: StorageError) -> None:
@@ -185,17 +185,17 @@ class Shards(Generic[MachineT, EffectT]):
                 loader = Loader(shard, self._clock, self._parts.threads, skipped)
                 is_wanted = await loader.load()
         except (OSError, StorageError, PeerError) as error:
-            # Nobody is its coordinator until the log can be read again.
+            # The partition has no coordinator until its log can be read again.
             self._kind.listener.failed(name, error)
             return
         if is_wanted:
-            for tell in self._on_loaded:
-                tell(shard)
+            for callback in self._on_loaded:
+                callback(shard)
             took_ms = (self._clock.steady_ns() - began_ns) // 1_000_000
             self._kind.listener.loaded(name, took_ms, loader.longest_slice_ns)
 
-    def _begin_again(self, shard: Shard[MachineT, EffectT], error: PeerError) -> None:
-        """A shard's decisions could not be appended: another is made from the log."""
+    def _reload(self, shard: Shard[MachineT, EffectT], error: PeerError) -> None:
+        """A shard's decisions could not be appended: a new shard is loaded from the log."""
         replica = shard.replica
         self._kind.listener.failed(str(replica.name), error)
         index = replica.name.partition
@@ -206,7 +206,7 @@ class Shards(Generic[MachineT, EffectT]):
     # Timers
 
     async def run(self) -> None:
-        """Acts on timers when they are due; after a millisecond of it others have their turn."""
+        """Handles due timers; other tasks run after each millisecond of it."""
         while True:
             self._timer_was_set.clear()
             await self._expire()
@@ -219,7 +219,7 @@ class Shards(Generic[MachineT, EffectT]):
             self._timer_was_set.set()
 
     async def _sleep(self, until_ms: int | None) -> None:
-        """Until then, or until something is due sooner."""
+        """Sleeps until then, or until an earlier timer is set."""
         wait_s = None if until_ms is None else max(0.0, (until_ms - self._steady_ms()) / 1000)
         with suppress(TimeoutError):
             async with asyncio.timeout(wait_s):

@@ -1,14 +1,14 @@
-"""What is due when, by key: one heap, in which a key may stand sooner than it is due.
+"""Timers by key, in one heap. The heap entry of a key may be earlier than the key's due time.
 
-Members renew their sessions all the time. A key that is put off keeps its place until its turn
-comes, and only then gets its new one.
+Every heartbeat postpones a timer. A postponed key keeps its heap entry until that is reached, and
+only then moves to its new time.
 """
 
 import heapq
 
 
 class Timers:
-    """A key has at most one time."""
+    """Each key has at most one timer."""
 
     __slots__ = ("_due_ms", "_heap")
 
@@ -20,7 +20,7 @@ class Timers:
         return len(self._due_ms)
 
     def set(self, key: str, due_ms: int | None) -> None:
-        """From now on this is the key's time; None takes it away."""
+        """Sets the key's timer; None cancels it."""
         if due_ms is None:
             self._due_ms.pop(key, None)
         else:
@@ -28,19 +28,19 @@ class Timers:
             self._due_ms[key] = due_ms
             if before_ms is None or due_ms < before_ms:
                 heapq.heappush(self._heap, (due_ms, key))
-                self._tidy()
+                self._compact()
 
     @property
     def next_due_ms(self) -> int | None:
-        """When to `take` next: not later than the next one is due, if there is one.
+        """When to call `take` next: not later than the next timer is due; None without timers.
 
-        It may be sooner: who asks all the time should not pay for keys that are put off all the
-        time. After a `take` that had none it is exact.
+        It is read after every request, so it does not skip outdated heap entries. It is exact after
+        a `take` that returned None.
         """
         return self._heap[0][0] if self._heap else None
 
     def take(self, now_ms: int) -> str | None:
-        """The key that has been due for longest, which then has no time any more; None: none is."""
+        """Removes and returns the key that has been due for longest; None if no timer is due."""
         self._settle_first()
         if not self._heap or self._heap[0][0] > now_ms:
             return None
@@ -49,19 +49,19 @@ class Timers:
         return key
 
     def _settle_first(self) -> None:
-        """Until the first of the heap is due when it says."""
+        """Removes or moves outdated heap entries until the first one is correct."""
         while self._heap:
-            placed_ms, key = self._heap[0]
+            entry_ms, key = self._heap[0]
             due_ms = self._due_ms.get(key)
-            if due_ms == placed_ms:
+            if due_ms == entry_ms:
                 return
-            if due_ms is None or due_ms < placed_ms:
+            if due_ms is None or due_ms < entry_ms:
                 heapq.heappop(self._heap)
             else:
                 heapq.heapreplace(self._heap, (due_ms, key))
 
-    def _tidy(self) -> None:
-        """What was taken away or came sooner leaves its old place behind: not for ever."""
+    def _compact(self) -> None:
+        """Bounds the heap entries that cancelled timers, and timers set earlier, leave behind."""
         if len(self._heap) > 64 + 4 * len(self._due_ms):
             self._heap = [(due_ms, key) for key, due_ms in self._due_ms.items()]
             heapq.heapify(self._heap)

@@ -9,19 +9,15 @@ that is said aloud.
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 from itertools import islice
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
+from ottla.metadata.controller.entry_packing import MAX_RECORDS_PER_ENTRY
 from ottla.metadata.image import Image
 from ottla.metadata.records import Broker, Partition, Record
 from ottla.metadata.store import Member
 from ottla.metadata.values import BrokerState, Incarnation
 from ottla.protocol.primitives import Uuid
 from ottla.protocol.topic_partition import TopicPartition
-
-Item = TypeVar("Item")
-
-# A partition of six replicas fills less than a kilobyte; an entry has room for 512.
-MAX_RECORDS_PER_ENTRY = 500
 
 
 class Restart(NamedTuple):
@@ -133,13 +129,6 @@ def rejoin(partition: Partition, me: Incarnation, inherits: Collection[int]) -> 
         unclean=unclean,
     )
     return Rejoined(changed, may_have_lost)
-
-
-def in_entries(items: Iterable[Item]) -> Iterator[list[Item]]:
-    """Records, or what becomes a record each, in portions that an entry can hold."""
-    left = iter(items)
-    while portion := list(islice(left, MAX_RECORDS_PER_ENTRY)):
-        yield portion
 
 
 def _older_lives(partition: Partition, me: Incarnation) -> list[Incarnation]:

@@ -9,7 +9,8 @@ from collections.abc import Iterator, Sequence
 from typing import NoReturn
 
 from ottla.errors import CorruptLog, LogOffline, PeerError
-from ottla.metadata.records import CorruptEntry, Record, decode, encode
+from ottla.metadata.entry_codec import CorruptEntry, decode, encode
+from ottla.metadata.records import Record
 from ottla.metadata.store import Entry
 from ottla.protocol import batch as batches
 from ottla.protocol.topic_partition import TopicPartition

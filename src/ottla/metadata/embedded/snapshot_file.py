@@ -15,8 +15,9 @@ from dataclasses import dataclass
 from crc32c import crc32c
 
 from ottla.errors import CorruptLog
+from ottla.metadata.entry_codec import CorruptEntry, decode
 from ottla.metadata.json_codec import Misfit, dump, object_form, parse
-from ottla.metadata.records import CorruptEntry, Record, decode
+from ottla.metadata.records import Record
 from ottla.metadata.store import Snapshot
 from ottla.metadata.values import Int16, Int64
 from ottla.seams.files import Files, read_file, replace_file

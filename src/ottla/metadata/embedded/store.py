@@ -12,7 +12,8 @@ from functools import partial
 from ottla.errors import StorageError
 from ottla.metadata.embedded.entry_log import PARTITION, EntryLog
 from ottla.metadata.embedded.snapshot_file import read_snapshot, write_snapshot
-from ottla.metadata.records import ControllerStarted, EntryPacker, Record
+from ottla.metadata.entry_codec import EntryPacker
+from ottla.metadata.records import ControllerStarted, Record
 from ottla.metadata.store import (
     EntriesGone,
     Entry,

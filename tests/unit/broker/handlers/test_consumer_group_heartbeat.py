@@ -177,7 +177,7 @@ def test_a_member_commits_only_at_its_own_epoch() -> None:
     with_broker(story)
 
 
-def test_who_is_silent_for_a_session_is_out() -> None:
+def test_a_member_is_removed_after_its_session_timeout() -> None:
     async def story(client: Client) -> None:
         await create(client, new_topic("logs", 2))
         await find(client, "g")

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from ottla.errors import ErrorCode
-from ottla.metadata.controller.broker_restart import MAX_RECORDS_PER_ENTRY
+from ottla.metadata.controller.entry_packing import MAX_RECORDS_PER_ENTRY
 from ottla.protocol.messages.delete_topics import DeleteTopicsRequest
 from ottla.protocol.messages.metadata import MetadataRequest, RequestedTopic, Topic
 from ottla.protocol.primitives import ZERO_UUID, Uuid

@@ -360,7 +360,7 @@ def test_a_simple_consumers_group_is_listed_described_and_deleted() -> None:
 def test_a_group_with_too_many_offsets_for_one_batch_is_deleted_whole(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("ottla.coordinators.group.machine.FORGOTTEN_AT_ONCE", 2)
+    monkeypatch.setattr("ottla.coordinators.group.machine.MAX_TOMBSTONES_PER_DECISION", 2)
 
     async def story(client: Client) -> None:
         await find(client, "g")
@@ -399,7 +399,7 @@ def test_groups_are_listed_by_state_and_type_in_any_case() -> None:
     with_broker(story, **QUICK)
 
 
-def test_there_is_room_for_so_many_groups_and_no_more() -> None:
+def test_the_number_of_consumer_groups_is_limited() -> None:
     async def story(client: Client) -> None:
         await find(client, "g")
         await create(client, new_topic("events"))

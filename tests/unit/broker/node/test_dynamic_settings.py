@@ -62,7 +62,7 @@ ELSEWHERE = {
     "group.max.size": "test_a_group_has_room_for_so_many_members_and_no_more",
     "group.min.session.timeout.ms": "test_a_session_is_neither_too_short_nor_too_long",
     "offset.metadata.max.bytes": "test_a_note_is_as_long_as_the_settings_allow",
-    "offsets.commit.timeout.ms": "test_who_waits_for_too_long_is_told_to_ask_again",
+    "offsets.commit.timeout.ms": "test_a_request_that_waits_too_long_is_told_to_retry",
     "offsets.retention.check.interval.ms": (
         "test_a_simple_consumers_offsets_expire_after_the_commit"
     ),
@@ -72,7 +72,7 @@ ELSEWHERE = {
         "test_an_internal_topic_has_as_many_copies_as_there_are_brokers_for"
     ),
     "offsets.topic.segment.bytes": "test_the_offsets_topic_is_made_as_the_settings_say",
-    "ottla.groups.max": "test_there_is_room_for_so_many_groups_and_no_more",
+    "ottla.groups.max": "test_the_number_of_consumer_groups_is_limited",
     "fetch.max.bytes": "test_the_brokers_own_limit_holds_whatever_a_client_asks_for",
     "listener.security.protocol.map": (
         "test_a_listener_of_any_name_is_opened_with_the_protocol_that_the_map_gives_it"

@@ -11,7 +11,7 @@ import pytest
 from ottla.broker.requests.auto_topic_creation import PENDING_TOPICS_MAX, AutoTopicCreation
 from ottla.broker.requests.services import Services
 from ottla.errors import ErrorCode
-from ottla.metadata.controller.entry_packing import PORTION_RECORDS_MAX
+from ottla.metadata.controller.entry_packing import MAX_RECORDS_PER_ENTRY
 from ottla.metadata.embedded.store import EmbeddedStore
 from ottla.metadata.image import Image
 from ottla.protocol.messages.create_partitions import CreatePartitionsRequest
@@ -182,7 +182,7 @@ def test_more_topics_than_an_entry_holds_are_created_with_as_few_commits_as_can_
         with counted(machine) as counts:
             await create(client, *topics)
         # A topic is a record, and each of its partitions is.
-        commits = -(-100 // (PORTION_RECORDS_MAX // 11))
+        commits = -(-100 // (MAX_RECORDS_PER_ENTRY // 11))
         assert counts.take() == (commits, commits, 0)
 
     with_broker(story, machine=machine)

@@ -1,4 +1,4 @@
-"""Offsets of topics that were deleted: dropped at once, or once a shard can drop them."""
+"""Offsets of deleted topics are removed at once, or once a shard can write."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -35,7 +35,7 @@ def no_members(group_id: str) -> Any:
 
 
 class Stage(ShardStage[GroupMachine, Never]):
-    """The coordinator of groups, without the broker around it."""
+    """The group coordinator without its broker."""
 
     def kind(self) -> CoordinatorKind[GroupMachine, Never]:
         return CoordinatorKind(
@@ -72,7 +72,7 @@ class Stage(ShardStage[GroupMachine, Never]):
             topic_id=topic_id(1) if of_id is None else of_id,
         )
         self.shards.of(group).apply(lambda _: Decision((record,)))
-        # It is written in the next turn of the loop, and perhaps never committed.
+        # It is written in the next turn of the loop, and may never be committed.
         await asyncio.sleep(0)
 
 
@@ -81,7 +81,7 @@ def on_stage(story: Callable[[Stage], Coroutine[Any, Any, None]]) -> None:
     run(story(stage), clock=stage.clock)
 
 
-def test_what_is_due_is_done_when_it_is_due_and_a_deleted_topic_is_forgotten() -> None:
+def test_offsets_of_a_deleted_topic_are_removed_and_timers_expire() -> None:
     async def story(stage: Stage) -> None:
         events = stage.create("events")
         stage.create(CONSUMER_OFFSETS)
@@ -103,7 +103,7 @@ def test_what_is_due_is_done_when_it_is_due_and_a_deleted_topic_is_forgotten() -
 
 @pytest.mark.parametrize("of_id", [topic_id(1), ZERO_UUID], ids=["with its id", "without an id"])
 @pytest.mark.parametrize("is_made_anew", [True, False])
-def test_offsets_of_a_topic_deleted_while_a_shard_loads_are_dropped_after_the_load(
+def test_offsets_of_a_topic_deleted_while_a_shard_loads_are_removed_after_the_load(
     of_id: Uuid, is_made_anew: bool
 ) -> None:
     async def story(stage: Stage) -> None:
@@ -129,14 +129,14 @@ def test_offsets_of_a_topic_deleted_while_a_shard_loads_are_dropped_after_the_lo
 
 
 @pytest.mark.parametrize("is_made_anew", [True, False])
-def test_offsets_of_a_topic_deleted_before_a_start_are_dropped_after_the_load(
+def test_offsets_of_a_topic_deleted_before_a_start_are_removed_after_the_load(
     is_made_anew: bool,
 ) -> None:
     async def story(stage: Stage) -> None:
         events = stage.create("events")
         replica = stage.create(CONSUMER_OFFSETS, isr=(ME, OTHER))
         await stage.write("g")
-        # Nobody drops anything before the broker dies.
+        # The broker stops before any offset is removed.
         stage.delete(events)
         if is_made_anew:
             stage.create("events")
@@ -155,8 +155,8 @@ def test_offsets_of_a_topic_deleted_before_a_start_are_dropped_after_the_load(
     on_stage(story)
 
 
-def test_offsets_of_topics_that_nobody_has_deleted_are_kept() -> None:
-    """They may be of a topic that is adopted later: nothing here says that it is gone."""
+def test_offsets_of_unknown_topics_are_kept() -> None:
+    """The topic may be adopted later: the image does not say that it was deleted."""
 
     async def story(stage: Stage) -> None:
         replica = stage.create(CONSUMER_OFFSETS, isr=(ME, OTHER))
@@ -170,7 +170,7 @@ def test_offsets_of_topics_that_nobody_has_deleted_are_kept() -> None:
     on_stage(story)
 
 
-def test_offsets_that_cannot_be_dropped_now_are_dropped_once_there_is_room() -> None:
+def test_offsets_that_cannot_be_removed_now_are_removed_once_the_disk_has_room() -> None:
     async def story(stage: Stage) -> None:
         events = stage.create("events")
         stage.create(CONSUMER_OFFSETS)
@@ -188,7 +188,7 @@ def test_offsets_that_cannot_be_dropped_now_are_dropped_once_there_is_room() -> 
     on_stage(story)
 
 
-def test_a_commit_of_the_topic_made_anew_outlives_the_drop_of_the_old_ones() -> None:
+def test_a_commit_for_a_recreated_topic_survives_the_removal_of_the_old_offsets() -> None:
     async def story(stage: Stage) -> None:
         events = stage.create("events")
         replica = stage.create(CONSUMER_OFFSETS, isr=(ME, OTHER))
@@ -206,8 +206,12 @@ def test_a_commit_of_the_topic_made_anew_outlives_the_drop_of_the_old_ones() -> 
     on_stage(story)
 
 
-def test_what_a_shard_owes_is_bounded_and_goes_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ottla.coordinators.group.deleted_topics.OWED_DELETIONS_MAX", 3)
+def test_the_pending_deletions_of_a_shard_are_bounded_and_end_with_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(
+        "ottla.coordinators.group.deleted_topics.MAX_PENDING_DELETIONS_PER_SHARD", 3
+    )
 
     async def story(stage: Stage) -> None:
         offsets_topic = stage.create(CONSUMER_OFFSETS)
@@ -219,14 +223,14 @@ def test_what_a_shard_owes_is_bounded_and_goes_with_it(monkeypatch: pytest.Monke
             for number in range(10):
                 stage.delete(stage.create(f"topic-{number}"))
                 await asyncio.sleep(0.01)
-            # Only what has no id needs more than the image to be told apart.
-            assert [each.name for each in stage.coordinator.deleted_topics.owed(shard)] == [
+            # Only offsets without a topic id need the pending deletions.
+            assert [each.name for each in stage.coordinator.deleted_topics.pending(shard)] == [
                 "topic-7",
                 "topic-8",
                 "topic-9",
             ]
             stage.delete(offsets_topic)
             await asyncio.sleep(10)
-            assert stage.coordinator.deleted_topics.owed(shard) == ()
+            assert stage.coordinator.deleted_topics.pending(shard) == ()
 
     on_stage(story)

@@ -1,4 +1,4 @@
-"""The page of groups draws the tables that the coordinator decides by."""
+"""docs/groups.md shows the tables that the coordinator uses."""
 
 import subprocess
 import sys
@@ -9,7 +9,7 @@ from ottla.coordinators.group.consumer.states import ConsumerGroupState
 from tests.support.paths import ROOT
 
 
-def test_the_page_is_what_the_tables_would_write() -> None:
+def test_the_page_is_up_to_date() -> None:
     done = subprocess.run(
         [sys.executable, ROOT / "tools" / "groups_page.py", "--check"],
         capture_output=True,

@@ -1,4 +1,4 @@
-"""All groups of a shard: what is routed to which, and what becomes of them."""
+"""All groups of a shard: routing, commits, expiry, deletion."""
 
 from collections.abc import Callable
 from typing import Any
@@ -8,20 +8,20 @@ import pytest
 from ottla.coordinators.group.decision import Decision
 from ottla.coordinators.group.group import GroupType
 from ottla.coordinators.group.machine import (
-    EXAMINED_AT_ONCE,
     EXPIRY_TIMER,
-    FORGOTTEN_AT_ONCE,
-    CommitWish,
+    MAX_EXAMINED_PER_DECISION,
+    MAX_TOMBSTONES_PER_DECISION,
+    CommitRequest,
     GroupMachine,
     GroupRules,
 )
-from ottla.coordinators.group.offsets import Commit, CommitCheck, anything
+from ottla.coordinators.group.offsets import CommitCheck, PartitionCommit, accept_any
 from ottla.coordinators.group.records import (
-    ClassicGroupForgotten,
     ClassicGroupSaved,
-    ConsumerGroupForgotten,
+    ClassicGroupTombstone,
     ConsumerGroupSaved,
-    ConsumerMemberForgotten,
+    ConsumerGroupTombstone,
+    ConsumerMemberTombstone,
     OffsetCommitted,
     Record,
     TargetEpochSaved,
@@ -41,7 +41,7 @@ RULES = GroupRules(
 
 
 class FakeGroup:
-    """A group that does what the test says."""
+    """A group with fixed answers."""
 
     def __init__(self, group_id: str, group_type: GroupType) -> None:
         self.group_id = group_id
@@ -62,7 +62,7 @@ class FakeGroup:
 
     def check_commit(self, *asked: object) -> CommitCheck:
         self._check(*asked)
-        return anything
+        return accept_any
 
     check_fetch = check_offset_delete = check_delete = _check
 
@@ -75,10 +75,10 @@ class FakeGroup:
     def offset_expiry_starts_ms(self, commit_ms: int) -> int | None:
         return self.expiry_starts_ms
 
-    def forgotten(self) -> tuple[Record, ...]:
+    def tombstones(self) -> tuple[Record, ...]:
         kind = {
-            GroupType.CLASSIC: ClassicGroupForgotten,
-            GroupType.CONSUMER: ConsumerGroupForgotten,
+            GroupType.CLASSIC: ClassicGroupTombstone,
+            GroupType.CONSUMER: ConsumerGroupTombstone,
         }[self.group_type]
         return (kind(self.group_id),)
 
@@ -88,7 +88,7 @@ class FakeGroup:
     def loaded(self, now_ms: int) -> Decision:
         return Decision(timers=(TimerSet(f"session/{self.group_id}/m", now_ms + 7),))
 
-    def expired(self, timer_key: str, now_ms: int) -> Decision:
+    def timer_expired(self, timer_key: str, now_ms: int) -> Decision:
         if timer_key not in self.timers:
             return NOTHING
         self.due.append(timer_key)
@@ -96,7 +96,7 @@ class FakeGroup:
 
 
 class Stage(GroupMachine):
-    """A state whose groups are fakes."""
+    """A group machine with fake groups."""
 
     def __init__(self, rules: GroupRules = RULES) -> None:
         super().__init__(
@@ -106,7 +106,7 @@ class Stage(GroupMachine):
         )
 
     def group(self, group_id: str, group_type: GroupType = GroupType.CLASSIC) -> Any:
-        return self.created(group_id, group_type)
+        return self.get_or_create(group_id, group_type)
 
     def take(self, decision: Decision) -> Decision:
         for record in decision.records:
@@ -117,12 +117,12 @@ class Stage(GroupMachine):
         self, group_id: str, *topics: str, now_ms: int = NOW_MS, partitions: int = 1
     ) -> None:
         commits = [
-            Commit(topic, ZERO_UUID, partition, 5, -1, None)
+            PartitionCommit(topic, ZERO_UUID, partition, 5, -1, None)
             for topic in topics
             for partition in range(partitions)
         ]
-        wish = CommitWish(group_id, "", None, -1, 9, -1, commits)
-        for record in self.commit(wish, now_ms).records:
+        request = CommitRequest(group_id, "", None, -1, 9, -1, commits)
+        for record in self.commit(request, now_ms).records:
             self.replay(record)
 
 
@@ -135,8 +135,10 @@ def refusal(ask: Callable[[], object]) -> ErrorCode:
 def test_a_members_commit_renews_its_session() -> None:
     state = Stage()
     state.group("g")
-    wish = CommitWish("g", "m", None, 1, 9, -1, [Commit("t", ZERO_UUID, 0, 5, -1, None)])
-    committing = state.commit(wish, NOW_MS)
+    request = CommitRequest(
+        "g", "m", None, 1, 9, -1, [PartitionCommit("t", ZERO_UUID, 0, 5, -1, None)]
+    )
+    committing = state.commit(request, NOW_MS)
     assert committing.timers == (TimerSet("session/g/m", NOW_MS + 1),)
     assert committing.codes == [ErrorCode.NONE]
 
@@ -149,15 +151,15 @@ def test_a_group_that_refuses_commits_nothing() -> None:
     assert "g" not in state.offsets
 
 
-def test_records_go_to_the_group_that_they_are_of() -> None:
+def test_records_are_replayed_by_their_group() -> None:
     state = Stage()
     saved = ClassicGroupSaved("a", "consumer", 1, "range", "m", 5, ())
     for record in (
         saved,
         ConsumerGroupSaved("b", 3),
         TargetEpochSaved("b", 3),
-        ConsumerMemberForgotten("b", "m"),
-        ConsumerMemberForgotten("nobody", "m"),
+        ConsumerMemberTombstone("b", "m"),
+        ConsumerMemberTombstone("nobody", "m"),
         OffsetCommitted("c", "t", 0, 5),
     ):
         state.replay(record)
@@ -176,14 +178,14 @@ def test_an_empty_group_may_change_its_protocol() -> None:
     state.replay(ClassicGroupSaved("g", "consumer", 1, None, None, 5, ()))
     state.replay(ConsumerGroupSaved("g", 1))
     assert state.group("g").group_type is GroupType.CONSUMER
-    # The tombstone of the one that it was says nothing about the one that it is.
-    state.replay(ClassicGroupForgotten("g"))
+    # The tombstone of the old group does not apply to the new one.
+    state.replay(ClassicGroupTombstone("g"))
     assert "g" in state
-    state.replay(ConsumerGroupForgotten("g"))
+    state.replay(ConsumerGroupTombstone("g"))
     assert "g" not in state
 
 
-def test_after_a_load_all_sessions_begin_and_expiry_is_due() -> None:
+def test_after_a_load_all_sessions_start_and_the_expiry_timer_is_set() -> None:
     state = Stage()
     state.group("a")
     state.group("b")
@@ -195,27 +197,27 @@ def test_after_a_load_all_sessions_begin_and_expiry_is_due() -> None:
 
 
 @pytest.mark.parametrize("owner", ["a", "a/b", "a/b/c"])
-def test_timers_find_their_group_whatever_slashes_are_in_its_name(owner: str) -> None:
+def test_timers_find_a_group_with_slashes_in_its_id(owner: str) -> None:
     state = Stage()
     for group_id in ("a", "a/b", "a/b/c"):
         state.group(group_id)
     state.group(owner).timers.add("session/a/b/c")
-    assert state.expired("session/a/b/c", NOW_MS) != NOTHING
+    assert state.timer_expired("session/a/b/c", NOW_MS) != NOTHING
     assert state.group(owner).due == ["session/a/b/c"]
 
 
-def test_the_timer_of_a_group_that_is_gone_does_nothing() -> None:
-    assert Stage().expired("session/gone/m", NOW_MS) == NOTHING
+def test_the_timer_of_a_removed_group_does_nothing() -> None:
+    assert Stage().timer_expired("session/gone/m", NOW_MS) == NOTHING
 
 
-def test_there_is_room_for_so_many() -> None:
+def test_the_number_of_groups_is_limited() -> None:
     state = Stage()
     state.group("a")
     state.commits("b", "t")
     state.commits("c", "t")
     assert refusal(lambda: state.group("d")) == ErrorCode.POLICY_VIOLATION
     assert refusal(lambda: state.commits("d", "t")) == ErrorCode.POLICY_VIOLATION
-    # One that is known by its offsets may be joined.
+    # A group that already has offsets may be joined.
     state.group("b")
 
 
@@ -223,112 +225,118 @@ def test_a_group_with_members_keeps_its_offsets_whatever_their_age() -> None:
     state = Stage()
     state.group("g")
     state.commits("g", "t")
-    state.take(state.expired(EXPIRY_TIMER, NOW_MS * 2))
+    state.take(state.timer_expired(EXPIRY_TIMER, NOW_MS * 2))
     assert "g" in state.offsets
 
 
-def test_of_an_empty_group_the_offsets_go_and_then_the_group() -> None:
+def test_an_empty_group_expires_with_its_last_offset() -> None:
     state = Stage()
     group = state.group("g")
     group.is_empty, group.expiry_starts_ms = True, NOW_MS + 500
     state.commits("g", "t", "u")
-    state.take(state.expired(EXPIRY_TIMER, NOW_MS + 1_499))
+    state.take(state.timer_expired(EXPIRY_TIMER, NOW_MS + 1_499))
     assert "g" in state.offsets
-    decision = state.take(state.expired(EXPIRY_TIMER, NOW_MS + 1_500))
+    decision = state.take(state.timer_expired(EXPIRY_TIMER, NOW_MS + 1_500))
     assert len(decision.records) == 3
     assert "g" not in state
 
 
-def test_a_group_whose_last_offset_was_deleted_is_listed_until_offsets_are_looked_through() -> None:
+def test_a_group_without_offsets_is_listed_until_the_next_round_of_expiry() -> None:
     state = Stage()
     state.commits("g", "t")
     state.take(state.delete_offsets("g", [("t", 0)], "ticket"))
     assert list(state.offsets.of("g")) == []
     assert [(each.group_id, each.state_name) for each in state.listed()] == [("g", "Empty")]
-    decision = state.take(state.expired(EXPIRY_TIMER, NOW_MS))
-    assert decision.records == (ClassicGroupForgotten("g"),)
+    decision = state.take(state.timer_expired(EXPIRY_TIMER, NOW_MS))
+    assert decision.records == (ClassicGroupTombstone("g"),)
     assert "g" not in state
 
 
-def test_a_simple_consumers_group_ends_with_its_last_offset_that_expires() -> None:
+def test_a_simple_consumers_group_expires_with_its_last_offset() -> None:
     state = Stage()
     state.commits("g", "t", "u")
-    decision = state.take(state.expired(EXPIRY_TIMER, NOW_MS + 1_000))
-    assert decision.records[-1] == ClassicGroupForgotten("g")
+    decision = state.take(state.timer_expired(EXPIRY_TIMER, NOW_MS + 1_000))
+    assert decision.records[-1] == ClassicGroupTombstone("g")
     assert "g" not in state
 
 
-def test_a_group_that_was_deleted_during_a_round_of_expiry_is_not_ended_again() -> None:
+def test_a_group_deleted_during_a_round_of_expiry_gets_no_second_tombstone() -> None:
     state = Stage(RULES._replace(groups_max=10_000))
     for number in range(3):
-        state.commits(f"g{number}", "t", partitions=EXAMINED_AT_ONCE)
-    state.take(state.expired(EXPIRY_TIMER, NOW_MS))
+        state.commits(f"g{number}", "t", partitions=MAX_EXAMINED_PER_DECISION)
+    state.take(state.timer_expired(EXPIRY_TIMER, NOW_MS))
     for number in range(3):
         state.take(state.delete_group(f"g{number}"))
-    assert [state.expired(EXPIRY_TIMER, NOW_MS).records for _ in range(3)] == [(), (), ()]
+    assert [state.timer_expired(EXPIRY_TIMER, NOW_MS).records for _ in range(3)] == [(), (), ()]
 
 
-def test_offsets_outlive_the_members_groups_of_their_name() -> None:
+def test_offsets_survive_the_tombstone_of_their_group() -> None:
     state = Stage()
     state.group("g")
     state.commits("g", "t")
-    state.replay(ClassicGroupForgotten("g"))
+    state.replay(ClassicGroupTombstone("g"))
     assert "g" in state.offsets
     assert "g" not in state.groups
 
 
-def test_topics_that_are_read_keep_their_offsets_and_the_group() -> None:
+def test_offsets_of_subscribed_topics_do_not_expire() -> None:
     state = Stage()
     group = state.group("g")
     group.expiry_starts_ms, group.reads = NOW_MS, {"t"}
     state.commits("g", "t", "u")
-    state.take(state.expired(EXPIRY_TIMER, NOW_MS * 2))
+    state.take(state.timer_expired(EXPIRY_TIMER, NOW_MS * 2))
     assert {each.topic for each in state.offsets.of("g")} == {"t"}
     assert "g" in state.groups
 
 
-def test_expiry_looks_at_some_groups_at_a_time_and_gets_round_to_all() -> None:
+def test_expiry_examines_all_groups_in_several_decisions() -> None:
     state = Stage(RULES._replace(groups_max=10_000))
     for number in range(3):
-        state.commits(f"g{number}", "t", partitions=EXAMINED_AT_ONCE)
+        state.commits(f"g{number}", "t", partitions=MAX_EXAMINED_PER_DECISION)
     now_ms = NOW_MS * 2
     left = [3]
     while left[-1]:
-        decision = state.take(state.expired(EXPIRY_TIMER, now_ms))
+        decision = state.take(state.timer_expired(EXPIRY_TIMER, now_ms))
         left.append(len(state.offsets))
         due_ms = now_ms if left[-1] else now_ms + RULES.retention_check_interval_ms
         assert decision.timers == (TimerSet(EXPIRY_TIMER, due_ms),)
     assert left == [3, 2, 1, 0]
 
 
-def test_what_a_group_has_too_much_of_for_one_batch_expires_in_parts() -> None:
+def test_offsets_that_do_not_fit_one_batch_expire_in_parts() -> None:
     state = Stage()
-    state.commits("g", "t", partitions=2 * FORGOTTEN_AT_ONCE + 10)
+    state.commits("g", "t", partitions=2 * MAX_TOMBSTONES_PER_DECISION + 10)
     sizes = []
     while "g" in state:
-        decision = state.take(state.expired(EXPIRY_TIMER, NOW_MS * 2))
+        decision = state.take(state.timer_expired(EXPIRY_TIMER, NOW_MS * 2))
         sizes.append(len(decision.records))
-    assert sizes == [FORGOTTEN_AT_ONCE, FORGOTTEN_AT_ONCE, 10 + len([ClassicGroupForgotten("g")])]
+    assert sizes == [
+        MAX_TOMBSTONES_PER_DECISION,
+        MAX_TOMBSTONES_PER_DECISION,
+        10 + len([ClassicGroupTombstone("g")]),
+    ]
 
 
 @pytest.mark.parametrize("left_over", [0, 10])
-def test_what_a_group_has_too_much_of_for_one_batch_is_deleted_in_parts(left_over: int) -> None:
+def test_a_group_whose_offsets_do_not_fit_one_batch_is_deleted_in_parts(left_over: int) -> None:
     state = Stage()
-    state.commits("g", "t", partitions=2 * FORGOTTEN_AT_ONCE + left_over)
-    for _ in range(state.deletions("g")):
+    state.commits("g", "t", partitions=2 * MAX_TOMBSTONES_PER_DECISION + left_over)
+    for _ in range(state.deletion_steps("g")):
         assert "g" in state
         decision = state.take(state.delete_group("g"))
-        assert len(decision.records) <= FORGOTTEN_AT_ONCE + len([ClassicGroupForgotten("g")])
+        assert len(decision.records) <= MAX_TOMBSTONES_PER_DECISION + len(
+            [ClassicGroupTombstone("g")]
+        )
     assert "g" not in state
 
 
-def test_a_deleted_topic_is_forgotten_in_parts() -> None:
+def test_offsets_of_a_deleted_topic_are_removed_in_parts() -> None:
     state = Stage()
-    state.commits("g", "t", "u", partitions=FORGOTTEN_AT_ONCE + 10)
+    state.commits("g", "t", "u", partitions=MAX_TOMBSTONES_PER_DECISION + 10)
     sizes = []
     while decision := state.take(state.topic_deleted("t", ZERO_UUID)).records:
         sizes.append(len(decision))
-    assert sizes == [FORGOTTEN_AT_ONCE, 10]
+    assert sizes == [MAX_TOMBSTONES_PER_DECISION, 10]
     assert {each.topic for each in state.offsets.of("g")} == {"u"}
 
 

@@ -1,4 +1,4 @@
-"""A group that moves between the protocols: what each side sees, and what is written."""
+"""The migration of a group between the protocols: answers to both kinds of members, and records."""
 
 from collections.abc import Callable
 
@@ -7,7 +7,7 @@ import pytest
 from ottla.coordinators.group.classic.states import ClassicGroupState
 from ottla.coordinators.group.consumer.heartbeat_request import SpecialEpoch
 from ottla.coordinators.group.consumer.rules import ConsumerRules
-from ottla.coordinators.group.offsets import Commit
+from ottla.coordinators.group.offsets import PartitionCommit
 from ottla.coordinators.group.records import ClassicGroupSaved, ConsumerMemberSaved, decode
 from ottla.errors import ErrorCode, PeerError
 from ottla.protocol.consumer_protocol import TopicPartitions
@@ -35,7 +35,7 @@ def coordinator(**rules: object) -> MixedCoordinator:
 
 
 def classic(group: MixedCoordinator, name: str, **said: str) -> ClassicClient:
-    """A classic member that has what it is given."""
+    """A classic member that has joined and synced."""
     client = ClassicClient(group, name, ("logs",), **said)  # type: ignore[arg-type]
     for _ in range(4):
         client.act()
@@ -87,11 +87,11 @@ def saved_now(group: MixedCoordinator, kind: type) -> list[object]:
     return [record for record in found if isinstance(record, kind)]
 
 
-# Up
+# Upgrade
 
 
 @pytest.mark.parametrize("protocol", [EAGER, COOPERATIVE])
-def test_the_first_new_member_takes_the_whole_group_with_it(protocol: str) -> None:
+def test_the_first_consumer_member_upgrades_the_group(protocol: str) -> None:
     group = coordinator()
     old = classic(group, "old", protocol=protocol)
     generation = old.generation
@@ -104,7 +104,7 @@ def test_the_first_new_member_takes_the_whole_group_with_it(protocol: str) -> No
     assert group.consumer.state_name == "Stable"
 
 
-def test_a_classic_member_keeps_its_partitions_until_it_has_given_them_up() -> None:
+def test_a_classic_member_keeps_its_partitions_until_it_has_revoked_them() -> None:
     group = coordinator()
     old = classic(group, "old", protocol=COOPERATIVE)
     first = new(group, "new")
@@ -116,7 +116,7 @@ def test_a_classic_member_keeps_its_partitions_until_it_has_given_them_up() -> N
     assert shares(old, first) == [2, 2]
 
 
-def test_what_was_written_of_a_classic_member_is_what_kafka_writes() -> None:
+def test_the_records_of_a_classic_member_are_kafkas() -> None:
     group = coordinator()
     old = classic(group, "old", protocol=EAGER, instance_id="i")
     new(group, "new")
@@ -132,7 +132,7 @@ def test_what_was_written_of_a_classic_member_is_what_kafka_writes() -> None:
     assert [name for name, _ in member.classic.protocols] == [EAGER]
 
 
-def test_who_waits_to_join_has_joined_the_new_group() -> None:
+def test_an_upgrade_answers_waiting_joins() -> None:
     group = coordinator()
     old = classic(group, "old")
     late = ClassicClient(group, "late", ("logs",))
@@ -145,15 +145,15 @@ def test_who_waits_to_join_has_joined_the_new_group() -> None:
     assert shares(old, late, first) == [1, 1, 2]
 
 
-def test_partitions_that_are_on_their_way_are_not_given_to_the_new_member() -> None:
-    """Between cooperative members a partition is assigned to nobody until it was given up."""
+def test_partitions_that_are_not_revoked_yet_are_not_assigned_by_an_upgrade() -> None:
+    """In a cooperative rebalance a partition has no assignment until it was revoked."""
     group = coordinator()
     old = classic(group, "old")
     second = ClassicClient(group, "second", ("logs",))
     second.act()
     second.act()
-    # The first hears of it, joins and leads: half of what it owns is assigned to nobody. Its own
-    # answer it has not seen yet.
+    # The first member rejoins and assigns half of its partitions to no member. It has not received
+    # its own assignment yet.
     old.act()
     old._synced = lambda answer: None  # type: ignore[method-assign]
     old.act()
@@ -164,7 +164,7 @@ def test_partitions_that_are_on_their_way_are_not_given_to_the_new_member() -> N
 
 
 @pytest.mark.parametrize("policy", [MigrationPolicy.DOWNGRADE, MigrationPolicy.DISABLED])
-def test_a_group_stays_classic_where_it_may_not_move_up(policy: MigrationPolicy) -> None:
+def test_a_group_stays_classic_if_the_policy_forbids_an_upgrade(policy: MigrationPolicy) -> None:
     group = coordinator(migration=policy)
     old = classic(group, "old")
     assert refusal(lambda: new(group, "new")) is ErrorCode.GROUP_ID_NOT_FOUND
@@ -188,7 +188,7 @@ def test_a_group_that_is_too_large_stays_classic() -> None:
         (b"", subscription_bytes(["logs"]), "connect"),
     ],
 )
-def test_members_that_are_no_plain_consumers_stay_classic(
+def test_a_group_of_other_members_than_consumers_stays_classic(
     assignment: bytes, metadata: bytes, protocol_type: str | None
 ) -> None:
     group = coordinator()
@@ -201,7 +201,7 @@ def test_members_that_are_no_plain_consumers_stay_classic(
     assert group.classic.state is ClassicGroupState.STABLE
 
 
-def test_of_a_partition_that_a_leader_gave_to_two_the_first_has_it() -> None:
+def test_a_partition_assigned_to_two_members_goes_to_the_first() -> None:
     group = coordinator()
     both = two_classic(group)
     for member in group.classic.roster:
@@ -214,7 +214,7 @@ def test_of_a_partition_that_a_leader_gave_to_two_the_first_has_it() -> None:
     assert {group.consumer.saved.owner(topic, index) for index in range(4)} == {both[0].member_id}
 
 
-def test_a_static_member_that_comes_back_by_the_other_protocol_is_the_same_member() -> None:
+def test_a_static_member_that_rejoins_by_the_other_protocol_is_the_same_member() -> None:
     group = coordinator()
     old = classic(group, "old", instance_id="i")
     again = new(group, "new", instance_id="i")
@@ -249,7 +249,7 @@ def join_request(member_id: str = "", **said: object) -> JoinGroupRequest:
     )
 
 
-def test_a_classic_member_is_taken_in_and_answered_at_once() -> None:
+def test_the_join_of_a_classic_member_is_answered_at_once() -> None:
     group = coordinator()
     new(group, "new")
     answers: list[JoinGroupResponse] = []
@@ -270,7 +270,7 @@ def test_a_classic_member_is_taken_in_and_answered_at_once() -> None:
         {"protocols": (Protocol(name="unheard of", metadata=subscription_bytes(["logs"])),)},
     ],
 )
-def test_a_member_that_does_not_fit_the_others_is_refused(said: dict[str, object]) -> None:
+def test_a_classic_member_without_a_common_protocol_is_refused(said: dict[str, object]) -> None:
     group = coordinator()
     settle(group, new(group, "new"), classic(group, "old", protocol=EAGER))
     before = len(group.log)
@@ -280,14 +280,14 @@ def test_a_member_that_does_not_fit_the_others_is_refused(said: dict[str, object
     assert len(group.log) == before
 
 
-def test_where_groups_do_not_move_classic_members_are_not_taken_in() -> None:
+def test_classic_members_are_refused_if_migration_is_disabled() -> None:
     group = coordinator(migration=MigrationPolicy.DISABLED)
     new(group, "new")
     code = refusal(lambda: group.join(join_request(), lambda _: None, "fresh"))
     assert code is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
 
 
-def test_a_full_group_takes_nobody_in() -> None:
+def test_a_full_group_refuses_classic_members() -> None:
     group = coordinator(size_max=1)
     new(group, "new")
     request = join_request("one more")
@@ -295,7 +295,7 @@ def test_a_full_group_takes_nobody_in() -> None:
     assert code is ErrorCode.GROUP_MAX_SIZE_REACHED
 
 
-def test_requests_of_others_are_refused_as_kafka_does() -> None:
+def test_requests_of_unknown_members_are_refused_as_in_kafka() -> None:
     group = coordinator()
     first, old = new(group, "new"), classic(group, "old", instance_id="i")
     settle(group, first, old)
@@ -316,7 +316,7 @@ def test_requests_of_others_are_refused_as_kafka_does() -> None:
     assert beat(old.member_id, old.generation - 1, "i") is ErrorCode.ILLEGAL_GENERATION
 
 
-def test_a_classic_member_that_is_silent_for_its_own_session_is_out() -> None:
+def test_a_classic_member_is_removed_after_its_own_session_timeout() -> None:
     group = coordinator()
     first, old = new(group, "new"), classic(group, "old")
     settle(group, first, old)
@@ -326,7 +326,7 @@ def test_a_classic_member_that_is_silent_for_its_own_session_is_out() -> None:
     assert shares(first) == [4]
 
 
-def test_a_member_that_is_told_to_join_again_and_only_beats_is_out_in_the_end() -> None:
+def test_a_member_that_only_sends_heartbeats_instead_of_rejoining_is_removed() -> None:
     group = coordinator()
     first, old = new(group, "new"), classic(group, "old")
     settle(group, first, old)
@@ -340,7 +340,7 @@ def test_a_member_that_is_told_to_join_again_and_only_beats_is_out_in_the_end() 
     assert old.member_id not in group.consumer.saved.members
 
 
-def test_a_member_that_joined_and_does_not_sync_is_out_in_the_end() -> None:
+def test_a_member_that_joined_and_does_not_sync_is_removed() -> None:
     group = coordinator()
     first = new(group, "new")
     group.join(join_request("silent"), lambda _: None, "fresh")
@@ -354,8 +354,8 @@ def test_a_member_that_joined_and_does_not_sync_is_out_in_the_end() -> None:
     assert "silent" not in group.consumer.saved.members
 
 
-def test_a_commit_under_way_counts_for_partitions_that_are_still_the_members() -> None:
-    """KIP-1251: by the epoch at which a partition was assigned, in the words of each protocol."""
+def test_a_commit_with_an_older_epoch_counts_for_partitions_owned_since_then() -> None:
+    """KIP-1251: the epoch at which a partition was assigned decides; codes by protocol."""
     group = coordinator()
     first, old = new(group, "new"), classic(group, "old", protocol=COOPERATIVE)
     settle(group, first, old)
@@ -367,7 +367,9 @@ def test_a_commit_under_way_counts_for_partitions_that_are_still_the_members() -
 
     def codes(member_id: str, at: int, version: int) -> list[ErrorCode]:
         check = group.consumer.check_commit(member_id, None, at, version)
-        return [check(Commit("logs", shape.topic_id, index, 5, -1, None)) for index in range(4)]
+        return [
+            check(PartitionCommit("logs", shape.topic_id, index, 5, -1, None)) for index in range(4)
+        ]
 
     old_codes, new_codes = codes(old.member_id, generation, 2), codes("new", epoch, 9)
     kept = {index for _, index in old.owned}
@@ -381,7 +383,7 @@ def test_a_commit_under_way_counts_for_partitions_that_are_still_the_members() -
     assert refusal(lambda: fetch(old.member_id, generation)) is ErrorCode.ILLEGAL_GENERATION
 
 
-def test_an_operator_removes_members_of_both_kinds() -> None:
+def test_an_admin_tool_removes_members_of_both_protocols() -> None:
     group = coordinator()
     first, old = new(group, "new", "j"), classic(group, "old", instance_id="i")
     third = new(group, "third")
@@ -401,10 +403,10 @@ def test_an_operator_removes_members_of_both_kinds() -> None:
     assert set(group.consumer.saved.members) == {"third"}
 
 
-# Down
+# Downgrade
 
 
-def test_when_the_last_new_member_leaves_the_others_are_a_classic_group_again() -> None:
+def test_when_the_last_consumer_member_leaves_the_group_is_downgraded() -> None:
     group = coordinator()
     both = two_classic(group)
     first = new(group, "new")
@@ -420,7 +422,7 @@ def test_when_the_last_new_member_leaves_the_others_are_a_classic_group_again() 
     assert (group.classic.state, group.classic.generation) == (ClassicGroupState.STABLE, epoch + 1)
 
 
-def test_a_session_that_ends_moves_a_group_down_as_well() -> None:
+def test_an_expired_session_downgrades_a_group_as_well() -> None:
     group = coordinator(session_timeout_ms=5_000)
     old = classic(group, "old")
     settle(group, old, new(group, "new"))
@@ -432,8 +434,8 @@ def test_a_session_that_ends_moves_a_group_down_as_well() -> None:
     assert shares(old) == [4]
 
 
-def test_members_are_called_together_after_a_load_too() -> None:
-    """What the one that left had is nobody's: nobody may go on as if nothing had happened."""
+def test_a_downgraded_group_rebalances_after_a_load_too() -> None:
+    """The partitions of the member that left have no owner, so the members have to rebalance."""
     group = coordinator()
     old = classic(group, "old")
     first = new(group, "new")
@@ -448,7 +450,7 @@ def test_members_are_called_together_after_a_load_too() -> None:
     assert last.leader == old.member_id
 
 
-def test_who_does_not_come_after_a_move_down_is_dropped_in_the_end() -> None:
+def test_a_member_that_does_not_rejoin_after_a_downgrade_is_removed() -> None:
     group = coordinator()
     both = two_classic(group)
     first = new(group, "new")
@@ -464,7 +466,9 @@ def test_who_does_not_come_after_a_move_down_is_dropped_in_the_end() -> None:
     "rules",
     [{"migration": MigrationPolicy.UPGRADE}, {"classic_size_max": 1}],
 )
-def test_a_group_that_may_not_move_down_shares_out_what_is_left(rules: dict[str, object]) -> None:
+def test_a_group_that_may_not_be_downgraded_assigns_the_free_partitions(
+    rules: dict[str, object],
+) -> None:
     group = coordinator()
     both = two_classic(group)
     first = new(group, "new")
@@ -476,7 +480,7 @@ def test_a_group_that_may_not_move_down_shares_out_what_is_left(rules: dict[str,
     assert shares(*both) == [2, 2]
 
 
-def test_a_group_that_does_not_fit_one_record_does_not_move_down() -> None:
+def test_a_group_that_does_not_fit_one_record_is_not_downgraded() -> None:
     group = coordinator()
     both = two_classic(group)
     settle(group, *both, new(group, "new"))
@@ -485,13 +489,13 @@ def test_a_group_that_does_not_fit_one_record_does_not_move_down() -> None:
     assert ClassicGroupSaved not in map(type, decision.records)
 
 
-def test_the_last_static_member_that_comes_back_as_a_classic_one_moves_the_group_down() -> None:
+def test_the_last_consumer_member_that_rejoins_as_a_classic_one_downgrades_the_group() -> None:
     group = coordinator()
     old = classic(group, "old")
     first = new(group, "new", instance_id="i")
     settle(group, old, first)
     epoch, before = group.consumer.saved.epoch, set(first.owned)
-    first.leave(SpecialEpoch.STEP_ASIDE)
+    first.leave(SpecialEpoch.LEAVE_STATIC)
     again = ClassicClient(group, "again", ("logs",), instance_id="i")
     again.act()
     assert (group.classic.state, group.classic.generation) == (ClassicGroupState.STABLE, epoch)
@@ -501,12 +505,12 @@ def test_the_last_static_member_that_comes_back_as_a_classic_one_moves_the_group
     assert shares(old, again) == [2, 2]
 
 
-def test_if_there_is_something_to_share_out_they_join_again_then() -> None:
+def test_a_downgraded_group_with_a_target_due_has_to_rejoin() -> None:
     group = coordinator()
     old = classic(group, "old")
     first = new(group, "new", instance_id="i")
     settle(group, old, first)
-    first.leave(SpecialEpoch.STEP_ASIDE)
+    first.leave(SpecialEpoch.LEAVE_STATIC)
     group.topics.grow("logs", 6)
     again = ClassicClient(group, "again", ("logs",), instance_id="i")
     again.act()

@@ -1,4 +1,4 @@
-"""The records of `__consumer_offsets`: what Kafka wrote is read, and written again byte by byte."""
+"""The records of `__consumer_offsets`: Kafka's are read, and encoded to the same bytes."""
 
 import struct
 from pathlib import Path
@@ -13,7 +13,7 @@ from ottla.coordinators.group.records import (
     ConsumerMemberSaved,
     DamagedRecord,
     OffsetCommitted,
-    OffsetForgotten,
+    OffsetTombstone,
     SavedMember,
     TargetAssignmentSaved,
     decode,
@@ -37,7 +37,7 @@ def blob(value: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("case", ["internal", "killed"])
-def test_what_kafka_wrote_is_written_again_to_the_byte(case: str, tmp_path: Path) -> None:
+def test_kafkas_records_are_encoded_to_the_same_bytes(case: str, tmp_path: Path) -> None:
     count = 0
     for written in written_by_kafka(case, tmp_path):
         record = decode(written.key, written.value)
@@ -68,7 +68,7 @@ INT_32 = st.integers(-(2**31), 2**31 - 1)
 )
 @example(OffsetCommitted("g", "t", 0, 1, metadata="m" * 126))
 @example(OffsetCommitted("g", "t", 0, 1, metadata="m" * 127))
-def test_a_commit_is_written_as_its_declaration_says(committed: OffsetCommitted) -> None:
+def test_a_commit_is_encoded_as_its_declared_message(committed: OffsetCommitted) -> None:
     written = encode(committed)
     assert written == to_bytes(store_committed(committed))
     read = decode(*written)
@@ -76,7 +76,7 @@ def test_a_commit_is_written_as_its_declaration_says(committed: OffsetCommitted)
         assert read == committed
 
 
-def test_what_kafka_says_of_its_records_we_say_too(tmp_path: Path) -> None:
+def test_records_have_the_fields_that_kafka_prints(tmp_path: Path) -> None:
     read = {
         (written.partition, written.offset): decode(written.key, written.value)
         for written in written_by_kafka("internal", tmp_path)
@@ -89,13 +89,13 @@ def test_what_kafka_says_of_its_records_we_say_too(tmp_path: Path) -> None:
     assert len(said) == len(read)
     for row in said:
         record = read[row["partition"], row["offset"]]
-        assert (row["value"] is None) == type(record).__name__.endswith("Forgotten")
+        assert (row["value"] is None) == type(record).__name__.endswith("Tombstone")
         for name, value in _said(row).items():
             assert getattr(record, name) == value, (row, record)
 
 
 def _said(row: dict[str, Any]) -> dict[str, Any]:
-    """What a row says about fields that are told alike by all kinds that have them."""
+    """The fields of a row that have the same names in all record types."""
     key, value = row["key"]["data"], (row["value"] or {"data": {}})["data"]
     names = {
         "group": ("group", "groupId"),
@@ -140,7 +140,7 @@ def test_a_commit_of_any_old_version_is_read() -> None:
         record = OffsetCommitted(**common, commit_ms=99, **extra[version])  # type: ignore[arg-type]
         assert decode(key, value) == record
         assert decode(b"\0\0" + key[2:], value) == record, "the oldest type of key"
-    assert decode(b"\0\0" + key[2:], None) == OffsetForgotten("g", "t", 3)
+    assert decode(b"\0\0" + key[2:], None) == OffsetTombstone("g", "t", 3)
 
 
 def test_a_commit_is_written_as_kafka_does_with_and_without_expiry() -> None:
@@ -171,7 +171,7 @@ def test_a_member_of_the_first_version_rebalances_within_its_session() -> None:
 
 
 @pytest.mark.parametrize("type_", [4, 9, 17, 23, 999, -1])
-def test_kinds_that_are_not_known_are_skipped(type_: int) -> None:
+def test_unknown_record_types_are_skipped(type_: int) -> None:
     assert decode(struct.pack(">h", type_) + b"whatever", b"\0\0whatever") is None
 
 
@@ -187,7 +187,7 @@ def test_kinds_that_are_not_known_are_skipped(type_: int) -> None:
         (struct.pack(">h", 3) + text("g"), b"\0\0\0\0\0\1\0more"),
     ],
 )
-def test_what_is_no_record_is_called_damaged(key: bytes, value: bytes | None) -> None:
+def test_malformed_records_are_damaged(key: bytes, value: bytes | None) -> None:
     with pytest.raises(DamagedRecord):
         decode(key, value)
 
@@ -200,7 +200,7 @@ def test_an_assignment_that_names_a_topic_twice_is_damaged() -> None:
         decode(key, value.replace(other, TOPIC_ID))
 
 
-def test_a_member_of_the_new_protocol_says_null_as_kafka_does() -> None:
+def test_a_consumer_member_has_null_classic_metadata_as_in_kafka() -> None:
     member = ConsumerMemberSaved("g", "m", None, None, "c", "/h", ("t",), "", 1, None)
     _, value = encode(member)
     assert value is not None

@@ -1,4 +1,4 @@
-"""Keys are spread over partitions as Kafka spreads them."""
+"""Keys have the same hash as in Kafka."""
 
 import pytest
 
@@ -9,5 +9,5 @@ from ottla.coordinators.runtime.key_hash import java_hash
     ("text", "expected"),
     [("", 0), ("a", 97), ("my-group", 240985886), ("grüppe", 914218836), ("😀", 1772899)],
 )
-def test_keys_are_spread_by_the_hash_that_java_has(text: str, expected: int) -> None:
+def test_keys_are_hashed_as_in_java(text: str, expected: int) -> None:
     assert java_hash(text) == expected

@@ -1,9 +1,9 @@
-"""A load gives others their turn, and tells for how long it has kept them from it."""
+"""Other tasks run during a load, which reports for how long it blocked them."""
 
 import pytest
 
 from ottla.coordinators.runtime.decision import Decision
-from ottla.coordinators.runtime.loading import RECORDS_AT_ONCE, SLICE_NS_MAX, Loader
+from ottla.coordinators.runtime.loading import RECORDS_PER_STEP, SLICE_NS_MAX, Loader
 from ottla.storage.log.file_slice import FileSlice
 from tests.sim.seams.clock import SimClock
 from tests.sim.seams.entropy import SimEntropy
@@ -11,13 +11,13 @@ from tests.sim.seams.threads import SimThreads
 from tests.support.coordinators.counters import COUNTERS_TOPIC, Counted
 from tests.unit.coordinators.runtime.test_shards import Stage, on_stage
 
-# What passes between two looks at the clock.
+# The time that passes between two readings of the clock.
 STEP_NS = SLICE_NS_MAX // 4
 LOOKS_IN_A_SLICE = SLICE_NS_MAX // STEP_NS + 1
 
 
 class BusyClock(SimClock):
-    """Time passes whenever somebody looks: there is work in between."""
+    """Time advances with each reading, as if work was done in between."""
 
     def steady_ns(self) -> int:
         self.timeline.advance_ns(STEP_NS)
@@ -25,7 +25,7 @@ class BusyClock(SimClock):
 
 
 class CountingLoader(Loader):
-    """It counts how often it has given way."""
+    """Counts how often it let other tasks run."""
 
     turns = 0
 
@@ -35,7 +35,7 @@ class CountingLoader(Loader):
 
 
 async def turns_after(stage: Stage, records: tuple[Counted, ...]) -> int:
-    """How often others have their turn while this is loaded, which was written as one batch."""
+    """How often other tasks run while this log of one batch is loaded."""
     stage.create(COUNTERS_TOPIC)
     shard = stage.shards.of("g")
     await shard.write(lambda _: Decision(records))
@@ -45,27 +45,27 @@ async def turns_after(stage: Stage, records: tuple[Counted, ...]) -> int:
     return loader.turns
 
 
-def test_others_have_their_turn_within_a_long_batch() -> None:
+def test_other_tasks_run_within_a_long_batch() -> None:
     async def story(stage: Stage) -> None:
-        # They are of one key: what they say in the end is replayed in one step.
+        # All records have the same key: only the last one is replayed.
         written = tuple(Counted("g", count) for count in range(2_000))
-        looks = len(written) // RECORDS_AT_ONCE
+        looks = len(written) // RECORDS_PER_STEP
         assert await turns_after(stage, written) >= looks // LOOKS_IN_A_SLICE
 
     on_stage(story)
 
 
-def test_others_have_their_turn_while_the_machine_decides_what_follows_from_a_load() -> None:
+def test_other_tasks_run_during_the_decisions_of_a_load() -> None:
     async def story(stage: Stage) -> None:
         written = tuple(Counted(f"g{number}", 1) for number in range(1_000))
-        # One look for each that is replayed, and one for each that begins.
+        # The clock is read once per replayed record and once per decision.
         looks = 2 * len(written)
         assert await turns_after(stage, written) >= looks // LOOKS_IN_A_SLICE
 
     on_stage(story)
 
 
-def test_the_longest_slice_of_a_load_is_the_one_that_was_cut_by_the_clock() -> None:
+def test_the_longest_slice_of_a_load_is_reported() -> None:
     async def story(stage: Stage) -> None:
         stage.create(COUNTERS_TOPIC)
         for number in range(30):

@@ -1,4 +1,4 @@
-"""The runtime of a coordinator: nobody is told anything that could still be lost."""
+"""A shard answers, reads and performs effects only after its decisions are committed."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Hashable, Iterator
@@ -27,7 +27,7 @@ DECISION_BYTES_MAX = 1 << 20
 
 
 class Remembering:
-    """A state that remembers what it was told."""
+    """A state machine that records its calls."""
 
     encode = staticmethod(encode)
     decode = staticmethod(decode)
@@ -43,13 +43,13 @@ class Remembering:
     def loaded(self, now_ms: int) -> Iterator[Decision[Counted, str]]:
         yield from self.follows
 
-    def expired(self, timer_key: str, now_ms: int) -> Decision[Counted, str]:
+    def timer_expired(self, timer_key: str, now_ms: int) -> Decision[Counted, str]:
         self.due.append(timer_key)
         return NOTHING
 
 
 class Stage:
-    """A shard on a partition of its own."""
+    """One shard and its partition."""
 
     def __init__(self, *, isr: tuple[Any, ...] = (ME,), min_isr: int = 1) -> None:
         self.partitions = Partitions()
@@ -73,7 +73,7 @@ class Stage:
         )
 
     async def loaded(self) -> Shard[Remembering, str]:
-        """Another shard, from the log that the first one wrote."""
+        """Another shard, loaded from the log of the first one."""
         shard = self.begin()
         skipped: list[int] = []
         threads = SimThreads(SimEntropy())
@@ -117,17 +117,17 @@ def doing(*effects: str, records: tuple[Counted, ...] = ()) -> Callable[[Hashabl
 
 
 async def written() -> None:
-    """What is decided in one turn of the loop is written in the next."""
+    """The next turn of the loop writes the decisions of this one."""
     await asyncio.sleep(0)
     await asyncio.sleep(0)
 
 
 async def ask(shard: Shard[Remembering, str], decide: Any) -> object:
-    """Decides when it is awaited, not before."""
+    """Asks the shard only when it is awaited."""
     return await shard.ask(decide)
 
 
-def test_what_is_decided_is_in_the_log_and_replayed_before_it_is_answered() -> None:
+def test_a_decision_is_logged_and_replayed_before_it_is_answered() -> None:
     async def story(stage: Stage) -> None:
         assert await ask(stage.shard, saying("done", counted(1), counted(2))) == "done"
         assert stage.shard.machine.replayed == [counted(1), counted(2)]
@@ -152,7 +152,7 @@ def batches(stage: Stage) -> list[int]:
     return counts
 
 
-def test_what_is_decided_in_one_turn_is_written_as_one_batch() -> None:
+def test_the_decisions_of_one_turn_are_one_batch() -> None:
     async def story(stage: Stage) -> None:
         asking = [ask(stage.shard, saying(number, counted(number))) for number in range(3)]
         assert await asyncio.gather(*asking) == [0, 1, 2]
@@ -164,20 +164,20 @@ def test_what_is_decided_in_one_turn_is_written_as_one_batch() -> None:
     on_stage(story)
 
 
-def test_what_is_too_much_for_one_batch_is_written_as_several() -> None:
+def test_a_large_turn_is_written_as_several_batches() -> None:
     async def story(stage: Stage) -> None:
         large = [Counted(f"g-{number}", 1, note="m" * 30_000) for number in range(10)]
         asking = [ask(stage.shard, saying("done", record)) for record in large]
         assert await asyncio.gather(*asking) == ["done"] * len(large)
         assert batches(stage) == [8, 2]
-        # One decision is one batch all the same: it counts as a whole or not at all.
+        # One decision is still one batch: it is atomic.
         await ask(stage.shard, saying("done", *large))
         assert batches(stage) == [8, 2, 10]
 
     on_stage(story)
 
 
-def test_a_decision_that_no_batch_has_room_for_is_refused_and_changes_nothing() -> None:
+def test_a_decision_larger_than_a_batch_is_refused_and_changes_nothing() -> None:
     async def story(stage: Stage) -> None:
         large = [Counted(f"g-{number}", 1, note="m" * 30_000) for number in range(40)]
         code = await refusal_of(ask(stage.shard, saying("done", *large)))
@@ -189,7 +189,7 @@ def test_a_decision_that_no_batch_has_room_for_is_refused_and_changes_nothing() 
     on_stage(story)
 
 
-def test_a_fault_of_our_own_reaches_those_who_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_our_own_fault_is_raised_in_waiting_requests(monkeypatch: pytest.MonkeyPatch) -> None:
     fault = ValueError("not ours to answer")
 
     def refuse(*_: object, **__: object) -> None:
@@ -207,7 +207,7 @@ def test_a_fault_of_our_own_reaches_those_who_wait(monkeypatch: pytest.MonkeyPat
     on_stage(story)
 
 
-def test_decisions_that_are_settled_are_one_batch_at_once() -> None:
+def test_append_turn_writes_one_batch_at_once() -> None:
     async def story(stage: Stage) -> None:
         decided = [Decision((counted(offset),)) for offset in range(3)]
         stage.shard.apply_all(lambda _: decided)
@@ -220,7 +220,7 @@ def test_decisions_that_are_settled_are_one_batch_at_once() -> None:
     on_stage(story)
 
 
-def test_a_decision_sees_those_before_it_that_are_acted_on_together() -> None:
+def test_a_decision_sees_the_earlier_ones_of_the_same_apply_all() -> None:
     async def story(stage: Stage) -> None:
         def decide(now_ms: int) -> Iterator[Decision[Counted, str]]:
             for _ in range(3):
@@ -233,7 +233,7 @@ def test_a_decision_sees_those_before_it_that_are_acted_on_together() -> None:
     on_stage(story)
 
 
-def test_what_is_settled_waits_for_the_replicas_in_sync() -> None:
+def test_append_turn_waits_for_the_in_sync_replicas() -> None:
     async def story(stage: Stage) -> None:
         stage.shard.apply_all(lambda _: [Decision((counted(1),))])
         settled = stage.shard.append_turn()
@@ -246,7 +246,7 @@ def test_what_is_settled_waits_for_the_replicas_in_sync() -> None:
     on_stage(story, isr=(ME, OTHER))
 
 
-def test_an_answer_waits_for_the_disk_where_the_settings_say_so() -> None:
+def test_an_answer_waits_for_the_flush_that_flush_messages_asks_for() -> None:
     async def story(stage: Stage) -> None:
         await ask(stage.shard, saying("done", counted(1)))
         log = stage.replica.log
@@ -259,7 +259,7 @@ def test_an_answer_waits_for_the_disk_where_the_settings_say_so() -> None:
     on_stage(story)
 
 
-def test_an_answer_waits_until_all_replicas_have_what_was_decided() -> None:
+def test_an_answer_waits_for_the_high_watermark() -> None:
     async def story(stage: Stage) -> None:
         asking = asyncio.create_task(ask(stage.shard, saying("done", counted(1))))
         await asyncio.sleep(1)
@@ -271,20 +271,20 @@ def test_an_answer_waits_until_all_replicas_have_what_was_decided() -> None:
     on_stage(story, isr=(ME, OTHER))
 
 
-def test_a_reader_does_not_see_what_could_still_be_lost() -> None:
+def test_a_read_waits_until_its_state_is_committed() -> None:
     async def story(stage: Stage) -> None:
         asking = asyncio.create_task(ask(stage.shard, saying("done", counted(1))))
-        reading = asyncio.create_task(stage.shard.read(lambda _: "seen"))
+        record_type = asyncio.create_task(stage.shard.read(lambda _: "seen"))
         await asyncio.sleep(1)
-        assert not reading.done()
+        assert not record_type.done()
         stage.partitions.change(stage.replica, isr=(ME,))
-        assert await reading == "seen"
+        assert await record_type == "seen"
         await asking
 
     on_stage(story, isr=(ME, OTHER))
 
 
-def test_who_waits_for_too_long_is_told_to_ask_again() -> None:
+def test_a_request_that_waits_too_long_is_told_to_retry() -> None:
     async def story(stage: Stage) -> None:
         asking = asyncio.create_task(ask(stage.shard, saying("done", counted(1))))
         await written()
@@ -296,7 +296,7 @@ def test_who_waits_for_too_long_is_told_to_ask_again() -> None:
     on_stage(story, isr=(ME, OTHER))
 
 
-def test_an_answer_may_come_with_a_later_decision() -> None:
+def test_a_later_decision_may_answer_a_request() -> None:
     async def story(stage: Stage) -> None:
         tickets: list[Hashable] = []
 
@@ -309,13 +309,13 @@ def test_an_answer_may_come_with_a_later_decision() -> None:
         assert not asking.done()
         stage.shard.apply(lambda _: Decision(answers=(Answered(tickets[0], "at last"),)))
         assert await asking == "at last"
-        # Nobody waits for it any more.
+        # No request waits for this ticket any more.
         stage.shard.apply(lambda _: Decision(answers=(Answered(tickets[0], "again"),)))
 
     on_stage(story)
 
 
-def test_an_error_as_an_answer_is_raised_where_it_is_waited_for() -> None:
+def test_an_error_as_an_answer_is_raised_in_the_waiting_request() -> None:
     async def story(stage: Stage) -> None:
         fenced = PeerError(ErrorCode.FENCED_INSTANCE_ID, "another came")
         assert await refusal_of(ask(stage.shard, saying(fenced))) == ErrorCode.FENCED_INSTANCE_ID
@@ -323,7 +323,7 @@ def test_an_error_as_an_answer_is_raised_where_it_is_waited_for() -> None:
     on_stage(story)
 
 
-def test_whoever_waits_is_told_when_another_leads() -> None:
+def test_waiting_requests_are_refused_when_leadership_is_lost() -> None:
     async def story(stage: Stage) -> None:
         asking = asyncio.create_task(ask(stage.shard, lambda _ticket, _now_ms: NOTHING))
         await asyncio.sleep(1)
@@ -336,7 +336,7 @@ def test_whoever_waits_is_told_when_another_leads() -> None:
     on_stage(story, isr=(ME, OTHER))
 
 
-def test_nobody_is_answered_before_the_log_is_replayed() -> None:
+def test_requests_are_refused_while_the_log_is_replayed() -> None:
     async def story(stage: Stage) -> None:
         code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         assert await refusal_of(ask(stage.shard, saying("x"))) == code
@@ -345,7 +345,7 @@ def test_nobody_is_answered_before_the_log_is_replayed() -> None:
     on_stage(story, is_loaded=False)
 
 
-def test_nothing_is_decided_that_could_not_be_written() -> None:
+def test_no_decision_is_made_while_the_log_cannot_be_written() -> None:
     async def story(stage: Stage) -> None:
         stage.partitions.replicas.directories.full["/data"] = "the disk is full"
         decided: list[int] = []
@@ -396,7 +396,7 @@ def test_timers_are_due_by_the_steady_clock_whatever_the_wall_clock_does() -> No
     on_stage(story)
 
 
-def test_a_timer_that_cannot_be_acted_on_is_tried_again() -> None:
+def test_a_timer_that_cannot_be_handled_is_retried() -> None:
     async def story(stage: Stage) -> None:
         start_ms = stage.steady_ms()
         now_ms = stage.partitions.clock.wall_ms()
@@ -422,7 +422,7 @@ def test_nothing_is_written_if_the_leader_epoch_has_changed_within_the_turn() ->
         await asyncio.sleep(0)
         asking = stage.shard.ask(doing("lost", records=(counted(2),)))
         epoch = stage.replica.partition.leader_epoch
-        # This broker leads again, and nobody has closed the shard of the older epoch yet.
+        # This broker leads again, and the shard of the older epoch is not closed yet.
         stage.partitions.change(stage.replica, leader=OTHER, isr=(ME, OTHER))
         stage.partitions.change(stage.replica, leader=ME, isr=(ME,))
         assert stage.replica.partition.is_leader
@@ -437,7 +437,7 @@ def test_nothing_is_written_if_the_leader_epoch_has_changed_within_the_turn() ->
     on_stage(story, isr=(ME, OTHER))
 
 
-def test_those_whose_answer_was_to_come_by_a_decision_that_fits_no_batch_are_refused() -> None:
+def test_requests_answered_by_a_decision_larger_than_a_batch_are_refused() -> None:
     async def story(stage: Stage) -> None:
         tickets: list[Hashable] = []
 
@@ -464,7 +464,7 @@ def appended(stage: Stage, *rows: batch.Record, **fields: Any) -> None:
     )
 
 
-def test_records_of_another_time_are_skipped_and_told_of() -> None:
+def test_unreadable_records_are_skipped_and_reported() -> None:
     async def story(stage: Stage) -> None:
         good = encode(counted(7))
         unknown = (b"\x00\x63" + b"x", b"y")
@@ -485,7 +485,7 @@ def test_records_of_another_time_are_skipped_and_told_of() -> None:
     ("kind", "expected"),
     [(MarkerKind.COMMIT, [counted(1)]), (MarkerKind.ABORT, []), (None, [])],
 )
-def test_what_was_committed_in_a_transaction_counts_once_it_has_ended(
+def test_transactional_records_count_once_the_transaction_is_committed(
     kind: MarkerKind | None, expected: list[Counted]
 ) -> None:
     async def story(stage: Stage) -> None:
@@ -498,7 +498,7 @@ def test_what_was_committed_in_a_transaction_counts_once_it_has_ended(
     on_stage(story)
 
 
-def test_a_long_log_is_loaded_whole_while_others_have_their_turn() -> None:
+def test_other_tasks_run_while_a_long_log_is_loaded() -> None:
     async def story(stage: Stage) -> None:
         many = [Counted(f"g-{number}", 5) for number in range(3_000)]
         for start in range(0, len(many), 100):
@@ -508,7 +508,7 @@ def test_a_long_log_is_loaded_whole_while_others_have_their_turn() -> None:
     on_stage(story)
 
 
-def test_a_load_replays_what_compaction_would_leave() -> None:
+def test_a_load_replays_the_last_record_of_each_key() -> None:
     async def story(stage: Stage) -> None:
         first, other = counted(1), Counted("h", 9)
         gone = Counted("h", None)
@@ -519,7 +519,7 @@ def test_a_load_replays_what_compaction_would_leave() -> None:
     on_stage(story)
 
 
-def test_a_load_that_is_not_wanted_any_more_ends() -> None:
+def test_the_load_of_a_closed_shard_ends() -> None:
     async def story(stage: Stage) -> None:
         await ask(stage.shard, saying("done", counted(1)))
         shard = stage.begin()

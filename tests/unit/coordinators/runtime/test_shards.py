@@ -1,6 +1,6 @@
-"""Which shards a broker has: those of the partitions that it leads, from their logs.
+"""A broker has a shard per partition that it leads, loaded from the partition's log.
 
-The coordinator is one of counters: nothing here is of a group.
+The coordinator of these tests has counters instead of groups.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ PARTITIONS = 4
 
 
 class Stage(ShardStage[Counters, Announce]):
-    """The coordinator of counters. Announcements are noted, and acknowledged if `is_heard`."""
+    """The coordinator of counters: records announcements, and acknowledges them if `is_heard`."""
 
     def __init__(self) -> None:
         self.announced: list[Announce] = []
@@ -41,7 +41,7 @@ class Stage(ShardStage[Counters, Announce]):
             perform=self.announce,
             listener=self,
             commit_timeout_ms=5_000,
-            # More than the log takes.
+            # More than the log accepts.
             decision_bytes_max=2 << 20,
             hash_key=len,
         )
@@ -57,13 +57,13 @@ class Stage(ShardStage[Counters, Announce]):
         return shard.ask(lambda ticket, now_ms: shard.machine.add(key, ticket, now_ms))
 
     async def write(self, key: str) -> None:
-        """Counts, and perhaps that is never committed."""
+        """Counts without waiting for the commit."""
         self.add(key).cancel()
         await asyncio.sleep(0)
 
     async def add_and_announce(self, key: str) -> None:
         await self.add(key)
-        # The announcement is performed in another turn, and what comes of it written in the next.
+        # The effect is performed in another turn, and its decision is written in the next one.
         await asyncio.sleep(0.001)
 
 
@@ -72,7 +72,7 @@ def on_stage(story: Callable[[Stage], Coroutine[Any, Any, None]]) -> None:
     run(story(stage), clock=stage.clock)
 
 
-def test_without_the_topic_nobody_is_a_coordinator() -> None:
+def test_without_the_topic_there_is_no_coordinator() -> None:
     async def story(stage: Stage) -> None:
         assert refusal(lambda: stage.shards.of("g")) == ErrorCode.NOT_COORDINATOR
         code = refusal(lambda: stage.shards.partition_of("g"))
@@ -81,7 +81,7 @@ def test_without_the_topic_nobody_is_a_coordinator() -> None:
     on_stage(story)
 
 
-def test_a_key_is_in_the_partition_that_its_hash_says() -> None:
+def test_the_hash_of_a_key_selects_its_partition() -> None:
     async def story(stage: Stage) -> None:
         stage.create(COUNTERS_TOPIC, PARTITIONS)
         for key in ("a", "bb", "ccc", "my-group"):
@@ -92,7 +92,7 @@ def test_a_key_is_in_the_partition_that_its_hash_says() -> None:
     on_stage(story)
 
 
-def test_other_topics_are_no_concern_of_a_coordinator() -> None:
+def test_a_coordinator_ignores_other_topics() -> None:
     async def story(stage: Stage) -> None:
         stage.create("__consumer_offsets", PARTITIONS)
         stage.delete(stage.create("events"))
@@ -101,7 +101,7 @@ def test_other_topics_are_no_concern_of_a_coordinator() -> None:
     on_stage(story)
 
 
-def test_who_leads_no_more_is_no_coordinator_and_who_leads_again_reads_the_log() -> None:
+def test_a_lost_leadership_closes_the_shard_and_a_new_one_loads_it() -> None:
     async def story(stage: Stage) -> None:
         replica = stage.create(COUNTERS_TOPIC, isr=(ME, OTHER))
         await stage.write("g")
@@ -131,7 +131,7 @@ def test_a_change_of_the_isr_leaves_a_shard_as_it_is() -> None:
     on_stage(story)
 
 
-def test_a_load_that_was_overtaken_by_another_leader_changes_nothing() -> None:
+def test_a_load_during_which_leadership_was_lost_changes_nothing() -> None:
     async def story(stage: Stage) -> None:
         replica = stage.create(COUNTERS_TOPIC, isr=(ME, OTHER))
         await stage.write("g")
@@ -145,7 +145,7 @@ def test_a_load_that_was_overtaken_by_another_leader_changes_nothing() -> None:
     on_stage(story)
 
 
-def test_a_shard_whose_decision_could_not_be_written_begins_anew() -> None:
+def test_a_shard_whose_decision_could_not_be_written_is_loaded_again() -> None:
     async def story(stage: Stage) -> None:
         replica = stage.create(COUNTERS_TOPIC)
         await stage.add_and_announce("g")
@@ -164,7 +164,7 @@ def test_a_shard_whose_decision_could_not_be_written_begins_anew() -> None:
     on_stage(story)
 
 
-def test_a_deleted_topic_takes_its_shards_along() -> None:
+def test_the_shards_of_a_deleted_topic_are_closed() -> None:
     async def story(stage: Stage) -> None:
         replica = stage.create(COUNTERS_TOPIC, PARTITIONS)
         assert len(list(stage.shards)) == PARTITIONS
@@ -175,7 +175,7 @@ def test_a_deleted_topic_takes_its_shards_along() -> None:
     on_stage(story)
 
 
-def test_a_restart_goes_on_with_what_was_counted_and_its_timers_begin_anew() -> None:
+def test_a_restart_keeps_the_counts_and_restarts_the_timers() -> None:
     async def story(stage: Stage) -> None:
         stage.create(COUNTERS_TOPIC, PARTITIONS)
         for key in ("a", "bb", "a"):
@@ -193,7 +193,7 @@ def test_a_restart_goes_on_with_what_was_counted_and_its_timers_begin_anew() -> 
     on_stage(story)
 
 
-def test_a_timer_that_is_put_off_is_due_later() -> None:
+def test_a_postponed_timer_is_due_later() -> None:
     async def story(stage: Stage) -> None:
         stage.create(COUNTERS_TOPIC)
         async with stage.running():
@@ -226,7 +226,7 @@ def test_an_effect_may_lead_to_another_decision_of_its_shard() -> None:
     on_stage(story)
 
 
-def test_effects_are_performed_again_after_a_load_if_the_machine_says_so() -> None:
+def test_effects_are_repeated_after_a_load_if_the_machine_decides_so() -> None:
     async def story(stage: Stage) -> None:
         replica = stage.create(COUNTERS_TOPIC, isr=(ME, OTHER))
         stage.change(replica, isr=(ME,))
@@ -263,7 +263,7 @@ def test_effects_of_a_load_wait_for_the_high_watermark_too() -> None:
     on_stage(story)
 
 
-def test_no_effect_is_performed_for_a_leadership_that_ended_before_the_commit() -> None:
+def test_no_effect_is_performed_if_leadership_ends_before_the_commit() -> None:
     async def story(stage: Stage) -> None:
         replica = stage.create(COUNTERS_TOPIC, isr=(ME, OTHER))
         adding = stage.add("a")

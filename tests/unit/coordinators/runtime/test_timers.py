@@ -1,4 +1,4 @@
-"""What is due when."""
+"""Timers by key."""
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -13,7 +13,7 @@ def drained(timers: Timers, now_ms: int) -> list[str]:
     return found
 
 
-def test_what_is_due_comes_in_the_order_of_its_time() -> None:
+def test_due_timers_come_in_the_order_of_their_times() -> None:
     timers = Timers()
     for key, due_ms in (("c", 30), ("a", 10), ("b", 20)):
         timers.set(key, due_ms)
@@ -23,7 +23,7 @@ def test_what_is_due_comes_in_the_order_of_its_time() -> None:
     assert timers.take(29) is None
 
 
-def test_a_new_time_takes_the_place_of_the_old_one() -> None:
+def test_a_new_time_replaces_the_old_one() -> None:
     timers = Timers()
     timers.set("a", 10)
     timers.set("a", 50)
@@ -41,7 +41,7 @@ def test_a_timer_that_was_cancelled_is_never_due() -> None:
     assert (timers.take(100), timers.next_due_ms, len(timers)) == (None, None, 0)
 
 
-def test_a_session_that_is_renewed_for_ever_does_not_fill_the_memory() -> None:
+def test_renewed_timers_do_not_grow_the_heap_without_bound() -> None:
     timers = Timers()
     for beat in range(10_000):
         timers.set("session", beat)
@@ -53,7 +53,7 @@ def test_a_session_that_is_renewed_for_ever_does_not_fill_the_memory() -> None:
     st.lists(st.tuples(st.sampled_from("abcd"), st.none() | st.integers(0, 50)), max_size=40),
     st.integers(0, 60),
 )
-def test_each_key_has_the_last_time_that_it_was_given(
+def test_each_key_has_the_last_time_that_was_set(
     changes: list[tuple[str, int | None]], now_ms: int
 ) -> None:
     timers, expected = Timers(), dict[str, int | None]()

@@ -6,14 +6,14 @@ from typing import Any
 import pytest
 
 from ottla.metadata.controller.broker_restart import (
-    MAX_RECORDS_PER_ENTRY,
     Restart,
     broker_started,
-    in_entries,
     rejoin,
 )
+from ottla.metadata.controller.entry_packing import MAX_RECORDS_PER_ENTRY, in_entries
+from ottla.metadata.entry_codec import ENTRY_BYTES_MAX, encode
 from ottla.metadata.image import Image
-from ottla.metadata.records import ENTRY_BYTES_MAX, Broker, Partition, Topic, encode
+from ottla.metadata.records import Broker, Partition, Topic
 from ottla.metadata.store import Member
 from ottla.metadata.values import Incarnation
 from ottla.protocol.topic_partition import TopicPartition

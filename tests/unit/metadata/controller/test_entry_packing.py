@@ -2,12 +2,13 @@
 
 from ottla.errors import ErrorCode, PeerError
 from ottla.metadata.controller.entry_packing import (
-    PORTION_RECORDS_MAX,
-    PORTION_WISHES_MAX,
-    decide_portion,
+    MAX_CHANGES_PER_ENTRY,
+    MAX_RECORDS_PER_ENTRY,
+    decide_entry,
 )
 from ottla.metadata.controller.topic_changes import REPLICATION_FACTOR_MAX
-from ottla.metadata.records import Config, Partition, Record, Topic, encode
+from ottla.metadata.entry_codec import encode
+from ottla.metadata.records import Config, Partition, Record, Topic
 from ottla.metadata.values import Incarnation, ResourceKind
 from tests.support.metadata.sample_records import topic_id
 
@@ -38,7 +39,7 @@ def test_a_portion_is_one_entry_however_large_its_records_are() -> None:
         topic = Topic("x" * 249, topic_id(number + 1))
         return [topic, largest_partition(0), setting(1_000)], number
 
-    records, outcomes = decide_portion(range(1_000), decide)
+    records, outcomes = decide_entry(range(1_000), decide)
 
     assert encode(records)
     assert outcomes == list(range(len(outcomes)))
@@ -49,19 +50,19 @@ def test_a_portion_has_as_many_records_as_others_may_wait_for() -> None:
     def decide(number: int) -> tuple[list[Record], int]:
         return [Topic(f"topic-{number}", topic_id(number + 1))] * 2, number
 
-    records, outcomes = decide_portion(range(1_000), decide)
+    records, outcomes = decide_entry(range(1_000), decide)
 
-    assert len(records) == PORTION_RECORDS_MAX
-    assert len(outcomes) == PORTION_RECORDS_MAX // 2
+    assert len(records) == MAX_RECORDS_PER_ENTRY
+    assert len(outcomes) == MAX_RECORDS_PER_ENTRY // 2
 
 
 def test_a_wish_that_is_too_large_for_a_portion_is_one_by_itself() -> None:
     def decide(number: int) -> tuple[list[Record], int]:
-        return [Topic("large", topic_id(1))] * (PORTION_RECORDS_MAX + 1), number
+        return [Topic("large", topic_id(1))] * (MAX_RECORDS_PER_ENTRY + 1), number
 
-    records, outcomes = decide_portion(range(3), decide)
+    records, outcomes = decide_entry(range(3), decide)
 
-    assert len(records) == PORTION_RECORDS_MAX + 1
+    assert len(records) == MAX_RECORDS_PER_ENTRY + 1
     assert outcomes == [0]
 
 
@@ -72,10 +73,10 @@ def test_wishes_that_are_refused_are_bounded_as_well() -> None:
         asked.append(number)
         raise PeerError(ErrorCode.INVALID_REQUEST, "no")
 
-    records, outcomes = decide_portion(range(10_000), decide)
+    records, outcomes = decide_entry(range(10_000), decide)
 
     assert records == []
-    assert len(outcomes) == len(asked) == PORTION_WISHES_MAX
+    assert len(outcomes) == len(asked) == MAX_CHANGES_PER_ENTRY
 
 
 def test_a_refusal_takes_no_room_and_keeps_its_place() -> None:
@@ -84,7 +85,7 @@ def test_a_refusal_takes_no_room_and_keeps_its_place() -> None:
             raise PeerError(ErrorCode.INVALID_REQUEST, "no")
         return [Topic(f"topic-{number}", topic_id(number + 1))], number
 
-    records, outcomes = decide_portion(range(3), decide)
+    records, outcomes = decide_entry(range(3), decide)
 
     assert len(records) == 2
     assert [outcomes[0], outcomes[2]] == [0, 2]

@@ -19,6 +19,7 @@ from ottla.metadata.controller.topic_changes import (
     create_topic,
     delete_topic,
 )
+from ottla.metadata.entry_codec import encode
 from ottla.metadata.image import Image
 from ottla.metadata.records import (
     Config,
@@ -28,7 +29,6 @@ from ottla.metadata.records import (
     Record,
     Topic,
     TopicDeleted,
-    encode,
 )
 from ottla.metadata.store import Loaded
 from ottla.metadata.values import BrokerState, Incarnation, ResourceKind

@@ -1,1 +1,1 @@
-"""Classic groups: members join and sync, and their leader assigns (KIP-62 and what grew on it)."""
+"""Classic groups: members join and sync, and their leader assigns (KIP-62 and later)."""

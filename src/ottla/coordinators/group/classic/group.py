@@ -1,34 +1,34 @@
-"""A classic group: its members join, their leader assigns, and the coordinator never looks inside.
+"""A classic group: members join, the leader assigns, and the coordinator does not read assignments.
 
-What lasts is the last record: a generation with its assignment, or that the group is empty. It
-changes by `replay` alone. The rest (who has joined the next generation, who waits for an answer)
-is rebuilt by the members after a load, each of which has a fresh session then.
+The durable state is the last record: a generation with its assignment, or an empty group. It
+changes only by `replay`. The rest (joins to the next generation, waiting requests) is lost by a
+load: members then have new sessions and send their requests again.
 """
 
 from collections.abc import Hashable, Mapping, Sequence
 
 from ottla.coordinators.group.classic import join, leave, rebalance, sync
 from ottla.coordinators.group.classic.decision_builder import (
-    Draft,
-    joining_key,
-    session_key,
-    syncing_key,
+    DecisionBuilder,
+    join_timer_key,
+    session_timer_key,
+    sync_timer_key,
 )
 from ottla.coordinators.group.classic.join import Joiner
 from ottla.coordinators.group.classic.member import ClassicGroupMember, member_from
-from ottla.coordinators.group.classic.parked_requests import Waiting
+from ottla.coordinators.group.classic.parked_requests import ParkedRequests
 from ottla.coordinators.group.classic.roster import Roster
-from ottla.coordinators.group.classic.rules import ClassicLimits
+from ottla.coordinators.group.classic.rules import ClassicRules
 from ottla.coordinators.group.classic.states import (
     DELETE_REFUSALS,
-    HEARTBEAT_ANSWERS,
+    HEARTBEAT_CODES,
     ClassicGroupState,
     is_allowed,
 )
 from ottla.coordinators.group.decision import Decision
 from ottla.coordinators.group.group import GroupType
-from ottla.coordinators.group.offsets import CommitCheck, anything
-from ottla.coordinators.group.records import ClassicGroupForgotten, ClassicGroupSaved, Record
+from ottla.coordinators.group.offsets import CommitCheck, accept_any
+from ottla.coordinators.group.records import ClassicGroupSaved, ClassicGroupTombstone, Record
 from ottla.coordinators.runtime.decision import TimerSet
 from ottla.errors import ErrorCode, PeerError
 from ottla.protocol.consumer_protocol import PROTOCOL_TYPE, subscribed_topics
@@ -38,22 +38,22 @@ from ottla.protocol.messages.join_group import JoinGroupRequest
 from ottla.protocol.messages.sync_group import SyncGroupRequest
 from ottla.tuples import maker
 
-# What a record needs at most besides its texts and bytes, for itself and for each member.
+# The most bytes that a record needs besides its strings and bytes: in all, and per member.
 SAVED_BYTES = 256
 SAVED_MEMBER_BYTES = 32
 
 _timer_set = maker(TimerSet)
-# A member of an enum is found in ten times the time of a module's name: not for every commit.
+# The look-up of an enum member takes ten times as long as that of a module's name.
 _DEAD, _COMPLETING_REBALANCE = ClassicGroupState.DEAD, ClassicGroupState.COMPLETING_REBALANCE
 
 
-def created(group_id: str, now_ms: int) -> ClassicGroupSaved:
-    """The record of a group that nobody has joined yet."""
+def new_group_record(group_id: str, now_ms: int) -> ClassicGroupSaved:
+    """The record of a group that no member has joined yet."""
     return ClassicGroupSaved(group_id, "", 0, None, None, now_ms, ())
 
 
 def _state_of(record: ClassicGroupSaved) -> ClassicGroupState:
-    """Without a leader it has left the consumer protocol, and its members are to join again."""
+    """A group without a leader was downgraded, and its members have to join again."""
     if not record.members:
         return ClassicGroupState.EMPTY
     return (
@@ -62,32 +62,32 @@ def _state_of(record: ClassicGroupSaved) -> ClassicGroupState:
 
 
 class ClassicGroup:
-    """See the module. The parts that decide (`join`, `sync`, `leave`, `rebalance`) share its
-    attributes; everybody else calls its methods."""
+    """See the module. `join`, `sync`, `leave` and `rebalance` use its attributes; other modules
+    call its methods."""
 
     group_type = GroupType.CLASSIC
 
-    def __init__(self, group_id: str, limits: ClassicLimits) -> None:
+    def __init__(self, group_id: str, rules: ClassicRules) -> None:
         self.group_id = group_id
-        self.limits = limits
-        # What lasts, as it was replayed last.
+        self.rules = rules
+        # The record that was replayed last.
         self.saved: ClassicGroupSaved | None = None
         self.state = ClassicGroupState.EMPTY
-        # When the state changed; -1: a record of old does not say.
+        # The time of the last state change; -1 if an old record lacks it.
         self.state_ms = -1
         self.generation = 0
         self.protocol_type = ""
         self.protocol: str | None = None
         self.roster = Roster()
-        self.waiting = Waiting()
-        # Ids that were handed out, and whose holders are to join with them.
-        self.promised_ids: set[str] = set()
-        # Who joined this generation and has not fetched its assignment.
+        self.parked = ParkedRequests()
+        # Ids that were given to clients which have not joined with them yet.
+        self.pending_ids: set[str] = set()
+        # Members that joined this generation and have not fetched their assignments.
         self.unsynced: set[str] = set()
-        # In a first rebalance: how much longer it may wait for more members.
+        # In a first rebalance: by how much its delay may still be extended.
         self.first_delay_left_ms: int | None = None
-        self.has_newcomer = False
-        # What its members read, once it was asked for in this state.
+        self.has_new_member = False
+        # The subscribed topics, read from the members' metadata once per state.
         self._topics: frozenset[str] | None = None
         self._are_topics_known = False
 
@@ -96,78 +96,80 @@ class ClassicGroup:
     def join(
         self, request: JoinGroupRequest, joiner: Joiner, ticket: Hashable, now_ms: int
     ) -> Decision:
-        draft = Draft(self.group_id, now_ms)
-        join.join(self, request, joiner, ticket, draft)
-        return draft.decision()
+        builder = DecisionBuilder(self.group_id, now_ms)
+        join.join(self, request, joiner, ticket, builder)
+        return builder.decision()
 
     def sync(self, request: SyncGroupRequest, ticket: Hashable, now_ms: int) -> Decision:
-        draft = Draft(self.group_id, now_ms)
-        sync.sync(self, request, ticket, draft)
-        return draft.decision()
+        builder = DecisionBuilder(self.group_id, now_ms)
+        sync.sync(self, request, ticket, builder)
+        return builder.decision()
 
     def heartbeat(self, request: HeartbeatRequest, ticket: Hashable, now_ms: int) -> Decision:
         member = self.check_member(
             request.member_id, request.group_instance_id, request.generation_id
         )
-        draft = Draft(self.group_id, now_ms)
-        draft.expect_beat(member.member_id, member.session_timeout_ms)
-        draft.answer(ticket, HeartbeatResponse(error_code=HEARTBEAT_ANSWERS[self.state]))
-        return draft.decision()
+        builder = DecisionBuilder(self.group_id, now_ms)
+        builder.set_session_timer(member.member_id, member.session_timeout_ms)
+        builder.answer(ticket, HeartbeatResponse(error_code=HEARTBEAT_CODES[self.state]))
+        return builder.decision()
 
     def leave(
         self, leaving: Sequence[leave_group.Member], ticket: Hashable, now_ms: int
     ) -> Decision:
         if self.state is ClassicGroupState.DEAD:
             raise PeerError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the group is gone")
-        draft = Draft(self.group_id, now_ms)
-        draft.answer(ticket, leave.leave(self, leaving, draft))
-        return draft.decision()
+        builder = DecisionBuilder(self.group_id, now_ms)
+        builder.answer(ticket, leave.leave(self, leaving, builder))
+        return builder.decision()
 
     # Time
 
-    def expired(self, timer_key: str, now_ms: int) -> Decision:
-        """A timer is due; one that was overtaken by events does nothing."""
-        draft = Draft(self.group_id, now_ms)
-        if timer_key == joining_key(self.group_id):
-            rebalance.time_is_up(self, draft)
-        elif timer_key == syncing_key(self.group_id):
-            rebalance.syncing_took_too_long(self, draft)
+    def timer_expired(self, timer_key: str, now_ms: int) -> Decision:
+        """A timer is due; an outdated one does nothing."""
+        builder = DecisionBuilder(self.group_id, now_ms)
+        if timer_key == join_timer_key(self.group_id):
+            rebalance.join_timer_expired(self, builder)
+        elif timer_key == sync_timer_key(self.group_id):
+            rebalance.sync_timer_expired(self, builder)
         else:
-            self._session_expired(timer_key.removeprefix(session_key(self.group_id, "")), draft)
-        return draft.decision()
+            self._session_expired(
+                timer_key.removeprefix(session_timer_key(self.group_id, "")), builder
+            )
+        return builder.decision()
 
     def committed(self, member_id: str, now_ms: int) -> tuple[TimerSet, ...]:
-        """A member has committed offsets, which says as much as a heartbeat."""
+        """A commit renews the member's session like a heartbeat."""
         member = self.roster.get(member_id)
-        if member is None or member.is_newcomer:
+        if member is None or member.is_new:
             return ()
-        # Not by a draft: consumers commit all the time.
+        # Without a DecisionBuilder: commits are frequent.
         due_ms = now_ms + member.session_timeout_ms
-        return (_timer_set((session_key(self.group_id, member_id), due_ms)),)
+        return (_timer_set((session_timer_key(self.group_id, member_id), due_ms)),)
 
-    def _session_expired(self, member_id: str, draft: Draft) -> None:
+    def _session_expired(self, member_id: str, builder: DecisionBuilder) -> None:
         member = self.roster.get(member_id)
         if member is not None:
-            # Who waits for an answer cannot beat, and gets a new session with it; a newcomer's
-            # place is not kept forever, as it may have gone.
-            if member.is_newcomer or not self.waiting.has(member_id):
-                rebalance.lose(self, member, draft)
-        elif member_id in self.promised_ids:
-            self.break_promise(member_id, draft)
-            rebalance.try_complete(self, draft)
+            # A member that waits for an answer sends no heartbeats and gets a new session with the
+            # answer. A new member does not wait for ever: its client may have stopped.
+            if member.is_new or not self.parked.has(member_id):
+                rebalance.remove_member(self, member, builder)
+        elif member_id in self.pending_ids:
+            self.remove_pending(member_id, builder)
+            rebalance.try_complete(self, builder)
 
-    # Lasting state
+    # Durable state
 
     @property
     def member_count(self) -> int:
         return len(self.roster)
 
     def replay(self, record: Record) -> None:
-        """What the log says holds."""
+        """Applies a record of the log, which overrides the state in memory."""
         match record:
             case ClassicGroupSaved():
                 self._replay_saved(record)
-            case ClassicGroupForgotten():
+            case ClassicGroupTombstone():
                 self.saved = None
                 self.move(ClassicGroupState.DEAD, self.state_ms)
             case _:
@@ -181,7 +183,7 @@ class ClassicGroup:
         members = []
         for saved in record.members:
             member = self.roster.get(saved.member_id)
-            # One that is here knows more than was saved, if what was saved is of it as it is.
+            # A member in memory has more fields than its saved form, so it is kept if they match.
             if member is None or member.saved(record.protocol, saved.assignment) != saved:
                 member = member_from(saved, record.protocol or "")
             member.assignment = saved.assignment
@@ -190,27 +192,27 @@ class ClassicGroup:
         self.move(_state_of(record), record.state_ms)
 
     def loaded(self, now_ms: int) -> Decision:
-        """Everybody has a fresh session. Too many (the limit was lowered) have to join again."""
-        draft = Draft(self.group_id, now_ms)
+        """All members have new sessions. A group above the maximum size has to rebalance."""
+        builder = DecisionBuilder(self.group_id, now_ms)
         for member in self.roster:
-            draft.expect_beat(member.member_id, member.session_timeout_ms)
+            builder.set_session_timer(member.member_id, member.session_timeout_ms)
         if self.state is ClassicGroupState.PREPARING_REBALANCE:
-            draft.end_joining_in(self.roster.rebalance_timeout_ms)
-        elif len(self.roster) > self.limits.members_max:
-            rebalance.start(self, draft)
-        return draft.decision()
+            builder.set_join_timer(self.roster.rebalance_timeout_ms)
+        elif len(self.roster) > self.rules.members_max:
+            rebalance.start(self, builder)
+        return builder.decision()
 
-    def forgotten(self) -> tuple[Record, ...]:
-        return (ClassicGroupForgotten(self.group_id),)
+    def tombstones(self) -> tuple[Record, ...]:
+        return (ClassicGroupTombstone(self.group_id),)
 
     def saved_empty(self, now_ms: int) -> ClassicGroupSaved:
-        """The next generation, of nobody."""
+        """The record of the next generation, without members."""
         return ClassicGroupSaved(
             self.group_id, self.protocol_type, self.generation + 1, None, None, now_ms, ()
         )
 
     def saved_with(self, assigned: Mapping[str, bytes], state_ms: int) -> ClassicGroupSaved:
-        """This generation, with these assignments by member id; who has none gets nothing."""
+        """The record of this generation with these assignments by member id, empty if missing."""
         return ClassicGroupSaved(
             self.group_id,
             self.protocol_type,
@@ -225,13 +227,13 @@ class ClassicGroup:
         )
 
     def saved_again(self) -> ClassicGroupSaved:
-        """This generation as it is now."""
+        """The record of this generation as it is now."""
         assigned = {member.member_id: member.assignment for member in self.roster}
         return self.saved_with(assigned, self.state_ms)
 
     def is_too_long(self, record: ClassicGroupSaved) -> bool:
-        """Whether a record does not fit the log."""
-        # The group's id stands in the key.
+        """Whether a record does not fit one batch of the log."""
+        # The group id is in the key.
         texts: tuple[str | None, ...] = (
             record.group,
             record.protocol_type,
@@ -243,14 +245,14 @@ class ClassicGroup:
             texts = (member.member_id, member.instance_id, member.client_id, member.client_host)
             size += SAVED_MEMBER_BYTES + sum(len((text or "").encode()) for text in texts)
             size += len(member.subscription) + len(member.assignment)
-        return size > self.limits.saved_bytes_max
+        return size > self.rules.saved_bytes_max
 
     # Members
 
     def check_member(
         self, member_id: str, instance_id: str | None, generation: int
     ) -> ClassicGroupMember:
-        """The member of this generation that asks; a PeerError says why it is not."""
+        """The member of this generation. PeerError if it is unknown, fenced or of another one."""
         if self.state is _DEAD:
             raise PeerError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the group is gone")
         member = self.roster.check(member_id, instance_id)
@@ -258,46 +260,46 @@ class ClassicGroup:
             raise PeerError(ErrorCode.ILLEGAL_GENERATION, f"the generation is {self.generation}")
         return member
 
-    def drop(self, member: ClassicGroupMember, draft: Draft) -> None:
-        """It is no member any more; if it waits, it is told."""
+    def drop(self, member: ClassicGroupMember, builder: DecisionBuilder) -> None:
+        """Removes a member and refuses its waiting requests."""
         member_id = member.member_id
-        self.waiting.refuse_join(member_id, ErrorCode.UNKNOWN_MEMBER_ID, draft, told_id="")
-        self.waiting.refuse_sync(member_id, ErrorCode.UNKNOWN_MEMBER_ID, draft)
+        self.parked.refuse_join(member_id, ErrorCode.UNKNOWN_MEMBER_ID, builder, response_id="")
+        self.parked.refuse_sync(member_id, ErrorCode.UNKNOWN_MEMBER_ID, builder)
         self.unsynced.discard(member_id)
         self.roster.remove(member_id)
-        draft.expect_no_beat(member_id)
+        builder.cancel_session_timer(member_id)
 
-    def rename(self, member: ClassicGroupMember, member_id: str, draft: Draft) -> None:
-        """A static member goes on under another id; whoever waits under the old one is fenced."""
+    def rename(self, member: ClassicGroupMember, member_id: str, builder: DecisionBuilder) -> None:
+        """Gives a static member a new id; waiting requests of the old id are fenced."""
         old_id = member.member_id
-        self.waiting.refuse_join(old_id, ErrorCode.FENCED_INSTANCE_ID, draft)
-        self.waiting.refuse_sync(old_id, ErrorCode.FENCED_INSTANCE_ID, draft)
-        draft.expect_no_beat(old_id)
+        self.parked.refuse_join(old_id, ErrorCode.FENCED_INSTANCE_ID, builder)
+        self.parked.refuse_sync(old_id, ErrorCode.FENCED_INSTANCE_ID, builder)
+        builder.cancel_session_timer(old_id)
         if old_id in self.unsynced:
             self.unsynced.remove(old_id)
             self.unsynced.add(member_id)
         self.roster.rename(member, member_id)
 
-    def promise(self, member_id: str, timeout_ms: int, draft: Draft) -> None:
-        """Whoever comes with this id in time may join."""
-        if len(self.promised_ids) >= self.limits.promised_ids_max:
+    def add_pending(self, member_id: str, timeout_ms: int, builder: DecisionBuilder) -> None:
+        """A client that joins with this id before the timeout becomes a member."""
+        if len(self.pending_ids) >= self.rules.pending_ids_max:
             raise PeerError(ErrorCode.GROUP_MAX_SIZE_REACHED, "too many ids wait for their members")
-        self.promised_ids.add(member_id)
-        draft.expect_beat(member_id, timeout_ms)
+        self.pending_ids.add(member_id)
+        builder.set_session_timer(member_id, timeout_ms)
 
-    def break_promise(self, member_id: str, draft: Draft) -> None:
-        self.promised_ids.remove(member_id)
-        draft.expect_no_beat(member_id)
+    def remove_pending(self, member_id: str, builder: DecisionBuilder) -> None:
+        self.pending_ids.remove(member_id)
+        builder.cancel_session_timer(member_id)
 
     def move(self, state: ClassicGroupState, now_ms: int) -> None:
-        """Into another state, along an arrow of the rules."""
+        """Changes the state. RuntimeError if `TRANSITIONS` does not allow it."""
         if not is_allowed(self.state, state):
             raise RuntimeError(f"group {self.group_id}: from {self.state} to {state}")
         self.state = state
         self.state_ms = now_ms
         self._are_topics_known = False
 
-    # Questions
+    # Queries
 
     @property
     def state_name(self) -> str:
@@ -316,27 +318,27 @@ class ClassicGroup:
         *,
         is_transactional: bool = False,
     ) -> CommitCheck:
-        """Anything, where this member may commit offsets, or nobody in particular (-1) may."""
+        """Accepts every partition. PeerError if this member, or a client without one, may not."""
         state = self.state
         if state is _DEAD:
             raise PeerError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the group is gone")
         if generation < 0 and self.is_empty:
-            return anything
+            return accept_any
         if generation >= 0 or member_id or instance_id is not None:
             self.check_member(member_id, instance_id, generation)
         elif not is_transactional and not self.is_empty:
             raise PeerError(ErrorCode.UNKNOWN_MEMBER_ID, "the group has members")
         if state is _COMPLETING_REBALANCE and not is_transactional:
             raise PeerError(ErrorCode.REBALANCE_IN_PROGRESS, "the group rebalances")
-        return anything
+        return accept_any
 
     def check_fetch(self, member_id: str | None, member_epoch: int) -> None:  # noqa: ARG002
-        """Anybody may ask where a classic group stands."""
+        """Any client may fetch the offsets of a classic group."""
         if self.state is ClassicGroupState.DEAD:
             raise PeerError(ErrorCode.GROUP_ID_NOT_FOUND, "the group is gone")
 
     def check_offset_delete(self) -> None:
-        """Of consumers the topics are known, and those that they do not read may be forgotten."""
+        """Consumers' subscriptions are known: offsets of other topics may be deleted."""
         refusal = DELETE_REFUSALS.get(self.state)
         is_known = self.protocol_type == PROTOCOL_TYPE and refusal is ErrorCode.NON_EMPTY_GROUP
         if refusal is not None and not is_known:
@@ -348,7 +350,7 @@ class ClassicGroup:
             raise PeerError(refusal, f"the group is {self.state}")
 
     def subscribed_topics(self) -> frozenset[str] | None:
-        """What its members read; None if that cannot be told."""
+        """The topics that the members are subscribed to; None if these are unknown."""
         if not self._are_topics_known:
             self._topics = self._read_topics()
             self._are_topics_known = True
@@ -366,12 +368,15 @@ class ClassicGroup:
         return frozenset(topics)
 
     def is_subscribed_to(self, topic: str) -> bool:
-        """Whether a member reads the topic; consumers of whom nothing is known may."""
+        """Whether a member is subscribed to the topic, or may be: its subscription is unknown."""
         topics = self.subscribed_topics()
         return self.protocol_type == PROTOCOL_TYPE if topics is None else topic in topics
 
     def offset_expiry_starts_ms(self, commit_ms: int) -> int | None:
-        """Offsets are kept while their group lives, those of simple consumers since the commit."""
+        """From the commit for simple consumers, else from when the group became empty.
+
+        Offsets of unsubscribed topics of a stable group count from the commit, too.
+        """
         if not self.protocol_type:
             return commit_ms
         if self.is_empty:
@@ -380,7 +385,7 @@ class ClassicGroup:
         return commit_ms if is_known else None
 
     def describe(self) -> describe_groups.Group:
-        """As DescribeGroups wants it: metadata and assignments of a stable group only."""
+        """The answer to DescribeGroups: metadata and assignments of a stable group only."""
         is_stable = self.state is ClassicGroupState.STABLE
         return describe_groups.Group(
             error_code=ErrorCode.NONE,

@@ -1,48 +1,48 @@
-"""JoinGroup: newcomers, members that come back, and static members under a new id."""
+"""JoinGroup: new members, members that rejoin, and static members with a new member id."""
 
 from collections.abc import Hashable
 from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.coordinators.group.classic import rebalance, responses
-from ottla.coordinators.group.classic.decision_builder import Draft
+from ottla.coordinators.group.classic.decision_builder import DecisionBuilder
 from ottla.coordinators.group.classic.member import ClassicGroupMember, rebalance_timeout_ms
-from ottla.coordinators.group.classic.rules import NEWCOMER_TIMEOUT_MS
+from ottla.coordinators.group.classic.rules import NEW_MEMBER_TIMEOUT_MS
 from ottla.coordinators.group.classic.states import ClassicGroupState
 from ottla.errors import ErrorCode, PeerError
 from ottla.protocol.messages.join_group import JoinGroupRequest
 
 if TYPE_CHECKING:
     from ottla.coordinators.group.classic.group import ClassicGroup
-    from ottla.coordinators.group.classic.rules import ClassicLimits
+    from ottla.coordinators.group.classic.rules import ClassicRules
 
-# From these versions on a client comes back with the id it was given (KIP-394), and knows that a
-# leader may have nothing to assign (KIP-814).
+# From these versions on a client joins again with the id that it was given (KIP-394), and a leader
+# can be told to skip the assignment (KIP-814).
 ID_REQUIRED_SINCE = 4
 SKIPPED_ASSIGNMENT_SINCE = 9
 
 
 class Joiner(NamedTuple):
-    """Who asks to join, besides what its request says."""
+    """The client that joins: the fields that are not in its request."""
 
     version: int
     client_id: str
     client_host: str
-    # Makes its member id unique if it needs one: if its request has none.
-    fresh: str = ""
-    # Its id in a group of the consumer protocol, where people know it by its client id.
-    bare_id: str = ""
+    # Unique; the suffix of the member id, if the request has none.
+    id_suffix: str = ""
+    # The member id in a consumer group, whose ids do not contain the client id.
+    consumer_member_id: str = ""
 
     def member_id(self, instance_id: str | None) -> str:
-        """The id of a new member, by which people know whose it is."""
-        return f"{self.client_id if instance_id is None else instance_id}-{self.fresh}"
+        """The id of a new member, which starts with its instance id or client id."""
+        return f"{self.client_id if instance_id is None else instance_id}-{self.id_suffix}"
 
 
-def check(request: JoinGroupRequest, limits: "ClassicLimits") -> None:
-    """Refuses what no group can take."""
+def check(request: JoinGroupRequest, rules: "ClassicRules") -> None:
+    """PeerError if no classic group could accept the request."""
     if not request.group_id:
         raise PeerError(ErrorCode.INVALID_GROUP_ID, "the group id is empty")
     if not (
-        limits.session_timeout_ms_min <= request.session_timeout_ms <= limits.session_timeout_ms_max
+        rules.session_timeout_ms_min <= request.session_timeout_ms <= rules.session_timeout_ms_max
     ):
         raise PeerError(
             ErrorCode.INVALID_SESSION_TIMEOUT,
@@ -51,8 +51,8 @@ def check(request: JoinGroupRequest, limits: "ClassicLimits") -> None:
     if not request.protocol_type or not request.protocols:
         raise PeerError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "no protocol is given")
     for protocol in request.protocols:
-        if len(protocol.metadata) > limits.saved_bytes_max:
-            # It could join, and no generation with it could ever be saved.
+        if len(protocol.metadata) > rules.saved_bytes_max:
+            # A generation with this member could never be saved.
             raise PeerError(ErrorCode.UNKNOWN_SERVER_ERROR, "the member's metadata is too long")
 
 
@@ -61,26 +61,29 @@ def join(
     request: JoinGroupRequest,
     joiner: Joiner,
     ticket: Hashable,
-    draft: Draft,
+    builder: DecisionBuilder,
 ) -> None:
     if group.state is ClassicGroupState.DEAD:
         raise PeerError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the group is gone")
     if not _has_room(group, request):
-        _turn_away(group, request, ticket, draft)
+        _refuse_for_size(group, request, ticket, builder)
         return
-    if not _fits(group, request):
+    if not _has_common_protocol(group, request):
         raise PeerError(
             ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "the members have no such protocol in common"
         )
     if request.member_id:
-        _join_known(group, request, joiner, ticket, draft)
+        _join_known(group, request, joiner, ticket, builder)
     else:
-        _join_unknown(group, request, joiner, ticket, draft)
+        _join_unknown(group, request, joiner, ticket, builder)
 
 
 def _has_room(group: "ClassicGroup", request: JoinGroupRequest) -> bool:
-    """Whether one more may come. Who is in may stay, except that of too many (the limit was
-    lowered) those are turned away who come back last."""
+    """Whether the group has room for this member. Members may stay.
+
+    If the maximum size was lowered below the size of the group, the last members to rejoin are
+    refused.
+    """
     member_id, instance_id = request.member_id, request.group_instance_id
     if not member_id and instance_id is not None and group.roster.instance(instance_id):
         return True
@@ -88,28 +91,28 @@ def _has_room(group: "ClassicGroup", request: JoinGroupRequest) -> bool:
         case ClassicGroupState.EMPTY:
             return True
         case ClassicGroupState.PREPARING_REBALANCE:
-            joining = group.waiting.joins
-            return member_id in joining or len(joining) < group.limits.members_max
+            joining = group.parked.joins
+            return member_id in joining or len(joining) < group.rules.members_max
         case _:
-            return member_id in group.roster or len(group.roster) < group.limits.members_max
+            return member_id in group.roster or len(group.roster) < group.rules.members_max
 
 
-def _turn_away(
-    group: "ClassicGroup", request: JoinGroupRequest, ticket: Hashable, draft: Draft
+def _refuse_for_size(
+    group: "ClassicGroup", request: JoinGroupRequest, ticket: Hashable, builder: DecisionBuilder
 ) -> None:
-    draft.answer(ticket, responses.join_refused(ErrorCode.GROUP_MAX_SIZE_REACHED, ""))
+    builder.answer(ticket, responses.join_refused(ErrorCode.GROUP_MAX_SIZE_REACHED, ""))
     member = group.roster.get(request.member_id)
     if member is not None:
-        group.drop(member, draft)
-    elif request.member_id in group.promised_ids:
-        group.break_promise(request.member_id, draft)
-    rebalance.try_complete(group, draft)
+        group.drop(member, builder)
+    elif request.member_id in group.pending_ids:
+        group.remove_pending(request.member_id, builder)
+    rebalance.try_complete(group, builder)
 
 
-def _fits(group: "ClassicGroup", request: JoinGroupRequest) -> bool:
+def _has_common_protocol(group: "ClassicGroup", request: JoinGroupRequest) -> bool:
     if group.state is ClassicGroupState.EMPTY:
         return True
-    return group.protocol_type == request.protocol_type and group.roster.can_all_do(
+    return group.protocol_type == request.protocol_type and group.roster.all_support_one_of(
         protocol.name for protocol in request.protocols
     )
 
@@ -119,19 +122,19 @@ def _join_unknown(
     request: JoinGroupRequest,
     joiner: Joiner,
     ticket: Hashable,
-    draft: Draft,
+    builder: DecisionBuilder,
 ) -> None:
-    """Somebody without an id: a new member, or a static one that was here before."""
+    """A join without a member id: a new member, or a known static member."""
     instance_id = request.group_instance_id
     member_id = joiner.member_id(instance_id)
     known = None if instance_id is None else group.roster.instance(instance_id)
     if known is not None:
-        _come_back(group, known, member_id, request, joiner, ticket, draft)
+        _replace_static(group, known, member_id, request, joiner, ticket, builder)
     elif instance_id is None and joiner.version >= ID_REQUIRED_SINCE:
-        group.promise(member_id, request.session_timeout_ms, draft)
-        draft.answer(ticket, responses.join_refused(ErrorCode.MEMBER_ID_REQUIRED, member_id))
+        group.add_pending(member_id, request.session_timeout_ms, builder)
+        builder.answer(ticket, responses.join_refused(ErrorCode.MEMBER_ID_REQUIRED, member_id))
     else:
-        _add(group, member_id, request, joiner, ticket, draft)
+        _add(group, member_id, request, joiner, ticket, builder)
 
 
 def _join_known(
@@ -139,26 +142,29 @@ def _join_known(
     request: JoinGroupRequest,
     joiner: Joiner,
     ticket: Hashable,
-    draft: Draft,
+    builder: DecisionBuilder,
 ) -> None:
-    """Somebody with an id: one that was promised it, or a member."""
-    if request.group_instance_id is None and request.member_id in group.promised_ids:
-        _add(group, request.member_id, request, joiner, ticket, draft)
+    """A join with a member id: a pending member, or a known one."""
+    if request.group_instance_id is None and request.member_id in group.pending_ids:
+        _add(group, request.member_id, request, joiner, ticket, builder)
         return
     member = group.roster.check(request.member_id, request.group_instance_id)
     if _is_repeated(group, member, request):
-        # It may not have got the answer to its last join: nothing is new, here it is again.
-        draft.answer(ticket, responses.joined(group, member.member_id))
+        # The answer to its last join may have been lost: it is repeated.
+        builder.answer(ticket, responses.joined(group, member.member_id))
         return
-    _renew(group, member, request, ticket, draft)
-    rebalance.start_or_go_on(group, draft)
+    _renew(group, member, request, ticket, builder)
+    rebalance.start_or_try_complete(group, builder)
 
 
 def _is_repeated(
     group: "ClassicGroup", member: ClassicGroupMember, request: JoinGroupRequest
 ) -> bool:
-    """Whether a join changes nothing. That of a stable group's leader always does: that is how it
-    asks for a rebalance when what it assigns has changed."""
+    """Whether a join changes nothing.
+
+    The leader's join to a stable group always does: it asks for a rebalance, because the topics or
+    partitions that it assigns have changed.
+    """
     if member.protocols != request.protocols:
         return False
     if group.state is ClassicGroupState.STABLE:
@@ -171,12 +177,12 @@ def _renew(
     member: ClassicGroupMember,
     request: JoinGroupRequest,
     ticket: Hashable,
-    draft: Draft,
+    builder: DecisionBuilder,
 ) -> None:
     before = member.protocol_names
     member.renew(request)
     group.roster.recount(member, before)
-    group.waiting.join(member.member_id, ticket, draft)
+    group.parked.join(member.member_id, ticket, builder)
 
 
 def _add(
@@ -185,9 +191,9 @@ def _add(
     request: JoinGroupRequest,
     joiner: Joiner,
     ticket: Hashable,
-    draft: Draft,
+    builder: DecisionBuilder,
 ) -> None:
-    group.promised_ids.discard(member_id)
+    group.pending_ids.discard(member_id)
     if not group.roster:
         group.protocol_type = request.protocol_type
     group.roster.add(
@@ -199,44 +205,46 @@ def _add(
             session_timeout_ms=request.session_timeout_ms,
             rebalance_timeout_ms=rebalance_timeout_ms(request),
             protocols=request.protocols,
-            is_newcomer=True,
+            is_new=True,
         )
     )
-    group.has_newcomer = True
-    group.waiting.join(member_id, ticket, draft)
-    draft.expect_beat(member_id, NEWCOMER_TIMEOUT_MS)
-    rebalance.start_or_go_on(group, draft)
+    group.has_new_member = True
+    group.parked.join(member_id, ticket, builder)
+    builder.set_session_timer(member_id, NEW_MEMBER_TIMEOUT_MS)
+    rebalance.start_or_try_complete(group, builder)
 
 
-def _come_back(
+def _replace_static(
     group: "ClassicGroup",
     member: ClassicGroupMember,
     member_id: str,
     request: JoinGroupRequest,
     joiner: Joiner,
     ticket: Hashable,
-    draft: Draft,
+    builder: DecisionBuilder,
 ) -> None:
-    """A static member is back under a new id, and whoever has the old one is fenced. A stable
-    group whose protocol stays the same goes on without a rebalance."""
+    """A static member rejoins with a new member id; the client with the old id is fenced.
+
+    A stable group whose protocol stays the same does not rebalance.
+    """
     leader = group.roster.leader
-    group.rename(member, member_id, draft)
-    draft.expect_beat(member_id, request.session_timeout_ms)
-    _renew(group, member, request, ticket, draft)
+    group.rename(member, member_id, builder)
+    builder.set_session_timer(member_id, request.session_timeout_ms)
+    _renew(group, member, request, ticket, builder)
     if (
         group.state is not ClassicGroupState.STABLE
         or group.roster.chosen_protocol() != group.protocol
     ):
-        rebalance.start_or_go_on(group, draft)
+        rebalance.start_or_try_complete(group, builder)
         return
-    del group.waiting.joins[member_id]
-    draft.save(group.saved_again())
+    del group.parked.joins[member_id]
+    builder.save(group.saved_again())
     if joiner.version >= SKIPPED_ASSIGNMENT_SINCE:
         is_leader = group.roster.leader == member_id
         response = responses.in_generation(
             group, member_id, group.roster.leader, is_assignment_skipped=is_leader
         )
     else:
-        # Named leader it would assign anew: it is told who led before, be it itself.
+        # As the leader it would assign again: the answer names the old id, even if it was its own.
         response = responses.in_generation(group, member_id, leader)
-    draft.answer(ticket, response)
+    builder.answer(ticket, response)

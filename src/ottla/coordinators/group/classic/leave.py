@@ -1,10 +1,10 @@
-"""LeaveGroup: many at once, each by member id, or by instance id for an operator."""
+"""LeaveGroup: any number of members, by member id, or by instance id if an admin tool asks."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ottla.coordinators.group.classic import rebalance
-from ottla.coordinators.group.classic.decision_builder import Draft
+from ottla.coordinators.group.classic.decision_builder import DecisionBuilder
 from ottla.errors import ErrorCode, PeerError
 from ottla.protocol.messages.leave_group import LeaveGroupResponse, Member, MemberResult
 
@@ -12,20 +12,22 @@ if TYPE_CHECKING:
     from ottla.coordinators.group.classic.group import ClassicGroup
 
 
-def leave(group: "ClassicGroup", leaving: Sequence[Member], draft: Draft) -> LeaveGroupResponse:
-    """Each goes or is refused by itself, and the rest rebalances once."""
+def leave(
+    group: "ClassicGroup", leaving: Sequence[Member], builder: DecisionBuilder
+) -> LeaveGroupResponse:
+    """Each member is removed or refused on its own; the others rebalance once."""
     before = len(group.roster)
-    codes = [_leave_one(group, each, draft) for each in leaving]
+    codes = [_leave_one(group, each, builder) for each in leaving]
     if len(group.roster) < before:
-        rebalance.start_or_go_on(group, draft)
+        rebalance.start_or_try_complete(group, builder)
     elif ErrorCode.NONE in codes:
-        # An id that was promised is no longer waited for.
-        rebalance.try_complete(group, draft)
+        # A pending member has left: the group no longer waits for it.
+        rebalance.try_complete(group, builder)
     return response(leaving, codes)
 
 
-def nobody_left(leaving: Sequence[Member]) -> LeaveGroupResponse:
-    """The answer where there is no such group."""
+def unknown_members_response(leaving: Sequence[Member]) -> LeaveGroupResponse:
+    """The answer if the group does not exist."""
     return response(leaving, [ErrorCode.UNKNOWN_MEMBER_ID] * len(leaving))
 
 
@@ -41,13 +43,13 @@ def response(leaving: Sequence[Member], codes: Sequence[ErrorCode]) -> LeaveGrou
     )
 
 
-def _leave_one(group: "ClassicGroup", leaving: Member, draft: Draft) -> ErrorCode:
+def _leave_one(group: "ClassicGroup", leaving: Member, builder: DecisionBuilder) -> ErrorCode:
     member_id, instance_id = leaving.member_id, leaving.group_instance_id
-    if member_id in group.promised_ids:
-        group.break_promise(member_id, draft)
+    if member_id in group.pending_ids:
+        group.remove_pending(member_id, builder)
         return ErrorCode.NONE
     if not member_id:
-        # An operator knows instance ids only.
+        # An admin tool knows only the instance id.
         member = None if instance_id is None else group.roster.instance(instance_id)
         if member is None:
             return ErrorCode.UNKNOWN_MEMBER_ID
@@ -56,5 +58,5 @@ def _leave_one(group: "ClassicGroup", leaving: Member, draft: Draft) -> ErrorCod
             member = group.roster.check(member_id, instance_id)
         except PeerError as error:
             return error.code
-    group.drop(member, draft)
+    group.drop(member, builder)
     return ErrorCode.NONE

@@ -8,7 +8,7 @@ from ottla.protocol.messages.join_group import JoinGroupRequest, Protocol
 
 @dataclass(slots=True)
 class ClassicGroupMember:
-    """Who it is, what it can do, and what it was assigned. Whether it waits is kept elsewhere."""
+    """A member's identity, protocols and assignment. `ParkedRequests` has its waiting requests."""
 
     member_id: str
     instance_id: str | None
@@ -16,11 +16,11 @@ class ClassicGroupMember:
     client_host: str
     session_timeout_ms: int
     rebalance_timeout_ms: int
-    # In the order that it prefers.
+    # The preferred protocol first.
     protocols: tuple[Protocol, ...]
     assignment: bytes = b""
-    # Its first join is not answered yet: it does not know its id, and cannot beat.
-    is_newcomer: bool = False
+    # Its first join is not answered yet: it does not know its id and cannot send heartbeats.
+    is_new: bool = False
 
     @property
     def is_static(self) -> bool:
@@ -31,18 +31,18 @@ class ClassicGroupMember:
         return frozenset(protocol.name for protocol in self.protocols)
 
     def metadata(self, protocol_name: str | None) -> bytes:
-        """What it said about itself for this protocol."""
+        """The member's metadata for this protocol."""
         for protocol in self.protocols:
             if protocol.name == protocol_name:
                 return protocol.metadata
         return b""
 
     def vote(self, candidates: frozenset[str]) -> str:
-        """The first of its protocols that everybody can do; there is one, or it had not joined."""
+        """The first of its protocols that all members support; `join` ensures that there is one."""
         return next(protocol.name for protocol in self.protocols if protocol.name in candidates)
 
     def renew(self, request: JoinGroupRequest) -> None:
-        """What a join says takes the place of what an earlier one said."""
+        """Replaces the member's protocols and timeouts by those of a new join."""
         self.protocols = request.protocols
         self.session_timeout_ms = request.session_timeout_ms
         self.rebalance_timeout_ms = rebalance_timeout_ms(request)
@@ -61,14 +61,14 @@ class ClassicGroupMember:
 
 
 def rebalance_timeout_ms(request: JoinGroupRequest) -> int:
-    """How long a member takes to join again; version 0 has its session for that too."""
+    """The rebalance timeout; version 0 uses the session timeout for it."""
     if request.rebalance_timeout_ms < 0:
         return request.session_timeout_ms
     return request.rebalance_timeout_ms
 
 
 def member_from(saved: SavedMember, protocol_name: str) -> ClassicGroupMember:
-    """A member as the log knows it: of its protocols only the chosen one is left."""
+    """A member loaded from the log, which has only the selected one of its protocols."""
     return ClassicGroupMember(
         member_id=saved.member_id,
         instance_id=saved.instance_id,

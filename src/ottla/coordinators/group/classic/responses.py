@@ -1,4 +1,4 @@
-"""What joins and syncs are answered with, nulls and defaults as Kafka has them."""
+"""Responses to joins and syncs, with the nulls and defaults of Kafka's."""
 
 from typing import TYPE_CHECKING
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def joined(group: "ClassicGroup", member_id: str) -> JoinGroupResponse:
-    """The group's generation; only its leader learns who else is in it."""
+    """The group's generation; only the leader gets the list of members."""
     return in_generation(group, member_id, group.roster.leader)
 
 
@@ -23,7 +23,7 @@ def in_generation(
     *,
     is_assignment_skipped: bool = False,
 ) -> JoinGroupResponse:
-    """The group's generation as led by this member."""
+    """The group's generation with this leader."""
     return JoinGroupResponse(
         error_code=ErrorCode.NONE,
         generation_id=group.generation,
@@ -32,12 +32,11 @@ def in_generation(
         leader=leader or "",
         skip_assignment=is_assignment_skipped,
         member_id=member_id,
-        members=_everybody(group) if member_id == leader else (),
+        members=_all_members(group) if member_id == leader else (),
     )
 
 
-def _everybody(group: "ClassicGroup") -> tuple[join_group.Member, ...]:
-    """The members as their leader sees them."""
+def _all_members(group: "ClassicGroup") -> tuple[join_group.Member, ...]:
     return tuple(
         join_group.Member(
             member_id=member.member_id,

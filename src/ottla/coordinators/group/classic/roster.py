@@ -1,4 +1,4 @@
-"""Who belongs to a classic group, who leads it, and what all of them can do."""
+"""The members of a classic group, their leader, and the protocols that all of them support."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
@@ -8,7 +8,7 @@ from ottla.errors import ErrorCode, PeerError
 
 
 class Roster:
-    """Members by id, in the order they came; static ones by instance id too."""
+    """Members by id, in the order of their joins; static members also by instance id."""
 
     __slots__ = ("_by_id", "_by_instance", "_supporters", "leader")
 
@@ -16,7 +16,7 @@ class Roster:
         self.leader: str | None = None
         self._by_id: dict[str, ClassicGroupMember] = {}
         self._by_instance: dict[str, str] = {}
-        # How many members can do a protocol.
+        # How many members support each protocol.
         self._supporters: Counter[str] = Counter()
 
     def __len__(self) -> int:
@@ -35,12 +35,12 @@ class Roster:
         return self._by_id.get(member_id)
 
     def instance(self, instance_id: str) -> ClassicGroupMember | None:
-        """The static member that holds this instance id."""
+        """The static member with this instance id."""
         member_id = self._by_instance.get(instance_id)
         return None if member_id is None else self._by_id[member_id]
 
     def check(self, member_id: str, instance_id: str | None) -> ClassicGroupMember:
-        """The member that asks; a PeerError if it is unknown or was replaced."""
+        """The member with this id. PeerError if it is unknown, or fenced by its instance id."""
         if instance_id is not None:
             holder = self._by_instance.get(instance_id)
             if holder is None:
@@ -57,7 +57,7 @@ class Roster:
         return member
 
     def add(self, member: ClassicGroupMember) -> None:
-        """One more; the first one leads."""
+        """Adds a member; the first one becomes the leader."""
         self._by_id[member.member_id] = member
         if member.instance_id is not None:
             self._by_instance[member.instance_id] = member.member_id
@@ -70,12 +70,12 @@ class Roster:
         member = self._by_id.pop(member_id)
         if member.instance_id is not None:
             del self._by_instance[member.instance_id]
-        self._forget(member.protocol_names)
+        self._discount(member.protocol_names)
         if self.leader == member_id:
             self.leader = next(iter(self._by_id), None)
 
     def replace(self, members: Iterable[ClassicGroupMember], leader: str | None) -> None:
-        """These, and nobody else."""
+        """Replaces all members and the leader."""
         self._by_id.clear()
         self._by_instance.clear()
         self._supporters.clear()
@@ -84,10 +84,10 @@ class Roster:
             self.add(member)
 
     def rename(self, member: ClassicGroupMember, member_id: str) -> None:
-        """A static member goes on under another id, in its place, as leader if it led."""
+        """Gives a static member a new id; it keeps its place in the order and its leadership."""
         old_id = member.member_id
         member.member_id = member_id
-        # Rebuilt, so that its place among the others stays.
+        # Rebuilt to keep the order.
         self._by_id = {each.member_id: each for each in self._by_id.values()}
         if member.instance_id is not None:
             self._by_instance[member.instance_id] = member_id
@@ -95,12 +95,12 @@ class Roster:
             self.leader = member_id
 
     def recount(self, member: ClassicGroupMember, before: Collection[str]) -> None:
-        """Its protocols are no longer those `before`."""
-        self._forget(before)
+        """A member's protocols have changed from `before`."""
+        self._discount(before)
         self._count(member.protocol_names)
 
     def elect(self, candidates: Collection[str]) -> bool:
-        """Whether somebody among the candidates leads: who did, else the first of them."""
+        """Elects the first candidate unless the leader is one; False if there is no candidate."""
         if self.leader in candidates:
             return True
         elected = next((member_id for member_id in self._by_id if member_id in candidates), None)
@@ -109,30 +109,32 @@ class Roster:
         self.leader = elected
         return True
 
-    def can_all_do(self, names: Iterable[str]) -> bool:
-        """Whether everybody supports one of these protocols."""
+    def all_support_one_of(self, names: Iterable[str]) -> bool:
+        """Whether all members support one of these protocols."""
         return any(self._supporters[name] == len(self._by_id) for name in names)
 
     def chosen_protocol(self) -> str:
-        """The protocol with most votes among those that everybody can do; of two with as many,
-        the one that the oldest member voted for."""
-        everybody = len(self._by_id)
+        """The protocol with most votes among those that all members support.
+
+        Of two with equal votes, the one that the oldest member voted for.
+        """
+        count = len(self._by_id)
         candidates = frozenset(
-            name for name, supporters in self._supporters.items() if supporters == everybody
+            name for name, supporters in self._supporters.items() if supporters == count
         )
         votes = Counter(member.vote(candidates) for member in self._by_id.values())
         return max(votes, key=lambda name: votes[name])
 
     @property
     def rebalance_timeout_ms(self) -> int:
-        """As long as its most patient member allows."""
+        """The longest rebalance timeout of the members."""
         return max((member.rebalance_timeout_ms for member in self._by_id.values()), default=0)
 
     def _count(self, names: Iterable[str]) -> None:
         for name in names:
             self._supporters[name] += 1
 
-    def _forget(self, names: Iterable[str]) -> None:
+    def _discount(self, names: Iterable[str]) -> None:
         for name in names:
             self._supporters[name] -= 1
             if not self._supporters[name]:

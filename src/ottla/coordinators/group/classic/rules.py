@@ -1,4 +1,4 @@
-"""The bounds of a classic group."""
+"""The settings in force for classic groups."""
 
 from functools import lru_cache
 from typing import NamedTuple
@@ -6,37 +6,37 @@ from typing import NamedTuple
 from ottla.settings.broker import BrokerSettings
 from ottla.settings.table import groups
 
-# A newcomer that waits for its first answer knows no id to beat with: it has this long instead of
-# its session timeout. Kafka's number, and not a setting there either.
-NEWCOMER_TIMEOUT_MS = 300_000
-# A first generation that could begin waits so much longer for those who were given an id and are on
-# their way.
-PROMISED_WAIT_MS = 10
-# Every join asks, and settings seldom change.
-KEPT_MAX = 10
+# The session timeout of a new member whose first join waits: it has no id yet, and cannot send
+# heartbeats. The same constant as in Kafka, which has no setting for it.
+NEW_MEMBER_TIMEOUT_MS = 300_000
+# A first generation that could begin waits this much longer for pending members, which were given
+# an id and have not joined with it yet.
+PENDING_MEMBER_WAIT_MS = 10
+# Every join needs the rules, and settings rarely change.
+CACHED_RULES_MAX = 10
 
 
-class ClassicLimits(NamedTuple):
-    """What settings say about every classic group of a broker."""
+class ClassicRules(NamedTuple):
+    """The rules of every classic group of a broker."""
 
     session_timeout_ms_min: int
     session_timeout_ms_max: int
     initial_rebalance_delay_ms: int
     members_max: int
-    # One record holds a whole generation: what does not fit one cannot be saved.
+    # A whole generation must fit one record.
     saved_bytes_max: int
-    # Ids that were handed out and have not joined yet.
-    promised_ids_max: int = 10_000
+    # The most ids that were given to clients which have not joined with them yet.
+    pending_ids_max: int = 10_000
 
 
-@lru_cache(KEPT_MAX)
-def limits_of(settings: BrokerSettings, batch_bytes_max: int) -> ClassicLimits:
-    """As the settings have them, where the log takes batches of this length."""
-    return ClassicLimits(
+@lru_cache(CACHED_RULES_MAX)
+def classic_rules(settings: BrokerSettings, batch_bytes_max: int) -> ClassicRules:
+    """The rules under these settings, for a log that accepts batches of this size."""
+    return ClassicRules(
         session_timeout_ms_min=settings[groups.GROUP_MIN_SESSION_TIMEOUT_MS],
         session_timeout_ms_max=settings[groups.GROUP_MAX_SESSION_TIMEOUT_MS],
         initial_rebalance_delay_ms=settings[groups.GROUP_INITIAL_REBALANCE_DELAY_MS],
         members_max=settings[groups.GROUP_MAX_SIZE],
-        # Less than a batch may be: records have overheads.
+        # Less than the maximum batch size: records have overheads.
         saved_bytes_max=batch_bytes_max - (batch_bytes_max >> 4),
     )

@@ -1,6 +1,6 @@
-"""The rules of a classic group as tables: which state follows which, and how each answers.
+"""The states of a classic group as tables: their transitions, and the error codes of each state.
 
-Dead is a group that is gone from here: deleted, or its shard is led elsewhere.
+A group is Dead if it was deleted or if this broker no longer leads its shard.
 """
 
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from ottla.errors import ErrorCode
 
 
 class ClassicGroupState(StrEnum):
-    """Where a group stands, by the names that DescribeGroups shows."""
+    """The state of a group, by the names that DescribeGroups shows."""
 
     EMPTY = "Empty"
     PREPARING_REBALANCE = "PreparingRebalance"
@@ -21,7 +21,7 @@ class ClassicGroupState(StrEnum):
 
 
 class Transition(NamedTuple):
-    """One arrow of the machine."""
+    """One transition of the state machine."""
 
     before: ClassicGroupState
     event: str
@@ -86,17 +86,17 @@ TRANSITIONS = (
 
 _ALLOWED = frozenset((before, after) for before, _, after in TRANSITIONS)
 
-# What a member with the right id and generation is told.
-HEARTBEAT_ANSWERS: Mapping[ClassicGroupState, ErrorCode] = {
+# The answer to a heartbeat with the right member id and generation.
+HEARTBEAT_CODES: Mapping[ClassicGroupState, ErrorCode] = {
     ClassicGroupState.EMPTY: ErrorCode.UNKNOWN_MEMBER_ID,
     ClassicGroupState.PREPARING_REBALANCE: ErrorCode.REBALANCE_IN_PROGRESS,
-    # Members may beat as soon as they have joined, before they have synced.
+    # Members may send heartbeats as soon as they have joined, before they have synced.
     ClassicGroupState.COMPLETING_REBALANCE: ErrorCode.NONE,
     ClassicGroupState.STABLE: ErrorCode.NONE,
     ClassicGroupState.DEAD: ErrorCode.COORDINATOR_NOT_AVAILABLE,
 }
 
-# Why a group in this state is not deleted.
+# The refusal to delete a group in this state.
 DELETE_REFUSALS: Mapping[ClassicGroupState, ErrorCode] = {
     ClassicGroupState.PREPARING_REBALANCE: ErrorCode.NON_EMPTY_GROUP,
     ClassicGroupState.COMPLETING_REBALANCE: ErrorCode.NON_EMPTY_GROUP,
@@ -106,5 +106,5 @@ DELETE_REFUSALS: Mapping[ClassicGroupState, ErrorCode] = {
 
 
 def is_allowed(before: ClassicGroupState, after: ClassicGroupState) -> bool:
-    """Whether an arrow leads from one state to the other."""
+    """Whether there is a transition from one state to the other."""
     return (before, after) in _ALLOWED

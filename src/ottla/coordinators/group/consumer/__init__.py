@@ -1,1 +1,1 @@
-"""Groups whose members speak the consumer protocol (KIP-848): the broker assigns, by heartbeats."""
+"""Consumer groups (KIP-848): the broker assigns, and members learn of it by heartbeats."""

@@ -1,8 +1,8 @@
-"""Members of a consumer group that speak the classic protocol: what their requests come to. Pure.
+"""Decisions on the requests of classic members of a consumer group. Pure.
 
-Nobody leads and nobody waits for others. The broker assigns, so that a join and a sync are answered
-at once; a member that has to give something up, or may take something on, is told by a heartbeat to
-join again, and says then what it owns.
+The group has no leader, and no member waits for others. The broker assigns, so joins and syncs are
+answered at once. A heartbeat tells a member to join again if it has partitions to revoke or can get
+more; its join then reports the partitions that it owns.
 """
 
 from collections.abc import Sequence
@@ -21,12 +21,12 @@ from ottla.coordinators.group.consumer.member import (
     unknown_member,
 )
 from ottla.coordinators.group.consumer.member_update import (
-    Arrival,
-    Checked,
-    Deciding,
-    Moment,
+    MemberUpdate,
     Outcome,
-    Statement,
+    Sender,
+    SubscriptionChecks,
+    UpdateContext,
+    UpdateDecider,
     is_assignment_due,
 )
 from ottla.coordinators.group.consumer.reconciliation import MemberState
@@ -34,12 +34,12 @@ from ottla.coordinators.group.consumer.rules import ConsumerRules
 from ottla.coordinators.group.consumer.saved_group import SavedGroup
 from ottla.coordinators.group.consumer.topics import Topics
 from ottla.coordinators.group.embedded_protocol import (
-    NotEmbedded,
+    MalformedProtocol,
     by_topic_id,
     read_subscription,
     write_assignment,
 )
-from ottla.coordinators.group.records import ClassicMember, ConsumerMemberSaved
+from ottla.coordinators.group.records import ClassicMetadata, ConsumerMemberSaved
 from ottla.errors import ErrorCode, PeerError
 from ottla.protocol.consumer_protocol import PROTOCOL_TYPE, Subscription
 from ottla.protocol.messages import leave_group
@@ -49,7 +49,7 @@ from ottla.settings.table.consumer_groups import MigrationPolicy
 
 
 def check_join(state: SavedGroup, rules: ConsumerRules, request: JoinGroupRequest) -> None:
-    """GROUP_MAX_SIZE_REACHED or INCONSISTENT_GROUP_PROTOCOL if this one cannot be in the group."""
+    """GROUP_MAX_SIZE_REACHED or INCONSISTENT_GROUP_PROTOCOL if this member cannot join."""
     if not _is_known(state, request):
         check_room(state, rules)
     if rules.migration is MigrationPolicy.DISABLED:
@@ -69,7 +69,7 @@ def _is_known(state: SavedGroup, request: JoinGroupRequest) -> bool:
 
 
 def _is_common(names: set[str], state: SavedGroup) -> bool:
-    """Whether all classic members can do one of these; where there is none, anything is common."""
+    """Whether all classic members, if there are any, support one of these protocols."""
     common = names
     for member in state.members.values():
         if member.classic is not None and member.is_classic:
@@ -78,43 +78,43 @@ def _is_common(names: set[str], state: SavedGroup) -> bool:
 
 
 def needs_id(request: JoinGroupRequest, version: int) -> bool:
-    """Whether a newcomer is to come back with the id that it is given."""
+    """Whether a new member has to join again with the id that it is given."""
     is_unknown = not request.member_id and request.group_instance_id is None
     return is_unknown and version >= ID_REQUIRED_SINCE
 
 
 def decide_join(
     state: SavedGroup,
-    checked: Checked,
+    checks: SubscriptionChecks,
     rules: ConsumerRules,
     request: JoinGroupRequest,
     joiner: Joiner,
-    at: Moment,
+    context: UpdateContext,
 ) -> Outcome:
-    """A member that joins, or joins again. A PeerError, and nothing is to change."""
+    """The outcome of a member's join or rejoin. PeerError if it is refused."""
     subscription = _subscription(request)
-    arrival = _find_joiner(state, request, request.member_id or joiner.bare_id)
-    said = Statement(
-        _as_it_joins(arrival.before.saved, request, joiner, subscription),
-        by_topic_id(subscription.owned_partitions, at.topics),
-        at,
+    sender = _find_joiner(state, request, request.member_id or joiner.consumer_member_id)
+    update = MemberUpdate(
+        _updated_by_join(sender.before.saved, request, joiner, subscription),
+        by_topic_id(subscription.owned_partitions, context.topics),
+        context,
     )
-    return Deciding(state, checked, rules, arrival, said).outcome()
+    return UpdateDecider(state, checks, rules, sender, update).outcome()
 
 
 def _subscription(request: JoinGroupRequest) -> Subscription:
-    """All protocols of a member say the same about it: the first is read."""
+    """The subscription of the first protocol: all protocols of a member have the same one."""
     try:
         found = read_subscription(request.protocols[0].metadata)
-    except NotEmbedded as error:
+    except MalformedProtocol as error:
         raise _inconsistent(f"Member {request.member_id} is no consumer: {error}") from None
     if sum(map(len, found.topics)) > SUBSCRIPTION_CHARACTERS_MAX:
         raise PeerError(ErrorCode.INVALID_REQUEST, "The names of topics are too long.")
     return found
 
 
-def _find_joiner(state: SavedGroup, request: JoinGroupRequest, member_id: str) -> Arrival:
-    """Who is not known is new: there is room, as `check_join` found."""
+def _find_joiner(state: SavedGroup, request: JoinGroupRequest, member_id: str) -> Sender:
+    """The member that joins. An unknown one is new: `check_join` has checked the group's size."""
     instance_id = request.group_instance_id
     if instance_id is None:
         known = state.member(member_id)
@@ -125,14 +125,14 @@ def _find_joiner(state: SavedGroup, request: JoinGroupRequest, member_id: str) -
                 raise unknown_member(state.group_id, member_id, instance_id)
             check_instance(known, member_id)
     if known is None:
-        return Arrival(new_member(state.group_id, member_id), is_new=True)
+        return Sender(new_member(state.group_id, member_id), is_new=True)
     if known.member_id == member_id:
-        return Arrival(known)
-    # A static member that comes back need not have said goodbye, whatever it spoke before.
-    return Arrival(successor(known, member_id), replaces=known.member_id)
+        return Sender(known)
+    # A static member may rejoin without having left, whichever protocol it used before.
+    return Sender(successor(known, member_id), replaces=known.member_id)
 
 
-def _as_it_joins(
+def _updated_by_join(
     saved: ConsumerMemberSaved,
     request: JoinGroupRequest,
     joiner: Joiner,
@@ -147,7 +147,7 @@ def _as_it_joins(
         topics=tuple(sorted(set(subscription.topics))),
         regex="",
         rebalance_timeout_ms=rebalance_timeout_ms(request),
-        classic=ClassicMember(
+        classic=ClassicMetadata(
             request.session_timeout_ms,
             tuple((protocol.name, protocol.metadata) for protocol in request.protocols),
         ),
@@ -155,12 +155,12 @@ def _as_it_joins(
 
 
 def joined(member: ConsumerGroupMember) -> JoinGroupResponse:
-    """A generation that nobody leads: the member's epoch."""
+    """The answer to a join: the generation is the member's epoch, and there is no leader."""
     return JoinGroupResponse(
         error_code=ErrorCode.NONE,
         generation_id=member.current.epoch,
         protocol_type=PROTOCOL_TYPE,
-        protocol_name=classic_part(member).protocols[0][0],
+        protocol_name=classic_metadata(member).protocols[0][0],
         leader="",
         member_id=member.member_id,
         members=(),
@@ -170,7 +170,7 @@ def joined(member: ConsumerGroupMember) -> JoinGroupResponse:
 def find_classic_member(
     state: SavedGroup, member_id: str, instance_id: str | None, generation: int
 ) -> ConsumerGroupMember:
-    """The classic member that asks; a PeerError if it is none, or not of this generation."""
+    """The classic member of a request. PeerError if it is unknown or has another generation."""
     member = _named(state, member_id, instance_id)
     if instance_id is not None:
         check_instance(member, member_id)
@@ -198,26 +198,29 @@ def _named(state: SavedGroup, member_id: str, instance_id: str | None) -> Consum
 
 
 def check_protocol(member: ConsumerGroupMember, request: SyncGroupRequest) -> None:
-    """INCONSISTENT_GROUP_PROTOCOL unless the member means what it was told when it joined."""
-    name = classic_part(member).protocols[0][0]
-    for told, expected in ((request.protocol_type, PROTOCOL_TYPE), (request.protocol_name, name)):
-        # Older versions do not tell.
-        if told is not None and told != expected:
-            raise _inconsistent(f"Member {member.member_id} has {expected}, not {told}.")
+    """INCONSISTENT_GROUP_PROTOCOL unless the request has the protocol of the answer to its join."""
+    name = classic_metadata(member).protocols[0][0]
+    for given, expected in ((request.protocol_type, PROTOCOL_TYPE), (request.protocol_name, name)):
+        # Older versions lack these fields.
+        if given is not None and given != expected:
+            raise _inconsistent(f"Member {member.member_id} has {expected}, not {given}.")
 
 
-def is_overtaken(state: SavedGroup, member: ConsumerGroupMember) -> bool:
-    """Whether a sync comes too late, as partitions were shared out since the member joined. Who has
-    yet to give up something finishes that first."""
-    is_busy = member.current.state == MemberState.UNREVOKED_PARTITIONS
-    return member.current.epoch < state.target_epoch and not is_busy
+def is_sync_outdated(state: SavedGroup, member: ConsumerGroupMember) -> bool:
+    """Whether there is a new target since the member joined. A member with partitions to revoke
+    revokes these first."""
+    must_revoke = member.current.state == MemberState.UNREVOKED_PARTITIONS
+    return member.current.epoch < state.target_epoch and not must_revoke
 
 
-def is_to_rejoin(
+def should_rejoin(
     state: SavedGroup, rules: ConsumerRules, member: ConsumerGroupMember, now_ms: int
 ) -> bool:
-    """Whether a member that beats is to join again: to give up something, to take on something that
-    is free now, to reach the target's epoch, or so that a target that is due is decided."""
+    """Whether the answer to a heartbeat asks the member to join again.
+
+    It has to join to revoke partitions, to get partitions that are free now, to reach the target's
+    epoch, or to compute a target that is due.
+    """
     current = member.current
     if current.epoch < state.target_epoch or current.state == MemberState.UNREVOKED_PARTITIONS:
         return True
@@ -238,25 +241,27 @@ def _waits_for_others(state: SavedGroup, member: ConsumerGroupMember) -> bool:
 
 
 def assignment(member: ConsumerGroupMember, topics: Topics) -> bytes:
-    """What a member owns, as its own protocol says it."""
-    return write_assignment(member.current.assigned, topics, classic_part(member).protocols[0][1])
+    """A member's assignment, encoded in its own protocol."""
+    return write_assignment(
+        member.current.assigned, topics, classic_metadata(member).protocols[0][1]
+    )
 
 
 class Leaving(NamedTuple):
-    """Who of those that are to leave are members, and a code for each of them all."""
+    """The members to remove, and one error code per entry of the request."""
 
     member_ids: tuple[str, ...]
     codes: tuple[ErrorCode, ...]
 
 
 def find_leaving(state: SavedGroup, leaving: Sequence[leave_group.Member]) -> Leaving:
-    """By member id, or by instance id for an operator: whatever they speak."""
+    """Finds members of both protocols by member id, or by instance id if an admin tool asks."""
     members: dict[str, None] = {}
     codes = []
     for each in leaving:
         try:
             member = _named(state, each.member_id, each.group_instance_id)
-            # An operator knows instance ids only.
+            # An admin tool knows only the instance id.
             if each.group_instance_id is not None and each.member_id:
                 check_instance(member, each.member_id)
         except PeerError as error:
@@ -267,8 +272,8 @@ def find_leaving(state: SavedGroup, leaving: Sequence[leave_group.Member]) -> Le
     return Leaving(tuple(members), tuple(codes))
 
 
-def classic_part(member: ConsumerGroupMember) -> ClassicMember:
-    """What a member that speaks the classic protocol brought."""
+def classic_metadata(member: ConsumerGroupMember) -> ClassicMetadata:
+    """The classic metadata of a classic member."""
     if member.saved.classic is None:
         raise TypeError(f"{member.member_id} does not speak the classic protocol")
     return member.saved.classic

@@ -1,4 +1,4 @@
-"""JoinGroup, SyncGroup, Heartbeat and LeaveGroup in a group of the consumer protocol. Pure."""
+"""JoinGroup, SyncGroup, Heartbeat and LeaveGroup in a consumer group. Pure."""
 
 from collections.abc import Hashable, Iterator, Sequence
 from typing import TYPE_CHECKING
@@ -8,7 +8,7 @@ from ottla.coordinators.group.classic import responses
 from ottla.coordinators.group.classic.join import Joiner
 from ottla.coordinators.group.consumer import classic_members
 from ottla.coordinators.group.consumer.member import ConsumerGroupMember
-from ottla.coordinators.group.consumer.member_update import Moment, Outcome
+from ottla.coordinators.group.consumer.member_update import Outcome, UpdateContext
 from ottla.coordinators.group.consumer.timers import Timer
 from ottla.coordinators.group.decision import Decision
 from ottla.coordinators.group.records import ConsumerGroupSaved
@@ -28,38 +28,38 @@ def join(
     request: JoinGroupRequest,
     joiner: Joiner,
     ticket: Hashable,
-    at: Moment,
+    context: UpdateContext,
 ) -> Decision:
-    """Answered at once: the member has what it has, whoever else is still to join."""
+    """Answers at once with the member's own assignment: it does not wait for other joins."""
     classic_members.check_join(group.saved, group.rules, request)
     if classic_members.needs_id(request, joiner.version):
-        refused = responses.join_refused(ErrorCode.MEMBER_ID_REQUIRED, joiner.bare_id)
+        refused = responses.join_refused(ErrorCode.MEMBER_ID_REQUIRED, joiner.consumer_member_id)
         return Decision(answers=(Answered(ticket, refused),))
     outcome = classic_members.decide_join(
-        group.saved, group.checked, group.rules, request, joiner, at
+        group.saved, group.checks, group.rules, request, joiner, context
     )
     answered = (Answered(ticket, classic_members.joined(outcome.after)),)
-    if outcome.arrival.replaces is not None:
-        classic = _moved_down(group, outcome, outcome.arrival.replaces, at.now_ms)
+    if outcome.sender.replaces is not None:
+        classic = _downgrade(group, outcome, outcome.sender.replaces, context.now_ms)
         if classic is not None:
             return classic._replace(answers=answered)
-    sync_ms = at.now_ms + outcome.after.saved.rebalance_timeout_ms
+    sync_ms = context.now_ms + outcome.after.saved.rebalance_timeout_ms
     return Decision(
         records=outcome.records,
         answers=answered,
         timers=(
-            *group.timers_after(outcome, at.now_ms),
+            *group.timers_after(outcome, context.now_ms),
             Timer.SYNC.at(group.group_id, outcome.after.member_id, sync_ms),
         ),
     )
 
 
-def _moved_down(
+def _downgrade(
     group: "ConsumerGroup", outcome: Outcome, replaced: str, now_ms: int
 ) -> Decision | None:
-    """A static member that came back by the classic protocol may have been the last of the other.
+    """A static member that rejoined as a classic one may have been the last of the other protocol.
 
-    The classic group goes on with what everybody has, unless there is something to share out.
+    The classic group keeps all assignments, unless a new assignment is due.
     """
     saved = group.saved
     if saved.members[replaced].is_classic:
@@ -74,21 +74,22 @@ def _moved_down(
         isinstance(record, ConsumerGroupSaved) for record in outcome.records
     )
     must_rejoin = is_stale or not all(group.is_settled(each.current) for each in members)
-    return group.moved_down(members, now_ms, must_rejoin=must_rejoin)
+    return group.downgrade(members, now_ms, must_rejoin=must_rejoin)
 
 
 def sync(
     group: "ConsumerGroup", request: SyncGroupRequest, ticket: Hashable, now_ms: int
 ) -> Decision:
-    """What the member owns; if partitions were shared out anew since it joined, it joins again."""
+    """Answers with the member's assignment; it joins again if there was a new target meanwhile."""
     member = classic_members.find_classic_member(
         group.saved, request.member_id, request.group_instance_id, request.generation_id
     )
     classic_members.check_protocol(member, request)
-    if classic_members.is_overtaken(group.saved, member):
+    if classic_members.is_sync_outdated(group.saved, member):
         refused = responses.sync_refused(ErrorCode.REBALANCE_IN_PROGRESS)
         return Decision(
-            answers=(Answered(ticket, refused),), timers=tuple(_summon(group, member, now_ms))
+            answers=(Answered(ticket, refused),),
+            timers=tuple(_ask_to_rejoin(group, member, now_ms)),
         )
     response = SyncGroupResponse(
         error_code=ErrorCode.NONE,
@@ -108,15 +109,15 @@ def sync(
 def heartbeat(
     group: "ConsumerGroup", request: HeartbeatRequest, ticket: Hashable, now_ms: int
 ) -> Decision:
-    """The member is alive, and hears whether to join again."""
+    """Renews the session; the answer says whether to join again."""
     member = classic_members.find_classic_member(
         group.saved, request.member_id, request.group_instance_id, request.generation_id
     )
     timers = [group.session_timer(member.saved, now_ms)]
     code = ErrorCode.NONE
-    if classic_members.is_to_rejoin(group.saved, group.rules, member, now_ms):
+    if classic_members.should_rejoin(group.saved, group.rules, member, now_ms):
         code = ErrorCode.REBALANCE_IN_PROGRESS
-        timers += _summon(group, member, now_ms)
+        timers += _ask_to_rejoin(group, member, now_ms)
     answer = Answered(ticket, HeartbeatResponse(error_code=code))
     return Decision(answers=(answer,), timers=tuple(timers))
 
@@ -127,7 +128,7 @@ def leave(
     ticket: Hashable,
     now_ms: int,
 ) -> Decision:
-    """Each goes or is refused by itself."""
+    """Each member is removed or refused on its own."""
     found = classic_members.find_leaving(group.saved, leaving)
     answered = (Answered(ticket, leaving_classic.response(leaving, found.codes)),)
     if not found.member_ids:
@@ -135,9 +136,11 @@ def leave(
     return group.left(found.member_ids, now_ms)._replace(answers=answered)
 
 
-def _summon(group: "ConsumerGroup", member: ConsumerGroupMember, now_ms: int) -> Iterator[TimerSet]:
-    """The time to join again runs from when the member was first told."""
-    if member.member_id not in group.summoned:
-        group.summoned.add(member.member_id)
+def _ask_to_rejoin(
+    group: "ConsumerGroup", member: ConsumerGroupMember, now_ms: int
+) -> Iterator[TimerSet]:
+    """The join timer runs from the first answer that asked the member to join again."""
+    if member.member_id not in group.asked_to_rejoin:
+        group.asked_to_rejoin.add(member.member_id)
         due_ms = now_ms + member.saved.rebalance_timeout_ms
         yield Timer.JOIN.at(group.group_id, member.member_id, due_ms)

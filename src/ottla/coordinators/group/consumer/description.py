@@ -1,4 +1,4 @@
-"""A group as ConsumerGroupDescribe shows it."""
+"""The description of a group for ConsumerGroupDescribe."""
 
 from collections.abc import Iterator
 
@@ -22,7 +22,7 @@ _CONSUMER_MEMBER = 1
 def describe(
     group: ConsumerGroup, topics: Topics, authorized_operations: int = OPERATIONS_NOT_ASKED_FOR
 ) -> Group:
-    """What is committed of the group. Topics that are gone are left out: they have no name."""
+    """The group as it is saved. Deleted topics are left out: they have no name."""
     saved = group.saved
     return Group(
         error_code=ErrorCode.NONE,

@@ -1,7 +1,7 @@
-"""A group of the consumer protocol (KIP-848): decides by heartbeats and timers. Pure.
+"""A consumer group (KIP-848): decides on heartbeats and timers. Pure.
 
-What must last is in `SavedGroup` and changes by `replay` alone. Some of its members may speak the
-classic protocol; once all that are left do, the group becomes a classic one.
+The durable state is in `SavedGroup` and changes only by `replay`. Some members may use the classic
+protocol; when only such members are left, the group is downgraded to a classic one.
 """
 
 from collections.abc import Collection, Hashable, Iterator, Sequence
@@ -9,34 +9,38 @@ from collections.abc import Collection, Hashable, Iterator, Sequence
 from ottla.coordinators.group import migration
 from ottla.coordinators.group.classic.join import Joiner
 from ottla.coordinators.group.consumer import classic_requests, offset_checks
-from ottla.coordinators.group.consumer.heartbeat import decide_arrival, decide_heartbeat
+from ottla.coordinators.group.consumer.heartbeat import decide_heartbeat, decide_new_member
 from ottla.coordinators.group.consumer.heartbeat_request import Heartbeat, SpecialEpoch
 from ottla.coordinators.group.consumer.member import (
     ConsumerGroupMember,
     check_instance,
-    member_forgotten,
-    stepped_aside,
+    member_tombstones,
+    temporarily_left,
     unknown_member,
 )
-from ottla.coordinators.group.consumer.member_update import Checked, Moment, Outcome
+from ottla.coordinators.group.consumer.member_update import (
+    Outcome,
+    SubscriptionChecks,
+    UpdateContext,
+)
 from ottla.coordinators.group.consumer.reconciliation import MemberState
 from ottla.coordinators.group.consumer.rules import ConsumerRules
 from ottla.coordinators.group.consumer.saved_group import SavedGroup
-from ottla.coordinators.group.consumer.states import STATES, ConsumerGroupState, Standing
+from ottla.coordinators.group.consumer.states import STATES, ConsumerGroupState, GroupProgress
 from ottla.coordinators.group.consumer.timers import Timer, all_off
 from ottla.coordinators.group.consumer.topics import NO_TOPICS_HASH, NoTopics, Topics
 from ottla.coordinators.group.decision import Decision
 from ottla.coordinators.group.group import GroupType
-from ottla.coordinators.group.offsets import CommitCheck, anything
+from ottla.coordinators.group.offsets import CommitCheck, accept_any
 from ottla.coordinators.group.records import (
-    ConsumerGroupForgotten,
     ConsumerGroupSaved,
+    ConsumerGroupTombstone,
     ConsumerMemberSaved,
     CurrentAssignmentSaved,
     Partitions,
     Record,
-    RegexForgotten,
-    TargetEpochForgotten,
+    RegexTombstone,
+    TargetEpochTombstone,
 )
 from ottla.coordinators.runtime.decision import NOTHING, Answered, TimerSet
 from ottla.errors import ErrorCode, PeerError
@@ -54,7 +58,7 @@ _NO_EPOCH = -1
 
 
 class ConsumerGroup:
-    """See the module. It is a `Group`; `classic_requests` shares its attributes."""
+    """See the module. It implements `Group`; `classic_requests` uses its attributes."""
 
     group_type = GroupType.CONSUMER
     protocol_type = "consumer"
@@ -63,14 +67,14 @@ class ConsumerGroup:
         self, group_id: str, rules: ConsumerRules | None = None, topics: Topics | None = None
     ) -> None:
         self.saved = SavedGroup(group_id)
-        # Both are replaced when somebody asks who knows them as they are now.
+        # Requests replace both by the newest ones.
         self.rules = rules or ConsumerRules()
         self.topics = topics or NoTopics()
-        self.checked = Checked()
-        # Classic members that were told to join again, and have a time to do so.
-        self.summoned: set[str] = set()
+        self.checks = SubscriptionChecks()
+        # Classic members that were told to join again and have a join timer.
+        self.asked_to_rejoin: set[str] = set()
 
-    # What it is
+    # Queries
 
     @property
     def group_id(self) -> str:
@@ -86,47 +90,47 @@ class ConsumerGroup:
 
     @property
     def state_name(self) -> str:
-        """As ListGroups and ConsumerGroupDescribe call it."""
+        """The state as ListGroups and ConsumerGroupDescribe show it."""
         if self.is_empty:
             return ConsumerGroupState.EMPTY.value
         is_target_due = self.saved.epoch > self.saved.target_epoch
         is_settled = all(self.is_settled(self.saved.current(each)) for each in self.saved.members)
-        return STATES[Standing(is_target_due, is_settled)].value
+        return STATES[GroupProgress(is_target_due, is_settled)].value
 
     def is_settled(self, current: CurrentAssignmentSaved) -> bool:
-        """Whether a member that stands there owns all that it is to own."""
+        """Whether a member with this current assignment owns its target assignment."""
         return (current.state, current.epoch) == (MemberState.STABLE, self.saved.target_epoch)
 
     def is_subscribed_to(self, topic: str) -> bool:
-        """Whether a member reads the topic."""
+        """Whether a member is subscribed to the topic."""
         subscriptions = self.saved.subscriptions
         return any(topic in subscriptions.names(each) for each in self.saved.members.values())
 
     # Heartbeats
 
     def heartbeat(self, beat: Heartbeat) -> Decision:
-        """Takes what a member says, answers where it stands. A PeerError, and nothing changed."""
+        """Decides on a heartbeat. PeerError if it is refused: then nothing has changed."""
         self.topics = beat.topics
         epoch = beat.request.member_epoch
         if epoch == SpecialEpoch.LEAVE:
             member = self._leaving(beat)
             return self._answered(beat, epoch, self.left((member.member_id,), beat.now_ms))
-        if epoch == SpecialEpoch.STEP_ASIDE:
-            return self._answered(beat, epoch, self._stepped_aside(beat))
-        outcome = decide_heartbeat(self.saved, self.checked, self.rules, beat)
+        if epoch == SpecialEpoch.LEAVE_STATIC:
+            return self._answered(beat, epoch, self._leave_temporarily(beat))
+        outcome = decide_heartbeat(self.saved, self.checks, self.rules, beat)
         return Decision(
             records=outcome.records,
             answers=(Answered(beat.ticket, self._answer(beat, outcome)),),
             timers=tuple(self.timers_after(outcome, beat.now_ms)),
         )
 
-    def arrive(self, beat: Heartbeat) -> Decision:
-        """Takes down who joins, without an answer: its heartbeat is still to be decided.
+    def add_member(self, beat: Heartbeat) -> Decision:
+        """Saves a joining member, without an answer: its heartbeat is decided later.
 
-        Of many that arrive before that, the first to be decided brings a target for all.
+        The first of these heartbeats to be decided computes one target for all members.
         """
         self.topics = beat.topics
-        records = decide_arrival(self.saved, self.checked, self.rules, beat)
+        records = decide_new_member(self.saved, self.checks, self.rules, beat)
         if not records:
             return NOTHING
         due_ms = beat.now_ms + self.rules.session_timeout_ms
@@ -134,9 +138,9 @@ class ConsumerGroup:
         return Decision(records=records, timers=(session,))
 
     def _answer(self, beat: Heartbeat, outcome: Outcome) -> ConsumerGroupHeartbeatResponse:
-        """The assignment is told when it changed, or to one who may not know it."""
-        before, after = outcome.arrival.before.current, outcome.after.current
-        is_told = (
+        """Has the assignment if it has changed, or if the member may not know it."""
+        before, after = outcome.sender.before.current, outcome.after.current
+        is_included = (
             beat.request.member_epoch == SpecialEpoch.JOIN
             or beat.is_full
             or before.assigned != after.assigned
@@ -146,7 +150,7 @@ class ConsumerGroup:
             member_id=after.member_id,
             member_epoch=after.epoch,
             heartbeat_interval_ms=self.rules.heartbeat_interval_ms,
-            assignment=_assignment(after.assigned) if is_told else None,
+            assignment=_assignment(after.assigned) if is_included else None,
         )
 
     def _leaving(self, beat: Heartbeat) -> ConsumerGroupMember:
@@ -161,11 +165,11 @@ class ConsumerGroup:
             check_instance(member, beat.member_id)
         return member
 
-    def _stepped_aside(self, beat: Heartbeat) -> Decision:
+    def _leave_temporarily(self, beat: Heartbeat) -> Decision:
         member = self._leaving(beat)
         return Decision(
-            records=(stepped_aside(member.current),),
-            # Until its session ends it may come back under another name.
+            records=(temporarily_left(member.current),),
+            # Until its session expires it may rejoin with another member id.
             timers=(
                 self.session_timer(member.saved, beat.now_ms),
                 Timer.REBALANCE.off(self.group_id, member.member_id),
@@ -181,13 +185,13 @@ class ConsumerGroup:
         )
         return decision._replace(answers=(Answered(beat.ticket, response),))
 
-    # Requests of members that speak the classic protocol
+    # Requests of classic members
 
     def join(
-        self, request: JoinGroupRequest, joiner: Joiner, ticket: Hashable, at: Moment
+        self, request: JoinGroupRequest, joiner: Joiner, ticket: Hashable, context: UpdateContext
     ) -> Decision:
-        self.topics = at.topics
-        return classic_requests.join(self, request, joiner, ticket, at)
+        self.topics = context.topics
+        return classic_requests.join(self, request, joiner, ticket, context)
 
     def sync(
         self, request: SyncGroupRequest, ticket: Hashable, now_ms: int, topics: Topics
@@ -208,44 +212,44 @@ class ConsumerGroup:
     # Leaving
 
     def left(self, member_ids: Collection[str], now_ms: int) -> Decision:
-        """Without these members. The others learn of it with their next heartbeats."""
+        """Removes these members. The others learn of it by their next heartbeats."""
         saved = self.saved
-        self.summoned.difference_update(member_ids)
+        self.asked_to_rejoin.difference_update(member_ids)
         rest = [
             ConsumerGroupMember(each, saved.current(name))
             for name, each in saved.members.items()
             if name not in member_ids
         ]
-        classic = self.moved_down(rest, now_ms, must_rejoin=True)
+        classic = self.downgrade(rest, now_ms, must_rejoin=True)
         if classic is not None:
             return classic
-        records = [each for name in member_ids for each in member_forgotten(self.group_id, name)]
+        records = [each for name in member_ids for each in member_tombstones(self.group_id, name)]
         for regex in dict.fromkeys(saved.members[name].regex for name in member_ids):
             if regex and not saved.subscriptions.is_used(regex, besides=member_ids):
-                records.append(RegexForgotten(self.group_id, regex))
+                records.append(RegexTombstone(self.group_id, regex))
         topics = saved.metadata_hash if rest else NO_TOPICS_HASH
         records.append(ConsumerGroupSaved(self.group_id, saved.epoch + 1, topics))
         gone = [timer for name in member_ids for timer in all_off(self.group_id, name)]
         return Decision(records=tuple(records), timers=tuple(gone))
 
-    def moved_down(
+    def downgrade(
         self, members: Sequence[ConsumerGroupMember], now_ms: int, *, must_rejoin: bool
     ) -> Decision | None:
-        """These members as a classic group, if all of them speak its protocol and it may be."""
-        classic = migration.moved_down(
+        """Converts the group to a classic one with these members; None if that is not possible."""
+        classic = migration.downgrade(
             self.saved, members, self.rules, self.topics, now_ms, must_rejoin=must_rejoin
         )
         if classic is None:
             return None
         return Decision(
-            records=(*self.forgotten(), classic),
-            timers=tuple(migration.timers_moved_down(classic, self.saved.members, now_ms)),
+            records=(*self.tombstones(), classic),
+            timers=tuple(migration.downgrade_timers(classic, self.saved.members, now_ms)),
         )
 
     # Timers
 
     def loaded(self, now_ms: int) -> Decision:
-        """It was replayed to its end: its members' sessions begin anew, and so do their delays."""
+        """The log was replayed to its end: session and rebalance timers start again."""
         timers = []
         for member_id, member in self.saved.members.items():
             timers.append(self.session_timer(member, now_ms))
@@ -254,8 +258,8 @@ class ConsumerGroup:
                 timers.append(Timer.REBALANCE.at(self.group_id, member_id, due_ms))
         return Decision(timers=tuple(timers))
 
-    def expired(self, timer_key: str, now_ms: int) -> Decision:
-        """A member was silent, or did not do what it was told, for too long: it is out."""
+    def timer_expired(self, timer_key: str, now_ms: int) -> Decision:
+        """A member has missed a deadline and is removed."""
         kind, _, rest = timer_key.partition("/")
         member_id = rest.removeprefix(f"{self.group_id}/")
         if member_id not in self.saved.members:
@@ -267,12 +271,12 @@ class ConsumerGroup:
         return self.left((member_id,), now_ms)
 
     def timers_after(self, outcome: Outcome, now_ms: int) -> Iterator[TimerSet]:
-        """What a statement sets and what it ends."""
-        arrival, after = outcome.arrival, outcome.after
-        if arrival.replaces is not None:
-            yield from all_off(self.group_id, arrival.replaces)
+        """The timers that an update sets and cancels."""
+        sender, after = outcome.sender, outcome.after
+        if sender.replaces is not None:
+            yield from all_off(self.group_id, sender.replaces)
         yield self.session_timer(after.saved, now_ms)
-        before, current, member_id = arrival.before.current, after.current, after.member_id
+        before, current, member_id = sender.before.current, after.current, after.member_id
         waits = MemberState.UNREVOKED_PARTITIONS
         if current.state == waits and (
             before.state != waits or before.revoking != current.revoking
@@ -281,14 +285,14 @@ class ConsumerGroup:
             yield Timer.REBALANCE.at(self.group_id, member_id, due_ms)
         elif current.state != waits and before.state == waits:
             yield Timer.REBALANCE.off(self.group_id, member_id)
-        if arrival.before.is_classic:
-            # It has joined again, or needs to do neither any more.
-            self.summoned.discard(member_id)
+        if sender.before.is_classic:
+            # It has joined again, or no longer uses the classic protocol.
+            self.asked_to_rejoin.discard(member_id)
             yield Timer.JOIN.off(self.group_id, member_id)
             yield Timer.SYNC.off(self.group_id, member_id)
 
     def session_timer(self, member: ConsumerMemberSaved, now_ms: int) -> TimerSet:
-        """Who speaks the classic protocol says itself how long it may be silent."""
+        """A classic member has its own session timeout."""
         timeout_ms = self.rules.session_timeout_ms
         if member.classic is not None and member.is_classic:
             timeout_ms = member.classic.session_timeout_ms
@@ -299,21 +303,21 @@ class ConsumerGroup:
     def check_commit(
         self,
         member_id: str,
-        instance_id: str | None,  # noqa: ARG002 - the epoch tells an instance's names apart
+        instance_id: str | None,  # noqa: ARG002 - an outdated member id has an outdated epoch
         generation: int,
         version: int,
     ) -> CommitCheck:
-        """What this member may commit by this version of OffsetCommit. PeerError: nothing."""
-        # Nobody is there to contradict: tools may move the offsets of an empty group.
+        """See `Group`."""
+        # Admin tools may change the offsets of an empty group.
         if generation < 0 and self.is_empty:
-            return anything
+            return accept_any
         member = self.saved.member(member_id)
         if member is None:
             raise unknown_member(self.group_id, member_id)
         return offset_checks.commit_check(member, generation, version)
 
     def check_fetch(self, member_id: str | None, member_epoch: int) -> None:
-        """Whether this member may ask for committed offsets; None and -1 come from anybody."""
+        """See `Group`."""
         if not member_id and member_epoch <= _NO_EPOCH:
             return
         member = self.saved.member(member_id or "")
@@ -322,11 +326,11 @@ class ConsumerGroup:
         offset_checks.check_fetch(member, member_epoch)
 
     def committed(self, member_id: str, now_ms: int) -> tuple[TimerSet, ...]:  # noqa: ARG002 - see Group
-        """Heartbeats alone keep a member alive."""
+        """Only heartbeats renew a session."""
         return ()
 
     def check_offset_delete(self) -> None:
-        """Always: only topics that somebody is subscribed to are spared."""
+        """Always allowed: `is_subscribed_to` protects subscribed topics."""
 
     def check_delete(self) -> None:
         """NON_EMPTY_GROUP if it has members."""
@@ -334,23 +338,23 @@ class ConsumerGroup:
             raise PeerError(ErrorCode.NON_EMPTY_GROUP, f"Group {self.group_id} is not empty.")
 
     def offset_expiry_starts_ms(self, commit_ms: int) -> int:
-        """From the commit on, as in Kafka: what a member subscribes to is spared."""
+        """From the commit on, as in Kafka; offsets of subscribed topics do not expire."""
         return commit_ms
 
-    # What is saved
+    # Durable state
 
     def replay(self, record: Record) -> None:
-        """Takes what was saved of it."""
+        """Applies a record of the group."""
         self.saved.replay(record)
 
-    def forgotten(self) -> tuple[Record, ...]:
-        """The tombstones of everything that was saved of it, offsets apart."""
+    def tombstones(self) -> tuple[Record, ...]:
+        """The tombstones of all records of the group, except its offsets."""
         group_id = self.group_id
         return (
-            *(each for name in self.saved.members for each in member_forgotten(group_id, name)),
-            *(RegexForgotten(group_id, regex) for regex in self.saved.regexes),
-            TargetEpochForgotten(group_id),
-            ConsumerGroupForgotten(group_id),
+            *(each for name in self.saved.members for each in member_tombstones(group_id, name)),
+            *(RegexTombstone(group_id, regex) for regex in self.saved.regexes),
+            TargetEpochTombstone(group_id),
+            ConsumerGroupTombstone(group_id),
         )
 
 

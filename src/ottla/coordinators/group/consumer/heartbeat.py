@@ -1,21 +1,21 @@
-"""A heartbeat of the consumer protocol: whose it is, and what it comes to. Pure."""
+"""Finds the member of a heartbeat of the consumer protocol, and decides on it. Pure."""
 
 from ottla.coordinators.group.consumer.heartbeat_request import Heartbeat, SpecialEpoch
 from ottla.coordinators.group.consumer.member import (
     ConsumerGroupMember,
-    as_it_says,
     check_instance,
     new_member,
     successor,
     unknown_member,
+    updated_by_heartbeat,
 )
 from ottla.coordinators.group.consumer.member_update import (
-    Arrival,
-    Checked,
-    Deciding,
-    Moment,
+    MemberUpdate,
     Outcome,
-    Statement,
+    Sender,
+    SubscriptionChecks,
+    UpdateContext,
+    UpdateDecider,
 )
 from ottla.coordinators.group.consumer.rules import ConsumerRules
 from ottla.coordinators.group.consumer.saved_group import SavedGroup
@@ -24,50 +24,54 @@ from ottla.errors import ErrorCode, PeerError
 
 
 def decide_heartbeat(
-    state: SavedGroup, checked: Checked, rules: ConsumerRules, beat: Heartbeat
+    state: SavedGroup, checks: SubscriptionChecks, rules: ConsumerRules, beat: Heartbeat
 ) -> Outcome:
-    """For every heartbeat but those that say goodbye. A PeerError, and nothing is to change."""
-    arrival = find_member(state, rules, beat)
-    return _deciding(state, checked, rules, arrival, beat).outcome()
+    """The outcome of any heartbeat that does not leave. PeerError if it is refused."""
+    sender = find_member(state, rules, beat)
+    return _decider(state, checks, rules, sender, beat).outcome()
 
 
-def decide_arrival(
-    state: SavedGroup, checked: Checked, rules: ConsumerRules, beat: Heartbeat
+def decide_new_member(
+    state: SavedGroup, checks: SubscriptionChecks, rules: ConsumerRules, beat: Heartbeat
 ) -> tuple[Record, ...]:
-    """What makes a new member one of the group, before anything is shared out; else nothing."""
-    arrival = find_member(state, rules, beat)
-    if not arrival.is_new:
+    """The records of a new member before its first assignment; none if the member is not new."""
+    sender = find_member(state, rules, beat)
+    if not sender.is_new:
         return ()
-    return _deciding(state, checked, rules, arrival, beat).arrived()
+    return _decider(state, checks, rules, sender, beat).new_member_records()
 
 
-def _deciding(
-    state: SavedGroup, checked: Checked, rules: ConsumerRules, arrival: Arrival, beat: Heartbeat
-) -> Deciding:
-    at = Moment(beat.now_ms, beat.topics, beat.match_topics)
-    said = Statement(as_it_says(arrival.before.saved, beat), beat.owned, at)
-    return Deciding(state, checked, rules, arrival, said)
+def _decider(
+    state: SavedGroup,
+    checks: SubscriptionChecks,
+    rules: ConsumerRules,
+    sender: Sender,
+    beat: Heartbeat,
+) -> UpdateDecider:
+    context = UpdateContext(beat.now_ms, beat.topics, beat.match_topics)
+    update = MemberUpdate(updated_by_heartbeat(sender.before.saved, beat), beat.owned, context)
+    return UpdateDecider(state, checks, rules, sender, update)
 
 
-def find_member(state: SavedGroup, rules: ConsumerRules, beat: Heartbeat) -> Arrival:
-    """Whose heartbeat it is. Refused: who is unknown, out of date, or one too many."""
+def find_member(state: SavedGroup, rules: ConsumerRules, beat: Heartbeat) -> Sender:
+    """The member of a heartbeat. PeerError if it is unknown, fenced, or the group is full."""
     request = beat.request
     known = _known_member(state, beat)
     if known is not None and known.member_id == beat.member_id:
         known.check_epoch(request.member_epoch, beat.owned)
-        return Arrival(known)
+        return Sender(known)
     if known is not None:
         if not known.is_classic:
             _check_released(known, beat.member_id)
-        return Arrival(successor(known, beat.member_id), replaces=known.member_id)
+        return Sender(successor(known, beat.member_id), replaces=known.member_id)
     if request.member_epoch != SpecialEpoch.JOIN:
         raise unknown_member(state.group_id, beat.member_id, request.instance_id)
     check_room(state, rules)
-    return Arrival(new_member(state.group_id, beat.member_id), is_new=True)
+    return Sender(new_member(state.group_id, beat.member_id), is_new=True)
 
 
 def _known_member(state: SavedGroup, beat: Heartbeat) -> ConsumerGroupMember | None:
-    """Of a static member the one with its instance, whatever it is called."""
+    """A static member is found by its instance id, whatever its member id is."""
     request = beat.request
     if request.instance_id is None:
         return state.member(beat.member_id)
@@ -78,7 +82,7 @@ def _known_member(state: SavedGroup, beat: Heartbeat) -> ConsumerGroupMember | N
 
 
 def _check_released(member: ConsumerGroupMember, member_id: str) -> None:
-    if not member.has_stepped_aside:
+    if not member.has_left_temporarily:
         raise PeerError(
             ErrorCode.UNRELEASED_INSTANCE_ID,
             f"Static member {member_id} with instance id {member.saved.instance_id} cannot join the"
@@ -87,7 +91,7 @@ def _check_released(member: ConsumerGroupMember, member_id: str) -> None:
 
 
 def check_room(state: SavedGroup, rules: ConsumerRules) -> None:
-    """GROUP_MAX_SIZE_REACHED if one more would be one too many."""
+    """GROUP_MAX_SIZE_REACHED if the group has its maximum size."""
     if len(state.members) >= rules.size_max:
         raise PeerError(
             ErrorCode.GROUP_MAX_SIZE_REACHED,

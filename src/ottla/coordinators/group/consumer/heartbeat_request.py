@@ -1,4 +1,4 @@
-"""A heartbeat as a client sends it, and what is wrong with one whatever the group is."""
+"""A ConsumerGroupHeartbeat request, and the checks that do not depend on its group."""
 
 from collections.abc import Hashable, Sequence
 from enum import IntEnum
@@ -10,27 +10,27 @@ from ottla.coordinators.group.records import Partitions
 from ottla.errors import ErrorCode, PeerError
 from ottla.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 
-# From this version on members name themselves (KIP-1082).
-_MEMBERS_NAME_THEMSELVES_SINCE = 1
-_NOT_SAID = -1
-# Of the names of topics that one member subscribes to, together.
+# From this version on clients generate their member ids (KIP-1082).
+_CLIENT_MEMBER_IDS_SINCE = 1
+_NOT_SET = -1
+# The total length of the topic names of one member's subscription.
 SUBSCRIPTION_CHARACTERS_MAX = 1 << 20
 
 
 class SpecialEpoch(IntEnum):
-    """What a member says in the place of its epoch."""
+    """Values of the member epoch with a special meaning."""
 
     JOIN = 0
     LEAVE = -1
-    # A static member that wants to come back: its partitions stay its own until its session ends.
-    STEP_ASIDE = -2
+    # A static member leaves temporarily: it keeps its partitions until its session expires.
+    LEAVE_STATIC = -2
 
 
 class Heartbeat(NamedTuple):
-    """One heartbeat and its circumstances."""
+    """One heartbeat, its client, and the time and topics for its decision."""
 
     request: ConsumerGroupHeartbeatRequest
-    # The request's, or the one that the broker gives to who has none.
+    # The request's member id, or one that the broker generated for a request without.
     member_id: str
     client_id: str
     client_host: str
@@ -41,7 +41,7 @@ class Heartbeat(NamedTuple):
 
     @property
     def owned(self) -> Partitions | None:
-        """What the member reports to own; None if it does not say."""
+        """The partitions that the member reports to own; None if it does not report them."""
         reported = self.request.topic_partitions
         if reported is None:
             return None
@@ -49,10 +49,10 @@ class Heartbeat(NamedTuple):
 
     @property
     def is_full(self) -> bool:
-        """Whether it says everything, as after a failure: so that everything is to be answered."""
+        """Whether all fields are set, as after a failure: then the answer has the assignment."""
         request = self.request
         return (
-            request.rebalance_timeout_ms != _NOT_SAID
+            request.rebalance_timeout_ms != _NOT_SET
             and request.topic_partitions is not None
             and (
                 request.subscribed_topic_names is not None
@@ -64,9 +64,9 @@ class Heartbeat(NamedTuple):
 def check_heartbeat(
     request: ConsumerGroupHeartbeatRequest, version: int, assignors: Sequence[str]
 ) -> None:
-    """INVALID_REQUEST or UNSUPPORTED_ASSIGNOR if no group could take it."""
+    """INVALID_REQUEST or UNSUPPORTED_ASSIGNOR if no group could accept the request."""
     joins = request.member_epoch == SpecialEpoch.JOIN
-    if not request.member_id and (version >= _MEMBERS_NAME_THEMSELVES_SINCE or not joins):
+    if not request.member_id and (version >= _CLIENT_MEMBER_IDS_SINCE or not joins):
         raise _invalid("MemberId can't be empty.")
     if not request.group_id:
         raise _invalid("GroupId can't be empty.")
@@ -78,9 +78,9 @@ def check_heartbeat(
         raise _invalid("SubscribedTopicNames are too long.")
     if joins:
         _check_join(request)
-    elif request.member_epoch == SpecialEpoch.STEP_ASIDE and request.instance_id is None:
+    elif request.member_epoch == SpecialEpoch.LEAVE_STATIC and request.instance_id is None:
         raise _invalid("InstanceId can't be null.")
-    elif request.member_epoch < SpecialEpoch.STEP_ASIDE:
+    elif request.member_epoch < SpecialEpoch.LEAVE_STATIC:
         raise _invalid("MemberEpoch is invalid.")
     if request.server_assignor is not None and request.server_assignor not in assignors:
         raise PeerError(
@@ -91,9 +91,9 @@ def check_heartbeat(
 
 
 def _check_join(request: ConsumerGroupHeartbeatRequest) -> None:
-    if request.rebalance_timeout_ms == _NOT_SAID:
+    if request.rebalance_timeout_ms == _NOT_SET:
         raise _invalid("RebalanceTimeoutMs must be provided in first request.")
-    # Whoever joins owns nothing, and must say so.
+    # A joining member owns nothing and must report that.
     if request.topic_partitions is None or request.topic_partitions:
         raise _invalid("TopicPartitions must be empty when (re-)joining.")
     if request.subscribed_topic_names is None and request.subscribed_topic_regex is None:

@@ -1,4 +1,4 @@
-"""One member: who it is and where it stands, and which heartbeats it may send."""
+"""One member of a consumer group: its saved state, and the heartbeats that it may send."""
 
 from dataclasses import replace
 from typing import NamedTuple
@@ -7,23 +7,23 @@ from ottla.coordinators.group.consumer.heartbeat_request import Heartbeat, Speci
 from ottla.coordinators.group.consumer.reconciliation import (
     NO_PARTITIONS,
     MemberState,
-    epochs_alike,
     includes,
+    uniform_epochs,
 )
 from ottla.coordinators.group.records import (
-    ConsumerMemberForgotten,
     ConsumerMemberSaved,
-    CurrentAssignmentForgotten,
+    ConsumerMemberTombstone,
     CurrentAssignmentSaved,
+    CurrentAssignmentTombstone,
     Partitions,
     Record,
-    TargetAssignmentForgotten,
+    TargetAssignmentTombstone,
 )
 from ottla.errors import ErrorCode, PeerError
 
 
 class ConsumerGroupMember(NamedTuple):
-    """What is saved of one member."""
+    """The saved records of one member."""
 
     saved: ConsumerMemberSaved
     current: CurrentAssignmentSaved
@@ -34,18 +34,18 @@ class ConsumerGroupMember(NamedTuple):
 
     @property
     def is_classic(self) -> bool:
-        """Whether it speaks the classic protocol."""
+        """Whether it uses the classic protocol."""
         return self.saved.is_classic
 
     @property
-    def has_stepped_aside(self) -> bool:
-        return self.current.epoch == SpecialEpoch.STEP_ASIDE
+    def has_left_temporarily(self) -> bool:
+        return self.current.epoch == SpecialEpoch.LEAVE_STATIC
 
     def check_epoch(self, epoch: int, owned: Partitions | None) -> None:
-        """FENCED_MEMBER_EPOCH unless the member is where the group thinks it is.
+        """FENCED_MEMBER_EPOCH unless the member has its current epoch.
 
-        It may be one epoch behind, if it owns nothing that it was not given: the answer that told
-        of the new one may have been lost. And it may always start anew, owning nothing.
+        It may have the previous epoch if it owns only assigned partitions: the answer with the new
+        epoch may have been lost. It may always join again, without partitions.
         """
         known = self.current.epoch
         if epoch in (known, SpecialEpoch.JOIN):
@@ -62,7 +62,7 @@ class ConsumerGroupMember(NamedTuple):
 
 
 def new_member(group_id: str, member_id: str) -> ConsumerGroupMember:
-    """One that has said nothing yet."""
+    """A member before its first heartbeat."""
     return ConsumerGroupMember(
         ConsumerMemberSaved(
             group=group_id,
@@ -76,12 +76,12 @@ def new_member(group_id: str, member_id: str) -> ConsumerGroupMember:
             rebalance_timeout_ms=-1,
             server_assignor=None,
         ),
-        standing_nowhere(group_id, member_id),
+        empty_assignment(group_id, member_id),
     )
 
 
-def standing_nowhere(group_id: str, member_id: str) -> CurrentAssignmentSaved:
-    """Where a member stands that was given nothing yet."""
+def empty_assignment(group_id: str, member_id: str) -> CurrentAssignmentSaved:
+    """The current assignment of a member before its first one."""
     return CurrentAssignmentSaved(
         group=group_id,
         member_id=member_id,
@@ -94,7 +94,7 @@ def standing_nowhere(group_id: str, member_id: str) -> CurrentAssignmentSaved:
 
 
 def successor(member: ConsumerGroupMember, member_id: str) -> ConsumerGroupMember:
-    """The same static member under a new name: it joins, and what it owned is still its own."""
+    """The same static member with a new member id: it joins, and keeps its partitions."""
     return ConsumerGroupMember(
         replace(member.saved, member_id=member_id),
         replace(
@@ -109,22 +109,22 @@ def successor(member: ConsumerGroupMember, member_id: str) -> ConsumerGroupMembe
     )
 
 
-def stepped_aside(current: CurrentAssignmentSaved) -> CurrentAssignmentSaved:
-    """A static member is away: it keeps what it owns, and has given up what it had to."""
+def temporarily_left(current: CurrentAssignmentSaved) -> CurrentAssignmentSaved:
+    """A static member has left temporarily: it keeps its partitions, and none is to be revoked."""
     return replace(
         current,
-        epoch=SpecialEpoch.STEP_ASIDE,
+        epoch=SpecialEpoch.LEAVE_STATIC,
         previous_epoch=current.epoch,
         state=MemberState.STABLE,
         revoking=NO_PARTITIONS,
-        # Its successor commits under epochs of its own, and those are all later.
-        assigned_epochs=epochs_alike(current.assigned, SpecialEpoch.JOIN),
+        # The epochs of its successor, with which that one commits, are all later.
+        assigned_epochs=uniform_epochs(current.assigned, SpecialEpoch.JOIN),
         revoking_epochs=NO_PARTITIONS,
     )
 
 
-def as_it_says(saved: ConsumerMemberSaved, beat: Heartbeat) -> ConsumerMemberSaved:
-    """The member with all that its heartbeat says; of what it leaves out, what was known."""
+def updated_by_heartbeat(saved: ConsumerMemberSaved, beat: Heartbeat) -> ConsumerMemberSaved:
+    """The member with the fields of its heartbeat; fields that it leaves out stay as they were."""
     request = beat.request
     names = request.subscribed_topic_names
     regex = request.subscribed_topic_regex
@@ -143,21 +143,21 @@ def as_it_says(saved: ConsumerMemberSaved, beat: Heartbeat) -> ConsumerMemberSav
     )
 
 
-def subscribes_alike(one: ConsumerMemberSaved, other: ConsumerMemberSaved) -> bool:
+def has_same_subscription(one: ConsumerMemberSaved, other: ConsumerMemberSaved) -> bool:
     return one.topics == other.topics and (one.regex or "") == (other.regex or "")
 
 
-def member_forgotten(group_id: str, member_id: str) -> tuple[Record, ...]:
+def member_tombstones(group_id: str, member_id: str) -> tuple[Record, ...]:
     """The tombstones of one member, in Kafka's order."""
     return (
-        CurrentAssignmentForgotten(group_id, member_id),
-        TargetAssignmentForgotten(group_id, member_id),
-        ConsumerMemberForgotten(group_id, member_id),
+        CurrentAssignmentTombstone(group_id, member_id),
+        TargetAssignmentTombstone(group_id, member_id),
+        ConsumerMemberTombstone(group_id, member_id),
     )
 
 
 def check_instance(member: ConsumerGroupMember, member_id: str) -> None:
-    """FENCED_INSTANCE_ID if a static member's instance is somebody else now."""
+    """FENCED_INSTANCE_ID if another member has this static member's instance id now."""
     if member.member_id != member_id:
         raise PeerError(
             ErrorCode.FENCED_INSTANCE_ID,
@@ -167,7 +167,7 @@ def check_instance(member: ConsumerGroupMember, member_id: str) -> None:
 
 
 def unknown_member(group_id: str, member_id: str, instance_id: str | None = None) -> PeerError:
-    """What is answered to somebody that the group does not have."""
+    """The refusal of a request with an unknown member id or instance id."""
     message = f"Member {member_id} is not a member of group {group_id}."
     if instance_id is not None:
         message = f"Instance id {instance_id} is unknown."

@@ -1,8 +1,8 @@
-"""What a member says, decided: what the group becomes by it, and the member's own next step. Pure.
+"""Decides on a member's update: the change of the group, and the member's next step. Pure.
 
-Three things happen in turn, each only if there is cause. What the member says is saved, and a
-change of what the group subscribes to, or of those topics, raises the group's epoch. A group whose
-epoch is ahead of its target's decides a new target. And the member takes a step towards its own.
+Three things happen in turn, each only if needed. The member is saved, and a change of the group's
+subscriptions, or of the subscribed topics, raises the group's epoch. A group whose epoch is ahead
+of its target's computes a new target. The member takes a step towards its target assignment.
 """
 
 from collections.abc import Mapping
@@ -11,8 +11,8 @@ from typing import NamedTuple
 from ottla.coordinators.group.consumer.heartbeat_request import SUBSCRIPTION_CHARACTERS_MAX
 from ottla.coordinators.group.consumer.member import (
     ConsumerGroupMember,
-    member_forgotten,
-    subscribes_alike,
+    has_same_subscription,
+    member_tombstones,
 )
 from ottla.coordinators.group.consumer.reconciliation import (
     Target,
@@ -33,8 +33,8 @@ from ottla.coordinators.group.records import (
     CurrentAssignmentSaved,
     Partitions,
     Record,
-    RegexForgotten,
     RegexResolved,
+    RegexTombstone,
     TargetAssignmentSaved,
     TargetEpochSaved,
 )
@@ -42,89 +42,89 @@ from ottla.errors import ErrorCode, PeerError
 from ottla.protocol.primitives import Uuid
 
 
-class Moment(NamedTuple):
-    """When something is decided, and the topics as they are then."""
+class UpdateContext(NamedTuple):
+    """The time of a decision, and the topics at that time."""
 
     now_ms: int
     topics: Topics
     match_topics: TopicMatcher
 
 
-class Statement(NamedTuple):
-    """What a member says, by whichever protocol."""
+class MemberUpdate(NamedTuple):
+    """A heartbeat or a classic join of a member."""
 
-    # Who it is and what it subscribes to, from now on.
+    # The member and its subscription after the update.
     saved: ConsumerMemberSaved
-    # What it reports to own; None if it does not say.
+    # The partitions that it reports to own; None if it does not report them.
     owned: Partitions | None
-    at: Moment
+    context: UpdateContext
 
 
-class Checked:
-    """What was looked at and found unchanged, so that not every heartbeat looks again.
+class SubscriptionChecks:
+    """Checks of topics and patterns that found no change, so that not every heartbeat repeats them.
 
-    It need not last, and it says nothing about what is written but not yet replayed.
+    They are not stored, and do not include records that are decided but not yet replayed.
     """
 
     def __init__(self) -> None:
-        # The version of the metadata at which the group's topics were as its hash says.
+        # The metadata version at which the group's topics last matched its hash.
         self.version: int | None = None
         self.regexes: dict[str, RegexCheck] = {}
 
 
-class Arrival(NamedTuple):
-    """The member that a statement comes from, as it was."""
+class Sender(NamedTuple):
+    """The member that sends an update, as it was before."""
 
     before: ConsumerGroupMember
     is_new: bool = False
-    # The name that a static member had until now.
+    # The previous member id of a static member.
     replaces: str | None = None
 
     @property
-    def names(self) -> tuple[str, ...]:
-        """Under which the group may know it."""
+    def member_ids(self) -> tuple[str, ...]:
+        """The ids of the member in the group's records."""
         own = self.before.member_id
         return (own,) if self.replaces is None else (own, self.replaces)
 
 
 class Outcome(NamedTuple):
-    """What a statement comes to."""
+    """The records of an update, and the member after it."""
 
     records: tuple[Record, ...]
-    arrival: Arrival
+    sender: Sender
     after: ConsumerGroupMember
 
 
 def is_assignment_due(assigned_ms: int | None, rules: ConsumerRules, now_ms: int) -> bool:
-    """Whether partitions may be shared out again already."""
+    """Whether the interval since the last assignment has passed."""
     if assigned_ms is None:
         return True
     passed_ms = now_ms - assigned_ms
-    # A clock that was set back must not keep a group waiting.
+    # A clock that was set back must not delay the assignment.
     return passed_ms < 0 or passed_ms >= rules.assignment_interval_ms
 
 
-class Deciding:
-    """One statement while it is decided. The state stays as it is."""
+class UpdateDecider:
+    """Decides on one update. It does not change the state."""
 
     def __init__(
         self,
         state: SavedGroup,
-        checked: Checked,
+        checks: SubscriptionChecks,
         rules: ConsumerRules,
-        arrival: Arrival,
-        said: Statement,
+        sender: Sender,
+        update: MemberUpdate,
     ) -> None:
         self._state = state
-        self._checked = checked
+        self._checks = checks
         self._rules = rules
-        self._arrival = arrival
-        self._saved, self._owned, self._at = said
-        self._subscription_changed = not subscribes_alike(arrival.before.saved, self._saved)
+        self._sender = sender
+        self._saved, self._owned, self._context = update
+        self._subscription_changed = not has_same_subscription(sender.before.saved, self._saved)
         self._records: list[Record] = []
 
     def outcome(self) -> Outcome:
-        # First of all, since a pattern may be refused.
+        # First, because a pattern may be refused.
         resolved = self._resolved_regexes()
         if self._changes_nothing(resolved):
             subscriptions = self._state.subscriptions
@@ -136,12 +136,12 @@ class Deciding:
             epoch = self._save_epoch(subscriptions, has_new_topics=bool(resolved))
             target = self._save_targets(subscriptions, epoch, has_room=has_room)
         after = ConsumerGroupMember(self._saved, self._step(subscriptions, target))
-        if self._arrival.is_new or after.current != self._arrival.before.current:
+        if self._sender.is_new or after.current != self._sender.before.current:
             self._records.append(after.current)
-        return Outcome(tuple(self._records), self._arrival, after)
+        return Outcome(tuple(self._records), self._sender, after)
 
-    def arrived(self) -> tuple[Record, ...]:
-        """The first of the three things alone: who joins is one of the group, and has nothing."""
+    def new_member_records(self) -> tuple[Record, ...]:
+        """The first of the three things only: a new member without an assignment."""
         resolved = self._resolved_regexes()
         self._save_member()
         subscriptions = self._save_regexes(resolved)
@@ -150,48 +150,48 @@ class Deciding:
         return tuple(self._records)
 
     def _changes_nothing(self, resolved: Mapping[str, RegexResolved]) -> bool:
-        """Whether the group stays as it is: so it is with nearly all heartbeats."""
-        arrival, state = self._arrival, self._state
+        """Whether the group stays as it is, as with nearly all heartbeats."""
+        sender, state = self._sender, self._state
         return (
-            not arrival.is_new
-            and arrival.replaces is None
-            and self._saved == arrival.before.saved
+            not sender.is_new
+            and sender.replaces is None
+            and self._saved == sender.before.saved
             and not resolved
             and state.epoch == state.target_epoch
-            and self._checked.version == self._at.topics.version
+            and self._checks.version == self._context.topics.version
         )
 
-    # What the member says
+    # The member and its subscription
 
     def _save_member(self) -> None:
-        arrival, group_id = self._arrival, self._state.group_id
-        if arrival.replaces is not None:
-            self._records += member_forgotten(group_id, arrival.replaces)
-        if arrival.is_new or arrival.replaces is not None or self._saved != arrival.before.saved:
+        sender, group_id = self._sender, self._state.group_id
+        if sender.replaces is not None:
+            self._records += member_tombstones(group_id, sender.replaces)
+        if sender.is_new or sender.replaces is not None or self._saved != sender.before.saved:
             self._records.append(self._saved)
-        if arrival.replaces is not None:
-            inherited = self._state.target(arrival.replaces).partitions
+        if sender.replaces is not None:
+            inherited = self._state.target(sender.replaces).partitions
             self._records.append(TargetAssignmentSaved(group_id, self._saved.member_id, inherited))
 
     def _resolved_regexes(self) -> dict[str, RegexResolved]:
-        """Patterns that are new, or match other topics than they did."""
+        """Patterns that are new, or match other topics than before."""
         known = self._state.regexes
-        topics, now_ms = self._at.topics, self._at.now_ms
-        asked = {self._saved.regex} if self._saved.regex else set()
+        topics, now_ms = self._context.topics, self._context.now_ms
+        own = {self._saved.regex} if self._saved.regex else set()
         found = {}
         characters = 0
-        for regex in sorted(asked | known.keys()):
+        for regex in sorted(own | known.keys()):
             before = known.get(regex)
             if before is not None and (
                 not self._last_check(before).is_due(topics, now_ms)
-                # One batch takes them all; the rest has its turn with the next heartbeat.
+                # All of them go into one batch; the next heartbeat matches the rest.
                 or characters > SUBSCRIPTION_CHARACTERS_MAX
             ):
                 continue
             names = self._matched(regex, before)
             characters += sum(map(len, names))
             if before is not None and before.topics == names:
-                self._checked.regexes[regex] = RegexCheck(topics.version, now_ms)
+                self._checks.regexes[regex] = RegexCheck(topics.version, now_ms)
             else:
                 found[regex] = RegexResolved(
                     self._state.group_id, regex, names, topics.version, now_ms
@@ -199,11 +199,11 @@ class Deciding:
         return found
 
     def _matched(self, regex: str, before: RegexResolved | None) -> tuple[str, ...]:
-        """The topics of a pattern: as before, if they have become more than one may subscribe to.
+        """The topics of a pattern; the previous ones if it now matches too many.
 
-        INVALID_REQUEST if a new one has so many.
+        INVALID_REQUEST if a new pattern matches too many.
         """
-        names = self._at.match_topics(regex, self._at.topics.names)
+        names = self._context.match_topics(regex, self._context.topics.names)
         if sum(map(len, names)) <= SUBSCRIPTION_CHARACTERS_MAX:
             return names
         if before is None:
@@ -212,52 +212,52 @@ class Deciding:
 
     def _last_check(self, resolved: RegexResolved) -> RegexCheck:
         saved = RegexCheck(resolved.version, resolved.resolved_ms)
-        return self._checked.regexes.get(resolved.regex, saved)
+        return self._checks.regexes.get(resolved.regex, saved)
 
     def _save_regexes(self, resolved: Mapping[str, RegexResolved]) -> Subscriptions:
-        """The group's subscriptions, as they are from now on."""
+        """The group's subscriptions after the update."""
         state = self._state
         members = dict(state.members)
-        for name in self._arrival.names:
+        for name in self._sender.member_ids:
             members.pop(name, None)
         members[self._saved.member_id] = self._saved
         after = Subscriptions(members, {**state.regexes, **resolved})
         gone = [regex for regex in after.regexes if not after.is_used(regex, besides=())]
         for regex in resolved:
             if regex not in gone:
-                self._checked.regexes.pop(regex, None)
+                self._checks.regexes.pop(regex, None)
                 self._records.append(resolved[regex])
-        self._records += [RegexForgotten(state.group_id, regex) for regex in gone]
+        self._records += [RegexTombstone(state.group_id, regex) for regex in gone]
         return after
 
-    # What the group becomes
+    # The group's epoch and target
 
     def _save_epoch(self, subscriptions: Subscriptions, *, has_new_topics: bool) -> int:
-        """The group's epoch from now on."""
-        state, topics = self._state, self._at.topics
+        """The group's epoch after the update."""
+        state, topics = self._state, self._context.topics
         rises = self._subscription_changed or has_new_topics
         is_behind = state.epoch > state.target_epoch
-        if not rises and not is_behind and self._checked.version == topics.version:
+        if not rises and not is_behind and self._checks.version == topics.version:
             return state.epoch
         found = shapes_hash(shapes(subscriptions.all_names(), topics))
         if not rises and found == state.metadata_hash:
-            self._checked.version = topics.version
+            self._checks.version = topics.version
             return state.epoch
-        # A target that is due anyway is decided with the topics as they are by then.
+        # A target that is already due will be computed with the newest topics.
         epoch = state.epoch + (rises or not is_behind)
         self._records.append(ConsumerGroupSaved(state.group_id, epoch, found))
         return epoch
 
     def _has_room(self, subscriptions: Subscriptions) -> bool:
-        """Whether a target of all members can be written.
+        """Whether a target of all members fits one batch.
 
-        GROUP_MAX_SIZE_REACHED if it cannot, and this member wants more than before.
+        GROUP_MAX_SIZE_REACHED if it does not because of this member's new or larger subscription.
         """
-        state, topics, bytes_max = self._state, self._at.topics, self._rules.target_bytes_max
+        state, topics, bytes_max = self._state, self._context.topics, self._rules.target_bytes_max
         size = target_bytes_at_most(state.group_id, subscriptions, topics)
         if size <= bytes_max:
             return True
-        wants_more = self._arrival.is_new or self._subscription_changed
+        wants_more = self._sender.is_new or self._subscription_changed
         if wants_more and size > target_bytes_at_most(state.group_id, state.subscriptions, topics):
             raise PeerError(
                 ErrorCode.GROUP_MAX_SIZE_REACHED,
@@ -267,32 +267,32 @@ class Deciding:
         return False
 
     def _save_targets(self, subscriptions: Subscriptions, epoch: int, *, has_room: bool) -> Target:
-        """The member's own target from now on; the old one if there is no room for another."""
+        """The member's target after the update; the old one if a new one does not fit one batch."""
         state, member_id = self._state, self._saved.member_id
-        own = state.target(self._arrival.replaces or member_id)
-        is_due = is_assignment_due(state.assigned_ms, self._rules, self._at.now_ms)
+        own = state.target(self._sender.replaces or member_id)
+        is_due = is_assignment_due(state.assigned_ms, self._rules, self._context.now_ms)
         if epoch <= state.target_epoch or not is_due or not has_room:
             return own
         before = state.targets(subscriptions.members)
         before[member_id] = own.partitions
-        after = decide_targets(subscriptions, before, self._at.topics, self._rules.assignors)
+        after = decide_targets(subscriptions, before, self._context.topics, self._rules.assignors)
         for name, partitions in after.items():
             if partitions is not before[name] and partitions != before[name]:
                 self._records.append(TargetAssignmentSaved(state.group_id, name, partitions))
-        self._records.append(TargetEpochSaved(state.group_id, epoch, self._at.now_ms))
+        self._records.append(TargetEpochSaved(state.group_id, epoch, self._context.now_ms))
         return Target(epoch, after[member_id])
 
     # The member's next step
 
     def _step(self, subscriptions: Subscriptions, target: Target) -> CurrentAssignmentSaved:
-        current, owned = self._arrival.before.current, self._owned
+        current, owned = self._sender.before.current, self._owned
         if not may_step(current, target, owned, must_shrink=self._subscription_changed):
             return current
-        # A topic that the member no longer wants is not given to it, even if the target is older.
-        wanted = subscriptions.topic_ids(self._saved, self._at.topics)
+        # An older target may have topics that the member has unsubscribed from.
+        wanted = subscriptions.topic_ids(self._saved, self._context.topics)
         wanted_target = Target(target.epoch, only_topics(target.partitions, wanted))
         return next_assignment(current, wanted_target, owned, self._is_taken)
 
     def _is_taken(self, topic_id: Uuid, index: int) -> bool:
         owner = self._state.owner(topic_id, index)
-        return owner is not None and owner not in self._arrival.names
+        return owner is not None and owner not in self._sender.member_ids

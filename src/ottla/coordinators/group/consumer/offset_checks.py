@@ -1,19 +1,19 @@
-"""Which offsets a member of a consumer group may commit and fetch, by the epoch that it names."""
+"""Which offsets a member of a consumer group may commit and fetch, by the epoch in its request."""
 
 from ottla.coordinators.group.consumer.member import ConsumerGroupMember
 from ottla.coordinators.group.consumer.reconciliation import assigned_since, revoking_since
-from ottla.coordinators.group.offsets import Commit, CommitCheck, anything
+from ottla.coordinators.group.offsets import CommitCheck, PartitionCommit, accept_any
 from ottla.errors import ErrorCode, PeerError
 
-# Before it, OffsetCommit had no room for a member's epoch; a classic member has a generation.
+# From this version on OffsetCommit has a member epoch; before, a generation of a classic member.
 _EPOCHS_SINCE = 9
 
 
 def commit_check(member: ConsumerGroupMember, epoch: int, version: int) -> CommitCheck:
-    """What a member may commit that names this epoch; PeerError if nothing.
+    """The check of each partition of a commit with this epoch. PeerError if all are refused.
 
-    One that is behind, since its commit was under way when it moved on, may commit for partitions
-    that it has had since that epoch or longer (KIP-1251).
+    A commit that was sent before the member's epoch rose has an older epoch. It is accepted for
+    partitions that were assigned at that epoch or earlier (KIP-1251).
     """
     if version < _EPOCHS_SINCE and not member.is_classic:
         raise PeerError(
@@ -23,23 +23,23 @@ def commit_check(member: ConsumerGroupMember, epoch: int, version: int) -> Commi
         )
     known = member.current.epoch
     if epoch == known:
-        return anything
+        return accept_any
     if epoch > known:
         raise PeerError(
             _out_of_date(member), f"Received epoch {epoch} is newer than current epoch {known}."
         )
     since = {**revoking_since(member.current), **assigned_since(member.current)}
 
-    def check(commit: Commit) -> ErrorCode:
-        given = since.get((commit.topic_id, commit.partition))
-        is_its_own = given is not None and epoch >= given
-        return ErrorCode.NONE if is_its_own else _out_of_date(member)
+    def check(commit: PartitionCommit) -> ErrorCode:
+        assigned_epoch = since.get((commit.topic_id, commit.partition))
+        is_owned = assigned_epoch is not None and epoch >= assigned_epoch
+        return ErrorCode.NONE if is_owned else _out_of_date(member)
 
     return check
 
 
 def check_fetch(member: ConsumerGroupMember, epoch: int) -> None:
-    """Only who is up to date may ask where to go on."""
+    """PeerError unless the request has the member's current epoch."""
     if epoch != member.current.epoch:
         raise PeerError(
             _out_of_date(member),
@@ -49,5 +49,5 @@ def check_fetch(member: ConsumerGroupMember, epoch: int) -> None:
 
 
 def _out_of_date(member: ConsumerGroupMember) -> ErrorCode:
-    """As the member's own protocol says it."""
+    """The code for an outdated epoch in the member's own protocol."""
     return ErrorCode.ILLEGAL_GENERATION if member.is_classic else ErrorCode.STALE_MEMBER_EPOCH

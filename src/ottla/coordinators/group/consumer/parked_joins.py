@@ -1,8 +1,8 @@
 """Joins of consumer groups that wait for each other, to be decided together.
 
-Members of an application that starts join within milliseconds of each other. A join is parked until
-no other member has joined its group for a while: one target for all of them spares each member the
-partitions that the next one would take away again.
+The members of a starting application join within milliseconds of each other. A join is parked until
+no other member has joined its group for a while. Then one target is computed for all, and no member
+gets partitions that the next join would revoke.
 """
 
 from collections import deque
@@ -14,38 +14,39 @@ from ottla.coordinators.group.decision import Decision
 from ottla.coordinators.runtime.decision import NOTHING, Answered, TimerSet
 from ottla.errors import PeerError
 
-# For how long no other member has to join, and for how long the first join waits at most.
+# A join waits until no other member has joined for this long; the first one waits at most the
+# maximum.
 JOIN_WAIT_MS = 10
 JOIN_WAIT_MS_MAX = 100
 
 
 class ParkedJoin(NamedTuple):
-    """Who waits, and what decides its join once it is time to. PeerError if that refuses."""
+    """The ticket of a waiting join, and the function that decides it later, or raises PeerError."""
 
     ticket: Hashable
     decide: Callable[[int], Decision]
 
 
 class _GroupJoins:
-    """Those of one group, when they are decided, and for how long that may still be put off."""
+    """The parked joins of one group, and when they are due."""
 
-    __slots__ = ("due_ms", "parked", "put_off_left_ms")
+    __slots__ = ("due_ms", "parked", "postpone_left_ms")
 
     def __init__(self, now_ms: int) -> None:
         self.parked: deque[ParkedJoin] = deque()
         self.due_ms = now_ms + JOIN_WAIT_MS
-        self.put_off_left_ms = JOIN_WAIT_MS_MAX - JOIN_WAIT_MS
+        self.postpone_left_ms = JOIN_WAIT_MS_MAX - JOIN_WAIT_MS
 
-    def put_off(self, now_ms: int) -> None:
-        """Until nobody has joined for a while from now on, within limits."""
+    def postpone(self, now_ms: int) -> None:
+        """Restarts the wait, up to the maximum."""
         wanted_ms = max(now_ms + JOIN_WAIT_MS - self.due_ms, 0)
-        put_off_ms = min(wanted_ms, self.put_off_left_ms)
-        self.due_ms += put_off_ms
-        self.put_off_left_ms -= put_off_ms
+        postponed_ms = min(wanted_ms, self.postpone_left_ms)
+        self.due_ms += postponed_ms
+        self.postpone_left_ms -= postponed_ms
 
 
 class ParkedJoins:
-    """Those of all groups of a shard. They do not last: after a load nobody waits."""
+    """The parked joins of all groups of a shard. They are not stored: a load starts without any."""
 
     __slots__ = ("_groups",)
 
@@ -53,21 +54,21 @@ class ParkedJoins:
         self._groups: dict[str, _GroupJoins] = {}
 
     def park(self, group_id: str, join: ParkedJoin, now_ms: int, *, is_new: bool) -> TimerSet:
-        """When the group's joins are decided: a new member puts that off, within limits."""
+        """Parks a join and returns the timer of its group; a new member postpones the timer."""
         joins = self._groups.get(group_id)
         if joins is None:
             joins = self._groups[group_id] = _GroupJoins(now_ms)
         elif is_new:
-            joins.put_off(now_ms)
-        # A wall clock that was set back must not keep anybody waiting.
+            joins.postpone(now_ms)
+        # A wall clock that was set back must not extend the wait.
         joins.due_ms = min(joins.due_ms, now_ms + JOIN_WAIT_MS)
         joins.parked.append(join)
         return assignment_timer(group_id, joins.due_ms)
 
     def decide_next(self, group_id: str, now_ms: int) -> Decision:
-        """The timer is due: the first of the group's joins, and the timer for the next one.
+        """The timer is due: decides the group's first parked join and sets the timer for the next.
 
-        Each is a decision of its own: the first brings the target that the others step to.
+        Each join is its own decision: the first one computes the target for all of them.
         """
         joins = self._groups.get(group_id)
         if joins is None:
@@ -80,6 +81,6 @@ class ParkedJoins:
         if not joins.parked:
             del self._groups[group_id]
             return decision
-        # Whoever joins from now on puts nothing off.
-        joins.due_ms, joins.put_off_left_ms = now_ms, 0
+        # Later joins no longer postpone the timer.
+        joins.due_ms, joins.postpone_left_ms = now_ms, 0
         return decision._replace(timers=(*decision.timers, assignment_timer(group_id, now_ms)))

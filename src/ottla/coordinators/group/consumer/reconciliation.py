@@ -1,10 +1,11 @@
-"""Where a member stands on its way to what it is to own, and its next step there. Pure.
+"""The reconciliation of a member: the steps from its current to its target assignment. Pure.
 
-A partition changes hands in two heartbeats: its owner is told to give it up and reports that it
-did, and only then the next one is given it. So nobody ever owns what somebody else does.
+A partition moves in two heartbeats: its owner is told to revoke it and reports that it has, and
+only then it is assigned to the next member. So two members never own the same partition.
 
-A member is STABLE when it owns its target, UNREVOKED_PARTITIONS while it has yet to give up
-something, and UNRELEASED_PARTITIONS while it waits for others to do so. `NEXT_STEP` is the table.
+A member is STABLE when it owns its target assignment, UNREVOKED_PARTITIONS while it has partitions
+to revoke, and UNRELEASED_PARTITIONS while it waits for other members to revoke theirs. `NEXT_STEP`
+is the table of steps.
 """
 
 from collections.abc import Callable, Mapping
@@ -20,7 +21,7 @@ NO_PARTITIONS: Partitions = MappingProxyType({})
 
 
 class MemberState(IntEnum):
-    """By Kafka's numbers, as the log has them."""
+    """The state of a member, by Kafka's numbers in the log."""
 
     STABLE = 0
     UNREVOKED_PARTITIONS = 1
@@ -29,11 +30,11 @@ class MemberState(IntEnum):
 
 class Step(NamedTuple):
     state: MemberState
-    # Whether the member now has the target's epoch, or stays at its own until it gave up enough.
+    # Whether the member gets the target's epoch, or keeps its own until it has revoked enough.
     reaches_target_epoch: bool
 
 
-# By what is in the way: partitions it still has to give up, partitions others still have.
+# By two conditions: it has partitions to revoke, other members still have partitions of its target.
 NEXT_STEP: Mapping[tuple[bool, bool], Step] = MappingProxyType(
     {
         (True, True): Step(MemberState.UNREVOKED_PARTITIONS, reaches_target_epoch=False),
@@ -45,7 +46,7 @@ NEXT_STEP: Mapping[tuple[bool, bool], Step] = MappingProxyType(
 
 
 class Target(NamedTuple):
-    """What a member is to own, and the epoch of that decision."""
+    """A member's target assignment, and its epoch."""
 
     epoch: int
     partitions: Partitions
@@ -54,9 +55,9 @@ class Target(NamedTuple):
 def may_step(
     current: CurrentAssignmentSaved, target: Target, owned: Partitions | None, *, must_shrink: bool
 ) -> bool:
-    """Whether there is a step to take now.
+    """Whether the member can take a step now.
 
-    `must_shrink`: its target shrank without a new epoch, since it no longer wants a topic.
+    `must_shrink`: its target lost partitions without a new epoch, because it unsubscribed.
     """
     if current.state == MemberState.UNREVOKED_PARTITIONS:
         return not still_owns(owned, current.revoking)
@@ -71,10 +72,10 @@ def next_assignment(
     owned: Partitions | None,
     is_taken: Callable[[Uuid, int], bool],
 ) -> CurrentAssignmentSaved:
-    """The next step of a member that `may_step`.
+    """The current assignment after the next step of a member that `may_step`.
 
-    `owned` is what it reports to own, None if it does not say. `is_taken` tells whether somebody
-    else has a partition.
+    `owned` are the partitions that it reports to own, None if it does not report them. `is_taken`
+    tells whether another member has a partition.
     """
     assigned = _intersection(current.assigned, target.partitions)
     revoking = _difference(current.assigned, assigned)
@@ -109,29 +110,29 @@ def next_assignment(
 
 
 def at_epoch(current: CurrentAssignmentSaved, epoch: int) -> CurrentAssignmentSaved:
-    """The same at another epoch. The one before is kept, for an answer may have been lost."""
+    """The same at another epoch; the previous one is kept, because an answer may have been lost."""
     if epoch == current.epoch:
         return current
     return replace(current, epoch=epoch, previous_epoch=current.epoch)
 
 
 def assigned_since(current: CurrentAssignmentSaved) -> dict[tuple[Uuid, int], int]:
-    """At which epoch a member was given each partition that it has: by it a commit is judged."""
+    """The epoch at which each assigned partition was assigned; commits are checked against it."""
     return _since(current.assigned, current.assigned_epochs, current.epoch)
 
 
 def revoking_since(current: CurrentAssignmentSaved) -> dict[tuple[Uuid, int], int]:
-    """The same of those that it has yet to give up."""
+    """The same for the partitions that the member has yet to revoke."""
     return _since(current.revoking, current.revoking_epochs, current.epoch)
 
 
-def epochs_alike(partitions: Partitions, epoch: int) -> Partitions:
-    """Epochs as the log has them, where all partitions were given at one."""
+def uniform_epochs(partitions: Partitions, epoch: int) -> Partitions:
+    """The epochs of partitions that were all assigned at the same epoch."""
     return {topic: (epoch,) * len(indexes) for topic, indexes in partitions.items()}
 
 
 def _since(partitions: Partitions, epochs: Partitions, unknown: int) -> dict[tuple[Uuid, int], int]:
-    """What was written before epochs were counts as of the member's own."""
+    """Partitions of older records have no epochs: `unknown` is used."""
     return {
         (topic, index): epoch
         for topic, indexes in partitions.items()
@@ -142,7 +143,7 @@ def _since(partitions: Partitions, epochs: Partitions, unknown: int) -> dict[tup
 def _epochs(
     partitions: Partitions, since: Mapping[tuple[Uuid, int], int], epoch: int
 ) -> Partitions:
-    """Those of before, and `epoch` for partitions that are new."""
+    """The known epochs, and `epoch` for new partitions."""
     return {
         topic: tuple(since.get((topic, index), epoch) for index in indexes)
         for topic, indexes in partitions.items()
@@ -150,12 +151,12 @@ def _epochs(
 
 
 def held(current: CurrentAssignmentSaved) -> Partitions:
-    """All that a member may be reading."""
+    """All partitions that a member may be reading."""
     return _union(current.assigned, current.revoking)
 
 
 def still_owns(owned: Partitions | None, partitions: Partitions) -> bool:
-    """Whether a member that reports this may have any of these. Who says nothing may have all."""
+    """Whether a member that reports `owned` may still own one of `partitions`; None may be all."""
     if owned is None:
         return True
     return any(
@@ -164,7 +165,7 @@ def still_owns(owned: Partitions | None, partitions: Partitions) -> bool:
 
 
 def includes(partitions: Partitions, part: Partitions) -> bool:
-    """Whether all of `part` is among them."""
+    """Whether `partitions` has all of `part`."""
     return all(set(indexes) <= set(partitions.get(topic, ())) for topic, indexes in part.items())
 
 

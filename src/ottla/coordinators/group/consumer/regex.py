@@ -1,6 +1,6 @@
-"""A client's regular expression, matched by RE2: in time linear in the name, whatever it says.
+"""Matches clients' regular expressions with RE2, in time linear in the length of the name.
 
-Python's own engine can be made to run for years by a short pattern, so it never sees one.
+Python's own engine is not used: a short pattern can make it run for years.
 """
 
 from collections.abc import Collection
@@ -10,15 +10,15 @@ from typing import Any, Protocol
 from ottla.errors import ErrorCode, PeerError
 
 PATTERN_CHARACTERS_MAX = 4096
-# Bounds what a pattern such as (a{100}){100} is compiled to.
+# Bounds the compiled form of a pattern such as (a{100}){100}.
 PATTERN_MEMORY_BYTES_MAX = 1 << 20
 
 
 class TopicMatcher(Protocol):
-    """Finds the names that a pattern matches from end to end."""
+    """Finds the names that a pattern matches completely."""
 
     def __call__(self, pattern: str, names: Collection[str]) -> tuple[str, ...]:
-        """Sorted. INVALID_REGULAR_EXPRESSION if the pattern is none."""
+        """The names, sorted. INVALID_REGULAR_EXPRESSION if the pattern is invalid."""
         ...
 
 
@@ -26,7 +26,7 @@ def match_topics(pattern: str, names: Collection[str]) -> tuple[str, ...]:
     """See TopicMatcher."""
     if len(pattern) > PATTERN_CHARACTERS_MAX:
         raise invalid_pattern(pattern, f"longer than {PATTERN_CHARACTERS_MAX} characters")
-    # Few groups use patterns: the others do not pay for the library.
+    # Imported on first use: few groups use patterns.
     re2: Any = import_module("re2")
     options = re2.Options()
     options.log_errors = False
@@ -42,7 +42,7 @@ def match_topics(pattern: str, names: Collection[str]) -> tuple[str, ...]:
 
 
 def invalid_pattern(pattern: str, reason: str) -> PeerError:
-    """What is answered to a pattern that is none."""
+    """The refusal of an invalid pattern."""
     return PeerError(
         ErrorCode.INVALID_REGULAR_EXPRESSION,
         f"SubscribedTopicRegex `{pattern[:100]}` is not a valid regular expression: {reason}.",

@@ -1,7 +1,7 @@
-"""Where a heartbeat comes to its group: found, made for who joins, or made of a classic one.
+"""Routes a heartbeat to its group, which is found, created, or upgraded from a classic group.
 
-A group that is made here is known to the shard once its first record is replayed, and not before:
-of a join that is refused nothing is left.
+The shard knows a new group only after its first record is replayed, so a refused join leaves no
+group behind.
 """
 
 from ottla.coordinators.group.classic.group import ClassicGroup
@@ -12,55 +12,55 @@ from ottla.coordinators.group.consumer.rules import ConsumerRules
 from ottla.coordinators.group.decision import Decision
 from ottla.coordinators.group.group import Group
 from ottla.coordinators.group.machine import GroupMachine
-from ottla.coordinators.group.migration import moved_up
-from ottla.coordinators.group.records import ClassicGroupForgotten, ConsumerGroupSaved
+from ottla.coordinators.group.migration import upgrade
+from ottla.coordinators.group.records import ClassicGroupTombstone, ConsumerGroupSaved
 from ottla.coordinators.runtime.decision import NOTHING
 from ottla.errors import ErrorCode, PeerError
 
 
-def take_heartbeat(machine: GroupMachine, rules: ConsumerRules, beat: Heartbeat) -> Decision:
-    """What the group decides. PeerError if it refuses, or if there is none that could take it."""
-    group = _found(machine, rules, beat)
+def handle_heartbeat(machine: GroupMachine, rules: ConsumerRules, beat: Heartbeat) -> Decision:
+    """The group's decision. PeerError if it refuses, or if no group can accept the heartbeat."""
+    group = _find_group(machine, rules, beat)
     if isinstance(group, ConsumerGroup):
         return group.heartbeat(beat)
     return _first_heartbeat(group, rules, beat)
 
 
-def take_arrival(machine: GroupMachine, rules: ConsumerRules, beat: Heartbeat) -> Decision:
-    """Takes down who joins; its heartbeat is to be taken soon after, and answers.
+def add_joining_member(machine: GroupMachine, rules: ConsumerRules, beat: Heartbeat) -> Decision:
+    """Saves a joining member; `handle_heartbeat` has to follow soon, and answers.
 
-    PeerError as `take_heartbeat`. Nothing is decided of a classic group's members: the heartbeat
-    makes the group another.
+    PeerError as `handle_heartbeat`. Nothing is saved in a classic group with members: the heartbeat
+    upgrades it.
     """
-    group = _found(machine, rules, beat)
+    group = _find_group(machine, rules, beat)
     if isinstance(group, ConsumerGroup):
-        return group.arrive(beat)
+        return group.add_member(beat)
     if group is not None and not group.is_empty:
         return NOTHING
-    return _in_place_of(group, ConsumerGroup(beat.request.group_id, rules).arrive(beat))
+    return _replace_empty(group, ConsumerGroup(beat.request.group_id, rules).add_member(beat))
 
 
-def take_join(machine: GroupMachine, rules: ConsumerRules, beat: Heartbeat) -> Decision:
-    """Takes down who joins, and parks its heartbeat: it is decided together with others.
+def handle_join(machine: GroupMachine, rules: ConsumerRules, beat: Heartbeat) -> Decision:
+    """Saves a joining member and parks its heartbeat, to be decided together with others.
 
-    PeerError as `take_heartbeat`; what the heartbeat is refused with later is its answer.
+    PeerError as `handle_heartbeat`; a later refusal is the answer to the heartbeat.
     """
-    arrival = take_arrival(machine, rules, beat)
+    decision = add_joining_member(machine, rules, beat)
 
     def decide(now_ms: int) -> Decision:
-        return take_heartbeat(machine, rules, beat._replace(now_ms=now_ms))
+        return handle_heartbeat(machine, rules, beat._replace(now_ms=now_ms))
 
     timer = machine.joins.park(
         beat.request.group_id,
         ParkedJoin(beat.ticket, decide),
         beat.now_ms,
-        is_new=bool(arrival.records),
+        is_new=bool(decision.records),
     )
-    return arrival._replace(timers=(*arrival.timers, timer))
+    return decision._replace(timers=(*decision.timers, timer))
 
 
-def _found(machine: GroupMachine, rules: ConsumerRules, beat: Heartbeat) -> Group | None:
-    """The group, of either kind; None if there is none, and room for one."""
+def _find_group(machine: GroupMachine, rules: ConsumerRules, beat: Heartbeat) -> Group | None:
+    """The group, of either type; None if it does not exist and can be created."""
     group_id = beat.request.group_id
     group = machine.groups.get(group_id)
     if isinstance(group, ConsumerGroup):
@@ -79,32 +79,33 @@ def _found(machine: GroupMachine, rules: ConsumerRules, beat: Heartbeat) -> Grou
 
 
 def _first_heartbeat(group: Group | None, rules: ConsumerRules, beat: Heartbeat) -> Decision:
-    """The first member by the consumer protocol makes the group, of what there was before."""
+    """The first member by the consumer protocol creates the group or upgrades a classic one."""
     if isinstance(group, ClassicGroup) and not group.is_empty:
-        return _moved_up(group, rules, beat)
-    return _in_place_of(group, ConsumerGroup(beat.request.group_id, rules).heartbeat(beat))
+        return _upgrade(group, rules, beat)
+    return _replace_empty(group, ConsumerGroup(beat.request.group_id, rules).heartbeat(beat))
 
 
-def _in_place_of(group: Group | None, decision: Decision) -> Decision:
-    """The first decision of a group, where an empty one may have been."""
-    before = group.forgotten() if group is not None else ()
+def _replace_empty(group: Group | None, decision: Decision) -> Decision:
+    """The first decision of a new group, which may replace an empty group of the other type."""
+    before = group.tombstones() if group is not None else ()
     return decision._replace(records=before + decision.records)
 
 
-def _moved_up(group: ClassicGroup, rules: ConsumerRules, beat: Heartbeat) -> Decision:
-    before = moved_up(group, rules, beat.topics, beat.now_ms)
-    made = ConsumerGroup(group.group_id, rules)
+def _upgrade(group: ClassicGroup, rules: ConsumerRules, beat: Heartbeat) -> Decision:
+    before = upgrade(group, rules, beat.topics, beat.now_ms)
+    upgraded = ConsumerGroup(group.group_id, rules)
     for record in before.records:
-        if not isinstance(record, ClassicGroupForgotten):
-            made.replay(record)
-    decision = made.heartbeat(beat)
+        if not isinstance(record, ClassicGroupTombstone):
+            upgraded.replay(record)
+    decision = upgraded.heartbeat(beat)
     records = before.records
     if not any(isinstance(record, ConsumerGroupSaved) for record in decision.records):
-        # A static member came back and wants what it wanted. What the classic group has assigned
-        # need not be all there is: it is shared out anew in any case.
-        raised = ConsumerGroupSaved(group.group_id, made.saved.epoch + 1, made.saved.metadata_hash)
-        made.replay(raised)
-        records, decision = (*records, raised), made.heartbeat(beat)
+        # A static member rejoined with the same subscription. The epoch is raised in any case,
+        # because the classic leader may not have assigned all partitions.
+        saved = upgraded.saved
+        raised = ConsumerGroupSaved(group.group_id, saved.epoch + 1, saved.metadata_hash)
+        upgraded.replay(raised)
+        records, decision = (*records, raised), upgraded.heartbeat(beat)
     return Decision(
         records + decision.records,
         before.answers + decision.answers,
@@ -113,7 +114,7 @@ def _moved_up(group: ClassicGroup, rules: ConsumerRules, beat: Heartbeat) -> Dec
 
 
 def consumer_group(machine: GroupMachine, group_id: str) -> ConsumerGroup:
-    """GROUP_ID_NOT_FOUND if there is none, or if it is of the classic protocol."""
+    """The consumer group. GROUP_ID_NOT_FOUND if it does not exist or is a classic group."""
     group = machine.groups.get(group_id)
     if isinstance(group, ConsumerGroup):
         return group
@@ -123,5 +124,5 @@ def consumer_group(machine: GroupMachine, group_id: str) -> ConsumerGroup:
 
 
 def not_a_consumer_group(group_id: str) -> PeerError:
-    """What is answered to who asks by the consumer protocol for a group of the classic one."""
+    """The refusal of a request of the consumer protocol for a classic group."""
     return PeerError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")

@@ -1,4 +1,4 @@
-"""The settings that a group of the consumer protocol lives by."""
+"""The settings in force for a consumer group."""
 
 from typing import NamedTuple, Self
 
@@ -17,28 +17,28 @@ from ottla.settings.table.groups import GROUP_MAX_SIZE, GROUPS_MAX
 
 
 class ConsumerRules(NamedTuple):
-    """By Kafka's names: `group.consumer.*`, and what the group has of its own."""
+    """The broker's `group.consumer.*` settings, and the group's own."""
 
     session_timeout_ms: int = 45_000
     heartbeat_interval_ms: int = 5_000
-    # Members that join or leave within one interval are assigned for together.
+    # Changes of the membership within one interval share one assignment.
     assignment_interval_ms: int = 1_000
     size_max: int = 2**31 - 1
-    # The first is the one for groups whose members name none.
+    # The first is the default.
     assignors: tuple[str, ...] = ("uniform", "range")
-    # How many groups a shard has room for.
+    # The most groups of a shard.
     groups_max: int = 100_000
-    # The target of all members is one batch of the log, together with what a member has said.
+    # The target assignments of all members, and one member's update, must fit one batch of the log.
     target_bytes_max: int = 8 << 20
-    # The group is one record if it becomes a classic one.
+    # After a downgrade the group must fit one record.
     saved_bytes_max: int = 15 << 20
     migration: MigrationPolicy = MigrationPolicy.BIDIRECTIONAL
-    # How many members the group may have if it becomes a classic one.
+    # The most members that the group may have for a downgrade.
     classic_size_max: int = 2**31 - 1
 
     @classmethod
     def of(cls, settings: BrokerSettings, own: GroupConfigs) -> Self:
-        """Those in force for one group."""
+        """The rules of one group."""
         return cls(
             session_timeout_ms=own.in_bounds(CONSUMER_SESSION_TIMEOUT_MS),
             heartbeat_interval_ms=own.in_bounds(CONSUMER_HEARTBEAT_INTERVAL_MS),

@@ -1,67 +1,67 @@
-"""What is saved of a group of the consumer protocol, and what follows from it. Pure.
+"""The saved state of a consumer group, and the indexes derived from it. Pure.
 
-`replay` is the only way in, for a live write as for a restart.
+It changes only by `replay`, for live writes and for loads alike.
 """
 
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from ottla.coordinators.group.consumer.member import ConsumerGroupMember, standing_nowhere
+from ottla.coordinators.group.consumer.member import ConsumerGroupMember, empty_assignment
 from ottla.coordinators.group.consumer.reconciliation import NO_PARTITIONS, Target
 from ottla.coordinators.group.consumer.subscriptions import Subscriptions
 from ottla.coordinators.group.consumer.topics import NO_TOPICS_HASH
 from ottla.coordinators.group.records import (
-    ConsumerGroupForgotten,
     ConsumerGroupSaved,
-    ConsumerMemberForgotten,
+    ConsumerGroupTombstone,
     ConsumerMemberSaved,
-    CurrentAssignmentForgotten,
+    ConsumerMemberTombstone,
     CurrentAssignmentSaved,
+    CurrentAssignmentTombstone,
     Partitions,
     Record,
-    RegexForgotten,
     RegexResolved,
-    TargetAssignmentForgotten,
+    RegexTombstone,
     TargetAssignmentSaved,
-    TargetEpochForgotten,
+    TargetAssignmentTombstone,
     TargetEpochSaved,
+    TargetEpochTombstone,
 )
 from ottla.protocol.primitives import Uuid
 
-# As in Kafka 4.3: the first member that subscribes to something brings the group to epoch 2.
+# As in Kafka 4.3: the first member with a subscription raises the epoch to 2.
 INITIAL_EPOCH = 1
 
 
 class SavedGroup:
-    """See the module. Equal if the same is saved."""
+    """See the module. Groups with the same saved state are equal."""
 
     def __init__(self, group_id: str) -> None:
         self.group_id = group_id
         self.epoch = INITIAL_EPOCH
         self.metadata_hash = NO_TOPICS_HASH
         self.target_epoch = INITIAL_EPOCH
-        # When the target was decided; None if it never was.
+        # When the target was computed; None if it never was.
         self.assigned_ms: int | None = None
         self.members: dict[str, ConsumerMemberSaved] = {}
         self.regexes: dict[str, RegexResolved] = {}
         self._current: dict[str, CurrentAssignmentSaved] = {}
         self._targets: dict[str, Partitions] = {}
-        # These follow from the above.
+        # Derived from the fields above.
         self._owners: dict[Uuid, dict[int, str]] = {}
         self._instances: dict[str, str] = {}
         self._replays: dict[type, Callable[[Any], None]] = {
             ConsumerGroupSaved: self._replay_group,
-            ConsumerGroupForgotten: self._replay_group_gone,
+            ConsumerGroupTombstone: self._replay_group_gone,
             ConsumerMemberSaved: self._replay_member,
-            ConsumerMemberForgotten: self._replay_member_gone,
+            ConsumerMemberTombstone: self._replay_member_gone,
             TargetEpochSaved: self._replay_target_epoch,
-            TargetEpochForgotten: self._replay_target_epoch_gone,
+            TargetEpochTombstone: self._replay_target_epoch_gone,
             TargetAssignmentSaved: self._replay_target,
-            TargetAssignmentForgotten: self._replay_target_gone,
+            TargetAssignmentTombstone: self._replay_target_gone,
             CurrentAssignmentSaved: self._replay_current,
-            CurrentAssignmentForgotten: self._replay_current_gone,
+            CurrentAssignmentTombstone: self._replay_current_gone,
             RegexResolved: self._replay_regex,
-            RegexForgotten: self._replay_regex_gone,
+            RegexTombstone: self._replay_regex_gone,
         }
 
     def __eq__(self, other: object) -> bool:
@@ -95,20 +95,20 @@ class SavedGroup:
         return None if member_id is None else self.member(member_id)
 
     def current(self, member_id: str) -> CurrentAssignmentSaved:
-        """Where a member stands."""
-        return self._current.get(member_id) or standing_nowhere(self.group_id, member_id)
+        """A member's current assignment."""
+        return self._current.get(member_id) or empty_assignment(self.group_id, member_id)
 
     def target(self, member_id: str) -> Target:
-        """What a member is to own."""
+        """A member's target assignment."""
         return Target(self.target_epoch, self._targets.get(member_id, NO_PARTITIONS))
 
     def targets(self, member_ids: Iterable[str]) -> dict[str, Partitions]:
-        """What each of these is to own."""
+        """The target partitions of these members."""
         targets = self._targets
         return {member_id: targets.get(member_id, NO_PARTITIONS) for member_id in member_ids}
 
     def owner(self, topic_id: Uuid, index: int) -> str | None:
-        """Who owns a partition, or has yet to say that it gave it up."""
+        """The member that owns a partition or has yet to report that it revoked it."""
         return self._owners.get(topic_id, {}).get(index)
 
     @property
@@ -118,14 +118,16 @@ class SavedGroup:
     # Replaying
 
     def replay(self, record: Record) -> None:
-        """Takes a record of this group. A record that others of the group do not fit is taken too:
-        what compaction left of a log is no complete history."""
+        """Applies a record of this group.
+
+        The records need not be consistent: a compacted log is not a complete history.
+        """
         self._replays[type(record)](record)
 
     def _replay_group(self, record: ConsumerGroupSaved) -> None:
         self.epoch, self.metadata_hash = record.epoch, record.metadata_hash
 
-    def _replay_group_gone(self, _: ConsumerGroupForgotten) -> None:
+    def _replay_group_gone(self, _: ConsumerGroupTombstone) -> None:
         self.epoch, self.metadata_hash = INITIAL_EPOCH, NO_TOPICS_HASH
 
     def _replay_member(self, record: ConsumerMemberSaved) -> None:
@@ -133,24 +135,24 @@ class SavedGroup:
         if record.instance_id is not None:
             self._instances[record.instance_id] = record.member_id
 
-    def _replay_member_gone(self, record: ConsumerMemberForgotten) -> None:
+    def _replay_member_gone(self, record: ConsumerMemberTombstone) -> None:
         gone = self.members.pop(record.member_id, None)
         if gone is None or gone.instance_id is None:
             return
-        # Its successor may have taken the instance over before.
+        # Its successor may have taken over the instance id before.
         if self._instances.get(gone.instance_id) == record.member_id:
             del self._instances[gone.instance_id]
 
     def _replay_target_epoch(self, record: TargetEpochSaved) -> None:
         self.target_epoch, self.assigned_ms = record.epoch, record.assigned_ms or None
 
-    def _replay_target_epoch_gone(self, _: TargetEpochForgotten) -> None:
+    def _replay_target_epoch_gone(self, _: TargetEpochTombstone) -> None:
         self.target_epoch, self.assigned_ms = INITIAL_EPOCH, None
 
     def _replay_target(self, record: TargetAssignmentSaved) -> None:
         self._targets[record.member_id] = record.partitions
 
-    def _replay_target_gone(self, record: TargetAssignmentForgotten) -> None:
+    def _replay_target_gone(self, record: TargetAssignmentTombstone) -> None:
         self._targets.pop(record.member_id, None)
 
     def _replay_current(self, record: CurrentAssignmentSaved) -> None:
@@ -161,7 +163,7 @@ class SavedGroup:
                 owners = self._owners.setdefault(topic_id, {})
                 owners.update(dict.fromkeys(indexes, record.member_id))
 
-    def _replay_current_gone(self, record: CurrentAssignmentForgotten) -> None:
+    def _replay_current_gone(self, record: CurrentAssignmentTombstone) -> None:
         self._disown(record.member_id)
         self._current.pop(record.member_id, None)
 
@@ -181,5 +183,5 @@ class SavedGroup:
     def _replay_regex(self, record: RegexResolved) -> None:
         self.regexes[record.regex] = record
 
-    def _replay_regex_gone(self, record: RegexForgotten) -> None:
+    def _replay_regex_gone(self, record: RegexTombstone) -> None:
         self.regexes.pop(record.regex, None)

@@ -1,4 +1,4 @@
-"""Where a group of the consumer protocol stands, as a table: the state is not saved, it follows."""
+"""The state of a consumer group, as a table: it is derived, not stored."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class ConsumerGroupState(StrEnum):
-    """By the names that ListGroups and ConsumerGroupDescribe show."""
+    """The state of a group, by the names that ListGroups and ConsumerGroupDescribe show."""
 
     EMPTY = "Empty"
     ASSIGNING = "Assigning"
@@ -15,21 +15,21 @@ class ConsumerGroupState(StrEnum):
     STABLE = "Stable"
 
 
-class Standing(NamedTuple):
-    """What the state of a group with members follows from."""
+class GroupProgress(NamedTuple):
+    """The conditions that determine the state of a group with members."""
 
-    # Its epoch is ahead of its target's: partitions are to be shared out again.
+    # The group's epoch is ahead of its target's: a new target assignment is due.
     is_target_due: bool
     # Every member is stable at the target's epoch.
     is_settled: bool
 
 
-# Without members it is empty, whatever else there is to say.
-STATES: Mapping[Standing, ConsumerGroupState] = MappingProxyType(
+# A group without members is always Empty.
+STATES: Mapping[GroupProgress, ConsumerGroupState] = MappingProxyType(
     {
-        Standing(is_target_due=True, is_settled=False): ConsumerGroupState.ASSIGNING,
-        Standing(is_target_due=True, is_settled=True): ConsumerGroupState.ASSIGNING,
-        Standing(is_target_due=False, is_settled=False): ConsumerGroupState.RECONCILING,
-        Standing(is_target_due=False, is_settled=True): ConsumerGroupState.STABLE,
+        GroupProgress(is_target_due=True, is_settled=False): ConsumerGroupState.ASSIGNING,
+        GroupProgress(is_target_due=True, is_settled=True): ConsumerGroupState.ASSIGNING,
+        GroupProgress(is_target_due=False, is_settled=False): ConsumerGroupState.RECONCILING,
+        GroupProgress(is_target_due=False, is_settled=True): ConsumerGroupState.STABLE,
     }
 )

@@ -1,4 +1,4 @@
-"""What every member of a group is to own in the end: decided anew when the group's epoch rose."""
+"""The target assignment of a group, computed when the group's epoch has risen."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,7 +11,7 @@ from ottla.protocol.primitives import Uuid
 
 
 def preferred_assignor(members: Mapping[str, ConsumerMemberSaved], assignors: Sequence[str]) -> str:
-    """The one that most members ask for; of several, and if none asks, the one offered first."""
+    """The assignor that most members ask for; the first in `assignors` if there is a tie."""
     votes = Counter(
         each.server_assignor for each in members.values() if each.server_assignor in assignors
     )
@@ -24,7 +24,7 @@ def decide_targets(
     topics: Topics,
     assignors: Sequence[str],
 ) -> dict[str, Partitions]:
-    """The target of every member; `before` is what each was to own until now."""
+    """The target of every member; `before` has their previous targets."""
     known = shapes(subscriptions.all_names(), topics)
     assign = ASSIGNORS[preferred_assignor(subscriptions.members, assignors)]
     return assign(
@@ -38,13 +38,13 @@ def _subscribers(
     before: Mapping[str, Partitions],
     known: Mapping[str, TopicShape],
 ) -> Iterator[tuple[str, Subscriber]]:
-    # Most members subscribe alike: each subscription is looked up once.
+    # Most members have the same subscription: each subscription is resolved once.
     wanted: dict[tuple[tuple[str, ...], str | None], frozenset[Uuid]] = {}
     for member_id, member in subscriptions.members.items():
-        said = (member.topics, member.regex)
-        topics = wanted.get(said)
+        subscription = (member.topics, member.regex)
+        topics = wanted.get(subscription)
         if topics is None:
             names = subscriptions.names(member)
             topics = frozenset(known[name].topic_id for name in names if name in known)
-            wanted[said] = topics
+            wanted[subscription] = topics
         yield member_id, Subscriber(topics, before[member_id], member.instance_id)

@@ -1,4 +1,4 @@
-"""The timers of a consumer group and of its members, each with what it means when it is due."""
+"""The timers of a consumer group and of its members."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -7,12 +7,12 @@ from typing import NamedTuple
 
 from ottla.coordinators.runtime.decision import TimerSet
 
-# When the joins of a group that wait for each other are decided.
+# The timer of a group: its parked joins are decided when it is due.
 ASSIGNMENT_TIMER = "assignment"
 
 
 class Timer(StrEnum):
-    """What a member has to do in time; if it does not, it is out."""
+    """The timers of a member, which is removed from the group when one of them expires."""
 
     SESSION = "session"
     REBALANCE = "rebalance"
@@ -29,21 +29,25 @@ class Timer(StrEnum):
         return TimerSet(self.key(group_id, member_id), None)
 
 
-class Duty(NamedTuple):
-    """What a timer waits for, and how long."""
+class TimerDuty(NamedTuple):
+    """What a member has to do before a timer expires, and the timeout."""
 
-    what: str
-    time: str
+    duty: str
+    timeout: str
 
 
-DUTIES: Mapping[Timer, Duty] = MappingProxyType(
+TIMER_DUTIES: Mapping[Timer, TimerDuty] = MappingProxyType(
     {
-        Timer.SESSION: Duty(
+        Timer.SESSION: TimerDuty(
             "to renew its session", "the group's session timeout, or a classic member's own"
         ),
-        Timer.REBALANCE: Duty("to revoke the partitions it was told to", "its rebalance timeout"),
-        Timer.JOIN: Duty("classic members: to join again when told to", "its rebalance timeout"),
-        Timer.SYNC: Duty("classic members: to sync after a join", "its rebalance timeout"),
+        Timer.REBALANCE: TimerDuty(
+            "to revoke the partitions it was told to", "its rebalance timeout"
+        ),
+        Timer.JOIN: TimerDuty(
+            "classic members: to join again when told to", "its rebalance timeout"
+        ),
+        Timer.SYNC: TimerDuty("classic members: to sync after a join", "its rebalance timeout"),
     }
 )
 
@@ -53,5 +57,5 @@ def assignment_timer(group_id: str, due_ms: int) -> TimerSet:
 
 
 def all_off(group_id: str, member_id: str) -> tuple[TimerSet, ...]:
-    """Nothing is expected of this member any more."""
+    """Cancels all timers of a member."""
     return tuple(timer.off(group_id, member_id) for timer in Timer)

@@ -1,4 +1,4 @@
-"""What a group must know of topics, and a number that tells whether it changed."""
+"""The ids and partition counts of topics, and a hash that shows whether they have changed."""
 
 from collections.abc import Collection, Iterable, Mapping
 from hashlib import blake2b
@@ -16,25 +16,25 @@ class TopicShape(NamedTuple):
 
 
 class Topics(Protocol):
-    """The topics of the cluster, as they were at one version of its metadata."""
+    """The topics of the cluster at one version of the metadata."""
 
     @property
     def version(self) -> int:
-        """Whenever a topic changes, so does this; the other way round it need not be."""
+        """Changes whenever a topic changes, and maybe also when none does."""
         ...
 
     @property
     def names(self) -> Collection[str]: ...
 
     def shape(self, name: str) -> TopicShape | None:
-        """None if there is no such topic."""
+        """None if the topic does not exist."""
         ...
 
     def name(self, topic_id: Uuid) -> str | None: ...
 
 
 class NoTopics:
-    """None at all."""
+    """An empty cluster."""
 
     version = 0
     names: Collection[str] = ()
@@ -74,12 +74,12 @@ class ImageTopics:
 
 
 def shapes(names: Iterable[str], topics: Topics) -> dict[str, TopicShape]:
-    """Those of the topics that exist."""
+    """The shapes of the topics that exist, by name."""
     return {name: shape for name in sorted(names) if (shape := topics.shape(name)) is not None}
 
 
 def shapes_hash(known: Mapping[str, TopicShape]) -> int:
-    """Equal for equal topics, on every broker; as an int64, which is what the log has room for."""
+    """A hash that is the same on every broker; an int64, as in the group's record."""
     if not known:
         return NO_TOPICS_HASH
     digest = blake2b(digest_size=8)

@@ -1,56 +1,56 @@
-"""The records of `__consumer_offsets`, in Kafka's own form, so that either reads what both wrote.
+"""The records of `__consumer_offsets` in Kafka's own format: Kafka reads ours, and we read Kafka's.
 
-`encode(record)` gives the key and the value (None: a tombstone) that stand in the log, and
-`decode(key, value)` the record again.
+`encode(record)` returns the key and the value in the log (None for a tombstone), and
+`decode(key, value)` returns the record.
 """
 
 from ottla.coordinators.group.records.classic import (
-    ClassicGroupForgotten,
     ClassicGroupSaved,
+    ClassicGroupTombstone,
     SavedMember,
 )
 from ottla.coordinators.group.records.consumer import (
-    ClassicMember,
-    ConsumerGroupForgotten,
+    ClassicMetadata,
     ConsumerGroupSaved,
-    ConsumerMemberForgotten,
+    ConsumerGroupTombstone,
     ConsumerMemberSaved,
-    CurrentAssignmentForgotten,
+    ConsumerMemberTombstone,
     CurrentAssignmentSaved,
+    CurrentAssignmentTombstone,
     Partitions,
-    RegexForgotten,
     RegexResolved,
-    TargetAssignmentForgotten,
+    RegexTombstone,
     TargetAssignmentSaved,
-    TargetEpochForgotten,
+    TargetAssignmentTombstone,
     TargetEpochSaved,
+    TargetEpochTombstone,
 )
-from ottla.coordinators.group.records.offsets import OffsetCommitted, OffsetForgotten
+from ottla.coordinators.group.records.offsets import OffsetCommitted, OffsetTombstone
 from ottla.coordinators.group.records.record_codec import Record, decode, encode
 from ottla.coordinators.group.records.stored_record import DamagedRecord
 
 __all__ = [
-    "ClassicGroupForgotten",
     "ClassicGroupSaved",
-    "ClassicMember",
-    "ConsumerGroupForgotten",
+    "ClassicGroupTombstone",
+    "ClassicMetadata",
     "ConsumerGroupSaved",
-    "ConsumerMemberForgotten",
+    "ConsumerGroupTombstone",
     "ConsumerMemberSaved",
-    "CurrentAssignmentForgotten",
+    "ConsumerMemberTombstone",
     "CurrentAssignmentSaved",
+    "CurrentAssignmentTombstone",
     "DamagedRecord",
     "OffsetCommitted",
-    "OffsetForgotten",
+    "OffsetTombstone",
     "Partitions",
     "Record",
-    "RegexForgotten",
     "RegexResolved",
+    "RegexTombstone",
     "SavedMember",
-    "TargetAssignmentForgotten",
     "TargetAssignmentSaved",
-    "TargetEpochForgotten",
+    "TargetAssignmentTombstone",
     "TargetEpochSaved",
+    "TargetEpochTombstone",
     "decode",
     "encode",
 ]

@@ -1,8 +1,8 @@
-"""Groups of the classic protocol, each in one record with all its members: type 2."""
+"""Classic groups: type 2, one record per group with all its members."""
 
 from dataclasses import dataclass
 
-from ottla.coordinators.group.records.stored_record import Reading, Stored
+from ottla.coordinators.group.records.stored_record import RecordType, StoredRecord
 from ottla.protocol.codec import header, since, struct
 from ottla.protocol.primitives import i32, i64
 
@@ -13,7 +13,7 @@ VERSION = 3
 
 @dataclass(frozen=True, slots=True)
 class SavedMember:
-    """A member with what it sent and what its leader gave it; both are opaque bytes."""
+    """A member, its subscription and its assignment; both are opaque bytes."""
 
     member_id: str
     instance_id: str | None
@@ -27,7 +27,7 @@ class SavedMember:
 
 @dataclass(frozen=True, slots=True)
 class ClassicGroupSaved:
-    """A group of the classic protocol, whole. `state_ms`: when its state changed last, or -1."""
+    """A whole classic group. `state_ms` is the time of its last state change, or -1."""
 
     group: str
     protocol_type: str
@@ -39,8 +39,8 @@ class ClassicGroupSaved:
 
 
 @dataclass(frozen=True, slots=True)
-class ClassicGroupForgotten:
-    """There is no such group of the classic protocol any more."""
+class ClassicGroupTombstone:
+    """The classic group was removed."""
 
     group: str
 
@@ -72,7 +72,7 @@ class GroupMetadataValue:
     members: tuple[Member, ...]
 
 
-def store_saved(record: ClassicGroupSaved) -> Stored:
+def store_saved(record: ClassicGroupSaved) -> StoredRecord:
     value = GroupMetadataValue(
         protocol_type=record.protocol_type,
         generation=record.generation,
@@ -81,11 +81,11 @@ def store_saved(record: ClassicGroupSaved) -> Stored:
         current_state_timestamp=record.state_ms,
         members=tuple(map(_store_member, record.members)),
     )
-    return Stored(GROUP, GroupMetadataKey(group=record.group), value, VERSION)
+    return StoredRecord(GROUP, GroupMetadataKey(group=record.group), value, VERSION)
 
 
-def store_forgotten(record: ClassicGroupForgotten) -> Stored:
-    return Stored(GROUP, GroupMetadataKey(group=record.group))
+def store_tombstone(record: ClassicGroupTombstone) -> StoredRecord:
+    return StoredRecord(GROUP, GroupMetadataKey(group=record.group))
 
 
 def _store_member(member: SavedMember) -> Member:
@@ -114,7 +114,7 @@ def _saved(key: GroupMetadataKey, value: GroupMetadataValue, version: int) -> Cl
 
 
 def _saved_member(member: Member, version: int) -> SavedMember:
-    # Members of old had no time of their own to rebalance in: their session's was taken.
+    # Version 0 has no rebalance timeout: the session timeout was used for it.
     rebalance_timeout = member.rebalance_timeout if version > 0 else member.session_timeout
     return SavedMember(
         member.member_id,
@@ -128,8 +128,8 @@ def _saved_member(member: Member, version: int) -> SavedMember:
     )
 
 
-def _forgotten(key: GroupMetadataKey) -> ClassicGroupForgotten:
-    return ClassicGroupForgotten(key.group)
+def _tombstone(key: GroupMetadataKey) -> ClassicGroupTombstone:
+    return ClassicGroupTombstone(key.group)
 
 
-READINGS = {GROUP: Reading(GroupMetadataKey, GroupMetadataValue, _saved, _forgotten)}
+RECORD_TYPES = {GROUP: RecordType(GroupMetadataKey, GroupMetadataValue, _saved, _tombstone)}

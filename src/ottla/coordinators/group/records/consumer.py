@@ -1,7 +1,6 @@
-"""Groups of the consumer protocol (KIP-848): the group, its members, what each is to own, and owns.
+"""The records of consumer groups (KIP-848): groups, members, target and current assignments.
 
-Each is a record of its own, so that a heartbeat writes only what it changed. How they stand in the
-log is in `consumer_codec`.
+A heartbeat writes only the records that it changed. `consumer_codec` encodes them.
 """
 
 from collections.abc import Mapping
@@ -9,13 +8,13 @@ from dataclasses import dataclass, field
 
 from ottla.protocol.primitives import Uuid
 
-# Partitions by the topic's id. The order of topics is kept by the log, and says nothing.
+# Partitions by topic id. The order of the topics is kept by the log and has no meaning.
 Partitions = Mapping[Uuid, tuple[int, ...]]
 
 
 @dataclass(frozen=True, slots=True)
 class ConsumerGroupSaved:
-    """The group's epoch, and a hash of the topics it is subscribed to, as they were then."""
+    """The group's epoch, and a hash of its subscribed topics at that epoch."""
 
     group: str
     epoch: int
@@ -23,15 +22,15 @@ class ConsumerGroupSaved:
 
 
 @dataclass(frozen=True, slots=True)
-class ConsumerGroupForgotten:
-    """There is no such group of the consumer protocol any more."""
+class ConsumerGroupTombstone:
+    """The consumer group was removed."""
 
     group: str
 
 
 @dataclass(frozen=True, slots=True)
-class ClassicMember:
-    """What a member that speaks the classic protocol brought: its protocols, best first."""
+class ClassicMetadata:
+    """The session timeout and the protocols of a classic member, the preferred protocol first."""
 
     session_timeout_ms: int
     protocols: tuple[tuple[str, bytes], ...]
@@ -39,9 +38,9 @@ class ClassicMember:
 
 @dataclass(frozen=True, slots=True)
 class ConsumerMemberSaved:
-    """Who a member is and what it subscribes to. `classic` is None if it speaks the new protocol.
+    """A member and its subscription. `classic` is None if it uses the consumer protocol.
 
-    The regular expression is "" or None where there is none: Kafka writes both.
+    Without a regular expression `regex` is "" or None: Kafka writes both.
     """
 
     group: str
@@ -54,17 +53,20 @@ class ConsumerMemberSaved:
     regex: str | None
     rebalance_timeout_ms: int
     server_assignor: str | None
-    classic: ClassicMember | None = None
+    classic: ClassicMetadata | None = None
 
     @property
     def is_classic(self) -> bool:
-        """Whether it speaks the classic protocol. A part without protocols is no classic member's:
-        so Kafka reads what it wrote before there was such a part."""
+        """Whether it uses the classic protocol.
+
+        Metadata without protocols does not count: this is how Kafka reads its older records, which
+        lack the field.
+        """
         return self.classic is not None and bool(self.classic.protocols)
 
 
 @dataclass(frozen=True, slots=True)
-class ConsumerMemberForgotten:
+class ConsumerMemberTombstone:
     """A member has left, or was fenced."""
 
     group: str
@@ -73,7 +75,7 @@ class ConsumerMemberForgotten:
 
 @dataclass(frozen=True, slots=True)
 class TargetEpochSaved:
-    """All target assignments of this epoch are written; `assigned_ms`: when, or 0."""
+    """All target assignments of this epoch are written, at time `assigned_ms` (0: unknown)."""
 
     group: str
     epoch: int
@@ -81,15 +83,15 @@ class TargetEpochSaved:
 
 
 @dataclass(frozen=True, slots=True)
-class TargetEpochForgotten:
-    """The group has no target assignment any more."""
+class TargetEpochTombstone:
+    """The group's target assignment was removed."""
 
     group: str
 
 
 @dataclass(frozen=True, slots=True)
 class TargetAssignmentSaved:
-    """What a member is to own in the end."""
+    """A member's target assignment."""
 
     group: str
     member_id: str
@@ -97,8 +99,8 @@ class TargetAssignmentSaved:
 
 
 @dataclass(frozen=True, slots=True)
-class TargetAssignmentForgotten:
-    """A member is to own nothing."""
+class TargetAssignmentTombstone:
+    """A member's target assignment was removed."""
 
     group: str
     member_id: str
@@ -106,10 +108,11 @@ class TargetAssignmentForgotten:
 
 @dataclass(frozen=True, slots=True)
 class CurrentAssignmentSaved:
-    """Where a member stands: its epoch and state, what it owns and what it has yet to give up.
+    """A member's epoch, state, assigned partitions, and partitions that it has yet to revoke.
 
-    The epochs at which a topic's partitions were assigned, in the order of the partitions, are
-    known (by Kafka 4.3 and later) or the topic is not among them.
+    `assigned_epochs` and `revoking_epochs` have, per topic and in the order of its partitions, the
+    epochs at which these were assigned. Records of Kafka before 4.3 have none: then the topic is
+    missing.
     """
 
     group: str
@@ -124,8 +127,8 @@ class CurrentAssignmentSaved:
 
 
 @dataclass(frozen=True, slots=True)
-class CurrentAssignmentForgotten:
-    """A member owns nothing any more."""
+class CurrentAssignmentTombstone:
+    """A member's current assignment was removed."""
 
     group: str
     member_id: str
@@ -133,7 +136,7 @@ class CurrentAssignmentForgotten:
 
 @dataclass(frozen=True, slots=True)
 class RegexResolved:
-    """The topics that a regular expression matched, at a version of the metadata and a time."""
+    """The topics that a regular expression matched, with the metadata version and the time."""
 
     group: str
     regex: str
@@ -143,8 +146,8 @@ class RegexResolved:
 
 
 @dataclass(frozen=True, slots=True)
-class RegexForgotten:
-    """No member of the group uses the regular expression any more."""
+class RegexTombstone:
+    """No member of the group uses the regular expression."""
 
     group: str
     regex: str

@@ -1,30 +1,30 @@
-"""How the records of the consumer protocol stand in the log: types 3 to 8, and 16.
+"""The records of consumer groups as messages of their keys and values: types 3 to 8, and 16.
 
-Type 4, the partitions of subscribed topics, was given up by Kafka for a hash and is not read.
+Type 4, the partitions of subscribed topics, is not read: Kafka replaced it by a hash.
 """
 
 from typing import Any
 
 from ottla.coordinators.group.records.consumer import (
-    ClassicMember,
-    ConsumerGroupForgotten,
+    ClassicMetadata,
     ConsumerGroupSaved,
-    ConsumerMemberForgotten,
+    ConsumerGroupTombstone,
     ConsumerMemberSaved,
-    CurrentAssignmentForgotten,
+    ConsumerMemberTombstone,
     CurrentAssignmentSaved,
+    CurrentAssignmentTombstone,
     Partitions,
-    RegexForgotten,
     RegexResolved,
-    TargetAssignmentForgotten,
+    RegexTombstone,
     TargetAssignmentSaved,
-    TargetEpochForgotten,
+    TargetAssignmentTombstone,
     TargetEpochSaved,
+    TargetEpochTombstone,
 )
 from ottla.coordinators.group.records.stored_record import (
     DamagedRecord,
-    Reading,
-    Stored,
+    RecordType,
+    StoredRecord,
     message_in,
 )
 from ottla.protocol import codec
@@ -38,7 +38,7 @@ TARGET_ASSIGNMENT = 7
 CURRENT_ASSIGNMENT = 8
 REGEX = 16
 
-NOTHING_CLASSIC = ClassicMember(session_timeout_ms=0, protocols=())
+EMPTY_CLASSIC_METADATA = ClassicMetadata(session_timeout_ms=0, protocols=())
 
 
 @struct
@@ -64,9 +64,9 @@ class ConsumerGroupMetadataValue:
     metadata_hash: i64 = tagged(0, since=0, default=0)
 
 
-# A member of the new protocol has no classic part. To Kafka a part that is not there is an empty
-# one, so it says null, and by one byte: a tag section of the tag 0, of 1 byte, which is 0. The
-# codec reads and writes it as a part that begins with 0 instead of 1 and is otherwise empty.
+# A member of the consumer protocol has null as its classic metadata: Kafka reads an absent tag as
+# empty metadata. Null is one tag, number 0, of 1 byte, which is 0. The codec has no null for a
+# tagged struct: it reads and writes one whose first byte is 0 instead of 1 and that is empty.
 _NULL = bytes((1, 0, 1, 0))
 _NULL_AS_STRUCT = bytes((1, 0, 7, 0, 0, 0, 0, 0, 1, 0))
 
@@ -137,12 +137,12 @@ class RegexValue:
     timestamp: i64
 
 
-def store_group(record: ConsumerGroupSaved) -> Stored:
+def store_group(record: ConsumerGroupSaved) -> StoredRecord:
     value = ConsumerGroupMetadataValue(epoch=record.epoch, metadata_hash=record.metadata_hash)
-    return Stored(GROUP, ConsumerGroupMetadataKey(group_id=record.group), value)
+    return StoredRecord(GROUP, ConsumerGroupMetadataKey(group_id=record.group), value)
 
 
-def store_member(record: ConsumerMemberSaved) -> Stored:
+def store_member(record: ConsumerMemberSaved) -> StoredRecord:
     value = MemberValue(
         instance_id=record.instance_id,
         rack_id=record.rack,
@@ -157,24 +157,24 @@ def store_member(record: ConsumerMemberSaved) -> Stored:
     raw = codec.encode_bytes(value, 0)
     if record.classic is None:
         raw = raw.removesuffix(_NULL_AS_STRUCT) + _NULL
-    return Stored(MEMBER, _member_key(record), raw)
+    return StoredRecord(MEMBER, _member_key(record), raw)
 
 
-def store_target_epoch(record: TargetEpochSaved) -> Stored:
+def store_target_epoch(record: TargetEpochSaved) -> StoredRecord:
     value = TargetEpochValue(assignment_epoch=record.epoch, assignment_timestamp=record.assigned_ms)
-    return Stored(TARGET_EPOCH, ConsumerGroupMetadataKey(group_id=record.group), value)
+    return StoredRecord(TARGET_EPOCH, ConsumerGroupMetadataKey(group_id=record.group), value)
 
 
-def store_target_assignment(record: TargetAssignmentSaved) -> Stored:
+def store_target_assignment(record: TargetAssignmentSaved) -> StoredRecord:
     topics = [
         TargetPartitions(topic_id=topic_id, partitions=partitions)
         for topic_id, partitions in record.partitions.items()
     ]
     value = TargetAssignmentValue(topic_partitions=tuple(topics))
-    return Stored(TARGET_ASSIGNMENT, _member_key(record), value)
+    return StoredRecord(TARGET_ASSIGNMENT, _member_key(record), value)
 
 
-def store_current_assignment(record: CurrentAssignmentSaved) -> Stored:
+def store_current_assignment(record: CurrentAssignmentSaved) -> StoredRecord:
     value = CurrentAssignmentValue(
         member_epoch=record.epoch,
         previous_member_epoch=record.previous_epoch,
@@ -182,46 +182,48 @@ def store_current_assignment(record: CurrentAssignmentSaved) -> Stored:
         assigned_partitions=_store_current(record.assigned, record.assigned_epochs),
         partitions_pending_revocation=_store_current(record.revoking, record.revoking_epochs),
     )
-    return Stored(CURRENT_ASSIGNMENT, _member_key(record), value)
+    return StoredRecord(CURRENT_ASSIGNMENT, _member_key(record), value)
 
 
-def store_regex(record: RegexResolved) -> Stored:
+def store_regex(record: RegexResolved) -> StoredRecord:
     value = RegexValue(topics=record.topics, version=record.version, timestamp=record.resolved_ms)
-    return Stored(REGEX, RegexKey(group_id=record.group, regular_expression=record.regex), value)
+    return StoredRecord(
+        REGEX, RegexKey(group_id=record.group, regular_expression=record.regex), value
+    )
 
 
-def store_group_forgotten(record: ConsumerGroupForgotten) -> Stored:
-    return Stored(GROUP, ConsumerGroupMetadataKey(group_id=record.group))
+def store_group_tombstone(record: ConsumerGroupTombstone) -> StoredRecord:
+    return StoredRecord(GROUP, ConsumerGroupMetadataKey(group_id=record.group))
 
 
-def store_member_forgotten(record: ConsumerMemberForgotten) -> Stored:
-    return Stored(MEMBER, _member_key(record))
+def store_member_tombstone(record: ConsumerMemberTombstone) -> StoredRecord:
+    return StoredRecord(MEMBER, _member_key(record))
 
 
-def store_target_epoch_forgotten(record: TargetEpochForgotten) -> Stored:
-    return Stored(TARGET_EPOCH, ConsumerGroupMetadataKey(group_id=record.group))
+def store_target_epoch_tombstone(record: TargetEpochTombstone) -> StoredRecord:
+    return StoredRecord(TARGET_EPOCH, ConsumerGroupMetadataKey(group_id=record.group))
 
 
-def store_target_assignment_forgotten(record: TargetAssignmentForgotten) -> Stored:
-    return Stored(TARGET_ASSIGNMENT, _member_key(record))
+def store_target_assignment_tombstone(record: TargetAssignmentTombstone) -> StoredRecord:
+    return StoredRecord(TARGET_ASSIGNMENT, _member_key(record))
 
 
-def store_current_assignment_forgotten(record: CurrentAssignmentForgotten) -> Stored:
-    return Stored(CURRENT_ASSIGNMENT, _member_key(record))
+def store_current_assignment_tombstone(record: CurrentAssignmentTombstone) -> StoredRecord:
+    return StoredRecord(CURRENT_ASSIGNMENT, _member_key(record))
 
 
-def store_regex_forgotten(record: RegexForgotten) -> Stored:
-    return Stored(REGEX, RegexKey(group_id=record.group, regular_expression=record.regex))
+def store_regex_tombstone(record: RegexTombstone) -> StoredRecord:
+    return StoredRecord(REGEX, RegexKey(group_id=record.group, regular_expression=record.regex))
 
 
 def _member_key(record: Any) -> MemberKey:
     return MemberKey(group_id=record.group, member_id=record.member_id)
 
 
-def _store_classic(classic: ClassicMember | None) -> ClassicMemberMetadata | None:
+def _store_classic(classic: ClassicMetadata | None) -> ClassicMemberMetadata | None:
     if classic is None:
         return ClassicMemberMetadata(presence=0)
-    if classic == NOTHING_CLASSIC:
+    if classic == EMPTY_CLASSIC_METADATA:
         return None
     return ClassicMemberMetadata(
         session_timeout_ms=classic.session_timeout_ms,
@@ -263,23 +265,23 @@ def _member(key: MemberKey, value: MemberValue, _version: int) -> ConsumerMember
 
 
 def _parse_member(declared: type[Any], version: int, raw: bytes) -> Any:
-    """The value with its null, if there is one, as the codec knows it."""
+    """The value, where a null at its end is replaced by the struct that the codec can read."""
     if raw.endswith(_NULL):
         try:
             return message_in(declared, version, raw.removesuffix(_NULL) + _NULL_AS_STRUCT)
         except DamagedRecord:
-            # A classic part may end alike; what it then becomes is longer than its tag says.
+            # Classic metadata may end in the same bytes; replaced, it is longer than its tag says.
             pass
     return message_in(declared, version, raw)
 
 
-def _classic(found: ClassicMemberMetadata | None) -> ClassicMember | None:
+def _classic(found: ClassicMemberMetadata | None) -> ClassicMetadata | None:
     if found is None:
-        return NOTHING_CLASSIC
+        return EMPTY_CLASSIC_METADATA
     if found.presence == 0:
         return None
     protocols = tuple((protocol.name, protocol.metadata) for protocol in found.supported_protocols)
-    return ClassicMember(found.session_timeout_ms, protocols)
+    return ClassicMetadata(found.session_timeout_ms, protocols)
 
 
 def _target_epoch(
@@ -335,41 +337,41 @@ def _regex(key: RegexKey, value: RegexValue, _version: int) -> RegexResolved:
     )
 
 
-def _regex_forgotten(key: RegexKey) -> RegexForgotten:
-    return RegexForgotten(key.group_id, key.regular_expression)
+def _regex_tombstone(key: RegexKey) -> RegexTombstone:
+    return RegexTombstone(key.group_id, key.regular_expression)
 
 
-READINGS = {
-    GROUP: Reading(
+RECORD_TYPES = {
+    GROUP: RecordType(
         ConsumerGroupMetadataKey,
         ConsumerGroupMetadataValue,
         _group,
-        lambda key: ConsumerGroupForgotten(key.group_id),
+        lambda key: ConsumerGroupTombstone(key.group_id),
     ),
-    MEMBER: Reading(
+    MEMBER: RecordType(
         MemberKey,
         MemberValue,
         _member,
-        lambda key: ConsumerMemberForgotten(key.group_id, key.member_id),
+        lambda key: ConsumerMemberTombstone(key.group_id, key.member_id),
         _parse_member,
     ),
-    TARGET_EPOCH: Reading(
+    TARGET_EPOCH: RecordType(
         ConsumerGroupMetadataKey,
         TargetEpochValue,
         _target_epoch,
-        lambda key: TargetEpochForgotten(key.group_id),
+        lambda key: TargetEpochTombstone(key.group_id),
     ),
-    TARGET_ASSIGNMENT: Reading(
+    TARGET_ASSIGNMENT: RecordType(
         MemberKey,
         TargetAssignmentValue,
         _target_assignment,
-        lambda key: TargetAssignmentForgotten(key.group_id, key.member_id),
+        lambda key: TargetAssignmentTombstone(key.group_id, key.member_id),
     ),
-    CURRENT_ASSIGNMENT: Reading(
+    CURRENT_ASSIGNMENT: RecordType(
         MemberKey,
         CurrentAssignmentValue,
         _current_assignment,
-        lambda key: CurrentAssignmentForgotten(key.group_id, key.member_id),
+        lambda key: CurrentAssignmentTombstone(key.group_id, key.member_id),
     ),
-    REGEX: Reading(RegexKey, RegexValue, _regex, _regex_forgotten),
+    REGEX: RecordType(RegexKey, RegexValue, _regex, _regex_tombstone),
 }

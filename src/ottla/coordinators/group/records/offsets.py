@@ -1,41 +1,41 @@
-"""Committed offsets: types 0 and 1. Type 0 is Kafka's oldest and is only read."""
+"""Committed offsets: types 0 and 1. Type 0 is Kafka's oldest format and is only read."""
 
 from dataclasses import dataclass
 from functools import lru_cache
 from struct import Struct
 from typing import NamedTuple
 
-from ottla.coordinators.group.records.stored_record import Reading, Stored, to_bytes
+from ottla.coordinators.group.records.stored_record import RecordType, StoredRecord, to_bytes
 from ottla.protocol.codec import header, since, struct, tagged
 from ottla.protocol.primitives import ZERO_UUID, Uuid, i32, i64
 
 LEGACY_OFFSET_COMMIT = 0
 OFFSET_COMMIT = 1
-# The one version that has a time of expiry, and the one that Kafka writes without.
+# The only version with an expiry time, and the version that Kafka writes otherwise.
 VERSION_WITH_EXPIRY = 1
 VERSION = 4
 
 _TYPE_AND_LENGTH = Struct(">hh")
 _LENGTH = Struct(">h")
 _PARTITION = Struct(">i")
-# The version, the offset, the leader epoch and how long the metadata is, plus one.
+# The version, the offset, the leader epoch, and the length of the metadata plus one.
 _VALUE_HEAD = Struct(">hqiB")
 _COMMIT_MS = Struct(">q")
-# All of a value without metadata, up to the topic id.
+# A whole value without metadata, with a topic id.
 _PLAIN_VALUE = Struct(">hqiBq3s16s")
-# One tag, of number 0 and 16 bytes.
+# One tag, number 0, of 16 bytes.
 _TOPIC_ID_FOLLOWS = bytes((1, 0, 16))
 _NO_TAGS = bytes(1)
 _TEXT_BYTES_MAX = 32_767
 _SHORT_METADATA_BYTES_MAX = 126
-# Groups commit again and again. A name has 32 KiB at most, and hardly ever more than 100 B.
-_KEY_BEGINS_MAX = 512
+# Groups commit the same topics repeatedly. A name has at most 32 KiB, and rarely more than 100 B.
+_CACHED_KEY_PREFIXES_MAX = 512
 
 
 class OffsetCommitted(NamedTuple):
     """A group has consumed a partition up to `offset`, exclusive.
 
-    -1 stands for a leader epoch or an expiry that nobody gave, the zero uuid for a topic id.
+    An absent leader epoch or expiry time is -1, an absent topic id the zero uuid.
     """
 
     group: str
@@ -50,8 +50,8 @@ class OffsetCommitted(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class OffsetForgotten:
-    """A group's offset of a partition is no longer kept."""
+class OffsetTombstone:
+    """A group's committed offset of a partition was removed."""
 
     group: str
     topic: str
@@ -75,8 +75,8 @@ class OffsetValue:
     topic_id: Uuid = tagged(0, since=4, default=ZERO_UUID, ignorable=True)
 
 
-def store_committed(record: OffsetCommitted) -> Stored:
-    """With an expiry the leader epoch and the topic id are lost: no version has room for all."""
+def store_committed(record: OffsetCommitted) -> StoredRecord:
+    """With an expiry time the leader epoch and the topic id are lost: no version has all three."""
     value = OffsetValue(
         offset=record.offset,
         leader_epoch=record.leader_epoch,
@@ -86,20 +86,20 @@ def store_committed(record: OffsetCommitted) -> Stored:
         topic_id=record.topic_id,
     )
     version = VERSION if record.expire_ms == -1 else VERSION_WITH_EXPIRY
-    return Stored(OFFSET_COMMIT, _key(record), value, version)
+    return StoredRecord(OFFSET_COMMIT, _key(record), value, version)
 
 
 def encode_committed(record: OffsetCommitted) -> tuple[bytes, bytes | None]:
-    """As the declared form says it, which is slower: consumers commit all the time."""
+    """The same bytes as `store_committed` gives, in less time: commits are frequent."""
     group, topic, partition, offset, leader_epoch, text, commit_ms, expire_ms, topic_id = record
-    key_begin = _key_begin(group, topic)
-    if not text and key_begin is not None and expire_ms == -1 and topic_id != ZERO_UUID:
-        # What nearly all of them are.
-        return key_begin + _PARTITION.pack(partition), _PLAIN_VALUE.pack(
+    key_prefix = _key_prefix(group, topic)
+    if not text and key_prefix is not None and expire_ms == -1 and topic_id != ZERO_UUID:
+        # Nearly all commits take this path.
+        return key_prefix + _PARTITION.pack(partition), _PLAIN_VALUE.pack(
             VERSION, offset, leader_epoch, 1, commit_ms, _TOPIC_ID_FOLLOWS, topic_id
         )
     metadata = text.encode()
-    if key_begin is None or expire_ms != -1 or len(metadata) > _SHORT_METADATA_BYTES_MAX:
+    if key_prefix is None or expire_ms != -1 or len(metadata) > _SHORT_METADATA_BYTES_MAX:
         return to_bytes(store_committed(record))
     value = (
         _VALUE_HEAD.pack(VERSION, offset, leader_epoch, len(metadata) + 1)
@@ -107,12 +107,12 @@ def encode_committed(record: OffsetCommitted) -> tuple[bytes, bytes | None]:
         + _COMMIT_MS.pack(commit_ms)
         + (_NO_TAGS if topic_id == ZERO_UUID else _TOPIC_ID_FOLLOWS + topic_id)
     )
-    return key_begin + _PARTITION.pack(partition), value
+    return key_prefix + _PARTITION.pack(partition), value
 
 
-@lru_cache(_KEY_BEGINS_MAX)
-def _key_begin(group: str, topic: str) -> bytes | None:
-    """What the keys of a group's offsets of a topic have in common; None if a name is too long."""
+@lru_cache(_CACHED_KEY_PREFIXES_MAX)
+def _key_prefix(group: str, topic: str) -> bytes | None:
+    """The common prefix of the keys of a group's offsets of a topic; None if a name is too long."""
     group_name, topic_name = group.encode(), topic.encode()
     if len(group_name) > _TEXT_BYTES_MAX or len(topic_name) > _TEXT_BYTES_MAX:
         return None
@@ -124,11 +124,11 @@ def _key_begin(group: str, topic: str) -> bytes | None:
     )
 
 
-def store_forgotten(record: OffsetForgotten) -> Stored:
-    return Stored(OFFSET_COMMIT, _key(record))
+def store_tombstone(record: OffsetTombstone) -> StoredRecord:
+    return StoredRecord(OFFSET_COMMIT, _key(record))
 
 
-def _key(record: OffsetCommitted | OffsetForgotten) -> OffsetKey:
+def _key(record: OffsetCommitted | OffsetTombstone) -> OffsetKey:
     return OffsetKey(group=record.group, topic=record.topic, partition=record.partition)
 
 
@@ -146,9 +146,9 @@ def _committed(key: OffsetKey, value: OffsetValue, _version: int) -> OffsetCommi
     )
 
 
-def _forgotten(key: OffsetKey) -> OffsetForgotten:
-    return OffsetForgotten(key.group, key.topic, key.partition)
+def _tombstone(key: OffsetKey) -> OffsetTombstone:
+    return OffsetTombstone(key.group, key.topic, key.partition)
 
 
-_OFFSETS = Reading(OffsetKey, OffsetValue, _committed, _forgotten)
-READINGS = {LEGACY_OFFSET_COMMIT: _OFFSETS, OFFSET_COMMIT: _OFFSETS}
+_OFFSETS = RecordType(OffsetKey, OffsetValue, _committed, _tombstone)
+RECORD_TYPES = {LEGACY_OFFSET_COMMIT: _OFFSETS, OFFSET_COMMIT: _OFFSETS}

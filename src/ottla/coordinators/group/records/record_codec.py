@@ -1,54 +1,61 @@
-"""Every record of `__consumer_offsets` to its bytes and back."""
+"""Encodes and decodes every record of `__consumer_offsets`."""
 
 from collections.abc import Callable
 from typing import Any
 
 from ottla.coordinators.group.records import classic, consumer, consumer_codec, offsets
-from ottla.coordinators.group.records.stored_record import Reading, Stored, from_bytes, to_bytes
+from ottla.coordinators.group.records.stored_record import (
+    RecordType,
+    StoredRecord,
+    from_bytes,
+    to_bytes,
+)
 
 Record = (
     offsets.OffsetCommitted
-    | offsets.OffsetForgotten
+    | offsets.OffsetTombstone
     | classic.ClassicGroupSaved
-    | classic.ClassicGroupForgotten
+    | classic.ClassicGroupTombstone
     | consumer.ConsumerGroupSaved
-    | consumer.ConsumerGroupForgotten
+    | consumer.ConsumerGroupTombstone
     | consumer.ConsumerMemberSaved
-    | consumer.ConsumerMemberForgotten
+    | consumer.ConsumerMemberTombstone
     | consumer.TargetEpochSaved
-    | consumer.TargetEpochForgotten
+    | consumer.TargetEpochTombstone
     | consumer.TargetAssignmentSaved
-    | consumer.TargetAssignmentForgotten
+    | consumer.TargetAssignmentTombstone
     | consumer.CurrentAssignmentSaved
-    | consumer.CurrentAssignmentForgotten
+    | consumer.CurrentAssignmentTombstone
     | consumer.RegexResolved
-    | consumer.RegexForgotten
+    | consumer.RegexTombstone
 )
 
-_READINGS: dict[int, Reading] = offsets.READINGS | classic.READINGS | consumer_codec.READINGS
-_STORES: dict[type[Any], Callable[[Any], Stored]] = {
-    offsets.OffsetForgotten: offsets.store_forgotten,
+_RECORD_TYPES: dict[int, RecordType] = (
+    offsets.RECORD_TYPES | classic.RECORD_TYPES | consumer_codec.RECORD_TYPES
+)
+_STORES: dict[type[Any], Callable[[Any], StoredRecord]] = {
+    offsets.OffsetTombstone: offsets.store_tombstone,
     classic.ClassicGroupSaved: classic.store_saved,
-    classic.ClassicGroupForgotten: classic.store_forgotten,
+    classic.ClassicGroupTombstone: classic.store_tombstone,
     consumer.ConsumerGroupSaved: consumer_codec.store_group,
-    consumer.ConsumerGroupForgotten: consumer_codec.store_group_forgotten,
+    consumer.ConsumerGroupTombstone: consumer_codec.store_group_tombstone,
     consumer.ConsumerMemberSaved: consumer_codec.store_member,
-    consumer.ConsumerMemberForgotten: consumer_codec.store_member_forgotten,
+    consumer.ConsumerMemberTombstone: consumer_codec.store_member_tombstone,
     consumer.TargetEpochSaved: consumer_codec.store_target_epoch,
-    consumer.TargetEpochForgotten: consumer_codec.store_target_epoch_forgotten,
+    consumer.TargetEpochTombstone: consumer_codec.store_target_epoch_tombstone,
     consumer.TargetAssignmentSaved: consumer_codec.store_target_assignment,
-    consumer.TargetAssignmentForgotten: consumer_codec.store_target_assignment_forgotten,
+    consumer.TargetAssignmentTombstone: consumer_codec.store_target_assignment_tombstone,
     consumer.CurrentAssignmentSaved: consumer_codec.store_current_assignment,
-    consumer.CurrentAssignmentForgotten: consumer_codec.store_current_assignment_forgotten,
+    consumer.CurrentAssignmentTombstone: consumer_codec.store_current_assignment_tombstone,
     consumer.RegexResolved: consumer_codec.store_regex,
-    consumer.RegexForgotten: consumer_codec.store_regex_forgotten,
+    consumer.RegexTombstone: consumer_codec.store_regex_tombstone,
 }
 
 
 def encode(record: Record) -> tuple[bytes, bytes | None]:
-    """The key and the value that stand in the log; a value of None is a tombstone.
+    """The key and the value in the log; a value of None is a tombstone.
 
-    EncodeError for a value that Kafka's form cannot hold, such as an id of more than 32,767 bytes.
+    EncodeError for a field that Kafka's format cannot hold, such as an id of over 32,767 bytes.
     """
     if isinstance(record, offsets.OffsetCommitted):
         return offsets.encode_committed(record)
@@ -56,9 +63,9 @@ def encode(record: Record) -> tuple[bytes, bytes | None]:
 
 
 def decode(key: bytes, value: bytes | None) -> Record | None:
-    """The record, or None if it is of a kind that is not known, which a reader skips.
+    """The record, or None if its type is unknown, which a reader skips.
 
-    DamagedRecord if the bytes are not what their type and version say.
+    DamagedRecord if the bytes do not match their type and version.
     """
-    record: Record | None = from_bytes(_READINGS, key, value)
+    record: Record | None = from_bytes(_RECORD_TYPES, key, value)
     return record

@@ -1,7 +1,6 @@
-"""How a record stands in the log: a type and a key, then a version and a value.
+"""The layout of a record in the log: the key is a type and a message, the value a version and one.
 
-The type of a key says what both are. Keys have one version, and none is flexible; a value names its
-own.
+The type determines the messages of key and value. Keys have one version, which is not flexible.
 """
 
 import struct
@@ -17,11 +16,11 @@ _KEY_VERSION = 0
 
 
 class DamagedRecord(StorageError):
-    """A key or a value that is not what its type or version says."""
+    """A key or a value that does not match its type or version."""
 
 
-class Stored(NamedTuple):
-    """A record as the messages of its key and value. Without a value it is a tombstone."""
+class StoredRecord(NamedTuple):
+    """A record as the messages of its key and value. A tombstone has no value."""
 
     type: int
     key: object
@@ -30,7 +29,7 @@ class Stored(NamedTuple):
 
 
 def message_in(message: type[Any], version: int, raw: bytes) -> Any:
-    """What follows the number, which must be all there is. Else DamagedRecord."""
+    """The message after the leading number. DamagedRecord if it does not fill the bytes exactly."""
     try:
         found, end = codec.decode(message, version, raw, _NUMBER.size)
     except DecodeError as error:
@@ -40,43 +39,45 @@ def message_in(message: type[Any], version: int, raw: bytes) -> Any:
     return found
 
 
-class Reading(NamedTuple):
-    """What the records of one type are made of, and what is made of them."""
+class RecordType(NamedTuple):
+    """The messages of one type of record, and the functions that turn them into the record."""
 
     key: type[Any]
     value: type[Any]
     saved: Callable[[Any, Any, int], Any]
-    forgotten: Callable[[Any], Any]
+    tombstone: Callable[[Any], Any]
     parse: Callable[[type[Any], int, bytes], Any] = message_in
 
 
-def to_bytes(stored: Stored) -> tuple[bytes, bytes | None]:
+def to_bytes(stored: StoredRecord) -> tuple[bytes, bytes | None]:
     """The key and the value as the log holds them."""
     key = _NUMBER.pack(stored.type) + codec.encode_bytes(stored.key, _KEY_VERSION)
     if stored.value is None:
         return key, None
-    # Bytes are a value that the codec cannot say by itself.
+    # A value that the codec cannot express comes as bytes.
     value = stored.value
     raw = value if isinstance(value, bytes) else codec.encode_bytes(value, stored.version)
     return key, _NUMBER.pack(stored.version) + raw
 
 
-def from_bytes(readings: Mapping[int, Reading], key: bytes, value: bytes | None) -> Any:
-    """The record, or None if its type is not among `readings`. Else DamagedRecord."""
-    record_type = _number(key, "a key")
-    reading = readings.get(record_type)
-    if reading is None:
+def from_bytes(record_types: Mapping[int, RecordType], key: bytes, value: bytes | None) -> Any:
+    """The record, or None if its type is not in `record_types`. DamagedRecord if it is damaged."""
+    number = _number(key, "a key")
+    record_type = record_types.get(number)
+    if record_type is None:
         return None
-    read_key = message_in(reading.key, _KEY_VERSION, key)
+    read_key = message_in(record_type.key, _KEY_VERSION, key)
     if value is None:
-        return reading.forgotten(read_key)
-    version = _number(value, f"a value of type {record_type}")
-    first, last = codec.schema_of(reading.value).versions
+        return record_type.tombstone(read_key)
+    version = _number(value, f"a value of type {number}")
+    first, last = codec.schema_of(record_type.value).versions
     if not first <= version <= last:
         raise DamagedRecord(
-            f"a value of type {record_type} has version {version}, but {last} is the last known"
+            f"a value of type {number} has version {version}, but {last} is the last known"
         )
-    return reading.saved(read_key, reading.parse(reading.value, version, value), version)
+    return record_type.saved(
+        read_key, record_type.parse(record_type.value, version, value), version
+    )
 
 
 def _number(raw: bytes, what: str) -> int:

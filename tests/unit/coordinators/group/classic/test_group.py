@@ -1,12 +1,12 @@
-"""What others ask a classic group: may this be committed, may it be deleted, who is in it."""
+"""Queries to a classic group: commits, deletion, description, expiry of offsets."""
 
 import pytest
 
 from ottla.coordinators.group.classic.group import ClassicGroup
 from ottla.coordinators.group.classic.states import TRANSITIONS, ClassicGroupState, is_allowed
-from ottla.coordinators.group.records import ClassicGroupForgotten, OffsetForgotten
+from ottla.coordinators.group.records import ClassicGroupTombstone, OffsetTombstone
 from ottla.errors import ErrorCode, PeerError
-from tests.support.coordinators.classic_group import DELAY_MS, GROUP, LIMITS, Bench
+from tests.support.coordinators.classic_group import CLASSIC_RULES, DELAY_MS, GROUP, Bench
 
 TWO_TOPICS = b"\x00\x01\x00\x00\x00\x02\x00\x01a\x00\x02bc\xff\xff\xff\xff"
 
@@ -20,7 +20,7 @@ def _code(group: ClassicGroup, member_id: str, generation: int, **more: object) 
     return ErrorCode.NONE
 
 
-def test_commits_are_taken_from_members_of_this_generation() -> None:
+def test_commits_are_accepted_from_members_of_this_generation() -> None:
     bench = Bench()
     (member,) = bench.stable("i")
     group = bench.group
@@ -33,13 +33,13 @@ def test_commits_are_taken_from_members_of_this_generation() -> None:
     assert _code(group, "", -1, is_transactional=True) is ErrorCode.NONE
 
 
-def test_an_empty_group_takes_commits_from_anybody_who_claims_no_generation() -> None:
+def test_an_empty_group_accepts_commits_without_a_generation() -> None:
     bench = Bench()
     assert _code(bench.group, "", -1) is ErrorCode.NONE
     assert _code(bench.group, "x", 0) is ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_members_may_commit_what_they_had_while_others_join_but_not_once_all_have() -> None:
+def test_members_may_commit_while_others_join_but_not_once_all_have_joined() -> None:
     bench = Bench()
     leader, follower = bench.stable(None, None)
     bench.join(leader)
@@ -57,10 +57,10 @@ def test_only_an_empty_group_may_be_deleted() -> None:
         bench.group.check_delete()
     assert refused.value.code is ErrorCode.NON_EMPTY_GROUP
     bench.group.check_offset_delete()
-    assert bench.group.forgotten() == (ClassicGroupForgotten(GROUP),)
+    assert bench.group.tombstones() == (ClassicGroupTombstone(GROUP),)
 
 
-def test_offsets_of_a_group_that_is_no_consumer_are_not_deleted_while_it_lives() -> None:
+def test_offsets_of_a_group_of_another_protocol_type_are_not_deleted_while_it_has_members() -> None:
     bench = Bench()
     bench.join(protocol_type="connect")
     with pytest.raises(PeerError) as refused:
@@ -68,9 +68,9 @@ def test_offsets_of_a_group_that_is_no_consumer_are_not_deleted_while_it_lives()
     assert refused.value.code is ErrorCode.NON_EMPTY_GROUP
 
 
-def test_a_deleted_group_is_dead_to_all() -> None:
-    group = ClassicGroup(GROUP, LIMITS)
-    group.replay(ClassicGroupForgotten(GROUP))
+def test_a_deleted_group_is_dead() -> None:
+    group = ClassicGroup(GROUP, CLASSIC_RULES)
+    group.replay(ClassicGroupTombstone(GROUP))
     assert group.state_name == "Dead"
     assert _code(group, "m", 1) is ErrorCode.COORDINATOR_NOT_AVAILABLE
     for check in (group.check_delete, group.check_offset_delete):
@@ -82,12 +82,12 @@ def test_a_deleted_group_is_dead_to_all() -> None:
     assert refused.value.code is ErrorCode.GROUP_ID_NOT_FOUND
 
 
-def test_a_record_of_something_else_is_not_replayed() -> None:
+def test_a_record_of_another_type_is_not_replayed() -> None:
     with pytest.raises(TypeError):
-        ClassicGroup(GROUP, LIMITS).replay(OffsetForgotten(GROUP, "t", 0))
+        ClassicGroup(GROUP, CLASSIC_RULES).replay(OffsetTombstone(GROUP, "t", 0))
 
 
-def test_metadata_and_assignments_are_shown_of_a_stable_group_only() -> None:
+def test_a_description_has_metadata_and_assignments_of_a_stable_group_only() -> None:
     bench = Bench()
     ticket = bench.join(instance_id="i")
     bench.pass_ms(DELAY_MS)
@@ -117,7 +117,7 @@ def test_offsets_expire_from_when_the_group_became_empty() -> None:
     assert bench.group.offset_expiry_starts_ms(5) == bench.now_ms
 
 
-def test_offsets_of_topics_that_consumers_no_longer_read_expire_from_their_commit() -> None:
+def test_offsets_of_unsubscribed_topics_expire_from_their_commit() -> None:
     bench = Bench()
     ticket = bench.join(metadata=TWO_TOPICS)
     bench.pass_ms(DELAY_MS)
@@ -129,19 +129,19 @@ def test_offsets_of_topics_that_consumers_no_longer_read_expire_from_their_commi
     assert not bench.group.is_subscribed_to("c")
 
 
-def test_consumers_whose_metadata_nobody_understands_may_read_any_topic() -> None:
+def test_consumers_with_unreadable_metadata_may_be_subscribed_to_any_topic() -> None:
     bench = Bench()
     bench.stable(None)
     assert bench.group.subscribed_topics() is None
     assert bench.group.is_subscribed_to("a")
 
 
-def test_every_state_can_be_reached_and_only_along_the_rules() -> None:
+def test_every_state_can_be_reached_and_only_by_the_transitions() -> None:
     reached = {ClassicGroupState.EMPTY}
     for _ in TRANSITIONS:
         reached |= {after for before, _, after in TRANSITIONS if before in reached}
     assert reached == set(ClassicGroupState)
     assert not any(is_allowed(ClassicGroupState.DEAD, after) for after in ClassicGroupState)
-    group = ClassicGroup(GROUP, LIMITS)
+    group = ClassicGroup(GROUP, CLASSIC_RULES)
     with pytest.raises(RuntimeError):
         group.move(ClassicGroupState.COMPLETING_REBALANCE, 0)

@@ -1,16 +1,16 @@
-"""Joining a classic group: newcomers, delays, protocols, limits."""
+"""Joins to a classic group: new members, delays, protocols, limits."""
 
 import pytest
 
 from ottla.coordinators.group.classic import join
-from ottla.coordinators.group.classic.rules import NEWCOMER_TIMEOUT_MS, PROMISED_WAIT_MS
+from ottla.coordinators.group.classic.rules import NEW_MEMBER_TIMEOUT_MS, PENDING_MEMBER_WAIT_MS
 from ottla.coordinators.group.classic.states import ClassicGroupState
 from ottla.errors import ErrorCode, PeerError
 from ottla.protocol.messages.join_group import JoinGroupRequest, Protocol
 from tests.support.coordinators.classic_group import (
+    CLASSIC_RULES,
     DELAY_MS,
     GROUP,
-    LIMITS,
     SESSION_MS,
     Bench,
 )
@@ -32,7 +32,7 @@ def test_the_first_member_waits_for_others_and_then_leads() -> None:
     assert bench.group.state is ClassicGroupState.COMPLETING_REBALANCE
 
 
-def test_each_newcomer_makes_the_first_rebalance_wait_on_but_not_beyond_its_timeout() -> None:
+def test_each_new_member_extends_the_first_rebalance_up_to_its_timeout() -> None:
     bench = Bench()
     tickets = [bench.join(rebalance_ms=7_000)]
     for _ in range(2):
@@ -47,7 +47,7 @@ def test_each_newcomer_makes_the_first_rebalance_wait_on_but_not_beyond_its_time
     assert [len(answer.members) for answer in answers] == [3, 0, 0]
 
 
-def test_a_newcomer_is_asked_to_come_back_with_the_id_it_is_given() -> None:
+def test_a_new_member_has_to_join_again_with_the_id_it_is_given() -> None:
     bench = Bench()
     asked = bench.joined(bench.join(version=4))
     assert asked.error_code == ErrorCode.MEMBER_ID_REQUIRED
@@ -57,8 +57,8 @@ def test_a_newcomer_is_asked_to_come_back_with_the_id_it_is_given() -> None:
     assert bench.joined(ticket).member_id == asked.member_id
 
 
-def test_a_first_generation_begins_with_the_last_of_those_who_were_just_given_an_id() -> None:
-    bench = Bench(LIMITS._replace(initial_rebalance_delay_ms=0))
+def test_a_first_generation_waits_for_pending_members() -> None:
+    bench = Bench(CLASSIC_RULES._replace(initial_rebalance_delay_ms=0))
     ids = [bench.joined(bench.join(version=4)).member_id for _ in range(3)]
     tickets = [bench.join(member_id, version=4) for member_id in ids[:2]]
     bench.pass_ms(0)
@@ -69,20 +69,20 @@ def test_a_first_generation_begins_with_the_last_of_those_who_were_just_given_an
     assert [len(answer.members) for answer in answers] == [3, 0, 0]
 
 
-def test_a_first_generation_does_not_wait_long_for_an_id_that_nobody_brings() -> None:
-    bench = Bench(LIMITS._replace(initial_rebalance_delay_ms=0))
+def test_a_first_generation_does_not_wait_long_for_a_pending_member() -> None:
+    bench = Bench(CLASSIC_RULES._replace(initial_rebalance_delay_ms=0))
     first, _ = (bench.joined(bench.join(version=4)).member_id for _ in range(2))
     ticket = bench.join(first, version=4)
-    bench.pass_ms(PROMISED_WAIT_MS - 1)
+    bench.pass_ms(PENDING_MEMBER_WAIT_MS - 1)
     assert bench.is_parked(ticket)
-    # Who comes meanwhile does not make it wait on.
+    # A join meanwhile does not extend the wait.
     bench.join(version=4)
     bench.pass_ms(1)
     assert bench.joined(ticket).generation_id == 1
     assert [member.member_id for member in bench.joined(ticket).members] == [first]
 
 
-def test_an_id_that_nobody_comes_back_with_is_forgotten() -> None:
+def test_a_pending_member_that_does_not_join_is_removed() -> None:
     bench = Bench()
     asked = bench.joined(bench.join(version=4))
     bench.pass_ms(SESSION_MS)
@@ -90,18 +90,18 @@ def test_an_id_that_nobody_comes_back_with_is_forgotten() -> None:
     assert not bench.timers
 
 
-def test_a_rebalance_waits_for_an_id_that_was_promised() -> None:
+def test_a_rebalance_waits_for_a_pending_member() -> None:
     bench = Bench()
     (first,) = bench.stable(None)
-    promised = bench.joined(bench.join(version=4)).member_id
+    pending = bench.joined(bench.join(version=4)).member_id
     rejoin = bench.join(first)
     assert bench.is_parked(rejoin)
-    second = bench.join(promised, version=4)
+    second = bench.join(pending, version=4)
     assert bench.joined(rejoin).generation_id == bench.joined(second).generation_id == 2
 
 
-def test_ids_that_were_promised_are_limited() -> None:
-    bench = Bench(LIMITS._replace(promised_ids_max=1))
+def test_pending_members_are_limited() -> None:
+    bench = Bench(CLASSIC_RULES._replace(pending_ids_max=1))
     assert bench.code(bench.join(version=4)) is ErrorCode.MEMBER_ID_REQUIRED
     assert bench.code(bench.join(version=4)) is ErrorCode.GROUP_MAX_SIZE_REACHED
 
@@ -125,7 +125,7 @@ def test_a_member_without_a_common_protocol_is_refused(
     assert bench.group.state is ClassicGroupState.STABLE
 
 
-def test_the_protocol_with_most_votes_among_those_that_all_can_do_wins() -> None:
+def test_the_protocol_with_most_votes_that_all_members_support_is_selected() -> None:
     bench = Bench()
     tickets = [
         bench.join(protocols=("mine", "sticky", "range")),
@@ -136,7 +136,7 @@ def test_the_protocol_with_most_votes_among_those_that_all_can_do_wins() -> None
     assert {bench.joined(ticket).protocol_name for ticket in tickets} == {"range"}
 
 
-def test_protocol_types_are_nobodys_business_here() -> None:
+def test_any_protocol_type_is_accepted() -> None:
     bench = Bench()
     ticket = bench.join(protocol_type="connect", protocols=("v1",), metadata=b"\xff\x00")
     bench.pass_ms(DELAY_MS)
@@ -146,20 +146,20 @@ def test_protocol_types_are_nobodys_business_here() -> None:
     assert bench.group.subscribed_topics() is None
 
 
-def test_a_full_group_takes_nobody_else() -> None:
-    bench = Bench(LIMITS._replace(members_max=2))
+def test_a_full_group_refuses_new_members() -> None:
+    bench = Bench(CLASSIC_RULES._replace(members_max=2))
     bench.stable(None, "i")
     refused = bench.joined(bench.join())
     assert refused.error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
     assert refused.member_id == ""
-    # A static member that comes back is not one more.
+    # A static member that rejoins is not a new member.
     assert bench.code(bench.join(instance_id="i")) is ErrorCode.NONE
 
 
-def test_of_too_many_members_the_last_to_come_back_are_turned_away() -> None:
+def test_above_the_maximum_size_the_last_members_to_rejoin_are_refused() -> None:
     bench = Bench()
     ids = bench.stable(None, None, None)
-    bench.limits = LIMITS._replace(members_max=2)
+    bench.rules = CLASSIC_RULES._replace(members_max=2)
     bench.restart()
     assert bench.group.state is ClassicGroupState.PREPARING_REBALANCE
     tickets = [bench.join(member_id) for member_id in ids]
@@ -170,7 +170,7 @@ def test_of_too_many_members_the_last_to_come_back_are_turned_away() -> None:
     ]
 
 
-def test_a_follower_that_joins_again_with_nothing_new_just_gets_its_generation() -> None:
+def test_a_follower_that_rejoins_unchanged_gets_the_current_generation() -> None:
     bench = Bench()
     leader, follower = bench.stable(None, None)
     answer = bench.joined(bench.join(follower))
@@ -178,7 +178,7 @@ def test_a_follower_that_joins_again_with_nothing_new_just_gets_its_generation()
     assert bench.group.state is ClassicGroupState.STABLE
 
 
-def test_a_leader_that_joins_again_asks_for_a_rebalance() -> None:
+def test_a_leader_that_rejoins_starts_a_rebalance() -> None:
     bench = Bench()
     leader, follower = bench.stable(None, None)
     ticket = bench.join(leader)
@@ -188,7 +188,7 @@ def test_a_leader_that_joins_again_asks_for_a_rebalance() -> None:
     assert bench.joined(ticket).generation_id == bench.joined(again).generation_id == 2
 
 
-def test_a_member_with_other_metadata_asks_for_a_rebalance() -> None:
+def test_a_member_with_new_metadata_starts_a_rebalance() -> None:
     bench = Bench()
     leader, follower = bench.stable(None, None)
     assert bench.is_parked(bench.join(follower, metadata=b"other"))
@@ -204,7 +204,7 @@ def test_a_join_whose_answer_was_lost_is_answered_again() -> None:
     assert bench.joined(bench.join(first.member_id)) == first
 
 
-def test_a_member_that_asks_twice_waits_once() -> None:
+def test_a_second_join_of_a_member_replaces_the_first() -> None:
     bench = Bench()
     leader, _ = bench.stable(None, None)
     first, second = bench.join(leader), bench.join(leader)
@@ -212,7 +212,7 @@ def test_a_member_that_asks_twice_waits_once() -> None:
     assert bench.is_parked(second)
 
 
-def test_who_does_not_join_again_in_time_is_out() -> None:
+def test_a_member_that_does_not_rejoin_in_time_is_removed() -> None:
     bench = Bench()
     leader, follower = bench.stable(None, None)
     ticket = bench.join(follower, metadata=b"other")
@@ -224,19 +224,19 @@ def test_who_does_not_join_again_in_time_is_out() -> None:
     assert bench.beat(leader) is ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_a_newcomer_that_waits_too_long_is_given_up() -> None:
+def test_a_new_member_that_waits_too_long_is_removed() -> None:
     bench = Bench()
     (leader,) = bench.stable(None)
-    newcomer = bench.join(rebalance_ms=NEWCOMER_TIMEOUT_MS * 2)
-    for _ in range(NEWCOMER_TIMEOUT_MS // 5_000):
-        assert bench.is_parked(newcomer)
+    newest = bench.join(rebalance_ms=NEW_MEMBER_TIMEOUT_MS * 2)
+    for _ in range(NEW_MEMBER_TIMEOUT_MS // 5_000):
+        assert bench.is_parked(newest)
         bench.pass_ms(5_000)
         bench.beat(leader)
-    refused = bench.joined(newcomer)
+    refused = bench.joined(newest)
     assert (refused.error_code, refused.member_id) == (ErrorCode.UNKNOWN_MEMBER_ID, "")
 
 
-def test_version_0_has_one_time_for_session_and_rebalance() -> None:
+def test_version_0_has_one_timeout_for_session_and_rebalance() -> None:
     bench = Bench()
     bench.join(version=0, rebalance_ms=-1)
     assert bench.group.roster.rebalance_timeout_ms == SESSION_MS
@@ -267,7 +267,9 @@ def _request(**changed: object) -> JoinGroupRequest:
         ),
     ],
 )
-def test_what_no_group_can_take_is_refused(changed: dict[str, object], code: ErrorCode) -> None:
+def test_a_join_that_no_group_could_accept_is_refused(
+    changed: dict[str, object], code: ErrorCode
+) -> None:
     with pytest.raises(PeerError) as refused:
-        join.check(_request(**changed), LIMITS)
+        join.check(_request(**changed), CLASSIC_RULES)
     assert refused.value.code is code

@@ -8,14 +8,14 @@ from ottla.errors import ErrorCode
 from tests.support.coordinators.classic_group import DELAY_MS, SESSION_MS, Bench
 
 
-def test_static_members_are_not_asked_to_come_back_and_bear_their_instance_id() -> None:
+def test_static_members_join_at_once_and_their_id_starts_with_the_instance_id() -> None:
     bench = Bench()
     ticket = bench.join(instance_id="i", version=9)
     bench.pass_ms(DELAY_MS)
     assert bench.joined(ticket).member_id == "i-1"
 
 
-def test_a_static_member_comes_back_without_a_rebalance() -> None:
+def test_a_static_member_rejoins_without_a_rebalance() -> None:
     bench = Bench()
     leader, old = bench.stable("a", "b", version=9)
     answer = bench.joined(bench.join(instance_id="b", version=9))
@@ -43,7 +43,7 @@ def test_the_old_id_of_a_static_member_is_fenced() -> None:
     assert bench.beat(old) is ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_a_static_leader_that_comes_back_is_told_to_assign_nothing() -> None:
+def test_a_static_leader_that_rejoins_is_told_to_skip_the_assignment() -> None:
     bench = Bench()
     old, follower = bench.stable("a", "b", version=9)
     answer = bench.joined(bench.join(instance_id="a", version=9))
@@ -52,13 +52,13 @@ def test_a_static_leader_that_comes_back_is_told_to_assign_nothing() -> None:
     assert [member.member_id for member in answer.members] == [answer.member_id, follower]
 
 
-def test_an_older_client_that_comes_back_as_leader_is_not_told_that_it_leads() -> None:
+def test_an_older_static_leader_that_rejoins_is_not_named_as_the_leader() -> None:
     bench = Bench()
     old, _ = bench.stable("a", "b", version=5)
     answer = bench.joined(bench.join(instance_id="a", version=5))
     assert answer.leader == old
     assert (answer.members, answer.skip_assignment) == ((), False)
-    # It leads nonetheless: what it joins with next is a rebalance.
+    # It is the leader nonetheless: its next join starts a rebalance.
     assert bench.group.roster.leader == answer.member_id
 
 
@@ -77,7 +77,7 @@ def test_a_static_member_that_changes_the_protocol_causes_a_rebalance() -> None:
     assert bench.joined(ticket).protocol_name == "sticky"
 
 
-def test_a_static_member_that_comes_back_while_others_sync_causes_a_rebalance() -> None:
+def test_a_static_member_that_rejoins_while_others_sync_causes_a_rebalance() -> None:
     bench = Bench()
     tickets = [bench.join(instance_id=name) for name in "ab"]
     bench.gather()
@@ -90,7 +90,7 @@ def test_a_static_member_that_comes_back_while_others_sync_causes_a_rebalance() 
     assert bench.joined(back).generation_id == 2
 
 
-def test_who_waits_to_join_under_the_old_id_is_fenced() -> None:
+def test_a_waiting_join_of_the_old_id_is_fenced() -> None:
     bench = Bench()
     waiting = bench.join(instance_id="a")
     back = bench.join(instance_id="a")
@@ -111,7 +111,7 @@ def test_a_static_member_keeps_its_place_in_a_rebalance_that_it_misses() -> None
     assert missing in bench.group.roster
 
 
-def test_a_static_member_fails_with_its_session() -> None:
+def test_a_static_member_is_removed_when_its_session_expires() -> None:
     bench = Bench()
     leader, _ = bench.stable("a", "b")
     bench.pass_ms(SESSION_MS - 1)
@@ -120,7 +120,7 @@ def test_a_static_member_fails_with_its_session() -> None:
     assert bench.group.roster.instance("b") is None
 
 
-def test_members_leave_each_by_itself_and_the_rest_rebalances_once() -> None:
+def test_members_leave_one_by_one_and_the_others_rebalance_once() -> None:
     bench = Bench()
     _, dynamic, stays, static = bench.stable(None, None, None, "i")
     codes = bench.leave((dynamic, None), ("nobody", None), ("", "no-inst"), ("", "i"), ("", None))
@@ -130,7 +130,7 @@ def test_members_leave_each_by_itself_and_the_rest_rebalances_once() -> None:
     assert bench.beat(static) is unknown
 
 
-def test_the_last_one_to_leave_empties_the_group() -> None:
+def test_the_group_is_empty_when_the_last_member_leaves() -> None:
     bench = Bench()
     (member,) = bench.stable(None)
     assert bench.leave((member, None), (member, None)) == [
@@ -141,15 +141,15 @@ def test_the_last_one_to_leave_empties_the_group() -> None:
     assert not bench.timers
 
 
-def test_a_promised_id_can_be_given_back_and_disturbs_nobody() -> None:
+def test_a_pending_member_can_leave_without_a_rebalance() -> None:
     bench = Bench()
     (member,) = bench.stable(None)
-    promised = bench.joined(bench.join(version=4)).member_id
-    assert bench.leave((promised, None)) == [ErrorCode.NONE]
+    pending = bench.joined(bench.join(version=4)).member_id
+    assert bench.leave((pending, None)) == [ErrorCode.NONE]
     assert bench.beat(member) is ErrorCode.NONE
 
 
-def test_who_leaves_while_it_waits_is_answered() -> None:
+def test_a_member_that_leaves_while_its_join_waits_is_answered() -> None:
     bench = Bench()
     leader, follower = bench.stable(None, None)
     waiting = bench.join(leader)
@@ -160,7 +160,7 @@ def test_who_leaves_while_it_waits_is_answered() -> None:
 
 
 @pytest.mark.parametrize("name", ["a", None])
-def test_a_stable_group_comes_back_as_it_was(name: str | None) -> None:
+def test_a_stable_group_is_loaded_as_it_was(name: str | None) -> None:
     bench = Bench()
     bench.stable(name, None)
     before = bench.group.describe()
@@ -168,7 +168,7 @@ def test_a_stable_group_comes_back_as_it_was(name: str | None) -> None:
     assert bench.group.describe() == before
 
 
-def test_who_leaves_while_it_waits_for_its_assignment_is_answered() -> None:
+def test_a_member_that_leaves_while_its_sync_waits_is_answered() -> None:
     bench = Bench()
     tickets = [bench.join() for _ in range(2)]
     bench.gather()

@@ -1,4 +1,4 @@
-"""Syncing, beating, and what of a generation lasts."""
+"""Syncs, heartbeats, and the saved generation of a classic group."""
 
 import pytest
 
@@ -8,8 +8,8 @@ from ottla.coordinators.group.decision import Decision
 from ottla.coordinators.group.records import ClassicGroupSaved
 from ottla.errors import ErrorCode
 from tests.support.coordinators.classic_group import (
+    CLASSIC_RULES,
     GROUP,
-    LIMITS,
     REBALANCE_MS,
     SESSION_MS,
     Bench,
@@ -22,7 +22,7 @@ def _completing(bench: Bench, members: int = 2) -> list[str]:
     return [bench.joined(ticket).member_id for ticket in tickets]
 
 
-def test_members_wait_for_what_the_leader_assigns() -> None:
+def test_syncs_wait_for_the_leaders_assignment() -> None:
     bench = Bench()
     leader, follower = _completing(bench)
     waiting = bench.sync(follower)
@@ -46,7 +46,7 @@ def test_a_late_member_gets_its_assignment_from_the_stable_group() -> None:
     assert bench.synced(bench.sync(leader)).assignment == b""
 
 
-def test_a_generation_is_saved_whole_before_anybody_is_told() -> None:
+def test_a_generation_is_saved_before_syncs_are_answered() -> None:
     bench = Bench()
     leader, follower = _completing(bench)
     bench.sync(leader, {leader: b"1", follower: b"2"})
@@ -79,7 +79,7 @@ def test_a_generation_is_saved_whole_before_anybody_is_told() -> None:
         ({"protocol_name": "sticky"}, ErrorCode.INCONSISTENT_GROUP_PROTOCOL),
     ],
 )
-def test_a_sync_that_does_not_fit_is_refused(wrong: dict[str, object], code: ErrorCode) -> None:
+def test_an_inconsistent_sync_is_refused(wrong: dict[str, object], code: ErrorCode) -> None:
     bench = Bench()
     leader, _ = _completing(bench)
     ticket = bench.sync(**({"member_id": leader} | wrong))  # type: ignore[arg-type]
@@ -93,7 +93,7 @@ def test_a_sync_during_the_next_rebalance_is_refused() -> None:
     assert bench.code(bench.sync(follower)) is ErrorCode.REBALANCE_IN_PROGRESS
 
 
-def test_who_waits_for_an_assignment_is_told_of_the_next_rebalance() -> None:
+def test_a_waiting_sync_is_answered_when_the_next_rebalance_starts() -> None:
     bench = Bench()
     leader, follower = _completing(bench)
     waiting = bench.sync(follower)
@@ -103,7 +103,7 @@ def test_who_waits_for_an_assignment_is_told_of_the_next_rebalance() -> None:
     assert bench.joined(bench.join(follower)).generation_id == 2
 
 
-def test_who_joined_and_never_fetches_its_assignment_is_out() -> None:
+def test_a_member_that_never_syncs_is_removed() -> None:
     bench = Bench()
     leader, follower = _completing(bench)
     bench.sync(leader, {leader: b"1", follower: b"2"})
@@ -126,7 +126,7 @@ def test_a_leader_that_never_assigns_is_replaced() -> None:
 
 
 def test_an_assignment_that_cannot_be_saved_fails_the_generation() -> None:
-    bench = Bench(LIMITS._replace(saved_bytes_max=1_000))
+    bench = Bench(CLASSIC_RULES._replace(saved_bytes_max=1_000))
     leader, follower = _completing(bench)
     waiting = bench.sync(follower)
     ticket = bench.sync(leader, {leader: bytes(1_000)})
@@ -134,7 +134,7 @@ def test_an_assignment_that_cannot_be_saved_fails_the_generation() -> None:
     assert bench.group.state is ClassicGroupState.PREPARING_REBALANCE
 
 
-def test_a_member_that_is_not_heard_of_fails() -> None:
+def test_a_member_without_heartbeats_is_removed() -> None:
     bench = Bench()
     leader, follower = bench.stable(None, None)
     bench.pass_ms(SESSION_MS - 1)
@@ -144,7 +144,7 @@ def test_a_member_that_is_not_heard_of_fails() -> None:
     assert bench.beat(leader) is ErrorCode.REBALANCE_IN_PROGRESS
 
 
-def test_commits_keep_a_member_alive() -> None:
+def test_commits_renew_the_session() -> None:
     bench = Bench()
     (member,) = bench.stable(None)
     for _ in range(4):
@@ -160,7 +160,7 @@ def test_a_heartbeat_is_refused_for_the_wrong_generation_and_the_wrong_member() 
     assert bench.beat("x") is ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_a_group_whose_last_member_fails_is_empty_and_saved_so() -> None:
+def test_a_group_whose_last_member_fails_is_saved_as_empty() -> None:
     bench = Bench()
     bench.stable(None)
     bench.pass_ms(SESSION_MS)
@@ -177,7 +177,7 @@ def test_a_group_whose_last_member_fails_is_empty_and_saved_so() -> None:
     assert not bench.timers
 
 
-def test_members_have_a_fresh_session_after_a_load() -> None:
+def test_members_have_new_sessions_after_a_load() -> None:
     bench = Bench()
     leader, follower = bench.stable(None, None)
     bench.pass_ms(SESSION_MS - 1)
@@ -189,7 +189,7 @@ def test_members_have_a_fresh_session_after_a_load() -> None:
     assert bench.group.is_empty
 
 
-def test_a_rebalance_that_a_restart_interrupts_begins_anew() -> None:
+def test_a_rebalance_interrupted_by_a_restart_starts_again() -> None:
     bench = Bench()
     leader, follower = bench.stable(None, None)
     bench.join(leader)
@@ -201,6 +201,6 @@ def test_a_rebalance_that_a_restart_interrupts_begins_anew() -> None:
 
 
 def test_a_group_loaded_from_old_records_expires_offsets_by_their_commits() -> None:
-    group = ClassicGroup(GROUP, LIMITS)
+    group = ClassicGroup(GROUP, CLASSIC_RULES)
     group.replay(ClassicGroupSaved(GROUP, "consumer", 3, None, None, -1, ()))
     assert group.offset_expiry_starts_ms(7) == 7

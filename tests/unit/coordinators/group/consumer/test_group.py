@@ -1,4 +1,4 @@
-"""Stories of one group of the consumer protocol."""
+"""One consumer group and its members."""
 
 from collections.abc import Callable
 
@@ -77,7 +77,7 @@ def test_the_first_member_gets_everything_at_epoch_2_and_is_saved_in_kafkas_orde
     ]
 
 
-def test_a_member_without_topics_joins_and_the_group_stays_where_it_was() -> None:
+def test_a_member_without_topics_joins_without_a_new_epoch() -> None:
     group = coordinator()
     client = Client(group, "a", ())
     response = client.beat()
@@ -86,7 +86,7 @@ def test_a_member_without_topics_joins_and_the_group_stays_where_it_was() -> Non
     assert (response.member_epoch, response.assignment.topic_partitions) == (1, ())
 
 
-def test_a_quiet_heartbeat_writes_nothing_and_tells_no_assignment() -> None:
+def test_a_heartbeat_without_changes_writes_nothing_and_has_no_assignment() -> None:
     group = coordinator()
     client = joined(group, "a")
     client.beat()
@@ -98,7 +98,7 @@ def test_a_quiet_heartbeat_writes_nothing_and_tells_no_assignment() -> None:
     assert len(group.log) == written
 
 
-def test_a_full_heartbeat_is_told_the_assignment_again() -> None:
+def test_a_full_heartbeat_is_answered_with_the_assignment() -> None:
     client = joined(coordinator(), "a")
     client.must_say_all = True
     response = client.beat()
@@ -106,17 +106,17 @@ def test_a_full_heartbeat_is_told_the_assignment_again() -> None:
     assert response.assignment is not None
 
 
-def test_one_more_than_the_group_may_have_is_refused() -> None:
+def test_a_member_above_the_maximum_size_is_refused() -> None:
     group = coordinator(AT_ONCE._replace(size_max=1))
     joined(group, "a")
     assert refusal(Client(group, "b", ("logs",)).beat) is ErrorCode.GROUP_MAX_SIZE_REACHED
     assert list(group.group.saved.members) == ["a"]
 
 
-# Changing hands
+# Reconciliation
 
 
-def test_a_partition_changes_hands_only_after_its_owner_gave_it_up() -> None:
+def test_a_partition_moves_only_after_its_owner_revoked_it() -> None:
     group = coordinator()
     first, second = joined(group, "a"), joined(group, "b")
     assert (second.epoch, indexes(second)) == (3, [])
@@ -135,7 +135,7 @@ def test_a_partition_changes_hands_only_after_its_owner_gave_it_up() -> None:
     assert group.group.state_name == "Stable"
 
 
-def test_who_does_not_give_up_in_time_is_out_and_its_partitions_are_free() -> None:
+def test_a_member_that_does_not_revoke_in_time_is_removed_and_its_partitions_are_free() -> None:
     group = coordinator()
     first, second = joined(group, "a"), joined(group, "b")
     first.beat()
@@ -146,10 +146,10 @@ def test_who_does_not_give_up_in_time_is_out_and_its_partitions_are_free() -> No
     second.beat()
     second.reconcile()
     assert indexes(second) == [0, 1, 2, 3]
-    assert first.beat() is None  # UNKNOWN_MEMBER_ID: it gives up what it has and joins anew
+    assert first.beat() is None  # UNKNOWN_MEMBER_ID: it abandons its partitions and rejoins
 
 
-def test_who_gives_up_in_time_is_not_held_to_it_later() -> None:
+def test_the_rebalance_timer_is_cancelled_by_the_revocation() -> None:
     group = coordinator()
     first, second = joined(group, "a"), joined(group, "b")
     settle(first, second)
@@ -159,7 +159,7 @@ def test_who_gives_up_in_time_is_not_held_to_it_later() -> None:
     assert sorted(group.group.saved.members) == ["a", "b"]
 
 
-def test_members_that_come_within_one_interval_are_assigned_for_together() -> None:
+def test_members_that_join_within_one_interval_share_one_assignment() -> None:
     group = coordinator(ConsumerRules(assignment_interval_ms=1_000))
     first, second = joined(group, "a"), joined(group, "b")
     third = joined(group, "c")
@@ -172,26 +172,26 @@ def test_members_that_come_within_one_interval_are_assigned_for_together() -> No
     assert group.group.saved.target_epoch == 4
 
 
-def test_members_that_arrive_before_one_is_answered_share_one_target() -> None:
+def test_members_added_before_the_first_answer_share_one_target() -> None:
     group = coordinator()
     clients = [Client(group, name, ("logs",)) for name in ("a", "b", "c", "d")]
     for client in clients:
-        client.arrive()
+        client.add_member()
     assert group.group.state_name == "Assigning"
     for client in clients:
         client.beat()
         client.reconcile()
-    # Each has its share at once, and nobody had to give up anything for it.
+    # Each member has its share at once, and no partition had to be revoked.
     assert [indexes(client) for client in clients] == [[0], [1], [2], [3]]
     assert {client.epoch for client in clients} == {5}
     saved = [decode(key, value) for key, value in group.log]
     assert sum(isinstance(record, TargetEpochSaved) for record in saved) == 1
 
 
-def test_an_arrival_after_which_nothing_comes_ends_with_its_session() -> None:
+def test_an_added_member_without_a_heartbeat_is_removed_after_its_session() -> None:
     group = coordinator()
     first = joined(group, "first")
-    Client(group, "gone", ("logs",)).arrive()
+    Client(group, "gone", ("logs",)).add_member()
     first.beat()
     first.reconcile()
     assert len(indexes(first)) == 2
@@ -202,30 +202,30 @@ def test_an_arrival_after_which_nothing_comes_ends_with_its_session() -> None:
     assert indexes(first) == [0, 1, 2, 3]
 
 
-def test_who_is_a_member_arrives_without_a_trace() -> None:
+def test_adding_a_known_member_changes_nothing() -> None:
     group = coordinator()
     member = joined(group, "m")
     before = len(group.log)
     member.give_up()
-    member.arrive()
+    member.add_member()
     assert len(group.log) == before
 
 
-def test_one_more_than_the_group_may_have_does_not_arrive() -> None:
+def test_a_member_above_the_maximum_size_is_not_added() -> None:
     group = coordinator(AT_ONCE._replace(size_max=1))
     joined(group, "first")
     one_more = Client(group, "second", ("logs",))
-    assert refusal(one_more.arrive) is ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert refusal(one_more.add_member) is ErrorCode.GROUP_MAX_SIZE_REACHED
 
 
-def test_a_clock_that_was_set_back_does_not_keep_a_group_waiting() -> None:
+def test_a_clock_that_was_set_back_does_not_delay_the_assignment() -> None:
     group = coordinator(ConsumerRules(assignment_interval_ms=1_000))
     joined(group, "a")
     group.now_ms -= 3_600_000
     assert joined(group, "b").epoch == 3
 
 
-def test_a_topic_that_is_no_longer_wanted_goes_even_before_the_next_assignment() -> None:
+def test_partitions_of_an_unsubscribed_topic_are_revoked_before_the_next_assignment() -> None:
     group = coordinator(ConsumerRules(assignment_interval_ms=1_000), logs=2, orders=2)
     client = joined(group, "a", "logs", "orders")
     client.subscribe("logs")
@@ -237,7 +237,7 @@ def test_a_topic_that_is_no_longer_wanted_goes_even_before_the_next_assignment()
 # Epochs
 
 
-def test_an_epoch_that_never_was_is_fenced() -> None:
+def test_an_unknown_epoch_is_fenced() -> None:
     client = joined(coordinator(), "a")
     for epoch in (1, 3, 9):
         client.epoch = epoch
@@ -246,7 +246,7 @@ def test_an_epoch_that_never_was_is_fenced() -> None:
         )
 
 
-def test_the_epoch_before_is_taken_if_the_answer_that_told_the_new_one_was_lost() -> None:
+def test_the_previous_epoch_is_accepted_if_the_answer_with_the_new_one_was_lost() -> None:
     group = coordinator()
     client = joined(group, "a")
     group.topics.grow("logs", 5)
@@ -259,7 +259,7 @@ def test_the_epoch_before_is_taken_if_the_answer_that_told_the_new_one_was_lost(
     assert indexes(client) == [0, 1, 2, 3, 4]
 
 
-def test_the_epoch_before_is_fenced_if_the_member_owns_what_it_was_never_given() -> None:
+def test_the_previous_epoch_is_fenced_if_the_member_owns_unassigned_partitions() -> None:
     group = coordinator()
     client = joined(group, "a")
     group.topics.grow("logs", 5)
@@ -268,7 +268,7 @@ def test_the_epoch_before_is_fenced_if_the_member_owns_what_it_was_never_given()
     assert refusal(lambda: group.send(client.request())) is ErrorCode.FENCED_MEMBER_EPOCH
 
 
-def test_a_member_may_always_start_anew() -> None:
+def test_a_member_may_always_join_again() -> None:
     group = coordinator()
     client = joined(group, "a")
     group.topics.grow("logs", 5)
@@ -279,7 +279,7 @@ def test_a_member_may_always_start_anew() -> None:
     assert (client.epoch, indexes(client)) == (3, [0, 1, 2, 3, 4])
 
 
-def test_somebody_unknown_is_told_so() -> None:
+def test_an_unknown_member_is_refused() -> None:
     group = coordinator()
     joined(group, "a")
     stranger = Client(group, "b", ("logs",), epoch=2)
@@ -289,7 +289,7 @@ def test_somebody_unknown_is_told_so() -> None:
 # Leaving
 
 
-def test_who_leaves_is_forgotten_and_the_others_get_its_partitions() -> None:
+def test_a_member_that_leaves_is_removed_and_the_others_get_its_partitions() -> None:
     group = coordinator()
     first, second = joined(group, "a"), joined(group, "b")
     settle(first, second)
@@ -299,7 +299,7 @@ def test_who_leaves_is_forgotten_and_the_others_get_its_partitions() -> None:
     assert not [key for key in group.timers if key.endswith("/a")]
 
 
-def test_who_is_silent_for_a_session_is_out() -> None:
+def test_a_member_is_removed_after_its_session_timeout() -> None:
     group = coordinator()
     joined(group, "a")
     group.pass_time(SESSION_MS - 1)
@@ -310,7 +310,7 @@ def test_who_is_silent_for_a_session_is_out() -> None:
     assert group.group.saved.epoch == 3
 
 
-def test_after_a_restart_every_session_begins_anew() -> None:
+def test_after_a_restart_every_session_starts_again() -> None:
     group = coordinator()
     client = joined(group, "a")
     group.pass_time(SESSION_MS - 1)
@@ -320,7 +320,7 @@ def test_after_a_restart_every_session_begins_anew() -> None:
     assert client.epoch == 2
 
 
-def test_after_a_restart_a_member_has_its_whole_time_to_give_up_partitions() -> None:
+def test_after_a_restart_a_member_has_its_whole_rebalance_timeout_again() -> None:
     group = coordinator()
     first, _ = joined(group, "a"), joined(group, "b")
     first.beat()
@@ -335,14 +335,14 @@ def test_after_a_restart_a_member_has_its_whole_time_to_give_up_partitions() -> 
 # Static members
 
 
-def test_a_static_member_comes_back_under_another_name_and_nothing_moves() -> None:
+def test_a_static_member_rejoins_with_another_id_and_keeps_its_partitions() -> None:
     group = coordinator()
     first, second = joined(group, "a", instance_id="i"), joined(group, "b")
     settle(first, second)
     before, epoch = indexes(first), group.group.saved.epoch
-    first.leave(SpecialEpoch.STEP_ASIDE)
+    first.leave(SpecialEpoch.LEAVE_STATIC)
     settle(second)
-    assert group.group.saved.current("a").epoch == SpecialEpoch.STEP_ASIDE
+    assert group.group.saved.current("a").epoch == SpecialEpoch.LEAVE_STATIC
     back = joined(group, "c", instance_id="i")
     settle(back, second)
     assert indexes(back) == before
@@ -351,26 +351,26 @@ def test_a_static_member_comes_back_under_another_name_and_nothing_moves() -> No
     group.restart()
 
 
-def test_a_static_member_that_does_not_come_back_is_out_after_its_session() -> None:
+def test_a_static_member_that_does_not_rejoin_is_removed_after_its_session() -> None:
     group = coordinator()
-    joined(group, "a", instance_id="i").leave(SpecialEpoch.STEP_ASIDE)
+    joined(group, "a", instance_id="i").leave(SpecialEpoch.LEAVE_STATIC)
     group.pass_time(SESSION_MS)
     assert group.group.is_empty
 
 
-def test_an_instance_that_is_in_use_cannot_be_taken() -> None:
+def test_an_instance_id_in_use_cannot_be_taken() -> None:
     group = coordinator()
     joined(group, "a", instance_id="i")
     second = Client(group, "b", ("logs",), instance_id="i")
     assert refusal(second.beat) is ErrorCode.UNRELEASED_INSTANCE_ID
 
 
-def test_the_old_name_of_an_instance_is_fenced() -> None:
+def test_the_old_member_id_of_an_instance_is_fenced() -> None:
     group = coordinator()
     first = joined(group, "a", instance_id="i")
-    first.leave(SpecialEpoch.STEP_ASIDE)
+    first.leave(SpecialEpoch.LEAVE_STATIC)
     joined(group, "b", instance_id="i")
-    for epoch in (2, SpecialEpoch.LEAVE, SpecialEpoch.STEP_ASIDE):
+    for epoch in (2, SpecialEpoch.LEAVE, SpecialEpoch.LEAVE_STATIC):
         first.epoch = epoch
         assert refusal(lambda: group.send(first.request())) is ErrorCode.FENCED_INSTANCE_ID
 
@@ -397,7 +397,7 @@ def test_a_change_of_subscribed_topics_raises_the_epoch_at_the_next_heartbeat(
     assert len(client.owned) == 6
 
 
-def test_a_deleted_topic_is_given_up() -> None:
+def test_partitions_of_a_deleted_topic_are_revoked() -> None:
     group = coordinator(logs=2, orders=2)
     client = joined(group, "a", "logs", "orders")
     group.topics.delete("logs")
@@ -405,7 +405,7 @@ def test_a_deleted_topic_is_given_up() -> None:
     assert client.owned == {(topic_id(2), 0), (topic_id(2), 1)}
 
 
-def test_a_topic_that_nobody_subscribes_to_changes_nothing() -> None:
+def test_an_unsubscribed_topic_changes_nothing() -> None:
     group = coordinator()
     client = joined(group, "a")
     client.beat()
@@ -418,7 +418,7 @@ def test_a_topic_that_nobody_subscribes_to_changes_nothing() -> None:
 # Patterns
 
 
-def test_a_pattern_is_all_the_topics_it_matches_and_follows_new_ones() -> None:
+def test_a_pattern_subscribes_to_all_matching_topics_and_to_new_ones() -> None:
     group = coordinator(orders=1, orders_eu=1, logs=1)
     client = Client(group, "a", (), regex="orders.*")
     settle(client)
@@ -431,7 +431,7 @@ def test_a_pattern_is_all_the_topics_it_matches_and_follows_new_ones() -> None:
     assert len(client.owned) == 3
 
 
-def test_a_pattern_follows_new_topics_though_the_clock_was_set_back() -> None:
+def test_a_pattern_matches_new_topics_although_the_clock_was_set_back() -> None:
     group = coordinator(orders=1)
     client = Client(group, "a", (), regex="orders.*")
     settle(client)
@@ -441,14 +441,14 @@ def test_a_pattern_follows_new_topics_though_the_clock_was_set_back() -> None:
     assert len(client.owned) == 2
 
 
-def test_a_pattern_that_is_none_is_refused_and_leaves_nothing() -> None:
+def test_an_invalid_pattern_is_refused_and_leaves_nothing_behind() -> None:
     group = coordinator()
     client = Client(group, "a", (), regex="(")
     assert refusal(client.beat) is ErrorCode.INVALID_REGULAR_EXPRESSION
     assert not group.log
 
 
-def test_a_pattern_is_forgotten_with_the_last_member_that_has_it() -> None:
+def test_a_pattern_is_removed_with_the_last_member_that_uses_it() -> None:
     group = coordinator()
     clients = [Client(group, name, (), regex="logs.*") for name in ("a", "b")]
     settle(*clients)
@@ -478,7 +478,7 @@ def test_the_assignor_that_most_members_ask_for_is_used() -> None:
 # Offsets
 
 
-def test_only_a_member_at_its_epoch_commits_and_asks_for_offsets() -> None:
+def test_only_a_member_with_its_current_epoch_may_commit_and_fetch_offsets() -> None:
     group = coordinator()
     joined(group, "a")
     check = group.group.check_commit
@@ -494,7 +494,7 @@ def test_only_a_member_at_its_epoch_commits_and_asks_for_offsets() -> None:
     assert refusal(lambda: fetch("b", 2)) is ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_offsets_of_an_empty_group_may_be_moved_by_anybody() -> None:
+def test_any_client_may_commit_offsets_of_an_empty_group() -> None:
     group = coordinator()
     joined(group, "a").leave()
     group.group.check_commit("", None, -1, 2)
@@ -509,12 +509,12 @@ def test_a_group_with_members_is_not_deleted() -> None:
     assert group.group.is_subscribed_to("logs")
 
 
-def test_all_that_is_saved_of_a_group_is_forgotten_with_it() -> None:
+def test_a_deleted_group_gets_tombstones_for_all_its_records() -> None:
     group = coordinator()
     client = Client(group, "a", ("logs",), regex="lo.*")
     settle(client)
     keys = {key for key, value in group.log if value is not None}
-    assert {encode(record)[0] for record in group.group.forgotten()} == keys
+    assert {encode(record)[0] for record in group.group.tombstones()} == keys
 
 
 def test_a_description_shows_owners_and_targets_by_name() -> None:

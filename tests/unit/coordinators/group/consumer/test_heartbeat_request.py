@@ -1,4 +1,4 @@
-"""Heartbeats that no group could take, and patterns."""
+"""Heartbeats that no group could accept, the hash of topics, and patterns."""
 
 from typing import Any
 
@@ -44,11 +44,11 @@ OWNED = (TopicPartitions(topic_id=topic_id(1), partitions=(0,)),)
 
 
 @pytest.mark.parametrize("request_", [join(), beat(), join(subscribed_topic_names=())])
-def test_what_a_client_may_say(request_: ConsumerGroupHeartbeatRequest) -> None:
+def test_valid_heartbeats_pass(request_: ConsumerGroupHeartbeatRequest) -> None:
     check_heartbeat(request_, 1, ASSIGNORS)
 
 
-def test_only_in_the_first_version_the_broker_names_a_member_that_joins() -> None:
+def test_only_in_version_0_the_broker_generates_the_member_id() -> None:
     nameless = join(member_id="")
     check_heartbeat(nameless, 0, ASSIGNORS)
     for request_, version in ((nameless, 1), (beat(member_id=""), 0)):
@@ -79,7 +79,7 @@ def test_only_in_the_first_version_the_broker_names_a_member_that_joins() -> Non
             join(subscribed_topic_names=None),
             EITHER_MUST_BE_SAID,
         ),
-        (beat(member_epoch=SpecialEpoch.STEP_ASIDE), "InstanceId can't be null."),
+        (beat(member_epoch=SpecialEpoch.LEAVE_STATIC), "InstanceId can't be null."),
         (beat(member_epoch=-3), "MemberEpoch is invalid."),
         (
             join(subscribed_topic_names=("x" * 30_000,) * 40),
@@ -87,7 +87,7 @@ def test_only_in_the_first_version_the_broker_names_a_member_that_joins() -> Non
         ),
     ],
 )
-def test_what_is_no_heartbeat_is_refused_in_kafkas_words(
+def test_invalid_heartbeats_are_refused_with_kafkas_messages(
     request_: ConsumerGroupHeartbeatRequest, message: str
 ) -> None:
     with pytest.raises(PeerError) as refused:
@@ -96,7 +96,7 @@ def test_what_is_no_heartbeat_is_refused_in_kafkas_words(
     assert SUBSCRIPTION_CHARACTERS_MAX < 30_000 * 40
 
 
-def test_an_assignor_that_is_not_offered_is_refused_with_those_that_are() -> None:
+def test_an_unsupported_assignor_is_refused_with_the_supported_ones() -> None:
     with pytest.raises(PeerError) as refused:
         check_heartbeat(join(server_assignor="nope"), 1, ASSIGNORS)
     assert refused.value.code is ErrorCode.UNSUPPORTED_ASSIGNOR
@@ -105,7 +105,7 @@ def test_an_assignor_that_is_not_offered_is_refused_with_those_that_are() -> Non
     )
 
 
-def test_the_hash_of_topics_tells_every_change() -> None:
+def test_the_hash_of_topics_changes_with_every_change() -> None:
     logs = TopicShape(topic_id(1), 3)
     one = shapes_hash({"logs": logs})
     others = [
@@ -127,7 +127,7 @@ def test_a_pattern_matches_whole_names() -> None:
 
 
 @pytest.mark.parametrize("pattern", ["(", "a{1000}{1000}", "(?=x)", "x" * 5_000])
-def test_what_is_no_pattern_or_too_large_a_one_is_refused(pattern: str) -> None:
+def test_an_invalid_or_too_large_pattern_is_refused(pattern: str) -> None:
     with pytest.raises(PeerError) as refused:
         regex.match_topics(pattern, ["logs"])
     assert refused.value.code is ErrorCode.INVALID_REGULAR_EXPRESSION

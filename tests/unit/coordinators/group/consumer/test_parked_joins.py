@@ -1,4 +1,4 @@
-"""Members that join a consumer group together wait for each other, and not for long."""
+"""Joins to a consumer group wait for each other, for a short time."""
 
 from collections.abc import Hashable
 from typing import Any
@@ -9,14 +9,14 @@ from ottla.coordinators.group.classic.group import ClassicGroup
 from ottla.coordinators.group.consumer.group import ConsumerGroup
 from ottla.coordinators.group.consumer.heartbeat_request import Heartbeat
 from ottla.coordinators.group.consumer.parked_joins import JOIN_WAIT_MS, JOIN_WAIT_MS_MAX
-from ottla.coordinators.group.consumer.routing import consumer_group, take_heartbeat, take_join
+from ottla.coordinators.group.consumer.routing import consumer_group, handle_heartbeat, handle_join
 from ottla.coordinators.group.consumer.rules import ConsumerRules
 from ottla.coordinators.group.decision import Decision
 from ottla.coordinators.group.machine import GroupMachine, GroupRules
 from ottla.coordinators.group.records import TargetEpochSaved
 from ottla.errors import ErrorCode, PeerError
 from ottla.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
-from tests.support.coordinators.classic_group import LIMITS
+from tests.support.coordinators.classic_group import CLASSIC_RULES
 from tests.support.coordinators.consumer_clients import FakeTopics, match_by_prefix
 
 RULES = ConsumerRules()
@@ -30,11 +30,11 @@ GROUP_RULES = GroupRules(
 
 
 class Stage:
-    """A machine whose timers are acted on when the test lets time pass."""
+    """A group machine whose timers expire when the test advances the time."""
 
     def __init__(self, rules: ConsumerRules = RULES) -> None:
         self.machine = GroupMachine(
-            GROUP_RULES, lambda group_id: ClassicGroup(group_id, LIMITS), ConsumerGroup
+            GROUP_RULES, lambda group_id: ClassicGroup(group_id, CLASSIC_RULES), ConsumerGroup
         )
         self.rules = rules
         self.topics = FakeTopics(logs=4)
@@ -44,13 +44,13 @@ class Stage:
         self.targets = 0
 
     def join(self, member_id: str, group_id: str = "g", **said: Any) -> None:
-        """By a ticket that is the member's id."""
+        """Sends a join; its ticket is the member id."""
         beat = self._beat(member_id, group_id, 0, topic_partitions=(), **said)
-        self._carry_out(take_join(self.machine, self.rules, beat))
+        self._carry_out(handle_join(self.machine, self.rules, beat))
 
     def leave(self, member_id: str) -> None:
         beat = self._beat(member_id, "g", -1)._replace(ticket="leave")
-        self._carry_out(take_heartbeat(self.machine, self.rules, beat))
+        self._carry_out(handle_heartbeat(self.machine, self.rules, beat))
 
     def pass_time(self, passed_ms: int) -> None:
         end_ms = self.now_ms + passed_ms
@@ -61,11 +61,11 @@ class Stage:
             due_ms, key = min(due)
             del self.timers[key]
             self.now_ms = max(self.now_ms, due_ms)
-            self._carry_out(self.machine.expired(key, self.now_ms))
+            self._carry_out(self.machine.timer_expired(key, self.now_ms))
         self.now_ms = end_ms
 
     def shares(self) -> dict[Hashable, int]:
-        """How many partitions each member was told that it has."""
+        """How many partitions each member's answer assigned."""
         return {
             member_id: sum(len(topic.partitions) for topic in answer.assignment.topic_partitions)
             for member_id, answer in self.answers.items()
@@ -100,7 +100,7 @@ class Stage:
             self.answers[ticket] = response
 
 
-def test_a_join_alone_is_answered_after_a_short_wait() -> None:
+def test_a_single_join_is_answered_after_a_short_wait() -> None:
     stage = Stage()
     stage.join("a")
     assert consumer_group(stage.machine, "g").state_name == "Assigning"
@@ -111,7 +111,7 @@ def test_a_join_alone_is_answered_after_a_short_wait() -> None:
     assert list(stage.timers) == ["session/g/a"]
 
 
-def test_who_joins_together_is_answered_together_with_one_target_for_all() -> None:
+def test_joins_of_many_members_are_answered_with_one_target() -> None:
     stage = Stage()
     for member_id in "abcd":
         stage.join(member_id)
@@ -123,7 +123,7 @@ def test_who_joins_together_is_answered_together_with_one_target_for_all() -> No
     assert stage.targets == 1
 
 
-def test_nobody_is_kept_waiting_by_others_for_ever() -> None:
+def test_later_joins_do_not_extend_the_wait_for_ever() -> None:
     stage = Stage(RULES._replace(assignment_interval_ms=0))
     began_ms = stage.now_ms
     for number in range(1_000):
@@ -135,7 +135,7 @@ def test_nobody_is_kept_waiting_by_others_for_ever() -> None:
     assert len(stage.answers) == number + 1
 
 
-def test_a_member_that_joins_again_puts_nothing_off() -> None:
+def test_a_repeated_join_does_not_postpone_the_timer() -> None:
     stage = Stage()
     stage.join("a")
     stage.pass_time(JOIN_WAIT_MS)
@@ -147,14 +147,14 @@ def test_a_member_that_joins_again_puts_nothing_off() -> None:
     assert set(stage.answers) == {"a", "b"}
 
 
-def test_who_joins_while_others_are_decided_puts_nothing_off() -> None:
+def test_a_join_while_others_are_decided_does_not_postpone_the_timer() -> None:
     stage = Stage()
     for member_id in "ab":
         stage.join(member_id)
     stage.now_ms += JOIN_WAIT_MS
     key = "assignment/g"
     del stage.timers[key]
-    stage._carry_out(stage.machine.expired(key, stage.now_ms))
+    stage._carry_out(stage.machine.timer_expired(key, stage.now_ms))
     assert list(stage.answers) == ["a"]
     stage.join("c")
     assert stage.timers[key] == stage.now_ms
@@ -162,7 +162,7 @@ def test_who_joins_while_others_are_decided_puts_nothing_off() -> None:
     assert list(stage.answers) == ["a", "b", "c"]
 
 
-def test_a_clock_that_is_set_back_keeps_nobody_waiting() -> None:
+def test_a_clock_that_is_set_back_does_not_extend_the_wait() -> None:
     stage = Stage()
     stage.join("a")
     stage.now_ms -= 3_600_000
@@ -181,7 +181,7 @@ def test_a_join_that_is_refused_at_once_is_not_parked() -> None:
     assert list(stage.answers) == ["a"]
 
 
-def test_a_join_that_is_refused_when_it_is_decided_keeps_no_other_from_it() -> None:
+def test_a_join_refused_by_its_decision_does_not_affect_the_others() -> None:
     stage = Stage(RULES._replace(size_max=2))
     stage.join("a")
     stage.leave("a")
@@ -195,7 +195,7 @@ def test_a_join_that_is_refused_when_it_is_decided_keeps_no_other_from_it() -> N
     assert stage.shares() == {"b": 2, "c": 2}
 
 
-def test_groups_wait_by_themselves_whatever_they_are_called() -> None:
+def test_groups_with_slashes_in_their_ids_wait_separately() -> None:
     stage = Stage()
     for group_id in ("g", "g/a", "session/g"):
         stage.join(f"in {group_id}", group_id)
@@ -205,7 +205,7 @@ def test_groups_wait_by_themselves_whatever_they_are_called() -> None:
     assert list(stage.answers) == ["in g", "in g/a", "in session/g"]
 
 
-def test_nobody_waits_after_a_load() -> None:
+def test_no_join_waits_after_a_load() -> None:
     stage = Stage()
     stage.join("a")
     stage.machine = Stage().machine

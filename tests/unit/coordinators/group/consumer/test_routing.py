@@ -1,4 +1,4 @@
-"""Heartbeats that come to a shard: to a group that is there, is not, or is of the other kind."""
+"""Heartbeats for a group that exists, does not exist, or has the other type."""
 
 from typing import Any
 
@@ -6,7 +6,11 @@ import pytest
 
 from ottla.coordinators.group.consumer.group import ConsumerGroup
 from ottla.coordinators.group.consumer.heartbeat_request import Heartbeat
-from ottla.coordinators.group.consumer.routing import consumer_group, take_arrival, take_heartbeat
+from ottla.coordinators.group.consumer.routing import (
+    add_joining_member,
+    consumer_group,
+    handle_heartbeat,
+)
 from ottla.coordinators.group.consumer.rules import ConsumerRules
 from ottla.coordinators.group.decision import Decision
 from ottla.coordinators.group.machine import GroupMachine, GroupRules
@@ -50,37 +54,37 @@ def carry_out(machine: GroupMachine, decision: Decision) -> None:
         machine.replay(record)
 
 
-def test_a_group_is_there_once_its_first_record_is_replayed() -> None:
+def test_a_group_exists_once_its_first_record_is_replayed() -> None:
     machine = group_machine()
-    decision = take_heartbeat(machine, RULES, join("g", "logs"))
+    decision = handle_heartbeat(machine, RULES, join("g", "logs"))
     assert "g" not in machine
     carry_out(machine, decision)
     assert consumer_group(machine, "g").state_name == "Stable"
 
 
-def test_what_a_simple_consumer_committed_becomes_the_groups() -> None:
+def test_a_group_takes_over_the_offsets_of_a_simple_consumer() -> None:
     machine = group_machine()
     machine.replay(OffsetCommitted("g", "logs", 0, 5, -1, "", 1, -1, ZERO_UUID))
     with pytest.raises(PeerError, match="is not a consumer group"):
         consumer_group(machine, "g")
-    carry_out(machine, take_heartbeat(machine, RULES, join("g", "logs")))
+    carry_out(machine, handle_heartbeat(machine, RULES, join("g", "logs")))
     assert consumer_group(machine, "g").is_subscribed_to("logs")
     assert machine.offsets.get("g", "logs", 0) is not None
 
 
-def test_there_is_room_for_so_many_groups_and_no_more() -> None:
+def test_the_number_of_consumer_groups_is_limited() -> None:
     machine = group_machine()
     rules = RULES._replace(groups_max=1)
-    carry_out(machine, take_heartbeat(machine, rules, join("g", "logs")))
+    carry_out(machine, handle_heartbeat(machine, rules, join("g", "logs")))
     with pytest.raises(PeerError) as refused:
-        take_heartbeat(machine, rules, join("h", "logs"))
+        handle_heartbeat(machine, rules, join("h", "logs"))
     assert refused.value.code is ErrorCode.POLICY_VIOLATION
-    assert take_heartbeat(machine, rules, join("g", "logs")).answers
+    assert handle_heartbeat(machine, rules, join("g", "logs")).answers
 
 
-def test_a_group_is_there_once_its_first_member_has_arrived() -> None:
+def test_a_group_exists_once_its_first_member_is_added() -> None:
     machine = group_machine()
-    carry_out(machine, take_arrival(machine, RULES, join("g", "logs")))
+    carry_out(machine, add_joining_member(machine, RULES, join("g", "logs")))
     assert consumer_group(machine, "g").state_name == "Assigning"
-    carry_out(machine, take_heartbeat(machine, RULES, join("g", "logs")))
+    carry_out(machine, handle_heartbeat(machine, RULES, join("g", "logs")))
     assert consumer_group(machine, "g").state_name == "Stable"

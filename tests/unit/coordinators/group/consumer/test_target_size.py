@@ -1,4 +1,4 @@
-"""Groups whose target no batch of the log has room for: who made it so is refused, nobody else."""
+"""Groups whose target does not fit one batch: only the member that caused it is refused."""
 
 import pytest
 from hypothesis import given, settings
@@ -39,7 +39,7 @@ def settled(*clients: Client) -> None:
             client.reconcile()
 
 
-def test_who_would_make_the_target_too_large_is_refused_and_the_others_go_on() -> None:
+def test_a_member_that_makes_the_target_too_large_is_refused_and_the_others_continue() -> None:
     group = Coordinator(FakeTopics(logs=4, more=40), ROOM_FOR_TWO)
     first, second = joined(group, "a", "logs"), joined(group, "b", "logs")
     before = len(group.log)
@@ -52,15 +52,15 @@ def test_who_would_make_the_target_too_large_is_refused_and_the_others_go_on() -
     assert len(first.owned) == len(second.owned) == 2
 
 
-def test_one_who_arrives_is_refused_before_anything_is_taken_down() -> None:
+def test_a_member_that_makes_the_target_too_large_is_not_added() -> None:
     group = Coordinator(FakeTopics(logs=40), ROOM_FOR_TWO)
     with pytest.raises(PeerError) as caught:
-        group.arrive(Client(group, "a", ("logs",)).request())
+        group.add_member(Client(group, "a", ("logs",)).request())
     assert caught.value.code is ErrorCode.GROUP_MAX_SIZE_REACHED
     assert group.group.is_empty
 
 
-def test_a_member_that_wants_more_than_there_is_room_for_keeps_what_it_has() -> None:
+def test_a_too_large_subscription_is_refused_and_the_member_keeps_its_assignment() -> None:
     group = Coordinator(FakeTopics(logs=4, more=40), ROOM_FOR_TWO)
     first = joined(group, "a", "logs")
     first.subscribe("logs", "more")
@@ -70,7 +70,7 @@ def test_a_member_that_wants_more_than_there_is_room_for_keeps_what_it_has() -> 
     assert (group.group.state_name, len(first.owned)) == ("Stable", 4)
 
 
-def test_topics_that_grow_too_large_leave_everybody_what_they_have() -> None:
+def test_if_topics_grow_too_large_all_members_keep_their_assignments() -> None:
     group = Coordinator(FakeTopics(logs=4), ROOM_FOR_TWO)
     first, second = joined(group, "a", "logs"), joined(group, "b", "logs")
     settled(first, second)
@@ -78,7 +78,7 @@ def test_topics_that_grow_too_large_leave_everybody_what_they_have() -> None:
     settled(first, second)
     assert group.group.state_name == "Assigning"
     assert len(first.owned) == len(second.owned) == 2
-    # Who comes now makes it worse; who goes leaves its share to the others once there is room.
+    # Joins are refused. The partitions of a member that leaves are assigned once the target fits.
     assert refused(Client(group, "c", ("logs",))).code is ErrorCode.GROUP_MAX_SIZE_REACHED
     group.topics.grow("logs", 6)
     settled(first, second)
@@ -86,7 +86,7 @@ def test_topics_that_grow_too_large_leave_everybody_what_they_have() -> None:
     assert len(first.owned) == len(second.owned) == 3
 
 
-def test_a_pattern_that_comes_to_match_too_much_is_nobodys_fault() -> None:
+def test_a_pattern_that_matches_new_topics_beyond_the_limit_is_not_refused() -> None:
     group = Coordinator(FakeTopics(logs=4), ROOM_FOR_TWO)
     first, second = Client(group, "a", (), regex="l.*"), joined(group, "b", "logs")
     settled(first, second)
@@ -115,7 +115,7 @@ def test_a_pattern_that_matches_too_many_topics_is_refused_or_stays_as_it_was() 
     members=st.integers(1, 6),
     name=st.text(min_size=1, max_size=8),
 )
-def test_no_target_and_no_step_is_larger_than_it_was_told_to_be(
+def test_no_target_and_no_step_exceeds_the_computed_bound(
     counts: list[int], members: int, name: str
 ) -> None:
     topics = FakeTopics(**{f"t{number}": count for number, count in enumerate(counts)})
@@ -133,7 +133,7 @@ def test_no_target_and_no_step_is_larger_than_it_was_told_to_be(
 
 
 def _assigned_bytes(log: Log) -> int:
-    """Of what members are to own, and of where they stand."""
+    """The bytes of the target and current assignments."""
     kinds = TargetAssignmentSaved | CurrentAssignmentSaved
     return sum(
         len(key) + len(value or b"") for key, value in log if isinstance(decode(key, value), kinds)
