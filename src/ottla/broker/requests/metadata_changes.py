@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from ottla.errors import ErrorCode, PeerError
 from ottla.metadata.controller import topic_changes
 from ottla.metadata.controller.entry_packing import decide_entry, in_entries
-from ottla.metadata.controller.pending_topics import Draft
+from ottla.metadata.controller.pending_topics import PendingTopics
 from ottla.metadata.controller.topic_changes import CreatedTopic, NewTopic
 from ottla.metadata.image import Image
 from ottla.metadata.records import Partition, Record
@@ -28,7 +28,7 @@ _STARTS = 1 << 16
 async def commit_each(
     services: "Services",
     wishes: Sequence[Wish],
-    decide: Callable[[Draft, Wish], tuple[list[Record], Reply]],
+    decide: Callable[[PendingTopics, Wish], tuple[list[Record], Reply]],
     *,
     validate_only: bool = False,
 ) -> list[Reply | PeerError]:
@@ -40,7 +40,7 @@ async def commit_each(
         def decide_some(
             image: Image, left: Sequence[Wish] = left
         ) -> tuple[list[Record], list[Reply | PeerError]]:
-            return decide_entry(left, partial(decide, Draft(image)))
+            return decide_entry(left, partial(decide, PendingTopics(image)))
 
         if validate_only:
             outcomes += decide_some(services.image)[1]
@@ -68,9 +68,9 @@ async def create_topics(
 ) -> list[CreatedTopic | PeerError]:
     """Topics, or what they would be; a PeerError for each that cannot be made."""
 
-    def decide(draft: Draft, wish: NewTopic) -> tuple[list[Record], CreatedTopic]:
+    def decide(pending: PendingTopics, wish: NewTopic) -> tuple[list[Record], CreatedTopic]:
         topic_id, start = new_topic_id(services.entropy), placement_start(services.entropy)
-        return topic_changes.create_topic(draft, wish, services.settings, topic_id, start)
+        return topic_changes.create_topic(pending, wish, services.settings, topic_id, start)
 
     return await commit_each(services, wishes, decide, validate_only=validate_only)
 
