@@ -206,17 +206,17 @@ def fold(entries: tuple[Entry, ...]) -> Image:
 
 @DETERMINISTIC
 @given(histories())
-def test_a_snapshot_folds_to_an_equal_image(entries: tuple[Entry, ...]) -> None:
+def test_a_snapshot_gives_an_equal_image(entries: tuple[Entry, ...]) -> None:
     image = fold(entries)
     again = Image.of(Loaded(image.snapshot(), ()))
     assert again == image
-    assert again.n == image.n == len(entries) - 1
+    assert again.offset == image.offset == len(entries) - 1
     assert again.snapshot() == image.snapshot()
 
 
 @DETERMINISTIC
 @given(histories(), st.data())
-def test_a_snapshot_at_any_entry_stands_for_all_before_it(
+def test_a_snapshot_at_any_entry_replaces_all_before_it(
     entries: tuple[Entry, ...], data: st.DataObject
 ) -> None:
     cut = data.draw(st.integers(0, len(entries)))
@@ -226,7 +226,7 @@ def test_a_snapshot_at_any_entry_stands_for_all_before_it(
 
 @DETERMINISTIC
 @given(histories())
-def test_entries_and_snapshots_come_back_from_their_bytes(entries: tuple[Entry, ...]) -> None:
+def test_entries_and_snapshots_survive_a_round_trip_as_bytes(entries: tuple[Entry, ...]) -> None:
     for entry in entries:
         assert decode(encode(entry.records)) == entry.records
     records = fold(entries).snapshot().records
@@ -258,7 +258,7 @@ def test_a_name_never_gets_a_leader_epoch_of_a_deleted_topic(entries: tuple[Entr
 
 @DETERMINISTIC
 @given(histories())
-def test_an_image_never_holds_what_belongs_to_no_topic(entries: tuple[Entry, ...]) -> None:
+def test_an_image_has_no_configs_or_partitions_without_a_topic(entries: tuple[Entry, ...]) -> None:
     image = fold(entries)
     for key in image.configured:
         assert key.kind is not ResourceKind.TOPIC or key.name in image.topic_names

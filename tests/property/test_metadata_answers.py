@@ -65,7 +65,7 @@ class Cluster:
         self.commit(EpochFloor(FLOOR), self.broker(1, 1), self.broker(2, 1))
 
     def commit(self, *records: Record) -> None:
-        self.image.replay(Entry(self.image.n + 1, records))
+        self.image.replay(Entry(self.image.offset + 1, records))
 
     def broker(self, broker_id: int, epoch: int, state: BrokerState = BrokerState.UP) -> Broker:
         endpoints = tuple(

@@ -1,4 +1,4 @@
-"""A metadata store in memory that many brokers share: a stand-in for an ensemble of servers."""
+"""A metadata store in memory that many brokers share, instead of an ensemble of servers."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -12,7 +12,7 @@ from ottla.metadata.store import (
     Fenced,
     Lease,
     Loaded,
-    Member,
+    RegisteredBroker,
     Registration,
     Snapshot,
     StoreClosed,
@@ -22,13 +22,13 @@ FOR_EVER_NS = 2**63 - 1
 
 
 class SimEnsemble:
-    """What the servers keep. It survives every broker."""
+    """The state of the servers, which survives every broker."""
 
     def __init__(self) -> None:
         self.snapshot = Snapshot(-1, ())
-        # Encoded, so that what is read was written as any other store would have.
+        # Encoded as in any other store.
         self.entries: list[bytes] = []
-        self.members: dict[int, Member] = {}
+        self.members: dict[int, RegisteredBroker] = {}
         self.controller: SimMetadataStore | None = None
         self.controller_epoch = 0
         self._broker_epoch = 0
@@ -38,7 +38,7 @@ class SimEnsemble:
         return SimMetadataStore(self)
 
     def expire(self, store: "SimMetadataStore") -> None:
-        """The servers give a broker's session up. The broker is not told."""
+        """The servers end a broker's session. The broker is not notified."""
         self.members = {
             broker_id: member
             for broker_id, member in self.members.items()
@@ -49,7 +49,7 @@ class SimEnsemble:
         self.wake()
 
     def next_broker_epoch(self) -> int:
-        # Larger steps than one, as in ZooKeeper, whose every write counts.
+        # Steps larger than one, as in ZooKeeper, where every write counts.
         self._broker_epoch += 3
         return self._broker_epoch
 
@@ -58,7 +58,7 @@ class SimEnsemble:
         self._changed = asyncio.Event()
 
     def change(self) -> asyncio.Event:
-        """Set when anything is no longer as it is now."""
+        """Set at the next change."""
         return self._changed
 
 
@@ -72,35 +72,35 @@ class SimMetadataStore:
 
     async def load(self) -> Loaded:
         self._require_open()
-        return Loaded(self._ensemble.snapshot, self._entries(self._ensemble.snapshot.n + 1))
+        return Loaded(self._ensemble.snapshot, self._entries(self._ensemble.snapshot.offset + 1))
 
     async def append(self, records: Sequence[Record], fence: Fence) -> int:
         self._require_open()
         self._require_newest(fence)
         self._ensemble.entries.append(encode(records))
         self._ensemble.wake()
-        return self._ensemble.snapshot.n + len(self._ensemble.entries)
+        return self._ensemble.snapshot.offset + len(self._ensemble.entries)
 
     async def save(self, snapshot: Snapshot, fence: Fence) -> None:
         self._require_open()
         self._require_newest(fence)
-        replaced = snapshot.n - self._ensemble.snapshot.n
-        if snapshot.n < 0 or not 0 <= replaced <= len(self._ensemble.entries):
-            raise ValueError(f"a snapshot of entry {snapshot.n} cannot be saved now")
+        replaced = snapshot.offset - self._ensemble.snapshot.offset
+        if snapshot.offset < 0 or not 0 <= replaced <= len(self._ensemble.entries):
+            raise ValueError(f"a snapshot of entry {snapshot.offset} cannot be saved now")
         del self._ensemble.entries[:replaced]
         self._ensemble.snapshot = snapshot
 
-    async def follow(self, from_n: int) -> AsyncIterator[Entry]:
+    async def follow(self, from_offset: int) -> AsyncIterator[Entry]:
         while True:
             self._require_open()
-            first_n = self._ensemble.snapshot.n + 1
-            if from_n < first_n:
-                raise EntriesGone(from_n, first_n)
+            first_offset = self._ensemble.snapshot.offset + 1
+            if from_offset < first_offset:
+                raise EntriesGone(from_offset, first_offset)
             changed = self._ensemble.change()
-            entries = self._entries(from_n)
+            entries = self._entries(from_offset)
             for entry in entries:
                 yield entry
-            from_n += len(entries)
+            from_offset += len(entries)
             if not entries:
                 await changed.wait()
 
@@ -108,12 +108,12 @@ class SimMetadataStore:
         self._require_open()
         epoch = self._ensemble.next_broker_epoch()
         self.epochs.append(epoch)
-        self._ensemble.members[registration.broker_id] = Member(registration, epoch)
+        self._ensemble.members[registration.broker_id] = RegisteredBroker(registration, epoch)
         self._ensemble.wake()
         return epoch
 
-    async def members(self) -> AsyncIterator[tuple[Member, ...]]:
-        told: tuple[Member, ...] | None = None
+    async def registered_brokers(self) -> AsyncIterator[tuple[RegisteredBroker, ...]]:
+        told: tuple[RegisteredBroker, ...] | None = None
         while True:
             self._require_open()
             changed = self._ensemble.change()
@@ -138,17 +138,19 @@ class SimMetadataStore:
         return Lease(FOR_EVER_NS)
 
     def log_directory_failed(self, path: str, error: Exception) -> None:
-        """The servers have disks of their own."""
+        """Nothing to do: the servers have their own disks."""
 
     async def close(self) -> None:
         if self._is_open:
             self._is_open = False
             self._ensemble.expire(self)
 
-    def _entries(self, from_n: int) -> tuple[Entry, ...]:
-        first_n = self._ensemble.snapshot.n + 1
-        found = self._ensemble.entries[from_n - first_n :]
-        return tuple(Entry(n, decode(entry)) for n, entry in enumerate(found, start=from_n))
+    def _entries(self, from_offset: int) -> tuple[Entry, ...]:
+        first_offset = self._ensemble.snapshot.offset + 1
+        found = self._ensemble.entries[from_offset - first_offset :]
+        return tuple(
+            Entry(offset, decode(entry)) for offset, entry in enumerate(found, start=from_offset)
+        )
 
     def _require_open(self) -> None:
         if not self._is_open:

@@ -1,1 +1,1 @@
-"""What the cluster has agreed on: one ordered log of records, folded into one image."""
+"""The cluster metadata: one ordered log of records, replayed into one image."""

@@ -1,4 +1,4 @@
-"""Settings in force: what was changed by clients, on top of what the broker started with."""
+"""The settings in force: dynamic configs of the image on top of the broker's start settings."""
 
 from collections.abc import Iterable
 
@@ -9,22 +9,22 @@ from ottla.settings.group import GroupConfigs
 from ottla.settings.topic import TopicConfigs
 from ottla.settings.validation import validate_topic_config
 
-# The broker of this name stands for all brokers.
+# The resource name for the cluster-wide defaults of all brokers.
 ALL_BROKERS = ""
 
 
 def topic_configs(image: Image, topic: str, settings: BrokerSettings) -> TopicConfigs:
-    """A topic's settings, where `settings` are its broker's."""
+    """The settings of a topic; `settings` are those of the broker."""
     return TopicConfigs(image.configs(ResourceKind.TOPIC, topic), settings)
 
 
 def group_configs(image: Image, group: str, settings: BrokerSettings) -> GroupConfigs:
-    """A group's settings, where `settings` are its coordinator's."""
+    """The settings of a group; `settings` are those of its coordinator."""
     return GroupConfigs(image.configs(ResourceKind.GROUP, group), settings)
 
 
 def broker_settings(image: Image, broker_id: int, settings: BrokerSettings) -> BrokerSettings:
-    """A broker's settings, where `settings` are those that it started with."""
+    """The settings of a broker; `settings` are those that it started with."""
     own = image.configs(ResourceKind.BROKER, str(broker_id))
     shared = image.configs(ResourceKind.BROKER, ALL_BROKERS)
     if not own and not shared:
@@ -33,10 +33,10 @@ def broker_settings(image: Image, broker_id: int, settings: BrokerSettings) -> B
 
 
 def validated_topic_configs(configs: Iterable[tuple[str, str | None]]) -> dict[str, str]:
-    """A topic's own settings as they are to be stored, in the order of their names.
+    """A topic's configs in stored form, sorted by name.
 
-    PeerError INVALID_CONFIG for the first that does not exist or has a value that is not allowed.
-    Of two for one name the later counts.
+    PeerError INVALID_CONFIG for the first unknown name or invalid value. Of two values for one name
+    the later counts.
     """
     validated = {name: validate_topic_config(name, value) for name, value in configs}
     return dict(sorted(validated.items()))

@@ -1,6 +1,6 @@
-"""Changes of the metadata that take more than one entry: each entry is decided on the newest image.
+"""Changes of the metadata that need more than one entry; each is decided on the newest image.
 
-A crash in between is made up for: by the next start of the broker, or by the next controller.
+After a crash in between, the next start of the broker or the next controller completes them.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -17,35 +17,36 @@ from ottla.metadata.controller.entry_packing import MAX_RECORDS_PER_ENTRY, in_en
 from ottla.metadata.controller_interface import Controller
 from ottla.metadata.image import Image
 from ottla.metadata.records import Record
-from ottla.metadata.store import Member
+from ottla.metadata.store import RegisteredBroker
 from ottla.protocol.primitives import Uuid
 from ottla.protocol.topic_partition import TopicPartition
 from ottla.settings.broker import BrokerSettings
 
-# The settings in force whenever it is called.
-SettingsNow = Callable[[], BrokerSettings]
+# Returns the settings in force at the time of the call.
+CurrentSettings = Callable[[], BrokerSettings]
 PartitionIds = Sequence[tuple[Uuid, int]]
 
 
-async def start_broker(controller: Controller, member: Member) -> list[TopicPartition]:
-    """A broker is up, committed; the partitions that may have lost something by its return."""
+async def start_broker(
+    controller: Controller, registered: RegisteredBroker
+) -> list[TopicPartition]:
+    """Commits the records of a restart; returns the partitions that may have lost records."""
 
     def find(image: Image) -> tuple[Sequence[Record], PartitionIds]:
-        return (), list(returning_partitions(image, member))
+        return (), list(returning_partitions(image, registered))
 
     def rejoin(partitions: PartitionIds, image: Image) -> tuple[Sequence[Record], Restart]:
-        restart = partitions_rejoined(image, member, partitions)
+        restart = partitions_rejoined(image, registered, partitions)
         return restart.records, restart
 
     def finish(image: Image) -> tuple[Sequence[Record], Restart]:
-        restart = broker_started(image, member)
+        restart = broker_started(image, registered)
         return restart.records, restart
 
     losses: list[TopicPartition] = []
     returning = await controller.commit(find)
     if len(returning) >= MAX_RECORDS_PER_ENTRY:
-        # Found once, for all entries: to look for them before each would take a look at every
-        # partition each time.
+        # Found once for all entries: each search looks at every partition.
         for portion in in_entries(returning):
             losses += (await controller.commit(partial(rejoin, portion))).possible_losses
     while True:
@@ -55,17 +56,17 @@ async def start_broker(controller: Controller, member: Member) -> list[TopicPart
             return losses
 
 
-async def agree_on_min_isr(
-    controller: Controller, topics: Collection[str] | None, settings_now: SettingsNow
+async def update_min_isr(
+    controller: Controller, topics: Collection[str] | None, current_settings: CurrentSettings
 ) -> None:
-    """The partitions of these topics, or of all, say the `min.insync.replicas` that is in force."""
+    """Updates `min_isr` of the partitions of these topics, or of all, to `min.insync.replicas`."""
 
     def find(image: Image) -> tuple[Sequence[Record], PartitionIds]:
         names = image.topic_names if topics is None else topics
-        return (), list(min_isr.outdated_partitions(image, names, settings_now()))
+        return (), list(min_isr.outdated_partitions(image, names, current_settings()))
 
     def correct(partitions: PartitionIds, image: Image) -> tuple[Sequence[Record], None]:
-        return min_isr.corrections(image, partitions, settings_now()), None
+        return min_isr.corrections(image, partitions, current_settings()), None
 
     for portion in in_entries(await controller.commit(find)):
         await controller.commit(partial(correct, portion))

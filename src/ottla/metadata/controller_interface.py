@@ -16,12 +16,12 @@ Reply = TypeVar("Reply")
 
 
 class Controller(Protocol):
-    """The one way to change the cluster's metadata, wherever the controller is."""
+    """The only way to change the cluster metadata, wherever the controller is."""
 
     async def commit(self, decide: Callable[[Image], tuple[Sequence[Record], Reply]]) -> Reply:
         """Decides on the newest image and replies once this broker has applied the records.
 
-        All of them are committed, or none. A PeerError says why none was: that of the decision
-        itself, NOT_CONTROLLER, or KAFKA_STORAGE_ERROR where the disk takes nothing.
+        All of them are committed, or none. PeerError if none was: the decision's own,
+        NOT_CONTROLLER, or KAFKA_STORAGE_ERROR if the disk cannot be written.
         """
         ...

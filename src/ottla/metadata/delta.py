@@ -1,7 +1,7 @@
-"""What a jump from one image to a later one changed, for whoever follows by records.
+"""The delta between two images, as records.
 
-A broker that fell behind a snapshot never sees the entries between. What they did is told in the
-same words, so that whoever acts on changes needs no second way to hear of them.
+A broker that fell behind a snapshot does not get the entries before it. Subscribers get the delta
+instead, in the same form, so they need no second code path.
 """
 
 from collections.abc import Iterator
@@ -11,10 +11,10 @@ from ottla.metadata.records import Acl, Config, Feature, Quota, Record, TopicDel
 from ottla.metadata.values import ResourceKind
 
 
-def difference(before: Image, after: Image) -> Iterator[Record]:
-    """First what is gone, then what is new or is different now.
+def image_delta(before: Image, after: Image) -> Iterator[Record]:
+    """First the removals, then new and changed records.
 
-    It is no entry: between these records and `before` the rules of the image do not hold.
+    It is not an entry: the rules of the image do not allow to apply these records to `before`.
     """
     for name in sorted(before.topic_names):
         topic = before.topic(name)
@@ -30,7 +30,7 @@ def difference(before: Image, after: Image) -> Iterator[Record]:
 
 def _settings_gone(before: Image, after: Image) -> Iterator[Record]:
     for kind, name in sorted(before.configured):
-        # A topic's settings go with it, and nobody is told of them one by one.
+        # TopicDeleted includes the topic's configs.
         if kind is ResourceKind.TOPIC and after.topic(name) is None:
             continue
         for key in sorted(before.configs(kind, name).keys() - after.configs(kind, name).keys()):

@@ -10,7 +10,7 @@ from itertools import count
 from typing import Any, get_args
 
 from ottla.errors import OttlaError, StorageError
-from ottla.metadata.json_codec import Misfit, dump, object_form, parse
+from ottla.metadata.json_codec import JsonMismatch, dump, object_codec, parse
 from ottla.metadata.records import InvalidRecord, Record, check
 
 ENTRY_BYTES_MAX = 512 << 10
@@ -26,7 +26,7 @@ class EntryTooLarge(OttlaError):
 
 
 class CorruptEntry(StorageError):
-    """Bytes that are no entry of ours: `where` in the document, and `reason`."""
+    """Bytes that are not an entry: `where` in the document, and `reason`."""
 
     def __init__(self, where: str, reason: str) -> None:
         super().__init__(f"{where}: {reason}" if where else reason)
@@ -34,12 +34,12 @@ class CorruptEntry(StorageError):
         self.reason = reason
 
 
-_FORMS = {kind.__name__: object_form(kind) for kind in get_args(Record)}
+_CODECS = {kind.__name__: object_codec(kind) for kind in get_args(Record)}
 _EMPTY_BYTES = len(b'{"format":%d,"records":[]}' % FORMAT)
 
 
 def encode(records: Iterable[Record]) -> bytes:
-    """One entry. EntryTooLarge beyond 512 KiB; InvalidRecord for what `decode` would refuse."""
+    """One entry. EntryTooLarge above 512 KiB, InvalidRecord if `decode` would refuse a record."""
     entry = _document_of([dump(_write(record)) for record in records])
     if len(entry) > ENTRY_BYTES_MAX:
         raise EntryTooLarge(len(entry))
@@ -47,7 +47,7 @@ def encode(records: Iterable[Record]) -> bytes:
 
 
 class EntryPacker:
-    """Puts records into as many entries as it takes, each as full as it may be: for a snapshot."""
+    """Packs the records of a snapshot into as few entries as possible."""
 
     def __init__(self) -> None:
         self._full: list[bytes] = []
@@ -55,7 +55,7 @@ class EntryPacker:
         self._size_bytes = _EMPTY_BYTES
 
     def add(self, record: Record) -> None:
-        """InvalidRecord or EntryTooLarge, and it was not added."""
+        """InvalidRecord or EntryTooLarge if it is refused: then it was not added."""
         piece = dump(_write(record))
         # With the comma before it.
         piece_bytes = len(piece) + 1
@@ -72,13 +72,13 @@ class EntryPacker:
 
 
 def decode(entry: bytes) -> tuple[Record, ...]:
-    """The records of an entry. CorruptEntry for anything that `encode` cannot have written."""
+    """The records of an entry. CorruptEntry for bytes that `encode` cannot have written."""
     if len(entry) > ENTRY_BYTES_MAX:
         raise CorruptEntry("", f"{len(entry)} bytes, {ENTRY_BYTES_MAX} are allowed")
     try:
         return tuple(map(_read_at, count(), _records_of(parse(entry))))
-    except Misfit as misfit:
-        raise CorruptEntry(misfit.where, misfit.reason) from None
+    except JsonMismatch as mismatch:
+        raise CorruptEntry(mismatch.where, mismatch.reason) from None
 
 
 def _document_of(pieces: Iterable[bytes]) -> bytes:
@@ -87,11 +87,11 @@ def _document_of(pieces: Iterable[bytes]) -> bytes:
 
 def _records_of(document: Any) -> list[Any]:
     if type(document) is not dict or document.get("format") is None:
-        raise Misfit("an object with its format expected")
+        raise JsonMismatch("an object with its format expected")
     if type(document["format"]) is not int or document["format"] != FORMAT:
-        raise Misfit(f"format {str(document['format'])[:40]}, only {FORMAT} is known")
+        raise JsonMismatch(f"format {str(document['format'])[:40]}, only {FORMAT} is known")
     if document.keys() != {"format", "records"} or type(document["records"]) is not list:
-        raise Misfit("a list of records expected, and nothing else")
+        raise JsonMismatch("a list of records expected, and nothing else")
     records: list[Any] = document["records"]
     return records
 
@@ -99,30 +99,30 @@ def _records_of(document: Any) -> list[Any]:
 def _read_at(index: int, document: Any) -> Record:
     try:
         return _read(document)
-    except Misfit as misfit:
-        raise misfit.inside(f"records[{index}]") from None
+    except JsonMismatch as mismatch:
+        raise mismatch.inside(f"records[{index}]") from None
 
 
 def _write(record: Record) -> dict[str, Any]:
     check(record)
     name = type(record).__name__
     try:
-        return {"type": name, **_FORMS[name].write(record)}
-    except Misfit as misfit:
-        raise InvalidRecord(f"{name}.{misfit}") from None
+        return {"type": name, **_CODECS[name].write(record)}
+    except JsonMismatch as mismatch:
+        raise InvalidRecord(f"{name}.{mismatch}") from None
 
 
 def _read(document: Any) -> Record:
     if type(document) is not dict:
-        raise Misfit("a record expected")
+        raise JsonMismatch("a record expected")
     name = document.pop("type", None)
-    if type(name) is not str or name not in _FORMS:
-        raise Misfit(f"a record of type {str(name)[:40]!r} is not known")
+    if type(name) is not str or name not in _CODECS:
+        raise JsonMismatch(f"a record of type {str(name)[:40]!r} is not known")
     try:
-        record: Record = _FORMS[name].read(document)
+        record: Record = _CODECS[name].read(document)
         check(record)
     except InvalidRecord as error:
-        raise Misfit(str(error)).inside(name) from None
-    except Misfit as misfit:
-        raise misfit.inside(name) from None
+        raise JsonMismatch(str(error)).inside(name) from None
+    except JsonMismatch as mismatch:
+        raise mismatch.inside(name) from None
     return record

@@ -1,23 +1,22 @@
-"""The image: what all records of the metadata log, up to one of them, say together.
+"""The metadata image: the state after all records of the metadata log up to an offset.
 
-Folding is the same for a controller, for every other broker, after a restart and from a snapshot:
-`apply`, record by record. A record that the rules below forbid was never to be written, so it is
-our own fault and no state to go on from.
+Every image is built by `apply`, record by record: on the controller, on every other broker, after a
+restart and from a snapshot. A record that breaks the rules below should never have been written: it
+is our own fault, and the image cannot continue.
 
-- A partition's first record names the next free index and has a leader epoch at or above the first
-  epoch of its topic's name; with every later one its partition epoch goes by one, and its leader
-  epoch goes by one exactly if the leader's incarnation changed.
-- The first epoch of a name is 0 until a topic of that name is deleted. It is the higher one of the
-  epoch that is remembered for the deleted name and of the floor, which holds for every name and
-  stands in for the deleted names that are not remembered.
-- Before a topic is deleted the first epoch of its name is raised above every leader epoch of its
-  partitions: a topic of the same name can then never reuse one.
+- A partition's first record has the next free index, and a leader epoch at or above the first epoch
+  of its topic's name. Every later record raises the partition epoch by one, and the leader epoch by
+  one exactly if the leader's incarnation changed.
+- The first epoch of a name is 0 until a topic of that name is deleted. It is the maximum of the
+  epoch remembered for the deleted name and the floor. The floor applies to every name and covers
+  the deleted names that are not remembered.
+- Before a topic is deleted, the first epoch of its name is raised above every leader epoch of its
+  partitions, so that a later topic of that name never reuses one.
 - The controller's epoch, the floor, the first epoch of a name, and the next producer id never fall.
-- A broker's epoch never falls; within one epoch its state only moves on, and what it inherits
-  stays.
+- A broker's epoch never falls. Within one epoch its state only advances, and `inherits` stays.
 
-The records of a snapshot obey the same rules: a partition may come with any partition epoch when it
-is first seen, and the floor and the deleted names come behind all partitions.
+The records of a snapshot obey the same rules: the first record of a partition may have any
+partition epoch, and the floor and the deleted names come after all partitions.
 """
 
 import copy
@@ -57,7 +56,7 @@ from ottla.protocol.primitives import Uuid
 Key = TypeVar("Key")
 Value = TypeVar("Value")
 
-# Numbered before the first entry of any log.
+# One below the offset of the first entry.
 NOTHING_APPLIED = -1
 
 _NO_SETTINGS: Mapping[str, str] = MappingProxyType({})
@@ -65,7 +64,7 @@ _STATE_ORDER = tuple(BrokerState)
 
 
 class RuleBroken(Exception):
-    """A record that cannot follow the ones before it. Our own fault."""
+    """A record that breaks the rules of the image. Our own fault."""
 
 
 class UserKey(NamedTuple):
@@ -84,9 +83,9 @@ class _TopicState(NamedTuple):
 
 
 class Image:
-    """See the module. Mutable, with one owner; what the look-ups return is to be read only.
+    """See the module. Mutable, with one owner; the results of look-ups must not be changed.
 
-    Images are equal if they say the same, however far each has read.
+    Images with the same contents are equal, also at different offsets.
     """
 
     __slots__ = (
@@ -103,28 +102,28 @@ class Image:
         "controller_epoch",
         "controller_id",
         "epoch_floor",
-        "n",
         "next_producer_id",
+        "offset",
         "partition_count",
     )
 
     def __init__(self) -> None:
-        self.n = NOTHING_APPLIED
+        self.offset = NOTHING_APPLIED
         self.controller_epoch = 0
-        # The broker that wrote so; None while no controller has told its id.
+        # The controller's broker id; None while no controller has written its id.
         self.controller_id: int | None = None
         self.epoch_floor = 0
         self.next_producer_id = 0
         self._brokers: dict[int, Broker] = {}
         self._topics: dict[Uuid, _TopicState] = {}
         self._topic_ids: dict[str, Uuid] = {}
-        # Of all topics: so that nobody who makes one has to look at every other.
+        # Of all topics; counted here so that creating a topic does not iterate over the others.
         self.partition_count = 0
         self._metric_names: dict[str, tuple[str, ...]] = {}
-        # Only those that begin above the floor.
+        # Only names whose first epoch is above the floor.
         self._deleted_names: dict[str, int] = {}
         self._configs: dict[ResourceKey, dict[str, str]] = {}
-        # A dict for its order: iterating a set would differ from run to run.
+        # A dict for its order: the order of a set differs from run to run.
         self._acls: dict[AclBinding, None] = {}
         self._users: dict[UserKey, ScramCredential] = {}
         self._quotas: dict[tuple[QuotaEntity, ...], dict[str, float]] = {}
@@ -132,11 +131,11 @@ class Image:
 
     @classmethod
     def of(cls, loaded: Loaded) -> "Image":
-        """The fold of all that a store has loaded."""
+        """The image of all metadata that a store has loaded."""
         image = cls()
         for record in loaded.snapshot.records:
             image.apply(record)
-        image.n = loaded.snapshot.n
+        image.offset = loaded.snapshot.offset
         for entry in loaded.entries:
             image.replay(entry)
         return image
@@ -147,13 +146,13 @@ class Image:
     __hash__ = None  # type: ignore[assignment]  # it changes
 
     def _contents(self) -> tuple[object, ...]:
-        return tuple(getattr(self, name) for name in self.__slots__ if name != "n")
+        return tuple(getattr(self, name) for name in self.__slots__ if name != "offset")
 
     # Looking up
 
     @property
     def brokers(self) -> Mapping[int, Broker]:
-        """The newest incarnation of every broker that ever was, by id."""
+        """The newest incarnation of every broker that ever registered, by id."""
         return self._brokers
 
     @property
@@ -165,7 +164,7 @@ class Image:
         return None if topic_id is None else self._topics[topic_id].topic
 
     def colliding_topic(self, name: str) -> str | None:
-        """A topic of another name whose metrics could not be told from this one's."""
+        """A topic of another name that has the same name in metrics."""
         alike = self._metric_names.get(metric_name(name), ())
         return next((other for other in alike if other != name), None)
 
@@ -174,7 +173,7 @@ class Image:
         return None if state is None else state.topic
 
     def partitions(self, topic_id: Uuid) -> Sequence[Partition]:
-        """All of a topic, each at its index; none if there is no such topic."""
+        """All partitions of a topic by index; empty if the topic does not exist."""
         state = self._topics.get(topic_id)
         return () if state is None else state.partitions
 
@@ -184,20 +183,20 @@ class Image:
 
     @property
     def deleted_names(self) -> Mapping[str, int]:
-        """The remembered names of deleted topics, each with the first epoch of a new one."""
+        """The remembered names of deleted topics, with the first epochs of later topics."""
         return self._deleted_names
 
     def first_epoch(self, name: str) -> int:
-        """The lowest leader epoch that a new partition of a topic of this name can have."""
+        """The lowest leader epoch of a new partition of a topic of this name."""
         return max(self.epoch_floor, self._deleted_names.get(name, 0))
 
     def configs(self, kind: ResourceKind, name: str) -> Mapping[str, str]:
-        """What was set for a resource, by key."""
+        """The configs of a resource, by key."""
         return self._configs.get(ResourceKey(kind, name), _NO_SETTINGS)
 
     @property
     def configured(self) -> KeysView[ResourceKey]:
-        """The resources for which something is set."""
+        """The resources that have configs."""
         return self._configs.keys()
 
     @property
@@ -216,20 +215,20 @@ class Image:
     def features(self) -> Mapping[str, int]:
         return self._features
 
-    # Folding
+    # Replay
 
     def replay(self, entry: Entry) -> None:
-        """The next entry of the log. RuleBroken if it is another one."""
-        if entry.n != self.n + 1:
-            raise RuleBroken(f"entry {entry.n} cannot follow entry {self.n}")
+        """Applies the next entry of the log. RuleBroken if it has another offset."""
+        if entry.offset != self.offset + 1:
+            raise RuleBroken(f"entry {entry.offset} cannot follow entry {self.offset}")
         for record in entry.records:
             self.apply(record)
-        self.n = entry.n
+        self.offset = entry.offset
 
-    def try_out(self, records: Sequence[Record]) -> None:
-        """Whether these could follow, in this order: RuleBroken or InvalidRecord if they cannot.
+    def check_records(self, records: Sequence[Record]) -> None:
+        """RuleBroken or InvalidRecord if these records could not be applied in this order.
 
-        Nothing changes. Only what the records touch is copied in depth.
+        The image does not change: they are applied to a copy, deep only where they change it.
         """
         trial = copy.copy(self)
         for name in self.__slots__:
@@ -240,13 +239,16 @@ class Image:
             state = self._topics.get(topic_id)
             if state is not None:
                 trial._topics[topic_id] = _TopicState(state.topic, state.partitions.copy())
-        # What is set for a resource or limits an entity obeys no rule that looks at what was there.
+        # No rule compares configs or quotas with their previous values.
         trial._configs, trial._quotas = {}, {}
         for record in records:
             trial.apply(record)
 
     def apply(self, record: Record) -> None:
-        """The only way an image changes. RuleBroken or InvalidRecord, and no change."""
+        """Applies a record; the image changes in no other way.
+
+        RuleBroken or InvalidRecord if it is refused: then nothing has changed.
+        """
         check(record)
         match record:
             case Partition():
@@ -366,11 +368,11 @@ class Image:
         else:
             self._acls.pop(acl.binding, None)
 
-    # Unfolding
+    # Snapshots
 
     def snapshot(self) -> Snapshot:
-        """Records that fold to an equal image; the same ones from every image that is equal."""
-        return Snapshot(self.n, tuple(self._records()))
+        """Records of which an equal image can be built; equal images give equal records."""
+        return Snapshot(self.offset, tuple(self._records()))
 
     def _records(self) -> Iterator[Record]:
         for name, level in sorted(self._features.items()):
@@ -384,7 +386,7 @@ class Image:
             for key, value in sorted(settings.items()):
                 yield Config(kind, resource, key, value)
         yield from self._security_records()
-        # Behind the partitions, many of which are older than these.
+        # After the partitions, most of which have lower epochs.
         if self.epoch_floor:
             yield EpochFloor(self.epoch_floor)
         for name, epoch in sorted(self._deleted_names.items()):
@@ -435,7 +437,7 @@ def _entity_order(entity: tuple[QuotaEntity, ...]) -> list[tuple[str, bool, str]
 
 
 def _put(known: dict[Key, Value], key: Key, value: Value | None) -> None:
-    """The value is in force; None takes it back."""
+    """Sets the value; None removes it."""
     if value is None:
         known.pop(key, None)
     else:
@@ -445,7 +447,7 @@ def _put(known: dict[Key, Value], key: Key, value: Value | None) -> None:
 def _put_inside(
     known: dict[Key, dict[str, Value]], outer: Key, key: str, value: Value | None
 ) -> None:
-    """The same one level down, where nothing empty is kept."""
+    """The same one level deeper; empty inner dicts are removed."""
     inner = known.setdefault(outer, {})
     _put(inner, key, value)
     if not inner:

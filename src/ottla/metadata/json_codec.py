@@ -1,12 +1,11 @@
-"""Values as JSON by their types, strictly: what is written can be read, and nothing else is.
+"""Encodes values as JSON by their types. Reading accepts only documents that writing can produce.
 
 A dataclass is an object with exactly its fields, a NamedTuple an array, a `Uuid` Kafka's base64,
-bytes are plain base64, and an enum its value. Numbers and texts carry their limits in their types.
-Both directions raise `Misfit` for a value that is not of its type.
+bytes are plain base64, and an enum is its value. Types of numbers and strings have their limits.
+Both directions raise `JsonMismatch` for a value that does not match its type.
 
-A field that a dataclass got after its first documents were written is `ADDED_LATER`: it is left out
-where it has its default, so the documents from before are read, and are still the only form of what
-they say.
+A field that was added to a dataclass later is `ADDED_LATER`: it is left out if it has its default.
+So older documents can be read, and a value still has only one form.
 """
 
 import base64
@@ -21,16 +20,16 @@ from typing import Annotated, Any, NamedTuple, Union, get_args, get_origin, get_
 from ottla.protocol.primitives import Uuid
 
 
-class Misfit(ValueError):
-    """A value that is not what should stand there: `where`, from the outside in, and `reason`."""
+class JsonMismatch(ValueError):
+    """A value that does not match its type: `where`, from the outside in, and `reason`."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
         self.reason = reason
         self._path: list[str] = []
 
-    def inside(self, name: str) -> "Misfit":
-        """The same, seen from one step further outside."""
+    def inside(self, name: str) -> "JsonMismatch":
+        """Adds the enclosing field or index to `where`."""
         self._path.append(name)
         return self
 
@@ -43,51 +42,51 @@ class Misfit(ValueError):
 
 
 class Range(NamedTuple):
-    """The least and the largest integer of a type."""
+    """The smallest and the largest integer of a type."""
 
     least: int
     largest: int
 
 
 class Length(NamedTuple):
-    """How many characters a text of a type has."""
+    """The minimum and maximum length of the strings of a type, in characters."""
 
     least: int
     largest: int
 
 
-class Form(NamedTuple):
-    """How values of one type become JSON, and come back."""
+class JsonCodec(NamedTuple):
+    """Converts values of one type to JSON values and back."""
 
     write: Callable[[Any], Any]
     read: Callable[[Any], Any]
 
 
-def form_of(kind: Any) -> Form:
-    """The form of a type. TypeError for a type that has none."""
+def codec_of(kind: Any) -> JsonCodec:
+    """The codec of a type. TypeError for an unsupported type."""
     if kind in _PLAIN:
         return _PLAIN[kind]
     if isinstance(kind, type):
-        return _class_form(kind)
+        return _class_codec(kind)
     arguments = get_args(kind)
     origin = get_origin(kind)
     if origin is Annotated:
-        return _limited_form(*arguments)
+        return _limited_codec(*arguments)
     if origin in (Union, UnionType) and len(arguments) == 2 and arguments[1] is NoneType:
-        return _optional_form(form_of(arguments[0]))
+        return _optional_codec(codec_of(arguments[0]))
     if origin is tuple and len(arguments) == 2 and arguments[1] is Ellipsis:
-        return _list_form(form_of(arguments[0]))
+        return _list_codec(codec_of(arguments[0]))
     raise TypeError(f"{kind} has no form")
 
 
-# The metadata of a dataclass field that older documents do not have.
+# The metadata of a dataclass field that older documents lack.
 ADDED_LATER = MappingProxyType({"added later": True})
 
 
-def object_form(kind: type) -> Form:
-    """The form of a dataclass: a JSON object with exactly its fields."""
+def object_codec(kind: type) -> JsonCodec:
+    """The codec of a dataclass: a JSON object with exactly its fields."""
     hints = get_type_hints(kind, include_extras=True)
-    forms = {each.name: form_of(hints[each.name]) for each in fields(kind)}
+    forms = {each.name: codec_of(hints[each.name]) for each in fields(kind)}
     defaults = {each.name: each.default for each in fields(kind) if each.metadata == ADDED_LATER}
 
     writes = [(name, form.write) for name, form in forms.items()]
@@ -98,8 +97,8 @@ def object_form(kind: type) -> Form:
         try:
             for name, write_field in writes:
                 written[name] = write_field(getattr(value, name))
-        except Misfit as misfit:
-            raise misfit.inside(name) from None
+        except JsonMismatch as mismatch:
+            raise mismatch.inside(name) from None
         for name, default in defaults.items():
             if getattr(value, name) == default:
                 del written[name]
@@ -111,19 +110,19 @@ def object_form(kind: type) -> Form:
         if found.keys() != forms.keys():
             expected = {name: form for name, form in forms.items() if name in found}
             if found.keys() != expected.keys() or forms.keys() - expected.keys() - defaults.keys():
-                raise Misfit(_difference(found, forms.keys() - defaults.keys(), forms.keys()))
+                raise JsonMismatch(_difference(found, forms.keys() - defaults.keys(), forms.keys()))
         values = {}
         for name, form in expected.items():
             try:
                 values[name] = form.read(found[name])
-            except Misfit as misfit:
-                raise misfit.inside(name) from None
+            except JsonMismatch as mismatch:
+                raise mismatch.inside(name) from None
         for name, default in defaults.items():
             if name in values and values[name] == default:
-                raise Misfit("a default, which is left out").inside(name)
+                raise JsonMismatch("a default, which is left out").inside(name)
         return kind(**values)
 
-    return Form(write, read)
+    return JsonCodec(write, read)
 
 
 _ENCODER = json.JSONEncoder(
@@ -137,28 +136,28 @@ def dump(document: Any) -> bytes:
 
 
 def parse(content: bytes) -> Any:
-    """A JSON document. `Misfit` for what is none, and for one that says a thing twice."""
+    """Parses a JSON document. `JsonMismatch` if it is malformed or has a field twice."""
     try:
         return json.loads(
             content.decode(), object_pairs_hook=_unique, parse_constant=_refuse_constant
         )
-    except Misfit:
+    except JsonMismatch:
         raise
     except ValueError as error:
-        raise Misfit(f"no JSON: {error}") from None
+        raise JsonMismatch(f"no JSON: {error}") from None
     except RecursionError:
-        raise Misfit("no JSON of ours is nested this deeply") from None
+        raise JsonMismatch("no JSON of ours is nested this deeply") from None
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
-        raise Misfit("a field stands twice in one object")
+        raise JsonMismatch("a field stands twice in one object")
     return found
 
 
 def _refuse_constant(name: str) -> None:
-    raise Misfit(f"{name} is no number")
+    raise JsonMismatch(f"{name} is no number")
 
 
 def _difference(found: dict[str, Any], required: Set[str], known: Set[str]) -> str:
@@ -169,13 +168,13 @@ def _difference(found: dict[str, Any], required: Set[str], known: Set[str]) -> s
 
 
 def _expect(found: Any, kind: type) -> None:
-    # Not isinstance: to Python True is an integer.
+    # Not isinstance: in Python True is an integer.
     if type(found) is not kind:
-        raise Misfit(f"{kind.__name__} expected, {type(found).__name__} found")
+        raise JsonMismatch(f"{kind.__name__} expected, {type(found).__name__} found")
 
 
-def _checked_form(check: Callable[[Any], Any]) -> Form:
-    return Form(check, check)
+def _checked_codec(check: Callable[[Any], Any]) -> JsonCodec:
+    return JsonCodec(check, check)
 
 
 def _bool(value: Any) -> bool:
@@ -186,13 +185,13 @@ def _bool(value: Any) -> bool:
 
 def _float(value: Any) -> float:
     if type(value) is not float and type(value) is not int:
-        raise Misfit(f"a number expected, {type(value).__name__} found")
+        raise JsonMismatch(f"a number expected, {type(value).__name__} found")
     try:
         checked = float(value)
     except OverflowError:
         checked = float("inf")
     if not isfinite(checked):
-        raise Misfit("a number that is not finite")
+        raise JsonMismatch("a number that is not finite")
     return checked
 
 
@@ -207,9 +206,9 @@ def _read_uuid(found: Any) -> Uuid:
         value = Uuid.parse(found)
     except ValueError:
         value = None
-    # Several texts decode to the same bytes; only one of them is what would be written.
+    # Several strings decode to the same bytes; only one of them is the encoded form.
     if value is None or str(value) != found:
-        raise Misfit(f"{found[:40]!r} is no id")
+        raise JsonMismatch(f"{found[:40]!r} is no id")
     return value
 
 
@@ -225,41 +224,41 @@ def _read_bytes(found: Any) -> bytes:
     except ValueError:
         value = None
     if value is None or _write_bytes(value) != found:
-        raise Misfit(f"{found[:40]!r} is no base64")
+        raise JsonMismatch(f"{found[:40]!r} is no base64")
     return value
 
 
-_PLAIN: dict[Any, Form] = {
-    bool: _checked_form(_bool),
-    float: _checked_form(_float),
-    Uuid: Form(_write_uuid, _read_uuid),
-    bytes: Form(_write_bytes, _read_bytes),
+_PLAIN: dict[Any, JsonCodec] = {
+    bool: _checked_codec(_bool),
+    float: _checked_codec(_float),
+    Uuid: JsonCodec(_write_uuid, _read_uuid),
+    bytes: JsonCodec(_write_bytes, _read_bytes),
 }
 
 
-def _limited_form(kind: type, limit: Range | Length) -> Form:
+def _limited_codec(kind: type, limit: Range | Length) -> JsonCodec:
     least, largest = limit
 
     def check_integer(value: Any) -> int:
         if type(value) is not int:
-            raise Misfit(f"int expected, {type(value).__name__} found")
+            raise JsonMismatch(f"int expected, {type(value).__name__} found")
         if not least <= value <= largest:
-            raise Misfit(f"a number outside of [{least}, {largest}]")
+            raise JsonMismatch(f"a number outside of [{least}, {largest}]")
         return value
 
     def check_text(value: Any) -> str:
         if type(value) is not str:
-            raise Misfit(f"str expected, {type(value).__name__} found")
+            raise JsonMismatch(f"str expected, {type(value).__name__} found")
         if not least <= len(value) <= largest:
-            raise Misfit(f"{len(value)} characters, outside of [{least}, {largest}]")
+            raise JsonMismatch(f"{len(value)} characters, outside of [{least}, {largest}]")
         if not value.isascii():
             _require_utf8(value)
         return value
 
     if kind is int:
-        return _checked_form(check_integer)
+        return _checked_codec(check_integer)
     if kind is str:
-        return _checked_form(check_text)
+        return _checked_codec(check_text)
     raise TypeError(f"{kind} has no limit")
 
 
@@ -267,24 +266,24 @@ def _require_utf8(text: str) -> None:
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise Misfit("half of a surrogate pair") from None
+        raise JsonMismatch("half of a surrogate pair") from None
 
 
-def _optional_form(form: Form) -> Form:
-    return Form(
+def _optional_codec(form: JsonCodec) -> JsonCodec:
+    return JsonCodec(
         lambda value: None if value is None else form.write(value),
         lambda found: None if found is None else form.read(found),
     )
 
 
-def _list_form(form: Form) -> Form:
+def _list_codec(form: JsonCodec) -> JsonCodec:
     def convert(items: Any, item_of: Callable[[Any], Any]) -> list[Any]:
         converted: list[Any] = []
         try:
             for item in items:
                 converted.append(item_of(item))
-        except Misfit as misfit:
-            raise misfit.inside(f"[{len(converted)}]") from None
+        except JsonMismatch as mismatch:
+            raise mismatch.inside(f"[{len(converted)}]") from None
         return converted
 
     def write(value: Any) -> list[Any]:
@@ -295,25 +294,25 @@ def _list_form(form: Form) -> Form:
         _expect(found, list)
         return tuple(convert(found, form.read))
 
-    return Form(write, read)
+    return JsonCodec(write, read)
 
 
-def _class_form(kind: type) -> Form:
+def _class_codec(kind: type) -> JsonCodec:
     if issubclass(kind, Enum):
-        return _enum_form(kind)
+        return _enum_codec(kind)
     if issubclass(kind, tuple):
-        return _row_form(kind)
-    form = object_form(kind)
+        return _row_codec(kind)
+    form = object_codec(kind)
 
     def write(value: Any) -> dict[str, Any]:
         _expect(value, kind)
         written: dict[str, Any] = form.write(value)
         return written
 
-    return Form(write, form.read)
+    return JsonCodec(write, form.read)
 
 
-def _enum_form(kind: type[Enum]) -> Form:
+def _enum_codec(kind: type[Enum]) -> JsonCodec:
     members = {member.value: member for member in kind}
 
     def write(value: Any) -> Any:
@@ -323,16 +322,16 @@ def _enum_form(kind: type[Enum]) -> Form:
     def read(found: Any) -> Enum:
         _expect(found, str)
         if found not in members:
-            raise Misfit(f"{found[:40]!r} is no {kind.__name__}")
+            raise JsonMismatch(f"{found[:40]!r} is no {kind.__name__}")
         return members[found]
 
-    return Form(write, read)
+    return JsonCodec(write, read)
 
 
-def _row_form(kind: type) -> Form:
-    """A NamedTuple: short and often met, so that names would outweigh the values."""
+def _row_codec(kind: type) -> JsonCodec:
+    """A NamedTuple: small and frequent, so it is written without field names."""
     hints = get_type_hints(kind, include_extras=True)
-    forms = [form_of(hint) for hint in hints.values()]
+    forms = [codec_of(hint) for hint in hints.values()]
 
     def write(value: Any) -> list[Any]:
         _expect(value, kind)
@@ -341,7 +340,7 @@ def _row_form(kind: type) -> Form:
     def read(found: Any) -> Any:
         _expect(found, list)
         if len(found) != len(forms):
-            raise Misfit(f"{len(forms)} values expected, {len(found)} found")
+            raise JsonMismatch(f"{len(forms)} values expected, {len(found)} found")
         return kind(*(form.read(item) for form, item in zip(forms, found, strict=True)))
 
-    return Form(write, read)
+    return JsonCodec(write, read)

@@ -6,18 +6,18 @@ from typing import TypeVar
 
 from ottla.errors import ErrorCode, PeerError
 from ottla.metadata.controller.broker_restart import is_started
-from ottla.metadata.controller_duties import SettingsNow, agree_on_min_isr, start_broker
+from ottla.metadata.controller_duties import CurrentSettings, start_broker, update_min_isr
 from ottla.metadata.image import Image
 from ottla.metadata.publisher import NotController, Publisher
 from ottla.metadata.records import Record
-from ottla.metadata.store import Member, MetadataStore
+from ottla.metadata.store import MetadataStore, RegisteredBroker
 from ottla.protocol.topic_partition import TopicPartition
 
 Reply = TypeVar("Reply")
 
 
 class LocalController:
-    """A `Controller` for as long as this broker leads the metadata. `run` does not end."""
+    """A `Controller` while this broker leads the metadata. `run` does not end."""
 
     def __init__(
         self,
@@ -25,16 +25,16 @@ class LocalController:
         publisher: Publisher,
         store: MetadataStore,
         broker_id: int,
-        settings_now: SettingsNow,
+        current_settings: CurrentSettings,
         on_elected: Callable[[int], None] = lambda _epoch: None,
         on_possible_loss: Callable[[TopicPartition], None] = lambda _partition: None,
     ) -> None:
-        """`on_elected` hears the epoch of each term, `on_possible_loss` of partitions that may have
-        lost something because a replica came back without its disks."""
+        """`on_elected` gets the epoch of each term. `on_possible_loss` gets each partition that may
+        have lost records, because a replica restarted without intact disks."""
         self._publisher = publisher
         self._store = store
         self._broker_id = broker_id
-        self._settings_now = settings_now
+        self._current_settings = current_settings
         self._on_elected = on_elected
         self._on_possible_loss = on_possible_loss
         self._is_settled = asyncio.Event()
@@ -44,17 +44,17 @@ class LocalController:
         try:
             return await self._publisher.commit(decide)
         except OSError as error:
-            # Nothing was written, and the next attempt may find room.
+            # Nothing was written, and a retry may succeed.
             raise PeerError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
 
     async def until_settled(self) -> None:
-        """Waits while this broker, newly elected, brings the metadata up to date."""
+        """Waits while this broker, newly elected, updates the metadata."""
         await self._is_settled.wait()
 
     async def run(self) -> None:
-        """Campaigns, does what only a controller does, and campaigns again when it is deposed.
+        """Campaigns, performs the controller's duties, and campaigns again after it was deposed.
 
-        OSError or StorageError if the disk below the store fails on the way.
+        OSError or StorageError if the store's disk fails.
         """
         while True:
             try:
@@ -79,16 +79,16 @@ class LocalController:
             duties.result()
 
     async def _do_duties(self) -> None:
-        """Brings brokers up that have registered; does not end."""
+        """Starts registered brokers; does not end."""
         self._on_elected(self._publisher.image.controller_epoch)
-        async for members in self._store.members():
-            for member in members:
-                await self._bring_up(member)
+        async for brokers in self._store.registered_brokers():
+            for registered in brokers:
+                await self._bring_up(registered)
             if not self._is_settled.is_set():
-                await agree_on_min_isr(self._publisher, None, self._settings_now)
+                await update_min_isr(self._publisher, None, self._current_settings)
                 self._is_settled.set()
 
-    async def _bring_up(self, member: Member) -> None:
-        if not is_started(self._publisher.image, member):
-            for partition in await start_broker(self._publisher, member):
+    async def _bring_up(self, registered: RegisteredBroker) -> None:
+        if not is_started(self._publisher.image, registered):
+            for partition in await start_broker(self._publisher, registered):
                 self._on_possible_loss(partition)

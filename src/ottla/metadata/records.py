@@ -29,18 +29,18 @@ from ottla.protocol.primitives import ZERO_UUID, Uuid
 
 
 class InvalidRecord(ValueError):
-    """A record that contradicts itself. Whoever made it is at fault, and that is us."""
+    """A record that contradicts itself. Our own fault."""
 
 
-# Their names and the names of their fields are the form on disk: changing one is a new format. A
-# new field is `ADDED_LATER`, with a default for the records from before.
+# The names of classes and fields are the format on disk: a change of a name is a new format. A new
+# field is `ADDED_LATER`, with a default for older records.
 
 
 @dataclass(frozen=True, slots=True)
 class ControllerStarted:
-    """From here on nothing of an older controller can follow.
+    """A new controller: no entry of an earlier controller follows.
 
-    `broker_id` is the controller; None in records that were written before it was told.
+    `broker_id` is the controller; None in records of earlier versions.
     """
 
     epoch: Int32
@@ -51,7 +51,7 @@ class ControllerStarted:
 class Broker:
     """The newest incarnation of a broker.
 
-    `inherits` is the epoch of the incarnation before it, if that one left its disks intact.
+    `inherits` is the epoch of its previous incarnation, if that left its disks intact.
     """
 
     broker_id: Int32
@@ -69,7 +69,7 @@ class Broker:
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """A topic is there; its `Partition` records follow. Its name says whether it is internal."""
+    """A new topic; its `Partition` records follow. Its name says whether it is internal."""
 
     name: Name
     topic_id: Uuid
@@ -77,7 +77,7 @@ class Topic:
 
 @dataclass(frozen=True, slots=True)
 class TopicDeleted:
-    """A topic, its partitions and its settings are no more."""
+    """A topic was deleted, with its partitions and configs."""
 
     topic_id: Uuid
     name: Name
@@ -85,10 +85,10 @@ class TopicDeleted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Partition:
-    """Who has a partition, and who leads it.
+    """The replicas, the in-sync replicas and the leader of a partition.
 
-    `isr` and `elr` (the eligible leaders outside of it) name incarnations; `unclean` names the
-    replicas that came back without knowing what they had lost. `leader` is None while nobody leads.
+    `isr` and `elr` (eligible leader replicas outside of the ISR) name incarnations. `unclean` names
+    replicas that restarted and may have lost records. `leader` is None if there is no leader.
     """
 
     topic_id: Uuid
@@ -107,7 +107,7 @@ class Partition:
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """One setting of a resource; None takes it back."""
+    """One config of a resource; None removes it."""
 
     kind: ResourceKind
     name: Text
@@ -117,7 +117,7 @@ class Config:
 
 @dataclass(frozen=True, slots=True)
 class Acl:
-    """A binding is in force, or no more."""
+    """An ACL binding is added (`in_force`) or removed."""
 
     binding: AclBinding
     in_force: bool
@@ -125,7 +125,7 @@ class Acl:
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """A user's credential for one mechanism; None takes it back."""
+    """A user's credential for one mechanism; None removes it."""
 
     name: Name
     mechanism: ScramMechanism
@@ -134,7 +134,7 @@ class User:
 
 @dataclass(frozen=True, slots=True)
 class Quota:
-    """One quota of an entity, by Kafka's key (`producer_byte_rate`); None takes it back."""
+    """One quota of an entity, by Kafka's key (`producer_byte_rate`); None removes it."""
 
     entity: tuple[QuotaEntity, ...]
     key: Name
@@ -150,7 +150,7 @@ class ProducerIds:
 
 @dataclass(frozen=True, slots=True)
 class Feature:
-    """The level of a feature that every broker keeps to; 0 is without it."""
+    """The finalized level of a feature; 0 disables it."""
 
     name: Name
     level: Int16
@@ -158,9 +158,9 @@ class Feature:
 
 @dataclass(frozen=True, slots=True)
 class EpochFloor:
-    """New partitions start with this leader epoch or a later one, whatever their topic's name.
+    """New partitions of all topics start at this leader epoch or above.
 
-    Deleted names that need no later epoch than this one are no longer remembered.
+    Deleted names whose first epoch is not above it are no longer remembered.
     """
 
     epoch: Int32
@@ -168,8 +168,8 @@ class EpochFloor:
 
 @dataclass(frozen=True, slots=True)
 class DeletedName:
-    """A topic of this name was deleted: new partitions of the name start with this leader epoch
-    or a later one.
+    """A topic of this name was deleted: new partitions of the name start at this leader epoch or
+    above.
     """
 
     name: Name
@@ -194,7 +194,7 @@ Record = (
 
 
 def check(record: Record) -> None:
-    """InvalidRecord if the record contradicts itself, whatever the others say."""
+    """InvalidRecord if the record contradicts itself. Other records are not considered."""
     if isinstance(record, Partition):
         _check_partition(record)
     elif isinstance(record, Broker):
@@ -213,9 +213,9 @@ def _check_partition(partition: Partition) -> None:
     members = [member.broker_id for member in partition.isr + partition.elr]
     _require_distinct("isr, elr and unclean", [*members, *partition.unclean])
     named = {*members, *partition.unclean, *partition.adding, *partition.removing}
-    strangers = named.difference(partition.replicas)
-    if strangers:
-        raise InvalidRecord(f"broker {min(strangers)} is none of the replicas")
+    others = named.difference(partition.replicas)
+    if others:
+        raise InvalidRecord(f"broker {min(others)} is none of the replicas")
     if partition.leader is not None and partition.leader not in partition.isr:
         raise InvalidRecord(f"the leader, {partition.leader}, is not in the isr")
 
@@ -234,7 +234,7 @@ def _check_quota(quota: Quota) -> None:
     kinds = [part.kind for part in quota.entity]
     if not kinds:
         raise InvalidRecord("a quota for nobody")
-    # One order, so that one entity has one name.
+    # A fixed order, so that equal entities have equal keys.
     if kinds != sorted(set(kinds)):
         raise InvalidRecord("the parts of a quota's entity are not in order")
 

@@ -1,7 +1,7 @@
-"""The seam to where metadata lives: one ordered log of entries, who is there, and who may write.
+"""The interface of a metadata store: an ordered log of entries, registered brokers, and the fence.
 
-Entries are numbered without gaps, and a number is given once. One contract test holds every store
-to what is promised here.
+Offsets of entries have no gaps and are never reused. One contract test checks every store against
+this interface.
 """
 
 from collections.abc import AsyncIterator, Sequence
@@ -14,60 +14,60 @@ from ottla.metadata.values import Endpoint, Incarnation
 
 
 class Fenced(OttlaError):
-    """A newer controller may have been elected: this fence opens nothing any more. Resign."""
+    """A newer controller may have been elected, and this fence is void. The holder must resign."""
 
 
 class StoreClosed(OttlaError):
-    """The store was closed, before the call or during it. It says nothing about an append's end."""
+    """The store was closed before or during the call. An append may or may not be committed."""
 
 
 class EntriesGone(OttlaError):
-    """Entries were asked for that a snapshot has replaced. Load again."""
+    """A snapshot has replaced the requested entries. The caller must load again."""
 
-    def __init__(self, from_n: int, first_n: int) -> None:
-        super().__init__(f"entry {from_n} is gone, the first one left is {first_n}")
-        self.from_n = from_n
-        self.first_n = first_n
+    def __init__(self, from_offset: int, first_offset: int) -> None:
+        super().__init__(f"entry {from_offset} is gone, the first one left is {first_offset}")
+        self.from_offset = from_offset
+        self.first_offset = first_offset
 
 
 class Entry(NamedTuple):
-    """Records that were committed together, all or none, as number `n` of the log."""
+    """Records that were committed atomically, at an offset of the log."""
 
-    n: int
+    offset: int
     records: tuple[Record, ...]
 
 
 class Snapshot(NamedTuple):
-    """Records that say the same as all entries up to and including `n`."""
+    """Records that replace all entries up to and including `offset`."""
 
-    n: int
+    offset: int
     records: tuple[Record, ...]
 
 
 class Loaded(NamedTuple):
-    """All there is: the newest snapshot, and the entries from the one after it on.
+    """All metadata: the newest snapshot, and the entries after it.
 
-    Before the first snapshot was saved it is an empty one, numbered before the first entry.
+    Without a saved snapshot it is an empty one, with the offset before the first entry.
     """
 
     snapshot: Snapshot
     entries: tuple[Entry, ...]
 
     @property
-    def next_n(self) -> int:
-        """The number from which to follow."""
-        return self.snapshot.n + 1 + len(self.entries)
+    def next_offset(self) -> int:
+        """The offset from which to follow."""
+        return self.snapshot.offset + 1 + len(self.entries)
 
 
 @dataclass(frozen=True, slots=True)
 class Fence:
-    """The right to append, until the next one is given: the controller's epoch, ever growing."""
+    """The right to append until the next fence is given: the controller epoch, which only rises."""
 
     epoch: int
 
 
 class SupportedFeature(NamedTuple):
-    """The levels of a feature that a broker can keep to."""
+    """The levels of a feature that a broker supports."""
 
     name: str
     level_min: int
@@ -76,9 +76,9 @@ class SupportedFeature(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Registration:
-    """What a broker says of itself when it comes.
+    """The registration of a starting broker.
 
-    `inherits` is the epoch of its last incarnation, if that one left its disks intact.
+    `inherits` is the epoch of its previous incarnation, if that left its disks intact.
     """
 
     broker_id: int
@@ -87,17 +87,17 @@ class Registration:
     host: str
     features: tuple[SupportedFeature, ...] = ()
     inherits: int | None = None
-    # Epochs since then under which it never served.
+    # Later epochs in which it never served.
     unserved: tuple[int, ...] = ()
 
     @property
     def inherited_epochs(self) -> frozenset[int]:
-        """The epochs whose memberships it may claim, each of them exactly."""
+        """The epochs whose ISR memberships it may claim."""
         return frozenset() if self.inherits is None else frozenset((self.inherits, *self.unserved))
 
 
-class Member(NamedTuple):
-    """A broker that is there, and the epoch that its registration got."""
+class RegisteredBroker(NamedTuple):
+    """A registered broker with its broker epoch."""
 
     registration: Registration
     broker_epoch: int
@@ -109,7 +109,7 @@ class Member(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """Until when, on the steady clock, nobody else can have been told that this broker is gone."""
+    """Until this time of the steady clock no other broker can have seen this one's session end."""
 
     valid_until_ns: int
 
@@ -118,65 +118,65 @@ class Lease:
 
 
 class MetadataStore(Protocol):
-    """One broker's door to the metadata.
+    """One broker's access to the metadata.
 
-    Any call raises StoreClosed once the store is closed, and a StorageError or OSError if the disk
-    below it fails. After a StorageError only a store opened anew knows what was committed.
+    Any call raises StoreClosed once the store is closed, and a StorageError or OSError if its disk
+    fails. After a StorageError only a newly opened store knows which entries are committed.
     """
 
     async def load(self) -> Loaded:
-        """All that is committed. It may grow at any time: `follow` tells what comes next."""
+        """All committed metadata. `follow` has the entries after it."""
         ...
 
     async def append(self, records: Sequence[Record], fence: Fence) -> int:
-        """Commits one entry, durably, and returns its number.
+        """Commits one entry, durably, and returns its offset.
 
         Calls may overlap; their entries are in the order of the calls. Fenced, EntryTooLarge and
-        OSError mean that nothing was written. An outcome that is not known is never an error: a
-        store that lost its connection waits until it can look whether its entry is there.
+        OSError mean that nothing was written. An unknown outcome is never an error: a store that
+        lost its connection waits until it can check whether the entry exists.
         """
         ...
 
     async def save(self, snapshot: Snapshot, fence: Fence) -> None:
-        """Replaces every entry up to and including the snapshot's by the snapshot, durably.
+        """Replaces all entries up to and including the snapshot's offset, durably.
 
-        ValueError unless it was folded from committed entries and is not older than the last one.
+        ValueError unless its entries are committed and it is not older than the last snapshot.
         """
         ...
 
-    def follow(self, from_n: int) -> AsyncIterator[Entry]:
-        """Every committed entry from `from_n` on, once, in order, as they come; it does not end.
+    def follow(self, from_offset: int) -> AsyncIterator[Entry]:
+        """Every entry from `from_offset` on, once, in order, as they are committed; never ends.
 
-        EntriesGone when it meets entries that a snapshot has replaced.
+        EntriesGone if a snapshot has replaced the next entry.
         """
         ...
 
     async def register(self, registration: Registration) -> int:
-        """Makes this broker a member; its broker epoch, larger than any that was given before.
+        """Registers this broker and returns its broker epoch, higher than all before.
 
-        It stays one while its session lasts, or until it registers anew.
+        The registration lasts until its session ends or until it registers again.
         """
         ...
 
-    def members(self) -> AsyncIterator[tuple[Member, ...]]:
-        """Who is there now, by id, then again after every change; it does not end.
+    def registered_brokers(self) -> AsyncIterator[tuple[RegisteredBroker, ...]]:
+        """The registered brokers by id, now and after every change; it does not end.
 
-        Whoever is slow to ask for the next one misses what was overtaken meanwhile.
+        A slow consumer gets only the newest state.
         """
         ...
 
     async def campaign(self) -> Fence:
-        """Waits until this broker is the controller. Every fence given before is void from then."""
+        """Waits until this broker is the controller. Every earlier fence is void from then on."""
         ...
 
     def session(self) -> Lease:
-        """How long what this broker knows of itself is good. Cheap: ask for every request."""
+        """The lease of this broker's session. Cheap enough to be called for every request."""
         ...
 
     def log_directory_failed(self, path: str, error: Exception) -> None:
-        """A log directory of this broker went offline. A store that writes to it writes no more."""
+        """A log directory of this broker went offline. A store in it stops writing."""
         ...
 
     async def close(self) -> None:
-        """Ends the session and whatever waits here. Idempotent."""
+        """Ends the session and all waiting calls. Idempotent."""
         ...

@@ -1,4 +1,4 @@
-"""What a topic may be called, and which topics are the system's own."""
+"""Legal topic names, and the names of internal topics."""
 
 import string
 
@@ -13,12 +13,12 @@ TRANSACTION_STATE = "__transaction_state"
 SHARE_GROUP_STATE = "__share_group_state"
 INTERNAL_TOPICS = frozenset({CONSUMER_OFFSETS, TRANSACTION_STATE, SHARE_GROUP_STATE})
 
-# How much of a bad name an answer repeats.
+# How much of an illegal name an error message repeats.
 _SHOWN_CHARACTERS_MAX = 300
 
 
 def check_topic_name(name: str) -> None:
-    """PeerError INVALID_TOPIC_EXCEPTION unless a topic may have this name."""
+    """PeerError INVALID_TOPIC_EXCEPTION if the name is illegal."""
     fault = _fault_of(name)
     if fault:
         raise PeerError(
@@ -28,21 +28,21 @@ def check_topic_name(name: str) -> None:
 
 
 def missing_topic_code(name: str) -> ErrorCode:
-    """Why there is no topic of this name: nobody made it, or nobody could."""
+    """The error code for a topic that does not exist: unknown, or an illegal name."""
     if _fault_of(name):
         return ErrorCode.INVALID_TOPIC_EXCEPTION
     return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 def is_internal(name: str) -> bool:
-    """Whether a topic is the broker's own, which clients are told."""
+    """Whether a topic is internal, as Metadata reports it."""
     return name in INTERNAL_TOPICS
 
 
 def metric_name(name: str) -> str:
-    """How metrics spell a topic's name: they have no dots.
+    """A topic's name in metrics, which has no dots.
 
-    Topics that are spelled alike could not be told apart there.
+    Topics with the same name in metrics could not be distinguished there.
     """
     return name.replace(".", "_")
 

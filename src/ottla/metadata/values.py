@@ -1,4 +1,4 @@
-"""What metadata records are made of."""
+"""The types of the fields of metadata records."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -7,20 +7,20 @@ from typing import Annotated, NamedTuple
 from ottla.metadata.json_codec import Length, Range
 from ottla.settings.listeners import SecurityProtocol
 
-# No number in the metadata is negative: where Kafka's protocol has -1, here stands None.
+# No number in the metadata is negative: None is used where Kafka's protocol has -1.
 Int16 = Annotated[int, Range(0, 2**15 - 1)]
 Int32 = Annotated[int, Range(0, 2**31 - 1)]
 Int64 = Annotated[int, Range(0, 2**63 - 1)]
 Port = Annotated[int, Range(1, 2**16 - 1)]
 Count = Annotated[int, Range(1, 2**31 - 1)]
 
-# Kafka's protocol has no longer strings.
+# The longest strings of Kafka's protocol.
 Text = Annotated[str, Length(0, 2**15 - 1)]
 Name = Annotated[str, Length(1, 2**15 - 1)]
 
 
 class Incarnation(NamedTuple):
-    """One life of a broker, from a registration to the end of its session."""
+    """A broker from one registration to the end of its session."""
 
     broker_id: Int32
     broker_epoch: Int64
@@ -28,7 +28,7 @@ class Incarnation(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where a broker can be reached, as it wants to be called."""
+    """An advertised listener of a broker."""
 
     listener: Name
     host: Name
@@ -37,7 +37,7 @@ class Endpoint:
 
 
 class BrokerState(StrEnum):
-    """Of one incarnation; it only ever moves on, in this order."""
+    """The state of an incarnation, which only advances, in this order."""
 
     UP = "up"
     DRAINING = "draining"
@@ -45,7 +45,7 @@ class BrokerState(StrEnum):
 
 
 class ResourceKind(StrEnum):
-    """What has settings. The broker named "" stands for all brokers."""
+    """Resources with configs. The broker named "" has the cluster-wide defaults."""
 
     BROKER = "broker"
     GROUP = "group"
@@ -90,7 +90,7 @@ class AclPermission(StrEnum):
 
 @dataclass(frozen=True, slots=True, order=True)
 class AclBinding:
-    """Who may, or may not, do what to what, and from where. `*` is every name, and every host."""
+    """An ACL: an operation on a resource, allowed or denied. `*` is every name and every host."""
 
     resource: AclResource
     resource_name: Name
@@ -108,7 +108,7 @@ class ScramMechanism(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ScramCredential:
-    """What proves that a user knows a password, without being it (RFC 5802)."""
+    """The keys that verify a user's password without containing it (RFC 5802)."""
 
     salt: bytes
     stored_key: bytes
@@ -116,7 +116,7 @@ class ScramCredential:
     iterations: Count
 
     def __repr__(self) -> str:
-        """Says nothing that a log should not hold."""
+        """Without the keys, which must not be logged."""
         return f"ScramCredential(iterations={self.iterations})"
 
 
@@ -127,7 +127,7 @@ class QuotaEntityKind(StrEnum):
 
 
 class QuotaEntity(NamedTuple):
-    """One part of whom a quota is for. Without a name: whoever has no quota by name."""
+    """One part of a quota's entity. Without a name it is the default."""
 
     kind: QuotaEntityKind
     name: Name | None

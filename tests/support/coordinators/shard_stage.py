@@ -51,7 +51,7 @@ class ShardStage(Partitions, Generic[MachineT, EffectT]):
 
     def commit(self, *changes: Record) -> None:
         super().commit(*changes)
-        self.follow(Entry(self.image.n, changes))
+        self.follow(Entry(self.image.offset, changes))
 
     def loaded(self, partition: str, took_ms: int, longest_stall_ns: int) -> None:
         self.happened.append(f"loaded {partition}")

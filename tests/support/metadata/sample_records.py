@@ -1,4 +1,4 @@
-"""Records, and what they are made of, for tests that need some."""
+"""Sample metadata records and values."""
 
 from typing import Any
 
@@ -70,7 +70,7 @@ def broker(broker_id: int = 1, epoch: int = 5, **changes: Any) -> Broker:
 
 
 def partition(topic: int = 1, index: int = 0, **changes: Any) -> Partition:
-    """Of three replicas, the first two of which are in sync and the first of which leads."""
+    """A partition with three replicas: the first two are in sync, the first one is the leader."""
     fields: dict[str, Any] = {
         "replicas": (1, 2, 3),
         "leader": Incarnation(1, 5),
@@ -108,4 +108,4 @@ ONE_OF_EACH: tuple[Record, ...] = (
     DeletedName("payments", 9),
     TopicDeleted(topic_id(1), "orders"),
 )
-"""In an order in which they can be folded."""
+"""In an order in which an image can apply them."""

@@ -1,4 +1,4 @@
-"""Where a metadata store can be: each place opens stores, and lets their brokers die."""
+"""The kinds of metadata stores: each one opens stores, and lets their brokers crash."""
 
 import shutil
 from pathlib import Path
@@ -19,16 +19,16 @@ DATA = "/data"
 
 class StorePlace(Protocol):
     def open(self) -> MetadataStore:
-        """A store for a broker that starts now."""
+        """Opens a store for a starting broker."""
         ...
 
     def crash(self) -> None:
-        """The broker dies without another word; the next one is to find what was committed."""
+        """The broker crashes; the next one must find all committed entries."""
         ...
 
 
 class RealDirectory:
-    """An embedded store on the kernel's file system."""
+    """An embedded store on a real file system."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -40,7 +40,7 @@ class RealDirectory:
         return EmbeddedStore.open(RealFiles(), str(self._directory), RealClock())
 
     def crash(self) -> None:
-        """A copy is what a dead process leaves: all it wrote, and no lock."""
+        """A copy has what a killed process leaves: all its writes, and no lock."""
         self._crashes += 1
         copy = self._path / f"data-{self._crashes}"
         shutil.copytree(self._directory, copy)
@@ -48,7 +48,7 @@ class RealDirectory:
 
 
 class SimMachine:
-    """An embedded store on a simulated disk; a crash takes the power away."""
+    """An embedded store on a simulated disk; a crash is a power loss."""
 
     def __init__(self, seed: int = 0) -> None:
         self.seed = seed
@@ -67,7 +67,7 @@ class SimMachine:
 
 
 class ThreadedMachine(SimMachine):
-    """The same where threads wait for the disk."""
+    """The same with threads that wait for the disk."""
 
     def open(self) -> EmbeddedStore:
         self.files = self.disk.process()
@@ -80,7 +80,7 @@ class ThreadedMachine(SimMachine):
 
 
 class Ensemble:
-    """Simulated servers; a crash costs the broker its session."""
+    """Simulated servers; a crash ends the broker's session."""
 
     def __init__(self) -> None:
         self.servers = SimEnsemble()

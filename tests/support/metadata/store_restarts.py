@@ -1,4 +1,4 @@
-"""Lives of an embedded store on a simulated disk, and what each must leave behind."""
+"""Runs of an embedded store on a simulated disk, and the checks of what each leaves behind."""
 
 import itertools
 from collections.abc import Callable
@@ -20,12 +20,12 @@ LOG = f"{DIRECTORY}/*.log"
 
 
 class Killed(BaseException):
-    """The process ends here: not an Exception, so that nothing can go on after it."""
+    """The process ends here: not an Exception, so that no code catches it."""
 
 
 @dataclass
-class Life:
-    """What one process did before it died, as far as it was told so."""
+class WriteHistory:
+    """The acknowledged and attempted writes of one process."""
 
     attempted: list[tuple[Record, ...]] = field(default_factory=list)
     acknowledged: int = 0
@@ -45,17 +45,17 @@ class Life:
         self.snapshot_done = n
 
     def image(self, count: int) -> Image:
-        """The fold of the first `count` entries that were attempted."""
+        """The image of the first `count` attempted entries."""
         entries = tuple(Entry(n, records) for n, records in enumerate(self.attempted[:count]))
         return Image.of(Loaded(Snapshot(-1, ()), entries))
 
     def check(self, loaded: Loaded) -> None:
-        """All that was acknowledged is there, and what was under way is there wholly or not."""
-        found = loaded.next_n
+        """Checks that acknowledged writes exist, and that the last one is atomic."""
+        found = loaded.next_offset
         assert found in (self.acknowledged, len(self.attempted))
-        assert loaded.snapshot.n in (self.snapshot_done, self.snapshot_begun)
+        assert loaded.snapshot.offset in (self.snapshot_done, self.snapshot_begun)
         for entry in loaded.entries:
-            assert entry.records == self.attempted[entry.n]
+            assert entry.records == self.attempted[entry.offset]
         assert Image.of(loaded) == self.image(found)
 
 
@@ -63,21 +63,23 @@ def setting(number: int, size: int = 3) -> Config:
     return Config(ResourceKind.BROKER, "", f"key-{number}", "x" * size)
 
 
-async def live(machine: SimMachine, life: Life) -> None:
-    """Everything that writes, in one life: entries, snapshots with and without a tail, a close."""
+async def write_all_kinds(machine: SimMachine, history: WriteHistory) -> None:
+    """All kinds of writes: entries, snapshots with and without entries after them, a close."""
     store = machine.open()
-    await life.append(store, ONE_OF_EACH[:4])
-    await life.append(store, (setting(0),))
-    await life.save(store, 1)
-    await life.append(store, (setting(1, 600), setting(2, 600)))
-    await life.append(store, ())
-    await life.save(store, 2)
-    await life.append(store, (setting(3),))
+    await history.append(store, ONE_OF_EACH[:4])
+    await history.append(store, (setting(0),))
+    await history.save(store, 1)
+    await history.append(store, (setting(1, 600), setting(2, 600)))
+    await history.append(store, ())
+    await history.save(store, 2)
+    await history.append(store, (setting(3),))
     await store.close()
 
 
-def play_until(machine: SimMachine, life: Life, is_end: Callable[[Operation, str], bool]) -> bool:
-    """Plays the life until just before an operation of the disk; whether it came to that."""
+def run_until(
+    machine: SimMachine, history: WriteHistory, is_end: Callable[[Operation, str], bool]
+) -> bool:
+    """Runs it until just before an operation of the disk; False if that never came."""
     harmless = machine.disk.faults.error_for
 
     def error_for(operation: Operation, path: str) -> int:
@@ -87,7 +89,7 @@ def play_until(machine: SimMachine, life: Life, is_end: Callable[[Operation, str
 
     machine.disk.faults.error_for = error_for  # type: ignore[method-assign]
     try:
-        run(live(machine, life))
+        run(write_all_kinds(machine, history))
     except Killed:
         return True
     finally:
@@ -101,27 +103,27 @@ def after(count: int) -> Callable[[Operation, str], bool]:
     return lambda operation, path: next(operations) == count
 
 
-async def next_life(machine: SimMachine, life: Life) -> None:
-    """Opens what is left, finds what must be there, and goes on."""
+async def restart(machine: SimMachine, history: WriteHistory) -> None:
+    """Opens the store again, checks its contents, and appends to it."""
     store = machine.open()
     loaded = await store.load()
-    life.check(loaded)
-    del life.attempted[loaded.next_n :]
-    life.acknowledged = loaded.next_n
-    life.snapshot_done = life.snapshot_begun = loaded.snapshot.n
-    await life.append(store, (setting(99),))
+    history.check(loaded)
+    del history.attempted[loaded.next_offset :]
+    history.acknowledged = loaded.next_offset
+    history.snapshot_done = history.snapshot_begun = loaded.snapshot.offset
+    await history.append(store, (setting(99),))
 
 
-async def live_briefly(machine: SimMachine, life: Life) -> None:
-    """A few entries, and nothing that replaces them."""
+async def write_some(machine: SimMachine, history: WriteHistory) -> None:
+    """A few entries without a snapshot."""
     store = machine.open()
     for number in range(3):
-        await life.append(store, (setting(number),))
+        await history.append(store, (setting(number),))
     await store.close()
 
 
 def rebuilt(files: dict[str, bytes]) -> SimMachine:
-    """A machine whose disk holds these files of the store."""
+    """A machine whose disk has these files of the store."""
     machine = SimMachine()
     process = machine.disk.process()
     process.make_dir(DIRECTORY)

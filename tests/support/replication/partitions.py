@@ -71,7 +71,7 @@ class Partitions:
         self._topics = 0
 
     def commit(self, *changes: records.Record) -> None:
-        entry = Entry(self.image.n + 1, changes)
+        entry = Entry(self.image.offset + 1, changes)
         self.image.replay(entry)
         self.replicas.follow(self.image, entry)
 

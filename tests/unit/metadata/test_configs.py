@@ -1,4 +1,4 @@
-"""Settings in force: a topic's own, on top of its broker's."""
+"""The settings in force: a topic's configs on top of its broker's."""
 
 import pytest
 
@@ -23,7 +23,7 @@ def image_with(*configs: Config) -> Image:
     return image
 
 
-def test_what_a_topic_does_not_set_is_its_brokers() -> None:
+def test_a_config_that_a_topic_does_not_set_is_the_brokers() -> None:
     settings = load(given={"log.retention.ms": "7"}, environment={}, file=None)
 
     configs = topic_configs(image_with(), "orders", settings)
@@ -32,14 +32,14 @@ def test_what_a_topic_does_not_set_is_its_brokers() -> None:
     assert configs.source_of(RETENTION_MS) is ConfigSource.STATIC_BROKER
 
 
-def test_what_a_topic_sets_counts_for_it_alone() -> None:
+def test_a_topics_config_applies_to_it_only() -> None:
     image = image_with(Config(ResourceKind.TOPIC, "orders", "retention.ms", "1000"))
 
     assert topic_configs(image, "orders", BrokerSettings())[RETENTION_MS] == 1000
     assert topic_configs(image, "others", BrokerSettings())[RETENTION_MS] == 604_800_000
 
 
-def test_a_brokers_own_change_counts_before_one_for_all_brokers() -> None:
+def test_a_brokers_own_config_overrides_the_cluster_wide_one() -> None:
     image = image_with(
         Config(ResourceKind.BROKER, "", "max.connections", "20"),
         Config(ResourceKind.BROKER, "1", "max.connections", "10"),
@@ -66,7 +66,7 @@ def test_configs_are_stored_in_order_as_kafka_prints_them_and_the_later_of_two_c
 @pytest.mark.parametrize(
     ("name", "value"), [("no.such", "1"), ("segment.bytes", "10"), ("retention.ms", None)]
 )
-def test_a_config_that_cannot_be_is_refused(name: str, value: str | None) -> None:
+def test_an_invalid_config_is_refused(name: str, value: str | None) -> None:
     with pytest.raises(PeerError) as refused:
         validated_topic_configs([(name, value)])
 

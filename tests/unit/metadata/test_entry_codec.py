@@ -1,4 +1,4 @@
-"""The records' form: what is written is read back, and nothing else is read at all."""
+"""The encoding of entries: a strict round trip; everything else is refused."""
 
 import dataclasses
 import json
@@ -55,17 +55,17 @@ def refusal(entry: bytes) -> str:
     return str(caught.value)
 
 
-def test_every_record_comes_back_as_it_was() -> None:
+def test_every_record_survives_a_round_trip() -> None:
     assert decode(encode(ONE_OF_EACH)) == ONE_OF_EACH
 
 
-def test_a_controller_of_an_earlier_version_did_not_tell_its_id() -> None:
+def test_the_controllers_id_is_missing_in_records_of_earlier_versions() -> None:
     entry = b'{"format":1,"records":[{"epoch":3,"type":"ControllerStarted"}]}'
     assert decode(entry) == (ControllerStarted(3, broker_id=None),)
     assert encode(decode(entry)) == entry
 
 
-def test_nothing_is_an_entry_too() -> None:
+def test_an_entry_may_have_no_records() -> None:
     assert decode(encode(())) == ()
 
 
@@ -110,7 +110,7 @@ def test_a_whole_number_is_a_quota_too() -> None:
         (b'{"format":1,"records":[{"type":"EpochFloor","epoch":NaN}]}', "NaN is no number"),
     ],
 )
-def test_what_is_no_entry_is_refused_by_name(entry: bytes, complaint: str) -> None:
+def test_a_malformed_entry_is_refused_with_its_reason(entry: bytes, complaint: str) -> None:
     assert complaint in refusal(entry)
 
 
@@ -146,7 +146,7 @@ def test_what_is_no_entry_is_refused_by_name(entry: bytes, complaint: str) -> No
         (ONE_OF_EACH[4], {"value": "x" * 40_000}, "Config.value: 40000 characters"),
     ],
 )
-def test_a_field_that_is_wrong_is_refused_by_name(
+def test_a_wrong_field_is_refused_with_its_path(
     record: Record, change: dict[str, Any], complaint: str
 ) -> None:
     told = refusal(changed(encode([record]), change))
@@ -155,7 +155,7 @@ def test_a_field_that_is_wrong_is_refused_by_name(
 
 
 @pytest.mark.parametrize("record", ONE_OF_EACH, ids=lambda record: type(record).__name__)
-def test_no_field_may_be_missing_but_those_that_came_later(record: Record) -> None:
+def test_only_fields_added_later_may_be_missing(record: Record) -> None:
     for field in dataclasses.fields(record):
         if field.metadata == ADDED_LATER:
             assert type(record) is ControllerStarted
@@ -164,7 +164,7 @@ def test_no_field_may_be_missing_but_those_that_came_later(record: Record) -> No
         assert f"field {field.name!r} is missing" in told
 
 
-def test_base64_that_we_would_write_otherwise_is_refused() -> None:
+def test_non_canonical_base64_is_refused() -> None:
     entry = encode([ONE_OF_EACH[6]])
     assert b'"salt":"c2FsdA=="' in entry
     assert "is no base64" in refusal(entry.replace(b'"c2FsdA=="', b'"c2FsdB=="'))
@@ -202,7 +202,7 @@ def test_a_partition_may_be_without_leader_or_isr(changes: dict[str, Any]) -> No
         (Quota((QuotaEntity(QuotaEntityKind.IP, None),), "k", float("nan")), "not finite"),
     ],
 )
-def test_what_could_not_be_read_is_not_written(record: Record, complaint: str) -> None:
+def test_a_record_that_could_not_be_read_is_not_written(record: Record, complaint: str) -> None:
     with pytest.raises(InvalidRecord, match=complaint):
         encode([record])
 
@@ -223,7 +223,7 @@ def packed(records: Sequence[Record]) -> list[bytes]:
     return packer.entries()
 
 
-def test_many_records_are_spread_over_entries_that_are_each_within_the_limit() -> None:
+def test_many_records_are_packed_into_entries_within_the_limit() -> None:
     wide = [Config(ResourceKind.TOPIC, "a", f"key-{n}", "x" * (n * 250)) for n in range(100)]
     entries = packed(wide)
     assert len(entries) > 2
@@ -232,8 +232,8 @@ def test_many_records_are_spread_over_entries_that_are_each_within_the_limit() -
     assert packed([]) == []
 
 
-def test_a_record_that_fills_an_entry_alone_is_refused_when_spreading_too() -> None:
-    # A broker with so many listeners is the only record that can outgrow an entry.
+def test_a_record_larger_than_an_entry_is_refused_when_packing_too() -> None:
+    # A broker with many listeners is the only record that can be larger than an entry.
     listeners = tuple(dataclasses.replace(ENDPOINT, listener=f"L{n}" * 4000) for n in range(50))
     with pytest.raises(EntryTooLarge):
         packed([Feature("f", 1), broker(endpoints=listeners)])
@@ -241,7 +241,7 @@ def test_a_record_that_fills_an_entry_alone_is_refused_when_spreading_too() -> N
 
 @DETERMINISTIC
 @given(st.binary(max_size=200))
-def test_garbage_is_never_more_than_corrupt(garbage: bytes) -> None:
+def test_random_bytes_are_a_corrupt_entry(garbage: bytes) -> None:
     with pytest.raises(CorruptEntry):
         decode(garbage)
 
@@ -256,7 +256,7 @@ FIELDS = sorted({field.name for kind in get_args(Record) for field in dataclasse
 
 @DETERMINISTIC
 @given(st.sampled_from(ONE_OF_EACH), st.sampled_from([*FIELDS, "type"]), JSON)
-def test_a_record_with_anything_in_one_field_is_refused_or_can_be_written_again(
+def test_a_record_with_a_random_field_is_refused_or_survives_a_round_trip(
     record: Record, field: str, value: object
 ) -> None:
     document = json.loads(encode([record]))
@@ -270,7 +270,7 @@ def test_a_record_with_anything_in_one_field_is_refused_or_can_be_written_again(
 
 @DETERMINISTIC
 @given(st.data())
-def test_an_entry_with_a_flipped_bit_is_refused_or_can_be_written_again(
+def test_an_entry_with_a_flipped_bit_is_refused_or_survives_a_round_trip(
     data: st.DataObject,
 ) -> None:
     entry = bytearray(encode(ONE_OF_EACH))

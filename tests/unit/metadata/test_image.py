@@ -1,4 +1,4 @@
-"""The image: what folds, what does not, and what it then says."""
+"""The image: records that are applied, records that are refused, and look-ups."""
 
 from dataclasses import replace
 
@@ -45,14 +45,14 @@ def image_of(*records: Record) -> Image:
 
 
 def refuses(image: Image, record: Record, complaint: str) -> bool:
-    """Whether the record is refused for this reason, and leaves the image as it was."""
+    """Checks that the record is refused for this reason and does not change the image."""
     before = image.snapshot()
     with pytest.raises(RuleBroken, match=complaint):
         image.apply(record)
     return image.snapshot() == before
 
 
-def test_one_of_each_record_is_found_where_one_looks_for_it() -> None:
+def test_look_ups_find_one_record_of_each_type() -> None:
     image = image_of(*ONE_OF_EACH[:-1])
     assert (image.controller_epoch, image.controller_id) == (3, 1)
     assert image.brokers == {1: broker(inherits=4)}
@@ -70,7 +70,7 @@ def test_one_of_each_record_is_found_where_one_looks_for_it() -> None:
     assert image.epoch_floor == 7
 
 
-def test_what_is_not_there_is_not_found() -> None:
+def test_look_ups_of_missing_things_find_nothing() -> None:
     image = image_of(ORDERS, partition())
     assert image.topic("nobody") is None
     assert image.topic_by_id(topic_id(9)) is None
@@ -80,7 +80,7 @@ def test_what_is_not_there_is_not_found() -> None:
     assert image.configs(ResourceKind.TOPIC, "orders") == {}
 
 
-def test_what_is_taken_back_leaves_no_trace() -> None:
+def test_removed_things_leave_no_trace() -> None:
     image = image_of(
         Config(ResourceKind.BROKER, "", "k", "v"),
         Acl(BINDING, in_force=True),
@@ -97,12 +97,12 @@ def test_what_is_taken_back_leaves_no_trace() -> None:
     assert image == Image()
 
 
-def test_taking_back_what_is_not_there_changes_nothing() -> None:
+def test_removing_missing_things_changes_nothing() -> None:
     image = image_of(Config(ResourceKind.GROUP, "g", "k", None), Acl(BINDING, in_force=False))
     assert image == Image()
 
 
-def test_a_partition_epoch_goes_by_exactly_one() -> None:
+def test_a_partition_epoch_rises_by_exactly_one() -> None:
     image = image_of(ORDERS, partition(partition_epoch=7))
     assert refuses(image, partition(partition_epoch=7), "partition epoch 7 cannot follow 7")
     assert refuses(image, partition(partition_epoch=9), "partition epoch 9 cannot follow 7")
@@ -122,7 +122,7 @@ LED = partition(leader_epoch=4)
     ],
     ids=["another broker", "nobody", "the same broker come back"],
 )
-def test_a_leader_epoch_goes_by_one_when_the_leading_incarnation_changes(
+def test_a_leader_epoch_rises_by_one_when_the_leaders_incarnation_changes(
     leader: Incarnation | None, isr: tuple[Incarnation, ...]
 ) -> None:
     image = image_of(ORDERS, LED)
@@ -141,7 +141,7 @@ def test_a_leader_epoch_stays_while_the_leader_stays() -> None:
     assert image.partition(topic_id(1), 0) == shrunk
 
 
-def test_nobody_to_the_same_leader_is_a_change_as_well() -> None:
+def test_the_return_of_the_same_leader_is_a_change_as_well() -> None:
     image = image_of(ORDERS, replace(LED, leader=None))
     back = replace(LED, partition_epoch=1)
     assert refuses(image, back, "leader epoch 4 where 5 is due")
@@ -174,7 +174,7 @@ def test_names_and_ids_of_topics_are_unique() -> None:
     assert refuses(image, Topic("others", topic_id(1)), "already")
 
 
-def test_a_deleted_topic_takes_its_partitions_and_settings_with_it() -> None:
+def test_a_deleted_topic_loses_its_partitions_and_configs() -> None:
     image = image_of(
         ORDERS,
         OTHERS,
@@ -192,13 +192,13 @@ def test_a_deleted_topic_takes_its_partitions_and_settings_with_it() -> None:
     assert list(image.topic_names) == ["others"]
 
 
-def test_a_topic_goes_only_under_its_name_and_id() -> None:
+def test_a_topic_is_deleted_only_by_its_name_and_id() -> None:
     image = image_of(ORDERS, OTHERS, EpochFloor(1))
     assert refuses(image, TopicDeleted(topic_id(3), "orders"), "no topic orders with id")
     assert refuses(image, TopicDeleted(topic_id(2), "orders"), "no topic orders with id")
 
 
-def test_the_floor_is_raised_before_a_topic_goes() -> None:
+def test_the_floor_is_raised_before_a_topic_is_deleted() -> None:
     image = image_of(ORDERS, partition(leader_epoch=4), partition(index=1, leader_epoch=6))
     image.apply(EpochFloor(6))
     deleted = TopicDeleted(topic_id(1), "orders")
@@ -208,7 +208,7 @@ def test_the_floor_is_raised_before_a_topic_goes() -> None:
     assert image.epoch_floor == 7
 
 
-def test_a_topic_of_a_deleted_ones_name_starts_above_its_epochs() -> None:
+def test_a_topic_with_a_deleted_topics_name_starts_above_its_epochs() -> None:
     image = image_of(
         ORDERS,
         partition(leader_epoch=4),
@@ -223,7 +223,7 @@ def test_a_topic_of_a_deleted_ones_name_starts_above_its_epochs() -> None:
     assert found.leader_epoch == 5
 
 
-def test_a_deleted_name_holds_for_topics_of_that_name_alone() -> None:
+def test_a_deleted_name_applies_to_topics_of_that_name_only() -> None:
     image = image_of(
         ORDERS,
         partition(leader_epoch=4),
@@ -238,7 +238,7 @@ def test_a_deleted_name_holds_for_topics_of_that_name_alone() -> None:
     assert (image.first_epoch("orders"), image.first_epoch("others")) == (5, 0)
 
 
-def test_partitions_added_to_a_topic_made_anew_start_above_the_old_ones_epochs() -> None:
+def test_partitions_added_to_a_recreated_topic_start_above_the_old_epochs() -> None:
     image = image_of(ORDERS, partition(), partition(index=1, leader_epoch=6))
     image.apply(DeletedName("orders", 7))
     image.apply(TopicDeleted(topic_id(1), "orders"))
@@ -247,7 +247,7 @@ def test_partitions_added_to_a_topic_made_anew_start_above_the_old_ones_epochs()
     assert refuses(image, partition(topic=3, index=1, leader_epoch=6), "below the first one")
 
 
-def test_a_deleted_name_above_all_epochs_lets_a_topic_go() -> None:
+def test_a_topic_may_be_deleted_after_a_deleted_name_above_its_epochs() -> None:
     image = image_of(ORDERS, partition(leader_epoch=4))
     deleted = TopicDeleted(topic_id(1), "orders")
     image.apply(DeletedName("others", 9))
@@ -258,7 +258,7 @@ def test_a_deleted_name_above_all_epochs_lets_a_topic_go() -> None:
     assert image.topic("orders") is None
 
 
-def test_the_floor_forgets_the_names_that_it_stands_in_for() -> None:
+def test_the_floor_replaces_the_names_below_it() -> None:
     image = image_of(DeletedName("a", 3), DeletedName("b", 4), DeletedName("c", 5), EpochFloor(4))
     assert image.deleted_names == {"c": 5}
     assert [image.first_epoch(name) for name in "abcd"] == [4, 4, 5, 4]
@@ -286,12 +286,12 @@ def test_equal_images_give_the_same_snapshot_whatever_was_deleted_first() -> Non
     assert one.snapshot() == other.snapshot()
 
 
-def test_topics_whose_metrics_are_named_alike_are_found_without_a_look_at_all() -> None:
+def test_topics_with_the_same_name_in_metrics_are_found() -> None:
     image = image_of(Topic("a.b", topic_id(1)), Topic("a-b", topic_id(2)))
     assert image.colliding_topic("a_b") == "a.b"
     assert image.colliding_topic("a.b") is None
     assert image.colliding_topic("a-b") is None
-    # They may come from elsewhere.
+    # Adopted topics may collide.
     image.apply(Topic("a_b", topic_id(3)))
     image.apply(TopicDeleted(topic_id(1), "a.b"))
     assert image.colliding_topic("a.b") == "a_b"
@@ -300,7 +300,7 @@ def test_topics_whose_metrics_are_named_alike_are_found_without_a_look_at_all() 
     assert image == image_of(Topic("a-b", topic_id(2)))
 
 
-def test_partitions_are_counted_as_they_come_and_go() -> None:
+def test_partitions_are_counted() -> None:
     image = image_of(ORDERS, OTHERS, partition(), partition(index=1), partition(topic=2))
     image.apply(partition(partition_epoch=1))
     assert image.partition_count == 3
@@ -309,7 +309,7 @@ def test_partitions_are_counted_as_they_come_and_go() -> None:
     assert image.partition_count == 1
 
 
-def test_an_older_partition_goes_on_below_the_floor() -> None:
+def test_an_existing_partition_may_stay_below_the_floor() -> None:
     image = image_of(ORDERS, partition(), EpochFloor(9))
     image.apply(partition(partition_epoch=1))
     assert image.partition(topic_id(1), 0) == partition(partition_epoch=1)
@@ -329,11 +329,11 @@ def test_a_setting_needs_its_topic() -> None:
         (broker(epoch=4), broker(epoch=3)),
     ],
 )
-def test_what_only_grows_cannot_fall(later: Record, earlier: Record) -> None:
+def test_epochs_and_producer_ids_never_fall(later: Record, earlier: Record) -> None:
     assert refuses(image_of(earlier, later), earlier, "cannot fall from 4 to 3")
 
 
-def test_a_broker_that_is_gone_comes_back_only_as_another_incarnation() -> None:
+def test_a_broker_that_is_gone_returns_only_as_another_incarnation() -> None:
     image = image_of(broker(), broker(state=BrokerState.DRAINING))
     assert refuses(image, broker(), "is draining, and not up again")
     image.apply(broker(state=BrokerState.GONE))
@@ -342,28 +342,28 @@ def test_a_broker_that_is_gone_comes_back_only_as_another_incarnation() -> None:
     assert image.brokers[1].incarnation == Incarnation(1, 6)
 
 
-def test_what_an_incarnation_inherits_stays() -> None:
+def test_the_inherited_epoch_of_an_incarnation_stays() -> None:
     image = image_of(broker(inherits=4))
     assert refuses(image, broker(inherits=None, state=BrokerState.DRAINING), "inherits from 4")
 
 
-def test_entries_follow_one_another() -> None:
+def test_entries_are_applied_in_the_order_of_their_offsets() -> None:
     image = Image()
     image.replay(Entry(0, (ORDERS,)))
     image.replay(Entry(1, ()))
-    assert image.n == 1
+    assert image.offset == 1
     for n in (0, 1, 3):
         with pytest.raises(RuleBroken, match=f"entry {n} cannot follow entry 1"):
             image.replay(Entry(n, ()))
-    assert image.n == 1
+    assert image.offset == 1
 
 
-def test_a_snapshot_and_the_entries_after_it_fold_to_what_all_entries_do() -> None:
+def test_a_snapshot_and_the_entries_after_it_give_the_same_image_as_all_entries() -> None:
     entries = tuple(Entry(n, (record,)) for n, record in enumerate(ONE_OF_EACH))
     whole = Image.of(Loaded(Snapshot(-1, ()), entries))
     first = Image.of(Loaded(Snapshot(-1, ()), entries[:6]))
     assert Image.of(Loaded(first.snapshot(), entries[6:])) == whole
-    assert whole.n == len(ONE_OF_EACH) - 1
+    assert whole.offset == len(ONE_OF_EACH) - 1
 
 
 def test_a_snapshot_holds_partitions_that_are_older_than_the_floor() -> None:
@@ -373,7 +373,7 @@ def test_a_snapshot_holds_partitions_that_are_older_than_the_floor() -> None:
     assert again.partition(topic_id(1), 0) == partition(partition_epoch=12)
 
 
-def test_images_that_say_the_same_are_equal_and_have_the_same_snapshot() -> None:
+def test_images_with_the_same_contents_are_equal_and_have_the_same_snapshot() -> None:
     one = image_of(ORDERS, OTHERS, broker(1), broker(2), partition(), partition(topic=2))
     two = image_of(broker(2), OTHERS, partition(topic=2), broker(1), ORDERS, partition())
     assert one == two

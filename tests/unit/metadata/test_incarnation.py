@@ -1,4 +1,4 @@
-"""Which broker may come back as if nothing had happened."""
+"""Which brokers inherit from their previous incarnation."""
 
 import pytest
 
@@ -10,7 +10,7 @@ from ottla.metadata.incarnation import (
     with_unserved,
     write_incarnation,
 )
-from ottla.metadata.json_codec import Misfit
+from ottla.metadata.json_codec import JsonMismatch
 from ottla.seams.files import Files, replace_file
 from tests.sim.seams.disk import SimDisk
 
@@ -51,7 +51,7 @@ def test_an_intact_broker_inherits(
     assert previous is None or is_intact(previous, boot_id) == bool(epochs)
 
 
-def test_starts_that_never_serve_are_remembered_within_a_bound() -> None:
+def test_unserved_epochs_are_bounded() -> None:
     saved = STOPPED
     for epoch in range(8, 3_000):
         saved = with_unserved(saved, epoch)
@@ -61,7 +61,7 @@ def test_starts_that_never_serve_are_remembered_within_a_bound() -> None:
     assert read_incarnation(files, DIRECTORY) == saved
 
 
-def test_what_is_written_is_read_back() -> None:
+def test_an_incarnation_survives_a_round_trip() -> None:
     _, files = new_disk()
     assert read_incarnation(files, DIRECTORY) is None
     for saved in (KILLED, STOPPED, with_unserved(KILLED, 9)):
@@ -93,7 +93,7 @@ def damaged(files: Files, content: bytes) -> SavedIncarnation | None:
     return read_incarnation(files, DIRECTORY)
 
 
-def test_what_cannot_be_read_vouches_for_nothing() -> None:
+def test_a_damaged_file_is_no_incarnation() -> None:
     _, files = new_disk()
     assert damaged(files, b"") is None
     assert damaged(files, b"\x00" * 40) is None
@@ -105,5 +105,5 @@ def test_what_cannot_be_read_vouches_for_nothing() -> None:
 
 def test_a_broker_without_a_boot_id_is_our_own_fault() -> None:
     _, files = new_disk()
-    with pytest.raises(Misfit, match="boot_id"):
+    with pytest.raises(JsonMismatch, match="boot_id"):
         write_incarnation(files, DIRECTORY, SavedIncarnation(1, "", clean=False))

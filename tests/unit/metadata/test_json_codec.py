@@ -1,4 +1,4 @@
-"""Forms of types: which have one, and what both directions hold to."""
+"""JSON codecs by type: supported types, and strict encoding and decoding."""
 
 from dataclasses import dataclass, field
 from typing import Annotated, Any, NamedTuple
@@ -7,12 +7,12 @@ import pytest
 
 from ottla.metadata.json_codec import (
     ADDED_LATER,
+    JsonMismatch,
     Length,
-    Misfit,
     Range,
+    codec_of,
     dump,
-    form_of,
-    object_form,
+    object_codec,
     parse,
 )
 
@@ -38,13 +38,13 @@ class Outer:
 @pytest.mark.parametrize(
     "kind", [int, str, dict[str, bool], bool | float, Annotated[bytes, Length(0, 1)]]
 )
-def test_a_type_without_limits_or_order_has_no_form(kind: Any) -> None:
+def test_a_type_without_limits_or_order_has_no_codec(kind: Any) -> None:
     with pytest.raises(TypeError):
-        form_of(kind)
+        codec_of(kind)
 
 
-def test_nested_values_come_back() -> None:
-    form = object_form(Outer)
+def test_nested_values_survive_a_round_trip() -> None:
+    form = object_codec(Outer)
     for value in (Outer((), None), Outer((Pair(1, 2), Pair(3, 4)), Inner(5))):
         assert form.read(parse(dump(form.write(value)))) == value
 
@@ -60,8 +60,8 @@ def test_nested_values_come_back() -> None:
     ],
 )
 def test_a_value_that_is_not_of_its_type_is_not_written(value: Outer, complaint: str) -> None:
-    with pytest.raises(Misfit, match=complaint):
-        object_form(Outer).write(value)
+    with pytest.raises(JsonMismatch, match=complaint):
+        object_codec(Outer).write(value)
 
 
 def test_equal_documents_are_equal_bytes() -> None:
@@ -74,8 +74,8 @@ class Grown:
     more: Digit | None = field(default=None, metadata=ADDED_LATER)
 
 
-def test_a_field_that_was_added_later_is_left_out_where_it_has_its_default() -> None:
-    form = object_form(Grown)
+def test_a_field_added_later_is_left_out_if_it_has_its_default() -> None:
+    form = object_codec(Grown)
     assert form.write(Grown(1)) == {"digit": 1}
     assert form.write(Grown(1, 2)) == {"digit": 1, "more": 2}
     for value in (Grown(1), Grown(1, 2)):
@@ -95,5 +95,5 @@ def test_a_field_that_was_added_later_is_left_out_where_it_has_its_default() -> 
 def test_an_object_with_a_field_added_later_is_as_strict_as_others(
     found: dict[str, Any], complaint: str
 ) -> None:
-    with pytest.raises(Misfit, match=complaint):
-        object_form(Grown).read(found)
+    with pytest.raises(JsonMismatch, match=complaint):
+        object_codec(Grown).read(found)

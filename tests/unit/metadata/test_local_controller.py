@@ -1,4 +1,4 @@
-"""Which broker is the controller, what it does as one, and what becomes of one that is deposed."""
+"""The election of the controller, its duties, and its resignation."""
 
 import asyncio
 import errno
@@ -13,9 +13,9 @@ from ottla.metadata.controller.broker_restart import is_started
 from ottla.metadata.controller.entry_packing import MAX_RECORDS_PER_ENTRY
 from ottla.metadata.image import Image
 from ottla.metadata.local_controller import LocalController
-from ottla.metadata.publisher import REPLAYED_A_SNAPSHOT, Publisher
+from ottla.metadata.publisher import MIN_REPLAYED_PER_SNAPSHOT, Publisher
 from ottla.metadata.records import Broker, Config, ControllerStarted, Record, Topic
-from ottla.metadata.store import Fence, Member
+from ottla.metadata.store import Fence, RegisteredBroker
 from ottla.metadata.values import Incarnation, ResourceKind
 from ottla.protocol.topic_partition import TopicPartition
 from ottla.settings.sources import load
@@ -35,7 +35,7 @@ def deciding(*records: Record) -> Callable[[Image], tuple[Sequence[Record], None
 
 
 class Peer:
-    """One broker's metadata: its store, its image, and its turn at being the controller."""
+    """One broker's metadata: its store, its image and its controller."""
 
     def __init__(self, ensemble: SimEnsemble, broker_id: int) -> None:
         self.broker_id = broker_id
@@ -47,7 +47,7 @@ class Peer:
             publisher=self.publisher,
             store=self.store,
             broker_id=broker_id,
-            settings_now=lambda: SETTINGS,
+            current_settings=lambda: SETTINGS,
             on_elected=self.terms.append,
             on_possible_loss=self.losses.append,
         )
@@ -71,7 +71,7 @@ class Peer:
         return caught.value.code
 
     def check(self) -> None:
-        """Raises what ended a task, if one has ended."""
+        """Raises the error of a task that has ended."""
         for task in self.tasks:
             if task.done():
                 task.result()
@@ -122,7 +122,7 @@ def test_a_controller_that_lost_its_session_is_succeeded_and_campaigns_again() -
         ensemble.expire(first.store)
         await settle()
 
-        # It has seen who took over: nothing of its own was needed to tell it.
+        # It has applied the entry of its successor, without a commit of its own.
         assert (first.publisher.is_controller, second.publisher.is_controller) == (False, True)
         assert first.image.controller_id == second.image.controller_id == 2
         assert await first.refusal(setting(1)) is ErrorCode.NOT_CONTROLLER
@@ -139,8 +139,8 @@ def test_a_controller_that_lost_its_session_is_succeeded_and_campaigns_again() -
     story(steps)
 
 
-def test_a_deposed_controller_that_commits_is_told_so_and_nothing_is_written() -> None:
-    """It decides before it has heard of the other one."""
+def test_the_commit_of_a_deposed_controller_is_refused() -> None:
+    """It decides before it has applied the entry of its successor."""
 
     async def steps(ensemble: SimEnsemble) -> None:
         first, second = await two_brokers(ensemble)
@@ -157,7 +157,7 @@ def test_a_deposed_controller_that_commits_is_told_so_and_nothing_is_written() -
         assert codes == [ErrorCode.NOT_CONTROLLER] * 3
         assert ensemble.entries == entries
         assert not first.publisher.is_controller
-        # The fence is taken, and its holder is gone: the next campaign wins.
+        # The holder of the newest fence is gone: the next campaign wins.
         ensemble.expire(second.store)
         await settle()
         assert ensemble.controller in (first.store, second.store)
@@ -168,20 +168,20 @@ def test_a_deposed_controller_that_commits_is_told_so_and_nothing_is_written() -
 
 
 class LateStore(SimMetadataStore):
-    """Entries come to this broker only while it is let hear of them."""
+    """Entries reach this broker only while the test allows it."""
 
     def __init__(self, ensemble: SimEnsemble) -> None:
         super().__init__(ensemble)
         self.hears = asyncio.Event()
         self.hears.set()
 
-    async def follow(self, from_n: int) -> Any:
-        async for entry in super().follow(from_n):
+    async def follow(self, from_offset: int) -> Any:
+        async for entry in super().follow(from_offset):
             await self.hears.wait()
             yield entry
 
 
-def test_a_new_controller_decides_nothing_before_it_knows_all_of_the_last_ones_entries() -> None:
+def test_a_new_controller_decides_only_after_it_has_applied_all_earlier_entries() -> None:
     async def steps(ensemble: SimEnsemble) -> None:
         first, second = Peer(ensemble, 1), Peer(ensemble, 2)
         late = LateStore(ensemble)
@@ -206,7 +206,7 @@ def test_a_new_controller_decides_nothing_before_it_knows_all_of_the_last_ones_e
         assert not leading.done()
         late.hears.set()
         await leading
-        # Refused or made on the newest image, never on the one from before.
+        # Refused, or decided on the newest image, never on the old one.
         outcome = (await asyncio.gather(creating, return_exceptions=True))[0]
         assert outcome is False or isinstance(outcome, PeerError)
         assert await second.publisher.commit(create) is False
@@ -214,28 +214,28 @@ def test_a_new_controller_decides_nothing_before_it_knows_all_of_the_last_ones_e
     story(steps)
 
 
-def test_a_deposed_controller_that_saves_a_snapshot_follows_on() -> None:
+def test_a_deposed_controller_that_saves_a_snapshot_continues_to_follow() -> None:
     async def steps(ensemble: SimEnsemble) -> None:
         first = Peer(ensemble, 1)
         await first.run()
         await settle()
-        for number in range(REPLAYED_A_SNAPSHOT // 2 - 2):
+        for number in range(MIN_REPLAYED_PER_SNAPSHOT // 2 - 2):
             await first.controller.commit(deciding(setting(number)))
-        # The next entry makes a snapshot due. It comes from another controller that has not told of
-        # itself.
+        # The next entry makes a snapshot due. It is from another controller, whose
+        # ControllerStarted is not written yet.
         ensemble.controller_epoch += 1
         other = ensemble.connect()
         for number in range(5):
             await other.append([setting(number)], Fence(ensemble.controller_epoch))
         await settle()
         first.check()
-        assert ensemble.snapshot.n == -1
-        assert first.image.n == len(ensemble.entries) - 1
+        assert ensemble.snapshot.offset == -1
+        assert first.image.offset == len(ensemble.entries) - 1
 
     story(steps)
 
 
-def test_a_disk_that_takes_nothing_is_told_by_its_code() -> None:
+def test_a_disk_that_cannot_be_written_is_a_storage_error() -> None:
     async def steps(ensemble: SimEnsemble) -> None:
         first = Peer(ensemble, 1)
         await first.run()
@@ -262,7 +262,7 @@ def many(count: int, old: Incarnation) -> list[Record]:
 
 
 async def with_partitions(ensemble: SimEnsemble, count: int) -> None:
-    """A log in which broker 2 led so many partitions in its last life."""
+    """A log in which the previous incarnation of broker 2 led this many partitions."""
     old = Incarnation(2, 1)
     store = ensemble.connect()
     fence = await store.campaign()
@@ -273,7 +273,7 @@ async def with_partitions(ensemble: SimEnsemble, count: int) -> None:
     await store.close()
 
 
-def test_a_controller_brings_up_the_members_that_come_and_those_that_came_before_it() -> None:
+def test_a_controller_starts_brokers_that_registered_before_and_after_its_election() -> None:
     async def steps(ensemble: SimEnsemble) -> None:
         first, second = Peer(ensemble, 1), Peer(ensemble, 2)
         epoch = await second.store.register(registration(2))
@@ -292,15 +292,15 @@ def test_a_controller_brings_up_the_members_that_come_and_those_that_came_before
     story(steps)
 
 
-def test_a_broker_is_up_only_with_the_last_of_its_partitions() -> None:
-    """Whoever waits for it may forget the epochs from which it inherits."""
+def test_a_broker_is_up_only_after_the_last_of_its_partitions() -> None:
+    """After it the broker may forget the epochs from which it inherits."""
     count = 2 * MAX_RECORDS_PER_ENTRY + 1
 
     async def steps(ensemble: SimEnsemble) -> None:
         await with_partitions(ensemble, count)
         first, second = Peer(ensemble, 1), Peer(ensemble, 2)
         epoch = await second.store.register(replace(registration(2), inherits=1))
-        member = Member(replace(registration(2), inherits=1), epoch)
+        member = RegisteredBroker(replace(registration(2), inherits=1), epoch)
         seen: list[set[Incarnation | None]] = []
 
         def note(image: Image, _entry: object) -> None:
@@ -317,7 +317,7 @@ def test_a_broker_is_up_only_with_the_last_of_its_partitions() -> None:
     story(steps)
 
 
-def test_a_partition_that_is_made_while_its_broker_comes_back_is_led_by_the_new_life() -> None:
+def test_a_partition_created_during_a_restart_is_led_by_the_new_incarnation() -> None:
     count = 2 * MAX_RECORDS_PER_ENTRY
 
     async def steps(ensemble: SimEnsemble) -> None:
@@ -350,7 +350,7 @@ def test_a_partition_that_is_made_while_its_broker_comes_back_is_led_by_the_new_
     story(steps)
 
 
-def test_a_broker_that_lost_its_disks_is_told_of() -> None:
+def test_possible_losses_of_a_broker_without_its_disks_are_reported() -> None:
     async def steps(ensemble: SimEnsemble) -> None:
         await with_partitions(ensemble, 1)
         first = Peer(ensemble, 1)
@@ -362,7 +362,7 @@ def test_a_broker_that_lost_its_disks_is_told_of() -> None:
     story(steps)
 
 
-def test_a_new_controller_has_the_partitions_follow_its_settings_before_it_is_settled() -> None:
+def test_a_new_controller_updates_min_isr_before_it_is_settled() -> None:
     async def steps(ensemble: SimEnsemble) -> None:
         await with_partitions(ensemble, 0)
         store = ensemble.connect()
@@ -370,7 +370,7 @@ def test_a_new_controller_has_the_partitions_follow_its_settings_before_it_is_se
         await store.append([alone], await store.campaign())
         await store.close()
         first = Peer(ensemble, 1)
-        member = Member(registration(1), await first.store.register(registration(1)))
+        member = RegisteredBroker(registration(1), await first.store.register(registration(1)))
         await first.run()
         await first.publisher.until(lambda image: is_started(image, member))
         await first.controller.until_settled()
@@ -381,7 +381,7 @@ def test_a_new_controller_has_the_partitions_follow_its_settings_before_it_is_se
     story(steps)
 
 
-def test_the_record_of_a_broker_is_the_last_of_its_return() -> None:
+def test_the_record_of_a_broker_is_the_last_of_its_restart() -> None:
     async def steps(ensemble: SimEnsemble) -> None:
         await with_partitions(ensemble, 3)
         first = Peer(ensemble, 1)
@@ -390,7 +390,7 @@ def test_the_record_of_a_broker_is_the_last_of_its_return() -> None:
         first.publisher.subscribe(lambda _, entry: returned.append(entry.records))
         await first.run()
         await settle()
-        # One entry as long as it has room for all.
+        # One entry if all records fit it.
         (records,) = [each for each in returned if any(isinstance(one, Broker) for one in each)]
         assert len(records) == 4
         assert isinstance(records[-1], Broker)

@@ -1,4 +1,4 @@
-"""The image is what the store has committed, and nothing is committed that it could not hold."""
+"""The image has all committed entries, and only records that it can apply are committed."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ottla.metadata.image import Image, RuleBroken
-from ottla.metadata.publisher import REPLAYED_A_SNAPSHOT, Publisher
+from ottla.metadata.publisher import MIN_REPLAYED_PER_SNAPSHOT, Publisher
 from ottla.metadata.records import (
     Acl,
     Config,
@@ -47,7 +47,7 @@ def deciding(*records: Record) -> Callable[[Image], tuple[Sequence[Record], None
 
 
 async def leading(ensemble: SimEnsemble) -> tuple[Publisher, asyncio.Task[None]]:
-    """A controller that follows what it commits."""
+    """A controller that follows its own commits."""
     publisher = Publisher(ensemble.connect())
     await publisher.load()
     following = asyncio.create_task(publisher.follow())
@@ -64,8 +64,8 @@ def story(steps: Callable[[SimEnsemble], Coroutine[Any, Any, None]]) -> None:
     run(tell())
 
 
-def test_a_decision_waits_for_the_one_before_it_even_if_whoever_asked_for_that_has_gone() -> None:
-    """Else both would be made on the same image, and could not both follow."""
+def test_a_decision_waits_for_the_previous_one_even_if_its_caller_was_cancelled() -> None:
+    """Else both would be decided on the same image, and could not both be applied."""
 
     async def steps() -> None:
         machine = ThreadedMachine()
@@ -89,7 +89,7 @@ def test_a_decision_waits_for_the_one_before_it_even_if_whoever_asked_for_that_h
         created = await asyncio.gather(*others, return_exceptions=True)
         assert [created[0], created[2]] == [False, False]
         assert publisher.image.topic("orders") is not None
-        # One that is cancelled after its entry was written, and before it was applied.
+        # Cancelled after its entry was written and before it was applied.
         late = asyncio.create_task(publisher.commit(deciding(setting(1))))
         while publisher.image.configs(ResourceKind.BROKER, "") == {} and not late.done():
             await asyncio.sleep(0.0001)
@@ -104,7 +104,7 @@ def test_a_decision_waits_for_the_one_before_it_even_if_whoever_asked_for_that_h
     run(steps())
 
 
-def test_whoever_waits_for_a_commit_is_let_go_when_nobody_applies_any_more() -> None:
+def test_waiting_commits_are_cancelled_when_follow_ends() -> None:
     async def steps(ensemble: SimEnsemble) -> None:
         publisher, following = await leading(ensemble)
         following.cancel()
@@ -125,7 +125,7 @@ def test_whoever_waits_for_a_commit_is_let_go_when_nobody_applies_any_more() -> 
         ((Config(ResourceKind.TOPIC, "nobody", "retention.ms", "1"),), "not there"),
     ],
 )
-def test_a_decision_that_breaks_a_rule_never_gets_into_the_log(
+def test_a_decision_that_breaks_a_rule_is_not_written(
     records: tuple[Record, ...], fault: str
 ) -> None:
     async def steps(ensemble: SimEnsemble) -> None:
@@ -143,7 +143,7 @@ def test_a_decision_that_breaks_a_rule_never_gets_into_the_log(
     story(steps)
 
 
-def test_a_record_that_contradicts_itself_never_gets_into_the_log() -> None:
+def test_a_record_that_contradicts_itself_is_not_written() -> None:
     async def steps(ensemble: SimEnsemble) -> None:
         publisher, _ = await leading(ensemble)
         before = list(ensemble.entries)
@@ -154,7 +154,7 @@ def test_a_record_that_contradicts_itself_never_gets_into_the_log() -> None:
     story(steps)
 
 
-def test_trying_records_out_changes_nothing() -> None:
+def test_checking_records_does_not_change_the_image() -> None:
     image, untouched = Image(), Image()
     for each in (image, untouched):
         for record in ONE_OF_EACH[:-1]:
@@ -162,7 +162,7 @@ def test_trying_records_out_changes_nothing() -> None:
     moved = partition(
         partition_epoch=1, leader=Incarnation(2, 6), leader_epoch=1, isr=(Incarnation(2, 6),)
     )
-    image.try_out(
+    image.check_records(
         [
             moved,
             Partition(**{**_fields(partition()), "index": 1, "leader_epoch": 7}),
@@ -184,7 +184,7 @@ def _fields(record: Partition) -> dict[str, Any]:
     return {name: getattr(record, name) for name in record.__dataclass_fields__}
 
 
-def test_a_broker_that_fell_behind_a_snapshot_goes_on_from_it() -> None:
+def test_a_broker_that_fell_behind_a_snapshot_continues_from_it() -> None:
     async def steps(ensemble: SimEnsemble) -> None:
         controller, _ = await leading(ensemble)
         await controller.commit(deciding(*ORDERS, Topic("old", topic_id(2)), partition(topic=2)))
@@ -196,9 +196,9 @@ def test_a_broker_that_fell_behind_a_snapshot_goes_on_from_it() -> None:
             deciding(EpochFloor(1), TopicDeleted(topic_id(2), "old"), Topic("old", topic_id(3)))
         )
         await controller.commit(deciding(partition(partition_epoch=1, isr=(Incarnation(1, 5),))))
-        for number in range(REPLAYED_A_SNAPSHOT):
+        for number in range(MIN_REPLAYED_PER_SNAPSHOT):
             await controller.commit(deciding(setting(number)))
-        assert ensemble.snapshot.n > late.image.n
+        assert ensemble.snapshot.offset > late.image.offset
 
         following = asyncio.create_task(late.follow())
         await asyncio.sleep(1)
@@ -207,7 +207,7 @@ def test_a_broker_that_fell_behind_a_snapshot_goes_on_from_it() -> None:
 
         assert not following.done()
         assert late.image == controller.image
-        assert late.image.n == controller.image.n
+        assert late.image.offset == controller.image.offset
         jump = told[0].records
         assert jump[0] == TopicDeleted(topic_id(2), "old")
         assert Topic("old", topic_id(3)) in jump
@@ -218,7 +218,7 @@ def test_a_broker_that_fell_behind_a_snapshot_goes_on_from_it() -> None:
     story(steps)
 
 
-def test_a_jump_tells_of_everything_that_went() -> None:
+def test_the_delta_of_a_jump_has_all_removals() -> None:
     async def steps(ensemble: SimEnsemble) -> None:
         controller, _ = await leading(ensemble)
         topic_setting = Config(ResourceKind.TOPIC, "orders", "retention.ms", "1000")
@@ -235,7 +235,7 @@ def test_a_jump_tells_of_everything_that_went() -> None:
             Quota(ENTITY, "producer_byte_rate", None),
         ]
         await controller.commit(deciding(*gone))
-        for number in range(REPLAYED_A_SNAPSHOT):
+        for number in range(MIN_REPLAYED_PER_SNAPSHOT):
             await controller.commit(deciding(setting(number)))
         told: list[Entry] = []
         late.subscribe(lambda image, entry: told.append(entry))
@@ -256,11 +256,11 @@ def test_many_records_in_few_entries_are_replaced_by_a_snapshot_too() -> None:
             await controller.commit(
                 deciding(*(setting(life * 1000 + number) for number in range(500)))
             )
-        assert ensemble.snapshot.n >= 0
+        assert ensemble.snapshot.offset >= 0
         replayed = sum(
             1 + len(entry.records) for entry in (await ensemble.connect().load()).entries
         )
-        assert replayed < REPLAYED_A_SNAPSHOT
+        assert replayed < MIN_REPLAYED_PER_SNAPSHOT
 
     story(steps)
 
@@ -271,11 +271,11 @@ def test_a_large_image_is_not_saved_again_for_every_few_records() -> None:
         many = [Config(ResourceKind.BROKER, "", f"key-{n}", "1") for n in range(4_000)]
         for first in range(0, len(many), 500):
             await controller.commit(deciding(*many[first : first + 500]))
-        saved = ensemble.snapshot.n
+        saved = ensemble.snapshot.offset
         size = len(ensemble.snapshot.records)
-        assert size > REPLAYED_A_SNAPSHOT
-        for number in range(REPLAYED_A_SNAPSHOT // 2):
+        assert size > MIN_REPLAYED_PER_SNAPSHOT
+        for number in range(MIN_REPLAYED_PER_SNAPSHOT // 2):
             await controller.commit(deciding(setting(number)))
-        assert ensemble.snapshot.n == saved
+        assert ensemble.snapshot.offset == saved
 
     story(steps)

@@ -29,13 +29,13 @@ def test_a_controller_that_lost_its_session_is_fenced_by_the_next() -> None:
     run(steps())
 
 
-def test_a_lost_session_is_no_member_any_more() -> None:
+def test_a_broker_with_a_lost_session_is_no_longer_registered() -> None:
     async def steps() -> None:
         ensemble = SimEnsemble()
         first, second = ensemble.connect(), ensemble.connect()
         await first.register(registration(1))
         epoch = await second.register(registration(2))
-        members = second.members()
+        members = second.registered_brokers()
         assert [member.registration.broker_id for member in await anext(members)] == [1, 2]
         ensemble.expire(first)
         assert [member.incarnation for member in await anext(members)] == [(2, epoch)]

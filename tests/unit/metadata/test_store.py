@@ -1,4 +1,4 @@
-"""What every metadata store promises, asked of each of them."""
+"""The contract of `MetadataStore`, for every store."""
 
 import asyncio
 from collections.abc import AsyncIterator, Coroutine
@@ -16,8 +16,8 @@ from ottla.metadata.store import (
     Fence,
     Fenced,
     Loaded,
-    Member,
     MetadataStore,
+    RegisteredBroker,
     Snapshot,
     StoreClosed,
 )
@@ -48,7 +48,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> StorePlace:
 
 
 def story(steps: Coroutine[Any, Any, None]) -> None:
-    """Plays a test's steps in virtual time: whoever waits for what cannot come, fails at once."""
+    """Runs a test in virtual time: a wait for something that cannot happen fails at once."""
     run(steps)
 
 
@@ -75,24 +75,24 @@ def test_a_new_store_is_empty(place: StorePlace) -> None:
         loaded = await place.open().load()
         assert loaded.snapshot.records == ()
         assert loaded.entries == ()
-        assert loaded.next_n == loaded.snapshot.n + 1
+        assert loaded.next_offset == loaded.snapshot.offset + 1
         assert Image.of(loaded) == Image()
 
     story(steps())
 
 
-def test_entries_are_numbered_in_the_order_of_the_appends(place: StorePlace) -> None:
+def test_offsets_are_in_the_order_of_the_appends(place: StorePlace) -> None:
     async def steps() -> None:
         store = place.open()
-        first_n = (await store.load()).next_n
+        first_offset = (await store.load()).next_offset
         fence = await store.campaign()
         numbers = await append(store, fence, *range(5))
-        assert numbers == list(range(first_n, first_n + 5))
+        assert numbers == list(range(first_offset, first_offset + 5))
         loaded = await store.load()
         assert loaded.entries == tuple(
             Entry(n, (setting(index),)) for index, n in enumerate(numbers)
         )
-        assert loaded.next_n == numbers[-1] + 1
+        assert loaded.next_offset == numbers[-1] + 1
 
     story(steps())
 
@@ -112,7 +112,7 @@ def test_appends_that_overlap_keep_the_order_of_the_calls(place: StorePlace) -> 
     story(steps())
 
 
-def test_what_is_loaded_folds_to_what_was_appended(place: StorePlace) -> None:
+def test_the_loaded_image_has_all_appended_records(place: StorePlace) -> None:
     async def steps() -> None:
         store = place.open()
         fence = await store.campaign()
@@ -131,8 +131,8 @@ def test_a_follower_sees_every_entry_once_and_in_order(place: StorePlace) -> Non
     async def steps() -> None:
         store = place.open()
         fence = await store.campaign()
-        first_n, *_ = await append(store, fence, 0, 1, 2)
-        follower = store.follow(first_n)
+        first_offset, *_ = await append(store, fence, 0, 1, 2)
+        follower = store.follow(first_offset)
         entries = await take(follower, 3)
         waiting = asyncio.create_task(take(follower, 4))
         await asyncio.sleep(0)
@@ -141,36 +141,39 @@ def test_a_follower_sees_every_entry_once_and_in_order(place: StorePlace) -> Non
         await asyncio.sleep(0)
         await append(store, fence, 5, 6)
         entries += await waiting
-        assert entries == [Entry(first_n + index, (setting(index),)) for index in range(7)]
+        assert entries == [Entry(first_offset + index, (setting(index),)) for index in range(7)]
 
     story(steps())
 
 
-def test_followers_start_wherever_they_like(place: StorePlace) -> None:
+def test_followers_may_start_at_any_offset(place: StorePlace) -> None:
     async def steps() -> None:
         store = place.open()
         fence = await store.campaign()
-        first_n, *_ = await append(store, fence, *range(4))
+        first_offset, *_ = await append(store, fence, *range(4))
         for start in range(6):
-            follower = store.follow(first_n + start)
+            follower = store.follow(first_offset + start)
             await append(store, fence, 4 + start, 5 + start)
             found = await take(follower, 2)
-            assert [entry.n for entry in found] == [first_n + start, first_n + start + 1]
+            assert [entry.offset for entry in found] == [
+                first_offset + start,
+                first_offset + start + 1,
+            ]
 
     story(steps())
 
 
-def test_a_follower_waits_for_a_number_that_is_yet_to_come(place: StorePlace) -> None:
+def test_a_follower_waits_for_a_future_offset(place: StorePlace) -> None:
     async def steps() -> None:
         store = place.open()
         fence = await store.campaign()
-        next_n = (await store.load()).next_n
-        waiting = asyncio.create_task(take(store.follow(next_n + 2), 1))
+        next_offset = (await store.load()).next_offset
+        waiting = asyncio.create_task(take(store.follow(next_offset + 2), 1))
         await append(store, fence, 0, 1)
         await asyncio.sleep(1)
         assert not waiting.done()
         await append(store, fence, 2)
-        assert await waiting == [Entry(next_n + 2, (setting(2),))]
+        assert await waiting == [Entry(next_offset + 2, (setting(2),))]
 
     story(steps())
 
@@ -183,7 +186,7 @@ def test_loading_and_following_leave_no_gap(place: StorePlace) -> None:
         loaded = await store.load()
         await append(store, fence, 2, 3)
         image = Image.of(loaded)
-        for entry in await take(store.follow(loaded.next_n), 2):
+        for entry in await take(store.follow(loaded.next_offset), 2):
             image.replay(entry)
         assert image == Image.of(await store.load())
 
@@ -208,7 +211,7 @@ def test_a_second_campaign_fences_the_first(place: StorePlace) -> None:
     story(steps())
 
 
-def test_nobody_appends_without_a_campaign(place: StorePlace) -> None:
+def test_an_append_without_a_campaign_is_fenced(place: StorePlace) -> None:
     async def steps() -> None:
         store = place.open()
         with pytest.raises(Fenced):
@@ -218,7 +221,7 @@ def test_nobody_appends_without_a_campaign(place: StorePlace) -> None:
     story(steps())
 
 
-def test_a_controllers_epoch_lies_above_that_of_one_that_died(place: StorePlace) -> None:
+def test_a_controllers_epoch_is_above_all_earlier_ones(place: StorePlace) -> None:
     async def steps() -> None:
         store = place.open()
         first = await store.campaign()
@@ -248,15 +251,15 @@ def test_registrations_get_rising_epochs(place: StorePlace) -> None:
     story(steps())
 
 
-def test_members_are_told_now_and_after_every_change(place: StorePlace) -> None:
+def test_registered_brokers_are_listed_now_and_after_every_change(place: StorePlace) -> None:
     async def steps() -> None:
         store = place.open()
-        members = store.members()
+        members = store.registered_brokers()
         assert await anext(members) == ()
         first = registration(1)
         epoch = await store.register(first)
-        assert await anext(members) == (Member(first, epoch),)
-        assert Member(first, epoch).incarnation == Incarnation(1, epoch)
+        assert await anext(members) == (RegisteredBroker(first, epoch),)
+        assert RegisteredBroker(first, epoch).incarnation == Incarnation(1, epoch)
         waiting = asyncio.ensure_future(anext(members))
         await append(store, await store.campaign(), 0)
         await asyncio.sleep(1)
@@ -264,10 +267,10 @@ def test_members_are_told_now_and_after_every_change(place: StorePlace) -> None:
         again = registration(1, inherits=epoch)
         later = await store.register(again)
         present = await waiting
-        # A store may tell that the old registration is gone before it tells of the new one.
+        # A store may show the end of the old registration before the new one.
         if present == ():
             present = await anext(members)
-        assert present == (Member(again, later),)
+        assert present == (RegisteredBroker(again, later),)
 
     story(steps())
 
@@ -276,19 +279,19 @@ def test_an_entry_that_is_too_large_is_refused_and_nothing_written(place: StoreP
     async def steps() -> None:
         store = place.open()
         fence = await store.campaign()
-        next_n = (await store.load()).next_n
+        next_offset = (await store.load()).next_offset
         large = [Config(ResourceKind.BROKER, "", f"k{n}", "x" * 30_000) for n in range(20)]
         with pytest.raises(EntryTooLarge):
             await store.append(large, fence)
         with pytest.raises(InvalidRecord):
             await store.append([partition(leader=Incarnation(9, 9))], fence)
         assert (await store.load()).entries == ()
-        assert await append(store, fence, 0) == [next_n]
+        assert await append(store, fence, 0) == [next_offset]
 
     story(steps())
 
 
-def test_what_was_committed_survives_a_crash(place: StorePlace) -> None:
+def test_committed_entries_survive_a_crash(place: StorePlace) -> None:
     async def steps() -> None:
         committed: list[Record] = []
         for life in range(4):
@@ -313,7 +316,7 @@ def test_a_snapshot_replaces_the_entries_before_it(place: StorePlace) -> None:
         fence = await store.campaign()
         *_, last = await append(store, fence, *range(6))
         snapshot = await saved_up_to_now(store, fence)
-        assert snapshot.n == last
+        assert snapshot.offset == last
         later = await append(store, fence, 6, 7)
         assert later == [last + 1, last + 2]
         entries = (Entry(last + 1, (setting(6),)), Entry(last + 2, (setting(7),)))
@@ -324,7 +327,7 @@ def test_a_snapshot_replaces_the_entries_before_it(place: StorePlace) -> None:
     story(steps())
 
 
-def test_a_snapshot_of_the_past_keeps_what_came_after_it(place: StorePlace) -> None:
+def test_a_snapshot_keeps_the_entries_after_it(place: StorePlace) -> None:
     async def steps() -> None:
         store = place.open()
         fence = await store.campaign()
@@ -354,7 +357,7 @@ def test_a_snapshot_must_be_of_committed_entries_and_no_older_than_the_last(
             await store.save(Snapshot(-1, ()), fence)
         await append(store, fence, 0, 1)
         snapshot = await saved_up_to_now(store, fence)
-        for n in (snapshot.n - 1, snapshot.n + 1):
+        for n in (snapshot.offset - 1, snapshot.offset + 1):
             with pytest.raises(ValueError, match=f"snapshot of entry {n}"):
                 await store.save(Snapshot(n, ()), fence)
         assert (await store.load()).snapshot == snapshot
@@ -366,14 +369,17 @@ def test_a_follower_of_replaced_entries_is_told_to_load_again(place: StorePlace)
     async def steps() -> None:
         store = place.open()
         fence = await store.campaign()
-        first_n, *_ = await append(store, fence, 0, 1, 2)
+        first_offset, *_ = await append(store, fence, 0, 1, 2)
         snapshot = await saved_up_to_now(store, fence)
         with pytest.raises(EntriesGone) as caught:
-            await take(store.follow(first_n), 1)
-        assert (caught.value.from_n, caught.value.first_n) == (first_n, snapshot.n + 1)
-        follower = store.follow(snapshot.n + 1)
+            await take(store.follow(first_offset), 1)
+        assert (caught.value.from_offset, caught.value.first_offset) == (
+            first_offset,
+            snapshot.offset + 1,
+        )
+        follower = store.follow(snapshot.offset + 1)
         await append(store, fence, 3)
-        assert await take(follower, 1) == [Entry(snapshot.n + 1, (setting(3),))]
+        assert await take(follower, 1) == [Entry(snapshot.offset + 1, (setting(3),))]
 
     story(steps())
 
@@ -382,13 +388,13 @@ def test_a_follower_that_keeps_up_does_not_notice_a_snapshot(place: StorePlace) 
     async def steps() -> None:
         store = place.open()
         fence = await store.campaign()
-        first_n, *_ = await append(store, fence, 0, 1)
-        follower = store.follow(first_n)
+        first_offset, *_ = await append(store, fence, 0, 1)
+        follower = store.follow(first_offset)
         await take(follower, 2)
         await saved_up_to_now(store, fence)
         waiting = asyncio.create_task(take(follower, 1))
         await append(store, fence, 2)
-        assert await waiting == [Entry(first_n + 2, (setting(2),))]
+        assert await waiting == [Entry(first_offset + 2, (setting(2),))]
 
     story(steps())
 
@@ -408,8 +414,8 @@ def test_a_closed_store_does_nothing_more(place: StorePlace) -> None:
         store = place.open()
         fence = await store.campaign()
         await append(store, fence, 0)
-        follower = asyncio.create_task(take(store.follow((await store.load()).next_n), 1))
-        watcher = store.members()
+        follower = asyncio.create_task(take(store.follow((await store.load()).next_offset), 1))
+        watcher = store.registered_brokers()
         await anext(watcher)
         waiting = asyncio.ensure_future(anext(watcher))
         await asyncio.sleep(0)
@@ -425,7 +431,7 @@ def test_a_closed_store_does_nothing_more(place: StorePlace) -> None:
             store.register(registration()),
             store.campaign(),
             take(store.follow(0), 1),
-            anext(store.members()),
+            anext(store.registered_brokers()),
         )
         for call in calls:
             with pytest.raises(StoreClosed):

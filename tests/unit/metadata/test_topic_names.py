@@ -1,4 +1,4 @@
-"""Names: what a topic may be called."""
+"""Legal and illegal topic names."""
 
 import pytest
 
@@ -18,7 +18,7 @@ RESERVED = ["__cluster_metadata", "__ottla_metadata"]
 
 
 @pytest.mark.parametrize("name", LEGAL)
-def test_a_legal_name_is_taken(name: str) -> None:
+def test_a_legal_name_is_accepted(name: str) -> None:
     check_topic_name(name)
     check(Topic(name, topic_id(1)))
 
@@ -35,7 +35,7 @@ def test_an_illegal_name_is_refused(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", IMPOSSIBLE)
-def test_what_is_refused_here_could_not_be_recorded_either(name: str) -> None:
+def test_an_illegal_name_is_an_invalid_record_too(name: str) -> None:
     with pytest.raises(InvalidRecord):
         check(Topic(name, topic_id(1)))
 
@@ -47,7 +47,7 @@ def test_a_very_long_name_is_not_repeated_whole() -> None:
     assert len(str(refused.value)) < 500
 
 
-def test_metrics_do_not_tell_names_apart_that_differ_in_dots_and_underscores_alone() -> None:
+def test_names_that_differ_only_in_dots_and_underscores_collide_in_metrics() -> None:
     assert metric_name("a.b_c") == metric_name("a_b.c")
     assert len({metric_name(name) for name in ("a.b", "a-b", "ab", "a.c")}) == 4
 

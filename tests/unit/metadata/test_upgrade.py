@@ -1,4 +1,4 @@
-"""Metadata that an earlier version wrote opens, says the same, and goes on."""
+"""Metadata of an earlier version opens with the same contents and can be appended to."""
 
 import json
 import tarfile
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ottla.metadata.controller import topic_changes
-from ottla.metadata.controller.pending_topics import Draft
+from ottla.metadata.controller.pending_topics import PendingTopics
 from ottla.metadata.controller.topic_changes import NewTopic
 from ottla.metadata.embedded.store import EmbeddedStore
 from ottla.metadata.image import Image
@@ -20,7 +20,7 @@ from tests.support.metadata.sample_records import topic_id
 from tests.support.paths import VECTORS
 
 UPGRADE = VECTORS / "upgrade"
-# Both of one history: a log of entries alone, and a snapshot with entries behind it.
+# The same history twice: only entries, and a snapshot with entries after it.
 CASES = ("metadata-log", "metadata-snapshot")
 
 
@@ -52,19 +52,19 @@ def test_metadata_with_one_epoch_floor_for_all_names_opens(case: str, tmp_path: 
     expected = json.loads((UPGRADE / f"{case}.expected.json").read_text())
     image = run(loaded(unpacked(case, tmp_path)))
 
-    assert image.n == expected["n"]
+    assert image.offset == expected["n"]
     assert image.epoch_floor == expected["epoch_floor"]
     assert leader_epochs(image) == expected["leader_epochs"]
-    # Which names the floor stands in for was not written: so it holds for every name.
+    # The old format had no deleted names: the floor applies to every name.
     assert image.deleted_names == {}
     assert image.first_epoch("never-seen") == expected["epoch_floor"]
-    # Nor was it written which broker was the controller.
+    # It had no broker id of the controller either.
     assert image.controller_epoch > 0
     assert image.controller_id is None
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_metadata_of_an_earlier_version_goes_on(case: str, tmp_path: Path) -> None:
+def test_metadata_of_an_earlier_version_can_be_appended_to(case: str, tmp_path: Path) -> None:
     directory = unpacked(case, tmp_path)
 
     async def steps() -> Image:
@@ -74,11 +74,11 @@ def test_metadata_of_an_earlier_version_goes_on(case: str, tmp_path: Path) -> No
         await store.append([ControllerStarted(fence.epoch, broker_id=1)], fence)
         orders = image.topic("orders")
         assert orders is not None
-        records, _ = topic_changes.delete_topic(Draft(image), orders.topic_id)
+        records, _ = topic_changes.delete_topic(PendingTopics(image), orders.topic_id)
         await store.append(records, fence)
         image = Image.of(await store.load())
         records, _ = topic_changes.create_topic(
-            Draft(image), NewTopic(name="orders"), BrokerSettings(), topic_id(9), 0
+            PendingTopics(image), NewTopic(name="orders"), BrokerSettings(), topic_id(9), 0
         )
         await store.append(records, fence)
         image = Image.of(await store.load())

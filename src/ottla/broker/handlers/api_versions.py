@@ -38,7 +38,7 @@ def handle(request: ApiVersionsRequest, call: Call) -> ApiVersionsResponse:
         api_keys=tuple(_offer(key) for key in sorted(call.services.identity.served_apis)),
         supported_features=_SUPPORTED if call.version >= _FEATURES_FROM_ZERO_SINCE else (),
         finalized_features=_FINALIZED,
-        finalized_features_epoch=call.services.image.n,
+        finalized_features_epoch=call.services.image.offset,
     )
 
 

@@ -10,7 +10,7 @@ from ottla.broker.requests.call import Call
 from ottla.broker.requests.request_limits import split_at_topics_max, too_many_topics
 from ottla.errors import ErrorCode, PeerError
 from ottla.metadata.controller import topic_changes
-from ottla.metadata.controller.pending_topics import Draft
+from ottla.metadata.controller.pending_topics import PendingTopics
 from ottla.metadata.records import Record
 from ottla.protocol.messages.create_partitions import (
     CreatePartitionsRequest,
@@ -26,7 +26,7 @@ async def handle(request: CreatePartitionsRequest, call: Call) -> CreatePartitio
     named = Counter(topic.name for topic in request.topics)
     topics = list({topic.name: topic for topic in request.topics}.values())
 
-    def decide(draft: Draft, topic: Topic) -> tuple[list[Record], None]:
+    def decide(pending: PendingTopics, topic: Topic) -> tuple[list[Record], None]:
         if named[topic.name] > 1:
             raise PeerError(ErrorCode.INVALID_REQUEST, "This topic is named twice.")
         call.require(topic_resource(topic.name))
@@ -35,7 +35,7 @@ async def handle(request: CreatePartitionsRequest, call: Call) -> CreatePartitio
             assignments = [assignment.broker_ids for assignment in topic.assignments]
         start = metadata_changes.placement_start(services.entropy)
         return topic_changes.create_partitions(
-            draft, topic.name, topic.count, assignments, services.settings, start
+            pending, topic.name, topic.count, assignments, services.settings, start
         )
 
     allowed, beyond = split_at_topics_max(topics, services.settings)

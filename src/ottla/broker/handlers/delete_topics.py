@@ -11,7 +11,7 @@ from ottla.broker.requests.call import Call
 from ottla.broker.requests.request_limits import split_at_topics_max, too_many_topics
 from ottla.errors import ErrorCode, PeerError
 from ottla.metadata.controller import topic_changes
-from ottla.metadata.controller.pending_topics import Draft
+from ottla.metadata.controller.pending_topics import PendingTopics
 from ottla.metadata.image import Image
 from ottla.metadata.records import Record, Topic
 from ottla.protocol.messages.delete_topics import (
@@ -42,17 +42,17 @@ async def handle(request: DeleteTopicsRequest, call: Call) -> DeleteTopicsRespon
     named = Counter(asked)
     by_id = {each.topic_id for each in asked if each.name is None}
 
-    def decide(draft: Draft, each: TopicReference) -> tuple[list[Record], Topic]:
+    def decide(pending: PendingTopics, each: TopicReference) -> tuple[list[Record], Topic]:
         if named[each] > 1:
             raise PeerError(ErrorCode.INVALID_REQUEST, "This topic is named twice.")
         if each.name is not None:
             # First, so that the error does not reveal whether the topic exists.
             call.require(topic_resource(each.name))
-        topic = _find_topic(draft.image, *each)
+        topic = _find_topic(pending.image, *each)
         call.require(topic_resource(topic.name))
         if each.name is not None and topic.topic_id in by_id:
             raise PeerError(ErrorCode.INVALID_REQUEST, "This topic is named by its id as well.")
-        return topic_changes.delete_topic(draft, topic.topic_id)
+        return topic_changes.delete_topic(pending, topic.topic_id)
 
     allowed, beyond = split_at_topics_max(list(named), call.services.settings)
     outcomes = await metadata_changes.commit_each(call.services, allowed, decide)

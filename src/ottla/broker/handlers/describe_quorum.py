@@ -53,7 +53,7 @@ def _topic(topic: RequestedTopic, call: Call) -> Topic:
 
 def _metadata_partition(call: Call) -> Partition:
     services = call.services
-    end = services.image.n + 1
+    end = services.image.offset + 1
     voter = ReplicaState(
         replica_id=services.controller_id,
         log_end_offset=end,

@@ -5,7 +5,7 @@ metrics and logger levels are refused with INVALID_REQUEST.
 from ottla.broker.requests.call import Call
 from ottla.broker.requests.config_resources import change_each, commit_config_change, resource_key
 from ottla.errors import ErrorCode, PeerError
-from ottla.metadata.controller.config_changes import ConfigChange, Operation, change_configs
+from ottla.metadata.controller.config_changes import ConfigChange, ConfigOperation, change_configs
 from ottla.protocol.messages.incremental_alter_configs import (
     Config,
     IncrementalAlterConfigsRequest,
@@ -14,7 +14,7 @@ from ottla.protocol.messages.incremental_alter_configs import (
     ResourceResult,
 )
 
-_OPERATIONS = frozenset(map(int, Operation))
+_OPERATIONS = frozenset(map(int, ConfigOperation))
 
 
 async def handle(
@@ -46,6 +46,6 @@ def _config_change(config: Config) -> ConfigChange:
         raise PeerError(
             ErrorCode.INVALID_REQUEST,
             f"There is no operation {config.config_operation} for a setting; allowed is "
-            + ", ".join(f"{each.value} ({each.name})" for each in Operation),
+            + ", ".join(f"{each.value} ({each.name})" for each in ConfigOperation),
         )
-    return ConfigChange(config.name, Operation(config.config_operation), config.value)
+    return ConfigChange(config.name, ConfigOperation(config.config_operation), config.value)

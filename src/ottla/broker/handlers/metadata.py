@@ -50,7 +50,7 @@ def handle(request: MetadataRequest, call: Call) -> MetadataResponse | Encoded:
         request.include_topic_authorized_operations,
         request.include_cluster_authorized_operations,
     )
-    found = services.metadata.response_cache.get(services.image.n, key)
+    found = services.metadata.response_cache.get(services.image.offset, key)
     if found is not None:
         return found
     response = _answer(request, call, brokers, wanted)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from ottla.broker.node.context import Seams
-from ottla.metadata.embedded.metadata_directory import find_home
+from ottla.metadata.embedded.metadata_directory import find_metadata_directory
 from ottla.metadata.embedded.store import EmbeddedStore
 from ottla.metadata.store import MetadataStore
 from ottla.seams.files import Files
@@ -29,7 +29,7 @@ class EmbeddedStoreFactory:
     """Keeps the metadata in one of the node's log directories, its home."""
 
     def home(self, files: Files, log_dirs: Sequence[str]) -> str:
-        return find_home(files, log_dirs)
+        return find_metadata_directory(files, log_dirs)
 
     async def open(self, seams: Seams, home: str) -> MetadataStore:
         return EmbeddedStore.open(seams.files, home, seams.clock, seams.threads)

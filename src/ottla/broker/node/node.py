@@ -36,7 +36,7 @@ from ottla.metadata.controller.broker_restart import is_started
 from ottla.metadata.controller_interface import Controller
 from ottla.metadata.local_controller import LocalController
 from ottla.metadata.publisher import Publisher
-from ottla.metadata.store import Member, MetadataStore
+from ottla.metadata.store import MetadataStore, RegisteredBroker
 from ottla.metadata.values import Endpoint
 from ottla.metrics.node import NodeMetrics
 from ottla.seams.net import Listener
@@ -177,7 +177,7 @@ class Node:
             publisher=publisher,
             store=store,
             broker_id=self.settings[node.NODE_ID],
-            settings_now=lambda: dynamic_settings.current,
+            current_settings=lambda: dynamic_settings.current,
             on_elected=lambda epoch: logger.debug("controller", epoch=epoch),
             on_possible_loss=lambda partition: logger.warning(
                 "possible data loss", partition=str(partition)
@@ -191,7 +191,7 @@ class Node:
         prepared: PreparedDirectories,
         publisher: Publisher,
         controller: Controller,
-        member: Member,
+        member: RegisteredBroker,
         registration: BrokerRegistration,
     ) -> Endpoints:
         context = self._context

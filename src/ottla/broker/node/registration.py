@@ -10,7 +10,7 @@ from ottla.metadata.incarnation import (
     with_unserved,
     write_incarnation,
 )
-from ottla.metadata.store import Member, MetadataStore, Registration
+from ottla.metadata.store import MetadataStore, RegisteredBroker, Registration
 from ottla.metadata.values import Endpoint
 from ottla.seams.clock import Clock
 from ottla.seams.files import Files
@@ -27,7 +27,7 @@ class BrokerRegistration:
 
     async def register(
         self, store: MetadataStore, broker_id: int, endpoints: tuple[Endpoint, ...]
-    ) -> Member:
+    ) -> RegisteredBroker:
         """Gets the new broker epoch. The incarnation may inherit partitions on return."""
         previous = read_incarnation(self._files, self._home)
         inherits = inherited_epochs(previous, self._boot_id)
@@ -39,7 +39,7 @@ class BrokerRegistration:
             inherits=inherits[0] if inherits else None,
             unserved=inherits[1:],
         )
-        member = Member(registration, await store.register(registration))
+        member = RegisteredBroker(registration, await store.register(registration))
         self.broker_epoch = member.broker_epoch
         if previous is not None and inherits:
             write_incarnation(self._files, self._home, with_unserved(previous, member.broker_epoch))

@@ -12,8 +12,8 @@ from ottla.broker.requests.services import Services
 from ottla.broker.requests.slices import SLICE_ITEMS_MAX
 from ottla.errors import ErrorCode, PeerError
 from ottla.metadata.configs import ALL_BROKERS
-from ottla.metadata.controller.config_changes import Decision
-from ottla.metadata.controller_duties import agree_on_min_isr
+from ottla.metadata.controller.config_changes import ConfigDecision
+from ottla.metadata.controller_duties import update_min_isr
 from ottla.metadata.image import Image, ResourceKey
 from ottla.metadata.records import Config
 from ottla.metadata.topic_names import check_topic_name
@@ -134,7 +134,7 @@ async def change_each(
 
 async def commit_config_change(
     services: Services,
-    decide: Callable[[Image], Decision],
+    decide: Callable[[Image], ConfigDecision],
     resource: ResourceKey,
     *,
     validate_only: bool,
@@ -155,15 +155,15 @@ async def commit_config_change(
 
 async def _update_min_isr(services: Services, topics: Sequence[str]) -> None:
     """Copies `min.insync.replicas` to the topics' partitions. PeerError if that does not fit."""
-    await agree_on_min_isr(services.controller, topics, lambda: services.settings)
+    await update_min_isr(services.controller, topics, lambda: services.settings)
 
 
 def _within_group_bounds(
-    decide: Callable[[Image], Decision], group: ResourceKey, settings: BrokerSettings
-) -> Callable[[Image], Decision]:
+    decide: Callable[[Image], ConfigDecision], group: ResourceKey, settings: BrokerSettings
+) -> Callable[[Image], ConfigDecision]:
     """The same decision, refused outside the bounds that the broker sets for groups."""
 
-    def decide_within(image: Image) -> Decision:
+    def decide_within(image: Image) -> ConfigDecision:
         records, changed = decide(image)
         after = dict(image.configs(*group))
         for record in records:

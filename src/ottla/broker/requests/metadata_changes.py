@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from ottla.errors import ErrorCode, PeerError
 from ottla.metadata.controller import topic_changes
 from ottla.metadata.controller.entry_packing import decide_entry, in_entries
-from ottla.metadata.controller.pending_topics import Draft
+from ottla.metadata.controller.pending_topics import PendingTopics
 from ottla.metadata.controller.topic_changes import CreatedTopic, NewTopic
 from ottla.metadata.image import Image
 from ottla.metadata.records import Partition, Record
@@ -28,7 +28,7 @@ _PLACEMENT_STARTS = 1 << 16
 async def commit_each(
     services: "Services",
     changes: Sequence[Change],
-    decide: Callable[[Draft, Change], tuple[list[Record], Result]],
+    decide: Callable[[PendingTopics, Change], tuple[list[Record], Result]],
     *,
     validate_only: bool = False,
 ) -> list[Result | PeerError]:
@@ -40,7 +40,7 @@ async def commit_each(
         def decide_some(
             image: Image, left: Sequence[Change] = left
         ) -> tuple[list[Record], list[Result | PeerError]]:
-            return decide_entry(left, partial(decide, Draft(image)))
+            return decide_entry(left, partial(decide, PendingTopics(image)))
 
         if validate_only:
             outcomes += decide_some(services.image)[1]
@@ -68,9 +68,9 @@ async def create_topics(
 ) -> list[CreatedTopic | PeerError]:
     """Creates topics, or only validates them; a PeerError for each that is refused."""
 
-    def decide(draft: Draft, topic: NewTopic) -> tuple[list[Record], CreatedTopic]:
+    def decide(pending: PendingTopics, topic: NewTopic) -> tuple[list[Record], CreatedTopic]:
         topic_id, start = new_topic_id(services.entropy), placement_start(services.entropy)
-        return topic_changes.create_topic(draft, topic, services.settings, topic_id, start)
+        return topic_changes.create_topic(pending, topic, services.settings, topic_id, start)
 
     return await commit_each(services, topics, decide, validate_only=validate_only)
 

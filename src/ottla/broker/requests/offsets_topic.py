@@ -6,7 +6,7 @@ from ottla.broker.requests import metadata_changes
 from ottla.broker.requests.services import Services
 from ottla.errors import ErrorCode, PeerError
 from ottla.metadata.controller.internal_topics import InternalTopic, create_internal_topic
-from ottla.metadata.controller.pending_topics import Draft
+from ottla.metadata.controller.pending_topics import PendingTopics
 from ottla.metadata.controller.topic_changes import CreatedTopic
 from ottla.metadata.image import Image
 from ottla.metadata.records import Record
@@ -40,7 +40,9 @@ async def create_offsets_topic(services: Services) -> None:
 
     def decide(image: Image) -> tuple[Sequence[Record], CreatedTopic]:
         topic = offsets_topic(services.settings)
-        return create_internal_topic(Draft(image), topic, services.settings, topic_id, start)
+        return create_internal_topic(
+            PendingTopics(image), topic, services.settings, topic_id, start
+        )
 
     try:
         await services.controller.commit(decide)

@@ -1,9 +1,8 @@
-"""What becomes of a broker's partitions when it comes back. Decides, does no I/O.
+"""The change of a broker's partitions when it restarts. Decides, does no I/O.
 
-Its new incarnation takes the memberships of the ones before it if it inherits from them: what they
-had on disk is still there. If it does not inherit, it may have lost what it once acknowledged, and
-counts as unclean; it leads such a partition again only where nobody else could know better, and
-that is said aloud.
+The new incarnation takes over the ISR memberships of the earlier ones that it inherits from: their
+disks are intact. If it does not inherit, it may have lost acknowledged records and counts as
+unclean. It then becomes the leader only if no other replica can, and the possible loss is reported.
 """
 
 from collections.abc import Collection, Iterable, Iterator
@@ -14,16 +13,16 @@ from typing import NamedTuple
 from ottla.metadata.controller.entry_packing import MAX_RECORDS_PER_ENTRY
 from ottla.metadata.image import Image
 from ottla.metadata.records import Broker, Partition, Record
-from ottla.metadata.store import Member
+from ottla.metadata.store import RegisteredBroker
 from ottla.metadata.values import BrokerState, Incarnation
 from ottla.protocol.primitives import Uuid
 from ottla.protocol.topic_partition import TopicPartition
 
 
 class Restart(NamedTuple):
-    """The records of a broker's return, and the partitions that may have lost something by it.
+    """The records of a broker's restart, and the partitions that may have lost records by it.
 
-    `is_up` with the last of them: the record of the broker itself.
+    `is_up` if they include the last one: that of the broker itself.
     """
 
     records: list[Record]
@@ -32,21 +31,21 @@ class Restart(NamedTuple):
 
 
 class Rejoined(NamedTuple):
-    """A partition after one of its replicas came back, and whether it may have lost something."""
+    """A partition after the restart of a replica, and whether it may have lost records."""
 
     partition: Partition
     may_have_lost: bool
 
 
-def is_started(image: Image, member: Member) -> bool:
-    """Whether all records of a broker's return are in the image."""
-    broker = image.brokers.get(member.registration.broker_id)
-    return broker is not None and broker.epoch >= member.broker_epoch
+def is_started(image: Image, registered: RegisteredBroker) -> bool:
+    """Whether the image has all records of a broker's restart."""
+    broker = image.brokers.get(registered.registration.broker_id)
+    return broker is not None and broker.epoch >= registered.broker_epoch
 
 
-def returning_partitions(image: Image, member: Member) -> Iterator[tuple[Uuid, int]]:
-    """The partitions whose records the broker's return changes."""
-    me, inherits = member.incarnation, member.registration.inherited_epochs
+def returning_partitions(image: Image, registered: RegisteredBroker) -> Iterator[tuple[Uuid, int]]:
+    """The partitions that the broker's restart changes."""
+    me, inherits = registered.incarnation, registered.registration.inherited_epochs
     for _, partition in _replicas_of(image, me.broker_id):
         # An older life is always replaced or taken out: then there is no need to decide how.
         if _older_lives(partition, me) or rejoin(partition, me, inherits).partition != partition:
@@ -54,18 +53,19 @@ def returning_partitions(image: Image, member: Member) -> Iterator[tuple[Uuid, i
 
 
 def partitions_rejoined(
-    image: Image, member: Member, partitions: Iterable[tuple[Uuid, int]]
+    image: Image, registered: RegisteredBroker, partitions: Iterable[tuple[Uuid, int]]
 ) -> Restart:
-    """These partitions with the broker's new incarnation, those that are still there.
+    """These partitions, if they still exist, with the broker's new incarnation.
 
-    Only its own epochs are looked at: the other replicas of a partition stay as they are.
+    Only the incarnations of this broker change, not those of other replicas.
     """
+    me, inherits = registered.incarnation, registered.registration.inherited_epochs
     restart = Restart([], [])
     for topic_id, index in partitions:
         topic, partition = image.topic_by_id(topic_id), image.partition(topic_id, index)
         if topic is None or partition is None:
             continue
-        rejoined = rejoin(partition, member.incarnation, member.registration.inherited_epochs)
+        rejoined = rejoin(partition, me, inherits)
         if rejoined.partition != partition:
             epoch = partition.partition_epoch + 1
             restart.records.append(replace(rejoined.partition, partition_epoch=epoch))
@@ -74,26 +74,26 @@ def partitions_rejoined(
     return restart
 
 
-def broker_started(image: Image, member: Member) -> Restart:
-    """A broker is up with a new incarnation, and so is all that it can lead.
+def broker_started(image: Image, registered: RegisteredBroker) -> Restart:
+    """Records of a started broker: its partitions, then the broker itself.
 
-    The broker's own record comes last: whoever sees it knows that the return is complete. Until
-    then, with more records than an entry holds, there is more to be decided.
+    The broker's own record comes last and shows that the restart is complete. If there are more
+    records than one entry holds, it is missing, and the caller has to decide again.
     """
-    if is_started(image, member):
+    if is_started(image, registered):
         return Restart([], [], is_up=True)
-    due = islice(returning_partitions(image, member), MAX_RECORDS_PER_ENTRY)
-    records, losses, _ = partitions_rejoined(image, member, due)
+    due = islice(returning_partitions(image, registered), MAX_RECORDS_PER_ENTRY)
+    records, losses, _ = partitions_rejoined(image, registered, due)
     if len(records) == MAX_RECORDS_PER_ENTRY:
         return Restart(records, losses)
-    return Restart([*records, _broker_of(member)], losses, is_up=True)
+    return Restart([*records, _broker_of(registered)], losses, is_up=True)
 
 
-def _broker_of(member: Member) -> Broker:
-    registration = member.registration
+def _broker_of(registered: RegisteredBroker) -> Broker:
+    registration = registered.registration
     return Broker(
         broker_id=registration.broker_id,
-        epoch=member.broker_epoch,
+        epoch=registered.broker_epoch,
         inherits=registration.inherits,
         endpoints=registration.endpoints,
         rack=registration.rack,
@@ -103,9 +103,9 @@ def _broker_of(member: Member) -> Broker:
 
 
 def rejoin(partition: Partition, me: Incarnation, inherits: Collection[int]) -> Rejoined:
-    """The partition with a broker's new incarnation, its partition epoch not yet counted on.
+    """The partition with a broker's new incarnation; its partition epoch is not raised.
 
-    It is left as it is if it has the new incarnation already.
+    It is unchanged if it already has the new incarnation.
     """
     older = _older_lives(partition, me)
     if not older and partition.leader is not None:
@@ -142,8 +142,8 @@ def _older_lives(partition: Partition, me: Incarnation) -> list[Incarnation]:
 def _memberships(
     partition: Partition, me: Incarnation, older: list[Incarnation], inherits: Collection[int]
 ) -> tuple[tuple[Incarnation, ...], tuple[Incarnation, ...], tuple[int, ...]]:
-    """The isr, the elr and the unclean, with the broker's older incarnations seen to."""
-    # Exactly: an epoch that is merely later may have served, and written what is not here.
+    """The ISR, the ELR and the unclean replicas, without the broker's older incarnations."""
+    # Exactly these epochs: a later one may have served and written records that are missing here.
     if inherits and all(each.broker_epoch in inherits for each in older):
         return (
             tuple(me if each in older else each for each in partition.isr),

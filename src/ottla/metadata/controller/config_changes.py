@@ -1,7 +1,7 @@
-"""Decisions about settings: an image and a wish give the records of the change.
+"""Decisions on changes of configs: an image and the changes give records.
 
-Each is made on the newest image by `Controller.commit`, all or nothing. What a client may not wish
-for is a PeerError with Kafka's code.
+Each is made on the newest image by `Controller.commit`, all or nothing. A change that is not
+allowed is a PeerError with Kafka's code.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -31,12 +31,12 @@ _VALIDATORS = {
     ResourceKind.GROUP: validate_group_config,
 }
 
-# The records of a change, and the names of the settings that it changes.
-Decision = tuple[list[Record], frozenset[str]]
+# The records of a change, and the names of the changed configs.
+ConfigDecision = tuple[list[Record], frozenset[str]]
 
 
-class Operation(IntEnum):
-    """What can be done to one setting, by Kafka's numbers."""
+class ConfigOperation(IntEnum):
+    """Operations on a config, by Kafka's numbers."""
 
     SET = 0
     DELETE = 1
@@ -46,18 +46,18 @@ class Operation(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class ConfigChange:
-    """One setting, and what is to become of it."""
+    """The change of one config."""
 
     name: str
-    operation: Operation
-    # What it is set to, or what is added to a list or taken out of it.
+    operation: ConfigOperation
+    # The new value, or the items to add to or to remove from a list.
     value: str | None = None
 
 
 def change_configs(
     image: Image, resource: ResourceKey, changes: Sequence[ConfigChange]
-) -> Decision:
-    """Changes these settings of a resource and leaves its others."""
+) -> ConfigDecision:
+    """Changes these configs of a resource; its other configs stay."""
     _check_resource(image, resource)
     _check_once(change.name for change in changes)
     present = image.configs(resource.kind, resource.name)
@@ -67,14 +67,14 @@ def change_configs(
 
 def replace_configs(
     image: Image, resource: ResourceKey, configs: Sequence[tuple[str, str | None]]
-) -> Decision:
-    """These are all the settings of a resource from now on; what else it had set it has no more."""
+) -> ConfigDecision:
+    """Replaces all configs of a resource; its other configs are removed."""
     _check_resource(image, resource)
     _check_once(name for name, _ in configs)
     present = image.configs(resource.kind, resource.name)
     outcomes: dict[str, str | None] = dict.fromkeys(present)
     for name, value in configs:
-        change = ConfigChange(name, Operation.SET, value)
+        change = ConfigChange(name, ConfigOperation.SET, value)
         outcomes[name] = _outcome(resource.kind, change, present)
     return _decision(resource, outcomes, present)
 
@@ -98,21 +98,25 @@ def _check_once(names: Iterable[str]) -> None:
 
 
 def _outcome(kind: ResourceKind, change: ConfigChange, present: Mapping[str, str]) -> str | None:
-    """What a setting is after its change; None if it is not set then."""
-    if change.operation is Operation.DELETE:
+    """The value of a config after the change; None if it is removed."""
+    if change.operation is ConfigOperation.DELETE:
         return None
     if change.value is None:
         raise PeerError(
             ErrorCode.INVALID_REQUEST, f"Null value not supported for : {change.name[:100]}"
         )
     value = change.value
-    if change.operation is not Operation.SET:
+    if change.operation is not ConfigOperation.SET:
         value = _changed_list(kind, change.name, change.operation, value, present)
     return _VALIDATORS[kind](change.name, value)
 
 
 def _changed_list(
-    kind: ResourceKind, name: str, operation: Operation, value: str, present: Mapping[str, str]
+    kind: ResourceKind,
+    name: str,
+    operation: ConfigOperation,
+    value: str,
+    present: Mapping[str, str],
 ) -> str:
     setting = _TABLES[kind].get(name)
     if setting is None or not isinstance(setting.kind, TextList):
@@ -122,14 +126,14 @@ def _changed_list(
         )
     before = setting.kind.parse(present[name]) if name in present else tuple(setting.default or ())
     named = [part.strip() for part in value.split(",")]
-    if operation is Operation.APPEND:
+    if operation is ConfigOperation.APPEND:
         return setting.kind.format(tuple(dict.fromkeys((*before, *named))))
     return setting.kind.format(tuple(part for part in before if part not in named))
 
 
 def _decision(
     resource: ResourceKey, outcomes: Mapping[str, str | None], present: Mapping[str, str]
-) -> Decision:
+) -> ConfigDecision:
     changed = {name: value for name, value in outcomes.items() if value != present.get(name)}
     records: list[Record] = [
         Config(resource.kind, resource.name, name, value) for name, value in changed.items()

@@ -1,6 +1,6 @@
-"""Many wishes of one request, decided together: one entry of the log for as many as it holds.
+"""Packs the changes of one request into as few entries of the log as possible.
 
-An entry costs a sync of the disk, whatever is in it. Decides, does no I/O.
+Each entry costs one sync of the disk, whatever its size. Decides, does no I/O.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -11,7 +11,7 @@ from ottla.errors import PeerError
 from ottla.metadata.entry_codec import ENTRY_BYTES_MAX, encode
 from ottla.metadata.records import Config, Partition, Record
 
-Wish = TypeVar("Wish")
+Change = TypeVar("Change")
 Reply = TypeVar("Reply")
 Item = TypeVar("Item")
 
@@ -20,25 +20,25 @@ Item = TypeVar("Item")
 MAX_CHANGES_PER_ENTRY = 500
 MAX_RECORDS_PER_ENTRY = 500
 
-# The most that a record needs in an entry. A partition of six replicas needs about 600 bytes, any
-# other record but a setting is little more than a topic's name.
+# The most bytes that a record needs in an entry. A partition of six replicas needs about 600 bytes;
+# any other record, except a config, is little longer than a topic's name.
 _PARTITION_BYTES_MAX = 1 << 10
 _SMALL_RECORD_BYTES_MAX = 512
 
 
 def decide_entry(
-    wishes: Sequence[Wish], decide: Callable[[Wish], tuple[list[Record], Reply]]
+    changes: Sequence[Change], decide: Callable[[Change], tuple[list[Record], Reply]]
 ) -> tuple[list[Record], list[Reply | PeerError]]:
-    """Records and outcomes of the first wishes, as many as make one entry; of one at least.
+    """Records and outcomes of the first changes, as many as fit one entry; at least of one change.
 
-    `decide` knows of all wishes that it decided before. What it refuses takes no room.
+    `decide` sees the changes that it decided before. Refused changes have no records.
     """
     records: list[Record] = []
     outcomes: list[Reply | PeerError] = []
     left_bytes = ENTRY_BYTES_MAX
-    for wish in wishes[:MAX_CHANGES_PER_ENTRY]:
+    for change in changes[:MAX_CHANGES_PER_ENTRY]:
         try:
-            decided, reply = decide(wish)
+            decided, reply = decide(change)
         except PeerError as error:
             outcomes.append(error)
             continue
@@ -52,7 +52,7 @@ def decide_entry(
 
 
 def in_entries(items: Iterable[Item]) -> Iterator[list[Item]]:
-    """Records, or what becomes a record each, in portions that an entry can hold."""
+    """Divides items of one record each into portions that fit one entry."""
     left = iter(items)
     while portion := list(islice(left, MAX_RECORDS_PER_ENTRY)):
         yield portion

@@ -1,5 +1,6 @@
-"""`min.insync.replicas` stands in each partition's record, so that its leader and the controller go
-by the same one. Here the records follow the settings.
+"""Updates `min.insync.replicas` in the partitions' records when the settings change.
+
+Each partition's record has it, so that its leader and the controller use the same value.
 """
 
 from collections.abc import Iterable, Iterator
@@ -16,7 +17,7 @@ from ottla.settings.table.replicas import MIN_INSYNC_REPLICAS
 def outdated_partitions(
     image: Image, topics: Iterable[str], settings: BrokerSettings
 ) -> Iterator[tuple[Uuid, int]]:
-    """The partitions of these topics whose records say something else."""
+    """The partitions of these topics with another value in their records."""
     for topic in filter(None, map(image.topic, topics)):
         min_isr = _in_force(image, topic, settings)
         for partition in image.partitions(topic.topic_id):
@@ -27,7 +28,7 @@ def outdated_partitions(
 def corrections(
     image: Image, partitions: Iterable[tuple[Uuid, int]], settings: BrokerSettings
 ) -> list[Record]:
-    """New records of those partitions that still are there and say something else."""
+    """New records of the partitions that still exist and have another value."""
     records: list[Record] = []
     for topic_id, index in partitions:
         topic, partition = image.topic_by_id(topic_id), image.partition(topic_id, index)
@@ -35,7 +36,7 @@ def corrections(
             continue
         min_isr = _in_force(image, topic, settings)
         if partition.min_isr != min_isr:
-            # Who was eligible to lead was so by the old rule.
+            # The eligible leader replicas were determined with the old value.
             records.append(
                 replace(
                     partition,

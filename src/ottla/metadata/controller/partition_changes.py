@@ -1,7 +1,7 @@
-"""Changes of single partitions that somebody asks for: who leads, and where the replicas are.
+"""Requested changes of single partitions: leader elections and replica reassignments.
 
-Each takes the image and gives the partition as it is to be, or None if it is like that already.
-What cannot be is a PeerError with Kafka's code. Decides, does no I/O.
+Each takes the image and returns the changed partition, or None if nothing changes. A change that is
+not possible is a PeerError with Kafka's code. Decides, does no I/O.
 """
 
 from collections.abc import Iterable
@@ -16,33 +16,33 @@ from ottla.metadata.values import BrokerState, Incarnation
 
 
 class Election(IntEnum):
-    """What an election is for, by Kafka's numbers."""
+    """The type of an election, by Kafka's numbers."""
 
-    # The first of the replicas leads again.
+    # The first replica becomes the leader again.
     PREFERRED = 0
-    # Somebody leads, even if records are lost by it.
+    # Any replica may become the leader, even if records are lost.
     UNCLEAN = 1
 
 
 def is_moving(partition: Partition) -> bool:
-    """Whether its replicas are on the way from some brokers to others."""
+    """Whether a reassignment of its replicas is in progress."""
     return bool(partition.adding or partition.removing)
 
 
 def elected(image: Image, topic: str, index: int, election: Election) -> Partition:
-    """The partition under the leader that the election is for."""
+    """The partition with its elected leader."""
     partition = _named(image, topic, index)
     if election is Election.PREFERRED:
         return _preferred(image, partition)
-    return _led_by_anybody(image, partition)
+    return _unclean(image, partition)
 
 
 def reassigned(
     image: Image, topic: str, index: int, target: Replicas | None, *, may_change_factor: bool
 ) -> Partition | None:
-    """The partition with its replicas in the target's order; without a target a move is ended.
+    """The partition with its replicas in the target's order; a target of None cancels a move.
 
-    Replicas do not move between brokers yet: only the order in which they should lead can change.
+    Replicas do not move between brokers yet: only their order, the leader preference, can change.
     """
     partition = _named(image, topic, index)
     if target is None:
@@ -92,8 +92,8 @@ def _preferred(image: Image, partition: Partition) -> Partition:
     return _under(partition, leader)
 
 
-def _led_by_anybody(image: Image, partition: Partition) -> Partition:
-    """Whoever has most: somebody in sync, somebody who may lead, anybody."""
+def _unclean(image: Image, partition: Partition) -> Partition:
+    """Elects an in-sync replica, else an eligible leader replica, else any replica that is up."""
     if partition.leader is not None:
         raise PeerError(ErrorCode.ELECTION_NOT_NEEDED, "Somebody leads already.")
     leader = _first_up(image, partition.replicas, partition.isr)
@@ -114,7 +114,7 @@ def _led_by_anybody(image: Image, partition: Partition) -> Partition:
 def _first_up(
     image: Image, replicas: Iterable[int], among: tuple[Incarnation, ...]
 ) -> Incarnation | None:
-    """The first replica, in the order given, that is up in the life in which it is named."""
+    """The first of these replicas that is up with its incarnation in `among`."""
     for broker_id in replicas:
         broker = image.brokers.get(broker_id)
         if broker is not None and broker.state is BrokerState.UP and broker.incarnation in among:

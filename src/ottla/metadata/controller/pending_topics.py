@@ -1,34 +1,33 @@
-"""Topics that are decided on, one after another, before any of them is committed. No I/O."""
+"""Changes of topics that are decided but not yet committed. No I/O."""
 
 from ottla.metadata.image import Image
 from ottla.metadata.records import DeletedName, EpochFloor, Record, Topic
 from ottla.metadata.topic_names import metric_name
 
-# Of how many deleted topics the names are remembered, so that topics of other names begin at leader
-# epoch 0.
+# Remembered names of deleted topics; topics of other names start at leader epoch 0.
 DELETED_NAMES_MAX = 10_000
 
 
-class Draft:
-    """An image, and what was decided on it but is not committed yet: all of one entry."""
+class PendingTopics:
+    """An image with the topic changes of one entry that is not committed yet."""
 
     __slots__ = ("_deleted_names", "_metric_names", "_names", "epoch_floor", "image", "partitions")
 
     def __init__(self, image: Image) -> None:
         self.image = image
-        # How many there are, with those to come.
+        # How many partitions there are, with the new ones.
         self.partitions = image.partition_count
         self.epoch_floor = image.epoch_floor
         self._names: set[str] = set()
         self._metric_names: dict[str, str] = {}
-        # Copied when something is deleted.
+        # Copied from the image at the first deletion.
         self._deleted_names: dict[str, int] | None = None
 
     def has_topic(self, name: str) -> bool:
         return name in self._names or self.image.topic(name) is not None
 
     def colliding_topic(self, name: str) -> str | None:
-        """A topic of another name whose metrics could not be told from this one's."""
+        """A topic of another name that has the same name in metrics."""
         other = self._metric_names.get(metric_name(name))
         return self.image.colliding_topic(name) if other is None else other
 
@@ -37,11 +36,11 @@ class Draft:
         self._metric_names[metric_name(name)] = name
         self.partitions += partitions
 
-    def retire(self, topic: Topic) -> list[Record]:
+    def raise_first_epoch(self, topic: Topic) -> list[Record]:
         """Raises the first epoch of a topic's name above every leader epoch of its partitions.
 
-        If that is one name too many to remember, the floor rises to the lowest remembered epoch
-        instead: every new topic then begins there, whether its name was forgotten or not.
+        If too many names would be remembered, the floor rises to the lowest remembered epoch, and
+        names at or below it are forgotten: every new topic then starts at or above the floor.
         """
         if self._deleted_names is None:
             self._deleted_names = dict(self.image.deleted_names)

@@ -1,7 +1,7 @@
-"""The controller's decisions about topics: an image and a wish give records and a reply.
+"""The controller's decisions on topics: an image and a change give records and a reply.
 
 Each is made on the newest image by `Controller.commit`, alone or with others in one entry of the
-log, all or nothing. What a client may not wish for is a PeerError with Kafka's code.
+log, all or nothing. A change that is not allowed is a PeerError with Kafka's code.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 from ottla.errors import ErrorCode, PeerError
 from ottla.metadata.configs import topic_configs, validated_topic_configs
-from ottla.metadata.controller.pending_topics import Draft
-from ottla.metadata.controller.replica_placement import Site, place
+from ottla.metadata.controller.pending_topics import PendingTopics
+from ottla.metadata.controller.replica_placement import UsableBroker, place_replicas
 from ottla.metadata.image import Image
 from ottla.metadata.records import Config, Partition, Record, Topic, TopicDeleted
 from ottla.metadata.topic_names import check_topic_name
@@ -25,13 +25,13 @@ from ottla.settings.table.replicas import (
 )
 from ottla.settings.topic import TopicConfigs
 
-# What is made at once is one entry, and an entry has its size.
-PARTITIONS_AT_ONCE_MAX = 1_000
-PARTITIONS_A_TOPIC_MAX = 10_000
+# The new partitions of one change must fit one entry.
+MAX_PARTITIONS_PER_CHANGE = 1_000
+MAX_PARTITIONS_PER_TOPIC = 10_000
 PARTITIONS_MAX = 100_000
 REPLICATION_FACTOR_MAX = 6
 
-# Where a number stands, this leaves it to the broker's settings.
+# Stands for the default in the broker's settings.
 DEFAULT = -1
 
 Replicas = tuple[int, ...]
@@ -39,7 +39,7 @@ Replicas = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewTopic:
-    """A topic that somebody wishes for. With assignments the two numbers are theirs to say."""
+    """A topic to create. With assignments, the two numbers must be -1."""
 
     name: str
     partitions: int = DEFAULT
@@ -50,7 +50,7 @@ class NewTopic:
 
 
 class CreatedTopic(NamedTuple):
-    """What was made of a wish."""
+    """The reply to the creation of a topic."""
 
     topic_id: Uuid
     partitions: int
@@ -62,45 +62,45 @@ class CreatedTopic(NamedTuple):
 
 
 def create_topic(
-    draft: Draft, wish: NewTopic, settings: BrokerSettings, topic_id: Uuid, start: int
+    pending: PendingTopics, new: NewTopic, settings: BrokerSettings, topic_id: Uuid, start: int
 ) -> tuple[list[Record], CreatedTopic]:
-    """A new topic. `topic_id` must be new as well; `start` is where placement begins."""
-    image = draft.image
-    _check_new_name(draft, wish.name)
-    overrides = validated_topic_configs(wish.configs)
+    """Creates a topic. `topic_id` must be unused; placement starts at `start`."""
+    image = pending.image
+    _check_new_name(pending, new.name)
+    overrides = validated_topic_configs(new.configs)
     configs = TopicConfigs(overrides, settings)
-    if wish.assignments:
-        replicas = _assigned(draft, wish)
+    if new.assignments:
+        replicas = _assigned(pending, new)
     else:
-        replicas = _placed(draft, wish, settings, start)
-    topic = Topic(wish.name, topic_id)
+        replicas = _placed(pending, new, settings, start)
+    topic = Topic(new.name, topic_id)
     records: list[Record] = [topic]
     records += _new_partitions(image, topic, 0, replicas, configs[MIN_INSYNC_REPLICAS])
     records += [
-        Config(ResourceKind.TOPIC, wish.name, key, value) for key, value in overrides.items()
+        Config(ResourceKind.TOPIC, new.name, key, value) for key, value in overrides.items()
     ]
-    draft.add_topic(wish.name, len(replicas))
+    pending.add_topic(new.name, len(replicas))
     return records, CreatedTopic(topic_id, len(replicas), len(replicas[0]), configs)
 
 
-def delete_topic(draft: Draft, topic_id: Uuid) -> tuple[list[Record], Topic]:
-    """A topic goes; one of the same name will never have its leader epochs again."""
-    topic = draft.image.topic_by_id(topic_id)
+def delete_topic(pending: PendingTopics, topic_id: Uuid) -> tuple[list[Record], Topic]:
+    """Deletes a topic; a later topic of the same name never reuses its leader epochs."""
+    topic = pending.image.topic_by_id(topic_id)
     if topic is None:
         raise PeerError(ErrorCode.UNKNOWN_TOPIC_ID, f"There is no topic with id {topic_id}.")
-    return [*draft.retire(topic), TopicDeleted(topic_id, topic.name)], topic
+    return [*pending.raise_first_epoch(topic), TopicDeleted(topic_id, topic.name)], topic
 
 
 def create_partitions(
-    draft: Draft,
+    pending: PendingTopics,
     name: str,
     count: int,
     assignments: Sequence[Replicas] | None,
     settings: BrokerSettings,
     start: int,
 ) -> tuple[list[Record], None]:
-    """A topic gets more partitions, `count` in all; the new ones are as replicated as the first."""
-    image = draft.image
+    """Adds partitions up to `count`, with the replication factor of the first one."""
+    image = pending.image
     topic = image.topic(name)
     if topic is None:
         raise PeerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic '{name}'.")
@@ -108,25 +108,26 @@ def create_partitions(
     if count <= len(present):
         raise _no_increase(name, len(present), count)
     more = count - len(present)
-    _check_room(draft, more, count)
+    _check_room(pending, more, count)
     replication_factor = len(present[0].replicas)
     if assignments is None:
-        replicas = place(_sites(image, replication_factor), more, replication_factor, start)
+        brokers = _usable_brokers(image, replication_factor)
+        replicas = place_replicas(brokers, more, replication_factor, start)
     else:
         replicas = _more_assigned(image, assignments, more, replication_factor)
     min_isr = topic_configs(image, name, settings)[MIN_INSYNC_REPLICAS]
-    draft.partitions += more
+    pending.partitions += more
     return _new_partitions(image, topic, len(present), replicas, min_isr), None
 
 
 # --- parts of decisions -----------------------------------------------------------------------
 
 
-def _check_new_name(draft: Draft, name: str) -> None:
+def _check_new_name(pending: PendingTopics, name: str) -> None:
     check_topic_name(name)
-    if draft.has_topic(name):
+    if pending.has_topic(name):
         raise PeerError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
-    other = draft.colliding_topic(name)
+    other = pending.colliding_topic(name)
     if other is not None:
         raise PeerError(
             ErrorCode.INVALID_TOPIC_EXCEPTION,
@@ -135,9 +136,11 @@ def _check_new_name(draft: Draft, name: str) -> None:
         )
 
 
-def _placed(draft: Draft, wish: NewTopic, settings: BrokerSettings, start: int) -> list[Replicas]:
-    """Replicas where there is room, as many as the wish or the settings say."""
-    partitions, factor = wish.partitions, wish.replication_factor
+def _placed(
+    pending: PendingTopics, new: NewTopic, settings: BrokerSettings, start: int
+) -> list[Replicas]:
+    """Placed replicas; the numbers are those of the request, or the default settings."""
+    partitions, factor = new.partitions, new.replication_factor
     if factor == DEFAULT:
         factor = settings[DEFAULT_REPLICATION_FACTOR]
     if partitions == DEFAULT:
@@ -152,42 +155,42 @@ def _placed(draft: Draft, wish: NewTopic, settings: BrokerSettings, start: int) 
             ErrorCode.INVALID_PARTITIONS,
             f"{partitions} partitions; allowed is 1 or more, or -1 for the default.",
         )
-    _check_room(draft, partitions, partitions)
-    return place(_sites(draft.image, factor), partitions, factor, start)
+    _check_room(pending, partitions, partitions)
+    return place_replicas(_usable_brokers(pending.image, factor), partitions, factor, start)
 
 
-def _sites(image: Image, replication_factor: int) -> list[Site]:
-    """Where replicas can be put. PeerError if these are too few."""
-    sites = [
-        Site(broker.broker_id, broker.rack, broker.host)
+def _usable_brokers(image: Image, replication_factor: int) -> list[UsableBroker]:
+    """The brokers that can get replicas. PeerError if there are too few."""
+    brokers = [
+        UsableBroker(broker.broker_id, broker.rack, broker.host)
         for _, broker in sorted(image.brokers.items())
         if broker.state is BrokerState.UP
     ]
-    if replication_factor > min(len(sites), REPLICATION_FACTOR_MAX):
+    if replication_factor > min(len(brokers), REPLICATION_FACTOR_MAX):
         raise PeerError(
             ErrorCode.INVALID_REPLICATION_FACTOR,
-            f"A replication factor of {replication_factor}, where {len(sites)} brokers are up"
+            f"A replication factor of {replication_factor}, where {len(brokers)} brokers are up"
             f" and {REPLICATION_FACTOR_MAX} is the most there can be.",
         )
-    return sites
+    return brokers
 
 
-def _assigned(draft: Draft, wish: NewTopic) -> list[Replicas]:
-    """The replicas as the wish names them, in the order of partitions."""
-    if wish.partitions != DEFAULT or wish.replication_factor != DEFAULT:
+def _assigned(pending: PendingTopics, new: NewTopic) -> list[Replicas]:
+    """The requested replicas, by partition."""
+    if new.partitions != DEFAULT or new.replication_factor != DEFAULT:
         raise PeerError(
             ErrorCode.INVALID_REQUEST,
             "With assignments the number of partitions and the replication factor must be -1.",
         )
-    assignments = wish.assignments
+    assignments = new.assignments
     if any(index not in assignments for index in range(len(assignments))):
         raise PeerError(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
             "The assigned partitions are not numbered from 0 on without a gap.",
         )
-    _check_room(draft, len(assignments), len(assignments))
+    _check_room(pending, len(assignments), len(assignments))
     replicas = [assignments[index] for index in range(len(assignments))]
-    _check_assignments(draft.image, replicas, len(replicas[0]))
+    _check_assignments(pending.image, replicas, len(replicas[0]))
     return replicas
 
 
@@ -213,7 +216,7 @@ def _check_assignments(
 
 
 def assignment_fault(image: Image, replicas: Replicas, replication_factor: int) -> str | None:
-    """Why a partition cannot be on these brokers; None if it can."""
+    """Why a partition cannot have these replicas; None if it can."""
     if not replicas:
         return "A partition is assigned to no broker."
     if len(replicas) != replication_factor:
@@ -235,7 +238,7 @@ def assignment_fault(image: Image, replicas: Replicas, replication_factor: int) 
 def _new_partitions(
     image: Image, topic: Topic, first: int, assignments: Sequence[Replicas], min_isr: int
 ) -> list[Record]:
-    """Partitions whose replicas are all up and have nothing: every one is in sync."""
+    """New partitions, whose replicas are all up, empty, and so in sync."""
     first_epoch = image.first_epoch(topic.name)
     records: list[Record] = []
     for index, replicas in enumerate(assignments, first):
@@ -257,13 +260,13 @@ def _new_partitions(
     return records
 
 
-def _check_room(draft: Draft, more: int, in_topic: int) -> None:
-    """Whether so many partitions can be added, with which the topic has so many."""
-    present = draft.partitions
-    if more > PARTITIONS_AT_ONCE_MAX:
-        fault = f"{more} at once, {PARTITIONS_AT_ONCE_MAX} are allowed; more can follow later"
-    elif in_topic > PARTITIONS_A_TOPIC_MAX:
-        fault = f"{in_topic} of a topic, {PARTITIONS_A_TOPIC_MAX} are allowed"
+def _check_room(pending: PendingTopics, more: int, in_topic: int) -> None:
+    """PeerError if `more` new partitions, of a topic with then `in_topic`, are too many."""
+    present = pending.partitions
+    if more > MAX_PARTITIONS_PER_CHANGE:
+        fault = f"{more} at once, {MAX_PARTITIONS_PER_CHANGE} are allowed; more can follow later"
+    elif in_topic > MAX_PARTITIONS_PER_TOPIC:
+        fault = f"{in_topic} of a topic, {MAX_PARTITIONS_PER_TOPIC} are allowed"
     elif present + more > PARTITIONS_MAX:
         fault = f"{present} and {more} more, {PARTITIONS_MAX} are allowed in all"
     else:

@@ -1,1 +1,1 @@
-"""The metadata store of a single broker: a log and snapshots in its own data directory."""
+"""The metadata store of a single broker: a log and a snapshot in its own log directory."""

@@ -1,8 +1,8 @@
-"""Entries of metadata in a log of our own: one batch of one record each, its offset their number.
+"""The metadata entries in a local log: each entry is a batch of one record, at the entry's offset.
 
-An entry is committed once it is flushed: it is shown to nobody before. Before the next one is
-written the recovery point vouches for it, so that after a crash at most one entry, one that nobody
-was promised, can be found torn; any other damage is a CorruptLog.
+An entry is committed once it is flushed, and is not visible before. The recovery point is saved
+before the next entry is written. So after a crash at most one entry, which was not acknowledged,
+can be torn; any other damage is a CorruptLog.
 """
 
 from collections.abc import Iterator, Sequence
@@ -28,76 +28,77 @@ PARTITION = TopicPartition("__ottla_metadata", 0)
 READ_BYTES_MAX = 1 << 20
 SEGMENT_BYTES = 64 << 20
 
-# One writer for ever: nobody compares this log's epochs.
+# There is one writer: the leader epochs of this log are not used.
 _LEADER_EPOCH = 0
 _CONFIG = LogConfig(
     segment_bytes=SEGMENT_BYTES,
     segment_ms=UNLIMITED,
-    # Entries are read in a row, so an index has nothing to offer; and without one a flush writes
-    # nothing, and a full disk cannot come between an entry and its commit.
+    # Entries are read sequentially and need no index. Without one a flush writes nothing, so a full
+    # disk cannot fail it between the append of an entry and its commit.
     index_interval_bytes=SEGMENT_BYTES,
 )
 
 
 class EntryLog:
-    """See the module. No method awaits. A full disk is an OSError, and nothing has changed.
+    """See the module. No method awaits. A full disk is an OSError: then nothing has changed.
 
-    An entry is appended in steps, so that a thread can do what waits for the disk: `save_point` if
-    there is an `unsaved_point`, then `begin`, then the `run` of what it returns, then `end`, or
-    `fail` if the disk failed. One entry at a time.
+    An entry is appended in steps, so that a thread can wait for the disk: `save_recovery_point` if
+    there is an `unsaved_recovery_point`, then `begin`, then `run` of the returned flush, then
+    `end`, or `fail` if the disk failed. One entry at a time.
     """
 
-    __slots__ = ("_clock", "_files", "_log", "_point_path", "_point_saved")
+    __slots__ = ("_clock", "_files", "_log", "_recovery_point_path", "_saved_recovery_point")
 
-    def __init__(self, files: Files, directory: str, clock: Clock, first_n: int) -> None:
-        """Opens the log in an existing directory; nothing before `first_n` is of interest.
+    def __init__(self, files: Files, directory: str, clock: Clock, first_offset: int) -> None:
+        """Opens the log in an existing directory; entries before `first_offset` are not needed.
 
-        CorruptLog if what was committed is not there.
+        CorruptLog if a committed entry is missing.
         """
         self._files = files
         self._clock = clock
-        self._point_path = f"{directory}/{RECOVERY_POINTS}"
-        self._point_saved = read_offsets(files, self._point_path).get(PARTITION, 0)
+        self._recovery_point_path = f"{directory}/{RECOVERY_POINTS}"
+        saved_offsets = read_offsets(files, self._recovery_point_path)
+        self._saved_recovery_point = saved_offsets.get(PARTITION, 0)
         self._log, _ = open_log(
             FilePool(files),
             directory,
             _CONFIG,
             is_clean=False,
-            recovery_point=self._point_saved,
-            start_offset=first_n,
+            recovery_point=self._saved_recovery_point,
+            start_offset=first_offset,
             clock=clock,
-            checkpoint=self._vouch,
+            checkpoint=self._checkpoint,
         )
-        if self._log.start_offset > first_n:
+        if self._log.start_offset > first_offset:
             raise CorruptLog(
                 directory,
                 0,
-                f"entry {first_n} is missing, the log starts at {self._log.start_offset}",
+                f"entry {first_offset} is missing, the log starts at {self._log.start_offset}",
             )
-        self._write_again()
+        self._rewrite_last()
         self._log.flush()
 
     @property
-    def next_n(self) -> int:
-        """The number of the first entry that is not committed."""
+    def next_offset(self) -> int:
+        """The offset after the last committed entry."""
         return self._log.recovery_point
 
     @property
-    def unsaved_point(self) -> int | None:
+    def unsaved_recovery_point(self) -> int | None:
         """The recovery point that must be saved before the next entry is written."""
         point = self._log.recovery_point
-        return None if point == self._point_saved else point
+        return None if point == self._saved_recovery_point else point
 
-    def save_point(self, point: int) -> None:
-        """Durable on return. Changes nothing else, so it may be called in a thread."""
-        write_offsets(self._files, self._point_path, {PARTITION: point})
+    def save_recovery_point(self, point: int) -> None:
+        """Durable on return. Does not change this object, so it may be called in a thread."""
+        write_offsets(self._files, self._recovery_point_path, {PARTITION: point})
 
-    def point_saved(self, point: int) -> None:
-        """`save_point` has returned."""
-        self._point_saved = point
+    def recovery_point_saved(self, point: int) -> None:
+        """`save_recovery_point` has returned."""
+        self._saved_recovery_point = point
 
     def begin(self, records: Sequence[Record]) -> Flush:
-        """Writes an entry; its flush commits it. EntryTooLarge and OSError if it cannot be."""
+        """Writes an entry; the returned flush commits it. EntryTooLarge or OSError on failure."""
         now_ms = self._clock.wall_ms()
         record = batches.Record(offset=0, timestamp=now_ms, key=None, value=encode(records))
         batch = batches.build([record])
@@ -108,71 +109,71 @@ class EntryLog:
             self.fail(error)
 
     def end(self, flush: Flush) -> int:
-        """The flush has run: the entry is committed; its number."""
+        """The flush has run: the entry is committed. Returns its offset."""
         self._log.end_flush(flush)
         return flush.end_offset - 1
 
     def fail(self, error: OSError) -> NoReturn:
-        """The flush failed. The entry is in the log and not committed: nothing may follow it.
+        """The flush failed. The entry is written but not committed: no other may follow it.
 
-        Raises LogOffline: only the next opening knows whether it was committed.
+        Raises LogOffline: only the next opening can tell whether the entry is durable.
         """
         self._log.fail(error)
 
-    def read(self, from_n: int) -> list[Entry]:
-        """Some committed entries from `from_n` on; none if there is none yet."""
+    def read(self, from_offset: int) -> list[Entry]:
+        """Some committed entries from `from_offset` on; empty if there are none yet."""
         if self._log.offline is not None:
             raise LogOffline(f"{self._log.directory}: {self._log.offline}") from self._log.offline
-        if from_n >= self.next_n:
+        if from_offset >= self.next_offset:
             return []
-        found = self._log.read(from_n, bytes_max=READ_BYTES_MAX, end_offset=self.next_n)
-        entries = list(_entries(found, from_n)) if found else []
+        found = self._log.read(from_offset, bytes_max=READ_BYTES_MAX, end_offset=self.next_offset)
+        entries = list(_entries(found, from_offset)) if found else []
         if not entries:
-            raise CorruptLog(self._log.directory, 0, f"entry {from_n} is missing")
+            raise CorruptLog(self._log.directory, 0, f"entry {from_offset} is missing")
         return entries
 
-    def drop_below(self, first_n: int) -> None:
-        """Nothing before `first_n` is of interest any more; whole segments of it go."""
+    def drop_below(self, first_offset: int) -> None:
+        """Removes whole segments before `first_offset`, whose entries are no longer needed."""
         self._log.roll()
-        self._log.advance_start(first_n)
-        count = retention.below_start(self._log.summaries(), log_start_offset=first_n)
+        self._log.advance_start(first_offset)
+        count = retention.below_start(self._log.summaries(), log_start_offset=first_offset)
         for path in self._log.drop_segments(count):
             self._files.remove(path)
 
     def abandon(self) -> None:
-        """Closes the files and leaves them as they are."""
+        """Closes the files without writing to them."""
         self._log.abandon()
 
     def close(self) -> None:
         is_online = self._log.offline is None
         self._log.close()
         if is_online:
-            self._vouch()
+            self._checkpoint()
 
-    def _write_again(self) -> None:
-        """Writes the entry for which nobody vouches yet once more, over itself.
+    def _rewrite_last(self) -> None:
+        """Rewrites the entry above the recovery point in place.
 
-        It may be in the page cache alone. If its sync failed, the kernel takes it for clean: a sync
-        would then succeed and save nothing.
+        It may exist only in the page cache. If its sync failed, the kernel considers it clean:
+        another sync would succeed without writing it.
         """
-        n = max(self._point_saved, self._log.start_offset)
-        found = self._log.read(n, bytes_max=READ_BYTES_MAX)
+        offset = max(self._saved_recovery_point, self._log.start_offset)
+        found = self._log.read(offset, bytes_max=READ_BYTES_MAX)
         if found:
             write_all(found.file, found.position, [found.read()])
 
-    def _vouch(self) -> None:
-        """What was flushed is durably known to have been: it must be there after a crash.
+    def _checkpoint(self) -> None:
+        """Saves the recovery point: entries below it must exist after a crash.
 
-        Where the log starts is not kept here: `first_n` says it, whenever the log is opened.
+        The start offset is not saved: whoever opens the log gives it as `first_offset`.
         """
-        point = self.unsaved_point
+        point = self.unsaved_recovery_point
         if point is not None:
-            self.save_point(point)
-            self.point_saved(point)
+            self.save_recovery_point(point)
+            self.recovery_point_saved(point)
 
 
-def _entries(found: FileSlice, n: int) -> Iterator[Entry]:
-    """The entries, from number `n` on, that a slice holds whole."""
+def _entries(found: FileSlice, offset: int) -> Iterator[Entry]:
+    """The complete entries of a slice, the first one at `offset`."""
     content = found.read()
     position = 0
     while len(content) - position >= batches.HEADER_BYTES:
@@ -180,20 +181,20 @@ def _entries(found: FileSlice, n: int) -> Iterator[Entry]:
         if position + header.size > len(content):
             return
         try:
-            yield Entry(n, _records(content, position, header, n))
+            yield Entry(offset, _records(content, position, header, offset))
         except (PeerError, CorruptEntry) as error:
             path = found.file.path
-            raise CorruptLog(path, found.position + position, f"entry {n}: {error}") from None
+            raise CorruptLog(path, found.position + position, f"entry {offset}: {error}") from None
         position += header.size
-        n += 1
+        offset += 1
 
 
 def _records(
-    content: bytes, position: int, header: batches.BatchHeader, n: int
+    content: bytes, position: int, header: batches.BatchHeader, offset: int
 ) -> tuple[Record, ...]:
     if not batches.crc_is_valid(content, header, position):
         raise CorruptEntry("", "the checksum is wrong")
     rows = list(batches.records(content, position))
-    if len(rows) != 1 or rows[0].offset != n or rows[0].value is None:
+    if len(rows) != 1 or rows[0].offset != offset or rows[0].value is None:
         raise CorruptEntry("", "this is no entry of metadata")
     return decode(rows[0].value)

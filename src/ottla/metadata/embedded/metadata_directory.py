@@ -1,7 +1,7 @@
-"""Which of a broker's `log.dirs` has its metadata, whatever their order.
+"""Finds the directory with the metadata among the broker's `log.dirs`, in any order.
 
-The others know the id of the cluster and no more. To begin a new cluster beside them would set
-every partition aside as one that nobody knows.
+The other directories only have the cluster id. If a new cluster was created beside them, all of
+their partitions would be set aside as unknown.
 """
 
 from collections.abc import Sequence
@@ -12,27 +12,27 @@ from ottla.seams.files import Files
 from ottla.storage.directory.checkpoint_files import MetaProperties
 
 
-class NoHome(StorageError):
+class MetadataDirectoryError(StorageError):
     """The metadata is in none of the directories, or in more than one."""
 
 
-def find_home(files: Files, paths: Sequence[str]) -> str:
-    """The directory that has the metadata; the first one for a new broker.
+def find_metadata_directory(files: Files, paths: Sequence[str]) -> str:
+    """The directory with the metadata; the first one for a new broker.
 
-    NoHome; OSError or CorruptLog if nobody can say what is in a directory.
+    MetadataDirectoryError; OSError or CorruptLog if a directory cannot be read.
     """
-    homes = [path for path in paths if files.is_dir(f"{path}/{PARTITION}")]
-    if len(homes) > 1:
-        raise NoHome(
-            f"{' and '.join(homes)} both have metadata ({PARTITION}), and one of log.dirs may have"
+    found = [path for path in paths if files.is_dir(f"{path}/{PARTITION}")]
+    if len(found) > 1:
+        raise MetadataDirectoryError(
+            f"{' and '.join(found)} both have metadata ({PARTITION}), and one of log.dirs may have"
             " it: take the directory out of log.dirs whose metadata is not this broker's"
         )
-    if homes:
-        return homes[0]
+    if found:
+        return found[0]
     clusters = {path: cluster_id for path in paths if (cluster_id := _cluster_of(files, path))}
     if clusters:
         named = ", ".join(f"{path} is of cluster {each}" for path, each in clusters.items())
-        raise NoHome(
+        raise MetadataDirectoryError(
             f"{named}, and none of log.dirs has the metadata ({PARTITION}). Is a directory missing"
             " from log.dirs, or is its disk not mounted? What Kafka wrote is taken over by"
             " `ottla log adopt`"
@@ -42,7 +42,7 @@ def find_home(files: Files, paths: Sequence[str]) -> str:
 
 def _cluster_of(files: Files, path: str) -> str | None:
     try:
-        # Also where there is no name tag: a disk that cannot be read may have everything.
+        # Also without meta.properties: a disk that cannot be read may have the metadata.
         files.list(path)
     except FileNotFoundError:
         return None

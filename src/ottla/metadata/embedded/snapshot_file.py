@@ -1,7 +1,7 @@
-"""A snapshot of the metadata as one file, replaced as a whole.
+"""A snapshot of the metadata as one file, replaced atomically.
 
-A line that says what it is, then lines of records (each an entry as the log has them), then the
-CRC-32C of everything before it:
+A header line, then lines of records (each an entry in the format of the log), then the CRC-32C of
+everything before it. `n` is the offset:
 
     {"format":1,"lines":1,"n":41}
     {"format":1,"records":[...]}
@@ -16,7 +16,7 @@ from crc32c import crc32c
 
 from ottla.errors import CorruptLog
 from ottla.metadata.entry_codec import CorruptEntry, decode
-from ottla.metadata.json_codec import Misfit, dump, object_form, parse
+from ottla.metadata.json_codec import JsonMismatch, dump, object_codec, parse
 from ottla.metadata.records import Record
 from ottla.metadata.store import Snapshot
 from ottla.metadata.values import Int16, Int64
@@ -37,15 +37,15 @@ class _FirstLine:
     n: Int64
 
 
-_FIRST_LINE = object_form(_FirstLine)
+_FIRST_LINE = object_codec(_FirstLine)
 
 
-def write_snapshot(files: Files, directory: str, n: int, lines: Sequence[bytes]) -> None:
-    """A snapshot as of entry `n`, whose records are in these entries.
+def write_snapshot(files: Files, directory: str, offset: int, lines: Sequence[bytes]) -> None:
+    """Writes a snapshot at this offset, with the records in these entries.
 
-    Durable on return; a crash at any moment leaves the snapshot before it, or this one.
+    Durable on return; a crash at any time leaves the previous snapshot or this one.
     """
-    first = _FirstLine(FORMAT, len(lines), n)
+    first = _FirstLine(FORMAT, len(lines), offset)
     content = b"".join(b"%b\n" % line for line in (dump(_FIRST_LINE.write(first)), *lines))
     if len(content) > BYTES_MAX - _LAST_LINE_BYTES:
         raise ValueError(f"a snapshot of {len(content)} bytes where {BYTES_MAX} are allowed")
@@ -54,7 +54,7 @@ def write_snapshot(files: Files, directory: str, n: int, lines: Sequence[bytes])
 
 
 def read_snapshot(files: Files, directory: str) -> Snapshot | None:
-    """None if there is none yet. CorruptLog if the file is not what was written."""
+    """None if there is none yet. CorruptLog if the file is damaged."""
     path = f"{directory}/{FILE_NAME}"
     if not files.exists(path):
         return None
@@ -71,7 +71,7 @@ def read_snapshot(files: Files, directory: str) -> Snapshot | None:
             position += len(line) + 1
             line = following
             records += decode(line)
-    except (Misfit, CorruptEntry) as error:
+    except (JsonMismatch, CorruptEntry) as error:
         raise CorruptLog(path, position, str(error)) from None
     return Snapshot(first.n, tuple(records))
 
@@ -79,7 +79,7 @@ def read_snapshot(files: Files, directory: str) -> Snapshot | None:
 def _read_first_line(line: bytes, lines_found: int) -> _FirstLine:
     first: _FirstLine = _FIRST_LINE.read(parse(line))
     if first.format != FORMAT:
-        raise Misfit(f"format {first.format}, only {FORMAT} is known")
+        raise JsonMismatch(f"format {first.format}, only {FORMAT} is known")
     if first.lines != lines_found:
-        raise Misfit(f"{first.lines} lines of records announced, {lines_found} found")
+        raise JsonMismatch(f"{first.lines} lines of records announced, {lines_found} found")
     return first

@@ -1,7 +1,7 @@
-"""The metadata of a single broker: a log of our own, in the broker's own data directory.
+"""The metadata store of a single broker: a log in one of the broker's log directories.
 
-A snapshot is one file beside the log. It counts from the moment it is in place; whatever happens
-afterwards, the entries that it replaced are not looked at again.
+A snapshot is one file beside the log. Once it is in place, the entries that it replaced are never
+read again.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from ottla.metadata.store import (
     Fenced,
     Lease,
     Loaded,
-    Member,
+    RegisteredBroker,
     Registration,
     Snapshot,
     StoreClosed,
@@ -31,59 +31,60 @@ from ottla.seams.files import Files, Lock
 from ottla.seams.threads import SameThread, Threads
 
 LOCK_NAME = ".lock"
-# About a millisecond's work.
-PACKED_AT_ONCE = 64
+# Takes about a millisecond; then other tasks run.
+PACKED_PER_SLICE = 64
 
-_BEFORE_ALL = Snapshot(-1, ())
-_FOR_EVER = Lease(2**63 - 1)
+_EMPTY_SNAPSHOT = Snapshot(-1, ())
+_ENDLESS_LEASE = Lease(2**63 - 1)
 
 
 class StoreInUse(StorageError):
-    """Another process has this data directory."""
+    """Another process uses this log directory."""
 
 
 class EmbeddedStore:
-    """A `MetadataStore` on this machine's disk.
+    """A `MetadataStore` on the local disk.
 
-    What waits for the disk is done in a thread, one entry or snapshot after another, in the order
-    of the calls. A caller that gives up waiting stops nothing: what it began is finished.
+    A thread waits for the disk, one entry or snapshot at a time, in the order of the calls. A
+    cancelled caller does not stop its write.
 
-    The fence is the lock on the directory, held from opening to closing; within this process the
-    last campaign has it. A broker's epoch is the number of an entry without records that its
-    registration writes, so none is given twice. The lease never ends.
+    The lock on the directory, held while the store is open, is the fence against other processes;
+    within this process the last campaign has the fence. A broker epoch is the offset of an entry
+    without records that the registration writes, so it is unique. The lease never ends.
     """
 
     def __init__(
         self,
         files: Files,
         directory: str,
+        *,
         lock: Lock,
         log: EntryLog,
         snapshot: Snapshot,
         threads: Threads,
     ) -> None:
-        """By `open`."""
+        """Called by `open`."""
         self._files = files
         self._threads = threads
-        # Held by whoever writes.
+        # Held by each write.
         self._writing = asyncio.Lock()
-        # For their references alone: a task that nobody refers to may vanish.
+        # Keeps references: a task without one may be garbage collected.
         self._commits: set[asyncio.Task[int]] = set()
         self._directory = directory
         self._lock = lock
         self._log = log
         self._snapshot = snapshot
-        # What opening read, for whoever loads next: to decode it is most of what a start costs.
-        self._found: tuple[Entry, ...] | None = tuple(self._entries())
-        self._members: dict[int, Member] = {}
+        # The entries read by `open`, for the first `load`: decoding them is most of a start's cost.
+        self._opened_entries: tuple[Entry, ...] | None = tuple(self._entries())
+        self._registered: dict[int, RegisteredBroker] = {}
         self._fence: Fence | None = None
         self._controller_epoch = 0
         self._is_open = True
-        # Why nothing is written any more, if the data directory failed.
+        # The error that took the log directory offline: nothing is written any more.
         self._offline: Exception | None = None
-        # What was appended last: whoever follows need not read it back.
+        # The last entry, so that followers need not read it from the log.
         self._latest: Entry | None = None
-        # Set, and replaced, whenever something happens that an iterator may wait for.
+        # Set and replaced whenever an entry, a registration or `close` wakes iterators.
         self._changed = asyncio.Event()
 
     @classmethod
@@ -94,22 +95,22 @@ class EmbeddedStore:
         clock: Clock,
         threads: Threads = SameThread(),  # noqa: B008 - it has no state
     ) -> "EmbeddedStore":
-        """The store in `data_directory`, made if there is none yet.
+        """Opens the store in `data_directory`, or creates it.
 
-        StoreInUse if another process has it, CorruptLog if what was committed cannot be read.
+        StoreInUse if another process uses it, CorruptLog if a committed entry cannot be read.
         """
         directory = f"{data_directory}/{PARTITION}"
         if not files.is_dir(directory):
             files.make_dir(directory)
-        # Even if it was there: whoever made it may have died before its name was durable.
+        # Even if it exists: the process that made it may have crashed before its name was durable.
         files.sync_dir(data_directory)
         lock = _lock(files, directory)
         try:
-            snapshot = read_snapshot(files, directory) or _BEFORE_ALL
-            log = EntryLog(files, directory, clock, snapshot.n + 1)
-            store = cls(files, directory, lock, log, snapshot, threads)
+            snapshot = read_snapshot(files, directory) or _EMPTY_SNAPSHOT
+            log = EntryLog(files, directory, clock, snapshot.offset + 1)
+            store = cls(files, directory, lock=lock, log=log, snapshot=snapshot, threads=threads)
             store._note_controllers(snapshot.records)
-            for entry in store._found or ():
+            for entry in store._opened_entries or ():
                 store._note_controllers(entry.records)
         except BaseException:
             lock.release()
@@ -118,9 +119,9 @@ class EmbeddedStore:
 
     async def load(self) -> Loaded:
         self._require_open()
-        found, self._found = self._found, None
-        # More may have been appended since.
-        if found is None or len(found) != self._log.next_n - self._snapshot.n - 1:
+        found, self._opened_entries = self._opened_entries, None
+        # Entries may have been appended since.
+        if found is None or len(found) != self._log.next_offset - self._snapshot.offset - 1:
             found = tuple(self._entries())
         return Loaded(self._snapshot, found)
 
@@ -130,62 +131,64 @@ class EmbeddedStore:
     async def save(self, snapshot: Snapshot, fence: Fence) -> None:
         self._require_open()
         self._require_newest(fence)
-        if not max(self._snapshot.n, 0) <= snapshot.n < self._log.next_n:
+        if not max(self._snapshot.offset, 0) <= snapshot.offset < self._log.next_offset:
             raise ValueError(
-                f"a snapshot of entry {snapshot.n}, between {self._snapshot.n} and"
-                f" {self._log.next_n - 1} expected"
+                f"a snapshot of entry {snapshot.offset}, between {self._snapshot.offset} and"
+                f" {self._log.next_offset - 1} expected"
             )
         packer = EntryPacker()
         for number, record in enumerate(snapshot.records, start=1):
             packer.add(record)
-            if number % PACKED_AT_ONCE == 0:
-                # Of a large image it takes longer than others should wait.
+            if number % PACKED_PER_SLICE == 0:
+                # A large image takes longer than other tasks should wait.
                 await asyncio.sleep(0)
         async with self._writing:
-            # Much may have happened meanwhile.
+            # Checked again after the wait.
             self._require_open()
             self._require_newest(fence)
             self._require_online()
             await self._threads.run(
-                partial(write_snapshot, self._files, self._directory, snapshot.n, packer.entries())
+                partial(
+                    write_snapshot, self._files, self._directory, snapshot.offset, packer.entries()
+                )
             )
-            self._snapshot, self._found = snapshot, None
+            self._snapshot, self._opened_entries = snapshot, None
             if self._offline is None:
-                self._log.drop_below(snapshot.n + 1)
+                self._log.drop_below(snapshot.offset + 1)
 
-    async def follow(self, from_n: int) -> AsyncIterator[Entry]:
+    async def follow(self, from_offset: int) -> AsyncIterator[Entry]:
         while True:
             self._require_open()
-            if from_n <= self._snapshot.n:
-                raise EntriesGone(from_n, self._snapshot.n + 1)
+            if from_offset <= self._snapshot.offset:
+                raise EntriesGone(from_offset, self._snapshot.offset + 1)
             changed = self._changed
             latest = self._latest
-            if latest is not None and latest.n == from_n:
+            if latest is not None and latest.offset == from_offset:
                 entries = [latest]
             else:
-                entries = self._log.read(from_n)
+                entries = self._log.read(from_offset)
             for entry in entries:
                 yield entry
-            from_n += len(entries)
+            from_offset += len(entries)
             if not entries:
                 await changed.wait()
 
     async def register(self, registration: Registration) -> int:
         epoch = await self._commit((), None)
-        self._members[registration.broker_id] = Member(registration, epoch)
+        self._registered[registration.broker_id] = RegisteredBroker(registration, epoch)
         self._wake()
         return epoch
 
-    async def members(self) -> AsyncIterator[tuple[Member, ...]]:
-        told: tuple[Member, ...] | None = None
+    async def registered_brokers(self) -> AsyncIterator[tuple[RegisteredBroker, ...]]:
+        yielded: tuple[RegisteredBroker, ...] | None = None
         while True:
             self._require_open()
             changed = self._changed
-            present = tuple(member for _, member in sorted(self._members.items()))
-            if present == told:
+            present = tuple(broker for _, broker in sorted(self._registered.items()))
+            if present == yielded:
                 await changed.wait()
             else:
-                told = present
+                yielded = present
                 yield present
 
     async def campaign(self) -> Fence:
@@ -196,11 +199,11 @@ class EmbeddedStore:
 
     def session(self) -> Lease:
         self._require_open()
-        return _FOR_EVER
+        return _ENDLESS_LEASE
 
     def log_directory_failed(self, path: str, error: Exception) -> None:
-        """If it is the data directory, nothing is written from now on. Each later write is an
-        OSError, and committed entries are still followed."""
+        """If the store is in this directory, each later write is an OSError; committed entries are
+        still followed."""
         if self._directory == f"{path}/{PARTITION}":
             self._offline = error
 
@@ -219,7 +222,7 @@ class EmbeddedStore:
                 self._lock.release()
 
     def _commit(self, records: tuple[Record, ...], fence: Fence | None) -> "asyncio.Future[int]":
-        """Comes when the entry is committed. Whoever waits may be cancelled, the commit not."""
+        """Done when the entry is committed. A cancelled caller does not cancel the commit."""
         commit = asyncio.get_running_loop().create_task(self._write(records, fence), name="commit")
         self._commits.add(commit)
         commit.add_done_callback(self._committed)
@@ -228,45 +231,45 @@ class EmbeddedStore:
     def _committed(self, commit: "asyncio.Task[int]") -> None:
         self._commits.discard(commit)
         if not commit.cancelled():
-            # Whoever waits is told; where nobody waits any more, nobody has to be.
+            # Marks it as retrieved: the caller gets the error, if it still waits.
             commit.exception()
 
     async def _write(self, records: tuple[Record, ...], fence: Fence | None) -> int:
-        """Commits an entry; its number."""
+        """Commits an entry and returns its offset."""
         async with self._writing:
             self._require_writer(fence)
             self._require_online()
-            point = self._log.unsaved_point
+            point = self._log.unsaved_recovery_point
             if point is not None:
-                await self._threads.run(partial(self._log.save_point, point))
-                self._log.point_saved(point)
+                await self._threads.run(partial(self._log.save_recovery_point, point))
+                self._log.recovery_point_saved(point)
                 self._require_writer(fence)
             flush = self._log.begin(records)
             try:
                 await self._threads.run(flush.run)
             except OSError as error:
                 self._log.fail(error)
-            n = self._log.end(flush)
-            self._latest = Entry(n, records)
+            offset = self._log.end(flush)
+            self._latest = Entry(offset, records)
             self._note_controllers(records)
             self._wake()
-            return n
+            return offset
 
     def _require_writer(self, fence: Fence | None) -> None:
-        """Without a fence anybody may write: what is written has no records."""
+        """A write without records, by a registration, needs no fence."""
         self._require_open()
         if fence is not None:
             self._require_newest(fence)
 
     def _entries(self) -> Iterator[Entry]:
-        n = self._snapshot.n + 1
-        while n < self._log.next_n:
-            entries = self._log.read(n)
+        offset = self._snapshot.offset + 1
+        while offset < self._log.next_offset:
+            entries = self._log.read(offset)
             yield from entries
-            n += len(entries)
+            offset += len(entries)
 
     def _note_controllers(self, records: Iterable[Record]) -> None:
-        """The next campaign's epoch lies above every controller's that the log has seen."""
+        """The epoch of the next campaign is above all controller epochs in the log."""
         for record in records:
             if isinstance(record, ControllerStarted):
                 self._controller_epoch = max(self._controller_epoch, record.epoch)

@@ -7,7 +7,7 @@ import pytest
 
 from ottla.broker.requests import config_resources
 from ottla.errors import ErrorCode
-from ottla.metadata.controller_duties import agree_on_min_isr
+from ottla.metadata.controller_duties import update_min_isr
 from ottla.metadata.embedded.store import EmbeddedStore
 from ottla.metadata.image import Image
 from ottla.protocol.messages import alter_configs as whole
@@ -386,14 +386,14 @@ def test_a_disk_that_fills_before_the_partitions_follow_is_told_and_made_up_for(
 
     async def fill_and_agree(*args: Any) -> None:
         machine.disk.resize(0)
-        await agree_on_min_isr(*args)
+        await update_min_isr(*args)
 
     async def tell() -> None:
         changes = resource(TOPIC, "orders", ("min.insync.replicas", SET, "2"))
         async with machine.broker() as client:
             await create(client, new_topic("orders"))
             with monkeypatch.context() as patched:
-                patched.setattr(config_resources, "agree_on_min_isr", fill_and_agree)
+                patched.setattr(config_resources, "update_min_isr", fill_and_agree)
                 (full,) = await alter(client, changes)
             machine.disk.resize(capacity)
             (done,) = await alter(client, changes)

@@ -28,7 +28,7 @@ BY_NAME = {name: probe for probe in PROBES for name in probe.values}
 # Seen to be obeyed elsewhere, by tests of these names.
 ELSEWHERE = {
     **dict.fromkeys(GROUP_SETTINGS, "test_a_group_goes_by_its_own_settings_at_once"),
-    "default.replication.factor": "test_numbers_that_are_left_out_are_the_settings",
+    "default.replication.factor": "test_omitted_numbers_are_the_default_settings",
     "delete.topic.enable": "test_nothing_is_deleted_where_deletion_is_switched_off",
     **{
         f"group.consumer.{name}": "test_a_group_goes_by_the_brokers_settings"
@@ -69,7 +69,7 @@ ELSEWHERE = {
     "offsets.retention.minutes": "test_a_simple_consumers_offsets_expire_after_the_commit",
     "offsets.topic.num.partitions": "test_the_offsets_topic_is_made_as_the_settings_say",
     "offsets.topic.replication.factor": (
-        "test_an_internal_topic_has_as_many_copies_as_there_are_brokers_for"
+        "test_an_internal_topic_has_at_most_as_many_replicas_as_brokers"
     ),
     "offsets.topic.segment.bytes": "test_the_offsets_topic_is_made_as_the_settings_say",
     "ottla.groups.max": "test_the_number_of_consumer_groups_is_limited",

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ottla.errors import CorruptLog, StorageError
-from ottla.metadata.embedded.metadata_directory import NoHome
+from ottla.metadata.embedded.metadata_directory import MetadataDirectoryError
 from ottla.protocol.messages.metadata import MetadataRequest
 from ottla.storage.directory.directory_opening import DirectoryInUse, WrongCluster
 from tests.sim.seams.faults import Operation
@@ -95,7 +95,7 @@ def test_a_directory_of_another_cluster_is_not_taken_as_a_second_one() -> None:
         await begin(machine)
         async with machine.broker(log_dirs="/more"):
             pass
-        with pytest.raises(NoHome, match="/data and /more both have metadata"):
+        with pytest.raises(MetadataDirectoryError, match="/data and /more both have metadata"):
             await machine.node(**TWO).start()
         machine.disk.process().rename("/more/__ottla_metadata-0", "/metadata")
         with pytest.raises(WrongCluster, match="/more belongs to node 1 of cluster"):

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ottla.metadata.embedded.metadata_directory import NoHome
+from ottla.metadata.embedded.metadata_directory import MetadataDirectoryError
 from ottla.metadata.incarnation import read_incarnation
 from ottla.storage.directory.checkpoint_files import MetaProperties
 from ottla.storage.directory.placements import FILE_NAME, Placements
@@ -132,7 +132,7 @@ def test_without_the_directory_that_has_the_metadata_no_new_cluster_begins(after
         await begin(machine, "/a,/b,/c")
         cluster_id = cluster_of(machine, "/a")
         content = machine.disk.files()
-        with pytest.raises(NoHome) as refused:
+        with pytest.raises(MetadataDirectoryError) as refused:
             await machine.node(log_dirs=after).start()
         message = str(refused.value)
         assert f"/b is of cluster {cluster_id}" in message
@@ -150,7 +150,7 @@ def test_metadata_whose_disk_is_not_mounted_is_missed_and_not_begun_anew() -> No
         files = machine.disk.process()
         files.rename("/a", "/unmounted")
         files.make_dir("/a")
-        with pytest.raises(NoHome, match="/b is of cluster"):
+        with pytest.raises(MetadataDirectoryError, match="/b is of cluster"):
             await machine.node(log_dirs="/a,/b").start()
         files.remove_dir("/a")
         files.rename("/unmounted", "/a")
@@ -180,7 +180,7 @@ def test_two_directories_with_metadata_are_refused_by_name() -> None:
             pass
         content = machine.disk.files()
         for order in ("/a,/b", "/b,/a", "/new,/b,/a"):
-            with pytest.raises(NoHome) as refused:
+            with pytest.raises(MetadataDirectoryError) as refused:
                 await machine.node(log_dirs=order).start()
             assert "/a" in str(refused.value)
             assert "/b" in str(refused.value)

@@ -1,4 +1,4 @@
-"""A broker comes back: what it leads again, and what it may have lost."""
+"""The restart of a broker: the partitions that it leads again, and possible losses."""
 
 from dataclasses import replace
 from typing import Any
@@ -14,7 +14,7 @@ from ottla.metadata.controller.entry_packing import MAX_RECORDS_PER_ENTRY, in_en
 from ottla.metadata.entry_codec import ENTRY_BYTES_MAX, encode
 from ottla.metadata.image import Image
 from ottla.metadata.records import Broker, Partition, Topic
-from ottla.metadata.store import Member
+from ottla.metadata.store import RegisteredBroker
 from ottla.metadata.values import Incarnation
 from ottla.protocol.topic_partition import TopicPartition
 from tests.support.metadata.sample_records import broker, partition, registration, topic_id
@@ -24,7 +24,7 @@ OTHER = Incarnation(2, 6)
 
 
 def alone(index: int = 0, **changes: Any) -> Partition:
-    """A partition that broker 1 has and leads by itself."""
+    """A partition with broker 1 as its only replica and leader."""
     fields: dict[str, Any] = {"replicas": (1,), "leader": OLD, "isr": (OLD,), "min_isr": 1}
     return partition(index=index, **{**fields, **changes})
 
@@ -39,15 +39,15 @@ def image_of(*partitions: Partition) -> Image:
 
 
 def restarted(image: Image, inherits: int | None, *unserved: int, epoch: int = 9) -> Restart:
-    """Also applies it: what the image refuses was decided wrongly."""
-    member = Member(replace(registration(1, inherits), unserved=unserved), epoch)
+    """Also applies the records to the image, which checks them."""
+    member = RegisteredBroker(replace(registration(1, inherits), unserved=unserved), epoch)
     restart = broker_started(image, member)
     for record in restart.records:
         image.apply(record)
     return restart
 
 
-def test_an_intact_broker_leads_again_what_it_led() -> None:
+def test_an_intact_broker_leads_its_partitions_again() -> None:
     image = image_of(alone(0), alone(1, leader_epoch=7))
 
     restart = restarted(image, inherits=5)
@@ -61,9 +61,11 @@ def test_an_intact_broker_leads_again_what_it_led() -> None:
 
 
 @pytest.mark.parametrize(
-    "inherits", [None, 6, 4], ids=["nothing", "from a later life", "from an earlier life"]
+    "inherits", [None, 6, 4], ids=["nothing", "from a later epoch", "from an earlier epoch"]
 )
-def test_a_broker_that_lost_its_disks_leads_again_and_says_so(inherits: int | None) -> None:
+def test_a_broker_that_lost_its_disks_leads_again_and_the_possible_loss_is_reported(
+    inherits: int | None,
+) -> None:
     image = image_of(alone(0))
 
     restart = restarted(image, inherits)
@@ -74,8 +76,8 @@ def test_a_broker_that_lost_its_disks_leads_again_and_says_so(inherits: int | No
     )
 
 
-def test_a_life_that_ended_before_it_was_written_down_costs_nothing() -> None:
-    """It rewrote one partition of two, and died: the third life inherits from both."""
+def test_an_unserved_incarnation_loses_nothing() -> None:
+    """It changed one partition of two and crashed: the third incarnation inherits from both."""
     image = image_of(alone(0, leader=Incarnation(1, 7), isr=(Incarnation(1, 7),)), alone(1))
 
     restart = restarted(image, 5, 7)
@@ -84,8 +86,8 @@ def test_a_life_that_ended_before_it_was_written_down_costs_nothing() -> None:
     assert [each.leader for each in image.partitions(topic_id(1))] == [NEW, NEW]
 
 
-def test_a_disk_from_a_backup_does_not_inherit_from_the_lives_since_then() -> None:
-    """It names epoch 5; epoch 7 served, and what that one wrote is not on the disk."""
+def test_a_disk_from_a_backup_does_not_inherit_from_later_incarnations() -> None:
+    """The disk has epoch 5; epoch 7 has served, and its records are not on the disk."""
     image = image_of(alone(0, leader=Incarnation(1, 7), isr=(Incarnation(1, 7),)), alone(1))
 
     restart = restarted(image, 5, 6)
@@ -93,7 +95,7 @@ def test_a_disk_from_a_backup_does_not_inherit_from_the_lives_since_then() -> No
     assert restart.possible_losses == [TopicPartition("orders", 0)]
 
 
-def test_partitions_of_others_are_left_alone() -> None:
+def test_partitions_of_other_brokers_do_not_change() -> None:
     theirs = alone(replicas=(2,), leader=OTHER, isr=(OTHER,))
     image = image_of(theirs)
 
@@ -104,7 +106,7 @@ def test_partitions_of_others_are_left_alone() -> None:
     assert image.partitions(topic_id(1))[0] == theirs
 
 
-def test_an_unclean_replica_stands_back_while_another_is_in_sync() -> None:
+def test_an_unclean_replica_does_not_lead_while_another_is_in_sync() -> None:
     shared = partition(replicas=(1, 2), leader=OTHER, isr=(OLD, OTHER), min_isr=1)
 
     changed, may_have_lost = rejoin(shared, NEW, inherits=())
@@ -116,7 +118,7 @@ def test_an_unclean_replica_stands_back_while_another_is_in_sync() -> None:
     assert changed.unclean == (1,)
 
 
-def test_an_unclean_leader_steps_down_where_another_may_know_more() -> None:
+def test_an_unclean_leader_steps_down_if_another_replica_is_eligible() -> None:
     shared = partition(replicas=(1, 2), leader=OLD, isr=(OLD,), elr=(OTHER,), min_isr=2)
 
     changed, may_have_lost = rejoin(shared, NEW, inherits=())
@@ -129,7 +131,7 @@ def test_an_unclean_leader_steps_down_where_another_may_know_more() -> None:
     assert changed.unclean == (1,)
 
 
-def test_an_intact_eligible_leader_leads_where_nobody_does() -> None:
+def test_an_intact_eligible_leader_replica_becomes_the_leader() -> None:
     waiting = partition(replicas=(1, 2), leader=None, isr=(), elr=(OLD, OTHER), min_isr=2)
 
     changed, may_have_lost = rejoin(waiting, NEW, inherits={5})
@@ -160,7 +162,7 @@ def test_every_portion_of_a_large_restart_fits_an_entry() -> None:
     assert all(len(encode(portion)) <= ENTRY_BYTES_MAX for portion in portions)
 
 
-def test_a_return_that_fills_an_entry_goes_on_in_the_next() -> None:
+def test_a_restart_that_fills_an_entry_continues_in_the_next() -> None:
     image = image_of(*(alone(index) for index in range(MAX_RECORDS_PER_ENTRY)))
 
     first = restarted(image, inherits=5)
@@ -185,14 +187,14 @@ def test_a_return_that_fills_an_entry_goes_on_in_the_next() -> None:
         alone(),
     ],
 )
-def test_a_partition_that_has_the_new_life_already_stays_as_it_is(
+def test_a_partition_that_has_the_new_incarnation_is_unchanged(
     before: Partition, inherits: Any
 ) -> None:
-    """A controller that is deposed on the way leaves the rest to the next one."""
+    """A deposed controller leaves the rest to the next one."""
     once = rejoin(before, NEW, inherits).partition
     assert rejoin(once, NEW, inherits) == (once, False)
 
 
-def test_a_partition_that_was_made_for_the_new_life_is_no_loss() -> None:
+def test_a_partition_created_for_the_new_incarnation_is_not_a_loss() -> None:
     made = partition(replicas=(1, 2), leader=NEW, isr=(NEW, OTHER), min_isr=1)
     assert rejoin(made, NEW, inherits=()) == (made, False)

@@ -1,4 +1,4 @@
-"""How many wishes go into one entry of the metadata log."""
+"""How many changes go into one entry of the metadata log."""
 
 from ottla.errors import ErrorCode, PeerError
 from ottla.metadata.controller.entry_packing import (
@@ -34,7 +34,7 @@ def setting(size: int) -> Config:
     return Config(ResourceKind.TOPIC, "x" * 249, "key", "\x01" * size)
 
 
-def test_a_portion_is_one_entry_however_large_its_records_are() -> None:
+def test_changes_with_large_records_are_limited_by_the_entry_size() -> None:
     def decide(number: int) -> tuple[list[Record], int]:
         topic = Topic("x" * 249, topic_id(number + 1))
         return [topic, largest_partition(0), setting(1_000)], number
@@ -46,7 +46,7 @@ def test_a_portion_is_one_entry_however_large_its_records_are() -> None:
     assert 10 < len(outcomes) < 1_000
 
 
-def test_a_portion_has_as_many_records_as_others_may_wait_for() -> None:
+def test_the_records_of_an_entry_are_limited() -> None:
     def decide(number: int) -> tuple[list[Record], int]:
         return [Topic(f"topic-{number}", topic_id(number + 1))] * 2, number
 
@@ -56,7 +56,7 @@ def test_a_portion_has_as_many_records_as_others_may_wait_for() -> None:
     assert len(outcomes) == MAX_RECORDS_PER_ENTRY // 2
 
 
-def test_a_wish_that_is_too_large_for_a_portion_is_one_by_itself() -> None:
+def test_a_change_above_the_limit_has_its_own_entry() -> None:
     def decide(number: int) -> tuple[list[Record], int]:
         return [Topic("large", topic_id(1))] * (MAX_RECORDS_PER_ENTRY + 1), number
 
@@ -66,7 +66,7 @@ def test_a_wish_that_is_too_large_for_a_portion_is_one_by_itself() -> None:
     assert outcomes == [0]
 
 
-def test_wishes_that_are_refused_are_bounded_as_well() -> None:
+def test_refused_changes_are_limited_as_well() -> None:
     asked = []
 
     def decide(number: int) -> tuple[list[Record], None]:
@@ -79,7 +79,7 @@ def test_wishes_that_are_refused_are_bounded_as_well() -> None:
     assert len(outcomes) == len(asked) == MAX_CHANGES_PER_ENTRY
 
 
-def test_a_refusal_takes_no_room_and_keeps_its_place() -> None:
+def test_a_refusal_has_no_records_and_keeps_its_place() -> None:
     def decide(number: int) -> tuple[list[Record], int]:
         if number == 1:
             raise PeerError(ErrorCode.INVALID_REQUEST, "no")

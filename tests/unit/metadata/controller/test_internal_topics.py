@@ -1,10 +1,10 @@
-"""Topics that the broker makes for itself."""
+"""The creation of internal topics."""
 
 import pytest
 
 from ottla.errors import ErrorCode, PeerError
 from ottla.metadata.controller.internal_topics import InternalTopic, create_internal_topic
-from ottla.metadata.controller.pending_topics import Draft
+from ottla.metadata.controller.pending_topics import PendingTopics
 from ottla.metadata.image import Image
 from ottla.metadata.records import Broker, Config, Partition, Record
 from ottla.metadata.store import Entry
@@ -30,16 +30,16 @@ def with_brokers(count: int) -> Image:
         )
         for number in range(1, count + 1)
     )
-    image.replay(Entry(image.n + 1, brokers))
+    image.replay(Entry(image.offset + 1, brokers))
     return image
 
 
 def created(image: Image) -> list[Record]:
-    return create_internal_topic(Draft(image), WISH, BrokerSettings(), TOPIC_ID, 0)[0]
+    return create_internal_topic(PendingTopics(image), WISH, BrokerSettings(), TOPIC_ID, 0)[0]
 
 
 @pytest.mark.parametrize(("brokers", "copies"), [(1, 1), (2, 2), (3, 3), (5, 3)])
-def test_an_internal_topic_has_as_many_copies_as_there_are_brokers_for(
+def test_an_internal_topic_has_at_most_as_many_replicas_as_brokers(
     brokers: int, copies: int
 ) -> None:
     partitions = [each for each in created(with_brokers(brokers)) if isinstance(each, Partition)]
@@ -47,14 +47,14 @@ def test_an_internal_topic_has_as_many_copies_as_there_are_brokers_for(
     assert {len(partition.replicas) for partition in partitions} == {copies}
 
 
-def test_its_settings_are_the_brokers_to_choose() -> None:
+def test_an_internal_topic_may_have_any_configs() -> None:
     configs = [each for each in created(with_brokers(1)) if isinstance(each, Config)]
     assert [(each.key, each.value) for each in configs] == [("cleanup.policy", "compact")]
 
 
-def test_it_is_made_once() -> None:
+def test_an_internal_topic_is_created_once() -> None:
     image = with_brokers(1)
-    image.replay(Entry(image.n + 1, tuple(created(image))))
+    image.replay(Entry(image.offset + 1, tuple(created(image))))
     with pytest.raises(PeerError) as caught:
         created(image)
     assert caught.value.code == ErrorCode.TOPIC_ALREADY_EXISTS

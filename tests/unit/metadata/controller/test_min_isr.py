@@ -1,4 +1,4 @@
-"""The partitions' records follow `min.insync.replicas`, whoever set it."""
+"""The partitions' records follow `min.insync.replicas` of topic and broker."""
 
 from ottla.metadata.controller.min_isr import corrections
 from ottla.metadata.image import Image
@@ -21,7 +21,7 @@ def image_with(*configs: Config, **changes: object) -> Image:
     return image
 
 
-def test_a_topics_own_setting_counts_and_those_who_were_eligible_are_so_no_more() -> None:
+def test_a_topics_own_min_isr_counts_and_resets_the_eligible_leader_replicas() -> None:
     image = image_with(
         Config(ResourceKind.TOPIC, "orders", KEY, "2"), elr=(Incarnation(3, 7),), partition_epoch=4
     )
@@ -33,7 +33,7 @@ def test_a_topics_own_setting_counts_and_those_who_were_eligible_are_so_no_more(
     assert corrections(image, [FIRST], BrokerSettings()) == []
 
 
-def test_a_brokers_setting_counts_where_the_topic_has_none() -> None:
+def test_a_brokers_min_isr_counts_if_the_topic_has_none() -> None:
     settings = load(given={KEY: "2"}, environment={}, file=None)
     (record,) = corrections(image_with(), [FIRST], settings)
 
@@ -43,7 +43,7 @@ def test_a_brokers_setting_counts_where_the_topic_has_none() -> None:
     assert corrections(own, [FIRST], settings) == []
 
 
-def test_a_partition_that_is_gone_in_the_meantime_needs_none() -> None:
+def test_a_partition_that_was_deleted_meanwhile_is_skipped() -> None:
     image = image_with(Config(ResourceKind.TOPIC, "orders", KEY, "2"))
     others = [(topic_id(1), 1), (topic_id(9), 0)]
 

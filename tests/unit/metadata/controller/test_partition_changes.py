@@ -56,48 +56,48 @@ def test_the_preferred_replica_leads_again_once_it_is_in_sync() -> None:
     [
         ((1, 2, 3), (TWO, THREE)),
         ((2, 3), (TWO, ONE)),
-        # An earlier life of it was in sync, this one is not.
+        # Its previous incarnation was in sync, this one is not.
         ((1, 2, 3), (TWO, Incarnation(1, 4))),
     ],
 )
-def test_a_preferred_replica_that_is_away_or_behind_does_not_lead(
+def test_a_preferred_replica_that_is_down_or_out_of_sync_is_not_elected(
     up: tuple[int, ...], isr: tuple[Incarnation, ...]
 ) -> None:
     image = image_with(up, leader=TWO, isr=isr)
     assert refusal(image, PREFERRED) == ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
 
 
-def test_what_is_led_needs_no_unclean_election() -> None:
+def test_a_partition_with_a_leader_needs_no_unclean_election() -> None:
     assert refusal(image_with(leader=TWO), UNCLEAN) == ErrorCode.ELECTION_NOT_NEEDED
 
 
-def test_an_unclean_election_prefers_who_is_in_sync_and_costs_nothing_then() -> None:
+def test_an_unclean_election_prefers_an_in_sync_replica() -> None:
     image = image_with((2, 3), leader=None, isr=(ONE, THREE), elr=(TWO,))
     changed = elect(image, UNCLEAN)
     assert (changed.leader, changed.isr, changed.elr) == (THREE, (ONE, THREE), (TWO,))
 
 
-def test_an_unclean_election_then_takes_who_may_lead() -> None:
+def test_an_unclean_election_then_takes_an_eligible_leader_replica() -> None:
     image = image_with((2, 3), leader=None, isr=(), elr=(ONE, THREE), unclean=(2,))
     changed = elect(image, UNCLEAN)
     assert (changed.leader, changed.isr, changed.elr) == (THREE, (THREE,), (ONE,))
     assert changed.unclean == (2,)
 
 
-def test_an_unclean_election_takes_anybody_in_the_end() -> None:
+def test_an_unclean_election_takes_any_replica_at_last() -> None:
     image = image_with((2, 3), leader=None, isr=(ONE,), unclean=(3,))
     changed = elect(image, UNCLEAN)
     assert (changed.leader, changed.isr, changed.elr, changed.unclean) == (TWO, (TWO,), (), ())
     assert changed.leader_epoch == 1
 
 
-def test_nobody_is_elected_where_nobody_is_up() -> None:
+def test_no_replica_is_elected_if_none_is_up() -> None:
     image = image_with((), leader=None)
     assert refusal(image, UNCLEAN) == ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE
 
 
 @pytest.mark.parametrize(("topic", "index"), [("orders", 1), ("none", 0), ("orders", -1)])
-def test_what_is_not_there_is_not_led(topic: str, index: int) -> None:
+def test_a_missing_partition_has_no_election(topic: str, index: int) -> None:
     code = refusal(image_with(), PREFERRED, topic, index)
     assert code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
@@ -118,7 +118,7 @@ def reassign_refusal(image: Image, target: tuple[int, ...] | None, **more: Any) 
     return refused.value.code
 
 
-def test_replicas_that_are_where_they_should_be_stay_as_they_are() -> None:
+def test_a_reassignment_to_the_same_replicas_changes_nothing() -> None:
     assert reassign(image_with(), (1, 2, 3)) is None
 
 
@@ -137,7 +137,7 @@ def test_a_target_that_cannot_be_reached_is_refused(target: tuple[int, ...]) -> 
     assert reassign_refusal(image_with(), target) == ErrorCode.INVALID_REPLICA_ASSIGNMENT
 
 
-def test_a_broker_that_is_away_is_no_target() -> None:
+def test_a_broker_that_is_down_is_no_target() -> None:
     image = image_with((1, 2))
     assert reassign_refusal(image, (1, 2, 3)) == ErrorCode.INVALID_REPLICA_ASSIGNMENT
 
@@ -147,17 +147,17 @@ def test_the_number_of_replicas_stays_unless_it_may_change() -> None:
     assert code == ErrorCode.INVALID_REPLICATION_FACTOR
 
 
-def test_what_does_not_move_cannot_be_stopped() -> None:
+def test_a_reassignment_that_is_not_in_progress_cannot_be_cancelled() -> None:
     code = reassign_refusal(image_with(), None)
     assert code == ErrorCode.NO_REASSIGNMENT_IN_PROGRESS
 
 
-def test_what_is_not_there_is_not_reassigned() -> None:
+def test_a_missing_partition_is_not_reassigned() -> None:
     code = reassign_refusal(image_with(), (1, 2, 3), index=1)
     assert code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 @pytest.mark.parametrize("moving", [{"adding": (3,)}, {"removing": (1,)}])
-def test_what_is_being_added_or_removed_is_moving(moving: dict[str, Any]) -> None:
+def test_a_partition_with_added_or_removed_replicas_is_moving(moving: dict[str, Any]) -> None:
     assert is_moving(partition(**moving))
     assert not is_moving(partition())

@@ -1,4 +1,4 @@
-"""Placement: replicas apart from each other, and each broker with its share."""
+"""Replica placement: replicas of a partition are separated, and brokers are balanced."""
 
 from collections import Counter
 
@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ottla.metadata.controller.replica_placement import Site, place
+from ottla.metadata.controller.replica_placement import UsableBroker, place_replicas
 
 
-def sites(count: int, *, racks: int = 0, hosts: int = 0) -> list[Site]:
+def usable(count: int, *, racks: int = 0, hosts: int = 0) -> list[UsableBroker]:
     return [
-        Site(
+        UsableBroker(
             number + 1,
             f"rack-{number % racks}" if racks else None,
             f"host-{number % hosts}" if hosts else f"host-{number}",
@@ -26,38 +26,38 @@ def replicas_of_each(placed: list[tuple[int, ...]]) -> Counter[int]:
 
 def test_six_brokers_share_ten_partitions_of_three_replicas_five_each() -> None:
     for start in range(12):
-        placed = place(sites(6), 10, 3, start)
+        placed = place_replicas(usable(6), 10, 3, start)
 
         assert set(replicas_of_each(placed).values()) == {5}
 
 
 def test_leaders_are_spread_as_evenly_as_they_can_be() -> None:
     for start in range(12):
-        leaders = Counter(replicas[0] for replicas in place(sites(6), 10, 3, start))
+        leaders = Counter(replicas[0] for replicas in place_replicas(usable(6), 10, 3, start))
 
         assert set(leaders.values()) == {1, 2}
 
 
 def test_the_same_start_gives_the_same_placement_and_another_start_another() -> None:
-    assert place(sites(5), 7, 2, 3) == place(sites(5), 7, 2, 3)
-    assert place(sites(5), 7, 2, 3) != place(sites(5), 7, 2, 4)
+    assert place_replicas(usable(5), 7, 2, 3) == place_replicas(usable(5), 7, 2, 3)
+    assert place_replicas(usable(5), 7, 2, 3) != place_replicas(usable(5), 7, 2, 4)
 
 
 def test_no_partition_has_two_replicas_in_one_rack_while_there_are_racks_enough() -> None:
-    racked = sites(6, racks=3)
-    rack_of = {site.broker_id: site.rack for site in racked}
+    racked = usable(6, racks=3)
+    rack_of = {broker.broker_id: broker.rack for broker in racked}
 
-    placed = place(racked, 10, 3, 1)
+    placed = place_replicas(racked, 10, 3, 1)
 
     assert all(len({rack_of[broker_id] for broker_id in replicas}) == 3 for replicas in placed)
     assert set(replicas_of_each(placed).values()) == {5}
 
 
 def test_with_too_few_racks_every_rack_still_has_a_replica() -> None:
-    racked = sites(6, racks=2)
-    rack_of = {site.broker_id: site.rack for site in racked}
+    racked = usable(6, racks=2)
+    rack_of = {broker.broker_id: broker.rack for broker in racked}
 
-    placed = place(racked, 10, 3, 0)
+    placed = place_replicas(racked, 10, 3, 0)
 
     assert all(
         {rack_of[broker_id] for broker_id in replicas} == {"rack-0", "rack-1"}
@@ -66,16 +66,16 @@ def test_with_too_few_racks_every_rack_still_has_a_replica() -> None:
 
 
 def test_brokers_of_one_host_are_kept_apart_where_there_are_no_racks() -> None:
-    crowded = sites(6, hosts=3)
-    host_of = {site.broker_id: site.host for site in crowded}
+    crowded = usable(6, hosts=3)
+    host_of = {broker.broker_id: broker.host for broker in crowded}
 
-    placed = place(crowded, 10, 3, 2)
+    placed = place_replicas(crowded, 10, 3, 2)
 
     assert all(len({host_of[broker_id] for broker_id in replicas}) == 3 for replicas in placed)
 
 
-def test_the_partners_of_a_broker_are_not_always_the_same() -> None:
-    placed = place(sites(6), 12, 2, 0)
+def test_the_replicas_of_a_brokers_partitions_are_on_different_brokers() -> None:
+    placed = place_replicas(usable(6), 12, 2, 0)
 
     partners = {broker_id for replicas in placed if 1 in replicas for broker_id in replicas} - {1}
     assert len(partners) > 1
@@ -83,7 +83,7 @@ def test_the_partners_of_a_broker_are_not_always_the_same() -> None:
 
 def test_more_replicas_than_brokers_cannot_be_placed() -> None:
     with pytest.raises(ValueError, match="2 replicas on 1 brokers"):
-        place(sites(1), 1, 2, 0)
+        place_replicas(usable(1), 1, 2, 0)
 
 
 @settings(derandomize=True, deadline=None)
@@ -98,13 +98,13 @@ def test_without_racks_no_broker_has_two_replicas_more_than_another(
 ) -> None:
     factor = min(factor, brokers)
 
-    placed = place(sites(brokers), partitions, factor, start)
+    placed = place_replicas(usable(brokers), partitions, factor, start)
 
     assert len(placed) == partitions
     assert all(len(set(replicas)) == factor for replicas in placed)
     counts = replicas_of_each(placed)
-    loads = [counts[site.broker_id] for site in sites(brokers)]
+    loads = [counts[broker.broker_id] for broker in usable(brokers)]
     assert max(loads) - min(loads) <= 1
     leaders = Counter(replicas[0] for replicas in placed)
-    leads = [leaders[site.broker_id] for site in sites(brokers)]
+    leads = [leaders[broker.broker_id] for broker in usable(brokers)]
     assert max(leads) - min(leads) <= 2

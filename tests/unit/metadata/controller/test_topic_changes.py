@@ -9,9 +9,9 @@ import pytest
 
 from ottla.errors import ErrorCode, PeerError
 from ottla.metadata.controller import topic_changes
-from ottla.metadata.controller.pending_topics import DELETED_NAMES_MAX, Draft
+from ottla.metadata.controller.pending_topics import DELETED_NAMES_MAX, PendingTopics
 from ottla.metadata.controller.topic_changes import (
-    PARTITIONS_AT_ONCE_MAX,
+    MAX_PARTITIONS_PER_CHANGE,
     REPLICATION_FACTOR_MAX,
     CreatedTopic,
     NewTopic,
@@ -59,19 +59,19 @@ def create(
     image: Image, name: str, number: int = 1, settings: BrokerSettings = SETTINGS, **wish: Any
 ) -> CreatedTopic:
     records, created = create_topic(
-        Draft(image), NewTopic(name=name, **wish), settings, topic_id(number), 0
+        PendingTopics(image), NewTopic(name=name, **wish), settings, topic_id(number), 0
     )
     apply(image, records)
     return created
 
 
 def delete(image: Image, topic: Uuid) -> None:
-    records, _ = delete_topic(Draft(image), topic)
+    records, _ = delete_topic(PendingTopics(image), topic)
     apply(image, records)
 
 
 def move_leader(image: Image, number: int) -> None:
-    """Nobody leads the topic's first partition, or broker 1 does again."""
+    """The topic's first partition loses its leader, or broker 1 leads it again."""
     before = image.partitions(topic_id(number))[0]
     leader = None if before.leader else before.isr[0]
     image.apply(
@@ -87,13 +87,15 @@ def move_leader(image: Image, number: int) -> None:
 def grow(
     image: Image, name: str, count: int, assignments: Sequence[tuple[int, ...]] | None = None
 ) -> None:
-    records, _ = create_partitions(Draft(image), name, count, assignments, SETTINGS, 0)
+    records, _ = create_partitions(PendingTopics(image), name, count, assignments, SETTINGS, 0)
     apply(image, records)
 
 
 def refusal(image: Image, **wish: Any) -> ErrorCode:
     with pytest.raises(PeerError) as refused:
-        create_topic(Draft(image), NewTopic(**{"name": "new", **wish}), SETTINGS, topic_id(99), 0)
+        create_topic(
+            PendingTopics(image), NewTopic(**{"name": "new", **wish}), SETTINGS, topic_id(99), 0
+        )
     assert str(refused.value)
     return refused.value.code
 
@@ -102,14 +104,14 @@ def growth_refusal(
     image: Image, name: str, count: int, assignments: Sequence[tuple[int, ...]] | None = None
 ) -> ErrorCode:
     with pytest.raises(PeerError) as refused:
-        create_partitions(Draft(image), name, count, assignments, SETTINGS, 0)
+        create_partitions(PendingTopics(image), name, count, assignments, SETTINGS, 0)
     return refused.value.code
 
 
 # --- creating topics --------------------------------------------------------------------------
 
 
-def test_a_new_topic_is_led_and_in_sync_at_once() -> None:
+def test_a_new_topic_has_leaders_and_all_replicas_in_sync() -> None:
     image = image_of(1)
 
     created = create(image, "orders", partitions=2, replication_factor=1)
@@ -131,7 +133,7 @@ def test_a_new_topic_is_led_and_in_sync_at_once() -> None:
     assert created[:3] == (topic_id(1), 2, 1)
 
 
-def test_numbers_that_are_left_out_are_the_settings() -> None:
+def test_omitted_numbers_are_the_default_settings() -> None:
     settings = load(
         given={"num.partitions": "3", "default.replication.factor": "2"}, environment={}, file=None
     )
@@ -141,7 +143,7 @@ def test_numbers_that_are_left_out_are_the_settings() -> None:
     assert (created.partitions, created.replication_factor) == (3, 2)
 
 
-def test_a_topics_own_settings_come_with_it() -> None:
+def test_a_topic_is_created_with_its_configs() -> None:
     image = image_of(1)
 
     created = create(
@@ -189,7 +191,7 @@ def test_replicas_go_to_brokers_that_are_up() -> None:
         ({"replication_factor": -2}, ErrorCode.INVALID_REPLICATION_FACTOR),
         ({"partitions": 0}, ErrorCode.INVALID_PARTITIONS),
         ({"partitions": -2}, ErrorCode.INVALID_PARTITIONS),
-        ({"partitions": PARTITIONS_AT_ONCE_MAX + 1}, ErrorCode.POLICY_VIOLATION),
+        ({"partitions": MAX_PARTITIONS_PER_CHANGE + 1}, ErrorCode.POLICY_VIOLATION),
         ({"configs": [("no.such", "1")]}, ErrorCode.INVALID_CONFIG),
         ({"configs": [("segment.bytes", "10")]}, ErrorCode.INVALID_CONFIG),
         ({"configs": [("retention.ms", None)]}, ErrorCode.INVALID_CONFIG),
@@ -204,7 +206,7 @@ def test_replicas_go_to_brokers_that_are_up() -> None:
         ({"assignments": {0: (1,)}, "replication_factor": 1}, ErrorCode.INVALID_REQUEST),
     ],
 )
-def test_what_cannot_be_made_is_refused_with_its_code(
+def test_a_topic_that_cannot_be_created_is_refused_with_its_code(
     wish: dict[str, Any], code: ErrorCode
 ) -> None:
     image = image_of(1, 2)
@@ -214,9 +216,9 @@ def test_what_cannot_be_made_is_refused_with_its_code(
     assert refusal(image, **wish) is code
 
 
-def test_no_more_partitions_are_made_than_there_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_partitions_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(topic_changes, "PARTITIONS_MAX", 5)
-    monkeypatch.setattr(topic_changes, "PARTITIONS_A_TOPIC_MAX", 4)
+    monkeypatch.setattr(topic_changes, "MAX_PARTITIONS_PER_TOPIC", 4)
     image = image_of(1)
     create(image, "orders", partitions=3)
 
@@ -226,16 +228,16 @@ def test_no_more_partitions_are_made_than_there_may_be(monkeypatch: pytest.Monke
     assert len(image.partitions(topic_id(1))) == 4
 
 
-def test_the_largest_topic_that_can_be_made_fits_one_entry() -> None:
+def test_the_largest_possible_topic_fits_one_entry() -> None:
     image = Image()
     for broker_id in range(2**31 - REPLICATION_FACTOR_MAX, 2**31):
         image.apply(broker(broker_id, 2**63 - 1))
 
     records, created = create_topic(
-        Draft(image),
+        PendingTopics(image),
         NewTopic(
             name="x" * 249,
-            partitions=PARTITIONS_AT_ONCE_MAX,
+            partitions=MAX_PARTITIONS_PER_CHANGE,
             replication_factor=REPLICATION_FACTOR_MAX,
             configs=[("retention.ms", "9223372036854775807")],
         ),
@@ -244,14 +246,14 @@ def test_the_largest_topic_that_can_be_made_fits_one_entry() -> None:
         0,
     )
 
-    assert created.partitions == PARTITIONS_AT_ONCE_MAX
+    assert created.partitions == MAX_PARTITIONS_PER_CHANGE
     assert encode(records)
 
 
 # --- deleting topics --------------------------------------------------------------------------
 
 
-def test_a_topic_made_again_never_has_the_leader_epochs_of_the_first() -> None:
+def test_a_recreated_topic_never_reuses_leader_epochs() -> None:
     image = image_of(1)
     create(image, "orders")
     first = image.partitions(topic_id(1))[0]
@@ -264,7 +266,7 @@ def test_a_topic_made_again_never_has_the_leader_epochs_of_the_first() -> None:
     assert image.partitions(topic_id(2))[0].leader_epoch == 1
 
 
-def test_a_new_name_begins_at_leader_epoch_0_after_other_topics_were_deleted() -> None:
+def test_a_new_name_starts_at_leader_epoch_0_after_other_topics_were_deleted() -> None:
     image = image_of(1)
     create(image, "old")
     delete(image, topic_id(1))
@@ -274,7 +276,7 @@ def test_a_new_name_begins_at_leader_epoch_0_after_other_topics_were_deleted() -
     assert image.partitions(topic_id(2))[0].leader_epoch == 0
 
 
-def test_a_name_that_is_deleted_again_and_again_begins_higher_each_time() -> None:
+def test_a_name_that_is_deleted_repeatedly_starts_at_higher_epochs() -> None:
     image = image_of(1)
     for number in range(1, 5):
         create(image, "orders", number)
@@ -308,7 +310,7 @@ def test_too_many_deleted_names_raise_the_floor_of_every_name(
     ]
 
 
-def test_a_name_that_is_remembered_already_takes_no_further_room(
+def test_a_remembered_name_is_counted_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("ottla.metadata.controller.pending_topics.DELETED_NAMES_MAX", 2)
@@ -320,10 +322,10 @@ def test_a_name_that_is_remembered_already_takes_no_further_room(
     assert (image.epoch_floor, image.deleted_names) == (0, {"a": 2, "b": 2})
 
 
-def test_a_forgotten_name_never_begins_below_its_old_epochs(
+def test_a_forgotten_name_never_starts_below_its_old_epochs(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Whatever the order of deletions: a model remembers every name for ever."""
+    """For any order of deletions, compared with a model that remembers every name."""
     monkeypatch.setattr("ottla.metadata.controller.pending_topics.DELETED_NAMES_MAX", 3)
     image = image_of(1)
     ends: dict[str, int] = {}
@@ -354,18 +356,18 @@ def test_the_names_of_deleted_topics_are_remembered_within_a_limit() -> None:
     assert image.epoch_floor == 1
 
 
-def test_a_topic_whose_epochs_lie_below_the_floor_is_deleted_without_a_word_of_epochs() -> None:
+def test_a_topic_with_epochs_below_the_floor_is_deleted_without_epoch_records() -> None:
     image = image_of(1)
     create(image, "old")
     apply(image, [EpochFloor(1)])
 
-    records, deleted = delete_topic(Draft(image), topic_id(1))
+    records, deleted = delete_topic(PendingTopics(image), topic_id(1))
 
     assert deleted.name == "old"
     assert records == [TopicDeleted(topic_id(1), "old")]
 
 
-def test_a_topics_settings_go_with_it() -> None:
+def test_the_configs_of_a_deleted_topic_are_removed() -> None:
     image = image_of(1)
     create(image, "orders", configs=[("retention.ms", "1")])
     delete(image, topic_id(1))
@@ -374,9 +376,9 @@ def test_a_topics_settings_go_with_it() -> None:
     assert image.configs(ResourceKind.TOPIC, "orders") == {}
 
 
-def test_a_topic_that_is_not_there_cannot_be_deleted() -> None:
+def test_a_missing_topic_cannot_be_deleted() -> None:
     with pytest.raises(PeerError) as refused:
-        delete_topic(Draft(image_of(1)), topic_id(1))
+        delete_topic(PendingTopics(image_of(1)), topic_id(1))
 
     assert refused.value.code is ErrorCode.UNKNOWN_TOPIC_ID
 
@@ -384,7 +386,7 @@ def test_a_topic_that_is_not_there_cannot_be_deleted() -> None:
 # --- more partitions --------------------------------------------------------------------------
 
 
-def test_new_partitions_are_replicated_and_configured_as_the_topic_is() -> None:
+def test_new_partitions_have_the_replication_factor_and_configs_of_their_topic() -> None:
     image = image_of(1, 2)
     create(image, "orders", partitions=1, replication_factor=2)
     apply(image, [Config(ResourceKind.TOPIC, "orders", "min.insync.replicas", "2")])
@@ -397,7 +399,7 @@ def test_new_partitions_are_replicated_and_configured_as_the_topic_is() -> None:
     assert [each.min_isr for each in added] == [2, 2]
 
 
-def test_new_partitions_begin_at_the_first_epoch_of_their_topics_name() -> None:
+def test_new_partitions_start_at_the_first_epoch_of_their_topics_name() -> None:
     image = image_of(1)
     create(image, "orders", partitions=2)
     delete(image, topic_id(1))
@@ -411,7 +413,7 @@ def test_new_partitions_begin_at_the_first_epoch_of_their_topics_name() -> None:
     assert [each.leader_epoch for each in image.partitions(topic_id(3))] == [0, 0]
 
 
-def test_new_partitions_begin_at_the_epoch_floor() -> None:
+def test_new_partitions_start_at_the_epoch_floor() -> None:
     image = image_of(1)
     create(image, "orders")
     apply(image, [EpochFloor(1)])
@@ -437,7 +439,7 @@ def test_new_partitions_can_be_assigned_by_hand() -> None:
         ("orders", 2, None, ErrorCode.INVALID_PARTITIONS),
         ("orders", 1, None, ErrorCode.INVALID_PARTITIONS),
         ("orders", -1, None, ErrorCode.INVALID_PARTITIONS),
-        ("orders", PARTITIONS_AT_ONCE_MAX + 3, None, ErrorCode.POLICY_VIOLATION),
+        ("orders", MAX_PARTITIONS_PER_CHANGE + 3, None, ErrorCode.POLICY_VIOLATION),
         ("orders", 3, [(9,)], ErrorCode.INVALID_REPLICA_ASSIGNMENT),
         ("orders", 3, [], ErrorCode.INVALID_REPLICA_ASSIGNMENT),
         ("orders", 3, [(1,), (1,)], ErrorCode.INVALID_REPLICA_ASSIGNMENT),
@@ -453,13 +455,13 @@ def test_partitions_that_cannot_be_added_are_refused_with_their_code(
     assert growth_refusal(image, name, count, assignments) is code
 
 
-def test_a_decrease_and_no_change_are_told_apart() -> None:
+def test_a_decrease_and_no_change_have_different_messages() -> None:
     image = image_of(1)
     create(image, "orders", partitions=2)
     messages = []
     for count in (1, 2):
         with pytest.raises(PeerError) as refused:
-            create_partitions(Draft(image), "orders", count, None, SETTINGS, 0)
+            create_partitions(PendingTopics(image), "orders", count, None, SETTINGS, 0)
         messages.append(str(refused.value))
 
     assert messages[0] != messages[1]

@@ -1,4 +1,4 @@
-"""The embedded store after a crash: what was acknowledged is there, the rest wholly or not."""
+"""The embedded store after a crash: acknowledged entries are kept, others are atomic."""
 
 import itertools
 from collections.abc import Callable
@@ -13,14 +13,14 @@ from tests.support.metadata.store_kinds import SimMachine
 from tests.support.metadata.store_restarts import (
     DIRECTORY,
     LOG,
-    Life,
+    WriteHistory,
     after,
-    live,
-    live_briefly,
-    next_life,
-    play_until,
     rebuilt,
+    restart,
+    run_until,
     setting,
+    write_all_kinds,
+    write_some,
 )
 
 SEEDS = range(3)
@@ -31,51 +31,51 @@ SEEDS = range(3)
 def test_a_crash_at_any_moment_loses_nothing_that_was_acknowledged(seed: int, power: str) -> None:
     count = 0
     while True:
-        machine, life = SimMachine(seed * 1000 + count), Life()
-        if not play_until(machine, life, after(count)):
+        machine, history = SimMachine(seed * 1000 + count), WriteHistory()
+        if not run_until(machine, history, after(count)):
             break
         if power == "kept":
             machine.files.crash()
         else:
             machine.disk.power_loss()
-        run(next_life(machine, life))
-        # Right after an acknowledgement: nothing more may be needed to keep it.
+        run(restart(machine, history))
+        # Right after an acknowledgement: the entry must already be durable.
         machine.disk.power_loss()
-        run(next_life(machine, life))
+        run(restart(machine, history))
         count += 1
-    assert life.acknowledged == 5
-    # Else the machine was never in the middle of much.
+    assert history.acknowledged == 5
+    # Else there were too few crashes inside of operations.
     assert count > 100
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_what_a_killed_process_had_not_synced_is_synced_before_it_is_shown(seed: int) -> None:
-    machine, life = SimMachine(seed), Life()
+def test_unsynced_entries_of_a_killed_process_are_synced_before_they_are_shown(seed: int) -> None:
+    machine, history = SimMachine(seed), WriteHistory()
     syncs = itertools.count()
 
     def is_third_sync(operation: Operation, path: str) -> bool:
         return operation == "sync" and path.endswith(".log") and next(syncs) == 2
 
-    assert play_until(machine, life, is_third_sync)
+    assert run_until(machine, history, is_third_sync)
     machine.files.crash()
     shown = run(machine.open().load())
-    assert shown.next_n == life.acknowledged + 1
+    assert shown.next_offset == history.acknowledged + 1
     machine.disk.power_loss()
     assert run(machine.open().load()) == shown
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_what_a_failed_sync_left_behind_is_written_again_before_it_is_shown(seed: int) -> None:
+def test_entries_of_a_failed_sync_are_rewritten_before_they_are_shown(seed: int) -> None:
     async def steps() -> None:
-        machine, life = SimMachine(seed), Life()
+        machine, history = SimMachine(seed), WriteHistory()
         store = machine.open()
-        await life.append(store, (setting(0),))
+        await history.append(store, (setting(0),))
         machine.disk.faults.fail_next_sync(LOG)
         with pytest.raises(LogOffline):
-            await life.append(store, (setting(1),))
+            await history.append(store, (setting(1),))
         machine.files.crash()
         shown = await machine.open().load()
-        life.check(shown)
+        history.check(shown)
         machine.disk.power_loss()
         assert await machine.open().load() == shown
 
@@ -83,16 +83,19 @@ def test_what_a_failed_sync_left_behind_is_written_again_before_it_is_shown(seed
 
 
 def overlooked(
-    files: dict[str, bytes], life: Life, path: str, change: Callable[[bytearray, int], None]
+    files: dict[str, bytes],
+    history: WriteHistory,
+    path: str,
+    change: Callable[[bytearray, int], None],
 ) -> list[int]:
-    """Damages a file at each byte in turn; where it was not noticed, and all was there."""
+    """Damages a file at each byte in turn; the positions where all entries were still read."""
     found = []
     for position in range(len(files[path])):
         content = bytearray(files[path])
         change(content, position)
         damaged = rebuilt({**files, path: bytes(content)})
         try:
-            life.check(run(damaged.open().load()))
+            history.check(run(damaged.open().load()))
         except StorageError:
             continue
         found.append(position)
@@ -107,33 +110,33 @@ def cut(content: bytearray, position: int) -> None:
     del content[position:]
 
 
-def test_damage_to_what_was_committed_is_never_cut_away() -> None:
-    machine, life = SimMachine(), Life()
-    run(live_briefly(machine, life))
+def test_damaged_committed_entries_are_never_truncated() -> None:
+    machine, history = SimMachine(), WriteHistory()
+    run(write_some(machine, history))
     files = machine.disk.files()
     path = f"{DIRECTORY}/{0:020d}.log"
     batch_bytes = len(files[path]) // 3
-    # Nobody asks a batch of this log for its leader epoch.
+    # The leader epochs of this log are not used.
     epochs = [batch * batch_bytes + byte for batch in range(3) for byte in range(12, 16)]
-    assert overlooked(files, life, path, flip) == epochs
-    assert overlooked(files, life, path, cut) == []
+    assert overlooked(files, history, path, flip) == epochs
+    assert overlooked(files, history, path, cut) == []
 
 
-def test_damage_to_a_snapshot_is_never_overlooked() -> None:
-    machine, life = SimMachine(), Life()
-    run(live(machine, life))
+def test_a_damaged_snapshot_is_always_detected() -> None:
+    machine, history = SimMachine(), WriteHistory()
+    run(write_all_kinds(machine, history))
     files = machine.disk.files()
     path = f"{DIRECTORY}/{FILE_NAME}"
-    assert overlooked(files, life, path, flip) == []
-    assert overlooked(files, life, path, cut) == []
+    assert overlooked(files, history, path, flip) == []
+    assert overlooked(files, history, path, cut) == []
 
 
-def test_a_store_that_lost_a_flushed_entry_says_so() -> None:
+def test_a_lost_flushed_entry_is_a_corrupt_log() -> None:
     async def steps() -> None:
-        machine, life = SimMachine(), Life()
+        machine, history = SimMachine(), WriteHistory()
         store = machine.open()
         for number in range(3):
-            await life.append(store, (setting(number),))
+            await history.append(store, (setting(number),))
         await store.close()
         files = machine.disk.files()
         log = next(path for path in files if path.endswith(".log"))
@@ -144,8 +147,8 @@ def test_a_store_that_lost_a_flushed_entry_says_so() -> None:
     run(steps())
 
 
-def test_the_same_life_leaves_the_same_trace() -> None:
+def test_the_same_run_leaves_the_same_files() -> None:
     one, other = SimMachine(), SimMachine()
-    run(live(one, Life()))
-    run(live(other, Life()))
+    run(write_all_kinds(one, WriteHistory()))
+    run(write_all_kinds(other, WriteHistory()))
     assert one.disk.trace_hash() == other.disk.trace_hash()

@@ -1,4 +1,4 @@
-"""The embedded store's threads: they wait for the disk, and change nothing about the order."""
+"""The embedded store's threads wait for the disk and keep the order of the calls."""
 
 import asyncio
 from collections.abc import Callable
@@ -21,7 +21,7 @@ Result = TypeVar("Result")
 
 
 class SlowThread:
-    """A thread that begins its work when it is told to, and says when it is at work."""
+    """A thread whose work the test starts, and that signals when it has work."""
 
     def __init__(self) -> None:
         self.may_run = asyncio.Event()
@@ -30,7 +30,7 @@ class SlowThread:
         self.asked = 0
 
     async def run(self, work: Callable[[], Result]) -> Result:
-        """As a thread's, the work goes on if its caller is cancelled."""
+        """As in a thread, the work continues if its caller is cancelled."""
         self.asked += 1
         running = asyncio.create_task(self._run(work))
         running.add_done_callback(lambda done: done.cancelled() or done.exception())
@@ -57,7 +57,7 @@ def test_no_sync_of_a_commit_or_of_a_snapshots_content_is_on_the_loop() -> None:
         machine, thread = SimMachine(), SlowThread()
         store = opened(machine, thread)
         fence = await store.campaign()
-        # The first entry of all names its leader epoch in a file of its own.
+        # The first entry also writes the file of leader epochs.
         await store.append((setting(0),), fence)
         synced: list[tuple[str, bool]] = []
         harmless = machine.disk.faults.error_for
@@ -71,7 +71,7 @@ def test_no_sync_of_a_commit_or_of_a_snapshots_content_is_on_the_loop() -> None:
         await store.register(registration())
         for number in range(3):
             await store.append((setting(number),), fence)
-        # Each entry's own, and its recovery point before the next one, with its name.
+        # One per entry, and for its recovery point that of the file and of its directory.
         assert len(synced) >= 4 * 3
         assert all(at_work for _, at_work in synced)
         await store.save(Image.of(await store.load()).snapshot(), fence)
@@ -107,7 +107,7 @@ def test_overlapping_appends_are_written_one_after_another_in_the_order_of_the_c
     run(steps())
 
 
-def test_an_entry_is_shown_to_nobody_before_it_is_synced() -> None:
+def test_an_entry_is_not_shown_before_it_is_synced() -> None:
     async def steps() -> None:
         machine, thread = SimMachine(), SlowThread()
         store = opened(machine, thread)
@@ -128,13 +128,13 @@ def test_an_entry_is_shown_to_nobody_before_it_is_synced() -> None:
         thread.may_run.set()
         assert await appending == 0
         await asyncio.sleep(1)
-        assert [entry.n for entry in shown] == [0]
+        assert [entry.offset for entry in shown] == [0]
         following.cancel()
 
     run(steps())
 
 
-def test_a_caller_that_is_cancelled_stops_no_commit() -> None:
+def test_a_cancelled_caller_does_not_stop_its_commit() -> None:
     async def steps() -> None:
         machine, thread = SimMachine(), SlowThread()
         store = opened(machine, thread)
@@ -149,13 +149,13 @@ def test_a_caller_that_is_cancelled_stops_no_commit() -> None:
         await asyncio.sleep(1)
         thread.may_run.set()
         assert await following == 1
-        assert [entry.n for entry in (await store.load()).entries] == [0, 1]
+        assert [entry.offset for entry in (await store.load()).entries] == [0, 1]
 
     run(steps())
 
 
-def test_a_sync_that_fails_after_its_caller_has_gone_still_ends_the_store() -> None:
-    """Else the next sync would succeed and save nothing of it."""
+def test_a_sync_that_fails_after_its_caller_was_cancelled_still_ends_the_store() -> None:
+    """Else the next sync would succeed without writing the entry."""
 
     async def steps() -> None:
         machine, thread = SimMachine(), SlowThread()
@@ -175,7 +175,7 @@ def test_a_sync_that_fails_after_its_caller_has_gone_still_ends_the_store() -> N
     run(steps())
 
 
-def test_closing_waits_for_the_commit_that_is_under_way_and_lets_no_other_begin() -> None:
+def test_closing_waits_for_the_current_commit_and_starts_no_other() -> None:
     async def steps() -> None:
         machine, thread = SimMachine(), SlowThread()
         store = opened(machine, thread)
@@ -198,14 +198,14 @@ def test_closing_waits_for_the_commit_that_is_under_way_and_lets_no_other_begin(
     run(steps())
 
 
-def test_a_controller_that_is_overtaken_while_it_waits_writes_nothing() -> None:
+def test_a_controller_that_is_fenced_while_it_waits_writes_nothing() -> None:
     async def steps() -> None:
         machine, thread = SimMachine(), SlowThread()
         store = opened(machine, thread)
         old = await store.campaign()
         await store.append((setting(0),), old)
         thread.may_run.clear()
-        # It waits for the recovery point of the entry before it.
+        # It waits for the recovery point of the previous entry.
         appending = asyncio.create_task(store.append((setting(1),), old))
         await asyncio.sleep(1)
         new = await store.campaign()

@@ -114,7 +114,7 @@ def _start_after_snapshot(files: Files, report: Report, path: str) -> int:
     except CorruptLog as damage:
         report.root_damages.append(Damage.of(damage, Effect.REFUSES_DIRECTORY, Remedy.NONE))
         return 0
-    return snapshot.n + 1 if snapshot else 0
+    return snapshot.offset + 1 if snapshot else 0
 
 
 def _read_offsets(files: Files, report: Report, path: str) -> CheckpointOffsets:

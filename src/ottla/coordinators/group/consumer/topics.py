@@ -56,7 +56,7 @@ class ImageTopics:
 
     @property
     def version(self) -> int:
-        return self._image.n
+        return self._image.offset
 
     @property
     def names(self) -> Collection[str]:
