@@ -20,7 +20,7 @@ from ottla.client.arrow.schema import arrow_schema
 from ottla.client.arrow.spans import OffsetsGone, RecordsUnreadable, Span, SpanReader
 from ottla.client.blocking.client import BlockingClient
 from ottla.client.errors import Refused
-from ottla.client.reading.partition_reader import Gone
+from ottla.client.reading.partition_reader import GoneOffsets
 from ottla.errors import ErrorCode
 from ottla.protocol.compression import Codec
 from ottla.protocol.isolation_level import Isolation
@@ -182,12 +182,12 @@ def test_an_offset_behind_the_end_is_gone_and_whoever_wants_is_told(either: str)
     topic = create(either)
     produce(either, topic, [b"a", b"b"])
     partition = TopicPartition(topic, 0)
-    told: list[Gone] = []
+    told: list[GoneOffsets] = []
     with BlockingClient(either) as client:
         with pytest.raises(OffsetsGone, match="offsets 50 to 59 are not there"):
             list(SpanReader(client).read(Span(partition, 50, 60)))
         assert list(SpanReader(client, on_gone=told.append).read(Span(partition, 50, 60))) == []
-    assert told == [Gone(partition, 50, 60)]
+    assert told == [GoneOffsets(partition, 50, 60)]
 
 
 def test_offsets_of_a_group_are_set_and_read(either: str) -> None:

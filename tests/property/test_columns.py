@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from ottla.client.arrow.columns import ColumnLimits, fetched_columns
 from ottla.client.reading.fetch import Aborted, Fetched
-from ottla.client.reading.visible_records import Unreadable, visible, whole_batches
+from ottla.client.reading.visible_records import UnreadableBatch, visible, whole_batches
 from ottla.errors import PeerError
 from ottla.protocol.batch import CorruptBatch, Marker, MarkerKind, Record, build, build_marker
 from ottla.protocol.compression import Codec
@@ -36,7 +36,7 @@ def read(
     return list(fetched_columns(found, batches, first, end, ALL, limits, refuse))
 
 
-def refuse(batch: Unreadable) -> None:
+def refuse(batch: UnreadableBatch) -> None:
     raise CorruptBatch(0, batch.reason)
 
 

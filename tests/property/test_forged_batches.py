@@ -16,7 +16,7 @@ from ottla.cli.log.verify.damage import Remedy, ShutdownState
 from ottla.cli.log.verify.partition import check_partition
 from ottla.client.arrow.columns import ColumnLimits, fetched_columns
 from ottla.client.reading.fetch import Fetched
-from ottla.client.reading.visible_records import Unreadable, visible, whole_batches
+from ottla.client.reading.visible_records import UnreadableBatch, visible, whole_batches
 from ottla.errors import PeerError
 from ottla.protocol.batch import Record, read_header
 from ottla.protocol.compression import Codec, compress
@@ -125,7 +125,7 @@ def as_columns(stored: Stored) -> tuple[list[tuple[Any, ...]], list[int]]:
     """The same for Arrow and Spark."""
     found = Fetched(memoryview(stored.content()), ())
     batches = list(whole_batches(found.records))
-    told: list[Unreadable] = []
+    told: list[UnreadableBatch] = []
     columns = list(fetched_columns(found, batches, 0, END, ALL, ColumnLimits(7), told.append))
     return [row for each in columns for row in rows_of(each)], [each.first_offset for each in told]
 

@@ -1,1 +1,1 @@
-"""A client of any Kafka: what is asked, of whom, how often, and what the answers mean."""
+"""A client of any Kafka cluster: requests, routing, retries, and decoded responses."""

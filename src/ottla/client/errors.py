@@ -1,4 +1,4 @@
-"""How a question to a broker fails: nobody there, no answer in time, an answer that says no."""
+"""The errors of requests: no connection, no response in time, an error code in the response."""
 
 import os
 
@@ -7,31 +7,31 @@ from ottla.errors import RETRIABLE, ErrorCode, OttlaError
 
 
 class ClientError(OttlaError):
-    """A question to a broker that brought nothing."""
+    """A request that failed."""
 
 
 class BadAddress(ClientError):
-    """Text that names no host and port."""
+    """A text that is not an address."""
 
 
 class Unreachable(ClientError):
-    """Nobody answers at an address that was given or learned."""
+    """No broker answers at an address."""
 
 
 class TimedOut(ClientError):
-    """No answer within the time that was given for it."""
+    """No response within the timeout."""
 
 
 class ConnectionLost(ClientError):
-    """The connection ended, or what came on it was no answer, before the answer was there."""
+    """The connection ended before the response arrived, or its bytes were no response."""
 
 
 class UnsupportedByBroker(ClientError):
-    """The broker does not speak this API, or in none of the versions that are spoken here."""
+    """The broker does not serve this API in any version that the client supports."""
 
 
 class Refused(ClientError):
-    """The broker answered, with an error."""
+    """The response has an error code."""
 
     def __init__(self, code: ErrorCode, what: str, message: str | None = None) -> None:
         reason = f"{code.name}: {message}" if message else code.name
@@ -46,14 +46,14 @@ class Refused(ClientError):
 
 
 def reason_of(error: OSError) -> str:
-    """Why a socket failed, in the system's words alone."""
+    """The operating system's message for a socket error."""
     if isinstance(error, ConnectionError) and error.errno is not None:
         return os.strerror(error.errno)
     return error.strerror or str(error)
 
 
-def why_unreachable(address: Address, error: Exception, timeout_ms: int) -> Unreachable:
-    """What a failure to connect, or to learn what the broker speaks, means for an address."""
+def unreachable_error(address: Address, error: Exception, timeout_ms: int) -> Unreachable:
+    """The error for an address to which the connection, or its ApiVersions request, failed."""
     match error:
         case TimeoutError() | TimedOut():
             return Unreachable(f"{address} did not answer within {timeout_ms} ms")
@@ -64,7 +64,7 @@ def why_unreachable(address: Address, error: Exception, timeout_ms: int) -> Unre
 
 
 def error_code(number: int) -> ErrorCode:
-    """The code in an answer; one that a later broker made up is an error like any unknown one."""
+    """The error code of a response; UNKNOWN_SERVER_ERROR for the code of a later version."""
     try:
         return ErrorCode(number)
     except ValueError:
@@ -72,7 +72,7 @@ def error_code(number: int) -> ErrorCode:
 
 
 def refusal(number: int, what: str, message: str | None = None) -> Refused | None:
-    """What an answer's error code means for `what` was asked; None if it is none."""
+    """The error for a code in the response to a request about `what`; None for NONE."""
     if number == ErrorCode.NONE:
         return None
     return Refused(error_code(number), what, message)

@@ -10,7 +10,7 @@ from pyspark.sql.types import StructType
 from ottla.client.arrow.spans import Span, SpanReader
 from ottla.client.blocking.client import BlockingClient
 from ottla.client.errors import Unreachable
-from ottla.client.reading.partition_reader import Gone, UnreadableSpan
+from ottla.client.reading.partition_reader import GoneOffsets, UnreadableSpan
 from ottla.client.routing.topology import Topic
 from ottla.protocol.primitives import ZERO_UUID, Uuid
 from ottla.seams.blocking import RealBlocking
@@ -79,7 +79,7 @@ class SpanRows:
             "the next batch resets it to its beginning",
         )
 
-    def _report_gone(self, gone: Gone) -> None:
+    def _report_gone(self, gone: GoneOffsets) -> None:
         report_data_loss(
             self._options,
             f"offsets {gone.first_offset} to {gone.next_offset - 1} of {gone.partition} were "

@@ -1,4 +1,4 @@
-"""The brokers of a fake cluster for a client that blocks: no thread, no socket, no waiting."""
+"""The brokers of a fake cluster for the blocking client, without threads, sockets or waiting."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -12,7 +12,7 @@ from tests.support.client.fake_cluster import FakeBroker, FakeCluster
 
 
 class FakeStream:
-    """Answers as soon as it is asked; where there is nothing to come, the time passes."""
+    """Answers at once; without a response, the timeout passes on the simulated clock."""
 
     def __init__(self, broker: FakeBroker, clock: SimClock) -> None:
         self._broker = broker
@@ -36,7 +36,7 @@ class FakeStream:
         if not self.coming:
             self._clock.timeline.advance_ns(timeout_ms * 1_000_000)
             raise TimeoutError
-        # Never all of it at once: a reader has to put it together.
+        # In pieces, which the receiver has to join.
         size = min(size_max, max(1, len(self.coming) // 2))
         chunk = bytes(self.coming[:size])
         del self.coming[:size]
@@ -47,14 +47,14 @@ class FakeStream:
 
 
 class FakeBlocking:
-    """Dials the brokers of a cluster by their names, but for those that are `away`."""
+    """Connects to the brokers of a cluster by name, except those that are `away`."""
 
     def __init__(self, cluster: FakeCluster) -> None:
         self.clock = SimClock()
         self.away: set[str] = set()
         self.streams: list[FakeStream] = []
         self.pauses_ms: list[int] = []
-        # What happens after so many pauses.
+        # Actions by the number of pauses after which they run.
         self.after_pauses: dict[int, Callable[[], None]] = {}
         self._brokers = {broker.name: broker for broker in cluster.brokers.values()}
 
@@ -81,7 +81,7 @@ class FakeBlocking:
 
 
 def _finished(answering: Any) -> Any:
-    """What a coroutine gives that has nothing to wait for."""
+    """The result of a coroutine that never waits."""
     try:
         answering.send(None)
     except StopIteration as stop:

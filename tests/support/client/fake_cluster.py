@@ -1,4 +1,4 @@
-"""Brokers that say what a test tells them to, on any net."""
+"""Fake brokers with scripted responses, on any network."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -23,7 +23,7 @@ CALM = Conditions(split_rate=0.0, gather_rate=0.0)
 PORT = 9092
 TOPIC_ID = Uuid(bytes(range(16)))
 
-# Has the request and its version; no answer at all is None.
+# Takes the request and its version; None for no response.
 Answer = Callable[[Any, int], Any]
 
 
@@ -45,7 +45,7 @@ class FakeConnection(asyncio.Protocol):
             )
 
     async def _answer(self, frame: bytes, before: asyncio.Task[None] | None) -> None:
-        """Answers come in the order of requests, however long each takes."""
+        """Sends responses in the order of requests, however long each takes."""
         parts = await self._broker.answer(frame)
         if before is not None:
             await before
@@ -54,14 +54,14 @@ class FakeConnection(asyncio.Protocol):
 
 
 class FakeBroker:
-    """Answers each API by the function that a test gave for it, in the versions it gave."""
+    """Answers each API with a test's function, in the versions that the test gives."""
 
     def __init__(self, node_id: int, name: str) -> None:
         self.node_id = node_id
         self.name = name
         self.answers: dict[str, Answer] = {"ApiVersions": self._offer}
         self.versions: dict[str, tuple[int, int]] = {}
-        # What was asked: the API, its version, the request.
+        # The received requests: API, version, request.
         self.asked: list[tuple[str, int, Any]] = []
         self.connections: list[FakeConnection] = []
 
@@ -110,7 +110,7 @@ class FakeBroker:
 
 
 class FakeCluster:
-    """Brokers `b1`, `b2`, ... that agree on what `leaders` and `controller` say."""
+    """Brokers `b1`, `b2`, ... with the same `leaders` and `controller`."""
 
     def __init__(self, brokers: int = 1, conditions: Conditions = CALM) -> None:
         self.network = SimNetwork(conditions=conditions)

@@ -9,10 +9,10 @@ from ottla.cli.shared.offset_lookup import chosen_partitions, offsets_at
 from ottla.cli.shared.offsets_spec import Offset, Position, parse_position
 from ottla.cli.shared.output import RowWriter, say
 from ottla.cli.shared.plurals import counted
-from ottla.client.admin.group_offsets import Committed, committed_offsets, set_offsets
+from ottla.client.admin.group_offsets import CommittedOffset, commit_offsets, committed_offsets
 from ottla.client.admin.groups import Group, describe_group
 from ottla.client.errors import Refused
-from ottla.client.routing.outcomes import answered
+from ottla.client.routing.outcomes import unwrap
 from ottla.client.routing.router import Router
 from ottla.errors import ErrorCode
 from ottla.protocol.offset_spec import OffsetSpec
@@ -106,7 +106,7 @@ async def _group(router: Router, options: ResetOptions) -> Group | None:
 
 
 async def _partitions(
-    router: Router, options: ResetOptions, committed: Mapping[TopicPartition, Committed]
+    router: Router, options: ResetOptions, committed: Mapping[TopicPartition, CommittedOffset]
 ) -> list[TopicPartition]:
     """The given partitions of the given topics; without topics, those with committed offsets."""
     if not options.topics:
@@ -115,7 +115,7 @@ async def _partitions(
     return [
         partition
         for topic in topics.values()
-        for partition in chosen_partitions(answered(topic), options.partitions)
+        for partition in chosen_partitions(unwrap(topic), options.partitions)
     ]
 
 
@@ -123,7 +123,7 @@ async def _plan(
     router: Router,
     target: ResetTarget,
     partitions: Sequence[TopicPartition],
-    committed: Mapping[TopicPartition, Committed],
+    committed: Mapping[TopicPartition, CommittedOffset],
 ) -> list[OffsetChange]:
     """The planned changes. New offsets stay within the beginning and end of their partition."""
     begins = await offsets_at(router, partitions, OffsetSpec.EARLIEST)
@@ -150,11 +150,11 @@ async def _plan(
 
 
 async def _change(router: Router, group: str, changes: Mapping[TopicPartition, int]) -> None:
-    outcomes = await set_offsets(
-        router, group, {each: Committed(offset) for each, offset in changes.items()}
+    outcomes = await commit_offsets(
+        router, group, {each: CommittedOffset(offset) for each, offset in changes.items()}
     )
     for outcome in outcomes.values():
-        answered(outcome)
+        unwrap(outcome)
     now = await committed_offsets(router, group)
     for partition, offset in changes.items():
         found = now.get(partition)

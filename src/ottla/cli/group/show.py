@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from ottla.cli.shared.failure import ExitCode, Failure
 from ottla.cli.shared.output import Row, RowWriter
-from ottla.client.admin.group_offsets import Committed, committed_offsets
+from ottla.client.admin.group_offsets import CommittedOffset, committed_offsets
 from ottla.client.admin.groups import Group, describe_group, list_all_groups
 from ottla.client.admin.lag import Lag, lags
 from ottla.client.errors import ClientError
@@ -125,7 +125,7 @@ async def _ends(
 
 def _partition_rows(
     group: Group,
-    committed: Mapping[TopicPartition, Committed],
+    committed: Mapping[TopicPartition, CommittedOffset],
     group_lags: Outcomes[Lag],
     ends: Mapping[TopicPartition, int],
     now_ms: int,

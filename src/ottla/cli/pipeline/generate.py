@@ -10,7 +10,7 @@ from ottla.cli.shared.plurals import counted
 from ottla.client.admin.cluster import Admin, NewTopic
 from ottla.client.producer.partitioner import partition_of
 from ottla.client.producer.send import produce
-from ottla.client.routing.outcomes import answered
+from ottla.client.routing.outcomes import unwrap
 from ottla.client.routing.router import Router
 from ottla.errors import ErrorCode
 from ottla.protocol.acks import Acks
@@ -103,4 +103,4 @@ async def _send(
         batch.append(Record(len(batch), timestamp_ms, key, value, ()))
     batches = {partition: build(batch, codec=Codec.LZ4) for partition, batch in grouped.items()}
     for outcome in (await produce(router, batches, Acks.ALL)).values():
-        answered(outcome)
+        unwrap(outcome)

@@ -9,7 +9,7 @@ from ottla.cli.shared.offsets_spec import Position
 from ottla.cli.shared.output import say
 from ottla.cli.shared.plurals import counted
 from ottla.client.reading.fetch import FetchLimits
-from ottla.client.reading.partition_reader import Reader, Round
+from ottla.client.reading.partition_reader import FetchedRecords, PartitionReader
 from ottla.client.routing.router import Router
 from ottla.protocol.isolation_level import Isolation
 from ottla.protocol.offset_spec import OffsetSpec
@@ -34,7 +34,7 @@ async def consume_records(router: Router, options: ConsumeOptions, write: Printe
     partitions = chosen_partitions(topic, options.partitions)
     ends = await offsets_at(router, partitions, OffsetSpec.LATEST, options.isolation)
     starts = await offsets_at(router, partitions, options.start, options.isolation)
-    reader = Reader(router, starts, FetchLimits(isolation=options.isolation))
+    reader = PartitionReader(router, starts, FetchLimits(isolation=options.isolation))
     left = options.count_max
     while left != 0:
         if not options.follows:
@@ -51,7 +51,7 @@ async def consume_records(router: Router, options: ConsumeOptions, write: Printe
                 left -= len(records[:left])
 
 
-def report_missing(fetched: Round) -> None:
+def report_missing(fetched: FetchedRecords) -> None:
     """Prints which records could not be read."""
     for gone in fetched.gone:
         count = counted(gone.next_offset - gone.first_offset, "record")

@@ -9,7 +9,7 @@ from ottla.cli.shared.output import say
 from ottla.cli.shared.plurals import counted
 from ottla.client.consumer.group_reader import GroupReader
 from ottla.client.reading.fetch import FetchLimits
-from ottla.client.reading.partition_reader import Round
+from ottla.client.reading.partition_reader import FetchedRecords
 from ottla.client.routing.router import Router
 from ottla.protocol.offset_spec import OffsetSpec
 from ottla.protocol.topic_partition import TopicPartition
@@ -30,7 +30,9 @@ async def consume_in_group(
     left = options.count_max
     ends: dict[TopicPartition, int] = {}
     limits = FetchLimits(isolation=options.isolation)
-    async with GroupReader(router, group, [options.topic], begin=begin, limits=limits) as reader:
+    async with GroupReader(
+        router, group, [options.topic], start_offsets=begin, limits=limits
+    ) as reader:
         while left != 0:
             if not options.follows:
                 new = [each for each in reader.positions if each not in ends]
@@ -45,7 +47,7 @@ async def consume_in_group(
                 say(f"the group has changed: {counted(count, 'record')} may be read again")
 
 
-def _print(reader: GroupReader, fetched: Round, most: int | None, write: Printer) -> int:
+def _print(reader: GroupReader, fetched: FetchedRecords, most: int | None, write: Printer) -> int:
     """Prints at most so many records, and seeks back to the first one not printed."""
     report_missing(fetched)
     printed = 0

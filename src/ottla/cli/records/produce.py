@@ -19,7 +19,7 @@ from ottla.cli.shared.output import say
 from ottla.cli.shared.plurals import counted
 from ottla.client.producer.partitioner import partition_of
 from ottla.client.producer.send import produce
-from ottla.client.routing.outcomes import answered
+from ottla.client.routing.outcomes import unwrap
 from ottla.client.routing.router import Router
 from ottla.protocol.acks import Acks
 from ottla.protocol.batch import Record, build
@@ -124,7 +124,7 @@ class LineSender:
         }
         outcomes = await produce(self._router, batches, self._options.acks)
         for partition, outcome in outcomes.items():
-            answered(outcome)
+            unwrap(outcome)
             self.sent += len(grouped[partition])
 
     def _key_and_value(self, line: bytes, number: int) -> tuple[bytes | None, bytes]:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from ottla.cli.shared.failure import ExitCode, Failure
 from ottla.cli.shared.offsets_spec import Offset, Position, Time
 from ottla.client.reading.offsets import list_offsets
-from ottla.client.routing.outcomes import answered
+from ottla.client.routing.outcomes import unwrap
 from ottla.client.routing.router import Router
 from ottla.client.routing.topology import Topic
 from ottla.protocol.isolation_level import Isolation
@@ -48,4 +48,4 @@ async def _listed(
     router: Router, partitions: Sequence[TopicPartition], spec: int, isolation: Isolation
 ) -> dict[TopicPartition, int]:
     outcomes = await list_offsets(router, dict.fromkeys(partitions, spec), isolation)
-    return {partition: answered(outcome).offset for partition, outcome in outcomes.items()}
+    return {partition: unwrap(outcome).offset for partition, outcome in outcomes.items()}

@@ -11,7 +11,7 @@ from ottla.cli.shared.plurals import counted
 from ottla.cli.topic.show import existing_topics, partitions_of
 from ottla.client.admin.cluster import Admin, NewTopic
 from ottla.client.errors import Refused
-from ottla.client.routing.outcomes import answered
+from ottla.client.routing.outcomes import unwrap
 from ottla.client.routing.router import Router
 from ottla.errors import ErrorCode
 from ottla.protocol.offset_spec import OffsetSpec
@@ -127,7 +127,7 @@ async def trim_topic(
     else:
         outcomes = await Admin(router).delete_records(trimmed)
         for outcome in outcomes.values():
-            answered(outcome)
+            unwrap(outcome)
         say(f"deleted at most {counted(total, 'record')} of {counted(len(trimmed), 'partition')}")
 
 

@@ -6,7 +6,7 @@ from ottla.cli.shared.output import Row, RowWriter
 from ottla.client.admin.cluster import Admin
 from ottla.client.errors import ClientError, Refused, UnsupportedByBroker
 from ottla.client.reading.offsets import ListedOffset
-from ottla.client.routing.outcomes import Outcomes, answered
+from ottla.client.routing.outcomes import Outcomes, unwrap
 from ottla.client.routing.router import Router
 from ottla.client.routing.topology import Topic
 from ottla.protocol.config_resource import ResourceType
@@ -50,7 +50,7 @@ async def describe_topics(router: Router, names: Sequence[str], writer: RowWrite
 async def existing_topics(admin: Admin, names: Collection[str]) -> list[Topic]:
     """The topics of these names. Refused if one does not exist."""
     found = await admin.describe_topics(list(dict.fromkeys(names)))
-    return [answered(outcome) for outcome in found.values()]
+    return [unwrap(outcome) for outcome in found.values()]
 
 
 def partitions_of(topics: Iterable[Topic]) -> list[TopicPartition]:

@@ -1,1 +1,1 @@
-"""Administration: topics, configurations, groups and their offsets."""
+"""Administration: topics, configs, groups and their offsets."""

@@ -1,7 +1,6 @@
-"""What can be asked of a cluster besides its records: topics, offsets, settings, disks.
+"""Administration of a cluster: topics, partitions, offsets, configs, log directories.
 
-Where several things are asked about at once each has an outcome of its own: the answer, or the
-error (`Refused`) that the broker has for it.
+A request about several things has one outcome for each: its result, or its error (`Refused`).
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -30,13 +29,13 @@ from ottla.protocol.topic_partition import TopicPartition, by_topic
 
 # Leaves the number to the broker.
 BROKER_DEFAULT = -1
-# Later versions of DeleteTopics ask in another form, of which nothing here has a use.
-_DELETED_BY_NAME_MAX = 5
+# The last version of DeleteTopics with a plain list of names.
+_PLAIN_NAMES_VERSION_MAX = 5
 
 
 @dataclass(frozen=True, slots=True)
 class NewTopic:
-    """A topic to be made."""
+    """A topic to create."""
 
     name: str
     partitions: int = BROKER_DEFAULT
@@ -45,7 +44,7 @@ class NewTopic:
 
 
 class Config(NamedTuple):
-    """One setting. `value` is None if it is not set, or not to be seen."""
+    """One config. `value` is None if it is not set, or is sensitive."""
 
     name: str
     value: str | None
@@ -54,7 +53,7 @@ class Config(NamedTuple):
 
 
 class Cluster(NamedTuple):
-    """A cluster and its brokers. `controller` is -1 while it has none."""
+    """A cluster and its brokers. `controller` is -1 if there is none."""
 
     cluster_id: str
     controller: int
@@ -62,7 +61,7 @@ class Cluster(NamedTuple):
 
 
 class LogDirectory(NamedTuple):
-    """A directory in which a broker keeps logs; sizes in bytes, -1 where they are not known."""
+    """A log directory of a broker. Sizes are in bytes, -1 if they are not known."""
 
     path: str
     error: Refused | None
@@ -72,13 +71,13 @@ class LogDirectory(NamedTuple):
 
 
 class Admin:
-    """Asks the broker whose business it is, and waits while leaders and controllers change."""
+    """Sends each request to the broker that serves it, and retries while leaders move."""
 
     def __init__(self, router: Router) -> None:
         self._router = router
 
     async def list_topics(self) -> list[Topic]:
-        """Every topic that may be seen, in the order of names."""
+        """Every visible topic, in the order of names."""
         topology = await self._router.retrying(lambda: self._router.refresh(None))
         return [topology.topics[name] for name in sorted(topology.topics)]
 
@@ -89,9 +88,9 @@ class Admin:
     async def create_topics(
         self, topics: Sequence[NewTopic], *, validate_only: bool = False
     ) -> dict[str, Refused | None]:
-        """None for a topic that was made, or could have been."""
+        """None for a topic that was created or, with `validate_only`, could be."""
         request = create_topics.CreateTopicsRequest(
-            topics=tuple(_asked_for(topic) for topic in topics),
+            topics=tuple(_requested_topic(topic) for topic in topics),
             timeout_ms=self._router.options.request_timeout_ms,
             validate_only=validate_only,
         )
@@ -104,7 +103,7 @@ class Admin:
         }
 
     async def delete_topics(self, names: Sequence[str]) -> dict[str, Refused | None]:
-        """None for a topic that is gone."""
+        """None for a topic that was deleted."""
         request = delete_topics.DeleteTopicsRequest(
             topic_names=tuple(names),
             timeout_ms=self._router.options.request_timeout_ms,
@@ -112,7 +111,7 @@ class Admin:
         answer: delete_topics.DeleteTopicsResponse = await self._router.ask_controller(
             request,
             lambda answer: [each.error_code for each in answer.responses],
-            version_max=_DELETED_BY_NAME_MAX,
+            version_max=_PLAIN_NAMES_VERSION_MAX,
         )
         return {
             each.name: refusal(each.error_code, f"topic {each.name}", each.error_message)
@@ -121,7 +120,7 @@ class Admin:
         }
 
     async def create_partitions(self, topic: str, total: int) -> None:
-        """Gives a topic more partitions, `total` in all. Refused."""
+        """Increases a topic's partitions to `total`. Refused."""
         request = create_partitions.CreatePartitionsRequest(
             topics=(create_partitions.Topic(name=topic, count=total, assignments=None),),
             timeout_ms=self._router.options.request_timeout_ms,
@@ -135,14 +134,14 @@ class Admin:
 
     async def list_offsets(
         self,
-        places: Mapping[TopicPartition, int],
+        specs: Mapping[TopicPartition, int],
         isolation: Isolation = Isolation.READ_UNCOMMITTED,
     ) -> Outcomes[ListedOffset]:
         """See `offsets.list_offsets`."""
-        return await list_offsets(self._router, places, isolation)
+        return await list_offsets(self._router, specs, isolation)
 
     async def delete_records(self, before: Mapping[TopicPartition, int]) -> Outcomes[int]:
-        """Removes what lies before each offset; the offset at which the partition now begins."""
+        """Deletes the records before each offset; returns the new log start offsets."""
 
         async def ask(leader: Connection, partitions: Sequence[TopicPartition]) -> Outcomes[int]:
             request = delete_records.DeleteRecordsRequest(
@@ -160,7 +159,7 @@ class Admin:
                 ),
                 timeout_ms=self._router.options.request_timeout_ms,
             )
-            return _begins(await leader.ask(request))
+            return _low_watermarks(await leader.ask(request))
 
         return await self._router.ask_leaders(before, ask)
 
@@ -177,7 +176,7 @@ class Admin:
         return Cluster(answer.cluster_id, answer.controller_id, tuple(sorted(brokers)))
 
     async def describe_configs(self, resource: ResourceType, name: str) -> list[Config]:
-        """Every setting of a topic, or of the broker with this id. Refused."""
+        """Every config of a topic, or of the broker with this id. Refused."""
         asked = describe_configs.Resource(
             resource_type=resource, resource_name=name, configuration_keys=None
         )
@@ -197,7 +196,7 @@ class Admin:
         ]
 
     async def describe_log_dirs(self, node_id: int) -> list[LogDirectory]:
-        """Where the broker with this id keeps its logs, and how large they are."""
+        """The log directories of the broker with this id, with the sizes of logs. Refused."""
         request = describe_log_dirs.DescribeLogDirsRequest(topics=None)
         connection = await self._router.broker(node_id)
         answer: describe_log_dirs.DescribeLogDirsResponse = await connection.ask(request)
@@ -218,7 +217,7 @@ class Admin:
         ]
 
 
-def _asked_for(topic: NewTopic) -> create_topics.Topic:
+def _requested_topic(topic: NewTopic) -> create_topics.Topic:
     return create_topics.Topic(
         name=topic.name,
         num_partitions=topic.partitions,
@@ -230,7 +229,7 @@ def _asked_for(topic: NewTopic) -> create_topics.Topic:
     )
 
 
-def _begins(answer: delete_records.DeleteRecordsResponse) -> Outcomes[int]:
+def _low_watermarks(answer: delete_records.DeleteRecordsResponse) -> Outcomes[int]:
     outcomes: Outcomes[int] = {}
     for topic in answer.topics:
         for each in topic.partitions:

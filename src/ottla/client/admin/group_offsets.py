@@ -1,4 +1,4 @@
-"""How far a group has come: its committed offsets, read, set and deleted from outside."""
+"""Committed offsets of a group: fetched, committed and deleted, by members or from outside."""
 
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
@@ -10,51 +10,53 @@ from ottla.protocol.messages import offset_commit, offset_delete, offset_fetch
 from ottla.protocol.primitives import NO_LEADER_EPOCH
 from ottla.protocol.topic_partition import TopicPartition, by_topic
 
-# Named and not used: who asks by other means does without asyncio.
+# For annotations only, so that the blocking client does not import asyncio.
 if TYPE_CHECKING:
     from ottla.client.routing.router import Router
 
-# From the next version on many groups are asked about at once, in another form.
-ONE_GROUP_MAX = 7
-# From the next version on topics are named by their ids, which a topic that is gone has not.
-NAMED_BY_NAME_MAX = 9
+# The last version of OffsetFetch with one group per request.
+ONE_GROUP_VERSION_MAX = 7
+# The last version of OffsetCommit with topic names. A deleted topic has no id.
+TOPIC_NAMES_VERSION_MAX = 9
 
 
-class Seat(NamedTuple):
-    """Who commits: a member in a generation of its group."""
+class Generation(NamedTuple):
+    """A member in a generation of its group, as Kafka's clients call it."""
 
-    generation: int
+    generation_id: int
     member_id: str
 
 
 # Commits from outside the group.
-NO_MEMBER = Seat(-1, "")
+NO_GENERATION = Generation(-1, "")
 
 
-class Committed(NamedTuple):
-    """The offset of the next record to consume, and what was noted with it."""
+class CommittedOffset(NamedTuple):
+    """A committed offset (of the next record to consume), with its leader epoch and metadata."""
 
     offset: int
     leader_epoch: int = NO_LEADER_EPOCH
     metadata: str = ""
 
 
-async def committed_offsets(router: "Router", group_id: str) -> dict[TopicPartition, Committed]:
-    """All offsets of a group; a group that does not exist has none. Refused."""
+async def committed_offsets(
+    router: "Router", group_id: str
+) -> dict[TopicPartition, CommittedOffset]:
+    """All committed offsets of a group; none for a group that does not exist. Refused."""
     request = offset_fetch.OffsetFetchRequest(group_id=group_id, topics=None)
     answer: offset_fetch.OffsetFetchResponse = await router.ask_coordinator(
         CoordinatorKey(group_id),
         request,
         lambda answer: [answer.error_code],
-        version_max=ONE_GROUP_MAX,
+        version_max=ONE_GROUP_VERSION_MAX,
     )
-    return committed(answer, group_id)
+    return committed_in_response(answer, group_id)
 
 
-def committed(
+def committed_in_response(
     answer: offset_fetch.OffsetFetchResponse, group_id: str
-) -> dict[TopicPartition, Committed]:
-    """What a coordinator answered about all offsets of a group. Refused."""
+) -> dict[TopicPartition, CommittedOffset]:
+    """The offsets of a coordinator's response about all offsets of a group. Refused."""
     raise_if_refused(answer.error_code, f"offsets of group {group_id}")
     found = {}
     for topic in answer.topics:
@@ -62,24 +64,27 @@ def committed(
             partition = TopicPartition(topic.name, each.partition_index)
             raise_if_refused(each.error_code, f"offset of group {group_id} in {partition}")
             if each.committed_offset >= 0:
-                found[partition] = Committed(
+                found[partition] = CommittedOffset(
                     each.committed_offset, each.committed_leader_epoch, each.metadata or ""
                 )
     return dict(sorted(found.items()))
 
 
-async def set_offsets(
+async def commit_offsets(
     router: "Router",
     group_id: str,
-    offsets: Mapping[TopicPartition, Committed],
-    seat: Seat = NO_MEMBER,
-) -> Outcomes[Committed]:
-    """Sets offsets, as a member or, where a group has none, as nobody; it need not exist."""
+    offsets: Mapping[TopicPartition, CommittedOffset],
+    generation: Generation = NO_GENERATION,
+) -> Outcomes[CommittedOffset]:
+    """Commits offsets, as a member or, if the group has no members, from outside.
+
+    The group need not exist.
+    """
     answer: offset_commit.OffsetCommitResponse = await router.ask_coordinator(
         CoordinatorKey(group_id),
-        commit_request(group_id, offsets, seat),
+        commit_request(group_id, offsets, generation),
         commit_codes,
-        version_max=NAMED_BY_NAME_MAX,
+        version_max=TOPIC_NAMES_VERSION_MAX,
     )
     return {
         partition: refusal(code, f"offset of group {group_id} in {partition}") or offsets[partition]
@@ -88,13 +93,15 @@ async def set_offsets(
 
 
 def commit_request(
-    group_id: str, offsets: Mapping[TopicPartition, Committed], seat: Seat = NO_MEMBER
+    group_id: str,
+    offsets: Mapping[TopicPartition, CommittedOffset],
+    generation: Generation = NO_GENERATION,
 ) -> offset_commit.OffsetCommitRequest:
-    """What to ask a coordinator that it may set offsets."""
+    """The request to commit offsets."""
     return offset_commit.OffsetCommitRequest(
         group_id=group_id,
-        generation_id_or_member_epoch=seat.generation,
-        member_id=seat.member_id,
+        generation_id_or_member_epoch=generation.generation_id,
+        member_id=generation.member_id,
         topics=tuple(
             offset_commit.Topic(
                 name=topic,
@@ -116,7 +123,7 @@ def commit_request(
 async def delete_offsets(
     router: "Router", group_id: str, partitions: Iterable[TopicPartition]
 ) -> Outcomes[None]:
-    """Forgets offsets of topics that no member of the group is subscribed to. Refused."""
+    """Deletes offsets of topics to which no member of the group is subscribed. Refused."""
     request = offset_delete.OffsetDeleteRequest(
         group_id=group_id,
         topics=tuple(

@@ -1,4 +1,4 @@
-"""What can be asked about groups: which there are, who is in them, and that they go."""
+"""Administration of groups: list, describe, delete."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,12 +23,12 @@ G = TypeVar("G")
 
 CLASSIC = "classic"
 CONSUMER = "consumer"
-# Up to version 5 DescribeGroups says of a group that does not exist that it is in this state.
+# The state of a group that does not exist in DescribeGroups v0-5.
 _DEAD = "Dead"
 
 
 class ListedGroup(NamedTuple):
-    """A group as its coordinator lists it; state and type are "" where a broker is too old."""
+    """A group as its coordinator lists it. Old brokers give "" for state and type."""
 
     group_id: str
     protocol_type: str
@@ -37,7 +37,7 @@ class ListedGroup(NamedTuple):
 
 
 class Member(NamedTuple):
-    """A member and what it owns. `partitions` is None where that is not for us to read."""
+    """A member and its assigned partitions; None if the assignment cannot be decoded."""
 
     member_id: str
     instance_id: str | None
@@ -48,7 +48,7 @@ class Member(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """A group of either protocol. `assignor` is who decides about its partitions."""
+    """A group of either protocol."""
 
     group_id: str
     type: str
@@ -60,7 +60,7 @@ class Group:
 
 
 async def list_all_groups(router: Router) -> list[ListedGroup]:
-    """The groups of every broker, in the order of names. Refused if one does not tell."""
+    """The groups of all brokers, in the order of names. Refused if one broker refuses."""
     topology = await router.retrying(lambda: router.refresh(()))
     listed = [await _groups_at(router, node_id) for node_id in topology.brokers]
     return sorted({group for groups in listed for group in groups})
@@ -73,14 +73,14 @@ async def describe_group(router: Router, group_id: str) -> Group:
     except UnsupportedByBroker:
         pass
     except Refused as refused:
-        # So it is not, or not any more, a group of the consumer protocol.
+        # It may be a group of the classic protocol.
         if refused.code != ErrorCode.GROUP_ID_NOT_FOUND:
             raise
     return await _described_classic(router, group_id)
 
 
 async def delete_group(router: Router, group_id: str) -> None:
-    """Removes a group without members, and its offsets. Refused."""
+    """Deletes a group without members, and its offsets. Refused."""
     key = CoordinatorKey(group_id)
     request = delete_groups.DeleteGroupsRequest(groups_names=(group_id,))
     answer: delete_groups.DeleteGroupsResponse = await router.ask_coordinator(
@@ -168,7 +168,7 @@ async def _described_classic(router: Router, group_id: str) -> Group:
 
 
 def _classic_member(member: describe_groups.Member, protocol_type: str) -> Member:
-    """What a member of another protocol type owns, only its like can read."""
+    """A member. The assignment of another protocol type cannot be decoded."""
     partitions: tuple[TopicPartition, ...] | None = None
     if protocol_type == PROTOCOL_TYPE:
         try:
@@ -185,7 +185,7 @@ def _classic_member(member: describe_groups.Member, protocol_type: str) -> Membe
 
 
 def _only(groups: Sequence[G], group_id: str) -> G:
-    """The one group that was asked for."""
+    """The one requested group. Refused."""
     if len(groups) != 1:
         raise Refused(
             ErrorCode.UNKNOWN_SERVER_ERROR, f"group {group_id}", f"{len(groups)} groups answered"

@@ -1,1 +1,1 @@
-"""Topics as Arrow: spans of offsets to record batches, and a whole topic to a table."""
+"""Topics as Arrow: spans of offsets as record batches, a whole topic as a table."""

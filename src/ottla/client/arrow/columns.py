@@ -1,4 +1,4 @@
-"""What was fetched as columns, before Arrow has a name for them. Does no I/O."""
+"""Converts fetched batches to columns in memory, still without Arrow. Does no I/O."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
@@ -6,7 +6,7 @@ from typing import NamedTuple
 from ottla.client.reading.fetch import Fetched
 from ottla.client.reading.visible_records import (
     PlacedBatch,
-    Unreadable,
+    UnreadableBatch,
     unreadable,
     visible_batches,
 )
@@ -22,7 +22,7 @@ from ottla.protocol.compression import Buffer, Codec
 
 
 class ColumnLimits(NamedTuple):
-    """What one batch of columns may hold: so many rows, and records of so many bytes or one."""
+    """The limits of one batch of columns. A single record may exceed `bytes_max`."""
 
     rows_max: int = 1 << 18
     bytes_max: int = 64 << 20
@@ -35,14 +35,14 @@ def fetched_columns(
     end_offset: int,
     wanted: int,
     limits: ColumnLimits,
-    on_unreadable: Callable[[Unreadable], None],
+    on_unreadable: Callable[[UnreadableBatch], None],
 ) -> Iterator[Columns]:
-    """The rows that a reader sees from `first_offset` to before `end_offset`; never none at all.
+    """The visible rows from `first_offset` to before `end_offset`; yields no empty columns.
 
-    `batches` are those in what was fetched. CorruptBatch if bytes were changed on their way. If the
-    records of a batch cannot be read, `on_unreadable` is told once those before the fault are out.
+    `batches` are the complete batches of `fetched`. CorruptBatch if a checksum is wrong. If a batch
+    cannot be decoded, yields its rows before the fault, and then calls `on_unreadable`.
     """
-    # A header may claim any number of records, so that this is a bound and no promise.
+    # An upper bound: a header may claim any number of records.
     to_come = sum(header.count for _, header in batches if header.count > 0)
 
     def empty_rows() -> Rows:
@@ -96,9 +96,9 @@ def fetched_columns(
 def _records_section(
     fetched: memoryview, position: int, header: BatchHeader
 ) -> tuple[Buffer, int, int]:
-    """The bytes in which a batch's records lie plain, and where in them."""
+    """The bytes with a batch's uncompressed records, and their begin and end in them."""
     if header.codec == Codec.NONE and header.magic == MAGIC and header.count >= 0:
-        # All such batches lie in the same bytes, which are looked at once.
+        # All uncompressed batches share one buffer, which `Rows` acquires once.
         return fetched, position + HEADER_BYTES, position + header.size
     body = plain_records(fetched, position)
     return body, 0, len(body)

@@ -1,4 +1,4 @@
-"""Columns in memory to a record batch of Arrow; nothing is copied."""
+"""Converts columns in memory to Arrow record batches without copies."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -18,18 +18,18 @@ class RecordBatchMaker:
         self._names = names
         self.schema = arrow_schema(names)
         self._types = {field.name: field.type for field in self.schema}
-        # Of a column that repeats a value: the value, and the longest array of it so far.
+        # The last value of each constant column, and the longest array of it.
         self._repeats: dict[str, tuple[object, Any]] = {}
 
     def make(self, columns: Columns, partition: TopicPartition) -> "pa.RecordBatch":
-        """The rows of a partition."""
+        """The record batch of a partition's columns."""
         if not self._names:
             return self._without_columns(columns.row_count)
         arrays = [self._array(name, columns, partition) for name in self._names]
         return self._pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
     def _without_columns(self, row_count: int) -> "pa.RecordBatch":
-        """Rows of which only the number is known: what a count asks for."""
+        """Rows without columns, for queries that only count."""
         rows = self._pa.Array.from_buffers(self._pa.struct([]), row_count, [None])
         return self._pa.RecordBatch.from_struct_array(rows)
 
@@ -53,7 +53,7 @@ class RecordBatchMaker:
                 return self._numbers(name, columns.timestamp_type, columns.row_count)
 
     def _repeated(self, name: str, value: object, row_count: int) -> Any:
-        """The value in every row: a slice of the last such array, if that is long enough."""
+        """The value in every row: a slice of the last array, if that is long enough."""
         last, array = self._repeats.get(name, (None, ()))
         if last != value or len(array) < row_count:
             array = self._pa.repeat(self._pa.scalar(value, self._types[name]), row_count)
@@ -91,7 +91,7 @@ class RecordBatchMaker:
         )
 
     def _texts(self, column: BinaryColumn) -> Any:
-        """Names as text; what is no UTF-8 is replaced, as Kafka's own client does."""
+        """Names as text. Invalid UTF-8 is replaced, as in Kafka's own client."""
         texts = self._binary(self._pa.string(), column)
         try:
             texts.validate(full=True)

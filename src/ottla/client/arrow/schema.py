@@ -1,4 +1,4 @@
-"""The columns that a topic has: the names and types of Spark's own Kafka connector."""
+"""The columns of a topic, with the names and types of Spark's own Kafka connector."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -8,7 +8,7 @@ from ottla.native import columns as native
 if TYPE_CHECKING:
     import pyarrow as pa
 
-# Each with what has to be read of the records for it; topic and partition are known without.
+# Each column with the field of a record that it needs; topic and partition need none.
 _READ = {
     "key": native.KEY,
     "value": native.VALUE,
@@ -23,7 +23,7 @@ COLUMNS = tuple(_READ)
 
 
 def import_pyarrow() -> Any:
-    """pyarrow, which is not among what Ottla itself needs. ImportError says how to get it."""
+    """pyarrow, an optional dependency. ImportError says how to install it."""
     try:
         import pyarrow
     except ImportError:
@@ -32,7 +32,7 @@ def import_pyarrow() -> Any:
 
 
 def checked_columns(columns: Sequence[str] | None) -> tuple[str, ...]:
-    """The columns that are meant, None being all. ValueError for one that no topic has."""
+    """The columns; None means all. ValueError for an unknown column."""
     if columns is None:
         return COLUMNS
     if isinstance(columns, str):
@@ -46,12 +46,12 @@ def checked_columns(columns: Sequence[str] | None) -> tuple[str, ...]:
 
 
 def wanted(columns: Sequence[str]) -> int:
-    """What has to be read of the records, as `native.columns` takes it."""
+    """The fields of records that the columns need, as the bits of `native.columns`."""
     return sum(_READ[name] for name in columns)
 
 
 def arrow_schema(columns: Sequence[str] = COLUMNS) -> "pa.Schema":
-    """The schema of these columns, in their order; all may be null, as Spark expects."""
+    """The schema of these columns, in their order. All are nullable, as Spark expects."""
     pa = import_pyarrow()
     types = {
         "key": pa.binary(),

@@ -1,4 +1,4 @@
-"""Reads spans of offsets as record batches, the next fetch on its way while one is decoded."""
+"""Reads spans of offsets as record batches. Sends the next fetch while one is decoded."""
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -11,10 +11,10 @@ from ottla.client.blocking.client import BlockingClient
 from ottla.client.blocking.connection import BlockingConnection
 from ottla.client.errors import ClientError, Refused, TimedOut
 from ottla.client.reading.fetch import Fetched, FetchLimits, fetch_request, fetched
-from ottla.client.reading.partition_reader import Gone, UnreadableSpan
-from ottla.client.reading.visible_records import PlacedBatch, Unreadable, whole_batches
-from ottla.client.routing.outcomes import answered, lacking
-from ottla.client.routing.retries import is_passing
+from ottla.client.reading.partition_reader import GoneOffsets, UnreadableSpan
+from ottla.client.reading.visible_records import PlacedBatch, UnreadableBatch, whole_batches
+from ottla.client.routing.outcomes import missing_in_response, unwrap
+from ottla.client.routing.retries import is_retriable
 from ottla.errors import ErrorCode
 from ottla.protocol.batch import CorruptBatch
 from ottla.protocol.isolation_level import Isolation
@@ -31,7 +31,7 @@ BATCH_BYTES_MAX = ColumnLimits().bytes_max
 
 
 class Span(NamedTuple):
-    """Offsets of a partition from `start` to before `end`, which need not all have records."""
+    """The offsets of a partition from `start` to before `end`. Not each has a record."""
 
     partition: TopicPartition
     start: int
@@ -39,9 +39,9 @@ class Span(NamedTuple):
 
 
 class OffsetsGone(Refused):
-    """Offsets that were to be read, and that the partition has no longer, or not any more."""
+    """Offsets of a span that the partition does not have any more."""
 
-    def __init__(self, gone: Gone) -> None:
+    def __init__(self, gone: GoneOffsets) -> None:
         super().__init__(
             ErrorCode.OFFSET_OUT_OF_RANGE,
             f"{gone.partition}",
@@ -51,7 +51,7 @@ class OffsetsGone(Refused):
 
 
 class RecordsUnreadable(Refused):
-    """A batch whose records cannot be read, though it is as its producer sent it."""
+    """A batch with a valid checksum whose records cannot be decoded, as its producer sent it."""
 
     def __init__(self, span: UnreadableSpan) -> None:
         super().__init__(
@@ -63,7 +63,7 @@ class RecordsUnreadable(Refused):
 
 
 class _InFlight(NamedTuple):
-    """A fetch that was sent."""
+    """A fetch in flight."""
 
     leader: BlockingConnection
     number: int
@@ -71,11 +71,11 @@ class _InFlight(NamedTuple):
 
 
 class SpanReader:
-    """Reads spans of any partitions with one client, one at a time or in turn.
+    """Reads spans of any partitions with one client, one after another or alternately.
 
-    Where offsets of a span were deleted, or the log ends before them, OffsetsGone is raised; if
-    there is `on_gone` it is told instead, and reading goes on behind them. In the same way a batch
-    that nobody can read raises RecordsUnreadable, or is told to `on_unreadable` and stepped over.
+    If offsets of a span were deleted, or the log ends before them, calls `on_gone` and continues
+    after them; without `on_gone`, raises OffsetsGone. If a batch cannot be decoded, calls
+    `on_unreadable` and skips it; without `on_unreadable`, raises RecordsUnreadable.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class SpanReader:
         fetch_bytes: int = FETCH_BYTES,
         rows_max: int = ROWS_MAX,
         batch_bytes_max: int = BATCH_BYTES_MAX,
-        on_gone: Callable[[Gone], None] | None = None,
+        on_gone: Callable[[GoneOffsets], None] | None = None,
         on_unreadable: Callable[[UnreadableSpan], None] | None = None,
     ) -> None:
         names = checked_columns(columns)
@@ -103,23 +103,23 @@ class SpanReader:
 
     @property
     def schema(self) -> "pa.Schema":
-        """What every batch has, exactly."""
+        """The schema of every record batch."""
         return self._maker.schema
 
     def read(self, span: Span) -> Iterator["pa.RecordBatch"]:
-        """The span's records in the order of their offsets; no batch is empty.
+        """The span's records in the order of offsets. No batch is empty.
 
-        ClientError, or PeerError for bytes that were changed on their way.
+        ClientError; PeerError if a checksum is wrong.
         """
         position, end = span.start, span.end
-        on_unreadable = partial(self._step_over, span.partition)
+        on_unreadable = partial(self._skip_unreadable, span.partition)
         in_flight: _InFlight | None = None
         try:
             while position < end:
                 try:
                     found = self._fetch(span.partition, position, in_flight)
                 except Refused as refused:
-                    position = self._skip(span, position, refused)
+                    position = self._skip_gone(span, position, refused)
                     continue
                 finally:
                     in_flight = None
@@ -139,7 +139,7 @@ class SpanReader:
     def _fetch(
         self, partition: TopicPartition, position: int, in_flight: _InFlight | None
     ) -> Fetched:
-        """What comes at the position: of a fetch that was sent already, or of one that is now."""
+        """The batches at the position, from the fetch in flight or from a new one."""
         sent = in_flight
 
         def attempt() -> Fetched:
@@ -148,8 +148,8 @@ class SpanReader:
                 asked, sent = sent or self._send(partition, position), None
                 return self._answer(asked, partition, position)
             except ClientError as error:
-                if is_passing(error):
-                    self._client.router.distrust([partition.topic])
+                if is_retriable(error):
+                    self._client.router.invalidate_topics([partition.topic])
                 raise
 
         return self._client.router.retrying(attempt)
@@ -165,26 +165,26 @@ class SpanReader:
         try:
             return self._send(partition, position)
         except ClientError:
-            # Whatever it is, it is met again by the fetch that has to be answered.
+            # The next `_fetch` meets the same error, or succeeds.
             return None
 
     def _answer(self, asked: _InFlight, partition: TopicPartition, position: int) -> Fetched:
-        """What a leader has. TimedOut if it has nothing, though the span goes on."""
+        """The leader's response. TimedOut if it has no records, though the span goes on."""
         response = asked.leader.answer(asked.number)
         outcomes = fetched(response, asked.ids, str(asked.leader.address))
-        found = answered(outcomes.get(partition, lacking(partition)))
+        found = unwrap(outcomes.get(partition, missing_in_response(partition)))
         if not found.records:
             raise TimedOut(f"{partition} has nothing at offset {position}, where more was expected")
         return found
 
-    def _step_over(self, partition: TopicPartition, batch: Unreadable) -> None:
+    def _skip_unreadable(self, partition: TopicPartition, batch: UnreadableBatch) -> None:
         span = UnreadableSpan(partition, *batch)
         if self._on_unreadable is None:
             raise RecordsUnreadable(span)
         self._on_unreadable(span)
 
-    def _skip(self, span: Span, position: int, refused: Refused) -> int:
-        """Where to go on if the offset is gone; any other refusal stays one."""
+    def _skip_gone(self, span: Span, position: int, refused: Refused) -> int:
+        """The next position if the offset does not exist. Raises any other error."""
         if refused.code != ErrorCode.OFFSET_OUT_OF_RANGE:
             raise refused
         begin = self._client.offsets({span.partition: OffsetSpec.EARLIEST})[span.partition]
@@ -192,7 +192,7 @@ class SpanReader:
         if begin <= position <= end:
             raise refused
         following = min(begin, span.end) if begin > position else span.end
-        gone = Gone(span.partition, position, following)
+        gone = GoneOffsets(span.partition, position, following)
         if self._on_gone is None:
             raise OffsetsGone(gone)
         self._on_gone(gone)
@@ -200,7 +200,7 @@ class SpanReader:
 
 
 def _following(batches: Sequence[PlacedBatch], position: int) -> int:
-    """The offset behind the last batch. CorruptBatch if that leads nowhere."""
+    """The offset after the last batch. CorruptBatch if that is no progress."""
     following = max(header.next_offset for _, header in batches)
     if following <= position:
         raise CorruptBatch(0, f"nothing behind offset {position}, which was asked for")

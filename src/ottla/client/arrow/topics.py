@@ -1,10 +1,10 @@
-"""A whole topic, or a part of it, as an Arrow table or as record batches."""
+"""Reads a topic, or a part of it, as an Arrow table or as record batches."""
 
 import logging
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Literal, overload
 
-from ottla.client.arrow.offsets_spec import Place, check_place, resolve
+from ottla.client.arrow.offsets_spec import OffsetsSpec, check_offsets_spec, resolve
 from ottla.client.arrow.schema import import_pyarrow
 from ottla.client.arrow.spans import Span, SpanReader
 from ottla.client.blocking.client import BlockingClient
@@ -27,8 +27,8 @@ _ISOLATIONS = {
 @overload
 def read_topic(
     topic: str,
-    start: Place = ...,
-    end: Place = ...,
+    start: OffsetsSpec = ...,
+    end: OffsetsSpec = ...,
     *,
     bootstrap_servers: str = ...,
     columns: Sequence[str] | None = ...,
@@ -42,8 +42,8 @@ def read_topic(
 @overload
 def read_topic(
     topic: str,
-    start: Place = ...,
-    end: Place = ...,
+    start: OffsetsSpec = ...,
+    end: OffsetsSpec = ...,
     *,
     bootstrap_servers: str = ...,
     columns: Sequence[str] | None = ...,
@@ -56,8 +56,8 @@ def read_topic(
 
 def read_topic(
     topic: str,
-    start: Place = "earliest",
-    end: Place = "latest",
+    start: OffsetsSpec = "earliest",
+    end: OffsetsSpec = "latest",
     *,
     bootstrap_servers: str = BOOTSTRAP_SERVERS_DEFAULT,
     columns: Sequence[str] | None = None,
@@ -66,28 +66,28 @@ def read_topic(
     skip_unreadable: bool = False,
     options: ClientOptions | None = None,
 ) -> "pa.Table | Iterator[pa.RecordBatch]":
-    """The records of a topic as a pyarrow.Table, or one by one as record batches.
+    """The records of a topic as a pyarrow.Table or, with `batches`, an iterator of record batches.
 
-    Reads what is there now: from `start` to before `end`, partition by partition, each in the order
-    of its offsets. A place is "earliest", "latest", an offset, a datetime with a time zone (the
-    first record that is not before it) or a mapping of partitions to offsets; partitions that it
-    does not name are read from their beginning, and to their end. What lies behind the end is not
-    waited for. `columns` are the names of those wanted, in their order; what is left out is not
-    even built. With "read_committed", records of transactions that were aborted are left out, and
-    the end is before the first transaction that is not over. With `batches`, memory holds a few
-    fetches of some megabytes, however large the topic.
+    Reads the existing records from `start` to before `end`, partition by partition, in the order of
+    offsets. Does not wait for records beyond the end. `start` and `end` are "earliest", "latest",
+    an offset, a datetime with a time zone (the first record with this timestamp or a later one) or
+    a mapping of partitions to offsets. Partitions that a mapping does not name are read from their
+    beginning, or to their end. `columns` are the names of the columns, in their order; others are
+    not built. "read_committed" leaves out records of aborted transactions, and ends at the last
+    stable offset. With `batches`, memory holds a few fetches of some megabytes, however large the
+    topic.
 
-    A producer can store a batch that nobody can read: RecordsUnreadable then names its offsets,
-    unless `skip_unreadable` is set: then a warning does, and reading goes on behind it.
+    A producer can store a batch that cannot be decoded. RecordsUnreadable then names its offsets.
+    With `skip_unreadable` the batch is skipped with a warning.
 
-    ClientError if it cannot be read (OffsetsGone if `start` was deleted already), PeerError if what
-    a broker sent cannot be decoded, ValueError for places and columns that do not exist, and
-    ImportError without pyarrow.
+    ClientError if the topic cannot be read (OffsetsGone if `start` was deleted), PeerError if the
+    bytes of a broker cannot be decoded, ValueError for invalid arguments, ImportError without
+    pyarrow.
     """
     if isolation not in _ISOLATIONS:
         raise ValueError(f"{isolation!r} is no isolation: there are {', '.join(_ISOLATIONS)}")
-    for place in (start, end):
-        check_place(place)
+    for spec in (start, end):
+        check_offsets_spec(spec)
     client = BlockingClient(bootstrap_servers, options)
     reader = SpanReader(
         client,
@@ -109,8 +109,8 @@ def _read(
     client: BlockingClient,
     reader: SpanReader,
     topic: str,
-    start: Place,
-    end: Place,
+    start: OffsetsSpec,
+    end: OffsetsSpec,
     isolation: Isolation,
 ) -> Iterator["pa.RecordBatch"]:
     with client:

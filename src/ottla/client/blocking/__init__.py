@@ -1,1 +1,1 @@
-"""The client for threads that may block: no event loop."""
+"""The blocking client: no event loop."""

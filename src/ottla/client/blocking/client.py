@@ -1,28 +1,28 @@
-"""What can be asked of a cluster by a thread that may block: topics, offsets, a group's progress.
+"""The blocking client: topics, offsets, and committed offsets of groups.
 
-Runs no event loop, so that it works where one runs already (a notebook) and where none can (a
-worker of Spark).
+Needs no event loop, so it works where one runs already (a notebook) and where none can run (a
+Spark worker).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Self
 
 from ottla.client.admin.group_offsets import (
-    NAMED_BY_NAME_MAX,
-    ONE_GROUP_MAX,
-    Committed,
+    ONE_GROUP_VERSION_MAX,
+    TOPIC_NAMES_VERSION_MAX,
+    CommittedOffset,
     commit_codes,
     commit_request,
-    committed,
+    committed_in_response,
 )
 from ottla.client.blocking.connection import BlockingConnection
 from ottla.client.blocking.router import BlockingRouter
 from ottla.client.connection.bootstrap import parse_addresses
 from ottla.client.errors import raise_if_refused
 from ottla.client.options import ClientOptions
-from ottla.client.reading.offsets import ListedOffset, listed, offsets_request
+from ottla.client.reading.offsets import ListedOffset, listed_offsets, offsets_request
 from ottla.client.routing.coordinators import CoordinatorKey
-from ottla.client.routing.outcomes import Outcomes, answered
+from ottla.client.routing.outcomes import Outcomes, unwrap
 from ottla.client.routing.topic_lookup import FoundTopics
 from ottla.client.routing.topology import Topic
 from ottla.protocol.isolation_level import Isolation
@@ -34,10 +34,9 @@ from ottla.seams.entropy import Entropy, RealEntropy
 
 
 class BlockingClient:
-    """A client of one thread. Dials nothing before it is asked something; `close` ends it.
+    """A client of one thread. Connects on the first request; `close` ends the connections.
 
-    What fails for a moment (a leader that moves, a broker that is away) is asked again; what then
-    still fails is a ClientError.
+    Retries retriable errors (a leader that moves, a broker that is down); then raises ClientError.
     """
 
     def __init__(
@@ -67,75 +66,77 @@ class BlockingClient:
         self.router.close()
 
     def topics(self) -> list[Topic]:
-        """All topics that this client may see, by their names."""
+        """All visible topics, in the order of names."""
         topology = self.router.retrying(lambda: self.router.refresh(None))
         return [topic for _, topic in sorted(topology.topics.items())]
 
     def topic(self, name: str) -> Topic:
-        """A topic of which every partition is led. Refused if it does not turn up."""
-        return answered(self.find_topics([name])[name])
+        """A topic, when each of its partitions has a leader. Refused."""
+        return unwrap(self.find_topics([name])[name])
 
     def find_topics(self, names: Iterable[str]) -> FoundTopics:
-        """Topics of which every partition is led; Refused for each that does not turn up."""
+        """Topics, when each of their partitions has a leader; Refused for each that failed."""
         return self.router.topics(names)
 
     def partitions(self, topic: str) -> list[TopicPartition]:
-        """The partitions that a topic has now."""
+        """The current partitions of a topic."""
         return [TopicPartition(topic, each.number) for each in self.topic(topic).partitions]
 
     def offsets(
         self,
-        places: Mapping[TopicPartition, int],
+        specs: Mapping[TopicPartition, int],
         isolation: Isolation = Isolation.READ_UNCOMMITTED,
     ) -> dict[TopicPartition, int]:
-        """The offset of each partition's place, an `At`.
+        """The offset of each partition for an `OffsetSpec`.
 
-        Under READ_COMMITTED the end is the first offset of a transaction that is not over.
+        Under READ_COMMITTED the latest offset is the last stable offset.
         """
-        found = self._list_offsets(places, isolation)
-        return {each: answered(found[each]).offset for each in places}
+        found = self._list_offsets(specs, isolation)
+        return {each: unwrap(found[each]).offset for each in specs}
 
     def offsets_for_times(
         self,
         times_ms: Mapping[TopicPartition, int],
         isolation: Isolation = Isolation.READ_UNCOMMITTED,
     ) -> dict[TopicPartition, int | None]:
-        """The offset of the first record that is not before the time; None if none is as late."""
+        """The offset of the first record with this timestamp or a later one; None without one."""
         found = self._list_offsets(times_ms, isolation)
-        offsets = {each: answered(found[each]).offset for each in times_ms}
+        offsets = {each: unwrap(found[each]).offset for each in times_ms}
         return {each: offset if offset >= 0 else None for each, offset in offsets.items()}
 
     def group_offsets(self, group_id: str) -> dict[TopicPartition, int]:
-        """The offsets that a group has committed; a group that does not exist has none."""
+        """The committed offsets of a group; none for a group that does not exist."""
         request = OffsetFetchRequest(group_id=group_id, topics=None)
         answer = self.router.ask_coordinator(
             CoordinatorKey(group_id),
             request,
             lambda answer: [answer.error_code],
-            version_max=ONE_GROUP_MAX,
+            version_max=ONE_GROUP_VERSION_MAX,
         )
-        return {each: found.offset for each, found in committed(answer, group_id).items()}
+        return {
+            each: found.offset for each, found in committed_in_response(answer, group_id).items()
+        }
 
     def commit_group_offsets(self, group_id: str, offsets: Mapping[TopicPartition, int]) -> None:
-        """Sets offsets of a group that need not exist. Refused, also if it has members."""
+        """Commits offsets for a group, which need not exist. Refused, also if it has members."""
         request = commit_request(
-            group_id, {each: Committed(offset) for each, offset in offsets.items()}
+            group_id, {each: CommittedOffset(offset) for each, offset in offsets.items()}
         )
         answer = self.router.ask_coordinator(
-            CoordinatorKey(group_id), request, commit_codes, version_max=NAMED_BY_NAME_MAX
+            CoordinatorKey(group_id), request, commit_codes, version_max=TOPIC_NAMES_VERSION_MAX
         )
         for code in commit_codes(answer):
             raise_if_refused(code, f"offsets of group {group_id}")
 
     def _list_offsets(
-        self, places: Mapping[TopicPartition, int], isolation: Isolation
+        self, specs: Mapping[TopicPartition, int], isolation: Isolation
     ) -> Outcomes[ListedOffset]:
         timeout_ms = self.router.options.request_timeout_ms
 
         def ask(
             leader: BlockingConnection, partitions: Sequence[TopicPartition]
         ) -> Outcomes[ListedOffset]:
-            asked = {each: places[each] for each in partitions}
-            return listed(leader.ask(offsets_request(asked, isolation, timeout_ms)))
+            asked = {each: specs[each] for each in partitions}
+            return listed_offsets(leader.ask(offsets_request(asked, isolation, timeout_ms)))
 
-        return self.router.ask_leaders(places, ask)
+        return self.router.ask_leaders(specs, ask)

@@ -1,25 +1,24 @@
-"""A connection to one broker for a thread that may block: a socket around `client.wire`."""
+"""A blocking connection to one broker: a socket around `client.wire`."""
 
 from typing import Any, cast
 
 from ottla.address import Address
-from ottla.client.errors import ConnectionLost, TimedOut, reason_of, why_unreachable
+from ottla.client.errors import ConnectionLost, TimedOut, reason_of, unreachable_error
 from ottla.client.options import ClientOptions
-from ottla.client.wire.in_flight import wire_of
+from ottla.client.wire.in_flight import new_in_flight_requests
 from ottla.client.wire.versions import API_VERSIONS, versions_request
 from ottla.errors import PeerError
 from ottla.seams.blocking import Blocking, Stream
 from ottla.seams.clock import Clock
 
-# What is asked of the kernel at once: a fetched megabyte takes a few calls.
+# The bytes per read from the socket.
 _RECEIVE_BYTES = 256 * 1024
 
 
 class BlockingConnection:
-    """Made by `dial`; of one thread. The next question may be sent before an answer is taken.
+    """A connection of one thread, made by `dial`. Several requests may be in flight.
 
-    After a question that was not answered in time nothing more is asked here: whatever came later
-    would have waited behind it.
+    A request that times out ends the connection, since later responses would wait behind it.
     """
 
     def __init__(
@@ -29,8 +28,8 @@ class BlockingConnection:
         self._stream = stream
         self._options = options
         self._clock = clock
-        self._wire = wire_of(options)
-        # Answers that came before they were asked for, and questions whose answers nobody wants.
+        self._in_flight = new_in_flight_requests(options)
+        # Responses that `answer` has not returned yet, and requests whose response is not needed.
         self._answers: dict[int, Any] = {}
         self._forgotten: set[int] = set()
         self._end: ConnectionLost | None = None
@@ -44,51 +43,51 @@ class BlockingConnection:
         return self.answer(self.send(request, version_max=version_max))
 
     def send(self, request: object, *, version_max: int | None = None) -> int:
-        """Sends a question; the number under which its answer is taken, or forgotten.
+        """Sends a request; the number for `answer` or `forget`.
 
-        Where too many wait for their answers, one of these comes first. TimedOut, ConnectionLost
+        If too many requests are in flight, waits for a response first. TimedOut, ConnectionLost
         or UnsupportedByBroker.
         """
         timeout_ms = self._options.request_timeout_ms
-        while self._wire.in_flight >= self._options.max_in_flight_requests_per_connection:
+        while self._in_flight.in_flight >= self._options.max_in_flight_requests_per_connection:
             self._check_open()
             self._receive(timeout_ms, timeout_ms)
         return self._send(request, None, version_max, timeout_ms)
 
     def answer(self, number: int) -> Any:
-        """The answer to what was sent, once. TimedOut, ConnectionLost."""
+        """Returns the response to a sent request, once. TimedOut, ConnectionLost."""
         return self._answer(number, self._options.request_timeout_ms)
 
     def forget(self, number: int) -> None:
-        """Lets go of an answer that nobody waits for any more, whether it is there or to come."""
+        """Discards the response to a request, now or when it arrives."""
         if self._answers.pop(number, None) is None and self.is_open:
             self._forgotten.add(number)
 
     def negotiate(self, timeout_ms: int) -> None:
-        """Asks the broker what it speaks: the first thing on a connection."""
+        """Asks for the broker's versions. The first request on a connection."""
         version: int | None = API_VERSIONS.versions[1]
         while version is not None:
             number = self._send(versions_request(), version, None, timeout_ms)
-            version = self._wire.negotiate(self._answer(number, timeout_ms), version)
+            version = self._in_flight.negotiate(self._answer(number, timeout_ms), version)
 
     def close(self) -> None:
-        """Idempotent. What was not answered will not be."""
+        """Closes the connection. Idempotent."""
         self._finish(ConnectionLost(f"the connection to {self.address} was closed"))
 
     def _send(
         self, request: object, version: int | None, version_max: int | None, timeout_ms: int
     ) -> int:
         self._check_open()
-        sent = self._wire.send(request, version=version, version_max=version_max)
+        sent = self._in_flight.send(request, version=version, version_max=version_max)
         try:
-            # What a client sends lies in memory; a slice of a file is a broker's alone.
+            # Clients send bytes. Only brokers send file slices.
             self._stream.send(cast("list[bytes]", sent.parts), timeout_ms)
         except OSError as error:
             raise self._finish(ConnectionLost(f"{self.address}: {reason_of(error)}")) from None
         return sent.correlation_id
 
     def _answer(self, number: int, timeout_ms: int) -> Any:
-        """Reads on until the answer is there; others that come before it are kept."""
+        """Receives until the response is there; keeps the responses that arrive before it."""
         deadline_ns = self._clock.steady_ns() + timeout_ms * 1_000_000
         while number not in self._answers:
             self._check_open()
@@ -103,7 +102,7 @@ class BlockingConnection:
             chunk = self._stream.receive(_RECEIVE_BYTES, left_ms)
             if not chunk:
                 raise self._finish(ConnectionLost(f"{self.address} closed the connection"))
-            for correlation_id, response in self._wire.receive(chunk):
+            for correlation_id, response in self._in_flight.receive(chunk):
                 if correlation_id in self._forgotten:
                     self._forgotten.discard(correlation_id)
                 else:
@@ -124,7 +123,7 @@ class BlockingConnection:
             raise ConnectionLost(str(self._end))
 
     def _finish(self, error: ConnectionLost) -> ConnectionLost:
-        """Ends the connection, for the first reason that there was."""
+        """Ends the connection. Keeps the first reason."""
         if self._end is None:
             self._end = error
             self._stream.close()
@@ -136,20 +135,20 @@ class BlockingConnection:
 def dial(
     blocking: Blocking, clock: Clock, address: Address, options: ClientOptions
 ) -> BlockingConnection:
-    """A connection on which it is known what the broker speaks.
+    """Connects to a broker and negotiates versions.
 
-    Unreachable if nobody is there or no broker answers; UnsupportedByBroker.
+    Unreachable if there is no connection or no broker answers; UnsupportedByBroker.
     """
     timeout_ms = options.socket_connection_setup_timeout_ms
     try:
         stream = blocking.dial(*address, timeout_ms)
     except OSError as error:
-        raise why_unreachable(address, error, timeout_ms) from None
+        raise unreachable_error(address, error, timeout_ms) from None
     connection = BlockingConnection(stream, address, options, clock)
     try:
         connection.negotiate(timeout_ms)
     except (TimedOut, ConnectionLost) as error:
-        raise why_unreachable(address, error, timeout_ms) from None
+        raise unreachable_error(address, error, timeout_ms) from None
     except BaseException:
         connection.close()
         raise

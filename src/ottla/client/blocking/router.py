@@ -1,4 +1,4 @@
-"""The router for a thread that may block: `client.routing.router` without an event loop."""
+"""The blocking router: `client.routing.router` without an event loop."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -10,13 +10,13 @@ from ottla.client.errors import ClientError, Refused, Unreachable
 from ottla.client.options import ClientOptions
 from ottla.client.routing.cluster_view import ClusterView
 from ottla.client.routing.coordinators import (
-    ONE_KEY_MAX,
+    ONE_KEY_VERSION_MAX,
     CoordinatorKey,
     coordinator_address,
     coordinator_request,
-    raise_if_elsewhere,
+    raise_if_not_coordinator,
 )
-from ottla.client.routing.outcomes import Outcomes, Questions
+from ottla.client.routing.outcomes import Outcomes, PendingPartitions
 from ottla.client.routing.retries import Backoff
 from ottla.client.routing.topic_lookup import FoundTopics, TopicLookup
 from ottla.client.routing.topology import Broker, Topology, metadata_request
@@ -27,15 +27,15 @@ from ottla.seams.entropy import Entropy
 
 T = TypeVar("T")
 
-# Asks one leader about partitions that it leads.
-AskLeader = Callable[[BlockingConnection, Sequence[TopicPartition]], Outcomes[T]]
+# Sends one leader a request about partitions that it leads.
+BlockingAskLeader = Callable[[BlockingConnection, Sequence[TopicPartition]], Outcomes[T]]
 
 
 class BlockingRouter(ClusterView[BlockingConnection]):
     """A thread's view of one cluster, and its connections to it.
 
-    Nothing is asked before it is needed. While no broker was ever reached a failure is final;
-    later ones that may pass are retried, for `default_api_timeout_ms` at most.
+    Connects on demand. Before the first connection every error is final. Later, retriable errors
+    are retried for `default_api_timeout_ms` at most.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class BlockingRouter(ClusterView[BlockingConnection]):
     # Connections
 
     def connection_to(self, address: Address) -> BlockingConnection:
-        """The connection to this address, made if there is none. Unreachable."""
+        """The connection to this address, opened if there is none. Unreachable."""
         connection = self.open_connection(address)
         if connection is None:
             connection = dial(self._blocking, self._clock, address, self.options)
@@ -63,7 +63,7 @@ class BlockingRouter(ClusterView[BlockingConnection]):
         return connection
 
     def any_broker(self) -> BlockingConnection:
-        """Some broker: one that is connected, one that is known, one of the bootstrap list."""
+        """Any broker: a connected one, else a known one, else one of the bootstrap list."""
         if connected := self.any_open_connection():
             return connected
         failures = []
@@ -75,7 +75,7 @@ class BlockingRouter(ClusterView[BlockingConnection]):
         raise Unreachable("; ".join(failures))
 
     def leader(self, partition: TopicPartition) -> BlockingConnection:
-        """The leader of a partition, as far as is known. Refused if none is, Unreachable."""
+        """The known leader of a partition. Refused if there is none, Unreachable."""
         self._know([partition.topic])
         leader = self.topology.leader_of(partition)
         if leader is None:
@@ -86,21 +86,21 @@ class BlockingRouter(ClusterView[BlockingConnection]):
         try:
             return self.connection_to(broker.address)
         except Unreachable as error:
-            raise broker.why_away(error) from None
+            raise broker.unreachable(error) from None
 
-    # What is known of the cluster
+    # Metadata
 
     def refresh(self, topics: Collection[str] | None) -> Topology:
-        """Asks a broker about the cluster and these topics (None: all of them)."""
+        """Requests the metadata of the cluster and these topics (None: all topics)."""
         return self.learn(topics, self.any_broker().ask(metadata_request(topics)))
 
     def topics(self, names: Iterable[str]) -> FoundTopics:
-        """Topics of which every partition is led; Refused for each that does not turn up."""
+        """Topics, when each of their partitions has a leader; Refused for each that failed."""
         lookup = TopicLookup(names)
 
         def look() -> None:
-            if passing := lookup.take(self.refresh(lookup.left), self.options):
-                raise passing
+            if retriable := lookup.take(self.refresh(lookup.left), self.options):
+                raise retriable
 
         try:
             self.retrying(look)
@@ -113,10 +113,10 @@ class BlockingRouter(ClusterView[BlockingConnection]):
         if unknown := self.topology.unknown(topics):
             self.refresh(unknown)
 
-    # Asking
+    # Requests
 
     def retrying(self, attempt: Callable[[], T]) -> T:
-        """Tries again while the failure is one that may pass; then it is raised."""
+        """Repeats the attempt while its error is retriable; then raises it."""
         started_ns = self._clock.steady_ns()
         backoff = Backoff(self.options, self._entropy)
         while True:
@@ -131,9 +131,9 @@ class BlockingRouter(ClusterView[BlockingConnection]):
 
     @contextmanager
     def coordinator(self, key: CoordinatorKey) -> Iterator[BlockingConnection]:
-        """The coordinator of a group or a transaction, looked for if it is not known.
+        """The coordinator of a group or a transactional id.
 
-        It is forgotten if what is done with it fails in a way that says that it is another one.
+        Forgets the coordinator if the body raises an error that says that it has moved.
         """
         try:
             yield self.find_coordinator(key)
@@ -142,11 +142,13 @@ class BlockingRouter(ClusterView[BlockingConnection]):
             raise
 
     def find_coordinator(self, key: CoordinatorKey) -> BlockingConnection:
-        """A connection to the coordinator: the one found before if it is still open, else asked
-        for. Refused, Unreachable."""
+        """A connection to the coordinator, which is looked up unless it is known and connected.
+
+        Refused, Unreachable.
+        """
         if known := self.known_coordinator(key):
             return known
-        answer = self.any_broker().ask(coordinator_request(key), version_max=ONE_KEY_MAX)
+        answer = self.any_broker().ask(coordinator_request(key), version_max=ONE_KEY_VERSION_MAX)
         address = coordinator_address(answer, key)
         connection = self.connection_to(address)
         self.coordinators.found(key, address)
@@ -160,40 +162,42 @@ class BlockingRouter(ClusterView[BlockingConnection]):
         *,
         version_max: int | None = None,
     ) -> Any:
-        """The coordinator's answer; `codes_of` are the error codes in it.
+        """The coordinator's response; `codes_of` returns its error codes.
 
-        If one says that the coordinator is elsewhere, or is loading, it is asked for again.
+        Retries if a code says that the coordinator has moved or is loading.
         """
 
         def ask() -> Any:
             with self.coordinator(key) as connection:
                 answer = connection.ask(request, version_max=version_max)
-                raise_if_elsewhere(codes_of(answer), key)
+                raise_if_not_coordinator(codes_of(answer), key)
                 return answer
 
         return self.retrying(ask)
 
-    def ask_leaders(self, partitions: Iterable[TopicPartition], ask: AskLeader[T]) -> Outcomes[T]:
-        """Asks the leader of each partition, and again where that has changed.
+    def ask_leaders(
+        self, partitions: Iterable[TopicPartition], ask: BlockingAskLeader[T]
+    ) -> Outcomes[T]:
+        """Sends requests to the leaders of the partitions, and retries where leaders have moved.
 
-        There is an outcome for each partition; raises only if for some nothing could be asked.
+        Each partition has an outcome. Raises only if some partition could not be requested at all.
         """
-        questions = Questions[T](partitions)
+        pending = PendingPartitions[T](partitions)
 
-        def ask_those_left() -> None:
-            self._know(questions.topics)
-            for leader, asked in questions.by_leader(self.topology).items():
+        def ask_remaining() -> None:
+            self._know(pending.topics)
+            for leader, asked in pending.by_leader(self.topology).items():
                 try:
-                    questions.answer(asked, ask(self._reach(leader), asked))
+                    pending.answer(asked, ask(self._reach(leader), asked))
                 except ClientError as error:
-                    questions.fail(asked, error)
-            if passing := questions.end_round():
-                self.distrust(questions.topics)
-                raise passing
+                    pending.fail(asked, error)
+            if retriable := pending.end_round():
+                self.invalidate_topics(pending.topics)
+                raise retriable
 
         try:
-            self.retrying(ask_those_left)
+            self.retrying(ask_remaining)
         except ClientError:
-            if not questions.has_every_outcome:
+            if not pending.has_every_outcome:
                 raise
-        return questions.outcomes
+        return pending.outcomes

@@ -1,1 +1,1 @@
-"""A connection to one broker, and the addresses to find the first one."""
+"""A connection to one broker, and bootstrap addresses."""

@@ -1,4 +1,4 @@
-"""Where brokers are, as users write it: `host`, `host:port`, `[::1]:port`, commas between."""
+"""Parses bootstrap servers: `host`, `host:port`, `[::1]:port`, separated by commas."""
 
 import re
 
@@ -14,7 +14,7 @@ _ADDRESS = re.compile(
 
 
 def parse_addresses(text: str) -> tuple[Address, ...]:
-    """The addresses of a bootstrap list, each once. BadAddress says which is none."""
+    """The distinct addresses of a bootstrap list. BadAddress names the wrong one."""
     addresses = tuple(dict.fromkeys(_parse(one.strip()) for one in text.split(",")))
     if len(addresses) > ADDRESSES_MAX:
         raise BadAddress(f"{len(addresses)} addresses; at most {ADDRESSES_MAX} are taken")

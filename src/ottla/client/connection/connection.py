@@ -4,9 +4,9 @@ import asyncio
 from typing import Any, cast
 
 from ottla.address import Address
-from ottla.client.errors import ConnectionLost, TimedOut, why_unreachable
+from ottla.client.errors import ConnectionLost, TimedOut, unreachable_error
 from ottla.client.options import ClientOptions
-from ottla.client.wire.in_flight import Sent, wire_of
+from ottla.client.wire.in_flight import SentRequest, new_in_flight_requests
 from ottla.client.wire.versions import API_VERSIONS, versions_request
 from ottla.errors import PeerError
 from ottla.protocol.messages import Api
@@ -14,17 +14,16 @@ from ottla.seams.net import Net
 
 
 class Connection(asyncio.Protocol):
-    """Made by `connect`. Many may ask at once; each gets its own answer.
+    """A connection, made by `connect`. Concurrent requests are allowed.
 
-    After a question that was not answered in time nothing more is asked here: whatever came later
-    would have waited behind it.
+    A request that times out ends the connection, since later responses would wait behind it.
     """
 
     def __init__(self, address: Address, options: ClientOptions) -> None:
         self.address = address
         self._options = options
-        self._wire = wire_of(options)
-        # A question holds a slot until its answer is there, even if nobody waits for it any more.
+        self._in_flight = new_in_flight_requests(options)
+        # A request holds a slot until its response arrives, even if its caller was cancelled.
         self._slots = asyncio.Semaphore(options.max_in_flight_requests_per_connection)
         self._waiting: dict[int, asyncio.Future[Any]] = {}
         self._may_write = asyncio.Event()
@@ -37,13 +36,13 @@ class Connection(asyncio.Protocol):
         return self._transport is not None and self._end is None
 
     def speaks(self, api: Api) -> bool:
-        """Whether the broker offers this API in a version that is spoken here."""
-        return self._wire.versions is not None and self._wire.versions.speaks(api)
+        """Whether the broker and this client have a common version of this API."""
+        return self._in_flight.versions is not None and self._in_flight.versions.speaks(api)
 
     async def ask(
         self, request: object, *, version_max: int | None = None, timeout_ms: int | None = None
     ) -> Any:
-        """The response to a request; None, once it is on its way, to one that nobody answers.
+        """The response to a request. Without a response (acks=0): None, when the request is sent.
 
         TimedOut, ConnectionLost or UnsupportedByBroker.
         """
@@ -59,14 +58,14 @@ class Connection(asyncio.Protocol):
             raise error from None
 
     async def negotiate(self) -> None:
-        """Asks the broker what it speaks: the first thing on a connection."""
+        """Asks for the broker's versions. The first request on a connection."""
         version: int | None = API_VERSIONS.versions[1]
         while version is not None:
             response = await self._ask(versions_request(), version=version)
-            version = self._wire.negotiate(response, version)
+            version = self._in_flight.negotiate(response, version)
 
     def close(self) -> None:
-        """Idempotent. What still waits for an answer is told that there will be none."""
+        """Closes the connection. Requests in flight fail with ConnectionLost. Idempotent."""
         self._finish(ConnectionLost(f"the connection to {self.address} was closed"))
 
     async def _ask(
@@ -79,44 +78,44 @@ class Connection(asyncio.Protocol):
         except BaseException:
             self._slots.release()
             raise
-        if not sent.is_answered:
+        if not sent.expects_response:
             self._slots.release()
-            await self._handed_over()
+            await self._wait_until_sent()
             return None
-        coming = asyncio.get_running_loop().create_future()
-        self._waiting[sent.correlation_id] = coming
-        return await coming
+        future = asyncio.get_running_loop().create_future()
+        self._waiting[sent.correlation_id] = future
+        return await future
 
-    async def _handed_over(self) -> None:
-        """What was written is with the kernel, which sends it even if we close now."""
+    async def _wait_until_sent(self) -> None:
+        """Waits until the kernel has the bytes, which it sends even after a close."""
         await self._may_write.wait()
         if self._end is not None:
             raise ConnectionLost(str(self._end))
 
-    def _send(self, request: object, version: int | None, version_max: int | None) -> Sent:
-        """Checks and writes in one step: nobody comes between."""
+    def _send(self, request: object, version: int | None, version_max: int | None) -> SentRequest:
+        """Checks and writes without an await in between."""
         if self._end is not None:
             raise ConnectionLost(str(self._end))
-        sent = self._wire.send(request, version=version, version_max=version_max)
-        # What a client sends lies in memory; a slice of a file is a broker's alone.
+        sent = self._in_flight.send(request, version=version, version_max=version_max)
+        # Clients send bytes. Only brokers send file slices.
         parts = cast("list[bytes]", sent.parts)
         cast("asyncio.Transport", self._transport).writelines(parts)
         return sent
 
-    # What the transport says
+    # Called by the transport
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
-        # Nothing is written while something waits: what waits is one round of requests at most.
+        # Pauses writes as soon as bytes are buffered, which bounds the buffer.
         self._transport.set_write_buffer_limits(high=0)
 
     def data_received(self, data: bytes) -> None:
         try:
-            for correlation_id, response in self._wire.receive(data):
+            for correlation_id, response in self._in_flight.receive(data):
                 self._slots.release()
-                coming = self._waiting.pop(correlation_id)
-                if not coming.done():
-                    coming.set_result(response)
+                future = self._waiting.pop(correlation_id)
+                if not future.done():
+                    future.set_result(response)
         except PeerError as error:
             self._finish(ConnectionLost(f"{self.address} sent what is no answer: {error}"))
 
@@ -131,25 +130,25 @@ class Connection(asyncio.Protocol):
         self._finish(ConnectionLost(f"{self.address} closed the connection{reason}"))
 
     def _finish(self, error: ConnectionLost) -> None:
-        """Ends the connection, for the first reason that there was."""
+        """Ends the connection. Keeps the first reason."""
         if self._end is not None:
             return
         self._end = error
         if self._transport is not None:
             self._transport.abort()
-        for coming in self._waiting.values():
+        for future in self._waiting.values():
             self._slots.release()
-            if not coming.done():
-                coming.set_exception(ConnectionLost(str(error)))
+            if not future.done():
+                future.set_exception(ConnectionLost(str(error)))
         self._waiting.clear()
-        # Whoever waits to write finds out that there is nothing to write to.
+        # Wakes the writers, which then see that the connection has ended.
         self._may_write.set()
 
 
 async def connect(net: Net, address: Address, options: ClientOptions) -> Connection:
-    """A connection on which it is known what the broker speaks.
+    """Connects to a broker and negotiates versions.
 
-    Unreachable if nobody is there or no broker answers; UnsupportedByBroker.
+    Unreachable if there is no connection or no broker answers; UnsupportedByBroker.
     """
     connection = Connection(address, options)
     timeout_ms = options.socket_connection_setup_timeout_ms
@@ -159,7 +158,7 @@ async def connect(net: Net, address: Address, options: ClientOptions) -> Connect
             await connection.negotiate()
     except (ConnectionLost, OSError) as error:
         connection.close()
-        raise why_unreachable(address, error, timeout_ms) from None
+        raise unreachable_error(address, error, timeout_ms) from None
     except BaseException:
         connection.close()
         raise

@@ -1,1 +1,1 @@
-"""Consumers that share the partitions of topics as a group."""
+"""A consumer that is a member of a group."""

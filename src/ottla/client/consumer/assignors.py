@@ -1,4 +1,4 @@
-"""Who of a group gets which partitions. Decided by the member that leads it, without I/O."""
+"""The range assignor, which the leader of a classic group runs. Does no I/O."""
 
 from collections.abc import Iterable, Mapping
 
@@ -8,10 +8,10 @@ from ottla.protocol.topic_partition import TopicPartition
 def assign_range(
     subscriptions: Mapping[str, Iterable[str]], partition_counts: Mapping[str, int]
 ) -> dict[str, list[TopicPartition]]:
-    """Neighbouring partitions of each topic to each member, in the order of the members' ids.
+    """Assigns a range of each topic's partitions to each member, in the order of member ids.
 
     Algorithm 1 of the paper: of P partitions and N members each gets P // N, and the first P % N
-    one more. Topics that do not exist are nobody's.
+    members one more. Topics that do not exist are not assigned.
     """
     assigned: dict[str, list[TopicPartition]] = {member: [] for member in sorted(subscriptions)}
     subscribers: dict[str, list[str]] = {}

@@ -1,4 +1,4 @@
-"""Reads topics as a member of a group: from where the group stands, what this member is given."""
+"""Reads the assigned partitions of a group member, from the group's committed offsets."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -6,20 +6,20 @@ from collections.abc import Awaitable, Callable, Sequence
 from ottla.client.admin.group_offsets import committed_offsets
 from ottla.client.consumer.membership import MemberOptions, Membership
 from ottla.client.reading.fetch import FetchLimits
-from ottla.client.reading.partition_reader import Reader, Round
+from ottla.client.reading.partition_reader import FetchedRecords, PartitionReader
 from ottla.client.routing.router import Router
 from ottla.protocol.topic_partition import TopicPartition
 
-# Where to begin in partitions of which the group has committed nothing.
-Begin = Callable[[Sequence[TopicPartition]], Awaitable[dict[TopicPartition, int]]]
-# A member that leaves does not wait long for an answer.
+# Returns the start offsets of partitions without a committed offset.
+StartOffsets = Callable[[Sequence[TopicPartition]], Awaitable[dict[TopicPartition, int]]]
+# The timeout of LeaveGroup.
 _LEAVE_S = 2.0
 
 
 class GroupReader:
-    """A member while it is entered. It is heard of only while `read` or `commit` is called.
+    """A member of a group while entered. Only `read` and `commit` keep its session alive.
 
-    What was read and not committed is read again, here or elsewhere, after others came or went.
+    After a rebalance, records without a commit are read again, by this or another member.
     """
 
     def __init__(
@@ -28,22 +28,22 @@ class GroupReader:
         group_id: str,
         topics: Sequence[str],
         *,
-        begin: Begin,
+        start_offsets: StartOffsets,
         limits: FetchLimits,
         options: MemberOptions | None = None,
     ) -> None:
         self._router = router
-        self._begin = begin
+        self._start_offsets = start_offsets
         self._membership = Membership(router, group_id, topics, options or MemberOptions())
-        self._reader = Reader(router, {}, limits)
+        self._reader = PartitionReader(router, {}, limits)
         self._idle_s = limits.max_wait_ms / 1e3
         self._committed: dict[TopicPartition, int] = {}
         self._must_join = True
-        self._heard_of_s = 0.0
+        self._last_heartbeat_s = 0.0
 
     @property
     def positions(self) -> dict[TopicPartition, int]:
-        """The offsets of the next records of what this member owns; they may be changed."""
+        """The offsets of the next records per assigned partition. The caller may change them."""
         return self._reader.positions
 
     async def __aenter__(self) -> "GroupReader":
@@ -57,16 +57,16 @@ class GroupReader:
         except TimeoutError:
             return
 
-    async def read(self) -> Round:
-        """The next records, if some come soon. After a change in the group other partitions'."""
-        await self._stay()
+    async def read(self) -> FetchedRecords:
+        """The next records. The assigned partitions change after a rebalance."""
+        await self._keep_membership()
         if not self.positions:
             await asyncio.sleep(self._idle_s)
-            return Round({}, [], [])
+            return FetchedRecords({}, [], [])
         return await self._reader.read()
 
     async def commit(self) -> bool:
-        """Commits the positions. False if the group has changed: they count for nothing then."""
+        """Commits the positions. False, without effect, if the generation is over."""
         changed = {
             partition: position
             for partition, position in self.positions.items()
@@ -80,12 +80,12 @@ class GroupReader:
         self._committed |= changed
         return True
 
-    async def _stay(self) -> None:
+    async def _keep_membership(self) -> None:
         now_s = asyncio.get_running_loop().time()
         interval_s = self._membership.options.heartbeat_interval_ms / 1e3
-        if not self._must_join and now_s - self._heard_of_s >= interval_s:
-            self._must_join = not await self._membership.is_current()
-            self._heard_of_s = now_s
+        if not self._must_join and now_s - self._last_heartbeat_s >= interval_s:
+            self._must_join = not await self._membership.heartbeat()
+            self._last_heartbeat_s = now_s
         if self._must_join:
             await self._join()
 
@@ -95,6 +95,6 @@ class GroupReader:
         stored = await committed_offsets(self._router, self._membership.group_id)
         self._committed = {each: stored[each].offset for each in assigned if each in stored}
         fresh = [each for each in assigned if each not in stored]
-        self._reader.positions = {**self._committed, **await self._begin(fresh)}
+        self._reader.positions = {**self._committed, **await self._start_offsets(fresh)}
         self._must_join = False
-        self._heard_of_s = asyncio.get_running_loop().time()
+        self._last_heartbeat_s = asyncio.get_running_loop().time()

@@ -1,19 +1,24 @@
-"""A member of a group by the classic protocol: joins, stays, commits, leaves.
+"""A member of a classic group: joins, heartbeats, commits, leaves.
 
-It offers the range assignor only. When others come or go all give up their partitions and join
-again (the eager protocol).
+Supports the range assignor and the eager protocol: in a rebalance all members revoke their
+partitions and join again.
 """
 
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ottla.client.admin.group_offsets import NO_MEMBER, Committed, Seat, set_offsets
+from ottla.client.admin.group_offsets import (
+    NO_GENERATION,
+    CommittedOffset,
+    Generation,
+    commit_offsets,
+)
 from ottla.client.connection.connection import Connection
 from ottla.client.consumer.assignors import assign_range
 from ottla.client.errors import ClientError, Refused, error_code, raise_if_refused
 from ottla.client.routing.coordinators import CoordinatorKey
-from ottla.client.routing.outcomes import answered
+from ottla.client.routing.outcomes import unwrap
 from ottla.client.routing.router import Router
 from ottla.errors import ErrorCode
 from ottla.protocol.consumer_protocol import (
@@ -27,12 +32,12 @@ from ottla.protocol.messages import heartbeat, join_group, leave_group, sync_gro
 from ottla.protocol.topic_partition import TopicPartition
 
 RANGE = "range"
-# Later versions let many leave at once, in another form.
-_ONE_LEAVES_MAX = 2
-# What a coordinator needs to answer, besides the time that it gives to others.
+# The last version of LeaveGroup with one member per request.
+_ONE_MEMBER_VERSION_MAX = 2
+# Added to the rebalance timeout for the response itself.
 _GRACE_MS = 5_000
-# What a member is told when its generation is over.
-_OVER = frozenset(
+# The member's generation is over.
+_GENERATION_OVER = frozenset(
     {
         ErrorCode.REBALANCE_IN_PROGRESS,
         ErrorCode.ILLEGAL_GENERATION,
@@ -43,7 +48,7 @@ _OVER = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberOptions:
-    """How long a member may be silent, and how long it may take to join again."""
+    """The timeouts and the heartbeat interval of a member."""
 
     session_timeout_ms: int = 45_000
     rebalance_timeout_ms: int = 60_000
@@ -51,7 +56,7 @@ class MemberOptions:
 
 
 class Membership:
-    """One member. Between `join` and `leave` it must be heard of within every session timeout."""
+    """One member. Between `join` and `leave` it must send heartbeats within the session timeout."""
 
     def __init__(
         self, router: Router, group_id: str, topics: Sequence[str], options: MemberOptions
@@ -61,19 +66,21 @@ class Membership:
         self._router = router
         self._key = CoordinatorKey(group_id)
         self._topics = tuple(topics)
-        self._seat = NO_MEMBER
+        self._generation = NO_GENERATION
 
     async def join(self) -> list[TopicPartition]:
-        """What this member gets in the next generation, once all have joined it. ClientError."""
-        timeout_ms = self._router.options.default_api_timeout_ms + self._others_timeout_ms
+        """Joins the next generation; returns this member's assignment. ClientError."""
+        timeout_ms = (
+            self._router.options.default_api_timeout_ms + self._rebalance_response_timeout_ms
+        )
         return await self._router.retrying(self._join, timeout_ms=timeout_ms)
 
-    async def is_current(self) -> bool:
-        """Tells the group that this member is there; whether its generation still is."""
+    async def heartbeat(self) -> bool:
+        """Sends a heartbeat. False if the generation is over. ClientError."""
         request = heartbeat.HeartbeatRequest(
             group_id=self.group_id,
-            generation_id=self._seat.generation,
-            member_id=self._seat.member_id,
+            generation_id=self._generation.generation_id,
+            member_id=self._generation.member_id,
         )
         answer: heartbeat.HeartbeatResponse = await self._router.ask_coordinator(
             self._key, request, lambda answer: [answer.error_code]
@@ -81,37 +88,36 @@ class Membership:
         return not self._is_over(answer.error_code)
 
     async def commit(self, offsets: Mapping[TopicPartition, int]) -> bool:
-        """Whether they were taken; if not, this member's generation is over. ClientError."""
-        outcomes = await set_offsets(
+        """Commits offsets. False if the generation is over. ClientError."""
+        outcomes = await commit_offsets(
             self._router,
             self.group_id,
-            {each: Committed(offset) for each, offset in offsets.items()},
-            self._seat,
+            {each: CommittedOffset(offset) for each, offset in offsets.items()},
+            self._generation,
         )
         for outcome in outcomes.values():
             if isinstance(outcome, Refused) and self._is_over(outcome.code):
                 return False
-            answered(outcome)
+            unwrap(outcome)
         return True
 
     async def leave(self) -> None:
-        """So that the others need not wait for the session's end. Never fails: it is a courtesy."""
-        if not self._seat.member_id:
+        """Leaves the group, so that others need not wait for the session timeout. Never fails."""
+        if not self._generation.member_id:
             return
         request = leave_group.LeaveGroupRequest(
-            group_id=self.group_id, member_id=self._seat.member_id
+            group_id=self.group_id, member_id=self._generation.member_id
         )
-        self._seat = NO_MEMBER
+        self._generation = NO_GENERATION
         try:
             async with self._router.coordinator(self._key) as coordinator:
-                await coordinator.ask(request, version_max=_ONE_LEAVES_MAX)
+                await coordinator.ask(request, version_max=_ONE_MEMBER_VERSION_MAX)
         except ClientError:
             return
 
     @property
-    def _others_timeout_ms(self) -> int:
-        """For how long the answer may stay away that comes once all others have come, or did not
-        come in time."""
+    def _rebalance_response_timeout_ms(self) -> int:
+        """The timeout of JoinGroup and SyncGroup, which wait for the other members."""
         return self.options.rebalance_timeout_ms + _GRACE_MS
 
     async def _join(self) -> list[TopicPartition]:
@@ -125,31 +131,31 @@ class Membership:
                 await asyncio.sleep(self._router.options.retry_backoff_ms / 1e3)
 
     async def _ask_to_join(self, coordinator: Connection) -> join_group.JoinGroupResponse | None:
-        """None if it must be asked again: with the id that it was given, or without the old one."""
+        """None if it must be sent again: with the new member id, or without the old one."""
         subscription = encode_subscription(self._topics)
         request = join_group.JoinGroupRequest(
             group_id=self.group_id,
             session_timeout_ms=self.options.session_timeout_ms,
             rebalance_timeout_ms=self.options.rebalance_timeout_ms,
-            member_id=self._seat.member_id,
+            member_id=self._generation.member_id,
             protocol_type=PROTOCOL_TYPE,
             protocols=(join_group.Protocol(name=RANGE, metadata=subscription),),
         )
         answer: join_group.JoinGroupResponse = await coordinator.ask(
-            request, timeout_ms=self._others_timeout_ms
+            request, timeout_ms=self._rebalance_response_timeout_ms
         )
         if answer.error_code == ErrorCode.MEMBER_ID_REQUIRED:
-            self._seat = Seat(NO_MEMBER.generation, answer.member_id)
+            self._generation = Generation(NO_GENERATION.generation_id, answer.member_id)
             return None
         if self._is_over(answer.error_code):
             return None
-        self._seat = Seat(answer.generation_id, answer.member_id)
+        self._generation = Generation(answer.generation_id, answer.member_id)
         return answer
 
     async def _sync(
         self, coordinator: Connection, joined: join_group.JoinGroupResponse
     ) -> list[TopicPartition] | None:
-        """What the leader has assigned to this member; None if the generation is over already."""
+        """The assignment of this member; None if the generation is over."""
         leads = joined.leader == joined.member_id and not joined.skip_assignment
         request = sync_group.SyncGroupRequest(
             group_id=self.group_id,
@@ -160,7 +166,7 @@ class Membership:
             assignments=await self._assign(joined.members) if leads else (),
         )
         answer: sync_group.SyncGroupResponse = await coordinator.ask(
-            request, timeout_ms=self._others_timeout_ms
+            request, timeout_ms=self._rebalance_response_timeout_ms
         )
         if self._is_over(answer.error_code):
             return None
@@ -183,11 +189,11 @@ class Membership:
         )
 
     def _is_over(self, number: int) -> bool:
-        """Whether an answer says that this generation is over. Refused if it says anything else."""
+        """Whether the code says that the generation is over. Refused for any other error."""
         code = error_code(number)
-        if code not in _OVER:
+        if code not in _GENERATION_OVER:
             raise_if_refused(number, f"group {self.group_id}")
             return False
         if code == ErrorCode.UNKNOWN_MEMBER_ID:
-            self._seat = NO_MEMBER
+            self._generation = NO_GENERATION
         return True

@@ -1,1 +1,1 @@
-"""Sending record batches to partition leaders."""
+"""Sends record batches to partition leaders."""

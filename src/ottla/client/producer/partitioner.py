@@ -1,4 +1,4 @@
-"""Which partition a key belongs to, as every Kafka client has it."""
+"""The default partitioner of Kafka's clients: murmur2 of the key."""
 
 _MASK = 0xFFFF_FFFF
 _SEED = 0x9747_B28C
@@ -21,5 +21,5 @@ def murmur2(key: bytes) -> int:
 
 
 def partition_of(key: bytes, partitions: int) -> int:
-    """The partition of a key in a topic with so many of them."""
+    """The partition of a key in a topic with `partitions` partitions."""
     return (murmur2(key) & 0x7FFF_FFFF) % partitions

@@ -1,4 +1,4 @@
-"""Sends finished batches to the leaders of their partitions."""
+"""Sends encoded batches to the leaders of their partitions."""
 
 from collections.abc import Mapping, Sequence
 
@@ -11,16 +11,16 @@ from ottla.protocol.messages.produce import Partition, ProduceRequest, ProduceRe
 from ottla.protocol.primitives import NO_OFFSET, ZERO_UUID, Uuid
 from ottla.protocol.topic_partition import TopicPartition, by_topic
 
-# From the next version on topics are named by their ids, which not every broker tells.
-_NAMED_BY_NAME_MAX = 12
+# The last version with topic names. Old brokers do not give topic ids.
+_TOPIC_NAMES_VERSION_MAX = 12
 
 
 async def produce(
     router: Router, batches: Mapping[TopicPartition, bytes | bytearray], acks: Acks
 ) -> Outcomes[int]:
-    """The offset that each batch got, NO_OFFSET with Acks.NONE.
+    """The base offset of each batch; NO_OFFSET with Acks.NONE.
 
-    A batch whose answer was lost is sent again, and may then be in the log twice.
+    A batch without a response is sent again, and may then be in the log twice.
     """
 
     async def ask(leader: Connection, partitions: Sequence[TopicPartition]) -> Outcomes[int]:
@@ -40,7 +40,7 @@ async def produce(
                 for topic, group in grouped.items()
             ),
         )
-        version_max = _NAMED_BY_NAME_MAX if ZERO_UUID in ids.values() else None
+        version_max = _TOPIC_NAMES_VERSION_MAX if ZERO_UUID in ids.values() else None
         answer: ProduceResponse | None = await leader.ask(request, version_max=version_max)
         if answer is None:
             return dict.fromkeys(partitions, NO_OFFSET)

@@ -1,1 +1,1 @@
-"""Reading partitions: offsets, fetches, and the records that a reader may see."""
+"""Reads partitions: offsets, fetches, visible records."""

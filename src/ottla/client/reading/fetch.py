@@ -1,4 +1,4 @@
-"""Fetches what comes next in partitions from their leaders: one round, no session."""
+"""Fetches batches from the leaders of partitions, once and without a fetch session."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,18 +11,18 @@ from ottla.protocol.messages import fetch as messages
 from ottla.protocol.primitives import ZERO_UUID, Uuid
 from ottla.protocol.topic_partition import TopicPartition, by_topic
 
-# Named and not used: who asks by other means does without asyncio.
+# For annotations only, so that the blocking client does not import asyncio.
 if TYPE_CHECKING:
     from ottla.client.connection.connection import Connection
     from ottla.client.routing.router import Router
 
-# From the next version on topics are named by their ids, which not every broker tells.
-_NAMED_BY_NAME_MAX = 12
+# The last version with topic names. Old brokers do not give topic ids.
+_TOPIC_NAMES_VERSION_MAX = 12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchLimits:
-    """How long a leader may wait for records, and how much it may send."""
+    """The limits of a fetch: wait time, and bytes in total and per partition."""
 
     isolation: Isolation = Isolation.READ_COMMITTED
     max_wait_ms: int = 500
@@ -31,14 +31,14 @@ class FetchLimits:
 
 
 class Aborted(NamedTuple):
-    """A producer's transaction that was aborted: its records from here to its marker are void."""
+    """An aborted transaction: the producer's records from `first_offset` to its marker."""
 
     producer_id: int
     first_offset: int
 
 
 class Fetched(NamedTuple):
-    """Whole batches, the last one perhaps cut, and which transactions in them were aborted."""
+    """Batches, of which the last may be incomplete, and the aborted transactions in them."""
 
     records: memoryview
     aborted: tuple[Aborted, ...]
@@ -47,7 +47,7 @@ class Fetched(NamedTuple):
 async def fetch(
     router: "Router", positions: Mapping[TopicPartition, int], limits: FetchLimits
 ) -> Outcomes[Fetched]:
-    """What each partition has at its position, or nothing if after `max_wait_ms` none has any."""
+    """The batches at each partition's position; none if `max_wait_ms` pass without records."""
 
     async def ask(leader: "Connection", partitions: Sequence[TopicPartition]) -> Outcomes[Fetched]:
         ids = {each.topic: router.topic_id(each.topic) for each in partitions}
@@ -62,7 +62,7 @@ async def fetch(
 def fetch_request(
     positions: Mapping[TopicPartition, int], ids: Mapping[str, Uuid], limits: FetchLimits
 ) -> tuple[messages.FetchRequest, int | None]:
-    """What to ask a leader, and in which version at most; an id that is not known is zero."""
+    """The request to a leader, and its highest version. Unknown topic ids are ZERO_UUID."""
     request = messages.FetchRequest(
         max_wait_ms=limits.max_wait_ms,
         min_bytes=1,
@@ -84,13 +84,13 @@ def fetch_request(
             for topic, group in by_topic(positions).items()
         ),
     )
-    return request, _NAMED_BY_NAME_MAX if ZERO_UUID in ids.values() else None
+    return request, _TOPIC_NAMES_VERSION_MAX if ZERO_UUID in ids.values() else None
 
 
 def fetched(
     answer: messages.FetchResponse, ids: Mapping[str, Uuid], leader: str
 ) -> Outcomes[Fetched]:
-    """What a leader answered for each partition. Refused if it refused the whole."""
+    """The outcome of each partition in a leader's response. Refused if the whole is refused."""
     raise_if_refused(answer.error_code, f"fetch from {leader}")
     names = {topic_id: topic for topic, topic_id in ids.items()}
     outcomes: Outcomes[Fetched] = {}
@@ -101,7 +101,7 @@ def fetched(
             )
             refused = refusal(each.error_code, f"fetch of {partition}")
             outcomes[partition] = refused or Fetched(
-                # Decoded, records are always a view of the frame they came in.
+                # The decoder returns records as a view of the frame.
                 cast("memoryview", each.records) if each.records else memoryview(b""),
                 tuple(
                     Aborted(aborted.producer_id, aborted.first_offset)

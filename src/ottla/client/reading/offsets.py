@@ -1,4 +1,4 @@
-"""Where a partition begins and ends, and which offset a time has."""
+"""ListOffsets: first and last offsets of partitions, and offsets by timestamp."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
@@ -15,14 +15,14 @@ from ottla.protocol.messages.list_offsets import (
 from ottla.protocol.primitives import CONSUMER_REPLICA_ID
 from ottla.protocol.topic_partition import TopicPartition, by_topic
 
-# Named and not used: who asks by other means does without asyncio.
+# For annotations only, so that the blocking client does not import asyncio.
 if TYPE_CHECKING:
     from ottla.client.connection.connection import Connection
     from ottla.client.routing.router import Router
 
 
 class ListedOffset(NamedTuple):
-    """An offset and its record's time; both -1 if no record is as late as was asked."""
+    """An offset and its record's timestamp; both -1 if no record has such a timestamp."""
 
     offset: int
     timestamp_ms: int
@@ -30,28 +30,28 @@ class ListedOffset(NamedTuple):
 
 async def list_offsets(
     router: "Router",
-    places: Mapping[TopicPartition, int],
+    specs: Mapping[TopicPartition, int],
     isolation: Isolation = Isolation.READ_UNCOMMITTED,
 ) -> Outcomes[ListedOffset]:
-    """The offset of each partition's place: an `OffsetSpec`, or of the first record since a time.
+    """The offset of each partition for an `OffsetSpec` or a timestamp (the first record since it).
 
-    Under READ_COMMITTED the end is the first offset of a transaction that is not over.
+    Under READ_COMMITTED the latest offset is the last stable offset.
     """
 
     async def ask(
         leader: "Connection", partitions: Sequence[TopicPartition]
     ) -> Outcomes[ListedOffset]:
-        asked = {each: places[each] for each in partitions}
+        asked = {each: specs[each] for each in partitions}
         request = offsets_request(asked, isolation, router.options.request_timeout_ms)
-        return listed(await leader.ask(request))
+        return listed_offsets(await leader.ask(request))
 
-    return await router.ask_leaders(places, ask)
+    return await router.ask_leaders(specs, ask)
 
 
 def offsets_request(
-    places: Mapping[TopicPartition, int], isolation: Isolation, timeout_ms: int
+    specs: Mapping[TopicPartition, int], isolation: Isolation, timeout_ms: int
 ) -> ListOffsetsRequest:
-    """What to ask a leader about places in partitions that it leads."""
+    """The request to a leader."""
     return ListOffsetsRequest(
         replica_id=CONSUMER_REPLICA_ID,
         isolation_level=isolation,
@@ -60,17 +60,17 @@ def offsets_request(
             Topic(
                 name=topic,
                 partitions=tuple(
-                    Partition(partition_index=each.partition, timestamp=places[each])
+                    Partition(partition_index=each.partition, timestamp=specs[each])
                     for each in group
                 ),
             )
-            for topic, group in by_topic(places).items()
+            for topic, group in by_topic(specs).items()
         ),
     )
 
 
-def listed(answer: ListOffsetsResponse) -> Outcomes[ListedOffset]:
-    """What a leader answered for each partition."""
+def listed_offsets(answer: ListOffsetsResponse) -> Outcomes[ListedOffset]:
+    """The outcome of each partition in a leader's response."""
     outcomes: Outcomes[ListedOffset] = {}
     for topic in answer.topics:
         for each in topic.partitions:

@@ -1,4 +1,4 @@
-"""Reads partitions from given offsets on, round by round, without a group."""
+"""Reads partitions from given offsets on, without a group."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
@@ -7,19 +7,19 @@ from ottla.client.errors import Refused
 from ottla.client.reading.fetch import FetchLimits, fetch
 from ottla.client.reading.offsets import list_offsets
 from ottla.client.reading.visible_records import visible
-from ottla.client.routing.outcomes import answered
+from ottla.client.routing.outcomes import unwrap
 from ottla.errors import ErrorCode
 from ottla.protocol.batch import Record
 from ottla.protocol.offset_spec import OffsetSpec
 from ottla.protocol.topic_partition import TopicPartition
 
-# Named and not used: who asks by other means does without asyncio.
+# For annotations only, so that the blocking client does not import asyncio.
 if TYPE_CHECKING:
     from ottla.client.routing.router import Router
 
 
-class Gone(NamedTuple):
-    """Records that were deleted before they could be read."""
+class GoneOffsets(NamedTuple):
+    """A range of offsets that were deleted before they were read."""
 
     partition: TopicPartition
     first_offset: int
@@ -27,7 +27,7 @@ class Gone(NamedTuple):
 
 
 class UnreadableSpan(NamedTuple):
-    """A batch whose records cannot be read, though it is as its producer sent it."""
+    """A batch with a valid checksum whose records cannot be decoded, as its producer sent it."""
 
     partition: TopicPartition
     first_offset: int
@@ -42,17 +42,17 @@ class UnreadableSpan(NamedTuple):
         return f"{self.partition}: the batch of {offsets} cannot be read ({self.reason})"
 
 
-class Round(NamedTuple):
-    """What one round brought: records in the order of their offsets, partition by partition."""
+class FetchedRecords(NamedTuple):
+    """The records of one fetch: per partition, in the order of their offsets."""
 
     records: dict[TopicPartition, list[Record]]
-    gone: list[Gone]
-    # They were stepped over.
+    gone: list[GoneOffsets]
+    # These batches were skipped.
     unreadable: list[UnreadableSpan]
 
 
-class Reader:
-    """Goes on from `positions`, which are those of the next records and may be changed."""
+class PartitionReader:
+    """Reads from `positions`, the offsets of the next records, which the owner may change."""
 
     def __init__(
         self, router: "Router", positions: Mapping[TopicPartition, int], limits: FetchLimits
@@ -61,15 +61,15 @@ class Reader:
         self._router = router
         self._limits = limits
 
-    async def read(self) -> Round:
-        """The next records, if some come within `max_wait_ms`. ClientError, CorruptBatch."""
-        found = Round({}, [], [])
+    async def read(self) -> FetchedRecords:
+        """The next records that arrive within `max_wait_ms`. ClientError, CorruptBatch."""
+        found = FetchedRecords({}, [], [])
         outcomes = await fetch(self._router, self.positions, self._limits)
         for partition, outcome in outcomes.items():
             if isinstance(outcome, Refused) and outcome.code == ErrorCode.OFFSET_OUT_OF_RANGE:
                 found.gone.append(await self._skip(partition, outcome))
                 continue
-            fetched = answered(outcome)
+            fetched = unwrap(outcome)
             seen = visible(fetched.records, fetched.aborted, self.positions[partition])
             self.positions[partition] = seen.next_offset
             found.unreadable.extend(UnreadableSpan(partition, *each) for each in seen.unreadable)
@@ -77,12 +77,12 @@ class Reader:
                 found.records[partition] = seen.records
         return found
 
-    async def _skip(self, partition: TopicPartition, refused: Refused) -> Gone:
-        """On to where the partition begins now; a position behind its end stays an error."""
+    async def _skip(self, partition: TopicPartition, refused: Refused) -> GoneOffsets:
+        """Moves to the log start offset. A position beyond the end stays an error."""
         position = self.positions[partition]
         outcomes = await list_offsets(self._router, {partition: OffsetSpec.EARLIEST})
-        beginning = answered(outcomes[partition]).offset
+        beginning = unwrap(outcomes[partition]).offset
         if beginning <= position:
             raise refused
         self.positions[partition] = beginning
-        return Gone(partition, position, beginning)
+        return GoneOffsets(partition, position, beginning)

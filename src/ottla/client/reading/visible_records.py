@@ -1,4 +1,4 @@
-"""Which of the fetched records a reader sees. Does no I/O."""
+"""Selects the fetched records that a consumer sees. Does no I/O."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
@@ -19,7 +19,7 @@ from ottla.protocol.batch import (
 
 
 class BatchTooLarge(PeerError):
-    """Not even the first batch is whole: it is larger than what may be fetched."""
+    """The first batch is incomplete: it is larger than the fetch limit."""
 
     def __init__(self, size: int) -> None:
         super().__init__(
@@ -27,38 +27,38 @@ class BatchTooLarge(PeerError):
         )
 
 
-class Unreadable(NamedTuple):
-    """A batch with a good checksum whose records cannot be read: its producer sent it like that."""
+class UnreadableBatch(NamedTuple):
+    """A batch with a valid checksum whose records cannot be decoded, as its producer sent it."""
 
     first_offset: int
     next_offset: int
     reason: str
 
 
-def unreadable(header: BatchHeader, reason: str) -> Unreadable:
-    return Unreadable(header.base_offset, header.next_offset, reason)
+def unreadable(header: BatchHeader, reason: str) -> UnreadableBatch:
+    return UnreadableBatch(header.base_offset, header.next_offset, reason)
 
 
-# Where in what was fetched, and the header that is there.
+# The position in the fetched bytes, and the header at it.
 PlacedBatch = tuple[int, BatchHeader]
 
 
-class Seen(NamedTuple):
-    """The records of some batches from an offset on, and the offset behind the last batch."""
+class VisibleRecords(NamedTuple):
+    """The visible records of some batches, and the offset after the last batch."""
 
     records: list[Record]
     next_offset: int
-    unreadable: list[Unreadable]
+    unreadable: list[UnreadableBatch]
 
 
-def visible(fetched: memoryview, aborted: Sequence[Aborted], offset: int) -> Seen:
-    """What a reader at `offset` sees: no control records, none of aborted transactions.
+def visible(fetched: memoryview, aborted: Sequence[Aborted], offset: int) -> VisibleRecords:
+    """The records that a consumer at `offset` sees: no control records, no aborted transactions.
 
-    Of a batch that cannot be read, some records before the fault may be seen; the rest is told.
-    CorruptBatch if bytes were changed on their way; BatchTooLarge.
+    A batch that cannot be decoded is in `unreadable`; its records before the fault may be visible.
+    CorruptBatch if a checksum is wrong; BatchTooLarge.
     """
     seen: list[Record] = []
-    skipped: list[Unreadable] = []
+    skipped: list[UnreadableBatch] = []
     batches = list(whole_batches(fetched))
     for position, header in visible_batches(fetched, batches, aborted, offset):
         try:
@@ -68,25 +68,27 @@ def visible(fetched: memoryview, aborted: Sequence[Aborted], offset: int) -> See
         except PeerError as error:
             reason = error.reason if isinstance(error, CorruptBatch) else str(error)
             skipped.append(unreadable(header, reason))
-    return Seen(seen, max([offset, *(header.next_offset for _, header in batches)]), skipped)
+    return VisibleRecords(
+        seen, max([offset, *(header.next_offset for _, header in batches)]), skipped
+    )
 
 
 def visible_batches(
     fetched: memoryview, batches: Iterable[PlacedBatch], aborted: Sequence[Aborted], offset: int
 ) -> Iterator[PlacedBatch]:
-    """Those of the batches that have records for a reader at `offset`. CorruptBatch."""
-    void = _VoidProducers(aborted)
+    """The batches with visible records for a consumer at `offset`. CorruptBatch."""
+    aborted_producers = _AbortedProducers(aborted)
     for position, header in batches:
         if header.next_offset <= offset:
             continue
         if not crc_is_valid(fetched, header, position):
             raise CorruptBatch(position, "the checksum is wrong")
-        if void.shows(fetched, position, header):
+        if aborted_producers.is_visible(fetched, position, header):
             yield position, header
 
 
 def whole_batches(fetched: memoryview) -> Iterator[PlacedBatch]:
-    """Every batch but a cut one at the end. CorruptBatch, BatchTooLarge."""
+    """All complete batches. CorruptBatch, BatchTooLarge."""
     position = 0
     while len(fetched) - position >= HEADER_BYTES:
         header = read_header(fetched, position)
@@ -100,21 +102,21 @@ def whole_batches(fetched: memoryview) -> Iterator[PlacedBatch]:
         raise BatchTooLarge(len(fetched))
 
 
-class _VoidProducers:
-    """Whose transactional records are void, from batch to batch."""
+class _AbortedProducers:
+    """Tracks the producers with an aborted transaction, from batch to batch."""
 
     def __init__(self, aborted: Sequence[Aborted]) -> None:
-        # The next to begin is the last.
-        self._to_come = sorted(aborted, key=lambda each: each.first_offset, reverse=True)
-        self._now: set[int] = set()
+        # The next transaction is the last element.
+        self._upcoming = sorted(aborted, key=lambda each: each.first_offset, reverse=True)
+        self._current: set[int] = set()
 
-    def shows(self, fetched: memoryview, position: int, header: BatchHeader) -> bool:
-        while self._to_come and self._to_come[-1].first_offset <= header.last_offset:
-            self._now.add(self._to_come.pop().producer_id)
+    def is_visible(self, fetched: memoryview, position: int, header: BatchHeader) -> bool:
+        while self._upcoming and self._upcoming[-1].first_offset <= header.last_offset:
+            self._current.add(self._upcoming.pop().producer_id)
         if not header.is_control:
-            return not (header.is_transactional and header.producer_id in self._now)
-        if header.producer_id in self._now:
+            return not (header.is_transactional and header.producer_id in self._current)
+        if header.producer_id in self._current:
             marker = read_marker(fetched, position)
             if marker is not None and marker.kind is MarkerKind.ABORT:
-                self._now.discard(header.producer_id)
+                self._current.discard(header.producer_id)
         return False

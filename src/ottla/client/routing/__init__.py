@@ -1,1 +1,1 @@
-"""Finding leaders, coordinators and the controller, and retrying when they move."""
+"""Routes requests to leaders, coordinators and the controller, and retries when they move."""

@@ -1,6 +1,6 @@
-"""What a client knows of its cluster and which connections it has, whichever way it asks.
+"""The cluster state and the connections that the asyncio and the blocking router share.
 
-Asks nothing and dials nothing itself.
+Sends no requests and opens no connections itself.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -15,7 +15,7 @@ from ottla.protocol.primitives import Uuid
 
 
 class Closable(Protocol):
-    """A connection, as far as it matters here."""
+    """The part of a connection that is used here."""
 
     @property
     def is_open(self) -> bool: ...
@@ -27,7 +27,7 @@ C = TypeVar("C", bound=Closable)
 
 
 class ClusterView(Generic[C]):
-    """Brokers, leaders and coordinators as they were last told; each is believed until it fails."""
+    """Brokers, leaders and coordinators from the last responses, valid until one fails."""
 
     def __init__(self, bootstrap: Sequence[Address], options: ClientOptions | None) -> None:
         self.options = options or ClientOptions()
@@ -37,7 +37,7 @@ class ClusterView(Generic[C]):
         self._connections: dict[Address, C] = {}
 
     def close(self) -> None:
-        """Idempotent; what is asked afterwards dials anew."""
+        """Closes all connections. Later requests open new ones. Idempotent."""
         for connection in self._connections.values():
             connection.close()
         self._connections.clear()
@@ -50,16 +50,16 @@ class ClusterView(Generic[C]):
         return bool(self._connections)
 
     def open_connection(self, address: Address) -> C | None:
-        """The connection to this address, if there is one that can be used."""
+        """The open connection to this address, if there is one."""
         connection = self._connections.get(address)
         return connection if connection is not None and connection.is_open else None
 
     def any_open_connection(self) -> C | None:
-        """A connection to some broker, if there is one that can be used."""
+        """An open connection to any broker, if there is one."""
         return next((each for each in self._connections.values() if each.is_open), None)
 
     def known_coordinator(self, key: CoordinatorKey) -> C | None:
-        """The connection to a coordinator that was found; one that hung up is forgotten."""
+        """The connection to a known coordinator. Forgets one whose connection has ended."""
         address = self.coordinators.get(key)
         connection = None if address is None else self.open_connection(address)
         if connection is None:
@@ -68,20 +68,20 @@ class ClusterView(Generic[C]):
 
     @property
     def addresses(self) -> Iterable[Address]:
-        """Where to try to reach some broker: those that are known, then the bootstrap list."""
+        """The addresses to try for any broker: known brokers, then the bootstrap list."""
         return dict.fromkeys((*self.topology.addresses, *self._bootstrap))
 
     # Topics
 
     def topic_id(self, name: str) -> Uuid:
-        """The id by which later versions name a topic; zero if it is not known."""
+        """The topic's id; ZERO_UUID if it is not known."""
         return self.topology.topic_id(name)
 
-    def distrust(self, topics: Collection[str]) -> None:
-        """What is known of these topics is not believed any more: it is asked for again."""
+    def invalidate_topics(self, topics: Collection[str]) -> None:
+        """Forgets these topics, so that the next request refreshes them."""
         self.topology = self.topology.without(topics)
 
     def learn(self, topics: Collection[str] | None, answer: MetadataResponse) -> Topology:
-        """Takes the answer to a question about these topics (None: all of them). Refused."""
+        """Takes the Metadata response about these topics (None: all topics). Refused."""
         self.topology = learned(self.topology, topics, answer)
         return self.topology

@@ -1,11 +1,11 @@
-"""Which broker coordinates a group or a transactional id. Does no I/O."""
+"""The coordinators of groups and transactional ids. Does no I/O."""
 
 from collections.abc import Iterable
 from typing import NamedTuple
 
 from ottla.address import Address
 from ottla.client.errors import ClientError, Refused, error_code, raise_if_refused
-from ottla.client.routing.retries import is_passing
+from ottla.client.routing.retries import is_retriable
 from ottla.errors import ErrorCode
 from ottla.protocol.coordinator_type import CoordinatorType
 from ottla.protocol.messages.find_coordinator import (
@@ -13,19 +13,19 @@ from ottla.protocol.messages.find_coordinator import (
     FindCoordinatorResponse,
 )
 
-# Later versions ask for many keys at once, in another form.
-ONE_KEY_MAX = 3
-# Whose coordinators are remembered; beyond that the one that was found first is forgotten.
+# The last version of FindCoordinator with one key per request.
+ONE_KEY_VERSION_MAX = 3
+# The limit of known coordinators; the oldest is dropped first.
 COORDINATORS_MAX = 10_000
 
-# Codes by which a broker says that it is not the coordinator.
-_ELSEWHERE = frozenset({ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR})
-# Codes after which the same is asked again: of another broker, or of this one once it has loaded.
-_ASKED_AGAIN = _ELSEWHERE | {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
+# The broker is not the coordinator.
+_NOT_COORDINATOR = frozenset({ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR})
+# The request is retried: at another broker, or at this one when it has loaded.
+_RETRIED = _NOT_COORDINATOR | {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
 
 
 class CoordinatorKey(NamedTuple):
-    """What has a coordinator: a group or a transaction, by its id."""
+    """A group or a transactional id."""
 
     id: str
     type: CoordinatorType = CoordinatorType.GROUP
@@ -35,7 +35,7 @@ class CoordinatorKey(NamedTuple):
 
 
 class Coordinators:
-    """The coordinators that were found, until one turns out not to be it any more."""
+    """The known coordinators."""
 
     __slots__ = ("_found",)
 
@@ -54,27 +54,24 @@ class Coordinators:
         self._found.pop(key, None)
 
     def failed(self, key: CoordinatorKey, error: ClientError) -> None:
-        """Forgets a coordinator that is another one by now, or did not answer.
-
-        One that is still loading stays the coordinator.
-        """
-        if error.code in _ELSEWHERE if isinstance(error, Refused) else is_passing(error):
+        """Forgets the coordinator after an error, unless it is only loading."""
+        if error.code in _NOT_COORDINATOR if isinstance(error, Refused) else is_retriable(error):
             self.forget(key)
 
 
 def coordinator_request(key: CoordinatorKey) -> FindCoordinatorRequest:
-    """What to ask any broker, in ONE_KEY_MAX at most."""
+    """The request to any broker, in version ONE_KEY_MAX at most."""
     return FindCoordinatorRequest(key=key.id, key_type=key.type)
 
 
 def coordinator_address(answer: FindCoordinatorResponse, key: CoordinatorKey) -> Address:
-    """Where the coordinator is now. Refused."""
+    """The coordinator's address in the response. Refused."""
     raise_if_refused(answer.error_code, f"coordinator of {key}", answer.error_message)
     return Address(answer.host, answer.port)
 
 
-def raise_if_elsewhere(codes: Iterable[int], key: CoordinatorKey) -> None:
-    """Refused, to be asked again, if a code says that the coordinator is elsewhere or loading."""
+def raise_if_not_coordinator(codes: Iterable[int], key: CoordinatorKey) -> None:
+    """Raises Refused, to be retried, if a code says that the coordinator has moved or loads."""
     for code in codes:
-        if error_code(code) in _ASKED_AGAIN:
+        if error_code(code) in _RETRIED:
             raise_if_refused(code, str(key))

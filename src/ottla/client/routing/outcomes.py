@@ -1,37 +1,37 @@
-"""What became of questions about partitions, and which are to be asked again. Does no I/O."""
+"""Outcomes of requests per partition, and the partitions to retry. Does no I/O."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Generic, TypeVar
 
 from ottla.client.errors import ClientError, Refused
-from ottla.client.routing.retries import is_passing
+from ottla.client.routing.retries import is_retriable
 from ottla.client.routing.topology import Broker, Topology
 from ottla.errors import ErrorCode
 from ottla.protocol.topic_partition import TopicPartition
 
 T = TypeVar("T")
 
-# What became of each partition: an answer, or the last error after which it was given up.
+# The result of each partition, or its last error.
 Outcomes = dict[TopicPartition, T | ClientError]
 
 
-def answered(outcome: T | ClientError) -> T:
-    """The answer, for those who cannot go on without it. ClientError."""
+def unwrap(outcome: T | ClientError) -> T:
+    """The result of an outcome. Raises its ClientError."""
     if isinstance(outcome, ClientError):
         raise outcome
     return outcome
 
 
-def lacking(partition: TopicPartition) -> Refused:
-    """The error for a partition that was asked about and that the answer does not have."""
+def missing_in_response(partition: TopicPartition) -> Refused:
+    """The error for a partition that is missing in the response."""
     return Refused(ErrorCode.UNKNOWN_SERVER_ERROR, f"{partition}", "the answer lacks it")
 
 
-class Questions(Generic[T]):
-    """One question about each of some partitions, for whoever leads it.
+class PendingPartitions(Generic[T]):
+    """The partitions of a request that goes to their leaders, in rounds.
 
-    They are asked in rounds: `by_leader` says whom to ask about what, `answer` and `fail` take what
-    came of it, and `end_round` keeps what is worth another round.
+    Each round: group the partitions `by_leader`, report each leader's response (`answer`) or error
+    (`fail`), and keep the partitions to retry (`end_round`).
     """
 
     def __init__(self, partitions: Iterable[TopicPartition]) -> None:
@@ -41,16 +41,16 @@ class Questions(Generic[T]):
 
     @property
     def topics(self) -> set[str]:
-        """The topics of what is left to be asked."""
+        """The topics of the remaining partitions."""
         return {partition.topic for partition in self._left}
 
     @property
     def has_every_outcome(self) -> bool:
-        """Whether something is known of each partition, be it a failure."""
+        """Whether each partition has a result or an error."""
         return len(self.outcomes) == self._asked_in_all
 
     def by_leader(self, topology: Topology) -> dict[Broker, list[TopicPartition]]:
-        """What is left, by its leaders; that nobody leads a partition is an outcome as well."""
+        """The remaining partitions by leader. A partition without a leader gets an error."""
         led: dict[Broker, list[TopicPartition]] = {}
         for partition in self._left:
             leader = topology.leader_of(partition)
@@ -65,20 +65,21 @@ class Questions(Generic[T]):
         asked: Sequence[TopicPartition],
         answers: Mapping[TopicPartition, T | ClientError],
     ) -> None:
-        """A leader has answered: what it leaves out is an error."""
+        """Takes a leader's response. Partitions that are missing in it get an error."""
         for partition in asked:
-            self.outcomes[partition] = answers.get(partition, lacking(partition))
+            self.outcomes[partition] = answers.get(partition, missing_in_response(partition))
 
     def fail(self, asked: Sequence[TopicPartition], error: ClientError) -> None:
-        """A leader has not answered."""
+        """Takes the error of a request to a leader."""
         self.outcomes.update(dict.fromkeys(asked, error))
 
     def end_round(self) -> ClientError | None:
-        """The first failure that may pass; None if nothing is left to be asked again."""
-        passing = {
+        """The first retriable error; None if no partition is left to retry."""
+        retriable = {
             partition: outcome
             for partition in self._left
-            if isinstance(outcome := self.outcomes[partition], ClientError) and is_passing(outcome)
+            if isinstance(outcome := self.outcomes[partition], ClientError)
+            and is_retriable(outcome)
         }
-        self._left = list(passing)
-        return next(iter(passing.values()), None)
+        self._left = list(retriable)
+        return next(iter(retriable.values()), None)

@@ -1,4 +1,4 @@
-"""Who is to be asked: finds brokers, controller and leaders, and asks again after they changed."""
+"""Sends requests to leaders, coordinators and the controller, and retries after they change."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Sequence
@@ -11,13 +11,13 @@ from ottla.client.errors import ClientError, Refused, TimedOut, Unreachable
 from ottla.client.options import ClientOptions
 from ottla.client.routing.cluster_view import ClusterView
 from ottla.client.routing.coordinators import (
-    ONE_KEY_MAX,
+    ONE_KEY_VERSION_MAX,
     CoordinatorKey,
     coordinator_address,
     coordinator_request,
-    raise_if_elsewhere,
+    raise_if_not_coordinator,
 )
-from ottla.client.routing.outcomes import Outcomes, Questions, answered
+from ottla.client.routing.outcomes import Outcomes, PendingPartitions, unwrap
 from ottla.client.routing.retries import Backoff
 from ottla.client.routing.topic_lookup import FoundTopics, TopicLookup
 from ottla.client.routing.topology import Broker, Topic, Topology, metadata_request
@@ -28,15 +28,15 @@ from ottla.seams.net import Net
 
 T = TypeVar("T")
 
-# Asks one leader about partitions that it leads.
+# Sends one leader a request about partitions that it leads.
 AskLeader = Callable[[Connection, Sequence[TopicPartition]], Awaitable[Outcomes[T]]]
 
 
 class Router(ClusterView[Connection]):
     """A client's view of one cluster, and its connections to it.
 
-    Nothing is asked before it is needed. While no broker was ever reached a failure is final;
-    later ones that may pass are retried, for `default_api_timeout_ms` at most.
+    Connects on demand. Before the first connection every error is final. Later, retriable errors
+    are retried for `default_api_timeout_ms` at most.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class Router(ClusterView[Connection]):
     # Connections
 
     async def connection_to(self, address: Address) -> Connection:
-        """The connection to this address, made if there is none. Unreachable."""
+        """The connection to this address, opened if there is none. Unreachable."""
         async with self._dialling.setdefault(address, asyncio.Lock()):
             connection = self.open_connection(address)
             if connection is None:
@@ -70,7 +70,7 @@ class Router(ClusterView[Connection]):
             return connection
 
     async def any_broker(self) -> Connection:
-        """Some broker: one that is connected, one that is known, one of the bootstrap list."""
+        """Any broker: a connected one, else a known one, else one of the bootstrap list."""
         if connected := self.any_open_connection():
             return connected
         failures = []
@@ -82,7 +82,7 @@ class Router(ClusterView[Connection]):
         raise Unreachable("; ".join(failures))
 
     async def broker(self, node_id: int) -> Connection:
-        """The broker with this id. Refused if the cluster has none, Unreachable if it is away."""
+        """The broker with this id. Refused if the cluster has none, Unreachable."""
         if node_id not in self.topology.brokers:
             await self.refresh(())
         broker = self.topology.brokers.get(node_id)
@@ -94,30 +94,30 @@ class Router(ClusterView[Connection]):
         try:
             return await self.connection_to(broker.address)
         except Unreachable as error:
-            raise broker.why_away(error) from None
+            raise broker.unreachable(error) from None
 
-    # What is known of the cluster
+    # Metadata
 
     async def refresh(
         self, topics: Collection[str] | None, *, may_create: bool = False
     ) -> Topology:
-        """Asks a broker about the cluster and these topics (None: all of them)."""
+        """Requests the metadata of the cluster and these topics (None: all topics)."""
         connection = await self.any_broker()
         answer = await connection.ask(metadata_request(topics, may_create=may_create))
         return self.learn(topics, answer)
 
     async def topic(self, name: str, *, may_create: bool = False) -> Topic:
-        """A topic of which every partition is led. Refused if it does not turn up."""
-        return answered((await self.topics([name], may_create=may_create))[name])
+        """A topic, when each of its partitions has a leader. Refused."""
+        return unwrap((await self.topics([name], may_create=may_create))[name])
 
     async def topics(self, names: Iterable[str], *, may_create: bool = False) -> FoundTopics:
-        """Topics of which every partition is led; Refused for each that does not turn up."""
+        """Topics, when each of their partitions has a leader; Refused for each that failed."""
         lookup = TopicLookup(names)
 
         async def look() -> None:
             topology = await self.refresh(lookup.left, may_create=may_create)
-            if passing := lookup.take(topology, self.options):
-                raise passing
+            if retriable := lookup.take(topology, self.options):
+                raise retriable
 
         try:
             await self.retrying(look)
@@ -126,15 +126,15 @@ class Router(ClusterView[Connection]):
                 raise
         return lookup.outcomes
 
-    # Asking
+    # Requests
 
     async def retrying(
         self, attempt: Callable[[], Awaitable[T]], *, timeout_ms: int | None = None
     ) -> T:
-        """Tries again while the failure is one that may pass; then it is raised.
+        """Repeats the attempt while its error is retriable; then raises it.
 
-        `timeout_ms` is for what may have to wait for others: all attempts together end then, and
-        else after `default_api_timeout_ms`.
+        `timeout_ms` limits all attempts together (`default_api_timeout_ms` if None). A join needs a
+        longer one, since it waits for other members.
         """
         loop = asyncio.get_running_loop()
         started = loop.time()
@@ -154,7 +154,7 @@ class Router(ClusterView[Connection]):
                 await asyncio.sleep(pause_ms / 1e3)
 
     async def ask_any(self, request: object) -> Any:
-        """The answer of whichever broker is there."""
+        """The response of any broker."""
 
         async def ask() -> Any:
             return await (await self.any_broker()).ask(request)
@@ -168,9 +168,9 @@ class Router(ClusterView[Connection]):
         *,
         version_max: int | None = None,
     ) -> Any:
-        """The controller's answer; `codes_of` are the error codes in it.
+        """The controller's response; `codes_of` returns its error codes.
 
-        If one says that another broker is the controller by now, that one is asked.
+        Retries if a code says that the controller has moved.
         """
 
         async def ask() -> Any:
@@ -188,9 +188,9 @@ class Router(ClusterView[Connection]):
 
     @asynccontextmanager
     async def coordinator(self, key: CoordinatorKey) -> AsyncIterator[Connection]:
-        """The coordinator of a group or a transaction, looked for if it is not known.
+        """The coordinator of a group or a transactional id.
 
-        It is forgotten if what is done with it fails in a way that says that it is another one.
+        Forgets the coordinator if the body raises an error that says that it has moved.
         """
         try:
             yield await self.find_coordinator(key)
@@ -199,12 +199,14 @@ class Router(ClusterView[Connection]):
             raise
 
     async def find_coordinator(self, key: CoordinatorKey) -> Connection:
-        """A connection to the coordinator: the one found before if it is still open, else asked
-        for. Refused, Unreachable."""
+        """A connection to the coordinator, which is looked up unless it is known and connected.
+
+        Refused, Unreachable.
+        """
         if known := self.known_coordinator(key):
             return known
         asked = await self.any_broker()
-        answer = await asked.ask(coordinator_request(key), version_max=ONE_KEY_MAX)
+        answer = await asked.ask(coordinator_request(key), version_max=ONE_KEY_VERSION_MAX)
         address = coordinator_address(answer, key)
         connection = await self.connection_to(address)
         self.coordinators.found(key, address)
@@ -218,15 +220,15 @@ class Router(ClusterView[Connection]):
         *,
         version_max: int | None = None,
     ) -> Any:
-        """The coordinator's answer; `codes_of` are the error codes in it.
+        """The coordinator's response; `codes_of` returns its error codes.
 
-        If one says that the coordinator is elsewhere, or is loading, it is asked for again.
+        Retries if a code says that the coordinator has moved or is loading.
         """
 
         async def ask() -> Any:
             async with self.coordinator(key) as connection:
                 answer = await connection.ask(request, version_max=version_max)
-                raise_if_elsewhere(codes_of(answer), key)
+                raise_if_not_coordinator(codes_of(answer), key)
                 return answer
 
         return await self.retrying(ask)
@@ -234,31 +236,31 @@ class Router(ClusterView[Connection]):
     async def ask_leaders(
         self, partitions: Iterable[TopicPartition], ask: AskLeader[T]
     ) -> Outcomes[T]:
-        """Asks the leader of each partition, and again where that has changed.
+        """Sends requests to the leaders of the partitions, and retries where leaders have moved.
 
-        There is an outcome for each partition; raises only if for some nothing could be asked.
+        Each partition has an outcome. Raises only if some partition could not be requested at all.
         """
-        questions = Questions[T](partitions)
+        pending = PendingPartitions[T](partitions)
 
         async def ask_one(leader: Broker, asked: Sequence[TopicPartition]) -> None:
             try:
-                questions.answer(asked, await ask(await self._reach(leader), asked))
+                pending.answer(asked, await ask(await self._reach(leader), asked))
             except ClientError as error:
-                questions.fail(asked, error)
+                pending.fail(asked, error)
 
-        async def ask_those_left() -> None:
-            if unknown := self.topology.unknown(questions.topics):
+        async def ask_remaining() -> None:
+            if unknown := self.topology.unknown(pending.topics):
                 await self.refresh(unknown)
             async with asyncio.TaskGroup() as tasks:
-                for leader, asked in questions.by_leader(self.topology).items():
+                for leader, asked in pending.by_leader(self.topology).items():
                     tasks.create_task(ask_one(leader, asked), name=f"ask-{leader.node_id}")
-            if passing := questions.end_round():
-                self.distrust(questions.topics)
-                raise passing
+            if retriable := pending.end_round():
+                self.invalidate_topics(pending.topics)
+                raise retriable
 
         try:
-            await self.retrying(ask_those_left)
+            await self.retrying(ask_remaining)
         except ClientError:
-            if not questions.has_every_outcome:
+            if not pending.has_every_outcome:
                 raise
-        return questions.outcomes
+        return pending.outcomes

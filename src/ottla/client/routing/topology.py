@@ -1,4 +1,4 @@
-"""What a broker says of its cluster: brokers, topics, who leads what. Does no I/O."""
+"""The brokers, topics and leaders of a cluster, from Metadata responses. Does no I/O."""
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -14,19 +14,19 @@ from ottla.protocol.topic_partition import TopicPartition
 
 
 class Broker(NamedTuple):
-    """A broker and where it is reached."""
+    """A broker and its address."""
 
     node_id: int
     address: Address
     rack: str | None
 
-    def why_away(self, error: Unreachable) -> Unreachable:
-        """The error for a broker that is not found where the cluster says that it is."""
+    def unreachable(self, error: Unreachable) -> Unreachable:
+        """The error for a broker that is not reachable at its advertised address."""
         return Unreachable(f"broker {self.node_id} says that it is at {self.address}: {error}")
 
 
 class Partition(NamedTuple):
-    """A partition's leader and copies. `leader` is NO_BROKER if it has none now."""
+    """A partition's leader and replicas. `leader` is NO_BROKER if there is none."""
 
     number: int
     leader: int
@@ -52,31 +52,31 @@ class Topic:
 
 @dataclass(frozen=True, slots=True)
 class Topology:
-    """One answer to Metadata, or several about different topics."""
+    """The content of one Metadata response, or of several about different topics."""
 
     brokers: Mapping[int, Broker] = field(default_factory=dict)
     controller: int = NO_BROKER
     cluster_id: str | None = None
     topics: Mapping[str, Topic] = field(default_factory=dict)
-    # Topics that were asked for and are not there, or not yet, and why.
+    # The error codes of requested topics that do not exist or are not available.
     missing: Mapping[str, ErrorCode] = field(default_factory=dict)
 
     @property
     def addresses(self) -> list[Address]:
-        """Where all brokers that are known are reached."""
+        """The addresses of all known brokers."""
         return [broker.address for broker in self.brokers.values()]
 
     def topic_id(self, name: str) -> Uuid:
-        """The id by which later versions name a topic; zero if it is not known."""
+        """The topic's id; ZERO_UUID if it is not known."""
         topic = self.topics.get(name)
         return ZERO_UUID if topic is None else topic.topic_id
 
     def unknown(self, topics: Iterable[str]) -> list[str]:
-        """Those of which nothing is known, or nothing any more."""
+        """The topics without a result or an error code."""
         return [name for name in topics if name not in self.topics and name not in self.missing]
 
-    def led_topic(self, name: str) -> Topic:
-        """A topic of which every partition is led. Refused if it is not there, or one is not."""
+    def topic_with_leaders(self, name: str) -> Topic:
+        """A topic. Refused if it does not exist, or one of its partitions has no leader."""
         topic = self.topics.get(name)
         if topic is None:
             raise self.why_missing(name)
@@ -86,19 +86,19 @@ class Topology:
         return topic
 
     def leader_of(self, partition: TopicPartition) -> Broker | None:
-        """Who leads it, as far as is known."""
+        """The known leader of a partition."""
         topic = self.topics.get(partition.topic)
         if topic is None or not 0 <= partition.partition < len(topic.partitions):
             return None
         return self.brokers.get(topic.partitions[partition.partition].leader)
 
     def why_missing(self, topic: str) -> Refused:
-        """The error for a topic that the cluster does not show."""
+        """The error for a topic that is not in the metadata."""
         code = self.missing.get(topic, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         return Refused(code, f"topic {topic}")
 
     def why_not_led(self, partition: TopicPartition) -> Refused:
-        """The error for a partition of which no leader is known."""
+        """The error for a partition without a known leader."""
         topic = self.topics.get(partition.topic)
         if topic is None:
             return self.why_missing(partition.topic)
@@ -107,7 +107,7 @@ class Topology:
         return Refused(ErrorCode.LEADER_NOT_AVAILABLE, f"partition {partition}")
 
     def without(self, topics: Collection[str]) -> "Topology":
-        """What is known when what was known of these topics is not believed any more."""
+        """The same without these topics."""
         return replace(
             self,
             topics={name: topic for name, topic in self.topics.items() if name not in topics},
@@ -115,7 +115,7 @@ class Topology:
         )
 
     def updated(self, answer: MetadataResponse) -> "Topology":
-        """What is known after an answer: it replaces what was known of the topics in it."""
+        """The same with the topics of a response replaced."""
         named = {topic.name: topic for topic in answer.topics if topic.name is not None}
         before = self.without(named)
         known, missing = dict(before.topics), dict(before.missing)
@@ -136,19 +136,19 @@ class Topology:
 def metadata_request(
     topics: Collection[str] | None, *, may_create: bool = False
 ) -> MetadataRequest:
-    """What to ask a broker about the cluster and these topics (None: all of them)."""
+    """The request for the metadata of the cluster and these topics (None: all topics)."""
     asked = None if topics is None else tuple(RequestedTopic(name=name) for name in topics)
     return MetadataRequest(topics=asked, allow_auto_topic_creation=may_create)
 
 
 def learned(before: Topology, topics: Collection[str] | None, answer: MetadataResponse) -> Topology:
-    """What is known after such a question was answered. Refused."""
+    """The topology after a response to a request about these topics. Refused."""
     raise_if_refused(answer.error_code, "the cluster's metadata")
-    # Who has asked about all topics knows that there are no others.
+    # A response about all topics replaces everything.
     return (Topology() if topics is None else before).updated(answer)
 
 
-def _topic(name: str, answered: metadata.Topic) -> Topic:
+def _topic(name: str, response: metadata.Topic) -> Topic:
     partitions = (
         Partition(
             each.partition_index,
@@ -158,11 +158,11 @@ def _topic(name: str, answered: metadata.Topic) -> Topic:
             each.isr_nodes,
             each.offline_replicas,
         )
-        for each in answered.partitions
+        for each in response.partitions
     )
     in_order = tuple(sorted(partitions, key=lambda partition: partition.number))
-    return Topic(name, answered.topic_id, answered.is_internal, in_order)
+    return Topic(name, response.topic_id, response.is_internal, in_order)
 
 
-def _broker(answered: metadata.Broker) -> Broker:
-    return Broker(answered.node_id, Address(answered.host, answered.port), answered.rack)
+def _broker(response: metadata.Broker) -> Broker:
+    return Broker(response.node_id, Address(response.host, response.port), response.rack)

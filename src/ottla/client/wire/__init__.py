@@ -1,1 +1,1 @@
-"""One connection's requests and responses as bytes. Does no I/O."""
+"""The protocol state of one connection: versions, encoding, requests in flight. Does no I/O."""

@@ -1,4 +1,4 @@
-"""One connection's conversation: requests in, bytes out; bytes in, responses out. Does no I/O."""
+"""Encodes a connection's requests, and matches its responses to them. Does no I/O."""
 
 from collections import deque
 from collections.abc import Iterator
@@ -16,57 +16,56 @@ from ottla.protocol.primitives import Buffer, Part
 
 PRODUCE_KEY = 0
 _CORRELATION_ID_MAX = 2**31 - 1
-# Behind the header of every answer to ApiVersions, which has but a correlation id.
+# Follows the response header of ApiVersions, which is only a correlation id in every version.
 _API_VERSIONS_ERROR = slice(4, 6)
 
 
-class UnexpectedAnswer(PeerError):
-    """An answer to a question that was not the next one: the conversation is lost."""
+class UnexpectedResponse(PeerError):
+    """A response that does not belong to the oldest request in flight: the connection is broken."""
 
     def __init__(self, correlation_id: int) -> None:
         super().__init__(ErrorCode.CORRUPT_MESSAGE, f"an answer to request {correlation_id}")
 
 
-class Sent(NamedTuple):
-    """A request as bytes. `is_answered` is False for the one kind that no broker answers."""
+class SentRequest(NamedTuple):
+    """An encoded request. `expects_response` is False for a produce with acks=0."""
 
     correlation_id: int
     parts: list[Part]
-    is_answered: bool
+    expects_response: bool
 
 
-class Answer(NamedTuple):
-    """What was answered to a request. Records in it are views that nobody else will change."""
+class ReceivedResponse(NamedTuple):
+    """A decoded response. Records in it are views of memory that nothing changes."""
 
     correlation_id: int
     response: Any
 
 
-class _Awaited(NamedTuple):
+class _InFlightRequest(NamedTuple):
     correlation_id: int
     api: Api
     version: int
 
 
-class Wire:
-    """Numbers requests and matches answers, which come in the order of their requests.
+class InFlightRequests:
+    """Numbers requests and matches responses, which arrive in the order of the requests.
 
-    `versions` is what the broker speaks: set once it is known; before that a request names its own
-    version.
+    `versions` are the broker's, known after `negotiate`. Earlier requests give their own version.
     """
 
-    def __init__(self, *, client_id: str, answer_bytes_max: int, in_flight_max: int) -> None:
+    def __init__(self, *, client_id: str, response_bytes_max: int, in_flight_max: int) -> None:
         self.versions: Versions | None = None
         self._client_id = client_id
         self._in_flight_max = in_flight_max
-        self._frames = FrameReader(answer_bytes_max)
-        self._awaited: deque[_Awaited] = deque()
+        self._frames = FrameReader(response_bytes_max)
+        self._oldest_first: deque[_InFlightRequest] = deque()
         self._next_id = 0
 
     def negotiate(self, response: ApiVersionsResponse, asked: int) -> int | None:
-        """Takes the answer to an ApiVersions in version `asked`; the version to ask in next.
+        """Takes the response to an ApiVersions of version `asked`; the version of the next attempt.
 
-        None if what the broker speaks is known now. UnsupportedByBroker.
+        None if the broker's versions are known now. UnsupportedByBroker.
         """
         agreed = agree(response, asked)
         if isinstance(agreed, Versions):
@@ -76,15 +75,15 @@ class Wire:
 
     @property
     def in_flight(self) -> int:
-        """How many requests wait for their answer."""
-        return len(self._awaited)
+        """The number of requests without a response."""
+        return len(self._oldest_first)
 
     def send(
         self, request: Any, *, version: int | None = None, version_max: int | None = None
-    ) -> Sent:
-        """The bytes of a request, in `version` or the highest that both speak.
+    ) -> SentRequest:
+        """Encodes a request, in `version` or the highest common version.
 
-        UnsupportedByBroker if there is none. RuntimeError if too many wait for their answer.
+        UnsupportedByBroker if there is none. RuntimeError if too many requests are in flight.
         """
         api = api_of(request)
         if version is None:
@@ -96,39 +95,39 @@ class Wire:
         correlation_id = self._next_id
         parts = encode_request(correlation_id, api, version, request, self._client_id)
         self._next_id = 0 if correlation_id == _CORRELATION_ID_MAX else correlation_id + 1
-        is_answered = api.key != PRODUCE_KEY or request.acks != 0
-        if is_answered:
-            self._awaited.append(_Awaited(correlation_id, api, version))
-        return Sent(correlation_id, parts, is_answered)
+        expects_response = api.key != PRODUCE_KEY or request.acks != 0
+        if expects_response:
+            self._oldest_first.append(_InFlightRequest(correlation_id, api, version))
+        return SentRequest(correlation_id, parts, expects_response)
 
-    def receive(self, chunk: Buffer) -> Iterator[Answer]:
-        """The answers that these bytes complete; `chunk` must not change afterwards.
+    def receive(self, chunk: Buffer) -> Iterator[ReceivedResponse]:
+        """The responses that these bytes complete. `chunk` must not change afterwards.
 
-        PeerError for what is no answer: nothing that follows on the connection has a meaning.
+        PeerError for bytes that are no response: the connection cannot be used any more.
         """
         self._frames.feed(chunk)
         while (frame := self._frames.next_frame()) is not None:
             correlation_id = decode_correlation_id(frame)
-            if not self._awaited or self._awaited[0].correlation_id != correlation_id:
-                raise UnexpectedAnswer(correlation_id)
-            _, api, version = self._awaited.popleft()
-            yield Answer(
+            if not self._oldest_first or self._oldest_first[0].correlation_id != correlation_id:
+                raise UnexpectedResponse(correlation_id)
+            _, api, version = self._oldest_first.popleft()
+            yield ReceivedResponse(
                 correlation_id, decode_response(frame, api, _version_of(frame, api, version))
             )
 
 
-def wire_of(options: ClientOptions) -> Wire:
-    """A conversation within the limits of a client."""
-    return Wire(
+def new_in_flight_requests(options: ClientOptions) -> InFlightRequests:
+    """The protocol state of a new connection, with the limits of the options."""
+    return InFlightRequests(
         client_id=options.client_id,
-        answer_bytes_max=options.receive_message_max_bytes,
+        response_bytes_max=options.receive_message_max_bytes,
         in_flight_max=options.max_in_flight_requests_per_connection,
     )
 
 
 def api_of(request: object) -> Api:
-    """Of which API this is a request. TypeError if it is none."""
-    # A response has the key of its request.
+    """The API of a request. TypeError if the message is no request."""
+    # Responses have the key of their request.
     key = schema_of(type(request)).key
     if key is None or APIS[key].request is not type(request):
         raise TypeError(f"{type(request).__name__} is no request")
@@ -136,7 +135,7 @@ def api_of(request: object) -> Api:
 
 
 def _version_of(frame: memoryview, api: Api, asked: int) -> int:
-    """The version an answer is in: the one asked in, but for a broker that does not know that."""
+    """The version of a response: the request's, or v0 if the broker does not know that version."""
     if api is API_VERSIONS:
         error = int.from_bytes(frame[_API_VERSIONS_ERROR], "big", signed=True)
         if error == ErrorCode.UNSUPPORTED_VERSION:

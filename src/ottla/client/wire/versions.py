@@ -1,4 +1,4 @@
-"""Which version of each API a broker and we both speak. Does no I/O."""
+"""The API versions that a broker and this client have in common. Does no I/O."""
 
 from ottla import __version__
 from ottla.client.errors import UnsupportedByBroker, error_code
@@ -12,7 +12,7 @@ SOFTWARE_NAME = "ottla"
 
 
 class Versions:
-    """What one broker offers."""
+    """The API versions of one broker."""
 
     __slots__ = ("_offered",)
 
@@ -26,7 +26,7 @@ class Versions:
         )
 
     def highest(self, api: Api, version_max: int | None = None) -> int:
-        """The highest common version, at most `version_max`. UnsupportedByBroker if none is."""
+        """The highest common version, at most `version_max`. UnsupportedByBroker if none."""
         offered = self._offered.get(api.key)
         if offered is None:
             raise UnsupportedByBroker(f"the broker does not offer {api.name}")
@@ -50,17 +50,17 @@ class Versions:
 
 
 def versions_request() -> ApiVersionsRequest:
-    """The first question on every connection."""
+    """The first request on every connection."""
     return ApiVersionsRequest(
         client_software_name=SOFTWARE_NAME, client_software_version=__version__
     )
 
 
 def agree(response: ApiVersionsResponse, asked: int) -> Versions | int:
-    """What an ApiVersions in version `asked` brought: the versions, or a lower one to ask in.
+    """The broker's versions, or the lower version in which to send ApiVersions again.
 
-    A broker that does not know the version answers in the first, with an error and the range that
-    it does know, or, if it is an old one, with no range at all.
+    A broker that does not know version `asked` answers in v0, with an error and the range that it
+    supports. Old brokers leave out the range. UnsupportedByBroker.
     """
     if response.error_code == ErrorCode.NONE:
         return Versions.of(response)

@@ -1,4 +1,4 @@
-"""What an admin asks, of whom, and what becomes of the answers."""
+"""Admin requests: which broker gets them, and how their responses are decoded."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -55,7 +55,7 @@ def test_each_topic_is_described_or_refused_on_its_own() -> None:
     with_admin(story)
 
 
-def test_topics_are_made_by_the_controller_and_what_is_not_said_is_left_to_it() -> None:
+def test_topics_are_created_by_the_controller_with_its_defaults() -> None:
     async def story(cluster: FakeCluster, admin: Admin) -> None:
         def answer(request: create_topics.CreateTopicsRequest, version: int) -> Any:
             results = (
@@ -101,7 +101,7 @@ def test_topics_are_deleted_by_name() -> None:
     with_admin(story)
 
 
-def test_a_topic_grows_or_says_why_not() -> None:
+def test_partitions_are_added_or_refused() -> None:
     async def story(cluster: FakeCluster, admin: Admin) -> None:
         def answer(request: create_partitions.CreatePartitionsRequest, version: int) -> Any:
             (topic,) = request.topics
@@ -148,7 +148,7 @@ def test_records_are_deleted_by_each_leader() -> None:
     with_admin(story)
 
 
-def test_the_cluster_is_described_by_whoever_is_there() -> None:
+def test_any_broker_describes_the_cluster() -> None:
     async def story(cluster: FakeCluster, admin: Admin) -> None:
         response = describe_cluster.DescribeClusterResponse(
             error_code=0,
@@ -169,7 +169,7 @@ def test_the_cluster_is_described_by_whoever_is_there() -> None:
     with_admin(story)
 
 
-def test_a_brokers_settings_are_asked_of_that_broker() -> None:
+def test_a_brokers_configs_are_requested_from_that_broker() -> None:
     async def story(cluster: FakeCluster, admin: Admin) -> None:
         def answer(request: describe_configs.DescribeConfigsRequest, version: int) -> Any:
             (resource,) = request.resources
@@ -201,7 +201,7 @@ def test_a_brokers_settings_are_asked_of_that_broker() -> None:
     with_admin(story)
 
 
-def test_log_directories_tell_sizes_and_which_of_them_failed() -> None:
+def test_log_directories_have_sizes_and_errors() -> None:
     async def story(cluster: FakeCluster, admin: Admin) -> None:
         partition = describe_log_dirs.Partition(
             partition_index=0, partition_size=123, offset_lag=0, is_future_key=False
@@ -226,7 +226,7 @@ def test_log_directories_tell_sizes_and_which_of_them_failed() -> None:
     with_admin(story)
 
 
-def test_an_error_code_of_the_future_is_an_error_all_the_same() -> None:
+def test_an_unknown_error_code_is_an_error() -> None:
     async def story(cluster: FakeCluster, admin: Admin) -> None:
         response = describe_log_dirs.DescribeLogDirsResponse(error_code=9999, results=())
         cluster.brokers[2].answers["DescribeLogDirs"] = lambda *_: response

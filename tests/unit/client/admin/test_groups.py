@@ -1,4 +1,4 @@
-"""What is asked about groups, of whom, and what becomes of the answers."""
+"""Group requests: which broker gets them, and how their responses are decoded."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -7,10 +7,10 @@ import pytest
 
 from ottla.address import Address
 from ottla.client.admin.group_offsets import (
-    Committed,
+    CommittedOffset,
+    commit_offsets,
     committed_offsets,
     delete_offsets,
-    set_offsets,
 )
 from ottla.client.admin.groups import (
     ListedGroup,
@@ -42,7 +42,7 @@ USERS = TopicPartition("users", 0)
 
 
 def with_groups(story: Callable[[FakeCluster, Router], Awaitable[None]]) -> None:
-    """Two brokers, of which the second keeps every group."""
+    """Two brokers, of which the second coordinates every group."""
 
     async def tell() -> None:
         async with FakeCluster(2) as cluster, cluster.router() as router:
@@ -96,7 +96,7 @@ def test_groups_of_all_brokers_are_listed_once_and_in_order() -> None:
     with_groups(story)
 
 
-def test_a_classic_group_is_described_with_what_its_members_own() -> None:
+def test_a_classic_group_is_described_with_its_assignment() -> None:
     async def story(cluster: FakeCluster, router: Router) -> None:
         member = describe_groups.Member(
             member_id="m",
@@ -116,7 +116,9 @@ def test_a_classic_group_is_described_with_what_its_members_own() -> None:
 
 
 @pytest.mark.parametrize(("protocol_type", "raw"), [("connect", b"\0\1x"), ("consumer", b"\0\0\7")])
-def test_what_is_no_assignment_of_consumers_is_not_told(protocol_type: str, raw: bytes) -> None:
+def test_an_assignment_of_another_protocol_type_is_not_decoded(
+    protocol_type: str, raw: bytes
+) -> None:
     async def story(cluster: FakeCluster, router: Router) -> None:
         member = describe_groups.Member(
             member_id="m",
@@ -170,7 +172,7 @@ def test_a_group_of_the_consumer_protocol_is_described_by_its_own_api() -> None:
     with_groups(story)
 
 
-def test_what_is_no_group_of_the_consumer_protocol_may_still_be_a_classic_one() -> None:
+def test_a_group_not_found_by_the_consumer_protocol_is_described_as_classic() -> None:
     async def story(cluster: FakeCluster, router: Router) -> None:
         missing = consumer_group_describe.Group(
             error_code=ErrorCode.GROUP_ID_NOT_FOUND,
@@ -204,7 +206,7 @@ def test_a_group_that_does_not_exist_is_refused(fields: dict[str, Any]) -> None:
     with_groups(story)
 
 
-def test_a_coordinator_that_has_moved_is_looked_for_again() -> None:
+def test_a_coordinator_that_has_moved_is_looked_up_again() -> None:
     async def story(cluster: FakeCluster, router: Router) -> None:
         hosts = iter([1, 2])
 
@@ -240,7 +242,7 @@ def test_a_group_with_members_is_not_deleted() -> None:
     with_groups(story)
 
 
-def test_committed_offsets_are_those_that_there_are() -> None:
+def test_partitions_without_a_committed_offset_are_left_out() -> None:
     async def story(cluster: FakeCluster, router: Router) -> None:
         def result(index: int, offset: int, metadata: str | None) -> offset_fetch.PartitionResult:
             return offset_fetch.PartitionResult(
@@ -257,14 +259,17 @@ def test_committed_offsets_are_those_that_there_are() -> None:
         )
         cluster.brokers[2].answers["OffsetFetch"] = lambda request, version: answer
         found = await committed_offsets(router, "g")
-        assert list(found.items()) == [(ORDERS, Committed(5, -1, "note")), (USERS, Committed(7))]
+        assert list(found.items()) == [
+            (ORDERS, CommittedOffset(5, -1, "note")),
+            (USERS, CommittedOffset(7)),
+        ]
         ((version, request),) = cluster.brokers[2].asked_for("OffsetFetch")
         assert (version, request.group_id, request.topics) == (7, "g", None)
 
     with_groups(story)
 
 
-def test_offsets_are_set_as_by_nobody_in_the_group() -> None:
+def test_offsets_are_committed_from_outside_the_group() -> None:
     async def story(cluster: FakeCluster, router: Router) -> None:
         def answer(request: offset_commit.OffsetCommitRequest, version: int) -> Any:
             codes = {"orders": 0, "users": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
@@ -285,10 +290,10 @@ def test_offsets_are_set_as_by_nobody_in_the_group() -> None:
             )
 
         cluster.brokers[2].answers["OffsetCommit"] = answer
-        outcomes = await set_offsets(
-            router, "g", {ORDERS: Committed(5, 2, "m"), USERS: Committed(7)}
+        outcomes = await commit_offsets(
+            router, "g", {ORDERS: CommittedOffset(5, 2, "m"), USERS: CommittedOffset(7)}
         )
-        assert outcomes[ORDERS] == Committed(5, 2, "m")
+        assert outcomes[ORDERS] == CommittedOffset(5, 2, "m")
         assert isinstance(refused := outcomes[USERS], Refused)
         assert refused.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         ((_, request),) = cluster.brokers[2].asked_for("OffsetCommit")
@@ -297,7 +302,7 @@ def test_offsets_are_set_as_by_nobody_in_the_group() -> None:
     with_groups(story)
 
 
-def test_offsets_are_deleted_one_by_one() -> None:
+def test_each_offset_is_deleted_or_refused_by_itself() -> None:
     async def story(cluster: FakeCluster, router: Router) -> None:
         result = offset_delete.PartitionResult(
             partition_index=1, error_code=ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC

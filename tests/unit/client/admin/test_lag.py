@@ -1,4 +1,4 @@
-"""How far behind a reader is, in records and in time."""
+"""Lag in records and in time."""
 
 import asyncio
 from collections.abc import Mapping
@@ -29,7 +29,7 @@ NOW_MS = 1_000_000
 
 
 class Logs:
-    """Batches of topics of one partition, told by one broker."""
+    """Batches of topics with one partition, served by one broker."""
 
     def __init__(self, cluster: FakeCluster, *topics: str) -> None:
         self.batches: dict[str, list[bytes]] = {
@@ -61,7 +61,7 @@ class Logs:
         return read_header(batches[-1]).next_offset if batches else 0
 
     def _fetch(self, request: fetch.FetchRequest, version: int) -> fetch.FetchResponse:
-        """The batch that holds the offset, and no more, as with the smallest of limits."""
+        """The batch of the offset, and no more, as with the smallest limits."""
         (topic,) = request.topics
         (asked,) = topic.partitions
         assert asked.partition_max_bytes == 1
@@ -112,7 +112,7 @@ def lags_with(fill: Any, positions: Mapping[TopicPartition, int]) -> Outcomes[La
     return run(tell())
 
 
-def test_lag_is_counted_in_records_and_by_the_first_that_waits() -> None:
+def test_lag_is_counted_in_records_and_by_the_first_unread_record() -> None:
     def fill(logs: Logs) -> None:
         logs.append_at("orders", 1_000, 2_000, 3_000)
         logs.append_at("orders", 4_000)
@@ -123,7 +123,7 @@ def test_lag_is_counted_in_records_and_by_the_first_that_waits() -> None:
     assert Lag(4, 3, 2_000).age_ms(now_ms=10_000) == 8_000
 
 
-def test_of_many_partitions_none_waits_so_long_for_its_turn_that_it_times_out() -> None:
+def test_requests_for_many_partitions_do_not_time_out_in_the_queue() -> None:
     topics = [f"topic-{number}" for number in range(300)]
 
     async def tell() -> Outcomes[Lag]:
@@ -145,13 +145,13 @@ def test_of_many_partitions_none_waits_so_long_for_its_turn_that_it_times_out() 
     assert set(run(tell()).values()) == {Lag(1, 1, 1_000)}
 
 
-def test_who_has_read_all_waits_for_nothing() -> None:
+def test_a_reader_at_the_end_has_no_lag() -> None:
     found = lags_with(lambda logs: logs.append_at("orders", 1_000), {ORDERS: 1, USERS: 0})
     assert found == {ORDERS: Lag(1, 0, None), USERS: Lag(0, 0, None)}
     assert Lag(1, 0, None).age_ms(NOW_MS) == 0
 
 
-def test_markers_of_transactions_wait_for_nobody() -> None:
+def test_transaction_markers_are_no_lag_in_time() -> None:
     def fill(logs: Logs) -> None:
         logs.append_at("orders", 1_000)
         logs.append_marker("orders")
@@ -164,7 +164,7 @@ def test_markers_of_transactions_wait_for_nobody() -> None:
     assert Lag(2, 1, None).age_ms(NOW_MS) is None
 
 
-def test_records_that_were_deleted_count_and_the_first_that_is_left_waits() -> None:
+def test_deleted_records_count_and_the_first_remaining_one_gives_the_age() -> None:
     def fill(logs: Logs) -> None:
         logs.append_at("orders", 1_000, 2_000)
         logs.append_at("orders", 3_000)
@@ -173,11 +173,11 @@ def test_records_that_were_deleted_count_and_the_first_that_is_left_waits() -> N
     assert lags_with(fill, {ORDERS: 0}) == {ORDERS: Lag(3, 3, 3_000)}
 
 
-def test_a_record_from_the_future_is_not_older_than_now() -> None:
+def test_a_record_from_the_future_has_age_zero() -> None:
     assert Lag(1, 1, NOW_MS + 5).age_ms(NOW_MS) == 0
 
 
-def test_of_a_topic_that_is_gone_there_is_no_lag_and_of_the_others_there_is() -> None:
+def test_a_deleted_topic_has_an_error_and_the_others_have_lag() -> None:
     gone = TopicPartition("gone", 0)
     found = lags_with(lambda logs: logs.append_at("orders", 1_000), {gone: 3, ORDERS: 0})
     assert found[ORDERS] == Lag(1, 1, 1_000)

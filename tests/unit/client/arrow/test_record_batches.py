@@ -1,4 +1,4 @@
-"""Columns to record batches: exactly the schema that Spark checks, and rows that Arrow accepts."""
+"""Record batches from columns: the exact schema that Spark checks, and rows that Arrow accepts."""
 
 import subprocess
 import sys
@@ -26,7 +26,7 @@ def batch_of(records: list[Record], names: tuple[str, ...] = COLUMNS) -> pa.Reco
     return RecordBatchMaker(names).make(columns, ORDERS)
 
 
-def test_a_batch_has_the_connectors_schema_and_what_the_records_say() -> None:
+def test_a_batch_has_the_connectors_schema_and_the_records_values() -> None:
     batch = batch_of(
         [
             Record(0, 5, b"k", None, (("a", b"1"), ("a", None))),
@@ -51,12 +51,12 @@ def test_every_field_may_be_null_and_a_list_has_elements() -> None:
     assert str(headers) == "list<element: struct<key: string, value: binary>>"
 
 
-def test_columns_come_in_the_order_that_was_asked_for() -> None:
+def test_columns_have_the_requested_order() -> None:
     batch = batch_of([Record(0, 1, b"k", b"v")], ("offset", "topic", "key"))
     assert batch.to_pylist() == [{"offset": 0, "topic": "orders", "key": b"k"}]
 
 
-def test_no_columns_at_all_still_tell_how_many_rows_there_are() -> None:
+def test_a_batch_without_columns_has_a_row_count() -> None:
     batch = batch_of([Record(0, 1, b"k", b"v"), Record(1, 1, b"k", b"v")], ())
     assert (batch.num_columns, batch.num_rows) == (0, 2)
 
@@ -70,7 +70,7 @@ def test_one_maker_serves_batches_of_any_length_and_partition() -> None:
             assert maker.make(columns, partition).to_pylist() == expected
 
 
-def test_a_headers_name_that_is_no_text_is_replaced_as_kafkas_client_does() -> None:
+def test_invalid_utf8_in_a_header_name_is_replaced_as_in_kafkas_client() -> None:
     bad = b"a\xff".decode("utf-8", "surrogateescape")
     # Whole only where the two are taken together.
     halves = [half.decode("utf-8", "surrogateescape") for half in (b"\xc3", b"\xa4")]
@@ -82,20 +82,20 @@ def test_a_headers_name_that_is_no_text_is_replaced_as_kafkas_client_does() -> N
 
 
 @pytest.mark.parametrize("columns", [["key", "nothing"], ["key", "key"]])
-def test_columns_that_no_topic_has_are_refused(columns: list[str]) -> None:
+def test_unknown_columns_are_refused(columns: list[str]) -> None:
     with pytest.raises(ValueError, match=r"no column|named twice"):
         checked_columns(columns)
     with pytest.raises(TypeError, match="list of names"):
         checked_columns("key")
 
 
-def test_without_pyarrow_it_is_said_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_pyarrow_the_error_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(ImportError, match=r"pip install 'ottla\[arrow\]'"):
         import_pyarrow()
 
 
-def test_ottla_is_imported_without_anything_that_is_not_used_yet() -> None:
+def test_import_ottla_is_lazy() -> None:
     program = """\
 import sys, ottla
 assert not {"pyarrow", "ottla.client", "asyncio"} & set(sys.modules), "not lazy"

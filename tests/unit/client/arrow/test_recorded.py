@@ -1,4 +1,4 @@
-"""Logs that Apache Kafka wrote: columns hold what its own consumer reads of them."""
+"""Logs that Apache Kafka wrote: columns equal the records that its own consumer reads."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Spans of offsets: what is fetched, in which order, and what happens when a leader does not."""
+"""Spans of offsets: fetches, their order, and errors of leaders."""
 
 from collections.abc import Callable
 from typing import Any
@@ -8,7 +8,7 @@ import pytest
 from ottla.client.arrow.spans import OffsetsGone, RecordsUnreadable, Span, SpanReader
 from ottla.client.blocking.client import BlockingClient
 from ottla.client.errors import Refused, TimedOut
-from ottla.client.reading.partition_reader import Gone, UnreadableSpan
+from ottla.client.reading.partition_reader import GoneOffsets, UnreadableSpan
 from ottla.errors import ErrorCode
 from ottla.protocol.batch import CorruptBatch, Record, build
 from ottla.protocol.compression import Codec
@@ -29,13 +29,13 @@ def batch_at(offset: int) -> bytes:
 
 
 class Orders:
-    """A cluster whose partition `orders-0` has batches of ten, one of which is sent a fetch."""
+    """A cluster whose partition `orders-0` has batches of ten records, one batch per fetch."""
 
     def __init__(self, brokers: int = 1, *, begin: int = 0, end: int = 100) -> None:
         self.begin, self.end = begin, end
         self.cluster = FakeCluster(brokers=brokers)
         self.cluster.leaders = {"orders": [1]}
-        # What is answered instead, in turn, each to one fetch.
+        # Responses that replace the real ones, one per fetch.
         self.instead: list[Callable[[int], fetch.PartitionResult | None]] = []
         self.cluster.answer_everywhere("Fetch", self._fetching)
         self.cluster.answer_everywhere("ListOffsets", lambda _: self._list_offsets)
@@ -70,9 +70,9 @@ class Orders:
         return answer
 
     def _list_offsets(self, request: Any, version: int) -> list_offsets.ListOffsetsResponse:
-        place = request.topics[0].partitions[0].timestamp
+        spec = request.topics[0].partitions[0].timestamp
         found = list_offsets.PartitionResult(
-            partition_index=0, error_code=0, offset=self.begin if place == -2 else self.end
+            partition_index=0, error_code=0, offset=self.begin if spec == -2 else self.end
         )
         topic = list_offsets.TopicResult(name="orders", partitions=(found,))
         return list_offsets.ListOffsetsResponse(topics=(topic,))
@@ -102,7 +102,7 @@ def test_a_span_is_read_from_the_middle_of_a_batch_to_the_middle_of_another() ->
     assert orders.fetched_offsets() == [7, 10, 20, 30]
 
 
-def test_the_next_fetch_is_on_its_way_while_a_batch_is_looked_at() -> None:
+def test_the_next_fetch_is_in_flight_while_a_batch_is_decoded() -> None:
     orders = Orders()
     reading = SpanReader(orders.client()).read(Span(ORDERS, 0, 30))
     assert next(reading).num_rows == 10
@@ -111,7 +111,7 @@ def test_the_next_fetch_is_on_its_way_while_a_batch_is_looked_at() -> None:
     assert orders.fetched_offsets() == [0, 10, 20]
 
 
-def test_who_stops_early_leaves_a_connection_that_still_works() -> None:
+def test_an_iterator_closed_early_leaves_a_usable_connection() -> None:
     orders = Orders()
     client = orders.client()
     reader = SpanReader(client)
@@ -123,20 +123,20 @@ def test_who_stops_early_leaves_a_connection_that_still_works() -> None:
     assert len(orders.blocking.streams) == 1
 
 
-def test_an_empty_span_asks_nobody() -> None:
+def test_an_empty_span_sends_no_fetch() -> None:
     orders = Orders()
     assert values(SpanReader(orders.client()), 5, 5) == []
     assert orders.blocking.streams == []
 
 
-def test_the_isolation_is_asked_for() -> None:
+def test_fetches_have_the_isolation_level() -> None:
     orders = Orders()
     values(SpanReader(orders.client(), isolation=Isolation.READ_COMMITTED), 0, 10)
     [(_, request)] = orders.cluster.brokers[1].asked_for("Fetch")
     assert request.isolation_level == Isolation.READ_COMMITTED
 
 
-def test_batches_without_rows_move_on_by_their_headers() -> None:
+def test_batches_without_rows_advance_the_position() -> None:
     orders = Orders()
     cleaned = bytes(build([], base_offset=0, last_offset_delta=49))
     orders.instead = [lambda _: sent(cleaned)]
@@ -153,7 +153,7 @@ def test_a_leader_that_moves_between_fetches_is_followed() -> None:
     assert orders.fetched_offsets(2) == [20, 30]
 
 
-def test_a_connection_that_breaks_is_dialled_again() -> None:
+def test_a_lost_connection_is_opened_again() -> None:
     orders = Orders()
     reading = SpanReader(orders.client()).read(Span(ORDERS, 0, 30))
     next(reading)
@@ -162,7 +162,7 @@ def test_a_connection_that_breaks_is_dialled_again() -> None:
     assert len(orders.blocking.streams) == 2
 
 
-def test_nothing_where_more_was_expected_is_waited_for_but_not_for_ever() -> None:
+def test_an_empty_response_inside_a_span_times_out_in_the_end() -> None:
     orders = Orders()
     orders.instead = [lambda _: sent(b"")] * 3
     assert values(SpanReader(orders.client()), 0, 10) == list(range(10))
@@ -172,14 +172,14 @@ def test_nothing_where_more_was_expected_is_waited_for_but_not_for_ever() -> Non
         values(SpanReader(orders.client(default_api_timeout_ms=5000)), 20, 30)
 
 
-def test_a_broker_that_answers_with_what_was_before_is_no_endless_loop() -> None:
+def test_a_response_from_before_the_position_is_corrupt() -> None:
     orders = Orders()
     orders.instead = [lambda _: sent(batch_at(0))]
     with pytest.raises(CorruptBatch, match="nothing behind offset 50"):
         values(SpanReader(orders.client()), 50, 60)
 
 
-def test_changed_bytes_are_found_after_what_came_before_them() -> None:
+def test_records_before_a_corrupt_batch_are_read() -> None:
     orders = Orders()
     damaged = bytearray(batch_at(10))
     damaged[-3] ^= 0x10
@@ -190,20 +190,20 @@ def test_changed_bytes_are_found_after_what_came_before_them() -> None:
         next(reading)
 
 
-def test_offsets_that_were_deleted_are_said_to_be_gone() -> None:
+def test_deleted_offsets_raise_offsets_gone() -> None:
     orders = Orders(begin=40)
     with pytest.raises(OffsetsGone, match="offsets 5 to 39 are not there any more") as caught:
         values(SpanReader(orders.client()), 5, 60)
-    assert caught.value.gone == Gone(ORDERS, 5, 40)
+    assert caught.value.gone == GoneOffsets(ORDERS, 5, 40)
 
 
-def test_whoever_wants_goes_on_behind_what_was_deleted() -> None:
+def test_with_on_gone_reading_continues_after_deleted_offsets() -> None:
     orders = Orders(begin=40)
-    told: list[Gone] = []
+    told: list[GoneOffsets] = []
     reader = SpanReader(orders.client(), on_gone=told.append)
     assert values(reader, 5, 60) == list(range(40, 60))
     assert values(reader, 5, 30) == []
-    assert told == [Gone(ORDERS, 5, 40), Gone(ORDERS, 5, 30)]
+    assert told == [GoneOffsets(ORDERS, 5, 40), GoneOffsets(ORDERS, 5, 30)]
 
 
 def forged_at(offset: int) -> bytes:
@@ -212,7 +212,7 @@ def forged_at(offset: int) -> bytes:
     return batch_at(offset - 10) + bytes(garbage) + batch_at(offset + 10)
 
 
-def test_a_batch_that_nobody_can_read_is_named_after_what_came_before_it() -> None:
+def test_an_unreadable_batch_is_raised_after_the_records_before_it() -> None:
     orders = Orders()
     orders.instead = [lambda _: sent(forged_at(10))]
     reading = SpanReader(orders.client()).read(Span(ORDERS, 0, 30))
@@ -222,7 +222,7 @@ def test_a_batch_that_nobody_can_read_is_named_after_what_came_before_it() -> No
     assert (caught.value.span.partition, caught.value.span.next_offset) == (ORDERS, 20)
 
 
-def test_whoever_wants_goes_on_behind_what_nobody_can_read() -> None:
+def test_with_on_unreadable_reading_continues_after_the_batch() -> None:
     orders = Orders()
     orders.instead = [lambda _: sent(forged_at(10))]
     told: list[UnreadableSpan] = []
@@ -231,7 +231,7 @@ def test_whoever_wants_goes_on_behind_what_nobody_can_read() -> None:
     assert [(each.first_offset, each.next_offset) for each in told] == [(10, 20)]
 
 
-def test_a_refusal_of_another_kind_is_not_taken_for_a_gap() -> None:
+def test_another_error_is_not_taken_for_gone_offsets() -> None:
     orders = Orders()
     orders.instead = [lambda _: refused(ErrorCode.TOPIC_AUTHORIZATION_FAILED)]
     with pytest.raises(Refused, match="TOPIC_AUTHORIZATION_FAILED"):

@@ -1,4 +1,4 @@
-"""A client that blocks: it finds leaders and coordinators, and finds them again."""
+"""The blocking client: it finds leaders and coordinators, and retries when they move."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ ORDERS_0, ORDERS_1 = TopicPartition("orders", 0), TopicPartition("orders", 1)
 
 
 def answer_offsets(broker: FakeBroker, cluster: FakeCluster) -> Any:
-    """The leader knows: the offset is the broker's id, and the time the one that was asked for."""
+    """The leader answers with its broker id as the offset, and the requested timestamp."""
 
     def answer(request: Any, version: int) -> list_offsets.ListOffsetsResponse:
         return list_offsets.ListOffsetsResponse(
@@ -53,21 +53,21 @@ def two_brokers() -> tuple[FakeCluster, FakeBlocking, BlockingClient]:
     return cluster, blocking, blocking.client()
 
 
-def test_topics_and_partitions_are_told() -> None:
+def test_topics_and_partitions_are_listed() -> None:
     cluster, _, client = two_brokers()
     cluster.leaders["audit"] = [1]
     assert [topic.name for topic in client.topics()] == ["audit", "orders"]
     assert client.partitions("orders") == [ORDERS_0, ORDERS_1]
 
 
-def test_a_topic_that_does_not_turn_up_is_refused_soon() -> None:
+def test_an_unknown_topic_is_refused_after_its_grace_period() -> None:
     _, blocking, client = two_brokers()
     with pytest.raises(Refused, match="UNKNOWN_TOPIC_OR_PARTITION"):
         client.topic("nowhere")
     assert 0 < sum(blocking.pauses_ms) <= 1500
 
 
-def test_each_leader_is_asked_about_what_it_leads() -> None:
+def test_each_leader_gets_a_request_for_its_partitions() -> None:
     cluster, _, client = two_brokers()
     places = {ORDERS_0: OffsetSpec.LATEST, ORDERS_1: OffsetSpec.LATEST}
     assert client.offsets(places, Isolation.READ_COMMITTED) == {ORDERS_0: 1, ORDERS_1: 2}
@@ -76,7 +76,7 @@ def test_each_leader_is_asked_about_what_it_leads() -> None:
         assert request.isolation_level == Isolation.READ_COMMITTED
 
 
-def test_a_time_that_no_record_has_is_no_offset() -> None:
+def test_a_time_after_the_last_record_has_no_offset() -> None:
     _, _, client = two_brokers()
     assert client.offsets_for_times({ORDERS_0: 5, ORDERS_1: 10**9}) == {ORDERS_0: 1, ORDERS_1: None}
 
@@ -88,7 +88,7 @@ def test_a_leader_that_moved_is_found_again() -> None:
     assert client.offsets({ORDERS_0: OffsetSpec.LATEST}) == {ORDERS_0: 2}
 
 
-def test_a_leader_that_stays_away_is_given_up_in_the_end() -> None:
+def test_a_leader_that_stays_down_is_an_error_in_the_end() -> None:
     _, blocking, client = two_brokers()
     client.topic("orders")
     blocking.away = {"b2"}
@@ -97,14 +97,14 @@ def test_a_leader_that_stays_away_is_given_up_in_the_end() -> None:
     assert 50_000 < sum(blocking.pauses_ms) <= 60_000
 
 
-def test_a_leader_that_is_silent_is_timed_out() -> None:
+def test_a_leader_that_does_not_answer_times_out() -> None:
     cluster, _, client = two_brokers()
     cluster.brokers[1].answers["ListOffsets"] = lambda *_: None
     with pytest.raises(TimedOut):
         client.offsets({ORDERS_0: OffsetSpec.LATEST})
 
 
-def test_while_nobody_was_ever_reached_a_failure_is_final() -> None:
+def test_before_the_first_connection_an_error_is_final() -> None:
     cluster = FakeCluster()
     blocking = FakeBlocking(cluster)
     blocking.away = {"b1"}
@@ -113,7 +113,7 @@ def test_while_nobody_was_ever_reached_a_failure_is_final() -> None:
     assert blocking.pauses_ms == []
 
 
-def test_another_broker_of_the_list_is_asked_where_one_is_away() -> None:
+def test_the_next_bootstrap_address_is_used_if_one_is_down() -> None:
     _, blocking, _ = two_brokers()
     blocking.away = {"b1"}
     assert [topic.name for topic in blocking.client("b1,b2").topics()] == ["orders"]
@@ -129,7 +129,7 @@ def test_connections_are_closed_with_the_client_and_reused_before() -> None:
 
 
 def coordinate(cluster: FakeCluster, codes: list[int]) -> dict[tuple[str, int], int]:
-    """Makes broker 2 the coordinator, which answers commits with these codes in turn."""
+    """Makes broker 2 the coordinator, which answers commits with these codes in order."""
     kept: dict[tuple[str, int], int] = {}
 
     def find(request: Any, version: int) -> find_coordinator.FindCoordinatorResponse:
@@ -193,7 +193,7 @@ def times_looked_for(cluster: FakeCluster) -> int:
     return sum(len(broker.asked_for("FindCoordinator")) for broker in cluster.brokers.values())
 
 
-def test_a_coordinator_is_looked_for_once_however_often_it_is_asked() -> None:
+def test_a_coordinator_is_looked_up_once_for_many_requests() -> None:
     cluster, _, client = two_brokers()
     coordinate(cluster, [0] * 5)
     for offset in range(5):
@@ -202,7 +202,7 @@ def test_a_coordinator_is_looked_for_once_however_often_it_is_asked() -> None:
     assert times_looked_for(cluster) == 1
 
 
-def test_a_coordinator_that_is_another_or_hung_up_is_looked_for_again() -> None:
+def test_a_coordinator_that_moved_or_disconnected_is_looked_up_again() -> None:
     cluster, blocking, client = two_brokers()
     coordinate(cluster, [int(ErrorCode.NOT_COORDINATOR), 0, 0])
     client.commit_group_offsets("readers", {ORDERS_0: 1})
@@ -213,14 +213,14 @@ def test_a_coordinator_that_is_another_or_hung_up_is_looked_for_again() -> None:
     assert times_looked_for(cluster) == 3
 
 
-def test_a_coordinator_that_loads_is_not_looked_for_again() -> None:
+def test_a_loading_coordinator_is_not_looked_up_again() -> None:
     cluster, _, client = two_brokers()
     coordinate(cluster, [int(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS), 0])
     client.commit_group_offsets("readers", {ORDERS_0: 1})
     assert times_looked_for(cluster) == 1
 
 
-def test_a_group_that_has_members_does_not_let_others_commit() -> None:
+def test_a_group_with_members_refuses_commits_from_outside() -> None:
     cluster, _, client = two_brokers()
     coordinate(cluster, [int(ErrorCode.UNKNOWN_MEMBER_ID)])
     with pytest.raises(Refused, match="UNKNOWN_MEMBER_ID"):

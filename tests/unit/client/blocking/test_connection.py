@@ -1,4 +1,4 @@
-"""A connection that blocks: questions ahead of answers, and every way in which it ends."""
+"""The blocking connection: requests in flight, and every way in which it ends."""
 
 import socket
 import threading
@@ -16,7 +16,7 @@ from tests.support.client.fake_blocking import FakeBlocking
 from tests.support.client.fake_cluster import PORT, FakeCluster
 
 ASKED = MetadataRequest(topics=())
-# Longer than a machine that does other things keeps a thread waiting.
+# Longer than a busy machine delays a thread.
 LONG_MS = 120_000
 
 
@@ -26,7 +26,7 @@ def connected(cluster: FakeCluster, **options: int) -> tuple[BlockingConnection,
     return dial(blocking, blocking.clock, address, ClientOptions(**options)), blocking
 
 
-def test_answers_may_be_taken_in_any_order_after_the_questions_were_sent() -> None:
+def test_responses_may_be_taken_in_any_order() -> None:
     connection, _ = connected(FakeCluster())
     first = connection.send(ASKED)
     second = connection.send(MetadataRequest(topics=None))
@@ -34,7 +34,7 @@ def test_answers_may_be_taken_in_any_order_after_the_questions_were_sent() -> No
     assert connection.answer(first).cluster_id == "the-cluster"
 
 
-def test_an_answer_that_was_forgotten_is_dropped_when_it_comes() -> None:
+def test_a_forgotten_response_is_dropped_on_arrival() -> None:
     connection, _ = connected(FakeCluster())
     connection.forget(connection.send(ASKED))
     assert connection.ask(ASKED).cluster_id == "the-cluster"
@@ -45,13 +45,13 @@ def test_an_answer_that_was_forgotten_is_dropped_when_it_comes() -> None:
         connection.answer(early)
 
 
-def test_more_questions_than_may_be_in_flight_wait_for_the_first_answers() -> None:
+def test_requests_beyond_the_in_flight_limit_wait_for_responses() -> None:
     connection, _ = connected(FakeCluster(), max_in_flight_requests_per_connection=2)
     numbers = [connection.send(ASKED) for _ in range(7)]
     assert [connection.answer(number).cluster_id for number in numbers] == ["the-cluster"] * 7
 
 
-def test_a_broker_that_does_not_answer_is_given_up_and_so_is_the_connection() -> None:
+def test_a_request_timeout_ends_the_connection() -> None:
     cluster = FakeCluster()
     connection, blocking = connected(cluster, request_timeout_ms=700)
     cluster.brokers[1].answers["Metadata"] = lambda *_: None
@@ -73,7 +73,7 @@ def test_a_broker_that_goes_away_is_a_lost_connection(when: str) -> None:
     assert not connection.is_open
 
 
-def test_bytes_that_are_no_answer_end_the_connection() -> None:
+def test_bytes_that_are_no_response_end_the_connection() -> None:
     connection, blocking = connected(FakeCluster())
     number = connection.send(ASKED)
     blocking.streams[0].coming[:] = b"\x7f\xff\xff\xff"
@@ -89,28 +89,28 @@ def test_closing_twice_is_closing_once() -> None:
         connection.ask(ASKED)
 
 
-def test_nobody_there_is_unreachable() -> None:
+def test_a_refused_connection_is_unreachable() -> None:
     blocking = FakeBlocking(FakeCluster())
     blocking.away = {"b1"}
     with pytest.raises(Unreachable, match="b1:9092: Connection refused"):
         dial(blocking, blocking.clock, Address("b1", PORT), ClientOptions())
 
 
-def test_a_broker_that_never_says_what_it_speaks_is_unreachable() -> None:
+def test_a_broker_that_does_not_answer_apiversions_is_unreachable() -> None:
     cluster = FakeCluster()
     cluster.brokers[1].answers["ApiVersions"] = lambda *_: None
     with pytest.raises(Unreachable, match="did not answer"):
         connected(cluster)
 
 
-def test_an_old_broker_is_asked_again_in_a_version_that_it_knows() -> None:
+def test_an_old_broker_gets_apiversions_again_in_a_version_that_it_knows() -> None:
     cluster = FakeCluster()
     cluster.brokers[1].versions["ApiVersions"] = (0, 0)
     connection, _ = connected(cluster)
     assert connection.ask(ASKED).cluster_id == "the-cluster"
 
 
-def test_what_a_broker_does_not_offer_is_said_and_the_connection_stands() -> None:
+def test_an_unsupported_api_is_an_error_and_the_connection_stays_open() -> None:
     cluster = FakeCluster()
     cluster.brokers[1].versions["Metadata"] = (99, 99)
     connection, _ = connected(cluster)
@@ -119,7 +119,7 @@ def test_what_a_broker_does_not_offer_is_said_and_the_connection_stands() -> Non
     assert connection.is_open
 
 
-def test_a_real_socket_times_out_and_tells_a_close_from_silence() -> None:
+def test_a_real_socket_times_out_and_reports_a_close() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         stream = RealBlocking().dial("127.0.0.1", server.getsockname()[1], LONG_MS)
         accepted, _ = server.accept()
@@ -135,7 +135,7 @@ def test_a_real_socket_times_out_and_tells_a_close_from_silence() -> None:
         stream.close()
 
 
-def test_a_server_that_hangs_up_is_no_broker() -> None:
+def test_a_server_that_closes_at_once_is_unreachable() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         hanging_up = threading.Thread(target=lambda: server.accept()[0].close())
         hanging_up.start()

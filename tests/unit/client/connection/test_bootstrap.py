@@ -27,7 +27,7 @@ def test_an_address_prints_as_it_is_written() -> None:
 @pytest.mark.parametrize(
     "text", ["", "a,,b", "a:0", "a:65536", "a:port", "http://a:1", "::1", "a b", "a:1:2"]
 )
-def test_what_is_no_address_is_named_in_the_error(text: str) -> None:
+def test_a_bad_address_is_named_in_the_error(text: str) -> None:
     with pytest.raises(BadAddress, match="host:port"):
         parse_addresses(text)
 

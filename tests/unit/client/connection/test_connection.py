@@ -37,7 +37,7 @@ async def connected(cluster: FakeCluster, **options: int) -> Connection:
     return await connect(net, cluster.brokers[1].address, ClientOptions(**options))
 
 
-def test_a_question_is_answered_over_wires_that_cut_and_join_as_they_like() -> None:
+def test_a_response_arrives_over_a_network_that_splits_and_joins_bytes() -> None:
     async def story(cluster: FakeCluster, broker: FakeBroker) -> None:
         connection = await connected(cluster)
         answers = await asyncio.gather(*(connection.ask(QUESTION) for _ in range(20)))
@@ -47,7 +47,7 @@ def test_a_question_is_answered_over_wires_that_cut_and_join_as_they_like() -> N
     with_broker(story, Conditions(split_rate=0.9, gather_rate=0.5))
 
 
-def test_a_broker_that_knows_only_an_old_apiversions_is_asked_again_in_that() -> None:
+def test_a_broker_with_an_old_apiversions_gets_it_again_in_that_version() -> None:
     async def story(cluster: FakeCluster, broker: FakeBroker) -> None:
         broker.versions["ApiVersions"] = (0, 2)
         connection = await connected(cluster)
@@ -58,7 +58,7 @@ def test_a_broker_that_knows_only_an_old_apiversions_is_asked_again_in_that() ->
     with_broker(story)
 
 
-def test_nobody_listening_is_unreachable_and_says_where() -> None:
+def test_a_refused_connection_names_the_address() -> None:
     async def story(cluster: FakeCluster, broker: FakeBroker) -> None:
         net = cluster.network.host("client")
         with pytest.raises(Unreachable, match=r"b1:1: .*refused"):
@@ -69,7 +69,7 @@ def test_nobody_listening_is_unreachable_and_says_where() -> None:
     with_broker(story)
 
 
-def test_a_host_that_swallows_packets_is_unreachable_after_the_set_up_time() -> None:
+def test_a_host_that_drops_packets_is_unreachable_after_the_setup_timeout() -> None:
     async def story(cluster: FakeCluster, broker: FakeBroker) -> None:
         cluster.network.partition("client", "b1")
         started = asyncio.get_running_loop().time()
@@ -80,7 +80,7 @@ def test_a_host_that_swallows_packets_is_unreachable_after_the_set_up_time() -> 
     with_broker(story)
 
 
-def test_a_port_where_no_broker_talks_is_unreachable() -> None:
+def test_a_port_of_another_protocol_is_unreachable() -> None:
     async def story(cluster: FakeCluster, broker: FakeBroker) -> None:
         class WebServer(asyncio.Protocol):
             def connection_made(self, transport: Any) -> None:
@@ -93,7 +93,7 @@ def test_a_port_where_no_broker_talks_is_unreachable() -> None:
     with_broker(story)
 
 
-def test_a_question_without_an_answer_times_out_and_takes_the_connection_along() -> None:
+def test_a_request_timeout_ends_the_connection_for_all_requests() -> None:
     async def story(cluster: FakeCluster, broker: FakeBroker) -> None:
         broker.answers["Metadata"] = lambda request, version: asyncio.sleep(5)
         connection = await connected(cluster)
@@ -109,7 +109,7 @@ def test_a_question_without_an_answer_times_out_and_takes_the_connection_along()
     with_broker(story)
 
 
-def test_a_broker_that_dies_tells_everyone_who_waits() -> None:
+def test_a_broker_that_dies_fails_all_requests_in_flight() -> None:
     async def story(cluster: FakeCluster, broker: FakeBroker) -> None:
         connection = await connected(cluster)
         broker.answers["Metadata"] = lambda request, version: asyncio.sleep(1)
@@ -123,7 +123,7 @@ def test_a_broker_that_dies_tells_everyone_who_waits() -> None:
     with_broker(story)
 
 
-def test_no_more_questions_are_under_way_than_allowed() -> None:
+def test_requests_in_flight_are_limited() -> None:
     async def story(cluster: FakeCluster, broker: FakeBroker) -> None:
         underway = most = 0
 
@@ -144,7 +144,7 @@ def test_no_more_questions_are_under_way_than_allowed() -> None:
     with_broker(story)
 
 
-def test_whoever_stops_waiting_does_not_disturb_the_answers_of_others() -> None:
+def test_a_cancelled_request_does_not_disturb_other_responses() -> None:
     async def story(cluster: FakeCluster, broker: FakeBroker) -> None:
         connection = await connected(cluster, max_in_flight_requests_per_connection=1)
         impatient = asyncio.create_task(connection.ask(QUESTION))
@@ -187,7 +187,7 @@ def test_a_produce_without_acks_that_is_done_arrives_even_if_the_connection_is_c
     with_broker(story)
 
 
-def test_an_api_that_the_broker_lacks_is_an_error_and_the_connection_goes_on() -> None:
+def test_an_api_that_the_broker_lacks_is_an_error_and_the_connection_stays_open() -> None:
     async def story(cluster: FakeCluster, broker: FakeBroker) -> None:
         connection = await connected(cluster, max_in_flight_requests_per_connection=1)
         for _ in range(3):
@@ -199,7 +199,7 @@ def test_an_api_that_the_broker_lacks_is_an_error_and_the_connection_goes_on() -
     with_broker(story)
 
 
-def test_closing_tells_everyone_who_waits() -> None:
+def test_closing_fails_all_requests_in_flight() -> None:
     async def story(cluster: FakeCluster, broker: FakeBroker) -> None:
         connection = await connected(cluster)
         waiting = asyncio.create_task(connection.ask(QUESTION))

@@ -1,4 +1,4 @@
-"""The range assignor: fair within one partition a topic, and in order."""
+"""The range assignor: fair to within one partition per topic, and in order."""
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -34,7 +34,7 @@ def test_more_members_than_partitions() -> None:
 
 @given(members, counts)
 @settings(derandomize=True, deadline=None)
-def test_every_partition_that_somebody_wants_has_one_owner_who_wants_it(
+def test_each_partition_is_assigned_to_one_subscriber(
     subscriptions: dict[str, list[str]], partition_counts: dict[str, int]
 ) -> None:
     assigned = assign_range(subscriptions, partition_counts)

@@ -1,4 +1,4 @@
-"""A member joins, leads, is told that its generation is over, and commits in its name."""
+"""A member of a classic group: join, assignment, heartbeat, commit, leave."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -30,7 +30,7 @@ ORDERS = [TopicPartition("orders", number) for number in range(3)]
 
 
 class Coordinator:
-    """Answers by what a test puts into its lists, the first first; then as all goes well."""
+    """Answers with the codes that a test puts into its lists, in order; then without errors."""
 
     def __init__(self, broker: FakeBroker) -> None:
         self.joins: list[join_group.JoinGroupResponse] = []
@@ -96,7 +96,7 @@ def with_member(story: Callable[[Coordinator, Membership], Awaitable[None]]) -> 
     run(tell())
 
 
-def test_a_new_member_comes_back_with_the_id_that_it_was_given() -> None:
+def test_a_new_member_joins_again_with_its_new_id() -> None:
     async def story(coordinator: Coordinator, member: Membership) -> None:
         coordinator.joins = [refused(ErrorCode.MEMBER_ID_REQUIRED, "me"), joined()]
         assert await member.join() == ORDERS[:1]
@@ -109,7 +109,7 @@ def test_a_new_member_comes_back_with_the_id_that_it_was_given() -> None:
     with_member(story)
 
 
-def test_who_joins_waits_for_the_others_longer_than_for_a_broker() -> None:
+def test_a_join_waits_longer_than_the_request_timeout() -> None:
     async def slowly(response: Any) -> Any:
         await asyncio.sleep(25)
         return response
@@ -146,7 +146,7 @@ def test_the_leader_assigns_the_partitions_of_all() -> None:
     with_member(story)
 
 
-def test_a_leader_that_is_told_to_assign_nothing_does_not() -> None:
+def test_a_leader_with_skip_assignment_sends_no_assignment() -> None:
     async def story(coordinator: Coordinator, member: Membership) -> None:
         coordinator.joins = [joined(leader="me", skip_assignment=True)]
         await member.join()
@@ -176,19 +176,19 @@ def test_a_generation_that_is_over_before_the_sync_is_joined_again(
     with_member(story)
 
 
-def test_a_heartbeat_tells_whether_the_generation_is_current() -> None:
+def test_a_heartbeat_says_whether_the_generation_is_over() -> None:
     async def story(coordinator: Coordinator, member: Membership) -> None:
         await member.join()
         coordinator.codes["heartbeat"] = [ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS]
-        assert await member.is_current()
-        assert not await member.is_current()
+        assert await member.heartbeat()
+        assert not await member.heartbeat()
         (_, request), _ = coordinator.asked_for("Heartbeat")
         assert (request.generation_id, request.member_id) == (4, "me")
 
     with_member(story)
 
 
-def test_a_commit_is_the_members_own_and_is_lost_with_its_generation() -> None:
+def test_a_commit_of_an_old_generation_is_refused() -> None:
     async def story(coordinator: Coordinator, member: Membership) -> None:
         await member.join()
         assert await member.commit({ORDERS[0]: 7})
@@ -210,7 +210,7 @@ def test_a_commit_that_is_refused_for_another_reason_is_an_error() -> None:
     with_member(story)
 
 
-def test_a_group_of_another_kind_is_not_joined() -> None:
+def test_a_join_with_an_inconsistent_protocol_is_an_error() -> None:
     async def story(coordinator: Coordinator, member: Membership) -> None:
         coordinator.joins = [refused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)]
         with pytest.raises(Refused) as error:
@@ -220,11 +220,11 @@ def test_a_group_of_another_kind_is_not_joined() -> None:
     with_member(story)
 
 
-def test_a_coordinator_is_looked_for_once_however_often_it_is_asked() -> None:
+def test_a_coordinator_is_looked_up_once_for_many_requests() -> None:
     async def story(coordinator: Coordinator, member: Membership) -> None:
         await member.join()
         for offset in range(5):
-            assert await member.is_current()
+            assert await member.heartbeat()
             assert await member.commit({ORDERS[0]: offset})
         await member.leave()
         assert len(coordinator.asked_for("Heartbeat")) == 5
@@ -243,7 +243,7 @@ def test_a_coordinator_is_looked_for_once_however_often_it_is_asked() -> None:
     ],
 )
 @pytest.mark.parametrize("asked", ["heartbeat", "commit", "join"])
-def test_a_coordinator_is_looked_for_again_where_it_says_that_it_is_another(
+def test_a_coordinator_that_answers_not_coordinator_is_looked_up_again(
     code: ErrorCode, looks: int, asked: str
 ) -> None:
     async def story(coordinator: Coordinator, member: Membership) -> None:
@@ -252,7 +252,7 @@ def test_a_coordinator_is_looked_for_again_where_it_says_that_it_is_another(
         else:
             coordinator.codes[asked] = [code]
         await member.join()
-        assert await member.is_current()
+        assert await member.heartbeat()
         assert await member.commit({ORDERS[0]: 7})
         assert len(coordinator.asked_for("FindCoordinator")) == looks
 
@@ -269,25 +269,25 @@ def test_a_group_that_moved_is_followed() -> None:
             moved = find_coordinator.FindCoordinatorResponse(node_id=2, host="b2", port=PORT)
             cluster.answer_everywhere("FindCoordinator", lambda _: lambda *_: moved)
             first.codes["heartbeat"] = [ErrorCode.NOT_COORDINATOR]
-            assert await member.is_current()
-            assert await member.is_current()
+            assert await member.heartbeat()
+            assert await member.heartbeat()
             assert len(first.asked_for("Heartbeat")) == 1
             assert len(second.asked_for("Heartbeat")) == 2
 
     run(story())
 
 
-def test_a_coordinator_that_hung_up_is_looked_for_again() -> None:
+def test_a_coordinator_that_disconnected_is_looked_up_again() -> None:
     async def story() -> None:
         async with FakeCluster() as cluster, cluster.router() as router:
             coordinator = Coordinator(cluster.brokers[1])
             member = Membership(router, "g", ["orders"], MemberOptions())
             await member.join()
             await hang_up(cluster.brokers[1])
-            assert await member.is_current()
+            assert await member.heartbeat()
             assert len(coordinator.asked_for("FindCoordinator")) == 2
             await hang_up(cluster.brokers[1])
-            # Asked but once: it does not come to a dead connection.
+            # One FindCoordinator: the request is not sent on a dead connection.
             await member.leave()
             assert len(coordinator.asked_for("LeaveGroup")) == 1
 
@@ -299,7 +299,7 @@ def test_a_coordinator_that_hung_up_is_looked_for_again() -> None:
     run(story())
 
 
-def test_who_leaves_says_so_once() -> None:
+def test_a_member_leaves_once() -> None:
     async def story(coordinator: Coordinator, member: Membership) -> None:
         await member.leave()
         await member.join()

@@ -1,4 +1,4 @@
-"""Sending batches and reading them back, by name and by id, through changes of leader."""
+"""Produce and fetch, by topic name and by topic id, while leaders move."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -9,7 +9,7 @@ import pytest
 from ottla.client.errors import Refused
 from ottla.client.producer.send import produce
 from ottla.client.reading.fetch import FetchLimits
-from ottla.client.reading.partition_reader import Gone, Reader
+from ottla.client.reading.partition_reader import GoneOffsets, PartitionReader
 from ottla.errors import ErrorCode
 from ottla.protocol.acks import Acks
 from ottla.protocol.batch import Record, build, read_header
@@ -26,7 +26,7 @@ A0, A1 = TopicPartition("a", 0), TopicPartition("a", 1)
 
 
 class Logs:
-    """What a fake cluster's brokers keep: batches by partition, and where each log begins."""
+    """The logs of a fake cluster: batches by partition, and log start offsets."""
 
     def __init__(self, cluster: FakeCluster) -> None:
         self.cluster = cluster
@@ -141,7 +141,7 @@ def test_batches_go_to_their_leaders_and_come_back_in_order() -> None:
             assert sent == {A0: 0, A1: 0}
             again = await produce(router, {A0: batch_of(b"w")}, Acks.LEADER)
             assert again == {A0: 2}
-            reader = Reader(router, {A0: 1, A1: 0}, FetchLimits())
+            reader = PartitionReader(router, {A0: 1, A1: 0}, FetchLimits())
             brought = await reader.read()
         assert {each: values(records) for each, records in brought.records.items()} == {
             A0: [b"y", b"w"],
@@ -155,7 +155,7 @@ def test_batches_go_to_their_leaders_and_come_back_in_order() -> None:
 @pytest.mark.parametrize(
     ("has_ids", "produced_in", "fetched_in"), [(True, 13, 18), (False, 12, 12)]
 )
-def test_topics_are_named_by_id_where_the_broker_tells_ids(
+def test_topics_are_named_by_id_if_the_broker_gives_ids(
     has_ids: bool, produced_in: int, fetched_in: int
 ) -> None:
     async def story(logs: Logs) -> None:
@@ -163,7 +163,7 @@ def test_topics_are_named_by_id_where_the_broker_tells_ids(
             logs.cluster.topic_id = ZERO_UUID
         async with logs.cluster.router() as router:
             await produce(router, {A0: batch_of(b"x")}, Acks.ALL)
-            await Reader(router, {A0: 0}, FetchLimits()).read()
+            await PartitionReader(router, {A0: 0}, FetchLimits()).read()
         broker = logs.cluster.brokers[1]
         assert [version for version, _ in broker.asked_for("Produce")] == [produced_in]
         assert [version for version, _ in broker.asked_for("Fetch")] == [fetched_in]
@@ -171,11 +171,11 @@ def test_topics_are_named_by_id_where_the_broker_tells_ids(
     with_logs(story)
 
 
-def test_without_acks_nothing_is_known_of_offsets() -> None:
+def test_without_acks_there_are_no_offsets() -> None:
     async def story(logs: Logs) -> None:
         async with logs.cluster.router() as router:
             assert await produce(router, {A0: batch_of(b"x")}, Acks.NONE) == {A0: NO_OFFSET}
-            # The next question on the connection is answered behind it.
+            # The response to the next request shows that the broker has handled the produce.
             await router.refresh(["a"])
         assert logs.end(0) == 1
 
@@ -188,14 +188,14 @@ def test_a_batch_follows_its_leader() -> None:
             await router.refresh(["a"])
             logs.cluster.leaders = {"a": [2, 2]}
             assert await produce(router, {A0: batch_of(b"x")}, Acks.ALL) == {A0: 0}
-            assert values((await Reader(router, {A0: 0}, FetchLimits()).read()).records[A0]) == [
-                b"x"
-            ]
+            assert values(
+                (await PartitionReader(router, {A0: 0}, FetchLimits()).read()).records[A0]
+            ) == [b"x"]
 
     with_logs(story)
 
 
-def test_a_refused_batch_does_not_hide_that_another_was_taken() -> None:
+def test_each_batch_is_appended_or_refused_by_itself() -> None:
     async def story(logs: Logs) -> None:
         def refuse(request: producing.ProduceRequest, version: int) -> Any:
             return producing.refuse(
@@ -213,10 +213,10 @@ def test_a_refused_batch_does_not_hide_that_another_was_taken() -> None:
     with_logs(story)
 
 
-def test_a_reader_at_the_end_waits_no_longer_than_it_is_told() -> None:
+def test_a_reader_at_the_end_waits_for_max_wait_ms() -> None:
     async def story(logs: Logs) -> None:
         async with logs.cluster.router() as router:
-            reader = Reader(router, {A0: 0, A1: 0}, FetchLimits(max_wait_ms=700))
+            reader = PartitionReader(router, {A0: 0, A1: 0}, FetchLimits(max_wait_ms=700))
             started = asyncio.get_running_loop().time()
             assert await reader.read() == ({}, [], [])
             assert asyncio.get_running_loop().time() - started == pytest.approx(0.7, abs=0.1)
@@ -224,15 +224,15 @@ def test_a_reader_at_the_end_waits_no_longer_than_it_is_told() -> None:
     with_logs(story)
 
 
-def test_a_reader_whose_records_were_deleted_says_so_and_goes_on_behind_them() -> None:
+def test_deleted_records_are_reported_and_skipped() -> None:
     async def story(logs: Logs) -> None:
         for number in range(5):
             logs.append(0, b"%d" % number)
         logs.begin = 3
         logs.batches[0] = logs.batches[0][3:]
         async with logs.cluster.router() as router:
-            reader = Reader(router, {A0: 1}, FetchLimits())
-            assert (await reader.read()).gone == [Gone(A0, 1, 3)]
+            reader = PartitionReader(router, {A0: 1}, FetchLimits())
+            assert (await reader.read()).gone == [GoneOffsets(A0, 1, 3)]
             assert values((await reader.read()).records[A0]) == [b"3", b"4"]
 
     with_logs(story)
@@ -242,6 +242,6 @@ def test_a_position_behind_the_end_is_an_error() -> None:
     async def story(logs: Logs) -> None:
         async with logs.cluster.router() as router:
             with pytest.raises(Refused, match="fetch of a-0: OFFSET_OUT_OF_RANGE"):
-                await Reader(router, {A0: 9}, FetchLimits()).read()
+                await PartitionReader(router, {A0: 9}, FetchLimits()).read()
 
     with_logs(story)

@@ -1,4 +1,4 @@
-"""Which records a reader sees of what was fetched."""
+"""The fetched records that a consumer sees."""
 
 import pytest
 
@@ -48,7 +48,7 @@ def test_a_reader_in_the_middle_of_a_batch_sees_the_rest_of_it() -> None:
     assert seen(batch(10, b"a", b"b", b"c"), 11) == ([b"b", b"c"], 13)
 
 
-def test_batches_before_the_position_are_passed_over() -> None:
+def test_batches_before_the_position_are_skipped() -> None:
     assert seen(batch(0, b"a") + batch(1, b"b"), 1) == ([b"b"], 2)
 
 
@@ -57,36 +57,36 @@ def test_nothing_fetched_leaves_the_position() -> None:
 
 
 @pytest.mark.parametrize("cut", [1, HEADER_BYTES - 1, HEADER_BYTES + 2])
-def test_a_batch_that_is_cut_at_the_end_is_left_for_the_next_fetch(cut: int) -> None:
+def test_an_incomplete_last_batch_is_left_for_the_next_fetch(cut: int) -> None:
     assert seen(batch(0, b"a") + batch(1, b"b")[:cut]) == ([b"a"], 1)
 
 
 @pytest.mark.parametrize("cut", [1, HEADER_BYTES, HEADER_BYTES + 2])
-def test_a_first_batch_that_is_cut_is_an_error_and_no_endless_loop(cut: int) -> None:
+def test_an_incomplete_first_batch_is_an_error(cut: int) -> None:
     with pytest.raises(BatchTooLarge, match=f"{cut} bytes"):
         seen(batch(0, b"a")[:cut])
 
 
-def test_changed_bytes_are_found() -> None:
+def test_a_wrong_checksum_is_an_error() -> None:
     changed = bytearray(batch(0, b"a"))
     changed[-2] ^= 1
     with pytest.raises(CorruptBatch, match="checksum"):
         seen(bytes(changed))
 
 
-def test_a_length_that_cannot_be_is_found() -> None:
+def test_an_impossible_length_is_an_error() -> None:
     changed = bytearray(batch(0, b"a"))
     changed[8:12] = (5).to_bytes(4, "big")
     with pytest.raises(CorruptBatch, match="length of 5"):
         seen(bytes(changed))
 
 
-def test_control_records_are_never_seen_but_move_the_position() -> None:
+def test_control_records_are_invisible_and_advance_the_position() -> None:
     fetched = batch(0, b"a", producer_id=7) + marker(1, MarkerKind.COMMIT, 7)
     assert seen(fetched) == ([b"a"], 2)
 
 
-def test_an_aborted_transaction_is_not_seen_and_the_next_of_its_producer_is() -> None:
+def test_an_aborted_transaction_is_invisible_and_the_producers_next_one_is_visible() -> None:
     fetched = (
         batch(0, b"before")
         + batch(1, b"void", b"void", producer_id=7)
@@ -109,22 +109,22 @@ def test_two_aborted_transactions_of_one_producer_are_told_apart() -> None:
         + batch(4, b"void", producer_id=7)
         + marker(5, MarkerKind.ABORT, 7)
     )
-    # However the broker orders them.
+    # In any order of the broker.
     assert seen(fetched, 0, Aborted(7, 4), Aborted(7, 0)) == ([b"kept"], 6)
 
 
-def test_a_transaction_that_began_before_what_was_fetched_is_void_as_well() -> None:
+def test_an_aborted_transaction_that_began_before_the_fetch_is_invisible() -> None:
     fetched = batch(50, b"void", producer_id=7) + marker(51, MarkerKind.ABORT, 7) + batch(52, b"a")
     assert seen(fetched, 50, Aborted(7, 3)) == ([b"a"], 53)
 
 
-def test_records_outside_of_transactions_are_seen_whoever_sent_them() -> None:
+def test_records_outside_of_transactions_are_visible() -> None:
     plain = build([Record(0, 1, None, b"a")], producer_id=7, producer_epoch=0, base_sequence=0)
     assert seen(bytes(plain), 0, Aborted(7, 0)) == ([b"a"], 1)
 
 
 @pytest.mark.parametrize("codec", Codec)
-def test_a_batch_that_cannot_be_read_is_told_and_stepped_over(codec: Codec) -> None:
+def test_an_unreadable_batch_is_reported_and_skipped(codec: Codec) -> None:
     batches = [build([Record(0, 0, b"k", b"a")]), forged(b"garbage", codec, base_offset=1)]
     batches.append(build([Record(3, 0, b"k", b"b")], base_offset=3))
     seen = visible(memoryview(b"".join(batches)), (), 0)
@@ -135,7 +135,7 @@ def test_a_batch_that_cannot_be_read_is_told_and_stepped_over(codec: Codec) -> N
     assert reason
 
 
-def test_records_before_a_bad_one_are_seen() -> None:
+def test_records_before_a_bad_one_are_visible() -> None:
     sound = build([Record(0, NOW_MS, b"k", b"a"), Record(1, NOW_MS, b"k", b"b")])
     batch = forged(bytes(sound[61:-3]) + b"\xff" * 3)
     seen = visible(memoryview(bytes(batch)), (), 0)

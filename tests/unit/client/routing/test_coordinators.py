@@ -1,4 +1,4 @@
-"""Coordinators are remembered until one turns out to be another."""
+"""Coordinators are known until an error says that they have moved."""
 
 import pytest
 
@@ -13,7 +13,7 @@ TRANSACTION = CoordinatorKey("g", CoordinatorType.TRANSACTION)
 B1, B2 = Address("b1", 9092), Address("b2", 9092)
 
 
-def test_a_group_and_a_transaction_with_one_name_have_coordinators_of_their_own() -> None:
+def test_a_group_and_a_transactional_id_with_one_name_have_separate_coordinators() -> None:
     known = Coordinators()
     known.found(GROUP, B1)
     known.found(TRANSACTION, B2)
@@ -35,7 +35,7 @@ def test_a_group_and_a_transaction_with_one_name_have_coordinators_of_their_own(
         (Refused(ErrorCode.REQUEST_TIMED_OUT, "g"), False),
     ],
 )
-def test_a_coordinator_is_forgotten_if_the_failure_says_that_it_is_another(
+def test_a_coordinator_is_forgotten_after_errors_that_say_it_moved(
     error: ClientError, is_forgotten: bool
 ) -> None:
     known = Coordinators()
@@ -44,7 +44,7 @@ def test_a_coordinator_is_forgotten_if_the_failure_says_that_it_is_another(
     assert known.get(GROUP) == (None if is_forgotten else B1)
 
 
-def test_only_so_many_are_remembered_and_the_first_goes_first() -> None:
+def test_known_coordinators_are_limited_and_the_oldest_is_dropped() -> None:
     known = Coordinators()
     keys = [CoordinatorKey(f"g{number}") for number in range(COORDINATORS_MAX + 1)]
     for key in keys:

@@ -1,4 +1,4 @@
-"""Finding the right broker, and finding it again after it changed."""
+"""Requests find the right broker, and find it again after it moved."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -31,7 +31,7 @@ def with_cluster(story: Callable[[FakeCluster], Awaitable[None]], brokers: int =
 
 
 def offsets_of(cluster: FakeCluster, broker: FakeBroker) -> Callable[[Any, int], Any]:
-    """A broker answers for what it leads; the offset is its number and the partition's."""
+    """A broker answers for the partitions that it leads, with an offset made of both numbers."""
 
     def answer(request: messages.ListOffsetsRequest, version: int) -> Any:
         return messages.ListOffsetsResponse(
@@ -62,7 +62,7 @@ def ends(*names: tuple[str, int]) -> dict[TopicPartition, int]:
     return {TopicPartition(*name): OffsetSpec.LATEST for name in names}
 
 
-def test_each_leader_is_asked_once_about_all_that_it_leads() -> None:
+def test_each_leader_gets_one_request_for_all_its_partitions() -> None:
     async def story(cluster: FakeCluster) -> None:
         cluster.leaders = {"a": [1, 2, 1], "b": [2]}
         async with cluster.router() as router:
@@ -78,7 +78,7 @@ def test_each_leader_is_asked_once_about_all_that_it_leads() -> None:
     with_cluster(story)
 
 
-def test_a_partition_whose_leader_moved_is_asked_again_at_the_new_one() -> None:
+def test_a_partition_whose_leader_moved_is_retried_at_the_new_leader() -> None:
     async def story(cluster: FakeCluster) -> None:
         cluster.leaders = {"a": [1, 1]}
         async with cluster.router() as router:
@@ -89,14 +89,14 @@ def test_a_partition_whose_leader_moved_is_asked_again_at_the_new_one() -> None:
             ListedOffset(100, -1),
             ListedOffset(201, -1),
         ]
-        # What was answered is not asked again.
+        # Partitions with a result are not requested again.
         (_, again) = cluster.brokers[2].asked_for("ListOffsets")[0]
         assert [each.partition_index for each in again.topics[0].partitions] == [1]
 
     with_cluster(story)
 
 
-def test_a_leader_that_died_is_waited_for_until_another_leads() -> None:
+def test_a_partition_whose_leader_died_is_retried_until_it_has_a_new_one() -> None:
     async def story(cluster: FakeCluster) -> None:
         cluster.leaders = {"a": [2]}
         async with cluster.router() as router:
@@ -115,7 +115,7 @@ def test_a_leader_that_died_is_waited_for_until_another_leads() -> None:
     with_cluster(story)
 
 
-def test_a_leader_that_nobody_replaces_is_an_outcome_after_the_time_is_over() -> None:
+def test_a_partition_without_a_new_leader_is_an_error_after_the_timeout() -> None:
     async def story(cluster: FakeCluster) -> None:
         cluster.leaders = {"a": [1, 2]}
         async with cluster.router(default_api_timeout_ms=5000) as router:
@@ -131,7 +131,7 @@ def test_a_leader_that_nobody_replaces_is_an_outcome_after_the_time_is_over() ->
     with_cluster(story)
 
 
-def test_a_topic_that_appears_a_moment_late_is_found() -> None:
+def test_a_topic_that_appears_late_is_found() -> None:
     async def story(cluster: FakeCluster) -> None:
         async def create() -> None:
             await asyncio.sleep(1)
@@ -147,7 +147,7 @@ def test_a_topic_that_appears_a_moment_late_is_found() -> None:
     with_cluster(story)
 
 
-def test_a_topic_that_does_not_exist_is_given_up_after_its_grace() -> None:
+def test_an_unknown_topic_is_an_error_after_the_grace_period() -> None:
     async def story(cluster: FakeCluster) -> None:
         async with cluster.router(unknown_topic_grace_ms=1000) as router:
             started = asyncio.get_running_loop().time()
@@ -183,7 +183,7 @@ def test_a_topic_without_a_leader_is_waited_for() -> None:
     with_cluster(story)
 
 
-def test_when_no_broker_was_ever_reached_the_first_failure_is_final() -> None:
+def test_before_the_first_connection_an_error_of_the_router_is_final() -> None:
     async def story(cluster: FakeCluster) -> None:
         for broker in cluster.brokers.values():
             await broker.stop()
@@ -196,7 +196,7 @@ def test_when_no_broker_was_ever_reached_the_first_failure_is_final() -> None:
     with_cluster(story)
 
 
-def test_one_of_the_bootstrap_list_is_enough() -> None:
+def test_one_reachable_bootstrap_address_is_enough() -> None:
     async def story(cluster: FakeCluster) -> None:
         await cluster.brokers[1].stop()
         cluster.leaders = {"a": [2]}
@@ -206,7 +206,7 @@ def test_one_of_the_bootstrap_list_is_enough() -> None:
     with_cluster(story)
 
 
-def test_a_broker_that_restarts_is_asked_again() -> None:
+def test_a_request_to_a_restarting_broker_is_retried() -> None:
     async def story(cluster: FakeCluster) -> None:
         cluster.leaders = {"a": [1]}
         async with cluster.router() as router:
@@ -225,7 +225,7 @@ def test_a_broker_that_restarts_is_asked_again() -> None:
     with_cluster(story, brokers=1)
 
 
-def test_an_answer_that_lacks_a_partition_is_an_error_for_it() -> None:
+def test_a_partition_missing_in_a_leaders_response_is_an_error() -> None:
     async def story(cluster: FakeCluster) -> None:
         cluster.leaders = {"a": [1]}
         empty = messages.ListOffsetsResponse(topics=())
@@ -237,7 +237,7 @@ def test_an_answer_that_lacks_a_partition_is_an_error_for_it() -> None:
     with_cluster(story)
 
 
-def test_the_controller_is_looked_up_again_when_it_is_another_one() -> None:
+def test_the_controller_is_looked_up_again_after_it_moved() -> None:
     async def story(cluster: FakeCluster) -> None:
         def create(broker: FakeBroker) -> Callable[[Any, int], Any]:
             def answer(request: CreateTopicsRequest, version: int) -> CreateTopicsResponse:
@@ -258,7 +258,7 @@ def test_the_controller_is_looked_up_again_when_it_is_another_one() -> None:
     with_cluster(story)
 
 
-def test_no_controller_for_all_the_time_is_an_error() -> None:
+def test_no_controller_is_an_error_after_the_timeout() -> None:
     async def story(cluster: FakeCluster) -> None:
         cluster.controller = -1
         async with cluster.router(default_api_timeout_ms=1000) as router:
@@ -268,7 +268,7 @@ def test_no_controller_for_all_the_time_is_an_error() -> None:
     with_cluster(story)
 
 
-def test_the_time_for_all_attempts_bounds_a_broker_that_hangs() -> None:
+def test_the_api_timeout_ends_a_request_to_a_broker_that_hangs() -> None:
     async def story(cluster: FakeCluster) -> None:
         async with cluster.router(default_api_timeout_ms=1000) as router:
             await router.any_broker()
@@ -280,7 +280,7 @@ def test_the_time_for_all_attempts_bounds_a_broker_that_hangs() -> None:
     with_cluster(story)
 
 
-def test_a_broker_that_the_cluster_does_not_have_is_refused() -> None:
+def test_an_unknown_broker_id_is_refused() -> None:
     async def story(cluster: FakeCluster) -> None:
         async with cluster.router() as router:
             with pytest.raises(ClientError, match="broker 9: BROKER_NOT_AVAILABLE"):

@@ -1,4 +1,4 @@
-"""Many topics are looked for at once, and each is found or given up for itself."""
+"""Many topics are looked up at once, and each is found or given up by itself."""
 
 from typing import Any
 
@@ -41,7 +41,7 @@ def test_many_topics_are_one_request() -> None:
     run(story())
 
 
-def test_many_topics_are_one_request_of_a_client_that_blocks() -> None:
+def test_many_topics_are_one_request_of_the_blocking_client() -> None:
     cluster = FakeCluster(2)
     cluster.leaders = {name: [1, 2] for name in NAMES}
     found = FakeBlocking(cluster).client().find_topics(NAMES)
@@ -49,7 +49,7 @@ def test_many_topics_are_one_request_of_a_client_that_blocks() -> None:
     assert metadata_asked(cluster) == [NAMES]
 
 
-def test_only_those_that_are_not_there_yet_are_asked_for_again() -> None:
+def test_only_missing_topics_are_requested_again() -> None:
     cluster = FakeCluster()
     cluster.leaders = {"orders": [1], "audit": [-1]}
     blocking = FakeBlocking(cluster)
@@ -60,7 +60,7 @@ def test_only_those_that_are_not_there_yet_are_asked_for_again() -> None:
 
 
 @pytest.mark.parametrize("names", [["orders", "nowhere"], ["nowhere", "orders"]])
-def test_a_topic_that_does_not_turn_up_costs_the_others_nothing_but_time(names: list[str]) -> None:
+def test_an_unknown_topic_does_not_fail_the_others(names: list[str]) -> None:
     cluster = FakeCluster()
     cluster.leaders = {"orders": [1]}
     blocking = FakeBlocking(cluster)
@@ -71,7 +71,7 @@ def test_a_topic_that_does_not_turn_up_costs_the_others_nothing_but_time(names: 
     assert 0 < sum(blocking.pauses_ms) <= ClientOptions().unknown_topic_grace_ms
 
 
-def test_a_leader_is_waited_for_though_another_topic_does_not_exist() -> None:
+def test_a_missing_leader_is_retried_though_another_topic_does_not_exist() -> None:
     cluster = FakeCluster()
     cluster.leaders = {"orders": [-1]}
     blocking = FakeBlocking(cluster)
@@ -81,7 +81,7 @@ def test_a_leader_is_waited_for_though_another_topic_does_not_exist() -> None:
     assert sum(blocking.pauses_ms) > ClientOptions().unknown_topic_grace_ms
 
 
-def test_metadata_that_is_refused_as_a_whole_is_an_error() -> None:
+def test_an_error_of_the_whole_metadata_response_is_raised() -> None:
     cluster = FakeCluster()
     good = cluster.brokers[1].answers["Metadata"]
 

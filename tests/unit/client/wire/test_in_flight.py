@@ -1,11 +1,11 @@
-"""The conversation on one connection, against what a real Kafka said."""
+"""Requests and responses of one connection, against recorded responses of Apache Kafka."""
 
 import base64
 from typing import Any
 
 import pytest
 
-from ottla.client.wire.in_flight import UnexpectedAnswer, Wire, api_of
+from ottla.client.wire.in_flight import InFlightRequests, UnexpectedResponse, api_of
 from ottla.client.wire.versions import Versions, agree
 from ottla.errors import PeerError
 from ottla.protocol.exchange import decode_request, encode_response
@@ -18,14 +18,16 @@ from tests.support.protocol.wire_vectors import pairs, recorded, to_json
 ALL_OFFERED = Versions({api.key: api.advertised for api in APIS.values()})
 
 
-def new_wire(in_flight_max: int = 5, answer_bytes_max: int = 1 << 24) -> Wire:
-    wire = Wire(client_id="tester", answer_bytes_max=answer_bytes_max, in_flight_max=in_flight_max)
+def new_wire(in_flight_max: int = 5, response_bytes_max: int = 1 << 24) -> InFlightRequests:
+    wire = InFlightRequests(
+        client_id="tester", response_bytes_max=response_bytes_max, in_flight_max=in_flight_max
+    )
     wire.versions = ALL_OFFERED
     return wire
 
 
 def framed(payload: bytes, correlation_id: int) -> bytes:
-    """A recorded answer as it would be sent to the request of this number."""
+    """A recorded response with the correlation id of a request."""
     answer = correlation_id.to_bytes(4, "big") + payload[4:]
     return len(answer).to_bytes(4, "big") + answer
 
@@ -54,7 +56,7 @@ def recorded_requests() -> dict[tuple[int, int], Any]:
 
 
 @pytest.mark.parametrize("step", [1, 7, 1 << 20])
-def test_every_recorded_answer_is_read_however_it_is_cut(step: int) -> None:
+def test_every_recorded_response_is_decoded_however_it_is_split(step: int) -> None:
     requests = recorded_requests()
     read = 0
     for pair in answered_pairs():
@@ -77,7 +79,7 @@ def test_every_recorded_answer_is_read_however_it_is_cut(step: int) -> None:
     assert read > 200
 
 
-def test_a_request_goes_out_in_the_highest_common_version_under_our_name() -> None:
+def test_a_request_has_the_highest_common_version_and_the_client_id() -> None:
     wire = new_wire()
     wire.versions = Versions({3: (0, 9)})
     sent = wire.send(MetadataRequest(topics=None))
@@ -86,36 +88,36 @@ def test_a_request_goes_out_in_the_highest_common_version_under_our_name() -> No
     assert request.topics is None
 
 
-def test_answers_that_arrive_together_come_in_order() -> None:
+def test_responses_that_arrive_together_are_in_order() -> None:
     wire = new_wire()
     empty = [api_answer(wire, number) for number in range(3)]
     answers = list(wire.receive(b"".join(empty)))
     assert [answer.correlation_id for answer in answers] == [0, 1, 2]
 
 
-def api_answer(wire: Wire, correlation_id: int) -> bytes:
-    """Asks, and has the bytes of an answer without brokers and topics."""
+def api_answer(wire: InFlightRequests, correlation_id: int) -> bytes:
+    """Sends a Metadata request; the bytes of an empty response to it."""
     assert wire.send(MetadataRequest(topics=()), version=1).correlation_id == correlation_id
     response = MetadataResponse(brokers=(), topics=())
     return b"".join(encode_response(correlation_id, APIS[3], 1, response))
 
 
-def test_an_answer_out_of_turn_ends_the_conversation() -> None:
+def test_a_response_out_of_order_is_an_error() -> None:
     wire = new_wire()
     api_answer(wire, 0)
     second = api_answer(wire, 1)
-    with pytest.raises(UnexpectedAnswer, match="request 1"):
+    with pytest.raises(UnexpectedResponse, match="request 1"):
         list(wire.receive(second))
 
 
-def test_an_answer_that_nobody_asked_for_ends_the_conversation() -> None:
+def test_a_response_without_a_request_is_an_error() -> None:
     other = new_wire()
     unasked = api_answer(other, 0)
-    with pytest.raises(UnexpectedAnswer):
+    with pytest.raises(UnexpectedResponse):
         list(new_wire().receive(unasked))
 
 
-def test_what_waits_for_an_answer_is_bounded() -> None:
+def test_requests_in_flight_are_bounded() -> None:
     wire = new_wire(in_flight_max=2)
     for number in range(2):
         api_answer(wire, number)
@@ -123,31 +125,31 @@ def test_what_waits_for_an_answer_is_bounded() -> None:
         wire.send(MetadataRequest(topics=()))
 
 
-def test_an_answer_larger_than_the_bound_is_refused_before_it_is_there() -> None:
-    wire = new_wire(answer_bytes_max=1000)
+def test_a_response_above_the_limit_is_refused_by_its_length() -> None:
+    wire = new_wire(response_bytes_max=1000)
     api_answer(wire, 0)
     with pytest.raises(PeerError, match="1001 bytes"):
         list(wire.receive((1001).to_bytes(4, "big")))
 
 
-def test_a_produce_without_acks_waits_for_no_answer() -> None:
+def test_a_produce_without_acks_expects_no_response() -> None:
     wire = new_wire(in_flight_max=1)
     for _ in range(3):
         sent = wire.send(ProduceRequest(acks=0, timeout_ms=1, topic_data=()))
-        assert not sent.is_answered
+        assert not sent.expects_response
     assert wire.in_flight == 0
-    assert wire.send(ProduceRequest(acks=1, timeout_ms=1, topic_data=())).is_answered
+    assert wire.send(ProduceRequest(acks=1, timeout_ms=1, topic_data=())).expects_response
 
 
-def test_before_the_versions_are_known_a_request_names_its_own() -> None:
+def test_a_request_before_negotiation_gives_its_own_version() -> None:
     wire = new_wire()
     wire.versions = None
     with pytest.raises(RuntimeError, match="not known yet"):
         wire.send(MetadataRequest(topics=()))
-    assert wire.send(ApiVersionsRequest(), version=4).is_answered
+    assert wire.send(ApiVersionsRequest(), version=4).expects_response
 
 
-def test_kafkas_answer_to_a_version_of_apiversions_it_does_not_know_leads_to_a_lower_one() -> None:
+def test_kafkas_response_to_an_unknown_apiversions_version_leads_to_a_lower_one() -> None:
     (refused,) = [
         pair for pair in pairs() if pair["key"] == 18 and pair["responseJson"]["errorCode"] == 35
     ][:1]
@@ -159,7 +161,7 @@ def test_kafkas_answer_to_a_version_of_apiversions_it_does_not_know_leads_to_a_l
     assert agree(answer.response, asked=4) == 3
 
 
-def test_kafkas_offer_is_understood() -> None:
+def test_kafkas_api_versions_are_understood() -> None:
     offers = [
         pair
         for pair in pairs()
@@ -174,6 +176,6 @@ def test_kafkas_offer_is_understood() -> None:
     assert [versions.highest(APIS[key]) for key in (0, 1, 3, 19)] == [13, 18, 13, 7]
 
 
-def test_what_is_no_request_has_no_api() -> None:
+def test_a_message_that_is_no_request_has_no_api() -> None:
     with pytest.raises(TypeError, match="MetadataResponse"):
         api_of(MetadataResponse(brokers=(), topics=()))

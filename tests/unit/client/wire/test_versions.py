@@ -1,4 +1,4 @@
-"""Which versions are spoken with a broker."""
+"""The common versions with a broker."""
 
 import pytest
 
@@ -30,7 +30,7 @@ def answer(code: int, *ranges: tuple[int, int, int]) -> ApiVersionsResponse:
         ((18, 30), None, 18),
     ],
 )
-def test_the_highest_version_that_both_speak_is_taken(
+def test_the_highest_common_version_is_used(
     offered: tuple[int, int], version_max: int | None, expected: int
 ) -> None:
     assert Versions({1: offered}).highest(FETCH, version_max) == expected
@@ -46,12 +46,12 @@ def test_no_common_version_is_an_error_that_names_both_ranges(
         Versions({1: offered}).highest(FETCH, version_max)
 
 
-def test_an_api_that_is_not_offered_is_an_error() -> None:
+def test_an_api_that_the_broker_does_not_serve_is_an_error() -> None:
     with pytest.raises(UnsupportedByBroker, match="does not offer Fetch"):
         Versions({}).highest(FETCH)
 
 
-def test_a_good_answer_gives_the_versions() -> None:
+def test_a_response_without_error_gives_the_versions() -> None:
     agreed = agree(answer(0, (1, 4, 12)), asked=4)
     assert isinstance(agreed, Versions)
     assert agreed.highest(FETCH) == 12
@@ -62,13 +62,13 @@ def test_a_good_answer_gives_the_versions() -> None:
     [
         ([(18, 0, 3)], 4, 3),
         ([(18, 0, 2)], 3, 2),
-        # An old broker says no range at all.
+        # An old broker gives no range.
         ([], 4, 0),
-        # A broker that offers what it has just refused is not asked the same for ever.
+        # A broker that offers the version that it has just refused causes no endless loop.
         ([(18, 0, 4)], 4, 3),
     ],
 )
-def test_a_broker_that_does_not_know_the_version_is_asked_in_a_lower_one(
+def test_a_broker_that_does_not_know_the_version_gets_a_lower_one(
     ranges: list[tuple[int, int, int]], asked: int, expected: int
 ) -> None:
     assert agree(answer(ErrorCode.UNSUPPORTED_VERSION, *ranges), asked) == expected
@@ -77,8 +77,6 @@ def test_a_broker_that_does_not_know_the_version_is_asked_in_a_lower_one(
 @pytest.mark.parametrize(
     ("code", "asked"), [(ErrorCode.UNSUPPORTED_VERSION, 0), (ErrorCode.INVALID_REQUEST, 4)]
 )
-def test_a_broker_that_refuses_the_question_itself_cannot_be_spoken_with(
-    code: int, asked: int
-) -> None:
+def test_another_error_of_apiversions_is_raised(code: int, asked: int) -> None:
     with pytest.raises(UnsupportedByBroker, match=ErrorCode(code).name):
         agree(answer(code), asked)
