@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 
 from ottla.coordinators.group.assignors import (
     ASSIGNORS,
-    Partitions,
     Subscriber,
     assign_range,
     assign_uniform,
 )
+from ottla.coordinators.group.records import Partitions
 from ottla.protocol.primitives import Uuid
 
 TOPICS = [Uuid(number.to_bytes(16)) for number in range(1, 6)]

@@ -1,1 +1,1 @@
-"""What groups and transactions agree on: replayed from a log, decided in one place at a time."""
+"""Coordinators: their state is replayed from a partition of a topic, and its leader decides."""

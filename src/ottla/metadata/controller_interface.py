@@ -1,7 +1,7 @@
 """The interface through which handlers and background tasks change the metadata.
 
 Every change of the metadata is a decision that goes through `Controller.commit`. Today this broker
-commits it, or nobody does. A remote controller could get the records with the offset of the image
+commits it or refuses it. A remote controller could get the records with the offset of the image
 that they were decided on, and refuse them if its own image is ahead; the decision is then made
 again. So a decision has no effects besides its result.
 """

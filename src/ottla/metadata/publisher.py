@@ -52,7 +52,7 @@ class Publisher:
         self._is_over = False
         self._applied = asyncio.Condition()
         self._subscribers: list[Callable[[Image, Entry], None]] = []
-        # What a start would have to replay: after the snapshot, and in it.
+        # The entries and records that a start would replay: after the snapshot, and in it.
         self._replayed = 0
         self._snapshot_records = 0
         self._retry_at = 0

@@ -164,7 +164,7 @@ class EntryLog:
     def _checkpoint(self) -> None:
         """Saves the recovery point: entries below it must exist after a crash.
 
-        The start offset is not saved: whoever opens the log gives it as `first_offset`.
+        The start offset is not saved: it is given as `first_offset` when the log is opened.
         """
         point = self.unsaved_recovery_point
         if point is not None:

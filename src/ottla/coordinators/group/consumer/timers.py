@@ -30,7 +30,7 @@ class Timer(StrEnum):
 
 
 class TimerDuty(NamedTuple):
-    """What a member has to do before a timer expires, and the timeout."""
+    """The duty of a member before a timer expires, and the timeout."""
 
     duty: str
     timeout: str

@@ -1,16 +1,14 @@
-"""Heartbeats that no group could accept, the hash of topics, and patterns."""
+"""Heartbeats that no group could accept."""
 
 from typing import Any
 
 import pytest
 
-from ottla.coordinators.group.consumer import regex
 from ottla.coordinators.group.consumer.heartbeat_request import (
     SUBSCRIPTION_CHARACTERS_MAX,
     SpecialEpoch,
     check_heartbeat,
 )
-from ottla.coordinators.group.consumer.topics import TopicShape, shapes_hash
 from ottla.errors import ErrorCode, PeerError
 from ottla.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
@@ -103,32 +101,3 @@ def test_an_unsupported_assignor_is_refused_with_the_supported_ones() -> None:
     assert str(refused.value) == (
         "ServerAssignor nope is not supported. Supported assignors: uniform, range."
     )
-
-
-def test_the_hash_of_topics_changes_with_every_change() -> None:
-    logs = TopicShape(topic_id(1), 3)
-    one = shapes_hash({"logs": logs})
-    others = [
-        {},
-        {"logs": logs._replace(partition_count=4)},
-        {"logs": logs._replace(topic_id=topic_id(2))},
-        {"slog": logs},
-        {"logs": logs, "more": logs},
-    ]
-    assert one not in [shapes_hash(each) for each in others]
-    assert shapes_hash({}) == 0
-    assert -(2**63) <= one < 2**63
-
-
-def test_a_pattern_matches_whole_names() -> None:
-    names = {"logs", "logs-eu", "old-logs"}
-    assert regex.match_topics("logs.*", names) == ("logs", "logs-eu")
-    assert regex.match_topics("(^logs$)", names) == ("logs",)
-
-
-@pytest.mark.parametrize("pattern", ["(", "a{1000}{1000}", "(?=x)", "x" * 5_000])
-def test_an_invalid_or_too_large_pattern_is_refused(pattern: str) -> None:
-    with pytest.raises(PeerError) as refused:
-        regex.match_topics(pattern, ["logs"])
-    assert refused.value.code is ErrorCode.INVALID_REGULAR_EXPRESSION
-    assert "is not a valid regular expression" in str(refused.value)
