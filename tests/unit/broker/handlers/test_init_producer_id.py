@@ -1,4 +1,4 @@
-"""InitProducerId, over the wire, and the blocks that its ids come from."""
+"""InitProducerId, and the blocks of its ids."""
 
 import asyncio
 
@@ -54,7 +54,7 @@ def test_answers_to_recorded_requests_without_transactions_are_those_of_kafka() 
     assert compared >= 12
 
 
-def test_a_producer_that_comes_back_gets_another_id() -> None:
+def test_a_producer_that_asks_again_gets_another_id() -> None:
     async def story(client: Client) -> None:
         first = await client.ask(ask_for())
         again = await client.ask(ask_for(producer_id=first.producer_id))
@@ -64,7 +64,7 @@ def test_a_producer_that_comes_back_gets_another_id() -> None:
     with_broker(story)
 
 
-def test_who_has_a_transactional_id_is_told_to_give_up() -> None:
+def test_a_transactional_id_gets_an_error_that_is_not_retried() -> None:
     async def story(client: Client) -> None:
         refused = await client.ask(ask_for("payments"))
         assert refused.error_code == ErrorCode.UNSUPPORTED_VERSION
@@ -88,7 +88,7 @@ def test_no_id_is_given_twice_over_restarts_and_crashes() -> None:
     assert given[5] == BLOCK_IDS, "what is left of a block is never given"
 
 
-def test_those_who_come_together_share_a_block_and_its_end_begins_the_next() -> None:
+def test_concurrent_requests_share_a_block_and_reserve_the_next() -> None:
     async def story() -> None:
         clock = SimClock()
         files = SimDisk(clock=clock).process()
