@@ -1,15 +1,13 @@
 """Requests that create, extend or delete many topics: few commits, few syncs, no full scans."""
 
 import asyncio
-from collections.abc import Coroutine, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from fnmatch import fnmatch
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
-from ottla.broker.requests.auto_topic_creation import PENDING_TOPICS_MAX, AutoTopicCreation
-from ottla.broker.requests.services import Services
 from ottla.errors import ErrorCode
 from ottla.metadata.controller.portions import PORTION_RECORDS_MAX
 from ottla.metadata.embedded.store import EmbeddedStore
@@ -21,7 +19,6 @@ from ottla.protocol.messages.delete_topics import DeleteTopicsRequest
 from ottla.protocol.messages.delete_topics import Topic as DeletedTopic
 from ottla.protocol.messages.metadata import MetadataRequest, RequestedTopic
 from ottla.protocol.primitives import ZERO_UUID
-from ottla.settings.broker import BrokerSettings
 from tests.sim.seams.faults import Operation
 from tests.support.broker.simulated_broker import Client, Machine, create, new_topic, with_broker
 
@@ -120,31 +117,6 @@ def test_topics_beyond_the_limit_are_created_by_the_next_request() -> None:
 
     with_broker(story, machine=machine, ottla_auto_create_request_topics_max="10")
     assert machine.notes.events("warning") == []
-
-
-class Idle:
-    """The services that `begin` needs, with a task that never runs."""
-
-    def __init__(self) -> None:
-        self.settings = BrokerSettings()
-        self.tasks = self
-        self.spawned: list[str] = []
-
-    def spawn(self, work: Coroutine[Any, Any, Any], name: str) -> None:
-        self.spawned.append(name)
-        work.close()
-
-
-def test_pending_topics_are_bounded_for_all_clients_together() -> None:
-    creation, services = AutoTopicCreation(), Idle()
-
-    for number in range(100):
-        names = [f"{number}-{index}" for index in range(10_000)]
-        creation.begin(names, cast("Services", services))
-        assert len(creation.pending) == min(100 * (number + 1), PENDING_TOPICS_MAX)
-
-    assert services.spawned == ["create topics"]
-    assert creation.pending[:101] == [*(f"0-{index}" for index in range(100)), "1-0"]
 
 
 def test_pending_topics_are_not_queued_twice() -> None:
