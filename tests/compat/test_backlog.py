@@ -1,4 +1,4 @@
-"""How many connections wait while a broker is too busy to take them: as many as it was told."""
+"""The number of connections that wait while a broker is too busy: the backlog setting."""
 
 import os
 import signal

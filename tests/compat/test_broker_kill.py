@@ -1,4 +1,4 @@
-"""A broker is killed under load, again and again: what was acknowledged is there, once, in order.
+"""A broker is killed under load: acknowledged records are there, once and in order.
 
 KILLS=100 tries that many times.
 """
@@ -72,7 +72,7 @@ class BrokerProcess:
 
 @dataclass(slots=True)
 class Load:
-    """Numbered records to all partitions, as fast as a bound on what is under way allows."""
+    """Numbered records to all partitions, with a limit on records in flight."""
 
     producer: Producer
     sent: int = 0
@@ -94,7 +94,7 @@ class Load:
             self.producer.poll(0.01)
 
     def finish(self) -> None:
-        """Waits for what is under way."""
+        """Waits for the records in flight."""
         self.producer.flush(2 * WAIT_S)
 
     def _delivered(self, error: KafkaError | None, _: Message) -> None:

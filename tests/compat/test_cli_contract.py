@@ -1,4 +1,4 @@
-"""What the command line promises to scripts, from outside: streams, exit codes, one line, locks."""
+"""The contract of the command line with scripts: streams, exit codes, one line, locks."""
 
 import os
 import re
@@ -167,15 +167,13 @@ def test_an_interrupted_producer_keeps_what_it_sent_and_ends_with_130(servers: s
         ((), 2),
     ],
 )
-def test_how_a_command_ended_is_told_by_its_exit_code(
-    arguments: tuple[str, ...], exit_code: int
-) -> None:
+def test_the_exit_code_says_how_a_command_ended(arguments: tuple[str, ...], exit_code: int) -> None:
     ran = run(*arguments)
     assert ran.returncode == exit_code
     assert "Traceback" not in ran.stderr
 
 
-def test_what_a_deletion_would_do_is_data_and_that_it_did_nothing_is_not(servers: str) -> None:
+def test_a_deletion_plan_is_on_stdout_and_its_notice_on_stderr(servers: str) -> None:
     assert run("topic", "create", "doomed", *at(servers)).returncode == 0
     plan = run("topic", "delete", "doomed", "-o", "name", *at(servers))
     assert (plan.returncode, plan.stdout) == (0, "doomed\n")

@@ -98,7 +98,7 @@ def protocol(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-def test_owners_and_lag_are_what_kafkas_own_tool_says_and_who_is_in_use_stays(
+def test_owners_and_lag_equal_kafkas_own_tool_and_a_group_in_use_is_not_deleted(
     servers: str, ottla: Ottla, topic: str, protocol: str
 ) -> None:
     group = f"group-{topic}"
@@ -125,7 +125,7 @@ def test_owners_and_lag_are_what_kafkas_own_tool_says_and_who_is_in_use_stays(
 
 
 def _told_by_us(rows: list[dict[str, Any]]) -> dict[str, tuple[str, ...]]:
-    """Of each partition: what was committed, where it ends, how far behind, and the owner."""
+    """Of each partition: the committed offset, the end offset, the lag, and the owner."""
     cells = ("committed", "end_offset", "lag", "owner")
     return {
         row["partition"]: tuple("-" if row[cell] is None else str(row[cell]) for cell in cells)

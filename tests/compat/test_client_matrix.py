@@ -1,4 +1,4 @@
-"""What any client wrote, every client reads: each record, exactly, whatever the codec."""
+"""Every client reads exactly the records that any client wrote, with every codec."""
 
 from pathlib import Path
 

@@ -27,7 +27,7 @@ def test_a_topic_is_created_once_and_deleted_once(
 
 
 @each_admin
-def test_what_cannot_be_created_is_refused_for_its_reason(
+def test_an_invalid_topic_is_refused_with_kafkas_code(
     open_admin: OpenAdmin, servers: str, topic: str
 ) -> None:
     admin = open_admin(servers)
@@ -38,7 +38,7 @@ def test_what_cannot_be_created_is_refused_for_its_reason(
 
 
 @each_admin
-def test_a_topic_tells_the_configs_it_was_given_and_those_it_was_not(
+def test_a_topic_is_described_with_its_own_configs_and_defaults(
     open_admin: OpenAdmin, servers: str, topic: str
 ) -> None:
     admin = open_admin(servers)
@@ -101,9 +101,7 @@ def test_records_before_an_offset_are_deleted(
 
 
 @pytest.mark.parametrize("client", QUICK_CLIENTS, ids=name_of)
-def test_a_topic_is_made_by_whoever_first_writes_to_it(
-    client: Client, servers: str, topic: str
-) -> None:
+def test_the_first_write_creates_a_topic(client: Client, servers: str, topic: str) -> None:
     admin = LibrdkafkaAdmin(servers)
     assert topic not in admin.topics()
     client.write(servers, topic, [Sent(b"first")])

@@ -43,7 +43,7 @@ def compacting() -> Iterator[Broker]:
 
 @pytest.fixture(scope="module")
 def expected(compacting: Broker) -> Expected:
-    """What a reader of the topic must find, now that it has been compacted."""
+    """The records that a reader must find after the compaction."""
     LibrdkafkaAdmin(compacting.bootstrap_servers).create(TOPIC, 1, {"cleanup.policy": "compact"})
     latest: Expected = {}
     for number, codec in enumerate(CODECS):
@@ -109,7 +109,7 @@ def folded(stored: list[Stored]) -> Expected:
     return {record.key or b"": record.value for record in stored}
 
 
-def test_what_is_left_of_each_key_is_its_last_record_at_its_offset(
+def test_compaction_keeps_the_last_record_of_each_key_at_its_offset(
     compacting: Broker, expected: Expected
 ) -> None:
     stored = read_all(compacting.bootstrap_servers)

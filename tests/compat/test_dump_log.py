@@ -1,4 +1,4 @@
-"""Kafka's own log dump tool finds our logs clean, and says of them what `ottla log dump` says."""
+"""Kafka's own log dump tool finds our logs clean, and prints the same as `ottla log dump`."""
 
 import os
 import shutil
@@ -22,7 +22,7 @@ BEGINS_LATER = "  -1 is followed by"
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """Files, what Kafka's tool says of each and of all, and what ours says."""
+    """Files, with the output of Kafka's tool and of ours."""
 
     kafkas: dict[str, list[str]]
     sanity: dict[str, list[str]]

@@ -38,7 +38,7 @@ class Member(NamedTuple):
 
 
 class Scene(NamedTuple):
-    """What is there."""
+    """The topics and groups of the broker."""
 
     client: KioClient
     topic_id: uuid.UUID
@@ -47,7 +47,7 @@ class Scene(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """How an API is asked, and what it may answer."""
+    """The fields of an API's request, and the allowed error codes of its response."""
 
     versions: range
     # What a request about what is there says.
@@ -563,7 +563,7 @@ NAMED = (
 
 
 @pytest.mark.parametrize("named", NAMED, ids=lambda named: str(named[0]))
-def test_topics_and_partitions_that_cannot_be_are_told_apart_as_kafka_does(
+def test_invalid_topics_and_partitions_have_kafkas_codes(
     scene: Scene, named: tuple[int, int, str, str | None, set[str], set[str]]
 ) -> None:
     key, version, name_field, index_field, missing, invalid = named
@@ -588,7 +588,7 @@ def test_topics_and_partitions_that_cannot_be_are_told_apart_as_kafka_does(
 
 
 @pytest.mark.parametrize("named", NAMED, ids=lambda named: str(named[0]))
-def test_a_topic_that_is_named_twice_harms_nobody(
+def test_a_topic_that_is_named_twice_is_answered(
     scene: Scene, named: tuple[int, int, str, str | None, set[str], set[str]]
 ) -> None:
     key, version, name_field, *_ = named

@@ -86,7 +86,7 @@ class BrokerOn:
 
 
 class Load:
-    """Numbered records to all partitions; what became of each is noted, and nothing is retried."""
+    """Numbered records to all partitions, without retries; notes the outcome of each."""
 
     def __init__(self, servers: str) -> None:
         self._producer = Producer(

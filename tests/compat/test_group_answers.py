@@ -1,4 +1,4 @@
-"""What goes wrong in groups, played to our broker and to Apache Kafka: they answer alike."""
+"""Group errors: our broker and Apache Kafka give the same responses."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path

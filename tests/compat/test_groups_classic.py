@@ -44,7 +44,7 @@ Owners = dict[str, list[int]]
 
 @pytest.fixture
 def broker() -> Iterator[Broker]:
-    """One where nobody waits long for others."""
+    """A broker with short rebalance delays."""
     settings = {
         "listeners": f"PLAINTEXT://127.0.0.1:{free_port()}",
         "group.initial.rebalance.delay.ms": "200",
@@ -208,7 +208,7 @@ def test_a_static_member_that_restarts_rebalances_nothing(group: Group, members:
     assert stays.rebalances == seen
 
 
-def test_cooperative_members_keep_what_they_have_while_others_come(
+def test_cooperative_members_keep_their_partitions_in_a_rebalance(
     group: Group, members: ExitStack
 ) -> None:
     def start() -> LibrdkafkaMember:

@@ -23,7 +23,7 @@ PASSING = {KafkaError._ALL_BROKERS_DOWN, KafkaError._TRANSPORT}
 
 @pytest.fixture
 def broker() -> Iterator[Broker]:
-    """One whose members have to come often, so that nobody waits long."""
+    """A broker with short heartbeat intervals, so that tests are fast."""
     settings = {
         "listeners": f"PLAINTEXT://127.0.0.1:{free_port()}",
         "group.consumer.min.heartbeat.interval.ms": "200",
@@ -57,7 +57,7 @@ def member(members: ExitStack, servers: str, *topics: str, **settings: str) -> C
 
 
 def until(is_so: Callable[[], bool], *consumers: Consumer) -> None:
-    """Polls until then; what is read meanwhile is of no interest."""
+    """Polls until the condition holds, and ignores the records."""
     deadline = time.monotonic() + WAIT_S
     while not is_so():
         assert time.monotonic() < deadline, [shares(each) for each in consumers]
@@ -157,7 +157,7 @@ def test_members_keep_their_partitions_over_a_restart_of_the_broker(
     assert [shares(each) for each in both] == before
 
 
-def test_a_static_member_that_comes_back_in_time_has_what_it_had(
+def test_a_static_member_that_rejoins_in_time_keeps_its_assignment(
     broker: Broker, topic: str, members: ExitStack
 ) -> None:
     servers = broker.bootstrap_servers

@@ -24,7 +24,7 @@ PARTITIONS = 4
 
 @pytest.fixture
 def broker() -> Iterator[Broker]:
-    """One where nobody waits long for others."""
+    """A broker with short rebalance delays."""
     settings = {
         "listeners": f"PLAINTEXT://127.0.0.1:{free_port()}",
         "group.initial.rebalance.delay.ms": "200",
@@ -70,7 +70,7 @@ def until(is_so: Callable[[], bool], told: Callable[[], object]) -> None:
 
 
 def check_nobody_shared(spells: list[Spell]) -> None:
-    """A partition is given to somebody when the one before has given it up."""
+    """No partition is assigned before its previous owner has revoked it."""
     for partition in range(PARTITIONS):
         own = sorted(
             (each for each in spells if each.partition == partition),

@@ -123,7 +123,7 @@ class Storm:
         self.group.settled(len(self.running) if size is None else size)
 
     def is_read(self) -> None:
-        """Everything, by somebody."""
+        """Whether every record was read by some member."""
         until(lambda: not self.unread(), self.unread)
 
     def unread(self) -> set[bytes]:

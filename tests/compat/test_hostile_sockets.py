@@ -110,7 +110,7 @@ class Served:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        """In the end it stops cleanly, whatever it went through."""
+        """The broker must stop cleanly."""
         try:
             self.process.send_signal(signal.SIGTERM)
             exit_code = self.process.wait(WAIT_S)
@@ -171,7 +171,7 @@ def descriptors() -> Iterator[None]:
 
 
 class Bystander:
-    """Somebody who produces and fetches meanwhile, in a thread, and must get on."""
+    """A client that produces and fetches in a thread, and must make progress."""
 
     def __init__(self, served: Served, topic: str) -> None:
         self._served = served
@@ -198,7 +198,7 @@ class Bystander:
         assert values(only(fetched).records) == [b"%d" % number]
 
     def goes_on(self) -> None:
-        """Several rounds begin and end from now on: beside whatever is there now."""
+        """Waits for several rounds that begin from now on."""
         enough = self._rounds + 5
         wait_until(lambda: self._rounds >= enough or bool(self._failures))
 
@@ -225,7 +225,7 @@ def is_closed(stranger: socket.socket) -> bool:
         return True
 
 
-def test_five_thousand_who_say_nothing_do_no_harm(served: Served) -> None:
+def test_five_thousand_silent_connections_do_no_harm(served: Served) -> None:
     before_bytes = served.memory_bytes
     with Bystander(served, "beside-the-silent") as bystander, ExitStack() as crowd:
         for _ in range(SILENT):
@@ -248,7 +248,7 @@ def test_lengths_that_are_merely_claimed_cost_nothing(served: Served) -> None:
         assert served.memory_bytes - before_bytes < 50 * MIB
 
 
-def test_those_who_never_read_their_answers_fill_their_own_buffers(served: Served) -> None:
+def test_clients_that_never_read_fill_their_own_buffers(served: Served) -> None:
     with Talker(served.address) as talker:
         talker.ask(CreateTopicsRequest(topics=(new_topic("large"),)), 5)
         for _ in range(30):
@@ -278,7 +278,7 @@ def test_those_who_never_read_their_answers_fill_their_own_buffers(served: Serve
         bytes(1000),
     ],
 )
-def test_what_is_no_request_is_closed(served: Served, sent: bytes) -> None:
+def test_bytes_that_are_no_request_close_the_connection(served: Served, sent: bytes) -> None:
     with Bystander(served, f"beside-garbage-{sent[:12].hex()}") as bystander:
         with stranger_to(served) as stranger:
             stranger.sendall(sent)
@@ -286,7 +286,7 @@ def test_what_is_no_request_is_closed(served: Served, sent: bytes) -> None:
         bystander.goes_on()
 
 
-def test_repeated_faults_are_counted_and_told_a_few_times(served: Served) -> None:
+def test_repeated_errors_are_counted_and_logged_a_few_times(served: Served) -> None:
     faults = ("ottla_connections_closed_total", 'reason="bad request"')
     counted = served.metric(*faults)
     for _ in range(100):
@@ -294,7 +294,7 @@ def test_repeated_faults_are_counted_and_told_a_few_times(served: Served) -> Non
             stranger.sendall(b"\xff\xff\xff\xff")
             assert is_closed(stranger)
     assert served.metric(*faults) == counted + 100
-    # Beside them, after each minute, stands how many were not told.
+    # After each minute, an event has the number of suppressed ones.
     ended = served.lines("connection ended")
     told = [line for line in ended if line.get("reason") == "bad request"]
     assert 0 < len(told) < 50

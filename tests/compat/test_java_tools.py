@@ -78,7 +78,7 @@ def test_a_topic_that_cannot_be_created_is_refused_for_its_reason(servers: str, 
     assert b"replication factor of 3" in finished.stdout
 
 
-def test_what_the_verifiable_producer_wrote_is_read_counted_cut_and_dumped(
+def test_the_verifiable_producers_records_are_read_counted_deleted_and_dumped(
     broker: Broker, topic: str, tmp_path: Path
 ) -> None:
     servers = ("--bootstrap-server", broker.bootstrap_servers)
@@ -123,9 +123,7 @@ def test_the_largest_timestamp_is_found_where_it_was_written(servers: str, topic
     assert found.decode().strip() == f"{topic}:0:4"
 
 
-def test_what_clients_wrote_in_every_codec_kafka_dumps_as_we_do(
-    broker: Broker, topic: str, tmp_path: Path
-) -> None:
+def test_kafka_dumps_every_codec_as_we_do(broker: Broker, topic: str, tmp_path: Path) -> None:
     writer = KafkaPython()
     # A line tells only text from other text.
     sent = [each for each in samples(writer) if each.value != ANY_BYTES]
@@ -144,7 +142,7 @@ def test_what_clients_wrote_in_every_codec_kafka_dumps_as_we_do(
 
 
 def dump(segment: Path) -> str:
-    """What Kafka's tool says of each record of a segment."""
+    """The output of Kafka's tool for each record of a segment."""
     return run_tool(
         "DumpLogSegments", "--deep-iteration", "--print-data-log", "--files", str(segment)
     ).decode(errors="replace")

@@ -1,4 +1,4 @@
-"""A writer is killed with SIGKILL: what it acknowledged reads, and damage is met as promised."""
+"""A writer is killed with SIGKILL: acknowledged records are readable, and damage is detected."""
 
 from pathlib import Path
 

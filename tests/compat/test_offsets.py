@@ -67,7 +67,7 @@ def seen_by_admin(servers: str, group: str, topic: str) -> int:
 
 
 @pytest.mark.parametrize("commit", [commit_by_librdkafka, commit_by_kafka_python])
-def test_all_clients_see_what_one_has_committed(
+def test_all_clients_see_the_offsets_that_one_has_committed(
     commit: Callable[[str, str, str, int], None], servers: str, topic: str
 ) -> None:
     produced(servers, topic, 10)
@@ -138,7 +138,7 @@ def test_a_group_goes_on_where_it_was_after_the_broker_was_killed(tmp_path: Path
 
 
 def noted(topic: str, offset: int) -> TopicPartition:
-    """What is committed, with a note that tells it from others."""
+    """A committed offset, with distinct metadata."""
     return TopicPartition(topic, 0, offset, metadata=f"note {offset}")
 
 

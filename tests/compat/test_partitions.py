@@ -45,7 +45,7 @@ def test_kafkas_tools_find_leaders_and_replicas_where_they_should_be(
     assert "No partition reassignments found" in reassign("--list")
 
 
-def test_kafkas_tool_tells_who_wrote_to_a_partition(servers: str, topic: str) -> None:
+def test_kafkas_tool_lists_the_producers_of_a_partition(servers: str, topic: str) -> None:
     LibrdkafkaAdmin(servers).create(topic, 1, {})
     producer = KafkaProducer(bootstrap_servers=servers, enable_idempotence=True, acks="all")
     for _ in range(3):

@@ -1,4 +1,4 @@
-"""Topics as Arrow, of our broker and of Apache Kafka: what other clients wrote is what is read."""
+"""Topics as Arrow, from our broker and from Apache Kafka: the records that other clients wrote."""
 
 import ast
 import subprocess
@@ -178,7 +178,7 @@ def test_a_topic_that_is_not_there_is_refused(either: str) -> None:
     assert caught.value.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def test_an_offset_behind_the_end_is_gone_and_whoever_wants_is_told(either: str) -> None:
+def test_an_offset_beyond_the_end_raises_offsets_gone_or_calls_on_gone(either: str) -> None:
     topic = create(either)
     produce(either, topic, [b"a", b"b"])
     partition = TopicPartition(topic, 0)
@@ -250,7 +250,7 @@ def ends(
     return client.offsets({partition: OffsetSpec.LATEST}, isolation)[partition]
 
 
-def test_what_compaction_took_is_a_gap_and_the_rest_is_read(kafka: str) -> None:
+def test_offsets_removed_by_compaction_are_skipped(kafka: str) -> None:
     topic = create(
         kafka,
         cleanup_policy="compact",
@@ -276,13 +276,13 @@ def test_what_compaction_took_is_a_gap_and_the_rest_is_read(kafka: str) -> None:
 
 
 def run(*arguments: str | Path) -> str:
-    """What a Python of its own prints: what such libraries leave behind at exit is theirs."""
+    """The output of a separate Python process, since such libraries leave resources open."""
     done = subprocess.run([sys.executable, *arguments], capture_output=True, text=True, timeout=240)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
 
-def test_a_batch_that_nobody_can_read_is_named_or_stepped_over(
+def test_an_unreadable_batch_is_raised_or_skipped(
     servers: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     topic = create(servers)

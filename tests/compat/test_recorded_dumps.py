@@ -1,4 +1,4 @@
-"""`ottla log dump` says of Kafka's directories what Kafka's own tool was recorded to say."""
+"""`ottla log dump` prints the recorded output of Kafka's own tool for Kafka's directories."""
 
 from pathlib import Path
 

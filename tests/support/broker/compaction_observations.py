@@ -1,4 +1,4 @@
-"""What can be seen of a broker that compacts: what is left, and what its worker is told."""
+"""Observations of a broker's compaction: the remaining records, and the worker's jobs."""
 
 import asyncio
 from typing import Any
@@ -20,7 +20,7 @@ A_ROUND_S = 8
 
 
 async def send(world: World, later_ms: int, key: bytes, value: bytes | None) -> None:
-    """One record with a key, which must be taken."""
+    """Produces one record with a key, which must succeed."""
     sent: Any = value
     answer = await world.send(batch(sent, key=key, timestamp_ms=world.now_ms + later_ms))
     assert answer.error_code == 0, answer
@@ -38,7 +38,7 @@ def kept(world: World, topic: str = TOPIC) -> list[Record]:
 
 
 async def records_of_one_key(world: World) -> int:
-    """How many of four are left, each in a segment of its own."""
+    """The number that remains of four records of one key, each in its own segment."""
     for number in range(1, 5):
         await send(world, number * STEP_MS, KEY, b"%d" % number)
     await asyncio.sleep(A_ROUND_S)
@@ -46,13 +46,13 @@ async def records_of_one_key(world: World) -> int:
 
 
 async def records_soon_after(world: World) -> int:
-    """The same, once a longer wait than the one that is asked for has ended."""
+    """The same, after a longer wait than the setting under test."""
     await asyncio.sleep(16)
     return await records_of_one_key(world)
 
 
 async def tombstone_after_a_while(world: World) -> bool:
-    """Whether it is still there after it was met twice."""
+    """Whether a tombstone remains after two compactions."""
     for number, value in enumerate((b"1", None, b"2"), start=1):
         await send(world, number * STEP_MS, KEY if number < 3 else OTHER_KEY, value)
     await asyncio.sleep(A_ROUND_S)
@@ -63,7 +63,7 @@ async def tombstone_after_a_while(world: World) -> bool:
 
 
 async def job(world: World) -> dict[str, Any]:
-    """What the worker was told last."""
+    """The worker's last job."""
     await records_of_one_key(world)
     return world.machine.workers.jobs[-1]
 

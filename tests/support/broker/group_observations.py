@@ -1,4 +1,4 @@
-"""What can be seen of groups from outside."""
+"""Observations of groups by their members."""
 
 from ottla.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from tests.support.broker.group_requests import find
@@ -8,7 +8,7 @@ GROUP = "readers"
 
 
 async def are_partitions_shared_out_at_once(world: World) -> bool:
-    """Whether a member that joins right after another already changes what that one is to own."""
+    """Whether a second member's join changes the first member's target assignment at once."""
     await find(world.client, GROUP)
 
     async def beat(member_id: str, epoch: int) -> int:

@@ -10,12 +10,12 @@ from tests.support.broker.simulated_broker import Client
 
 COMMIT_VERSION = 9
 FETCH_VERSION = 9
-# Nobody waits for others to join, and sessions may be short.
+# No initial rebalance delay, and short session timeouts.
 QUICK = {"group_initial_rebalance_delay_ms": "0", "group_min_session_timeout_ms": "1000"}
 
 
 async def find(client: Client, *group_ids: str) -> Any:
-    """Asks for coordinators, all of which must be there."""
+    """Looks up coordinators, all of which must exist."""
     response = await client.ask(FindCoordinatorRequest(coordinator_keys=group_ids))
     assert {each.error_code for each in response.coordinators} <= {0}
     return response.coordinators
@@ -31,7 +31,7 @@ def commit(
     generation: int = -1,
     **fields: Any,
 ) -> offset_commit.OffsetCommitRequest:
-    """By default as a simple consumer does it."""
+    """A commit request, by default of a simple consumer."""
     return offset_commit.OffsetCommitRequest(
         group_id=group_id,
         generation_id_or_member_epoch=generation,
@@ -52,12 +52,12 @@ def commit(
 
 
 def codes(response: Any) -> list[int]:
-    """Of each partition of an answer to a commit."""
+    """The error code of each partition of an OffsetCommit response."""
     return [partition.error_code for topic in response.topics for partition in topic.partitions]
 
 
 async def committed(client: Client, group_id: str) -> dict[tuple[str, int], int]:
-    """All that a group has committed, once its coordinator has loaded it."""
+    """All committed offsets of a group, after its coordinator has loaded."""
     request = offset_fetch.OffsetFetchRequest(
         groups=(offset_fetch.Group(group_id=group_id, topics=None),)
     )
@@ -77,7 +77,7 @@ async def committed(client: Client, group_id: str) -> dict[tuple[str, int], int]
 async def join(
     client: Client, group_id: str, topic: str = "events", *, instance_id: str | None = None
 ) -> Any:
-    """Joins as the only member of a group and assigns itself nothing; what it was answered."""
+    """Joins as the only member of a group, with an empty assignment; the response to the join."""
     subscription = b"\x00\x00" + (1).to_bytes(4) + len(topic).to_bytes(2) + topic.encode()
     request = join_group.JoinGroupRequest(
         group_id=group_id,

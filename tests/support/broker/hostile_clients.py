@@ -1,4 +1,4 @@
-"""Clients that are up to no good, and one who works beside them and must not notice."""
+"""Hostile clients, and a normal client that must not be affected by them."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -12,12 +12,12 @@ from tests.support.broker.simulated_broker import HOST, PORT, Client, Machine, c
 
 TOPIC = "bystander"
 PAUSE_S = 0.05
-# Far more than a round takes on the simulated net, far less than any timeout.
+# Far more than a round takes on the simulated network, far less than any timeout.
 ROUND_S_MAX = 1.0
 
 
-class Stranger(asyncio.Protocol):
-    """Writes whatever it likes, and keeps the frames that come back."""
+class HostileClient(asyncio.Protocol):
+    """Sends any bytes, and keeps the frames of the responses."""
 
     transport: asyncio.Transport
 
@@ -42,7 +42,7 @@ class Stranger(asyncio.Protocol):
 
 
 class Bystander:
-    """Produces and fetches for as long as it is there, and notes how long each round took."""
+    """Produces and fetches all the time, and measures each round."""
 
     def __init__(self, client: Client) -> None:
         self.rounds = 0
@@ -63,44 +63,44 @@ class Bystander:
             await asyncio.sleep(PAUSE_S)
 
 
-class Street:
-    """A broker, and all who come to it."""
+class HostileScene:
+    """A broker, its hostile clients and the bystander."""
 
     def __init__(self, machine: Machine, node: Node, bystander: Bystander) -> None:
         self.machine = machine
         self.node = node
         self.bystander = bystander
 
-    async def stranger(self, host: str = "stranger") -> Stranger:
+    async def hostile(self, host: str = "stranger") -> HostileClient:
         net = self.machine.network.host(host)
-        return cast("Stranger", await net.connect(Stranger, HOST, PORT))
+        return cast("HostileClient", await net.connect(HostileClient, HOST, PORT))
 
     @property
     def ended(self) -> dict[str, int]:
-        """How many connections the broker ended, by reason."""
+        """The number of connections that the broker ended, by reason."""
         return self.node.metrics.listener("PLAINTEXT").closed.counts
 
     @property
     def refused(self) -> dict[str, int]:
-        """How many connections the broker did not take, by reason."""
+        """The number of connections that the broker refused, by reason."""
         return self.node.metrics.listener("PLAINTEXT").refused.counts
 
     @property
     def connections(self) -> int:
-        """How many stand, beside the bystander's."""
+        """The number of open connections besides the bystander's."""
         return self.node.metrics.listener("PLAINTEXT").connections - 1
 
     def told(self, event: str) -> list[dict[str, object]]:
-        """The fields of every line of the log with this event."""
+        """The fields of every logged event of this name."""
         return [fields for _, name, fields in self.machine.notes.entries if name == event]
 
 
 def beside_a_bystander(
-    story: Callable[[Street], Coroutine[Any, Any, None]],
+    story: Callable[[HostileScene], Coroutine[Any, Any, None]],
     machine: Machine | None = None,
     **settings: str,
 ) -> None:
-    """Runs a story about one broker, and checks that somebody else could work all the while."""
+    """Runs a story with one broker, and checks that the bystander was never delayed."""
     machine = machine or Machine()
 
     async def tell() -> None:
@@ -108,7 +108,9 @@ def beside_a_bystander(
             await create(client, new_topic(TOPIC))
             bystander = Bystander(client)
             working = asyncio.create_task(bystander.work(), name="bystander")
-            telling = asyncio.create_task(story(Street(machine, node, bystander)), name="story")
+            telling = asyncio.create_task(
+                story(HostileScene(machine, node, bystander)), name="story"
+            )
             try:
                 await asyncio.wait((working, telling), return_when=asyncio.FIRST_COMPLETED)
                 if working.done():

@@ -1,4 +1,4 @@
-"""A broker with its insides at hand, and requests as bytes."""
+"""Runs a node with access to its parts, and encodes requests."""
 
 from collections.abc import Callable, Coroutine
 from typing import Any
@@ -15,7 +15,7 @@ def with_node(
     machine: Machine | None = None,
     **settings: str,
 ) -> None:
-    """Runs a story about one broker, from its start to its stop, in virtual time."""
+    """Runs a story with one broker, from its start to its stop, in virtual time."""
     machine = machine or Machine()
 
     async def tell() -> None:
@@ -26,7 +26,7 @@ def with_node(
 
 
 def framed(request: Any, version: int, correlation_id: int = 7) -> bytes:
-    """A request as it is on the wire, its length before it."""
+    """An encoded request with its length."""
     api = next(api for api in APIS.values() if api.request is type(request))
     parts: list[Any] = encode_request(correlation_id, api, version, request)
     return b"".join(map(bytes, parts))

@@ -1,6 +1,6 @@
-"""What can be seen of a broker from outside: of its answers, its files, its connections.
+"""Observations of a broker from outside: its responses, its files, its connections.
 
-Each look is at a broker that has a topic with one record.
+Each function observes a broker that has a topic with one record.
 """
 
 import asyncio
@@ -28,13 +28,13 @@ TOPIC = "orders"
 MINUTE_MS = 60_000
 HOUR_MS = 60 * MINUTE_MS
 DAY_MS = 24 * HOUR_MS
-# Longer than whatever happens once a second needs to happen.
+# Longer than the period of the background work.
 A_WHILE_S = 5
 EARLIEST = -2
 
 
 class Caller(asyncio.Protocol):
-    """A connection that says whatever it is told to say."""
+    """A connection that sends any bytes."""
 
     def __init__(self) -> None:
         self.is_over = False
@@ -65,7 +65,7 @@ class Caller(asyncio.Protocol):
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """A broker that runs, and a client of it."""
+    """A running broker and its client."""
 
     machine: Machine
     client: Client
@@ -75,11 +75,11 @@ class World:
         return self.machine.clock.wall_ms()
 
     async def send(self, records: bytes | bytearray, partition: int = 0) -> Any:
-        """The broker's answer to one batch."""
+        """The broker's response to one batch."""
         return only(await self.client.ask(produce(TOPIC, records, partition=partition), 9))
 
     async def send_value(self, value: bytes = b"value", *, later_ms: int = 0) -> ErrorCode:
-        """What becomes of one record with a time so much later than now."""
+        """The outcome of one record with a timestamp this much later than now."""
         answer = await self.send(batch(value, timestamp_ms=self.now_ms + later_ms))
         return ErrorCode(answer.error_code)
 
@@ -107,7 +107,7 @@ class World:
         return len(self.files(f"/data/{TOPIC}-0/*.log"))
 
     def recovery_point(self) -> int:
-        """As the file has it that a recovery would go by; 0 if it does not tell."""
+        """The recovery point in the checkpoint file; 0 if it has none."""
         (content,) = self.files("/data/recovery-point-offset-checkpoint").values() or (b"",)
         for line in content.decode().splitlines():
             if line.startswith(f"{TOPIC} 0 "):
@@ -115,12 +115,12 @@ class World:
         return 0
 
     async def caller(self, port: int = PORT, host: str = HOST) -> Caller:
-        """A connection from that host. ConnectionError if nobody listens."""
+        """A connection from that host. ConnectionError if there is no listener."""
         caller: Any = await self.machine.network.host(host).connect(Caller, HOST, port)
         return cast("Caller", caller)
 
     async def can_connect(self, port: int = PORT, host: str = HOST) -> bool:
-        """Whether a connection from that host is taken, and kept."""
+        """Whether a connection from that host is accepted and stays open."""
         try:
             caller = await self.caller(port, host)
         except ConnectionError:
@@ -131,7 +131,7 @@ class World:
 
 
 async def is_answered(caller: Caller) -> bool:
-    """Whether there is an answer before long."""
+    """Whether a response arrives soon."""
     with suppress(TimeoutError):
         async with asyncio.timeout(A_WHILE_S):
             await caller.is_answered.wait()
@@ -194,7 +194,7 @@ async def segments_of_two_days(world: World) -> int:
 
 
 async def entries_of_an_index(world: World) -> bool:
-    """Of the second segment, all of which was written by the setting in force now."""
+    """The index entries of the second segment, written with the current setting."""
     while world.segments() < 3:
         await world.send_value(bytes(70_000))
     return len(list(world.files(f"/data/{TOPIC}-0/*.index").values())[1]) > 0
@@ -207,7 +207,7 @@ async def checkpoint_after_a_while(world: World) -> int:
 
 
 async def min_isr_of_partitions(world: World) -> int:
-    """As the metadata says it last; what it does has no effect on a partition without followers."""
+    """`min_isr` in the metadata; its effect cannot be observed without followers."""
     log = b"".join(world.files("/data/__ottla_metadata-0/*.log").values())
     return int(re.findall(rb'"min_isr":([0-9]+)', log)[-1])
 
@@ -217,7 +217,7 @@ async def second_connection(world: World) -> bool:
 
 
 async def gap_in_a_sequence(world: World) -> ErrorCode:
-    """A producer that is remembered may leave none."""
+    """The error of a gap, which only a known producer gets."""
     await world.send_of_producer(7, 0)
     await world.send_of_producer(8, 0)
     await asyncio.sleep(A_WHILE_S)
@@ -258,7 +258,7 @@ async def topics_made_of_three(world: World) -> int:
 
 
 async def clients_left_of_those_that_never_read(world: World) -> int:
-    """Of three that ask again and again."""
+    """The remaining connections of three clients that fetch without reading."""
     callers = [await world.caller() for _ in range(3)]
     for caller in callers:
         caller.stop_reading()
@@ -271,7 +271,7 @@ async def clients_left_of_those_that_never_read(world: World) -> int:
 
 
 async def answer_beside_unfinished_requests(world: World) -> bool:
-    """Two connections stop in the middle of their request; a third one's comes in two parts."""
+    """The response to a request in two parts, beside two incomplete requests."""
     request = framed(produce(TOPIC, batch(bytes(900_000))), 9)
     callers = [await world.caller() for _ in range(3)]
     for caller in callers:
@@ -294,7 +294,7 @@ async def record_on_a_disk_like_this(world: World) -> ErrorCode:
 
 
 async def record_for_a_log_that_cannot_be_opened(world: World) -> ErrorCode:
-    """It need not be, unless it was closed when others were opened."""
+    """Succeeds unless the log's file was closed when others were opened."""
     for partition in range(20):
         await world.send(batch(timestamp_ms=world.now_ms), partition)
     world.machine.disk.faults.fail_next("open", f"/data/{TOPIC}-0/*.log")
@@ -307,7 +307,7 @@ async def batch_that_unpacks_to_much(world: World) -> ErrorCode:
 
 
 async def codec_on_disk(world: World) -> Codec:
-    """That of a batch which came in plain."""
+    """The codec on disk of a batch that was sent uncompressed."""
     await world.send_value(bytes(500))
     return Codec(read_header(await _last_batch(world)).codec)
 
@@ -316,13 +316,13 @@ NUMBERS = b" ".join(b"%d" % (n * n % 977) for n in range(4000))
 
 
 def bytes_of_numbers(codec: Codec, level: int) -> int:
-    """The size of a batch of them, compressed."""
+    """The size of a compressed batch of numbers."""
     plain = build([Record(0, 0, None, NUMBERS)])
     return len(recompressed(read_header(plain), plain_records(plain), codec, level))
 
 
 async def compressed_bytes(world: World) -> int:
-    """The size of a batch of numbers, as it is on disk."""
+    """The size of a batch of numbers on disk."""
     await world.send_value(NUMBERS)
     return len(await _last_batch(world))
 
@@ -372,7 +372,7 @@ async def partitions_of_a_new_topic(world: World) -> int:
 
 
 async def topics_made_for_one_request(world: World) -> int:
-    """Of five that it asks for."""
+    """The number of created topics of a Metadata request for five."""
     names = [RequestedTopic(name=f"new-{number}") for number in range(5)]
     asked = MetadataRequest(topics=tuple(names), allow_auto_topic_creation=True)
     await world.client.ask(asked)

@@ -1,4 +1,4 @@
-"""Batches as producers send them, and requests that carry or ask for them."""
+"""Batches, and Produce and Fetch requests."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -35,7 +35,7 @@ def produce(
     timeout_ms: int = 1_000,
     transactional_id: str | None = None,
 ) -> ProduceRequest:
-    """A request with these batches for one partition after another, from `partition` on."""
+    """A request with one batch per partition, from `partition` on."""
     partitions = tuple(
         Partition(index=partition + number, records=records)
         for number, records in enumerate(batches)
@@ -99,7 +99,7 @@ def fetch(
 
 
 def values(fetched: Any) -> list[bytes | None]:
-    """The values of all whole batches in an answer's records."""
+    """The values of all complete batches in the records of a response."""
     found, position = [], 0
     view = memoryview(fetched)
     while position + 12 <= len(view):
@@ -112,7 +112,7 @@ def values(fetched: Any) -> list[bytes | None]:
 
 
 def only(response: Any) -> Any:
-    """The one partition that an answer is about."""
+    """The only partition of a response."""
     (topic,) = response.topics if hasattr(response, "topics") else response.responses
     (partition,) = (
         topic.partition_responses if hasattr(topic, "partition_responses") else topic.partitions

@@ -1,4 +1,4 @@
-"""The recorded answers of a real Kafka, beside what our broker says to the same bytes."""
+"""Recorded responses of Apache Kafka, and our broker's responses to the same requests."""
 
 import base64
 import functools
@@ -14,7 +14,7 @@ from ottla.protocol.primitives import ZERO_UUID, Uuid
 from tests.support.broker.simulated_broker import Client, Machine, create, new_topic
 from tests.support.protocol.wire_vectors import pairs, to_json
 
-# The recorded broker: what it was called, where it was, what it was told.
+# The recorded broker: its cluster id, its address, its settings.
 CLUSTER_ID = "VecTorsVecTorsVecTorsA"
 SETTINGS = {
     "advertised_listeners": "PLAINTEXT://127.0.0.1:39192",
@@ -26,14 +26,14 @@ Pair = dict[str, Any]
 
 
 def recorded_machine() -> Machine:
-    """One whose broker gets the recorded cluster's id."""
+    """A machine whose broker gets the recorded cluster id."""
     machine = Machine()
     machine.entropy.ids.append(Uuid.parse(CLUSTER_ID))
     return machine
 
 
 def recordings(key: int) -> Iterator[Pair]:
-    """What the broker without ACLs was asked and what it answered, in the order of versions."""
+    """The requests and responses of the broker without ACLs, in the order of versions."""
     for pair in sorted(pairs(), key=lambda pair: pair["version"]):
         is_denied = {29, 31}.intersection(pair["errors"])
         is_the_other = "VecTorsVecTorsVecTorsB" in json.dumps(pair["responseJson"])
@@ -43,7 +43,7 @@ def recordings(key: int) -> Iterator[Pair]:
 
 
 async def create_as_recorded(client: Client, machine: Machine, topics: Iterable[Topic]) -> None:
-    """Makes topics with the ids that they were recorded with, as far as these are known."""
+    """Creates topics with their recorded ids, as far as these are known."""
     for topic in topics:
         if topic.name in _topic_ids():
             machine.entropy.ids.append(_topic_ids()[topic.name])
@@ -51,7 +51,7 @@ async def create_as_recorded(client: Client, machine: Machine, topics: Iterable[
 
 
 def described_topics(pair: Pair) -> list[Topic]:
-    """The topics that an answer describes, with as many partitions as it tells of."""
+    """The topics of a response, with their number of partitions."""
     return [
         new_topic(topic["name"], len(topic["partitions"]))
         for topic in pair["responseJson"]["topics"]
@@ -61,7 +61,7 @@ def described_topics(pair: Pair) -> list[Topic]:
 
 @functools.cache
 def _topic_ids() -> dict[str, Uuid]:
-    """Every topic's id that the recorded answers tell."""
+    """The topic ids in the recorded responses."""
     found: dict[str, Uuid] = {}
     for key in (METADATA, DELETE_TOPICS, DESCRIBE_TOPIC_PARTITIONS):
         for pair in recordings(key):
@@ -74,7 +74,7 @@ def _topic_ids() -> dict[str, Uuid]:
 
 
 async def ours(client: Client, pair: Pair) -> Any:
-    """Our answer to the recorded request, to the byte, as the recording would print it."""
+    """Our response to the recorded request bytes, in the form of the recordings."""
     request = base64.b64decode(pair["request"])
     answer = await client.exchange(len(request).to_bytes(4, "big") + request)
     api, version = APIS[pair["key"]], pair["responseVersion"]
@@ -82,7 +82,7 @@ async def ours(client: Client, pair: Pair) -> Any:
 
 
 def comparable(document: Any) -> Any:
-    """The same with only what programs read: lists as sets, of a sentence whether there is one."""
+    """The same without irrelevant parts: lists as sets, messages only as present or absent."""
     if isinstance(document, dict):
         return {name: _comparable_field(name, value) for name, value in document.items()}
     if isinstance(document, list):

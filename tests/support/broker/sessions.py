@@ -1,6 +1,6 @@
-"""Sessions as they begin, and every way in for a produce or a commit.
+"""Sessions, and requests for every path of a produce or a commit.
 
-For tests that change whose a session is, who handles its frames, or what it may do.
+For tests that change a session's principal, frame handler or rights.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from tests.support.broker.simulated_broker import Client, Machine, create, encod
 
 
 def change_sessions(patch: pytest.MonkeyPatch, change: Callable[[Session], None]) -> None:
-    """Every session that begins from now on is changed first."""
+    """Changes every session that begins from now on."""
 
     class Changed(Session):
         def __init__(self, *given: object) -> None:
@@ -33,17 +33,17 @@ def change_sessions(patch: pytest.MonkeyPatch, change: Callable[[Session], None]
 
 
 def services_of(session: Session) -> Services:
-    """The parts of the node that the session is with."""
+    """The services of the session's node."""
     assert isinstance(session.handler, Dispatch)
     return session.handler._services
 
 
-# Only what arrives in one piece is gathered.
+# Only frames that arrive in one piece are gathered.
 IN_ONE_PIECE = Conditions(split_rate=0.0, gather_rate=0.0, latency_us_min=500, latency_us_max=500)
 
 
 def by_codec(sent: bytes) -> bytes:
-    """The same request with a byte behind it: some clients send that, and it is not ordinary."""
+    """The same request with a trailing byte, which the native decoder declines."""
     return (len(sent) - 3).to_bytes(4, "big") + sent[4:] + b"\0"
 
 
@@ -52,7 +52,7 @@ PRODUCE = encoded(produce("events", batch(b"new")), 9)
 SILENT = encoded(produce("events", batch(b"new"), acks=0), 9)
 COMMIT = encoded(commit("g", "events", {0: 5}), COMMIT_VERSION)
 
-# What a client sends in one piece; each is written unless something stands against it.
+# The bytes that a client sends in one piece. Each is written unless it is refused.
 WAYS = {
     "produce, gathered": PRODUCE,
     "produce, alone": PRODUCE + PRODUCE,
@@ -67,7 +67,7 @@ WAYS = {
 
 
 def tell(story: Callable[[Client, Machine], Coroutine[Any, Any, None]]) -> None:
-    """A story about a broker with a topic and a group's coordinator, and an open session."""
+    """Runs a story with a broker that has a topic and a group's coordinator."""
     machine = Machine()
     machine.network.conditions = IN_ONE_PIECE
 
@@ -82,13 +82,13 @@ def tell(story: Callable[[Client, Machine], Coroutine[Any, Any, None]]) -> None:
 
 
 async def written(client: Client) -> tuple[list[bytes | None], dict[tuple[str, int], int]]:
-    """Of the topic, and of the group's offsets."""
+    """The records of the topic, and the group's offsets."""
     stored = only(await client.ask(fetch("events", wanted()), 12)).records
     return values(stored), await committed(client, "g")
 
 
 async def begun(machine: Machine) -> tuple[Client, Session]:
-    """A client, and the session that its connection has at the broker."""
+    """A client, and the broker's session of its connection."""
     sessions: list[Session] = []
     with pytest.MonkeyPatch.context() as patched:
         change_sessions(patched, sessions.append)

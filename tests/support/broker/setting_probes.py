@@ -1,7 +1,6 @@
-"""For each setting, how a broker is seen to go by it.
+"""A probe for each setting, which observes its effect on a broker.
 
-What a probe sees is one thing as long as the setting has its default, and another once it has the
-value named here.
+An observation has one value with the setting's default, and another with the value given here.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -20,7 +19,7 @@ OFTEN_RETAINED = {"log.retention.check.interval.ms": "1000"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Probe:
-    """How one setting is seen to be obeyed."""
+    """How the effect of one setting is observed."""
 
     # By each of the broker's names for it another value than the default, all to the same effect.
     # A topic's own name for it takes the value of the first.
@@ -194,7 +193,7 @@ TOPIC_PROBES: dict[str, Probe] = {
     ),
 }
 
-# Settings that only a broker has.
+# Settings without a topic config.
 BROKER_PROBES: tuple[Probe, ...] = (
     Probe(
         values={"group.consumer.assignment.interval.ms": "0"},

@@ -1,4 +1,4 @@
-"""Nodes whose metadata is in a simulated ensemble that they may share."""
+"""Nodes with their metadata in a simulated ensemble, which they may share."""
 
 from collections.abc import Sequence
 
@@ -9,7 +9,7 @@ from tests.sim.metadata_store import SimEnsemble, SimMetadataStore
 
 
 class SimStoreFactory:
-    """`store` is the latest that was opened."""
+    """`store` is the last opened store."""
 
     def __init__(self, ensemble: SimEnsemble) -> None:
         self._ensemble = ensemble

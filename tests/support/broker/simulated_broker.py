@@ -1,4 +1,4 @@
-"""A whole broker in virtual time, and a client that sends it requests over the simulated net."""
+"""A whole broker in virtual time, and a client on the simulated network."""
 
 import asyncio
 from collections import deque
@@ -30,7 +30,7 @@ FRAME_BYTES_MAX = 100 << 20
 
 
 class ChosenIds(SimEntropy):
-    """Entropy that gives the ids a test wants, while it has any."""
+    """Entropy that first gives the ids of a test."""
 
     __slots__ = ("ids",)
 
@@ -45,7 +45,7 @@ class ChosenIds(SimEntropy):
 
 
 class Notes:
-    """A logger that remembers what it was told."""
+    """A logger that keeps its events."""
 
     def __init__(self) -> None:
         self.entries: list[tuple[str, str, dict[str, object]]] = []
@@ -67,7 +67,7 @@ class Notes:
         return [event for each, event, _ in self.entries if each == level]
 
     def repeats_of(self, event: str) -> list[str]:
-        """What each entry of an event said it repeats: by this the lines are limited."""
+        """The `repeats_of` of each event of this name."""
         return [repeats for each, repeats in self._repeats if each == event]
 
     def _note(self, level: str, event: str, repeats_of: str, fields: dict[str, object]) -> None:
@@ -76,7 +76,7 @@ class Notes:
 
 
 class Client(asyncio.Protocol):
-    """One connection: a request, its answer, the next request."""
+    """One connection with one request at a time."""
 
     def __init__(self) -> None:
         self._reader = FrameReader(FRAME_BYTES_MAX)
@@ -95,29 +95,29 @@ class Client(asyncio.Protocol):
         self._answers.put_nowait(None)
 
     async def ask(self, request: Any, version: int | None = None) -> Any:
-        """The answer to a request, by default in the newest version."""
+        """The response to a request, by default in the newest version."""
         api = _api_of(request)
         version = api.versions[1] if version is None else version
         frame = await self.exchange(encoded(request, version))
         return decode_response(frame, api, version)
 
     async def send(self, request: Any, version: int) -> None:
-        """A request of which no answer is waited for."""
+        """Sends a request without waiting for a response."""
         await self.send_bytes(encoded(request, version))
 
     async def send_bytes(self, framed: bytes) -> None:
-        """The same of what is encoded already."""
+        """The same for encoded bytes."""
         if self._transport is None:
             raise ConnectionError("not connected")
         self._transport.write(framed)
 
     async def exchange(self, framed: bytes) -> bytes:
-        """The frame that answers these bytes. ConnectionError if the broker hangs up instead."""
+        """The frame of the response to these bytes. ConnectionError if the broker disconnects."""
         await self.send_bytes(framed)
         return await self.next_frame()
 
     async def next_frame(self) -> bytes:
-        """The next answer to what was sent. ConnectionError if the broker hangs up instead."""
+        """The frame of the next response. ConnectionError if the broker disconnects."""
         answer = await self._answers.get()
         if answer is None:
             raise ConnectionError("the broker has closed the connection")
@@ -129,7 +129,7 @@ class Client(asyncio.Protocol):
 
 
 class Machine:
-    """What outlives a broker: its disk, its clock, its place in the network."""
+    """The disk, the clock and the host of a broker, which survive its restarts."""
 
     def __init__(
         self,
@@ -140,7 +140,7 @@ class Machine:
         host: str = HOST,
         beside: "Machine | None" = None,
     ) -> None:
-        """`beside` another machine it has the same clock and is on the same network."""
+        """`beside` another machine, it shares its clock and network."""
         self.clock = beside.clock if beside else SimClock()
         self.entropy = ChosenIds(seed)
         self.disk = SimDisk(seed, capacity_bytes, clock=self.clock)
@@ -150,12 +150,12 @@ class Machine:
         self._host = host
         self.notes = Notes()
         self.files: SimFiles | None = None
-        # Those of the latest node.
+        # Of the last node.
         self.workers: SimWorkers
         self.threads: SimThreads
 
     def node(self, **settings: str) -> Node:
-        """A broker that has not started. Settings are named with `_` for `.`."""
+        """A broker that is not started. Settings are named with `_` for `.`."""
         given = {
             "log.dirs": "/data",
             "listeners": f"PLAINTEXT://0.0.0.0:{PORT}",
@@ -175,13 +175,13 @@ class Machine:
 
     @asynccontextmanager
     async def broker(self, **settings: str) -> AsyncIterator[Client]:
-        """A client of a broker that runs for the time being, and had no fault in the end."""
+        """A client of a broker that runs inside the context, and must end without a fault."""
         async with self.running(**settings) as (client, _):
             yield client
 
     @asynccontextmanager
     async def running(self, **settings: str) -> AsyncIterator[tuple[Client, Node]]:
-        """The same with the broker's insides at hand."""
+        """The same, with the node."""
         node = self.node(**settings)
         await node.start()
         client = await self.client()
@@ -200,7 +200,7 @@ def with_broker(
     machine: Machine | None = None,
     **settings: str,
 ) -> None:
-    """Runs a story about one broker, from its start to its stop."""
+    """Runs a story with one broker, from its start to its stop."""
     machine = machine or Machine()
 
     async def tell() -> None:
@@ -231,7 +231,7 @@ def new_topic(
 
 
 async def create(client: Client, *topics: Topic) -> Any:
-    """Makes topics, all of which must be made; the results."""
+    """Creates topics, which must all succeed; the results."""
     response = await client.ask(CreateTopicsRequest(topics=topics))
     failed = [result for result in response.topics if result.error_code]
     if failed:
@@ -240,7 +240,7 @@ async def create(client: Client, *topics: Topic) -> Any:
 
 
 def encoded(request: Any, version: int) -> bytes:
-    """A request with its frame."""
+    """An encoded request with its length."""
     parts = encode_request(7, _api_of(request), version, request, "tests")
     return b"".join(bytes(cast("bytes", part)) for part in parts)
 

@@ -8,7 +8,7 @@ from tests.support.clients.kcat import Kcat
 from tests.support.clients.librdkafka import Librdkafka
 
 CLIENTS: tuple[Client, ...] = (Librdkafka(), KafkaPython(), AioKafka(), Kcat(), Java())
-# Those that need no JVM, which takes its time to start.
+# The clients without a JVM, which is slow to start.
 QUICK_CLIENTS = CLIENTS[:4]
 
 

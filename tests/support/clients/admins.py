@@ -1,4 +1,4 @@
-"""The administration side of each client: what it does to topics, and the error code it gets."""
+"""The admin side of each client: operations on topics, and their error codes."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping

@@ -1,4 +1,4 @@
-"""What is asked of every client, and the records that they exchange."""
+"""The interface of every client, and the records that they exchange."""
 
 import random
 from collections.abc import Callable, Sequence
@@ -41,7 +41,7 @@ class Stored:
 
 
 class Unsayable(Enum):
-    """What some clients cannot send, and so are not asked to."""
+    """The parts of a record that a client cannot send."""
 
     TIMESTAMP = auto()
     NULL_HEADER = auto()
@@ -97,7 +97,7 @@ def samples(client: Client) -> list[Sent]:
 
 
 def numbered(amount: int, *, timestamps: bool = False) -> list[Sent]:
-    """Records that can be told from each other; their times are a second apart if asked for."""
+    """Distinct records, on request with timestamps a second apart."""
     return [
         Sent(
             b"value %d" % number,
@@ -109,7 +109,7 @@ def numbered(amount: int, *, timestamps: bool = False) -> list[Sent]:
 
 
 def unlike(sent: Sequence[Sent], stored: Sequence[Stored], *, first: int = 0) -> list[int]:
-    """The offsets at which what was read is not what was sent; a missing record is one of them."""
+    """The offsets at which the read record differs from the sent one, or is missing."""
     wrong = [
         offset
         for offset, one, other in zip(count(first), sent, stored, strict=False)

@@ -48,7 +48,7 @@ class Kcat:
 
 
 def kcat(*arguments: str, lines: bytes = b"") -> bytes:
-    """What a run prints; a run that fails fails the test."""
+    """The output of a run. A failed run fails the test."""
     if shutil.which("kcat") is None:
         pytest.fail("kcat is needed: run `make test`, or tools/need kcat kcat", pytrace=False)
     finished = subprocess.run(

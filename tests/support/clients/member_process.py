@@ -17,7 +17,7 @@ from tests.support.clients.members import (
 
 
 class MemberProcess:
-    """Reads and commits until it is closed, stopped or killed. `values` is what it has read."""
+    """Reads and commits until it is closed, stopped or killed. `values` are the read values."""
 
     def __init__(self, command: list[str]) -> None:
         self.values: list[bytes] = []
@@ -66,7 +66,7 @@ def member_process(kind: str, servers: str, group: str, topic: str, **said: str)
 
 
 class _Printed(list[bytes]):
-    """What is read is printed before it can be committed: a kill in between loses nothing."""
+    """Prints records before they can be committed: a kill in between loses nothing."""
 
     def append(self, value: bytes) -> None:
         self += (value,)

@@ -1,4 +1,4 @@
-"""Kafka's verifiable consumer: a member of a group that says what it is given and what it reads."""
+"""Kafka's verifiable consumer: a group member that prints its assignment and its records."""
 
 import json
 import os
@@ -52,7 +52,7 @@ class VerifiableMember:
         self._thread.start()
 
     def close(self) -> None:
-        """Leaves in an orderly way: it says last what it gives up."""
+        """Leaves the group. Its last output are the revoked partitions."""
         self._process.terminate()
         self._process.wait(WAIT_S)
         self._thread.join(WAIT_S)
@@ -62,7 +62,7 @@ class VerifiableMember:
         return {spell.partition for spell in self.spells() if spell.until_ms is None}
 
     def spells(self) -> list[Spell]:
-        """When it owned what."""
+        """The times of ownership per partition."""
         spells: list[Spell] = []
         owned: dict[int, int] = {}
         for event in list(self.events):

@@ -1,4 +1,4 @@
-"""Appends to a log directory and says what it has acknowledged, until it is killed.
+"""Appends to a log directory and prints the acknowledged offsets, until it is killed.
 
 `python -m tests.support.compat.append_until_killed DIRECTORY [BATCHES]`: a line `appended OFFSET`
 for each batch that is in the log, `flushed OFFSET` when all before the offset is durable and the
@@ -25,7 +25,7 @@ FIRST_TIMESTAMP_MS = 1_700_000_000_000
 
 
 def value_at(offset: int) -> bytes:
-    """Every record can be told from all others."""
+    """A distinct value per offset."""
     return f"record {offset} ".encode() * 8
 
 

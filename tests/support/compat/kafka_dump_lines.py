@@ -10,7 +10,7 @@ from typing import Any
 
 Row = dict[str, Any]
 
-# What the tool prints of a file beside its content.
+# The lines of the tool besides a file's content.
 REMARKS = ("Log starting offset:", "Snapshot end offset:")
 
 

@@ -1,4 +1,4 @@
-"""A real Apache Kafka of one node, for tests of what speaks to brokers that are not ours."""
+"""A real Apache Kafka of one node, for tests of our client against other brokers."""
 
 import os
 import shutil

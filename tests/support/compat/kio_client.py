@@ -128,7 +128,7 @@ def _integer(bits: int) -> Callable[[random.Random], int]:
 
 
 def _milliseconds(rng: random.Random) -> datetime.timedelta:
-    """Short: somebody waits for it."""
+    """Short, since the test waits for it."""
     return datetime.timedelta(milliseconds=rng.randrange(200))
 
 

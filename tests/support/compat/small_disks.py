@@ -15,7 +15,7 @@ from typing import Protocol
 
 MIB = 1 << 20
 MOUNTED = b"mounted\n"
-# What the tests take away again to make room.
+# The file that tests delete to free space.
 FILLER = "filler"
 
 
@@ -70,7 +70,7 @@ class Mounted:
 
 
 class Limited:
-    """No file may be larger: the disk is full for whoever appends to the largest ones."""
+    """A limit on the size of files: the disk is full for appends to the largest ones."""
 
     has_free_space = False
     # A segment has to run into the limit, and not be rolled before.

@@ -1,1 +1,1 @@
-"""Scenes of groups that go wrong, played to any broker: what it answers is compared with Kafka."""
+"""Scenarios of group errors, run against any broker; the responses are compared with Kafka's."""

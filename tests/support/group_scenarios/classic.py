@@ -1,4 +1,4 @@
-"""Classic groups, and offsets: what is wrong, or too late, or another's."""
+"""Errors of classic groups and offsets: wrong, late or foreign requests."""
 
 from tests.support.group_scenarios.peer import SESSION_MS, Peer, assigned
 
@@ -117,7 +117,7 @@ def sessions_are_out_of_bounds(peer: Peer) -> None:
 
 
 def the_group_is_full(peer: Peer) -> None:
-    """The brokers have room for two members: a third takes the place of who does not come again."""
+    """The limit is two members: a third one replaces a member that does not rejoin."""
     soon = {"rebalance_timeout_ms": REBALANCE_MS}
     first = peer.settle(**soon)
     joining = peer.send(peer.join(**soon), 3)

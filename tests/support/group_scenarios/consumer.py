@@ -1,4 +1,4 @@
-"""Groups of the consumer protocol: what is wrong, or too late, or another's."""
+"""Errors of groups of the consumer protocol: wrong, late or foreign requests."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ NOBODY = "nobody-1"
 
 
 def entered(peer: Peer, member_id: str, **said: Any) -> Any:
-    """What the join of a member was answered."""
+    """The response to a member's join."""
     answer = peer.ask(peer.enter(member_id, **said))
     assert answer.error_code == 0, answer
     return answer
@@ -83,7 +83,7 @@ def a_member_is_at_another_epoch(peer: Peer) -> None:
 
 
 def an_old_epoch_with_what_it_owns(peer: Peer) -> None:
-    """An answer was lost: who says again what it said is told again."""
+    """A lost response: a member that repeats its heartbeat gets the response again."""
     entered(peer, "m")
     second = entered(peer, "n")
     first = peer.ask(peer.pulse("m", 2))

@@ -6,7 +6,7 @@ from tests.support.group_scenarios.peer import Peer, assigned, assigned_count
 
 
 def rejoined(peer: Peer, what: str, member_id: str, *, owned: tuple[int, ...] = ()) -> Any:
-    """A classic member joins and syncs; how it was answered, and what it was given."""
+    """A classic member joins and syncs; the response, and the assignment."""
     request = peer.join(member_id, protocols=peer.protocols("range", owned=owned))
     joined = peer.ask(request)
     peer.note(f"{what} joins", joined.error_code, joined.generation_id, joined.protocol_name)

@@ -1,4 +1,4 @@
-"""A broker that is asked about one group by bare requests, and what it answered in turn."""
+"""Sends raw requests about one group to a broker, and notes the responses in order."""
 
 import itertools
 import time
@@ -48,7 +48,7 @@ class Pending:
 
 
 class Peer:
-    """`answers` is what the scene noted: the same for every broker that does as Kafka does."""
+    """`answers` are the noted responses: the same for every broker that behaves like Kafka."""
 
     def __init__(self, servers: str, group: str, topic: str) -> None:
         (self._address,) = parse_addresses(servers)
@@ -174,7 +174,7 @@ class Peer:
         return leave_group.LeaveGroupRequest(group_id=self.group, members=leaving)
 
     def settle(self, *, instance_id: str | None = None, **other: Any) -> Any:
-        """Somebody joins alone and gives itself everything; what its join was answered."""
+        """A single member joins and assigns itself everything; the response to its join."""
         request = self.join(group_instance_id=instance_id, **other)
         joined = self.ask(request, 5 if instance_id else 3)
         assert joined.error_code == ErrorCode.NONE, joined
@@ -198,7 +198,7 @@ class Peer:
     def enter(
         self, member_id: str, **other: Any
     ) -> consumer_group_heartbeat.ConsumerGroupHeartbeatRequest:
-        """As one joins who subscribes to the topic."""
+        """Joins with a subscription to the topic."""
         said: dict[str, Any] = {
             "rebalance_timeout_ms": SESSION_MS,
             "subscribed_topic_names": (self.topic,),
@@ -284,7 +284,7 @@ def codes(answer: object) -> Iterator[int]:
 
 
 def subscribed(topic: str, owned: tuple[int, ...] = ()) -> bytes:
-    """A consumer's subscription in version 1, which says what it owns."""
+    """A consumer's subscription in version 1, with its owned partitions."""
     name = len(topic).to_bytes(2) + topic.encode()
     subscription = (1).to_bytes(2) + (1).to_bytes(4) + name + (0xFFFFFFFF).to_bytes(4)
     return subscription + (_partitions(topic, owned) if owned else (0).to_bytes(4))

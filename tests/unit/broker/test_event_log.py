@@ -24,7 +24,7 @@ class Terminal(io.StringIO):
 
 
 class Broken(io.StringIO):
-    """The reader of the pipe is gone."""
+    """A pipe without a reader."""
 
     def write(self, text: str, /) -> int:
         raise BrokenPipeError
@@ -52,7 +52,7 @@ def text_of(**fields: object) -> str:
     return as_text(LogEntry(0, Level.INFO, "seen", 1, fields)).partition("seen")[2].strip()
 
 
-def test_a_terminal_is_given_columns_of_text() -> None:
+def test_a_terminal_gets_columns_of_text() -> None:
     journal = Journal(Terminal())
     journal.logger.info("listener_opened", host="127.0.0.1", port=9092)
     journal.clock.advance(ms=1)
@@ -65,7 +65,7 @@ def test_a_terminal_is_given_columns_of_text() -> None:
     ]
 
 
-def test_anything_else_is_given_an_object_a_line() -> None:
+def test_other_streams_get_one_json_object_per_line() -> None:
     journal = Journal()
     journal.logger.warning("disk_low", free_bytes=12, log_dir="/data", full=False, since=None)
     assert [json.loads(line) for line in journal.lines] == [
@@ -117,11 +117,11 @@ def test_json_is_json_whatever_the_value() -> None:
     }
 
 
-def test_a_value_without_end_is_cut() -> None:
+def test_a_long_value_is_cut() -> None:
     assert text_of(name="x" * 10**6) == f"name={'x' * VALUE_CHARACTERS_MAX}…"
 
 
-def test_what_is_below_the_level_is_not_written() -> None:
+def test_events_below_the_level_are_not_written() -> None:
     quiet, loud = Journal(), Journal(level=Level.DEBUG)
     for journal in (quiet, loud):
         journal.logger.debug("detail")
@@ -129,7 +129,7 @@ def test_what_is_below_the_level_is_not_written() -> None:
     assert loud.events == [("detail", {})]
 
 
-def test_repeats_are_held_back_and_told_once_the_minute_is_over() -> None:
+def test_repetitions_are_suppressed_and_counted_after_a_minute() -> None:
     journal = Journal(limit=RepeatLimit(times_max=3))
     for number in range(10):
         journal.logger.warning("frame_too_large", size=number)
@@ -150,7 +150,7 @@ def test_repeats_are_held_back_and_told_once_the_minute_is_over() -> None:
     assert journal.events[7:] == [("frame_too_large", {"size": 11})]
 
 
-def test_the_next_event_tells_what_was_held_back_before_it() -> None:
+def test_the_next_event_writes_earlier_suppressions() -> None:
     journal = Journal(limit=RepeatLimit(times_max=1))
     journal.logger.info("again")
     journal.logger.info("again")
@@ -159,7 +159,7 @@ def test_the_next_event_tells_what_was_held_back_before_it() -> None:
     assert journal.events == [("again", {}), ("again", {"repeated_times": 1}), ("again", {})]
 
 
-def test_one_peers_repeats_do_not_silence_another() -> None:
+def test_one_peers_repetitions_do_not_suppress_anothers() -> None:
     journal = Journal(limit=RepeatLimit(times_max=1))
     for peer in ("10.0.0.1", "10.0.0.1", "10.0.0.2"):
         journal.logger.info("refused", repeats_of=peer, peer=peer)
@@ -171,7 +171,7 @@ def test_one_peers_repeats_do_not_silence_another() -> None:
     ]
 
 
-def test_a_crowd_of_peers_is_limited_together() -> None:
+def test_many_peers_are_limited_together() -> None:
     journal = Journal(limit=RepeatLimit(times_max=2, events_max=50))
     for number in range(10_000):
         journal.logger.info("refused", repeats_of=f"peer-{number}")
@@ -180,7 +180,7 @@ def test_a_crowd_of_peers_is_limited_together() -> None:
     assert journal.events[-1] == ("refused", {"repeated_times": 9_980})
 
 
-def test_only_so_many_events_are_remembered_and_none_is_lost_untold() -> None:
+def test_known_events_are_limited_and_no_count_is_lost() -> None:
     journal = Journal(limit=RepeatLimit(times_max=1, events_max=3))
     for name in ("a", "a", "b", "c", "d"):
         journal.logger.info(name)
@@ -193,7 +193,7 @@ def test_only_so_many_events_are_remembered_and_none_is_lost_untold() -> None:
     ]
 
 
-def test_a_wall_clock_that_is_set_back_does_not_hold_anything_back_longer() -> None:
+def test_a_wall_clock_that_is_set_back_does_not_extend_the_minute() -> None:
     journal = Journal(limit=RepeatLimit(times_max=1))
     journal.logger.info("again")
     journal.clock.jump_wall(-3_600_000)

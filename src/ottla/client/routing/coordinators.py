@@ -60,7 +60,7 @@ class Coordinators:
 
 
 def coordinator_request(key: CoordinatorKey) -> FindCoordinatorRequest:
-    """The request to any broker, in version ONE_KEY_MAX at most."""
+    """The request to any broker, in version ONE_KEY_VERSION_MAX at most."""
     return FindCoordinatorRequest(key=key.id, key_type=key.type)
 
 

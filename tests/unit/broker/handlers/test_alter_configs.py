@@ -1,4 +1,4 @@
-"""AlterConfigs and IncrementalAlterConfigs: settings change, or it is said why they do not."""
+"""AlterConfigs and IncrementalAlterConfigs: configs are changed or refused."""
 
 from collections import Counter
 from typing import Any
@@ -53,7 +53,7 @@ async def alter(
 
 
 async def replace(client: Client, kind: int, name: str, **values: str) -> Any:
-    """All settings of a resource, named with `_` for `.`."""
+    """An AlterConfigs resource. Configs are named with `_` for `.`."""
     configs = tuple(
         whole.Config(name=key.replace("_", "."), value=value) for key, value in values.items()
     )
@@ -64,7 +64,7 @@ async def replace(client: Client, kind: int, name: str, **values: str) -> Any:
 
 
 async def told(client: Client, kind: int, name: str, key: str) -> Any:
-    """What DescribeConfigs says of one setting."""
+    """One config in the response of DescribeConfigs."""
     asked = DescribedResource(resource_type=kind, resource_name=name, configuration_keys=(key,))
     request = DescribeConfigsRequest(resources=(asked,), include_synonyms=True)
     (result,) = (await client.ask(request)).results
@@ -81,7 +81,7 @@ def sources(config: Any) -> list[tuple[str, str, int]]:
 
 
 def is_kafkas_crash(pair: Pair) -> bool:
-    """An operation that does not exist brings Kafka's controller down; here it is refused."""
+    """An unknown operation crashes Kafka's controller; here it is refused."""
     return any(
         config.get("configOperation") == 9
         for resource in pair["requestJson"]["resources"]
@@ -90,7 +90,7 @@ def is_kafkas_crash(pair: Pair) -> bool:
 
 
 def is_about_eligible_leaders(pair: Pair) -> bool:
-    """Kafka's brokers track those, and then refuse to lose a setting that ours do not have set."""
+    """Kafka refuses to delete a config because of eligible leader replicas; ours has none set."""
     return any(
         "ELR is enabled" in (result["errorMessage"] or "")
         for result in pair["responseJson"]["responses"]
@@ -98,7 +98,7 @@ def is_about_eligible_leaders(pair: Pair) -> bool:
 
 
 def had_been_set_to_both(pair: Pair) -> bool:
-    """What was taken out of a list that an earlier change had made."""
+    """A subtraction from a list that an earlier change had set."""
     return any(
         config.get("configOperation") == SUBTRACT
         for resource in pair["requestJson"]["resources"]
@@ -130,7 +130,7 @@ def test_every_recorded_change_is_answered_as_kafka_did(key: int, least: int) ->
     assert compared >= least
 
 
-def test_a_topics_setting_is_set_told_and_taken_back() -> None:
+def test_a_topics_config_is_set_described_and_removed() -> None:
     async def story(client: Client) -> None:
         await create(client, new_topic("orders", configs={"retention.ms": "5"}))
         changes = resource(
@@ -150,7 +150,7 @@ def test_a_topics_setting_is_set_told_and_taken_back() -> None:
     with_broker(story)
 
 
-def test_a_brokers_sources_are_told_in_kafkas_order() -> None:
+def test_a_brokers_config_sources_are_in_kafkas_order() -> None:
     async def story(client: Client) -> None:
         await create(client, new_topic("orders"))
         for name, value in (("", "300"), ("1", "400")):
@@ -179,7 +179,7 @@ def test_a_brokers_sources_are_told_in_kafkas_order() -> None:
     with_broker(story, message_max_bytes="200")
 
 
-def test_what_was_changed_outlives_a_restart() -> None:
+def test_changed_configs_survive_a_restart() -> None:
     machine = Machine()
 
     async def tell() -> None:
@@ -197,7 +197,7 @@ def test_what_was_changed_outlives_a_restart() -> None:
     run(tell(), clock=machine.clock)
 
 
-def test_a_replacement_forgets_what_it_does_not_name() -> None:
+def test_alter_configs_removes_configs_that_it_does_not_name() -> None:
     async def story(client: Client) -> None:
         await create(client, new_topic("orders", configs={"retention.ms": "5", "flush.ms": "6"}))
         result = await replace(client, TOPIC, "orders", flush_ms="7", segment_ms="8")
@@ -211,7 +211,7 @@ def test_a_replacement_forgets_what_it_does_not_name() -> None:
     with_broker(story)
 
 
-def test_a_list_gains_what_it_lacks_and_loses_what_it_has() -> None:
+def test_append_and_subtract_change_a_list() -> None:
     async def story(client: Client) -> None:
         await create(client, new_topic("orders"))
         (same,) = await alter(
@@ -232,7 +232,7 @@ def test_a_list_gains_what_it_lacks_and_loses_what_it_has() -> None:
     with_broker(story)
 
 
-def test_what_is_only_validated_is_judged_and_not_changed() -> None:
+def test_validate_only_changes_nothing() -> None:
     async def story(client: Client) -> None:
         await create(client, new_topic("orders"))
         good, bad = await alter(
@@ -277,7 +277,7 @@ def test_what_is_only_validated_is_judged_and_not_changed() -> None:
     ],
     ids=lambda value: value if isinstance(value, str) else None,
 )
-def test_what_cannot_be_is_refused_for_its_reason_and_the_rest_is_done(
+def test_an_invalid_change_is_refused_and_the_others_are_made(
     changed: incremental.Resource, code: int, says: str
 ) -> None:
     async def story(client: Client) -> None:
@@ -297,7 +297,7 @@ def test_what_cannot_be_is_refused_for_its_reason_and_the_rest_is_done(
     with_broker(story)
 
 
-def test_one_bad_setting_of_a_resource_spoils_its_others() -> None:
+def test_one_bad_config_refuses_all_changes_of_its_resource() -> None:
     async def story(client: Client) -> None:
         await create(client, new_topic("orders"))
         changes = resource(TOPIC, "orders", ("flush.ms", SET, "1"), ("retention.ms", SET, "x"))
@@ -324,7 +324,7 @@ def test_a_resource_that_is_named_twice_is_not_changed_at_all() -> None:
     with_broker(story)
 
 
-def test_a_setting_goes_back_to_its_default_though_nobody_knows_its_name() -> None:
+def test_a_config_with_an_unknown_name_can_be_deleted() -> None:
     async def story(client: Client) -> None:
         await create(client, new_topic("orders"))
         (result,) = await alter(client, resource(TOPIC, "orders", ("of.the.future", DELETE, None)))
@@ -334,7 +334,7 @@ def test_a_setting_goes_back_to_its_default_though_nobody_knows_its_name() -> No
 
 
 async def min_isrs(machine: Machine) -> Counter[int]:
-    """What the metadata of a broker that has stopped says of the partitions of `orders`."""
+    """`min_isr` of the partitions of `orders` in the metadata of a stopped broker."""
     store = EmbeddedStore.open(machine.disk.process(), "/data", machine.clock)
     image = Image.of(await store.load())
     await store.close()
@@ -361,7 +361,7 @@ def test_more_partitions_than_an_entry_holds_follow_min_insync_replicas() -> Non
     run(tell(), clock=machine.clock)
 
 
-def test_a_disk_without_room_refuses_a_change_and_takes_it_once_there_is_room() -> None:
+def test_a_full_disk_refuses_a_config_change_until_it_has_space() -> None:
     machine = Machine()
 
     async def story(client: Client) -> None:
@@ -378,7 +378,7 @@ def test_a_disk_without_room_refuses_a_change_and_takes_it_once_there_is_room() 
     with_broker(story, machine=machine)
 
 
-def test_a_disk_that_fills_before_the_partitions_follow_is_told_and_made_up_for(
+def test_a_disk_that_fills_before_the_partitions_follow_is_an_error_and_is_repaired_later(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     machine = Machine()

@@ -1,4 +1,4 @@
-"""Elections and reassignments over the wire: what a single broker truthfully says of them."""
+"""ElectLeaders, AlterPartitionReassignments and ListPartitionReassignments of a single broker."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ PREFERRED, UNCLEAN = 0, 1
 
 
 async def create_recorded_topics(client: Client) -> None:
-    """Those of which the recorded answers tell anything, as large as they were."""
+    """Creates the topics of the recorded responses, with their partitions."""
     await create(
         client,
         new_topic("vec-a-80296", 3),
@@ -69,7 +69,7 @@ def test_every_recorded_election_is_answered_as_kafka_did() -> None:
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
-def test_who_names_no_partition_is_told_of_those_that_needed_an_election(version: int) -> None:
+def test_an_election_of_all_partitions_lists_those_that_needed_one(version: int) -> None:
     async def story(client: Client) -> None:
         await create(client, new_topic("orders", 3), new_topic("events"))
         request = ElectLeadersRequest(topic_partitions=None)
@@ -94,7 +94,7 @@ def test_a_partition_named_twice_is_answered_once(kind: int) -> None:
     with_broker(story)
 
 
-def test_an_election_of_a_type_that_nobody_knows_is_refused() -> None:
+def test_an_unknown_election_type_is_refused() -> None:
     async def story(client: Client) -> None:
         await create(client, new_topic("orders"))
         response = await client.ask(election(7, orders=(0,)))
@@ -133,7 +133,7 @@ def test_every_recorded_reassignment_is_answered_as_kafka_did() -> None:
     }
 
 
-def test_what_was_said_last_of_a_partition_holds() -> None:
+def test_the_last_target_of_a_partition_counts() -> None:
     async def story(client: Client) -> None:
         await create(client, new_topic("orders"))
         partitions = tuple(
@@ -149,7 +149,7 @@ def test_what_was_said_last_of_a_partition_holds() -> None:
     with_broker(story)
 
 
-def test_every_recorded_question_for_moves_is_answered_as_kafka_did() -> None:
+def test_every_recorded_list_of_reassignments_is_answered_as_kafka_did() -> None:
     compared = 0
 
     async def story(client: Client) -> None:
@@ -163,7 +163,7 @@ def test_every_recorded_question_for_moves_is_answered_as_kafka_did() -> None:
     assert compared >= 4
 
 
-def test_a_reassignment_to_where_it_is_leaves_nothing_under_way() -> None:
+def test_a_reassignment_to_the_same_replicas_is_done_at_once() -> None:
     async def story(client: Client) -> None:
         await create(client, new_topic("orders", 2))
         request = alter.AlterPartitionReassignmentsRequest(

@@ -1,4 +1,4 @@
-"""AlterReplicaLogDirs: what is where it should be, and what does not move there."""
+"""AlterReplicaLogDirs: the current directory is accepted, and moves are refused."""
 
 import pytest
 
@@ -36,7 +36,7 @@ async def write(client: Client, index: int) -> None:
 
 
 async def directory_of(client: Client, index: int) -> str:
-    """The directory that a partition is told to be in."""
+    """The directory of a partition in DescribeLogDirs."""
     for log_dir in (await client.ask(DescribeLogDirsRequest(topics=None))).results:
         for topic in log_dir.topics:
             if index in [partition.partition_index for partition in topic.partitions]:
@@ -58,7 +58,7 @@ def test_every_recorded_move_is_answered_as_kafka_did() -> None:
     assert compared == {ErrorCode.LOG_DIR_NOT_FOUND}
 
 
-def test_with_one_directory_everything_is_and_will_be_there() -> None:
+def test_with_one_directory_every_partition_is_in_it() -> None:
     async def story(client: Client) -> None:
         await create(client, new_topic("orders", 2))
         await write(client, 0)
@@ -71,7 +71,7 @@ def test_with_one_directory_everything_is_and_will_be_there() -> None:
     with_broker(story)
 
 
-def test_with_several_directories_a_log_stays_where_it_is_and_that_is_said() -> None:
+def test_with_several_directories_a_move_is_refused() -> None:
     async def story(client: Client) -> None:
         await create(client, new_topic("orders", 3))
         await write(client, 0)
@@ -87,7 +87,7 @@ def test_with_several_directories_a_log_stays_where_it_is_and_that_is_said() -> 
 
 
 @pytest.mark.parametrize("version", [1, 2])
-def test_partitions_asked_for_in_several_directories_are_told_by_topic(version: int) -> None:
+def test_results_of_several_directories_are_grouped_by_topic(version: int) -> None:
     async def story(client: Client) -> None:
         await create(client, new_topic("orders", 2))
         request = AlterReplicaLogDirsRequest(
@@ -105,7 +105,7 @@ def test_partitions_asked_for_in_several_directories_are_told_by_topic(version: 
     with_broker(story)
 
 
-def test_a_directory_that_failed_takes_nothing() -> None:
+def test_a_failed_directory_is_refused() -> None:
     machine = Machine()
     machine.disk.faults.fail_next("create", "/two/*")
 

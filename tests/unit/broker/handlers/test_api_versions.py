@@ -1,4 +1,4 @@
-"""ApiVersions: what is offered is what is served."""
+"""ApiVersions: the offered APIs are the served ones."""
 
 import importlib
 import re
@@ -21,7 +21,7 @@ def introducing(name: str = "tests", version: str = "1.0") -> ApiVersionsRequest
 
 
 @pytest.mark.parametrize("version", range(5))
-def test_exactly_what_is_served_is_offered(version: int) -> None:
+def test_exactly_the_served_apis_are_offered(version: int) -> None:
     async def story(client: Client) -> None:
         response = await client.ask(introducing(), version)
 
@@ -61,7 +61,7 @@ def test_offers_agree_with_kafkas_where_both_have_an_api() -> None:
     with_broker(story, **SETTINGS)
 
 
-def test_only_what_works_is_offered_as_a_feature() -> None:
+def test_only_supported_features_are_offered() -> None:
     async def story(client: Client) -> None:
         response = await client.ask(introducing())
         (supported,) = response.supported_features
@@ -83,7 +83,7 @@ def test_only_what_works_is_offered_as_a_feature() -> None:
     ("name", "version"),
     [("", "1"), ("x", ""), ("bad name", "1"), ("x", "-1"), ("x.", "1"), ("ä", "1"), ("x\n", "1")],
 )
-def test_a_client_that_does_not_say_who_it_is_is_refused(name: str, version: str) -> None:
+def test_a_bad_name_of_client_software_is_refused(name: str, version: str) -> None:
     async def story(client: Client) -> None:
         response = await client.ask(introducing(name, version), 3)
         assert (response.error_code, response.api_keys) == (ErrorCode.INVALID_REQUEST, ())
@@ -94,7 +94,7 @@ def test_a_client_that_does_not_say_who_it_is_is_refused(name: str, version: str
 
 
 @pytest.mark.parametrize("name", ["x", "apache-kafka-java", "a.b-c", "librdkafka"])
-def test_who_says_who_it_is_is_answered(name: str) -> None:
+def test_a_good_name_of_client_software_is_accepted(name: str) -> None:
     async def story(client: Client) -> None:
         assert (await client.ask(introducing(name, "2.12.2-rdkafka-2.12.1"))).error_code == 0
 

@@ -1,4 +1,4 @@
-"""Classic groups through a whole broker: what goes over the wire, and what a restart leaves."""
+"""Classic groups of a whole broker: requests, responses, and restarts."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -21,7 +21,7 @@ ONE_PARTITION = {"offsets_topic_num_partitions": "1"}
 
 
 async def _coordinated(client: Client, group_id: str = GROUP) -> None:
-    """The group has a coordinator: asking for one makes it."""
+    """Creates the group's coordinator, by FindCoordinator."""
     while True:
         found = await client.ask(FindCoordinatorRequest(coordinator_keys=(group_id,)))
         if found.coordinators[0].error_code == ErrorCode.NONE:
@@ -62,7 +62,7 @@ def _sync(
 
 
 async def _joined(client: Client, instance_id: str | None = None) -> JoinGroupResponse:
-    """A member of the group's next generation, by the newest version."""
+    """Joins the group's next generation, in the newest version."""
     answer = await _join(client, instance_id=instance_id)
     if answer.error_code == ErrorCode.MEMBER_ID_REQUIRED:
         answer = await _join(client, answer.member_id)
@@ -128,7 +128,7 @@ def test_two_connections_share_a_group_and_one_takes_over_from_the_other() -> No
     with_broker(story, machine=machine, **ONE_PARTITION)
 
 
-def test_a_member_that_falls_silent_is_gone_after_its_session() -> None:
+def test_a_silent_member_is_removed_after_its_session_timeout() -> None:
     async def story(client: Client) -> None:
         await _coordinated(client)
         joined = await _joined(client)
@@ -143,7 +143,7 @@ def test_a_member_that_falls_silent_is_gone_after_its_session() -> None:
     with_broker(story, **ONE_PARTITION)
 
 
-def test_a_group_survives_a_restart_of_its_coordinator() -> None:
+def test_a_group_survives_a_restart() -> None:
     machine = Machine()
 
     async def tell() -> None:
@@ -181,7 +181,7 @@ def test_a_static_member_is_back_after_a_restart_without_a_rebalance() -> None:
     run(tell(), clock=machine.clock)
 
 
-def test_who_waits_when_the_broker_stops_is_told_or_cut_off() -> None:
+def test_waiting_members_get_a_response_or_a_disconnect_when_the_broker_stops() -> None:
     machine = Machine()
 
     async def tell() -> None:
@@ -199,7 +199,7 @@ def test_who_waits_when_the_broker_stops_is_told_or_cut_off() -> None:
     run(tell(), clock=machine.clock)
 
 
-def test_what_is_asked_of_no_group_is_refused_as_kafka_does() -> None:
+def test_an_unknown_group_is_refused_as_in_kafka() -> None:
     async def story(client: Client) -> None:
         await _coordinated(client)
         for version in range(5):

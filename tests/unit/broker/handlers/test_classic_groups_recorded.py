@@ -1,8 +1,8 @@
-"""The recorded answers of a real Kafka to joins, heartbeats, syncs and leaves, beside ours.
+"""Our responses to recorded joins, heartbeats, syncs and leaves equal Apache Kafka's.
 
-Member ids are each broker's own: a scene makes a member that plays the recorded one, requests are
-sent with its id, and in our answers the id is told apart no more. Left out is only what depends on
-members that were not recorded (the second of two, a generation after others).
+Each broker generates its own member ids. A scene creates a member that stands for the recorded one,
+sends requests with its id, and ignores ids in the comparison. Only requests that depend on members
+without a recording (the second of two, a generation after others) are left out.
 """
 
 import asyncio
@@ -54,7 +54,7 @@ PAIRS = [
 
 
 class Scene:
-    """The group of a recorded request, brought to where the recording found it."""
+    """The group of a recorded request, in the state of the recording."""
 
     def __init__(self, client: Client, machine: Machine, pair: Pair) -> None:
         self._client = client
@@ -64,7 +64,7 @@ class Scene:
         self._protocol = self.asked.get("protocolName") or "range"
 
     async def set(self) -> str:
-        """The id of the member that plays the recorded one; empty: nobody does."""
+        """Sets up the group; the id of the member that stands for the recorded one, or ""."""
         key, code = self._pair["key"], next(iter(self._pair["errors"]), 0)
         instance_id = self._instance_id()
         if self.asked["groupId"] in ("", "no-such-group"):
@@ -94,7 +94,7 @@ class Scene:
         return instance_id
 
     async def _promised(self) -> str:
-        """An id to join with, if the recorded member had one."""
+        """A member id to join with, if the recorded member had one."""
         if not self.asked["memberId"]:
             return ""
         answer = await self._client.ask(self._joining(), 4)
@@ -163,7 +163,7 @@ def _renamed(document: Any, recorded: str, ours: str) -> Any:
 
 
 def _nameless(document: Any, member_id: str) -> Any:
-    """Without the ids that a broker invents: which is whose is told by how they begin."""
+    """The response without generated member ids, which keep only their prefix."""
     document = dict(document)
     told = document.get("memberId", "")
     invented = {each for each in (member_id, told) if each not in STRANGERS}
@@ -173,6 +173,6 @@ def _nameless(document: Any, member_id: str) -> Any:
     return json.loads(text)
 
 
-def test_nothing_that_can_be_compared_was_left_out() -> None:
+def test_all_comparable_recordings_are_compared() -> None:
     everything = [pair for key in (JOIN, HEARTBEAT, LEAVE, SYNC) for pair in recordings(key)]
     assert len(PAIRS) > 0.85 * len(everything)

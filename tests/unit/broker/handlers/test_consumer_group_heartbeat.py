@@ -1,4 +1,4 @@
-"""ConsumerGroupHeartbeat and ConsumerGroupDescribe, by a whole broker, beside Kafka's answers."""
+"""ConsumerGroupHeartbeat and ConsumerGroupDescribe of a whole broker, compared with Kafka."""
 
 import asyncio
 from typing import Any
@@ -51,7 +51,7 @@ def join(group_id: str, member_id: str, *topics: str, **said: Any) -> Any:
 
 
 async def once_loaded(client: Client, request: Any) -> Any:
-    """The answer of a coordinator that has read its log."""
+    """The response of a coordinator that has loaded its partition."""
     while True:
         answer = await client.ask(request)
         if answer.error_code != ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
@@ -71,7 +71,7 @@ async def described(client: Client, group_id: str) -> Any:
 
 
 async def as_recorded(client: Client, machine: Machine) -> None:
-    """The groups that were there when the recordings were made."""
+    """Creates the groups of the recordings."""
     await create_as_recorded(client, machine, [new_topic(TOPIC, 3)])
     await find(client, "vec-848-0-80296", "vec-848-1-80296", "vec-static5-80296", "no-such-group")
     machine.entropy.ids.append(Uuid.parse("gIlvMst_R2mjHUCIHiJ2rQ"))
@@ -82,14 +82,14 @@ async def as_recorded(client: Client, machine: Machine) -> None:
 
 
 def is_of_these(pair: Pair) -> bool:
-    """Whether it is about these groups. Others were a client's, or need RE2 or ACLs."""
+    """Whether the request is about these groups. Others had real members, or need RE2 or ACLs."""
     request = pair["requestJson"]
     is_set_up = pair["client"].startswith("generated") and 30 not in pair["errors"]
     return is_set_up and not request.get("subscribedTopicRegex")
 
 
 def without_places(document: Any) -> Any:
-    """The same without where and who the client was: ours is another."""
+    """The same without the client's host and id, which differ here."""
     if isinstance(document, dict):
         kept = {name: each for name, each in document.items() if not name.startswith("client")}
         # Kafka keeps them in no order.
@@ -139,7 +139,7 @@ def test_heartbeats_are_refused_in_kafkas_words(version: int) -> None:
 # Stories
 
 
-def test_a_group_lasts_over_a_restart_with_its_members_and_its_offsets() -> None:
+def test_a_group_with_its_members_and_offsets_survives_a_restart() -> None:
     machine = Machine()
 
     async def tell() -> None:
@@ -177,7 +177,7 @@ def test_a_member_commits_only_at_its_own_epoch() -> None:
     with_broker(story)
 
 
-def test_a_member_is_removed_after_its_session_timeout() -> None:
+def test_a_member_without_heartbeats_is_removed_after_its_session_timeout() -> None:
     async def story(client: Client) -> None:
         await create(client, new_topic("logs", 2))
         await find(client, "g")
@@ -193,7 +193,7 @@ def test_a_member_is_removed_after_its_session_timeout() -> None:
 
 
 async def seen_of_a_group(client: Client) -> dict[str, Any]:
-    """What the settings of this protocol decide, as two members see it."""
+    """The effect of the protocol's settings, as two members see it."""
     await create(client, new_topic("logs", 2))
     await find(client, "g")
     first = await client.ask(join("g", "first", "logs", server_assignor="range"))
@@ -221,7 +221,7 @@ async def seen_of_a_group(client: Client) -> dict[str, Any]:
         ("assignors", "uniform", "assignor", None, ErrorCode.UNSUPPORTED_ASSIGNOR),
     ],
 )
-def test_a_group_goes_by_the_brokers_settings(
+def test_a_group_uses_the_brokers_settings(
     name: str, value: str, what: str, by_default: object, changed: object
 ) -> None:
     seen: list[dict[str, Any]] = []
@@ -250,7 +250,7 @@ def test_a_new_partition_reaches_the_member_with_its_next_heartbeat() -> None:
     with_broker(story)
 
 
-def test_members_that_come_together_have_their_share_with_the_first_answer() -> None:
+def test_members_that_join_together_get_their_assignment_in_the_first_response() -> None:
     machine = Machine()
 
     async def story(client: Client) -> None:
@@ -267,7 +267,7 @@ def test_members_that_come_together_have_their_share_with_the_first_answer() -> 
     with_broker(story, machine=machine)
 
 
-def test_a_join_is_answered_once_nobody_else_has_joined_for_10_ms_or_after_100_ms() -> None:
+def test_a_join_is_answered_10_ms_after_the_last_join_or_after_100_ms() -> None:
     machine = Machine()
 
     async def story(client: Client) -> None:
@@ -307,7 +307,7 @@ def test_a_join_that_is_refused_leaves_no_group() -> None:
     with_broker(story)
 
 
-def test_an_empty_group_is_listed_deleted_and_gone() -> None:
+def test_an_empty_group_is_listed_and_deleted() -> None:
     async def story(client: Client) -> None:
         await create(client, new_topic("logs", 1))
         await find(client, "g")
@@ -326,7 +326,7 @@ def test_an_empty_group_is_listed_deleted_and_gone() -> None:
     with_broker(story)
 
 
-def test_a_group_of_the_classic_protocol_becomes_another_once_it_is_empty() -> None:
+def test_an_empty_classic_group_becomes_a_consumer_group() -> None:
     async def story(client: Client) -> None:
         await create(client, new_topic("logs", 1))
         await find(client, "g")
@@ -345,7 +345,7 @@ def test_a_group_of_the_classic_protocol_becomes_another_once_it_is_empty() -> N
     with_broker(story, **group_requests.QUICK)
 
 
-def test_a_subscription_that_is_too_long_is_refused_and_the_shard_goes_on() -> None:
+def test_a_subscription_that_is_too_long_is_refused_and_the_shard_continues() -> None:
     async def story(client: Client) -> None:
         await create(client, new_topic("logs", 1))
         await find(client, "g")
@@ -359,7 +359,7 @@ def test_a_subscription_that_is_too_long_is_refused_and_the_shard_goes_on() -> N
     with_broker(story, offsets_topic_num_partitions="1", ottla_request_elements_max="200000")
 
 
-def test_a_group_that_grew_too_large_refuses_the_next_member_and_goes_on() -> None:
+def test_a_group_that_grew_too_large_refuses_the_next_member_and_continues() -> None:
     async def story(client: Client) -> None:
         await create(client, new_topic("logs", 300))
         # Its name stands in the target of every member.

@@ -1,4 +1,4 @@
-"""Topics made, deleted and grown: each by itself, with Kafka's answers."""
+"""CreateTopics, DeleteTopics and CreatePartitions, compared with Kafka's responses."""
 
 from typing import Any
 
@@ -42,7 +42,7 @@ async def partition_counts(client: Client) -> dict[str, int]:
 
 
 def replayed(key: int, topics_before: Any) -> list[tuple[Pair, Any]]:
-    """Every recorded request of an API, each to a broker that has the topics it should have."""
+    """Replays every recorded request of an API, each to a broker with the right topics."""
     told = []
 
     async def story(pair: Pair) -> None:
@@ -91,7 +91,7 @@ def test_every_recorded_creation_is_answered_as_kafka_did() -> None:
         assert made_alike(our_answer) == made_alike(pair["responseJson"])
 
 
-def test_the_settings_of_a_new_topic_are_told_in_order_and_with_their_source() -> None:
+def test_the_configs_of_a_new_topic_are_in_order_with_their_source() -> None:
     async def story(client: Client) -> None:
         (result,) = await create(client, new_topic("orders", configs={"retention.ms": "5"}))
 
@@ -103,7 +103,7 @@ def test_the_settings_of_a_new_topic_are_told_in_order_and_with_their_source() -
     with_broker(story)
 
 
-def test_what_is_only_validated_is_not_made() -> None:
+def test_validate_only_creates_nothing() -> None:
     async def story(client: Client) -> None:
         request = CreateTopicsRequest(
             topics=(new_topic("orders", -1, factor=-1), new_topic("none", 0)), validate_only=True
@@ -118,7 +118,7 @@ def test_what_is_only_validated_is_not_made() -> None:
     with_broker(story, num_partitions="5")
 
 
-def test_a_topic_asked_for_twice_is_refused_once_and_the_others_are_made() -> None:
+def test_a_topic_named_twice_is_refused_once_and_the_others_are_created() -> None:
     async def story(client: Client) -> None:
         request = CreateTopicsRequest(
             topics=(new_topic("twice"), new_topic("once"), new_topic("twice", 2))
@@ -150,7 +150,7 @@ def test_two_assignments_of_one_partition_are_refused() -> None:
     with_broker(story)
 
 
-def test_a_disk_without_room_refuses_a_topic_and_takes_it_once_there_is_room() -> None:
+def test_a_full_disk_refuses_a_topic_until_it_has_space() -> None:
     machine = Machine()
 
     async def story(client: Client) -> None:
@@ -184,7 +184,7 @@ def test_every_recorded_deletion_is_answered_as_kafka_did() -> None:
         assert comparable(our_answer) == comparable(pair["responseJson"])
 
 
-def test_a_deleted_topic_is_gone_and_stays_gone_after_a_restart() -> None:
+def test_a_deleted_topic_stays_deleted_after_a_restart() -> None:
     machine = Machine()
 
     async def story() -> None:
@@ -227,7 +227,7 @@ def test_a_topic_is_named_by_name_or_by_id_and_once() -> None:
 
 
 @pytest.mark.parametrize("version", [1, 6])
-def test_nothing_is_deleted_where_deletion_is_switched_off(version: int) -> None:
+def test_nothing_is_deleted_if_deletion_is_disabled(version: int) -> None:
     async def story(client: Client) -> None:
         await create(client, new_topic("orders"))
         request = DeleteTopicsRequest(
@@ -246,7 +246,7 @@ def test_nothing_is_deleted_where_deletion_is_switched_off(version: int) -> None
 
 
 def to_be_grown(pair: Pair) -> list[Topic]:
-    """The topics that were there: the recorded errors and assignments tell their sizes."""
+    """The topics of the recordings. Recorded errors and assignments give their sizes."""
     sizes = {"vec-a-80296": 3, "vec-b-80296": 1}
     known = {
         result["name"]

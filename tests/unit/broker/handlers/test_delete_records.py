@@ -12,7 +12,7 @@ from tests.support.broker.simulated_broker import Client, Machine, create, new_t
 
 
 def delete(*offsets: int, topic: str = "events") -> DeleteRecordsRequest:
-    """Before these offsets, in one partition after another."""
+    """Deletes records before these offsets, one per partition."""
     partitions = tuple(
         Partition(partition_index=index, offset=offset) for index, offset in enumerate(offsets)
     )
@@ -53,7 +53,7 @@ def answers(response: Any) -> list[Any]:
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
-def test_what_was_deleted_is_not_read_again_and_each_partition_has_its_own_answer(
+def test_deleted_records_are_not_read_and_each_partition_has_its_result(
     version: int,
 ) -> None:
     async def story(client: Client) -> None:
@@ -69,7 +69,7 @@ def test_what_was_deleted_is_not_read_again_and_each_partition_has_its_own_answe
     with_broker(story)
 
 
-def test_the_start_survives_a_restart() -> None:
+def test_the_log_start_offset_survives_a_restart() -> None:
     machine = Machine()
 
     async def tell() -> None:

@@ -1,4 +1,4 @@
-"""DescribeCluster and DescribeQuorum: who is there, and who keeps the metadata."""
+"""DescribeCluster and DescribeQuorum: the brokers, and the metadata quorum."""
 
 from ottla.errors import ErrorCode
 from ottla.protocol.messages.describe_cluster import DescribeClusterRequest
@@ -45,7 +45,7 @@ def test_this_broker_is_the_cluster_and_its_controller() -> None:
     with_broker(story, machine=recorded_machine())
 
 
-def test_there_is_no_third_kind_of_endpoint() -> None:
+def test_an_unknown_endpoint_type_is_refused() -> None:
     async def story(client: Client) -> None:
         request = DescribeClusterRequest(
             include_cluster_authorized_operations=False, endpoint_type=3
@@ -57,7 +57,7 @@ def test_there_is_no_third_kind_of_endpoint() -> None:
 
 # --- DescribeQuorum ---------------------------------------------------------------------------
 
-# What differs from log to log and from day to day.
+# Fields that differ between clusters and over time.
 MOMENTARY = {"leaderEpoch", "highWatermark", "logEndOffset", "lastFetchTimestamp"}
 MOMENTARY |= {"lastCaughtUpTimestamp", "listeners"}
 
@@ -83,7 +83,7 @@ def test_every_recorded_quorum_has_the_shape_that_kafka_gave_it() -> None:
     with_broker(story, machine=recorded_machine(), **SETTINGS)
 
 
-def test_the_controller_is_the_one_voter_and_the_log_grows_with_every_decision() -> None:
+def test_the_controller_is_the_one_voter_and_the_log_grows_with_every_change() -> None:
     request = DescribeQuorumRequest(
         topics=(
             RequestedTopic(

@@ -1,4 +1,4 @@
-"""DescribeConfigs: every setting, with its value and where that comes from."""
+"""DescribeConfigs: every config, with its value and source."""
 
 from typing import Any
 
@@ -31,7 +31,7 @@ def asking(kind: int, name: str, *keys: str, **options: bool) -> DescribeConfigs
 
 
 def configured_topics(pair: Pair) -> list[Topic]:
-    """The topics of an answer, with what it says that they set themselves."""
+    """The topics of a response, with their own configs."""
     return [
         new_topic(
             result["resourceName"],
@@ -47,7 +47,7 @@ def configured_topics(pair: Pair) -> list[Topic]:
 
 
 def is_about_more_than_we_have(pair: Pair) -> bool:
-    """All settings of Kafka's broker, or those with values of their own on each machine."""
+    """A request for all configs of Kafka's broker, or for machine-specific ones."""
     return any(
         resource["resourceType"] == BROKER
         and resource["resourceName"] == "1"
@@ -57,7 +57,7 @@ def is_about_more_than_we_have(pair: Pair) -> bool:
 
 
 def alike(answer: Any) -> Any:
-    """With Kafka's own default of a setting that the recorded broker had for the whole cluster."""
+    """The response with Kafka's default of a config that the recorded cluster had set."""
     for result in answer["results"]:
         for config in result["configs"]:
             if config["configSource"] == 3:
@@ -82,7 +82,7 @@ def test_every_recorded_question_is_answered_as_kafka_did() -> None:
     assert compared >= 15
 
 
-def test_every_setting_of_a_topic_is_told() -> None:
+def test_every_config_of_a_topic_is_described() -> None:
     async def story(client: Client) -> None:
         await create(client, new_topic("orders"))
         (result,) = (await client.ask(asking(TOPIC, "orders", include_documentation=True))).results
@@ -94,7 +94,7 @@ def test_every_setting_of_a_topic_is_told() -> None:
     with_broker(story)
 
 
-def test_every_setting_of_the_broker_is_told() -> None:
+def test_every_config_of_the_broker_is_described() -> None:
     async def story(client: Client) -> None:
         (result,) = (await client.ask(asking(BROKER, "1"))).results
 
@@ -105,7 +105,7 @@ def test_every_setting_of_the_broker_is_told() -> None:
     with_broker(story, num_partitions="4")
 
 
-def test_synonyms_and_documentation_come_only_when_asked_for() -> None:
+def test_synonyms_and_documentation_are_sent_on_request() -> None:
     async def story(client: Client) -> None:
         await create(client, new_topic("orders", configs={"max.message.bytes": "100"}))
         key = "max.message.bytes"
@@ -140,7 +140,7 @@ def test_synonyms_and_documentation_come_only_when_asked_for() -> None:
         (GROUP, "", ErrorCode.INVALID_REQUEST),
     ],
 )
-def test_what_has_no_settings_to_tell_is_refused_by_itself(
+def test_a_resource_without_configs_is_refused_by_itself(
     kind: int, name: str, code: ErrorCode
 ) -> None:
     async def story(client: Client) -> None:
@@ -158,7 +158,7 @@ def test_what_has_no_settings_to_tell_is_refused_by_itself(
     with_broker(story)
 
 
-def test_an_unknown_kind_of_resource_spoils_the_whole_request() -> None:
+def test_an_unknown_resource_type_refuses_the_whole_request() -> None:
     async def story(client: Client) -> None:
         request = DescribeConfigsRequest(
             resources=(

@@ -1,4 +1,4 @@
-"""DescribeLogDirs: where the logs are, and how much is in them."""
+"""DescribeLogDirs: log directories and the sizes of logs."""
 
 from typing import Any
 
@@ -44,7 +44,7 @@ async def produce(client: Client, topic: str, index: int) -> int:
 
 
 def test_every_recorded_question_about_known_topics_is_answered_as_kafka_did() -> None:
-    """But for the directory's name, the size of its volume, and the size of one written log."""
+    """Except the directory's path, the size of its volume, and the size of one written log."""
 
     def alike(answer: Any) -> Any:
         for result in answer["results"]:
@@ -103,7 +103,7 @@ def test_with_several_directories_every_partition_is_in_one_of_them() -> None:
 
 
 @pytest.mark.parametrize("version", [1, 5])
-def test_a_directory_that_cannot_be_used_is_told_with_its_error(version: int) -> None:
+def test_an_unusable_directory_has_an_error(version: int) -> None:
     machine = Machine()
     machine.disk.faults.fail_next("create", "/two/*")
 
@@ -117,7 +117,7 @@ def test_a_directory_that_cannot_be_used_is_told_with_its_error(version: int) ->
     with_broker(story, machine=machine, log_dirs="/one,/two")
 
 
-def test_a_directory_that_is_gone_and_not_yet_noticed_is_answered_as_offline(
+def test_a_removed_directory_has_an_error_before_the_checks_notice(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     machine = Machine()

@@ -1,4 +1,4 @@
-"""DescribeProducers: who wrote to a partition, as its leader remembers them."""
+"""DescribeProducers: the producers of a partition that its leader remembers."""
 
 from typing import Any
 
@@ -36,7 +36,7 @@ async def write(client: Client, producer_id: int, sequence: int, timestamp_ms: i
 
 
 async def told(client: Client, index: int = 0) -> dict[int, tuple[Any, ...]]:
-    """What is told of each producer of a partition, by its id."""
+    """The description of each producer of a partition, by producer id."""
     partition = only(await client.ask(asking(index)))
     assert (partition.error_code, partition.error_message) == (NONE, None)
     return {
@@ -69,7 +69,7 @@ def test_every_recorded_question_is_answered_as_kafka_did_but_for_transactions()
     assert compared == {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
 
 
-def test_each_producer_is_told_with_its_last_batch_and_survives_a_restart() -> None:
+def test_each_producer_is_described_with_its_last_batch_and_survives_a_restart() -> None:
     machine = Machine()
     now_ms = machine.clock.wall_ms()
     expected = {7: (3, 3, now_ms + 6, -1, -1), 8: (3, 1, now_ms + 1, -1, -1)}
@@ -88,7 +88,7 @@ def test_each_producer_is_told_with_its_last_batch_and_survives_a_restart() -> N
     run(story(), clock=machine.clock)
 
 
-def test_who_wrote_without_an_id_is_nobody() -> None:
+def test_a_producer_without_an_id_is_not_listed() -> None:
     async def story(client: Client) -> None:
         await create(client, new_topic("orders"))
         assert only(await client.ask(produce("orders", batch()), 9)).error_code == NONE
@@ -109,7 +109,7 @@ def test_a_partition_named_twice_is_described_once() -> None:
     with_broker(story)
 
 
-def test_a_name_that_no_topic_can_have_is_called_that() -> None:
+def test_an_invalid_topic_name_has_its_own_error() -> None:
     async def story(client: Client) -> None:
         partition = only(await client.ask(asking(0, topic="a b")))
         assert partition.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION

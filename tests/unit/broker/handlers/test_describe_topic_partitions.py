@@ -1,4 +1,4 @@
-"""DescribeTopicPartitions: long answers come in parts, and the parts make the whole."""
+"""DescribeTopicPartitions: long responses are paged, and the pages are complete."""
 
 import pytest
 
@@ -55,7 +55,7 @@ def test_every_recorded_question_is_answered_as_kafka_did() -> None:
 
 @pytest.mark.parametrize("limit", [1, 2, 3, 4, 5, 6, 7])
 @pytest.mark.parametrize("names", [(), ("c", "a", "missing", "b", "a")], ids=["all", "named"])
-def test_the_parts_of_a_long_answer_make_the_whole(limit: int, names: tuple[str, ...]) -> None:
+def test_the_pages_of_a_long_response_make_the_whole(limit: int, names: tuple[str, ...]) -> None:
     async def story(client: Client) -> None:
         await make_some(client)
         told: list[tuple[str, int]] = []
@@ -78,7 +78,7 @@ def test_the_parts_of_a_long_answer_make_the_whole(limit: int, names: tuple[str,
     with_broker(story)
 
 
-def test_the_cursor_is_where_the_next_part_begins() -> None:
+def test_the_cursor_is_the_start_of_the_next_page() -> None:
     async def story(client: Client) -> None:
         await make_some(client)
         inside = await client.ask(asking(limit=2))
@@ -90,7 +90,7 @@ def test_the_cursor_is_where_the_next_part_begins() -> None:
     with_broker(story)
 
 
-def test_a_cursor_at_a_topic_that_went_meanwhile_goes_on_with_the_next() -> None:
+def test_a_cursor_at_a_deleted_topic_continues_with_the_next() -> None:
     async def story(client: Client) -> None:
         await make_some(client)
         response = await client.ask(asking(cursor=("aa", 1)))
@@ -102,7 +102,7 @@ def test_a_cursor_at_a_topic_that_went_meanwhile_goes_on_with_the_next() -> None
     with_broker(story)
 
 
-def test_a_limit_of_nothing_still_tells_something() -> None:
+def test_a_limit_of_zero_still_describes_a_partition() -> None:
     async def story(client: Client) -> None:
         await make_some(client)
         response = await client.ask(asking(limit=-1))
@@ -111,7 +111,7 @@ def test_a_limit_of_nothing_still_tells_something() -> None:
     with_broker(story)
 
 
-def test_what_is_missing_and_what_cannot_be_are_told_apart() -> None:
+def test_a_missing_topic_and_an_invalid_name_have_different_errors() -> None:
     async def story(client: Client) -> None:
         response = await client.ask(asking("missing", "bad name!"))
         assert {topic.name: topic.error_code for topic in response.topics} == {

@@ -40,7 +40,7 @@ from tests.support.broker.simulated_broker import (
 
 RECORDED_TOPIC = "vec-a-80296"
 RECORDED_TOPIC_ID = "OPyAHuokQceShla-0_g8kg"
-# Answers that no earlier request has a part in.
+# Requests whose response does not depend on earlier ones.
 STATELESS = {1, 3, 70, 75, 100}
 
 
@@ -88,7 +88,7 @@ def test_answers_to_recorded_requests_are_those_of_kafka() -> None:
 
 
 def answers(response: Any) -> tuple[Any, Any, list[Any]]:
-    """The top, and each partition's without what the log happened to hold."""
+    """The top-level fields, and each partition's without the content of the log."""
     found = []
     for topic in comparable(response)["responses"]:
         for partition in topic["partitions"]:
@@ -129,7 +129,7 @@ def test_a_long_poll_does_nothing_while_it_waits_and_ends_in_time() -> None:
     with_node(story)
 
 
-def test_min_bytes_are_waited_for() -> None:
+def test_a_fetch_waits_for_min_bytes() -> None:
     machine = Machine()
 
     async def story(client: Client, node: Node) -> None:
@@ -151,7 +151,7 @@ def test_min_bytes_are_waited_for() -> None:
 @pytest.mark.parametrize(
     "request_", [fetch("events", wait_ms=5_000), fetch("missing", wanted(), wait_ms=5_000)]
 )
-def test_nothing_to_wait_for_and_errors_are_answered_at_once(request_: Any) -> None:
+def test_fetches_without_a_wait_and_errors_are_answered_at_once(request_: Any) -> None:
     async def story(client: Client) -> None:
         began_ms = now_ms()
         response = await client.ask(request_, 12)
@@ -162,7 +162,7 @@ def test_nothing_to_wait_for_and_errors_are_answered_at_once(request_: Any) -> N
     with_broker(story)
 
 
-def test_a_client_that_goes_away_leaves_nothing_that_waits() -> None:
+def test_a_client_that_disconnects_leaves_no_parked_fetch() -> None:
     machine = Machine()
 
     async def story(client: Client, node: Node) -> None:
@@ -221,7 +221,7 @@ def test_a_long_poll_of_a_session_wakes_by_any_of_its_partitions() -> None:
     with_node(story, machine)
 
 
-def test_a_wrong_session_epoch_is_told_and_the_session_lives_on() -> None:
+def test_a_wrong_session_epoch_is_an_error_and_the_session_stays() -> None:
     async def story(client: Client) -> None:
         await create(client, new_topic("events"))
         full = await client.ask(fetch("events", wanted(), session=(0, 0)), 12)
@@ -237,7 +237,7 @@ def test_a_wrong_session_epoch_is_told_and_the_session_lives_on() -> None:
     with_broker(story)
 
 
-def test_without_slots_everybody_is_served_without_a_session() -> None:
+def test_without_slots_fetches_are_served_without_a_session() -> None:
     async def story(client: Client) -> None:
         await create(client, new_topic("events"))
         full = await client.ask(fetch("events", wanted(), session=(0, 0)), 12)
@@ -246,7 +246,7 @@ def test_without_slots_everybody_is_served_without_a_session() -> None:
     with_broker(story, max_incremental_fetch_session_cache_slots="0")
 
 
-def test_deleted_records_wake_those_who_waited_for_them() -> None:
+def test_deleted_records_wake_parked_fetches() -> None:
     machine = Machine()
 
     async def story(client: Client, node: Node) -> None:
@@ -267,7 +267,7 @@ def test_deleted_records_wake_those_who_waited_for_them() -> None:
     with_node(story, machine)
 
 
-def test_the_brokers_own_limit_holds_whatever_a_client_asks_for() -> None:
+def test_the_brokers_limit_applies_to_every_fetch() -> None:
     async def story(client: Client) -> None:
         await create(client, new_topic("events"))
         for _ in range(8):
@@ -287,7 +287,7 @@ def test_a_follower_is_refused_while_there_are_none() -> None:
     with_broker(story)
 
 
-def test_an_isolation_level_that_is_none_is_refused() -> None:
+def test_an_unknown_isolation_level_of_a_fetch_is_refused() -> None:
     async def story(client: Client) -> None:
         await create(client, new_topic("events"))
         response = await client.ask(fetch("events", wanted(), isolation=2), 12)
@@ -297,7 +297,7 @@ def test_an_isolation_level_that_is_none_is_refused() -> None:
 
 
 @pytest.mark.parametrize("cold_rate", [0.0, 0.5])
-def test_large_slices_arrive_whole_also_from_a_cold_disk(cold_rate: float) -> None:
+def test_large_slices_arrive_complete_also_from_a_cold_disk(cold_rate: float) -> None:
     machine = Machine(seed=5)
     sent = [bytes([number]) * 300_000 for number in range(12)]
 
@@ -314,7 +314,7 @@ def test_large_slices_arrive_whole_also_from_a_cold_disk(cold_rate: float) -> No
     with_broker(story, machine=machine)
 
 
-def test_replies_keep_their_order_behind_a_long_poll() -> None:
+def test_responses_keep_their_order_behind_a_long_poll() -> None:
     async def story(client: Client) -> None:
         await create(client, new_topic("events"))
         polled = framed(fetch("events", wanted(), wait_ms=300), 12, correlation_id=1)

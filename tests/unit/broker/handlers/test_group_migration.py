@@ -1,4 +1,4 @@
-"""A group whose members speak both protocols, by a whole broker."""
+"""A group with members of both protocols, on a whole broker."""
 
 import asyncio
 from typing import Any
@@ -36,7 +36,7 @@ async def join(client: Client, member_id: str, version: int = 5, group: str = "g
 
 
 async def sync(client: Client, joined: Any, *, leads: bool = False) -> Any:
-    # What a leader says of its only member: all partitions of the topic.
+    # The leader's assignment of all partitions of the topic to its only member.
     every = (
         b"\x00\x01\x00\x00\x00\x01\x00\x04logs\x00\x00\x00\x02" + bytes(7) + b"\x01\xff\xff\xff\xff"
     )
@@ -53,7 +53,7 @@ async def sync(client: Client, joined: Any, *, leads: bool = False) -> Any:
 
 
 async def classic_member(client: Client) -> Any:
-    """A group of one classic member that has both partitions of its topic."""
+    """A group of one classic member with both partitions of its topic."""
     await create(client, new_topic("logs", 2))
     await find(client, "g")
     joined = await join(client, (await join(client, "")).member_id)
@@ -86,7 +86,7 @@ async def kind(client: Client) -> list[tuple[str, str]]:
     return [(each.group_type, each.group_state) for each in answer.groups]
 
 
-def test_a_group_goes_up_with_its_first_new_member_and_down_with_its_last() -> None:
+def test_a_group_is_upgraded_by_its_first_consumer_member_and_downgraded_by_its_last() -> None:
     async def story(client: Client) -> None:
         old = await classic_member(client)
         assert await kind(client) == [("classic", "Stable")]
@@ -114,7 +114,7 @@ def test_a_group_goes_up_with_its_first_new_member_and_down_with_its_last() -> N
     with_broker(story, **SETTINGS)
 
 
-def test_a_mixed_group_is_described_and_outlives_the_broker() -> None:
+def test_a_mixed_group_is_described_and_survives_a_restart() -> None:
     machine = Machine()
 
     async def tell() -> None:
@@ -140,7 +140,7 @@ def test_a_mixed_group_is_described_and_outlives_the_broker() -> None:
     run(tell(), clock=machine.clock)
 
 
-def test_who_waits_for_others_to_join_has_joined_the_new_group() -> None:
+def test_a_member_with_a_pending_join_has_joined_the_new_group() -> None:
     machine = Machine()
 
     async def story(client: Client) -> None:
@@ -177,7 +177,7 @@ def test_who_waits_for_others_to_join_has_joined_the_new_group() -> None:
         ),
     ],
 )
-def test_the_policy_says_which_way_a_group_may_go(
+def test_the_migration_policy_limits_upgrades_and_downgrades(
     policy: str, up: ErrorCode, taken_in: ErrorCode, after: str
 ) -> None:
     async def story(client: Client) -> None:

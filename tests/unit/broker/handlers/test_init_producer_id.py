@@ -1,16 +1,10 @@
-"""InitProducerId, over the wire, and the blocks that its ids come from."""
-
-import asyncio
+"""InitProducerId, and the blocks of its ids."""
 
 import pytest
 
-from ottla.broker.requests.producer_ids import BLOCK_IDS, ProducerIdBlocks
+from ottla.broker.requests.producer_ids import BLOCK_IDS
 from ottla.errors import ErrorCode
-from ottla.metadata.embedded.store import EmbeddedStore
-from ottla.metadata.publisher import Publisher
 from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
-from tests.sim.seams.clock import SimClock
-from tests.sim.seams.disk import SimDisk
 from tests.sim.seams.loop import run
 from tests.support.broker.recorded_answers import ours, recordings
 from tests.support.broker.simulated_broker import Client, Machine, with_broker
@@ -54,7 +48,7 @@ def test_answers_to_recorded_requests_without_transactions_are_those_of_kafka() 
     assert compared >= 12
 
 
-def test_a_producer_that_comes_back_gets_another_id() -> None:
+def test_a_producer_that_asks_again_gets_another_id() -> None:
     async def story(client: Client) -> None:
         first = await client.ask(ask_for())
         again = await client.ask(ask_for(producer_id=first.producer_id))
@@ -64,7 +58,7 @@ def test_a_producer_that_comes_back_gets_another_id() -> None:
     with_broker(story)
 
 
-def test_who_has_a_transactional_id_is_told_to_give_up() -> None:
+def test_a_transactional_id_gets_an_error_that_is_not_retried() -> None:
     async def story(client: Client) -> None:
         refused = await client.ask(ask_for("payments"))
         assert refused.error_code == ErrorCode.UNSUPPORTED_VERSION
@@ -86,27 +80,3 @@ def test_no_id_is_given_twice_over_restarts_and_crashes() -> None:
     run(tell(), clock=machine.clock)
     assert len(set(given)) == len(given) == 15
     assert given[5] == BLOCK_IDS, "what is left of a block is never given"
-
-
-def test_those_who_come_together_share_a_block_and_its_end_begins_the_next() -> None:
-    async def story() -> None:
-        clock = SimClock()
-        files = SimDisk(clock=clock).process()
-        files.make_dir("/data")
-        store = EmbeddedStore.open(files, "/data", clock)
-        publisher = Publisher(store)
-        await publisher.load()
-        following = asyncio.create_task(publisher.follow())
-        await publisher.lead(1)
-        blocks = ProducerIdBlocks(publisher)
-        assert blocks.take() is None
-        count = BLOCK_IDS + 5
-        given = await asyncio.gather(*(blocks.next() for _ in range(count)))
-        assert sorted(given) == list(range(count))
-        assert publisher.image.next_producer_id == 2 * BLOCK_IDS
-        assert blocks.take() == count
-        following.cancel()
-        await asyncio.wait([following])
-        await store.close()
-
-    run(story())

@@ -1,4 +1,4 @@
-"""ListConfigResources: what has settings."""
+"""ListConfigResources: the resources that have configs."""
 
 import pytest
 
@@ -18,7 +18,7 @@ TOPIC, BROKER, LOGGER, METRICS, GROUP = 2, 4, 8, 16, 32
         ((LOGGER, METRICS, GROUP), []),
     ],
 )
-def test_what_is_asked_for_is_listed(
+def test_requested_types_are_listed(
     types: tuple[int, ...], expected: list[tuple[int, str]]
 ) -> None:
     async def story(client: Client) -> None:
@@ -32,7 +32,7 @@ def test_what_is_asked_for_is_listed(
     with_broker(story)
 
 
-def test_the_first_version_is_about_client_metrics_alone() -> None:
+def test_v0_lists_only_client_metrics() -> None:
     async def story(client: Client) -> None:
         await create(client, new_topic("a"))
         answer = await client.ask(ListConfigResourcesRequest(), 0)

@@ -16,7 +16,7 @@ RECORDED_TOPIC = "vec-a-80296"
 def ask_for(
     *timestamps: int, isolation: int = 0, leader_epoch: int = -1, replica_id: int = -1
 ) -> ListOffsetsRequest:
-    """About the first partitions of `events`, one for each time."""
+    """A request about the first partitions of `events`, one per timestamp."""
     return ListOffsetsRequest(
         replica_id=replica_id,
         isolation_level=isolation,
@@ -61,7 +61,7 @@ def answers(response: Any) -> list[Any]:
 
 
 @pytest.mark.parametrize("version", range(1, 12))
-def test_every_version_tells_first_last_and_by_time(version: int) -> None:
+def test_every_version_has_first_and_last_offsets_and_offsets_by_time(version: int) -> None:
     async def story(client: Client) -> None:
         await create(client, new_topic("events", 4))
         times = (NOW_MS, NOW_MS + 100)

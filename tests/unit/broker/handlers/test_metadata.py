@@ -31,7 +31,7 @@ from tests.support.broker.simulated_broker import (
     with_broker,
 )
 
-# As long as clients wait by default before they ask again.
+# The default retry backoff of clients.
 RETRY_BACKOFF_S = 0.1
 UNKNOWN_ID = Uuid(b"nobody knows me!")
 NONE, MISSING = ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -52,7 +52,7 @@ def codes(topics: tuple[Topic, ...]) -> list[tuple[str | None, int]]:
 
 
 def tell_all(pairs: list[dict[str, Any]]) -> list[tuple[Any, Any]]:
-    """Each pair on a broker of its own: what we say, and what Kafka said."""
+    """Our response and Kafka's to each recorded request, each on its own broker."""
     told: list[tuple[Any, Any]] = []
 
     async def story(pair: dict[str, Any]) -> None:
@@ -71,7 +71,7 @@ def test_every_recorded_question_is_answered_as_kafka_did() -> None:
         assert comparable(our_answer) == comparable(kafkas)
 
 
-def test_topics_come_in_kafkas_order_where_it_has_one() -> None:
+def test_topics_are_in_kafkas_order() -> None:
     mixed = [
         pair
         for pair in recordings(METADATA)
@@ -84,7 +84,7 @@ def test_topics_come_in_kafkas_order_where_it_has_one() -> None:
         assert names == [(topic.get("topicId"), topic["name"]) for topic in kafkas["topics"]]
 
 
-def test_a_client_is_told_the_address_that_it_connected_to() -> None:
+def test_a_client_gets_the_address_that_it_connected_to() -> None:
     async def story(client: Client) -> None:
         response = await client.ask(asking())
 
@@ -95,7 +95,7 @@ def test_a_client_is_told_the_address_that_it_connected_to() -> None:
     with_broker(story, node_id="7")
 
 
-def test_a_client_is_told_the_address_that_is_advertised() -> None:
+def test_a_client_gets_the_advertised_address() -> None:
     async def story(client: Client) -> None:
         (broker,) = (await client.ask(asking())).brokers
         assert (broker.host, broker.port) == ("kafka.example", 1234)
@@ -103,7 +103,7 @@ def test_a_client_is_told_the_address_that_is_advertised() -> None:
     with_broker(story, advertised_listeners="PLAINTEXT://kafka.example:1234")
 
 
-def test_the_oldest_clients_mean_all_topics_when_they_name_none() -> None:
+def test_v0_without_names_means_all_topics() -> None:
     async def story(client: Client) -> None:
         await create(client, new_topic("b"), new_topic("a"))
 
@@ -117,7 +117,7 @@ def test_the_oldest_clients_mean_all_topics_when_they_name_none() -> None:
     with_broker(story)
 
 
-def test_a_topic_that_is_missing_is_made_and_is_there_the_next_time() -> None:
+def test_a_missing_topic_is_created_for_the_next_request() -> None:
     async def story(client: Client) -> None:
         first = await client.ask(asking("new", "bad name!", auto=True))
         await asyncio.sleep(RETRY_BACKOFF_S)
@@ -136,7 +136,7 @@ def test_a_topic_that_is_missing_is_made_and_is_there_the_next_time() -> None:
 @pytest.mark.parametrize(
     ("auto", "setting"), [(False, "true"), (True, "false")], ids=["by the client", "by the broker"]
 )
-def test_no_topic_is_made_where_that_was_ruled_out(auto: bool, setting: str) -> None:
+def test_no_topic_is_created_if_auto_creation_is_off(auto: bool, setting: str) -> None:
     async def story(client: Client) -> None:
         await client.ask(asking("new", auto=auto))
         assert codes((await client.ask(asking("new", auto=auto))).topics) == [("new", MISSING)]
@@ -144,7 +144,7 @@ def test_no_topic_is_made_where_that_was_ruled_out(auto: bool, setting: str) -> 
     with_broker(story, auto_create_topics_enable=setting)
 
 
-def test_coordinators_topics_are_not_made_for_who_merely_asks() -> None:
+def test_internal_topics_are_not_auto_created() -> None:
     async def story(client: Client) -> None:
         await client.ask(asking("__consumer_offsets", auto=True))
         (topic,) = (await client.ask(asking("__consumer_offsets", auto=True))).topics
@@ -153,7 +153,7 @@ def test_coordinators_topics_are_not_made_for_who_merely_asks() -> None:
     with_broker(story)
 
 
-def test_many_clients_ask_for_the_same_missing_topic_and_it_is_made_once() -> None:
+def test_a_missing_topic_is_created_once_for_many_clients() -> None:
     machine = Machine()
 
     async def story() -> None:
@@ -169,7 +169,7 @@ def test_many_clients_ask_for_the_same_missing_topic_and_it_is_made_once() -> No
     assert machine.notes.events("warning") == []
 
 
-def test_a_topic_that_cannot_be_made_is_noted() -> None:
+def test_a_topic_that_cannot_be_created_is_logged() -> None:
     machine = Machine()
 
     async def story(client: Client) -> None:
@@ -180,7 +180,7 @@ def test_a_topic_that_cannot_be_made_is_noted() -> None:
     assert "topic not created" in machine.notes.events("warning")
 
 
-def test_topics_are_asked_for_by_id_and_each_is_told_once() -> None:
+def test_topics_requested_by_id_are_described_once() -> None:
     async def story(client: Client) -> None:
         (created,) = await create(client, new_topic("orders"))
 
@@ -195,7 +195,7 @@ def test_topics_are_asked_for_by_id_and_each_is_told_once() -> None:
 
 
 @pytest.mark.parametrize("version", [10, 12, 13])
-def test_a_topic_without_name_and_id_is_no_question(version: int) -> None:
+def test_a_topic_without_name_and_id_is_refused(version: int) -> None:
     async def story(client: Client) -> None:
         response = await client.ask(asking(ids=(ZERO_UUID,)), version)
         assert [topic.error_code for topic in response.topics] == [ErrorCode.INVALID_REQUEST]
@@ -204,7 +204,7 @@ def test_a_topic_without_name_and_id_is_no_question(version: int) -> None:
     with_broker(story)
 
 
-def test_a_topic_made_again_has_a_later_leader_epoch() -> None:
+def test_a_recreated_topic_has_a_later_leader_epoch() -> None:
     async def story(client: Client) -> None:
         epochs = []
         for _ in range(3):
@@ -218,7 +218,7 @@ def test_a_topic_made_again_has_a_later_leader_epoch() -> None:
 
 
 def test_a_topic_of_a_new_name_begins_at_leader_epoch_0_after_a_deletion() -> None:
-    """Consumers that seek with leader epoch 0 would else be sent back to the beginning."""
+    """Otherwise consumers that seek with leader epoch 0 would restart at the beginning."""
     machine = Machine()
 
     async def leader_epoch(client: Client, name: str) -> int:
@@ -256,7 +256,7 @@ def test_after_a_restart_topics_are_led_again_with_a_later_epoch() -> None:
     assert "possible data loss" not in machine.notes.events("warning")
 
 
-def test_a_broker_whose_machine_lost_power_leads_again_and_says_what_it_may_have_lost() -> None:
+def test_after_a_power_loss_a_broker_leads_again_and_logs_possible_data_loss() -> None:
     machine = Machine()
 
     async def story() -> None:

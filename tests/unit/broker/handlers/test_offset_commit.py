@@ -1,4 +1,4 @@
-"""Committed offsets, over the wire: simple consumers, members, restarts, and time that passes."""
+"""OffsetCommit and OffsetFetch: simple consumers, members, restarts, and expiration."""
 
 import asyncio
 import base64
@@ -58,7 +58,7 @@ MINUTE_S = 60
 
 
 async def create_topics(client: Client, machine: Machine) -> None:
-    """Those that the recorded requests are about, with their ids."""
+    """Creates the topics of the recorded requests, with their ids."""
     first, second = (new_topic(name, 3) for name in TOPICS)
     await create_as_recorded(client, machine, [first])
     machine.entropy.ids.append(SECOND_ID)
@@ -72,7 +72,7 @@ def test_finding_a_coordinator_is_answered_as_kafka_answers() -> None:
         await find(client, "any")
         for pair in recordings(10):
             asked = pair["requestJson"]
-            # Theirs had been asked for too early; transactions and share groups are not here.
+            # The recorded request came too early; transactions and share groups are not served.
             if asked.get("keyType", 0) in (0, 5) and not {15, 30}.intersection(pair["errors"]):
                 assert comparable(await ours(client, pair)) == comparable(pair["responseJson"])
                 compared.add(pair["version"])
@@ -108,7 +108,7 @@ def test_commits_are_answered_as_kafka_answers() -> None:
     assert compared == {3, 12, 22, 25, 100}
 
 
-def test_committed_offsets_are_told_as_kafka_tells_them() -> None:
+def test_offset_fetch_is_answered_as_kafka_answers() -> None:
     machine = recorded_machine()
     versions: set[int] = set()
 
@@ -132,7 +132,7 @@ def test_committed_offsets_are_told_as_kafka_tells_them() -> None:
 
 
 @pytest.mark.parametrize("key", [15, 42, 47])
-def test_groups_that_are_not_there_are_told_of_as_kafka_does(key: int) -> None:
+def test_missing_groups_are_answered_as_kafka_answers(key: int) -> None:
     compared: list[int] = []
 
     async def story(client: Client) -> None:
@@ -154,7 +154,7 @@ def test_groups_that_are_not_there_are_told_of_as_kafka_does(key: int) -> None:
 # The topic
 
 
-def test_the_offsets_topic_is_made_when_a_coordinator_is_first_asked_for() -> None:
+def test_the_offsets_topic_is_created_on_the_first_find_coordinator() -> None:
     async def story(client: Client) -> None:
         name = RequestedTopic(name="__consumer_offsets")
         for _ in range(2):
@@ -175,7 +175,7 @@ def test_the_offsets_topic_is_made_when_a_coordinator_is_first_asked_for() -> No
     with_broker(story)
 
 
-def test_the_offsets_topic_is_made_as_the_settings_say() -> None:
+def test_the_offsets_topic_is_created_with_the_brokers_settings() -> None:
     async def story(client: Client) -> None:
         await find(client, "g")
         name = "__consumer_offsets"
@@ -188,7 +188,7 @@ def test_the_offsets_topic_is_made_as_the_settings_say() -> None:
     with_broker(story, offsets_topic_num_partitions="7", offsets_topic_segment_bytes="2000000")
 
 
-def test_nobody_else_writes_to_the_offsets_topic() -> None:
+def test_clients_cannot_write_to_the_offsets_topic() -> None:
     async def story(client: Client) -> None:
         await find(client, "g")
         await create(client, new_topic("events"))
@@ -201,7 +201,7 @@ def test_nobody_else_writes_to_the_offsets_topic() -> None:
     with_broker(story, offsets_topic_num_partitions="1")
 
 
-def test_many_may_ask_for_the_first_coordinator_at_once() -> None:
+def test_concurrent_find_coordinators_create_the_offsets_topic_once() -> None:
     machine = Machine()
 
     async def tell() -> None:
@@ -216,7 +216,7 @@ def test_many_may_ask_for_the_first_coordinator_at_once() -> None:
 
 
 @pytest.mark.parametrize("version", range(7))
-def test_who_looks_for_a_coordinator_of_transactions_is_told_to_give_up(version: int) -> None:
+def test_find_coordinator_of_transactions_gets_an_error_that_is_not_retried(version: int) -> None:
     async def story(client: Client) -> None:
         request = FindCoordinatorRequest(
             key="t" if 1 <= version < 4 else "",
@@ -234,7 +234,7 @@ def test_who_looks_for_a_coordinator_of_transactions_is_told_to_give_up(version:
 # Simple consumers
 
 
-def test_nobody_coordinates_before_the_topic_is_there() -> None:
+def test_there_is_no_coordinator_before_the_offsets_topic_exists() -> None:
     async def story(client: Client) -> None:
         await create(client, new_topic("events"))
         answer = await client.ask(commit("g", "events", {0: 1}), COMMIT_VERSION)
@@ -261,7 +261,7 @@ def test_a_simple_consumer_commits_in_every_version(version: int) -> None:
     with_broker(story)
 
 
-def test_a_commit_for_a_generation_that_nobody_has_is_refused() -> None:
+def test_a_commit_for_an_unknown_generation_is_refused() -> None:
     async def story(client: Client) -> None:
         await find(client, "g")
         await create(client, new_topic("events"))
@@ -274,7 +274,7 @@ def test_a_commit_for_a_generation_that_nobody_has_is_refused() -> None:
     with_broker(story)
 
 
-def test_a_commit_that_does_not_fit_one_batch_is_refused_and_harms_nobody_else() -> None:
+def test_a_commit_that_does_not_fit_one_batch_is_refused() -> None:
     async def story(client: Client) -> None:
         await find(client, "g")
         await create(client, new_topic("events", 1000))
@@ -293,7 +293,7 @@ def test_a_commit_that_does_not_fit_one_batch_is_refused_and_harms_nobody_else()
     with_broker(story, ottla_request_besides_produce_max_bytes="100000000")
 
 
-def test_a_note_is_as_long_as_the_settings_allow() -> None:
+def test_the_metadata_of_an_offset_is_limited() -> None:
     async def story(client: Client) -> None:
         await find(client, "g")
         await create(client, new_topic("events"))
@@ -306,7 +306,7 @@ def test_a_note_is_as_long_as_the_settings_allow() -> None:
 
 
 @pytest.mark.parametrize("is_clean", [True, False])
-def test_what_was_committed_outlives_the_broker(is_clean: bool) -> None:
+def test_committed_offsets_survive_a_restart(is_clean: bool) -> None:
     machine = Machine()
 
     async def first_life() -> None:
@@ -399,7 +399,7 @@ def test_groups_are_listed_by_state_and_type_in_any_case() -> None:
     with_broker(story, **QUICK)
 
 
-def test_the_number_of_consumer_groups_is_limited() -> None:
+def test_the_number_of_groups_is_limited() -> None:
     async def story(client: Client) -> None:
         await find(client, "g")
         await create(client, new_topic("events"))
@@ -415,7 +415,7 @@ def test_the_number_of_consumer_groups_is_limited() -> None:
 # Members
 
 
-def test_a_members_commit_is_taken_and_a_strangers_is_not() -> None:
+def test_a_members_commit_is_accepted_and_one_from_outside_is_refused() -> None:
     async def story(client: Client) -> None:
         await find(client, "g")
         await create(client, new_topic("events"))
@@ -436,7 +436,7 @@ def test_a_members_commit_is_taken_and_a_strangers_is_not() -> None:
     with_broker(story, **QUICK)
 
 
-def test_offsets_that_a_member_needs_are_not_deleted() -> None:
+def test_offsets_of_subscribed_topics_are_not_deleted() -> None:
     async def story(client: Client) -> None:
         await find(client, "g")
         await create(client, new_topic("events"), new_topic("other"))
@@ -526,7 +526,7 @@ def test_a_groups_offsets_expire_only_after_its_last_member_has_left() -> None:
         )
         await client.ask(mine, COMMIT_VERSION)
         for _ in range(15 * 10):
-            # A commit is a sign of life, too.
+            # A commit renews the session, too.
             await asyncio.sleep(6)
             assert codes(await client.ask(mine, COMMIT_VERSION)) == [0]
         await client.ask(
@@ -555,7 +555,7 @@ def test_thousands_of_offsets_expire_together() -> None:
     with_broker(story, offsets_topic_num_partitions="1", **EXPIRING)
 
 
-def test_a_client_of_old_says_itself_how_long_its_offsets_are_kept() -> None:
+def test_a_retention_time_in_an_old_request_applies() -> None:
     async def story(client: Client) -> None:
         await find(client, "g")
         await create(client, new_topic("events"))
@@ -566,7 +566,7 @@ def test_a_client_of_old_says_itself_how_long_its_offsets_are_kept() -> None:
     with_broker(story, **EXPIRING)
 
 
-def test_a_deleted_topics_offsets_are_forgotten_and_do_not_come_back() -> None:
+def test_a_deleted_topics_offsets_are_deleted_for_ever() -> None:
     machine = Machine()
 
     async def story(client: Client, _node: Node) -> None:
@@ -593,10 +593,10 @@ def test_a_deleted_topics_offsets_are_forgotten_and_do_not_come_back() -> None:
 
 
 @pytest.mark.parametrize("version", [2, 5, 7, 8, 9, 10])
-def test_offsets_of_an_earlier_topic_are_not_told_as_those_of_a_later_one(
+def test_offsets_of_a_deleted_topic_are_not_shown_for_a_recreated_one(
     version: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Neither by name nor with all others, even while they cannot be dropped."""
+    """Neither by name nor in a request for all offsets, even while they cannot be deleted."""
 
     async def told(client: Client, topic_id: Uuid, *, by_name: bool) -> dict[str, list[int]]:
         asked = None
@@ -645,11 +645,11 @@ def test_offsets_of_an_earlier_topic_are_not_told_as_those_of_a_later_one(
 
 
 def refuse(_shard: object, _decide: object) -> None:
-    """A shard that cannot drop anything."""
+    """A shard that cannot delete anything."""
     raise PeerError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the disk is full")
 
 
-def test_a_topic_made_anew_after_a_crash_does_not_show_offsets_of_the_one_before_it(
+def test_a_topic_recreated_after_a_crash_does_not_show_the_old_offsets(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     machine = Machine()
@@ -680,7 +680,7 @@ def test_a_topic_made_anew_after_a_crash_does_not_show_offsets_of_the_one_before
     with_broker(second_life, machine=machine)
 
 
-def test_recorded_requests_are_bytes_that_the_tests_did_not_make() -> None:
-    """What the comparisons above stand on."""
+def test_the_recordings_are_recorded_bytes() -> None:
+    """The comparisons above depend on this."""
     pair: dict[str, Any] = next(iter(recordings(8)))
     assert base64.b64decode(pair["request"])[:2] == (8).to_bytes(2)

@@ -1,4 +1,4 @@
-"""Produce, from the frame to the disk and back."""
+"""Produce, from the frame to the disk and the response."""
 
 import errno
 from typing import Any
@@ -26,14 +26,14 @@ from tests.support.broker.produce_and_fetch import (
 from tests.support.broker.recorded_answers import comparable, ours, recordings
 from tests.support.broker.simulated_broker import Client, Machine, create, new_topic, with_broker
 
-# As they were called and numbered when the recordings were made.
+# The topic names and ids of the recordings.
 RECORDED_TOPICS = {
     "vec-a-80296": "OPyAHuokQceShla-0_g8kg",
     "vec-b-80296": "Dqu-OjNTRoOTrj8ec0YlMA",
     "vec-d-80959": "Ej6l88VOTPqV8nBXQpZjjQ",
 }
 RECORDED_WALL_MS = 1_794_780_400_000
-# Answers that no earlier request has a part in.
+# Requests whose response does not depend on earlier ones.
 STATELESS = {2, 3, 21, 32, 47, 53, 87, 100}
 
 
@@ -42,7 +42,7 @@ async def read_values(client: Client, topic: str, partition: int = 0) -> list[by
 
 
 @pytest.mark.parametrize("version", range(3, 14))
-def test_what_was_produced_in_any_version_is_read_as_it_was_sent(version: int) -> None:
+def test_records_produced_in_any_version_are_read_as_sent(version: int) -> None:
     async def story(client: Client) -> None:
         (topic,) = await create(client, new_topic("events", 2))
         key = topic.topic_id if version >= 13 else "events"
@@ -85,7 +85,7 @@ def test_answers_to_recorded_requests_are_those_of_kafka() -> None:
 
 
 def answers(response: Any) -> list[Any]:
-    """Each partition's, without what the log happened to hold."""
+    """The fields of each partition, without the content of the log."""
     found = []
     for topic in comparable(response)["responses"]:
         for partition in topic["partitionResponses"]:
@@ -97,7 +97,7 @@ def answers(response: Any) -> list[Any]:
     return sorted(found, key=str)
 
 
-def test_acks_0_is_not_answered_and_does_not_hold_up_what_follows() -> None:
+def test_acks_0_gets_no_response_and_does_not_delay_later_requests() -> None:
     async def story(client: Client) -> None:
         await create(client, new_topic("events"))
         silent = framed(produce("events", batch(b"a"), acks=0), 9, correlation_id=1)
@@ -109,7 +109,7 @@ def test_acks_0_is_not_answered_and_does_not_hold_up_what_follows() -> None:
     with_broker(story)
 
 
-def test_acks_0_that_fails_is_counted_and_closes_nothing() -> None:
+def test_a_failed_produce_with_acks_0_is_counted_and_the_connection_stays() -> None:
     async def story(client: Client, node: Node) -> None:
         await create(client, new_topic("events"))
         silent = framed(produce("events", b"", acks=0), 9) + framed(produce("none", b"", acks=0), 9)
@@ -138,7 +138,7 @@ def test_other_acks_than_0_1_and_all_are_refused_for_each_partition(acks: int) -
     with_broker(story)
 
 
-def test_what_is_not_one_good_batch_is_refused_with_kafkas_code() -> None:
+def test_a_bad_batch_is_refused_with_kafkas_code() -> None:
     damaged = batch(b"a")
     damaged[CRC_START + 3] ^= 1
     old = batch(b"a")
@@ -171,7 +171,7 @@ def test_what_is_not_one_good_batch_is_refused_with_kafkas_code() -> None:
     with_broker(story)
 
 
-def test_a_record_that_is_at_fault_is_named_with_the_start_of_the_log() -> None:
+def test_a_bad_record_is_named_with_the_log_start_offset() -> None:
     async def story(client: Client) -> None:
         await create(client, new_topic("events"))
         late = batch(b"a", timestamp_ms=NOW_MS + 4_000_000)
@@ -218,7 +218,7 @@ def test_a_gap_in_the_sequence_and_an_old_epoch_are_refused_by_the_log() -> None
     with_broker(story)
 
 
-def test_with_a_transactional_id_plain_batches_are_taken_and_transactional_ones_are_not() -> None:
+def test_a_transactional_id_allows_plain_batches_and_refuses_transactional_ones() -> None:
     async def story(client: Client) -> None:
         await create(client, new_topic("events"))
         plain = await client.ask(produce("events", batch(b"a"), transactional_id="t"), 9)
@@ -232,7 +232,7 @@ def test_with_a_transactional_id_plain_batches_are_taken_and_transactional_ones_
     with_broker(story)
 
 
-def test_log_append_time_is_stamped_also_into_requests_that_had_to_wait() -> None:
+def test_log_append_time_is_set_also_in_requests_that_had_to_wait() -> None:
     async def story(client: Client) -> None:
         stamped = new_topic("stamped", configs={"message.timestamp.type": "LogAppendTime"})
         await create(client, stamped, new_topic("quiet"))
@@ -248,7 +248,7 @@ def test_log_append_time_is_stamped_also_into_requests_that_had_to_wait() -> Non
     with_broker(story)
 
 
-def test_what_flush_messages_asks_for_is_on_disk_before_it_is_acknowledged() -> None:
+def test_flush_messages_flushes_before_the_acknowledgement() -> None:
     machine = Machine(seed=3)
     setting_up = machine.disk.process()
     setting_up.make_dir("/data")
@@ -271,7 +271,7 @@ def test_what_flush_messages_asks_for_is_on_disk_before_it_is_acknowledged() -> 
     run(tell(), clock=machine.clock)
 
 
-def test_a_failed_flush_is_told_and_nothing_more_is_taken() -> None:
+def test_a_failed_flush_is_an_error_and_nothing_more_is_appended() -> None:
     machine = Machine()
 
     async def story(client: Client) -> None:
@@ -314,7 +314,7 @@ def test_records_and_bytes_are_counted_by_topic() -> None:
     with_node(story)
 
 
-def test_a_deleted_topic_takes_nothing_by_name_or_by_id() -> None:
+def test_a_deleted_topic_refuses_produces_by_name_and_by_id() -> None:
     async def story(client: Client) -> None:
         (topic,) = await create(client, new_topic("events"))
         await client.ask(produce("events", batch()), 9)

@@ -1,4 +1,4 @@
-"""Bytes that are no request: a clean end for whoever sent them, and nothing for anybody else."""
+"""Bytes that are no request end their connection, and do not affect other clients."""
 
 import base64
 import random
@@ -16,7 +16,7 @@ from ottla.protocol.messages.api_versions import ApiVersionsRequest
 from ottla.protocol.messages.create_topics import CreateTopicsRequest
 from ottla.protocol.messages.metadata import MetadataRequest, RequestedTopic
 from ottla.protocol.primitives import encode_unsigned_varint
-from tests.support.broker.hostile_clients import Street, beside_a_bystander
+from tests.support.broker.hostile_clients import HostileScene, beside_a_bystander
 from tests.support.broker.nodes import framed
 from tests.support.broker.simulated_broker import Client, new_topic, with_broker
 from tests.support.protocol.wire_vectors import pairs
@@ -37,14 +37,14 @@ def header(key: int, version: int) -> bytes:
 
 
 def many_partitions(count: int) -> bytes:
-    """A produce to so many partitions of one topic, none with records."""
+    """A produce to `count` partitions of one topic, without records."""
     before = b"\xff\xff" + b"\0\1" + (1000).to_bytes(4, "big") + b"\0\0\0\1" + b"\0\1t"
     partition = bytes(4) + b"\xff" * 4
     return header(0, 3) + before + count.to_bytes(4, "big") + partition * count
 
 
 def many_batches(count: int) -> bytes:
-    """The same with an ordinary batch for each: nothing is out of the ordinary but their number."""
+    """The same with an ordinary batch each: only their number is unusual."""
     batch = build([Record(offset=0, timestamp=1, key=None, value=b"")])
     before = b"\xff\xff" + b"\0\1" + (1000).to_bytes(4, "big") + b"\0\0\0\1" + b"\0\1t"
     partition = bytes(4) + len(batch).to_bytes(4, "big") + batch
@@ -52,13 +52,13 @@ def many_batches(count: int) -> bytes:
 
 
 def many_tags(count: int) -> bytes:
-    """Tagged fields that nobody knows, each of no bytes."""
+    """Unknown tagged fields of zero bytes."""
     return encode_unsigned_varint(count) + b"".join(
         encode_unsigned_varint(tag) + b"\0" for tag in range(count)
     )
 
 
-# One more than a request may have.
+# One more than the limit of elements per request.
 TOO_MANY = 200_001
 LARGE = {
     "partitions of a produce": many_partitions(TOO_MANY),
@@ -107,142 +107,144 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("sent", HOSTILE.values(), ids=HOSTILE)
-def test_what_is_no_request_ends_its_connection_is_counted_and_told(sent: bytes) -> None:
-    async def story(street: Street) -> None:
-        stranger = await street.stranger()
-        stranger.send(sent)
+def test_bytes_that_are_no_request_end_the_connection_and_are_counted_and_logged(
+    sent: bytes,
+) -> None:
+    async def story(scene: HostileScene) -> None:
+        hostile = await scene.hostile()
+        hostile.send(sent)
         await sleep(1)
-        assert stranger.was_closed
-        assert stranger.frames == []
-        assert street.ended == {"bad request": 1}
-        (line,) = street.told("connection ended")
+        assert hostile.was_closed
+        assert hostile.frames == []
+        assert scene.ended == {"bad request": 1}
+        (line,) = scene.told("connection ended")
         assert line["peer"] == "stranger"
         assert line["error"], "it says what was wrong"
-        assert street.connections == 0
+        assert scene.connections == 0
 
     beside_a_bystander(story)
 
 
 @pytest.mark.parametrize("frame", LARGE.values(), ids=LARGE)
 def test_a_request_of_too_many_elements_ends_its_connection(frame: bytes) -> None:
-    async def story(street: Street) -> None:
-        stranger = await street.stranger()
-        stranger.send(sized(frame))
+    async def story(scene: HostileScene) -> None:
+        hostile = await scene.hostile()
+        hostile.send(sized(frame))
         await sleep(5)
-        assert stranger.was_closed
-        assert stranger.frames == []
-        (line,) = street.told("connection ended")
+        assert hostile.was_closed
+        assert hostile.frames == []
+        (line,) = scene.told("connection ended")
         assert "elements are more than the message may still have" in str(line["error"])
 
     beside_a_bystander(story)
 
 
 def test_a_produce_to_as_many_partitions_as_are_allowed_is_answered() -> None:
-    async def story(street: Street) -> None:
-        stranger = await street.stranger()
+    async def story(scene: HostileScene) -> None:
+        hostile = await scene.hostile()
         for frame in (many_partitions(9_999), many_batches(10_000)):
-            stranger.send(sized(frame))
+            hostile.send(sized(frame))
             await sleep(5)
-            answer = decode_response(stranger.frames.pop(), APIS[0], 3)
+            answer = decode_response(hostile.frames.pop(), APIS[0], 3)
             (topic,) = answer.responses
             assert len(topic.partition_responses) >= 9_999
-        assert not stranger.was_closed
+        assert not hostile.was_closed
 
     # The topic is one as well, where it is not read natively.
     beside_a_bystander(story, ottla_request_elements_max="10000")
 
 
 @pytest.mark.parametrize("frame", [many_partitions(10_000), many_batches(10_001)])
-def test_a_produce_to_more_partitions_than_are_allowed_is_not(frame: bytes) -> None:
-    async def story(street: Street) -> None:
-        stranger = await street.stranger()
-        stranger.send(sized(frame))
+def test_a_produce_to_more_partitions_than_are_allowed_ends_the_connection(frame: bytes) -> None:
+    async def story(scene: HostileScene) -> None:
+        hostile = await scene.hostile()
+        hostile.send(sized(frame))
         await sleep(5)
-        assert stranger.was_closed
-        assert stranger.frames == []
+        assert hostile.was_closed
+        assert hostile.frames == []
 
     beside_a_bystander(story, ottla_request_elements_max="10000")
 
 
-def test_only_api_versions_answers_a_version_that_nobody_knows() -> None:
-    async def story(street: Street) -> None:
-        stranger = await street.stranger()
-        stranger.send(sized(header(18, UNKNOWN_VERSION) + bytes(20)))
+def test_only_api_versions_answers_an_unknown_version() -> None:
+    async def story(scene: HostileScene) -> None:
+        hostile = await scene.hostile()
+        hostile.send(sized(header(18, UNKNOWN_VERSION) + bytes(20)))
         await sleep(1)
-        (answer,) = stranger.frames
+        (answer,) = hostile.frames
         response = decode_response(answer, APIS[18], 0)
         assert response.error_code == 35
-        assert not stranger.was_closed
-        stranger.send(framed(ApiVersionsRequest(), 0, correlation_id=5))
+        assert not hostile.was_closed
+        hostile.send(framed(ApiVersionsRequest(), 0, correlation_id=5))
         await sleep(1)
-        assert decode_correlation_id(stranger.frames[1]) == 5, "and the connection goes on"
+        assert decode_correlation_id(hostile.frames[1]) == 5, "and the connection goes on"
 
     beside_a_bystander(story)
 
 
 def test_good_requests_before_a_bad_one_are_answered_first() -> None:
-    async def story(street: Street) -> None:
-        stranger = await street.stranger()
-        stranger.send(framed(ApiVersionsRequest(), 0, correlation_id=5))
+    async def story(scene: HostileScene) -> None:
+        hostile = await scene.hostile()
+        hostile.send(framed(ApiVersionsRequest(), 0, correlation_id=5))
         await sleep(1)
-        stranger.send(framed(ApiVersionsRequest(), 0, correlation_id=6) + b"\xff\xff\xff\xff")
+        hostile.send(framed(ApiVersionsRequest(), 0, correlation_id=6) + b"\xff\xff\xff\xff")
         await sleep(1)
-        assert stranger.was_closed
-        assert decode_correlation_id(stranger.frames[0]) == 5
-        assert street.ended == {"bad request": 1}
+        assert hostile.was_closed
+        assert decode_correlation_id(hostile.frames[0]) == 5
+        assert scene.ended == {"bad request": 1}
 
     beside_a_bystander(story)
 
 
-def test_a_frame_that_never_ends_costs_what_came_of_it_and_ends_with_its_silence() -> None:
-    async def story(street: Street) -> None:
-        strangers = [await street.stranger() for _ in range(50)]
-        for stranger in strangers:
-            stranger.send(FRAME_BYTES_MAX.to_bytes(4, "big") + b"\0\0\0")
+def test_an_incomplete_frame_costs_its_received_bytes_until_the_idle_timeout() -> None:
+    async def story(scene: HostileScene) -> None:
+        hostiles = [await scene.hostile() for _ in range(50)]
+        for hostile in hostiles:
+            hostile.send(FRAME_BYTES_MAX.to_bytes(4, "big") + b"\0\0\0")
         await sleep(2)
-        held_bytes = street.node.metrics.broker.queued_request_bytes
-        assert 0 < held_bytes <= len(strangers) * AHEAD_BYTES_MIN
-        assert street.connections == len(strangers)
+        held_bytes = scene.node.metrics.broker.queued_request_bytes
+        assert 0 < held_bytes <= len(hostiles) * AHEAD_BYTES_MIN
+        assert scene.connections == len(hostiles)
         await sleep(25)
-        assert street.connections == 0
-        assert street.ended == {"idle": len(strangers)}
-        assert street.node.metrics.broker.queued_request_bytes == 0
+        assert scene.connections == 0
+        assert scene.ended == {"idle": len(hostiles)}
+        assert scene.node.metrics.broker.queued_request_bytes == 0
 
     beside_a_bystander(story, connections_max_idle_ms="20000")
 
 
-def test_the_same_fault_again_and_again_is_not_told_each_time() -> None:
-    """The lines repeat one reason: the node's logger writes ten of these a minute."""
+def test_a_repeated_error_is_logged_with_one_repeats_of() -> None:
+    """The events have the same `repeats_of`, so the node's logger writes ten per minute."""
 
-    async def story(street: Street) -> None:
+    async def story(scene: HostileScene) -> None:
         for _ in range(100):
-            stranger = await street.stranger()
-            stranger.send(HOSTILE["a negative size"])
+            hostile = await scene.hostile()
+            hostile.send(HOSTILE["a negative size"])
             await sleep(0.02)
-        assert street.ended == {"bad request": 100}
-        assert set(street.machine.notes.repeats_of("connection ended")) == {"bad request"}
+        assert scene.ended == {"bad request": 100}
+        assert set(scene.machine.notes.repeats_of("connection ended")) == {"bad request"}
 
     beside_a_bystander(story)
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_requests_with_changed_bytes_never_harm_the_broker(seed: int) -> None:
+def test_requests_with_changed_bytes_do_not_harm_the_broker(seed: int) -> None:
     """Recorded requests of every API, each with a few bytes changed."""
     chance = random.Random(seed)
     requests = [base64.b64decode(pair["request"]) for pair in pairs() if pair["key"] in SERVED]
 
-    async def story(street: Street) -> None:
+    async def story(scene: HostileScene) -> None:
         for _ in range(100):
-            strangers = [await street.stranger() for _ in range(5)]
-            for stranger in strangers:
-                stranger.send(b"".join(spoiled(chance.choice(requests), chance) for _ in range(2)))
+            hostiles = [await scene.hostile() for _ in range(5)]
+            for hostile in hostiles:
+                hostile.send(b"".join(spoiled(chance.choice(requests), chance) for _ in range(2)))
             await sleep(0.02)
-            assert not street.node.fault.done(), street.node.fault
-            for stranger in strangers:
-                stranger.transport.abort()
-        answered = sum(street.node.metrics.request(APIS[key].name).seconds.count for key in SERVED)
-        assert answered - 2 * street.bystander.rounds > 100
-        assert street.ended["bad request"] > 100
+            assert not scene.node.fault.done(), scene.node.fault
+            for hostile in hostiles:
+                hostile.transport.abort()
+        answered = sum(scene.node.metrics.request(APIS[key].name).seconds.count for key in SERVED)
+        assert answered - 2 * scene.bystander.rounds > 100
+        assert scene.ended["bad request"] > 100
 
     beside_a_bystander(story, delete_topic_enable="false", num_partitions="1")
 
@@ -259,7 +261,7 @@ def spoiled(request: bytes, chance: random.Random) -> bytes:
 
 
 @pytest.mark.parametrize("name", ["x" * 250, "x" * 30_000, "..", ".", "", "a/b", "a\0b", "ä"])
-def test_a_name_that_no_topic_may_have_is_refused_by_that_name(name: str) -> None:
+def test_an_invalid_topic_name_is_refused(name: str) -> None:
     async def story(client: Client) -> None:
         created = await client.ask(CreateTopicsRequest(topics=(new_topic(name),)))
         assert [(each.name, each.error_code) for each in created.topics] == [(name, INVALID_TOPIC)]

@@ -1,7 +1,7 @@
-"""Batches with a good header and checksum, and records that nobody can read.
+"""Batches with a valid header and checksum, and unreadable records.
 
-A client's bytes are never taken for a fault of the disk: the partition stays online whatever they
-are, and what lies behind them is found and read.
+The bytes of a client are never taken for a disk error: the partition stays online, and the records
+after them are found and read.
 """
 
 import asyncio
@@ -41,12 +41,12 @@ from tests.support.forged_batches import bomb, forged
 TOPIC = "events"
 LARGEST = -3
 COMPACTED: dict[str, str | None] = {"cleanup.policy": "compact"}
-# Unfolds to more than a reader accepts.
+# Decompresses to more than a reader accepts.
 TOO_LARGE = bomb(Codec.ZSTD, 130 << 20)
 
 
 async def send(client: Client, *batches: bytes | bytearray, acks: int = -1) -> list[ErrorCode]:
-    """What became of each, one partition after another."""
+    """The error code of each batch, one per partition."""
     response = await client.ask(produce(TOPIC, *batches, acks=acks, timeout_ms=60_000), 9)
     (topic,) = response.responses
     return [ErrorCode(each.error_code) for each in topic.partition_responses]
@@ -97,7 +97,7 @@ def test_a_client_cannot_take_a_partition_offline(sent: bytearray) -> None:
     with_broker(check, machine=machine)
 
 
-def test_the_largest_time_of_all_may_be_that_of_a_batch_which_nobody_can_read() -> None:
+def test_the_largest_timestamp_may_be_that_of_an_unreadable_batch() -> None:
     async def story(client: Client) -> None:
         await create(client, new_topic(TOPIC))
         await send(client, batch(b"first"))
@@ -107,7 +107,7 @@ def test_the_largest_time_of_all_may_be_that_of_a_batch_which_nobody_can_read() 
     with_broker(story)
 
 
-def test_a_checksum_that_is_wrong_on_disk_is_still_the_disks_fault() -> None:
+def test_a_wrong_checksum_on_disk_is_a_storage_error() -> None:
     machine = Machine()
 
     async def story(client: Client) -> None:
@@ -124,7 +124,7 @@ def test_a_checksum_that_is_wrong_on_disk_is_still_the_disks_fault() -> None:
     with_broker(story, machine=machine)
 
 
-def test_records_that_nobody_could_read_are_refused_if_they_are_not_compressed() -> None:
+def test_unreadable_records_are_refused_if_they_are_not_compressed() -> None:
     async def story(client: Client) -> None:
         await create(client, new_topic(TOPIC))
         assert await send(client, forged(b"garbage")) == [ErrorCode.INVALID_RECORD]
@@ -138,7 +138,7 @@ def test_records_that_nobody_could_read_are_refused_if_they_are_not_compressed()
 
 
 class CountedThreads(SimThreads):
-    """Threads that tell how much was running at the same time."""
+    """Threads that count concurrent work."""
 
     running = 0
     most = 0
@@ -158,7 +158,7 @@ class CountedThreads(SimThreads):
 
 
 def unfolded_on_the_loop(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Of each batch that is unfolded in the loop's own turn, the bytes."""
+    """The decompressed bytes of each batch that is decompressed on the event loop."""
     spent: list[int] = []
     plain_records = work_budget.plain_records
 
@@ -172,7 +172,7 @@ def unfolded_on_the_loop(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return spent
 
 
-def test_bombs_for_a_compacted_topic_are_unfolded_in_a_thread_one_at_a_time(
+def test_bombs_for_a_compacted_topic_are_decompressed_in_a_thread_one_at_a_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("tests.support.broker.simulated_broker.SimThreads", CountedThreads)
@@ -195,7 +195,9 @@ def test_bombs_for_a_compacted_topic_are_unfolded_in_a_thread_one_at_a_time(
     assert CountedThreads.most == 1
 
 
-def test_batches_that_unfold_to_little_are_taken_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batches_with_little_decompressed_data_are_appended_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     spent = unfolded_on_the_loop(monkeypatch)
 
     async def story(client: Client) -> None:
@@ -207,7 +209,7 @@ def test_batches_that_unfold_to_little_are_taken_at_once(monkeypatch: pytest.Mon
     assert len(spent) == 4
 
 
-def test_a_bomb_for_a_compacted_topic_is_refused_and_the_rest_of_its_request_taken() -> None:
+def test_a_bomb_for_a_compacted_topic_is_refused_and_the_rest_of_its_request_is_appended() -> None:
     async def story(client: Client) -> None:
         await create(client, new_topic(TOPIC, 3, configs=COMPACTED))
         sent = [batch(b"a", key=b"k"), TOO_LARGE, batch(b"b", key=b"k")]
@@ -217,7 +219,7 @@ def test_a_bomb_for_a_compacted_topic_is_refused_and_the_rest_of_its_request_tak
     with_broker(story)
 
 
-def test_what_wants_no_reply_keeps_its_order_though_some_of_it_waits_for_a_thread() -> None:
+def test_requests_without_acks_keep_their_order_though_some_wait_for_a_thread() -> None:
     async def story(client: Client) -> None:
         await create(client, new_topic(TOPIC, configs=COMPACTED))
         large = batch(bytes(20 << 20), key=b"k", codec=Codec.ZSTD)
@@ -232,15 +234,15 @@ def test_what_wants_no_reply_keeps_its_order_though_some_of_it_waits_for_a_threa
     with_broker(story)
 
 
-def test_small_batches_that_want_no_reply_keep_their_order_though_they_wait_for_a_thread() -> None:
-    """Each is small enough to be gathered with others, and unfolds beyond the budget."""
+def test_small_requests_without_acks_keep_their_order_though_they_wait_for_a_thread() -> None:
+    """Each is small enough to be gathered, and decompresses beyond the budget."""
 
     async def story(client: Client) -> None:
         await create(client, new_topic(TOPIC, configs=COMPACTED))
         sizes = [size << 20 for size in (20, 1, 21, 2, 22)]
         sent = [batch(bytes(size), key=b"k", codec=Codec.ZSTD) for size in sizes]
         assert max(map(len, sent)) < 4 << 10
-        # The first tells the broker that this client wants no replies; the rest comes at once.
+        # After the first, the broker gathers this client's requests without acks.
         silent = [produce(TOPIC, batch(b"a", key=b"k"), acks=0)]
         silent += [produce(TOPIC, each, acks=0) for each in sent]
         last = produce(TOPIC, batch(b"e", key=b"k"))
@@ -251,8 +253,8 @@ def test_small_batches_that_want_no_reply_keep_their_order_though_they_wait_for_
     with_broker(story)
 
 
-def test_what_another_client_sends_meanwhile_does_not_change_a_batch_that_waits() -> None:
-    """Frames of all clients are received in the same place."""
+def test_a_batch_that_waits_is_not_overwritten_by_another_client() -> None:
+    """All connections share the receive buffer."""
     machine = Machine()
 
     async def story(client: Client) -> None:
@@ -270,7 +272,7 @@ def test_what_another_client_sends_meanwhile_does_not_change_a_batch_that_waits(
     with_broker(story, machine=machine)
 
 
-def test_a_client_that_leaves_while_its_batch_waits_harms_nobody() -> None:
+def test_a_client_that_disconnects_while_its_batch_waits_has_no_effect() -> None:
     machine = Machine()
 
     async def story(client: Client) -> None:
@@ -306,7 +308,7 @@ def test_batches_that_wait_for_a_thread_are_bounded_for_all_clients_together() -
 
 
 @pytest.mark.parametrize("name", ["uncompressed", "gzip", "snappy", "lz4", "zstd"])
-def test_a_topics_codec_is_obeyed_in_a_thread_as_on_the_loop(name: str) -> None:
+def test_a_topics_codec_applies_in_a_thread_as_on_the_loop(name: str) -> None:
     codec = Codec.NONE if name == "uncompressed" else Codec[name.upper()]
 
     async def story(client: Client) -> None:
@@ -326,8 +328,8 @@ def test_a_topics_codec_is_obeyed_in_a_thread_as_on_the_loop(name: str) -> None:
     with_broker(story)
 
 
-def test_a_refused_batch_is_not_kept_until_the_collector_looks() -> None:
-    """An error with its traceback refers to the frames that it passed, and these to the error."""
+def test_a_refused_batch_is_freed_without_the_garbage_collector() -> None:
+    """An error with a traceback and its stack frames refer to each other."""
 
     async def story(client: Client) -> None:
         await create(client, new_topic(TOPIC))
@@ -361,7 +363,7 @@ def test_record_errors_name_just_the_records_at_fault() -> None:
 
 
 def test_a_search_by_time_among_many_batches_lets_others_have_their_turn() -> None:
-    """One that claims a time which none of its records has is read, and the next, and the next."""
+    """Batches whose header claims a timestamp that no record has must all be read."""
     machine = Machine()
 
     async def story(client: Client) -> None:
@@ -382,7 +384,7 @@ def test_a_search_by_time_among_many_batches_lets_others_have_their_turn() -> No
     with_broker(story, machine=machine)
 
 
-def test_the_budget_of_a_turn_is_whole_again_in_the_next() -> None:
+def test_the_budget_is_refilled_in_the_next_turn() -> None:
     async def story() -> None:
         budget = TurnBudget(100_000)
         budget.spend_on_reading(12_000)

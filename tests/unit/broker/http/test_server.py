@@ -1,4 +1,4 @@
-"""Health and metrics over HTTP, against clients that are polite, odd, slow and many."""
+"""Health and metrics over HTTP, with clients that are correct, odd, slow and many."""
 
 import asyncio
 import http.client
@@ -23,7 +23,7 @@ PORT = 9644
 
 
 class Client(asyncio.Protocol):
-    """Sends bytes, keeps what comes back."""
+    """Sends bytes, and keeps the response."""
 
     transport: asyncio.Transport
 
@@ -42,7 +42,7 @@ class Client(asyncio.Protocol):
         self.closed_at = asyncio.get_running_loop().time()
 
     async def ask(self, request: bytes, seconds: float = 1.0) -> bytes:
-        """What came within `seconds` of sending this."""
+        """The bytes received within `seconds` after sending this."""
         self.received = b""
         self.transport.write(request)
         await asyncio.sleep(seconds)
@@ -50,7 +50,7 @@ class Client(asyncio.Protocol):
 
 
 class World:
-    """A server on one machine, its clients on another."""
+    """A server on one machine, and its clients on another."""
 
     def __init__(self, conditions: Conditions, limits: HttpLimits | None) -> None:
         network = SimNetwork(0, conditions)
@@ -90,7 +90,7 @@ def get(path: str, *, method: str = "GET", version: str = "1.1", headers: str = 
 
 
 class Answer:
-    """One response, as its client understands it."""
+    """A parsed response."""
 
     def __init__(self, response: bytes) -> None:
         head, _, self.rest = response.partition(b"\r\n\r\n")
@@ -122,7 +122,7 @@ class Answer:
             rest = rest[int(size, 16) + 2 :]
 
 
-def test_a_healthy_node_says_so() -> None:
+def test_a_healthy_node_answers_200() -> None:
     async def scenario(world: World) -> None:
         client = await world.connect()
         for path in ("/health/live", "/health/ready", "/health/ready?verbose=1"):
@@ -134,7 +134,7 @@ def test_a_healthy_node_says_so() -> None:
     simulate(scenario)
 
 
-def test_a_node_that_is_not_ready_says_why_until_it_is() -> None:
+def test_a_node_that_is_not_ready_gives_reasons() -> None:
     async def scenario(world: World) -> None:
         client = await world.connect()
         world.health.ready.fail("recovery", "1 of 3 logs")
@@ -194,7 +194,7 @@ def test_an_old_client_gets_metrics_without_chunks_and_the_end_of_the_connection
     simulate(scenario)
 
 
-def test_head_is_the_answer_without_its_body() -> None:
+def test_head_gets_the_response_without_its_body() -> None:
     rendered = []
 
     def slices() -> Iterator[bytes]:
@@ -264,7 +264,7 @@ def test_a_request_may_arrive_a_byte_at_a_time() -> None:
         (b"GET  /health/live HTTP/1.1\r\nHost: a\r\n\r\n", 400, False),
     ],
 )
-def test_each_request_gets_the_answer_it_deserves(
+def test_each_kind_of_request_has_its_status(
     request_bytes: bytes, status: int, stays: bool
 ) -> None:
     async def scenario(world: World) -> None:
@@ -294,7 +294,7 @@ def test_a_head_that_is_too_long_is_refused_before_it_ends(ended: bool) -> None:
     simulate(scenario, limits=limits)
 
 
-def test_a_client_that_never_finishes_its_request_is_cut_off() -> None:
+def test_a_client_that_never_finishes_its_request_is_disconnected() -> None:
     async def scenario(world: World) -> None:
         silent, slow = await world.connect(), await world.connect()
         loop = asyncio.get_running_loop()
@@ -323,7 +323,7 @@ def test_an_idle_connection_is_kept_for_the_next_scrape_and_not_for_ever() -> No
     simulate(scenario)
 
 
-def test_a_client_that_does_not_read_stops_the_rendering_and_is_cut_off() -> None:
+def test_a_client_that_does_not_read_stops_the_rendering_and_is_disconnected() -> None:
     made = []
 
     def endless() -> Iterator[bytes]:
@@ -367,7 +367,7 @@ def test_other_work_has_its_turn_between_two_slices() -> None:
     simulate(scenario)
 
 
-def test_two_hundred_idle_connections_do_not_lock_out_a_probe_or_a_scrape() -> None:
+def test_two_hundred_idle_connections_do_not_block_a_probe_or_a_scrape() -> None:
     async def scenario(world: World) -> None:
         idle = [await world.connect() for _ in range(200)]
         probe = await world.connect()
@@ -375,14 +375,14 @@ def test_two_hundred_idle_connections_do_not_lock_out_a_probe_or_a_scrape() -> N
         scrape = await world.connect()
         assert Answer(await scrape.ask(get("/metrics"), seconds=5)).status == 200
         assert world.server.connection_count <= world.server.limits.connections_max
-        # The oldest gave way, the latest stand.
+        # The oldest were replaced, the latest are open.
         assert all(client.closed_at is not None for client in idle[:168])
         assert all(client.closed_at is None for client in idle[-20:])
 
     simulate(scenario, limits=HttpLimits(head_timeout_s=1e6))
 
 
-def test_clients_that_drip_their_heads_do_not_lock_out_a_probe() -> None:
+def test_clients_that_send_slowly_do_not_block_a_probe() -> None:
     async def scenario(world: World) -> None:
         async def drip(client: Client) -> None:
             client.transport.write(b"GET /health/live HTTP/1.1\r\n")
@@ -401,7 +401,7 @@ def test_clients_that_drip_their_heads_do_not_lock_out_a_probe() -> None:
     simulate(scenario)
 
 
-def test_clients_that_do_not_read_their_answers_do_not_lock_out_a_probe() -> None:
+def test_clients_that_do_not_read_do_not_block_a_probe() -> None:
     def endless() -> Iterator[bytes]:
         while True:
             yield b"x" * 10_000
@@ -423,7 +423,7 @@ def test_clients_that_do_not_read_their_answers_do_not_lock_out_a_probe() -> Non
     simulate(scenario, limits=HttpLimits(connections_max=2))
 
 
-def test_the_oldest_unfinished_connection_gives_way_and_one_that_is_answered_stays() -> None:
+def test_the_oldest_waiting_connection_is_replaced_before_one_with_a_response() -> None:
     async def scenario(world: World) -> None:
         world.render = lambda: iter([b"x" * 10_000] * 100 + [b"ended"])
         answered, half, idle = [await world.connect() for _ in range(3)]
@@ -445,7 +445,7 @@ def test_the_oldest_unfinished_connection_gives_way_and_one_that_is_answered_sta
     simulate(scenario, limits=HttpLimits(connections_max=3))
 
 
-def test_a_connection_that_was_just_answered_is_younger_than_one_that_never_asked() -> None:
+def test_a_response_renews_the_age_of_a_connection() -> None:
     async def scenario(world: World) -> None:
         scraper, idle = [await world.connect() for _ in range(2)]
         assert Answer(await scraper.ask(get("/health/live"))).status == 200
@@ -471,7 +471,7 @@ def test_a_header_of_spaces_does_not_stop_the_broker() -> None:
     simulate(scenario)
 
 
-def test_a_head_is_searched_once_however_it_is_cut() -> None:
+def test_a_head_is_searched_once_however_it_is_split() -> None:
     searched = []
 
     class Counted(bytearray):
@@ -489,13 +489,13 @@ def test_a_head_is_searched_once_however_it_is_cut() -> None:
             await asyncio.sleep(0.001)
         await asyncio.sleep(0.1)
         assert Answer(client.received).status == 200
-        # Three bytes of the end may have come before; nothing else is looked at again.
+        # Only the last three bytes are searched again, which may begin the end of the head.
         assert sum(searched) <= 4 * len(request)
 
     simulate(scenario)
 
 
-def test_our_own_fault_while_rendering_ends_the_connection_and_is_not_hidden() -> None:
+def test_a_bug_while_rendering_ends_the_connection_and_is_raised() -> None:
     def broken() -> Iterator[bytes]:
         yield b"half"
         raise ZeroDivisionError
@@ -511,7 +511,7 @@ def test_our_own_fault_while_rendering_ends_the_connection_and_is_not_hidden() -
     assert caught.group_contains(ZeroDivisionError)
 
 
-def test_closing_ends_what_stands_and_frees_the_port() -> None:
+def test_closing_ends_connections_and_frees_the_port() -> None:
     async def scenario(world: World) -> None:
         client = await world.connect()
         await world.server.close()

@@ -22,7 +22,7 @@ from tests.support.broker.simulated_broker import Client, Machine, create, new_t
 from tests.unit.broker.node.test_log_directories import TWO, homes, read, tell, two_topics, write
 
 REFUSED = ErrorCode.KAFKA_STORAGE_ERROR
-# No checkpoint is due in these tests unless they ask for it.
+# No checkpoint is due in these tests, except on request.
 NO_CHECKPOINT = {"log_flush_offset_checkpoint_interval_ms": "3600000"}
 CHECKPOINT_EACH_SECOND = {"log_flush_offset_checkpoint_interval_ms": "1000"}
 NOTICED_S = 3
@@ -47,7 +47,7 @@ def move(machine: Machine, path: str) -> None:
 
 
 def replace(machine: Machine, path: str) -> None:
-    """Another directory, with the same names in it, but for another's lock."""
+    """Replaces the directory by a copy with another lock file."""
     files = machine.disk.process()
     files.rename(path, "/moved")
     files.make_dir(path)
@@ -107,7 +107,7 @@ def test_produces_into_a_removed_data_directory_are_refused_though_no_checkpoint
     tell(story)
 
 
-def test_a_parked_fetch_hears_of_a_lost_directory() -> None:
+def test_a_parked_fetch_gets_the_error_of_a_lost_directory() -> None:
     async def story(machine: Machine) -> None:
         async with machine.running() as (client, _):
             await create(client, new_topic("one"))
@@ -149,7 +149,7 @@ def test_one_lost_directory_of_two_takes_its_logs_offline_and_no_others(
     tell(story)
 
 
-def test_the_metadatas_directory_offline_is_not_ready_though_another_is_usable() -> None:
+def test_a_node_without_its_metadata_directory_is_not_ready() -> None:
     async def story(machine: Machine) -> None:
         kept, lost = await two_topics(machine)
         async with machine.running(**TWO, **NO_CHECKPOINT) as (client, node):
@@ -192,7 +192,7 @@ def test_a_checkpoint_that_fails_takes_its_directory_offline_until_the_restart(c
 
 
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT])
-def test_a_checkpoint_without_room_takes_nothing_offline(code: int) -> None:
+def test_a_checkpoint_on_a_full_disk_takes_nothing_offline(code: int) -> None:
     async def story(machine: Machine) -> None:
         _kept, lost = await two_topics(machine)
         async with machine.running(**TWO, **CHECKPOINT_EACH_SECOND) as (client, node):
@@ -265,7 +265,7 @@ async def stop_at_once(machine: Machine, node: Node) -> None:
     await node.stop()
 
 
-def test_a_stop_right_after_the_data_directory_was_removed_ends_and_says_so() -> None:
+def test_a_stop_after_the_data_directory_was_removed_ends_and_logs_it() -> None:
     async def story(machine: Machine) -> None:
         node = machine.node()
         await node.start()
@@ -279,7 +279,7 @@ def test_a_stop_right_after_the_data_directory_was_removed_ends_and_says_so() ->
     tell(story)
 
 
-def test_the_page_names_only_so_many_partitions() -> None:
+def test_the_page_names_a_limited_number_of_partitions() -> None:
     logs = {TopicPartition("t", number): "EIO" for number in range(NAMED_LOGS_MAX + 5)}
     faults = storage_faults({}, logs, metadata_path="/a", has_usable=True)
     assert faults.not_ready == {}

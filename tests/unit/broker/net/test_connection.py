@@ -1,6 +1,6 @@
-"""Connections: requests in, replies in order, and limits that hold for whoever is at the other end.
+"""Connections: requests, responses in order, and limits for every client.
 
-The requests here are not Kafka's: a frame's first letter says what is done with it.
+The requests here are not Kafka's: the first letter of a frame selects its handling.
 """
 
 import asyncio
@@ -44,7 +44,7 @@ LIMITS = ConnectionLimits(
     idle_ms_max=600_000,
 )
 BIG_REPLY = bytes(400_000)
-# Only what arrives in one piece is gathered.
+# Only frames that arrive in one piece are gathered.
 IN_ONE_PIECE = Conditions(split_rate=0.0)
 
 
@@ -53,11 +53,12 @@ def framed(*frames: bytes) -> bytes:
 
 
 class Letters:
-    """`e` echoes, `w` does so later, `n` says nothing, `b` says much, `x` is bad, `!` is worse.
+    """Handles a frame by its first letter.
 
-    `f` is later as well, by a future, and `?` is worse by then.
-    Those with a `g` or `l` are gathered; then a `g` is echoed, and an `l` is later.
-    An `s` says nothing, as `n` does; it is gathered where what wants no reply is.
+    `e` echoes at once, `w` later by a coroutine, `f` later by a future. `n` and `s` get no
+    response, `b` gets a large one. `x` is a PeerError, `!` a bug, `?` a bug in a later response.
+    `g` and `l` are gathered: `g` is then echoed at once, `l` later. `s` is gathered by
+    `gather_silent`.
     """
 
     def __init__(self) -> None:
@@ -133,7 +134,7 @@ class Letters:
 
 
 class Peer(asyncio.Protocol):
-    """A client that writes bytes as it likes and keeps the frames that come back."""
+    """A client that writes any bytes, and keeps the frames of the responses."""
 
     transport: asyncio.Transport
 
@@ -158,7 +159,7 @@ class Peer(asyncio.Protocol):
 
 
 class Place:
-    """A broker's connections, and clients that come to them."""
+    """A broker's connections, and their clients."""
 
     def __init__(
         self, clock: SimClock, limits: ConnectionLimits, seed: int, conditions: Conditions
@@ -212,7 +213,7 @@ def simulate(
 
 
 def numbered(letters: str, count: int) -> list[bytes]:
-    """So many requests, each with its number, their letters one after another."""
+    """Numbered requests, with the letters in turn."""
     return [f"{letters[number % len(letters)]}{number}".encode() for number in range(count)]
 
 
@@ -245,7 +246,7 @@ def test_fifty_pipelined_requests_are_answered_one_after_another(seed: int) -> N
     simulate(story, seed=seed, conditions=Conditions(late_read=seed % 2 == 1))
 
 
-def test_what_is_gathered_is_answered_when_it_is_settled() -> None:
+def test_a_gathered_request_is_answered_when_it_is_settled() -> None:
     async def story(place: Place) -> None:
         peers = [await place.connect() for _ in range(3)]
         for number, peer in enumerate(peers):
@@ -262,7 +263,7 @@ def test_what_is_gathered_is_answered_when_it_is_settled() -> None:
 
 
 @pytest.mark.parametrize("first", [b"g1", b"l1"])
-def test_what_comes_after_a_gathered_request_is_answered_after_it(first: bytes) -> None:
+def test_a_request_after_a_gathered_one_is_answered_after_it(first: bytes) -> None:
     async def story(place: Place) -> None:
         peer = await place.connect()
         peer.send(first)
@@ -278,7 +279,7 @@ def test_what_comes_after_a_gathered_request_is_answered_after_it(first: bytes) 
     simulate(story, conditions=IN_ONE_PIECE)
 
 
-def test_requests_that_want_no_reply_are_gathered_once_one_of_them_has_come() -> None:
+def test_requests_without_a_response_are_gathered_after_the_first_of_them() -> None:
     async def story(place: Place) -> None:
         peer = await place.connect()
         peer.send(*numbered("s", 20))
@@ -294,7 +295,7 @@ def test_requests_that_want_no_reply_are_gathered_once_one_of_them_has_come() ->
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_what_wants_no_reply_keeps_its_place_among_what_does(seed: int) -> None:
+def test_requests_with_and_without_a_response_keep_their_order(seed: int) -> None:
     requests = numbered("ssesswsnssgsfls", 150)
 
     async def story(place: Place) -> None:
@@ -313,7 +314,7 @@ def test_what_wants_no_reply_keeps_its_place_among_what_does(seed: int) -> None:
     simulate(story, seed=seed, conditions=conditions)
 
 
-def test_nothing_is_gathered_of_a_connection_that_waits_for_a_reply() -> None:
+def test_nothing_is_gathered_from_a_connection_with_a_request_in_flight() -> None:
     async def story(place: Place) -> None:
         peer = await place.connect()
         peer.send(b"w1")
@@ -326,7 +327,7 @@ def test_nothing_is_gathered_of_a_connection_that_waits_for_a_reply() -> None:
     simulate(story, conditions=IN_ONE_PIECE)
 
 
-def test_whoever_goes_while_gathered_leaves_nothing_behind() -> None:
+def test_a_client_that_disconnects_while_gathered_leaves_nothing_behind() -> None:
     async def story(place: Place) -> None:
         peer = await place.connect()
         peer.send(b"g1")
@@ -342,7 +343,7 @@ def test_whoever_goes_while_gathered_leaves_nothing_behind() -> None:
 
 
 @pytest.mark.parametrize("first", [b"w1", b"f1"])
-def test_one_request_is_under_way_at_a_time(first: bytes) -> None:
+def test_one_request_is_in_flight_at_a_time(first: bytes) -> None:
     async def story(place: Place) -> None:
         peer = await place.connect()
         peer.send(first, b"w2", b"e3")
@@ -354,7 +355,7 @@ def test_one_request_is_under_way_at_a_time(first: bytes) -> None:
     simulate(story)
 
 
-def test_a_frame_of_the_largest_size_is_taken_and_a_larger_one_ends_the_connection() -> None:
+def test_a_frame_of_the_largest_size_is_accepted_and_a_larger_one_ends_the_connection() -> None:
     async def story(place: Place) -> None:
         peer = await place.connect()
         largest = b"e" + bytes(LIMITS.frame_bytes_max - 1)
@@ -384,7 +385,7 @@ def test_a_bad_request_ends_its_connection_and_no_other() -> None:
     simulate(story)
 
 
-def test_our_own_fault_is_told_whether_it_comes_at_once_or_later() -> None:
+def test_a_bug_is_reported_at_once_or_later() -> None:
     async def story(place: Place) -> None:
         peer = await place.connect()
         peer.send(b"!")
@@ -399,13 +400,13 @@ def test_our_own_fault_is_told_whether_it_comes_at_once_or_later() -> None:
     simulate(story)
 
 
-def test_who_does_not_read_its_answers_is_not_read_from_and_harms_nobody() -> None:
+def test_a_client_that_does_not_read_responses_is_not_read_from() -> None:
     async def story(place: Place) -> None:
         slow, quick = await place.connect(), await place.connect()
         slow.transport.pause_reading()
         slow.send(*numbered("b", 200))
         await asyncio.sleep(10)
-        # One more than fits: the limit is looked at before a request, not within its reply.
+        # One more than fits: the limit is checked before a request, not within its response.
         most = (UNSENT_BYTES_MAX + 2 * len(BIG_REPLY)) // len(BIG_REPLY) + 1
         assert len(place.letters.handled) <= most
         quick.send(b"e1")
@@ -418,7 +419,7 @@ def test_who_does_not_read_its_answers_is_not_read_from_and_harms_nobody() -> No
     simulate(story)
 
 
-def test_replies_that_nobody_takes_are_bounded_for_all_connections_together() -> None:
+def test_unread_responses_are_bounded_for_all_connections_together() -> None:
     limit = 4_000_000
 
     async def story(place: Place) -> None:
@@ -450,7 +451,7 @@ def test_replies_that_nobody_takes_are_bounded_for_all_connections_together() ->
     simulate(story, unsent_bytes_max=limit)
 
 
-def test_replies_to_gathered_requests_are_counted_as_well() -> None:
+def test_unread_responses_to_gathered_requests_are_counted() -> None:
     async def story(place: Place) -> None:
         peers = [await place.connect(f"slow-{number}") for number in range(20)]
         for _ in range(2):
@@ -466,7 +467,7 @@ def test_replies_to_gathered_requests_are_counted_as_well() -> None:
     simulate(story, unsent_bytes_max=300_000, conditions=IN_ONE_PIECE)
 
 
-def test_whoever_leaves_most_is_ended_first() -> None:
+def test_the_connection_with_the_most_unread_bytes_is_ended_first() -> None:
     async def story(place: Place) -> None:
         small, large = await place.connect("small"), await place.connect("large")
         for peer, count in ((large, 2), (small, 1)):
@@ -489,7 +490,7 @@ def test_whoever_leaves_most_is_ended_first() -> None:
     simulate(story, unsent_bytes_max=1_300_000, conditions=Conditions(window_bytes=1 << 10))
 
 
-def test_where_replies_crowd_no_client_gets_one_before_it_has_taken_the_last() -> None:
+def test_while_response_memory_is_scarce_a_client_reads_one_response_before_the_next() -> None:
     async def story(place: Place) -> None:
         first, second = await place.connect("first"), await place.connect("second")
         first.transport.pause_reading()
@@ -511,7 +512,7 @@ def test_where_replies_crowd_no_client_gets_one_before_it_has_taken_the_last() -
     simulate(story, unsent_bytes_max=2_000_000, conditions=Conditions(window_bytes=1 << 10))
 
 
-def test_a_reply_that_is_larger_than_all_the_room_is_sent_to_whoever_is_alone() -> None:
+def test_a_response_above_the_limit_is_sent_to_a_single_connection() -> None:
     async def story(place: Place) -> None:
         peer = await place.connect()
         peer.send(*numbered("b", 5))
@@ -522,7 +523,7 @@ def test_a_reply_that_is_larger_than_all_the_room_is_sent_to_whoever_is_alone() 
     simulate(story, unsent_bytes_max=1_000)
 
 
-def test_a_lower_limit_counts_for_those_who_left_more_before() -> None:
+def test_a_lower_limit_applies_to_existing_connections() -> None:
     async def story(place: Place) -> None:
         peers = [await place.connect(f"slow-{number}") for number in range(4)]
         for peer in peers:
@@ -537,7 +538,7 @@ def test_a_lower_limit_counts_for_those_who_left_more_before() -> None:
     simulate(story, conditions=Conditions(window_bytes=1 << 10))
 
 
-def test_a_bulk_sender_leaves_turns_for_small_requests() -> None:
+def test_a_bulk_sender_does_not_delay_small_requests() -> None:
     async def story(place: Place) -> None:
         bulk, small = await place.connect("bulk"), await place.connect("small")
         for number in range(64):
@@ -570,14 +571,14 @@ def test_half_received_requests_share_a_limit_and_all_finish_in_the_end() -> Non
             highest = max(highest, place.connections.held_bytes)
             await asyncio.sleep(0.005)
         assert [len(peer.frames) for peer in peers] == [1] * 8
-        # Those that were let go on together may each take room before they hear that there is none.
+        # Connections that resume together may each take memory before the limit stops them.
         assert highest <= 2_000_000 + 2 * size
         assert place.connections.held_bytes == 0
 
     simulate(story, queued_bytes_max=2_000_000)
 
 
-def test_who_stops_in_the_middle_makes_room_for_those_who_wait() -> None:
+def test_a_request_that_stops_midway_is_ended_for_those_that_wait() -> None:
     async def story(place: Place) -> None:
         stuck, waiting = await place.connect("stuck"), await place.connect("waiting")
         stuck.transport.write(framed(b"e" + bytes(900_000))[:800_000])
@@ -618,7 +619,7 @@ def test_more_connections_than_allowed_are_closed_at_once() -> None:
     simulate(story, connections_max=3, connections_max_per_ip=2)
 
 
-def test_more_connections_than_the_process_can_have_are_closed_whatever_is_allowed() -> None:
+def test_connections_beyond_the_process_limit_are_closed() -> None:
     async def story(place: Place) -> None:
         place.connections.descriptors_max = 2
         peers = [await place.connect() for _ in range(3)]
@@ -628,7 +629,7 @@ def test_more_connections_than_the_process_can_have_are_closed_whatever_is_allow
     simulate(story)
 
 
-def test_the_silent_are_ended_and_those_who_talk_are_not() -> None:
+def test_idle_connections_are_ended_and_active_ones_are_not() -> None:
     async def story(place: Place) -> None:
         silent, talking = await place.connect(), await place.connect()
         for _ in range(4):
@@ -644,7 +645,7 @@ def test_the_silent_are_ended_and_those_who_talk_are_not() -> None:
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_resets_at_any_moment_leave_nothing_behind(seed: int) -> None:
+def test_resets_at_any_time_leave_nothing_behind(seed: int) -> None:
     async def story(place: Place) -> None:
         peers = [await place.connect(f"client-{number}") for number in range(6)]
         for peer in peers:
@@ -677,7 +678,7 @@ def test_an_idle_connection_holds_no_buffer() -> None:
 
 
 class Eager(asyncio.Transport):
-    """A transport that has ever more to read, as libuv does, and notes whether it may."""
+    """A transport that always has more to read, like libuv, and notes whether it may read."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -696,7 +697,7 @@ class Eager(asyncio.Transport):
         self.steps.append("resume")
 
 
-def test_after_its_share_of_a_turn_a_connection_is_not_read_until_the_next() -> None:
+def test_a_connection_is_not_read_beyond_its_bytes_per_turn() -> None:
     async def story(place: Place) -> None:
         scratch = memoryview(bytearray(SCRATCH_BYTES))
         connection = Connection(
@@ -733,7 +734,7 @@ class Holding:
         self.went_on += 1
 
 
-def test_who_waits_for_room_still_waits_when_it_holds_a_little_less() -> None:
+def test_a_connection_that_waits_for_memory_still_waits_when_it_holds_a_little_less() -> None:
     share = CROWDED_BYTES_MAX
 
     async def story(place: Place) -> None:
@@ -754,8 +755,8 @@ def test_who_waits_for_room_still_waits_when_it_holds_a_little_less() -> None:
     simulate(story, queued_bytes_max=10 * share)
 
 
-def test_a_connection_that_ends_within_a_frame_gives_its_memory_back_at_once() -> None:
-    """Not when the collector looks, which is seldom."""
+def test_a_connection_that_ends_within_a_frame_frees_its_memory_at_once() -> None:
+    """Not only when the garbage collector runs, which is seldom."""
 
     async def story(place: Place) -> None:
         ended: list[weakref.ref[Connection]] = []

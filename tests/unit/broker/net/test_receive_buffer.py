@@ -1,4 +1,4 @@
-"""Frames out of bytes, however these arrive."""
+"""Frames are complete, however their bytes arrive."""
 
 import itertools
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ def scratch(size: int = SCRATCH_BYTES) -> memoryview:
 
 
 def receive(receiver: FrameReceiver, arriving: bytes) -> list[bytes]:
-    """Fills as much room as there is, again and again; the frames that this completes."""
+    """Receives the bytes in pieces of any size; the completed frames."""
     frames = []
     while arriving:
         room = receiver.room()
@@ -41,7 +41,9 @@ def pieces(content: bytes, cuts: Sequence[int]) -> list[bytes]:
 @given(
     st.lists(st.binary(max_size=300), max_size=20), st.lists(st.integers(0, 10_000), max_size=20)
 )
-def test_however_frames_are_cut_they_come_out_whole(frames: list[bytes], cuts: list[int]) -> None:
+def test_frames_are_complete_however_the_bytes_are_split(
+    frames: list[bytes], cuts: list[int]
+) -> None:
     receiver = FrameReceiver(scratch(64), SIZE_MAX)
     received = []
     for piece in pieces(framed(*frames), cuts):
@@ -50,7 +52,7 @@ def test_however_frames_are_cut_they_come_out_whole(frames: list[bytes], cuts: l
     assert receiver.held_bytes == 0
 
 
-def test_one_byte_at_a_time_is_as_good_as_all_at_once() -> None:
+def test_bytes_may_arrive_one_at_a_time() -> None:
     frames = [b"", b"a", bytes(700), b"last"]
     receiver = FrameReceiver(scratch(), SIZE_MAX)
     received = [frame for byte in framed(*frames) for frame in receive(receiver, bytes([byte]))]
@@ -68,7 +70,7 @@ def test_connections_that_share_a_scratch_do_not_mix() -> None:
     assert received == [[b"first " * 40, b"1"], [b"second " * 40, b"2"]]
 
 
-def test_what_arrives_whole_is_not_copied_and_what_is_cut_has_a_buffer_of_its_own() -> None:
+def test_a_complete_frame_is_not_copied_and_a_split_one_has_its_own_buffer() -> None:
     shared = scratch()
     receiver = FrameReceiver(shared, SIZE_MAX)
     sent = framed(b"whole", b"cut")
@@ -87,7 +89,7 @@ def test_what_arrives_whole_is_not_copied_and_what_is_cut_has_a_buffer_of_its_ow
     assert receiver.held_bytes == 0
 
 
-def test_a_frame_can_be_written_to_where_it_lies() -> None:
+def test_a_frame_is_writable_in_place() -> None:
     receiver = FrameReceiver(scratch(), SIZE_MAX)
     sent = framed(b"abc")
     receiver.room()[: len(sent)] = sent
@@ -97,20 +99,20 @@ def test_a_frame_can_be_written_to_where_it_lies() -> None:
 
 
 @pytest.mark.parametrize("size", [-1, SIZE_MAX + 1, 2**31 - 1, -(2**31)])
-def test_a_size_that_cannot_be_is_refused_before_anything_is_kept_for_it(size: int) -> None:
+def test_an_impossible_size_is_refused_before_memory_is_allocated(size: int) -> None:
     receiver = FrameReceiver(scratch(), SIZE_MAX)
     with pytest.raises(BadFrameSize):
         receive(receiver, framed(b"good") + size.to_bytes(4, "big", signed=True))
     assert receiver.held_bytes == 0
 
 
-def test_a_frame_of_the_largest_size_is_taken() -> None:
+def test_a_frame_of_the_largest_size_is_accepted() -> None:
     receiver = FrameReceiver(scratch(), SIZE_MAX)
     (frame,) = receive(receiver, framed(bytes(SIZE_MAX)))
     assert len(frame) == SIZE_MAX
 
 
-def test_a_length_that_is_merely_claimed_costs_nothing() -> None:
+def test_a_claimed_length_costs_no_memory() -> None:
     receiver = FrameReceiver(scratch(), SIZE_MAX)
     assert receive(receiver, SIZE_MAX.to_bytes(4, "big")) == []
     assert receiver.held_bytes == AHEAD_BYTES_MIN
@@ -119,7 +121,7 @@ def test_a_length_that_is_merely_claimed_costs_nothing() -> None:
         assert receiver.held_bytes <= AHEAD * received
 
 
-def test_a_frame_of_which_much_is_there_gets_all_its_room_at_once() -> None:
+def test_a_frame_with_many_received_bytes_gets_its_whole_buffer_at_once() -> None:
     receiver = FrameReceiver(scratch(), SIZE_MAX)
     assert receive(receiver, framed(bytes(SIZE_MAX))[:SCRATCH_BYTES]) == []
     assert len(receiver.room()) == SIZE_MAX - (SCRATCH_BYTES - 4)

@@ -1,4 +1,4 @@
-"""Bytes and slices of files on their way out, on simulated wires and on real ones."""
+"""Bytes and file slices are sent in order, on simulated networks and on real sockets."""
 
 import asyncio
 import itertools
@@ -31,7 +31,7 @@ CONTENT = bytes(range(251)) * 20_000
 
 
 class Sender(asyncio.Protocol):
-    """The side with the queue, as a connection has it."""
+    """The sending side, with a queue as in a connection."""
 
     queue: SendQueue
     transport: asyncio.Transport
@@ -64,7 +64,7 @@ class Sender(asyncio.Protocol):
 
 
 class Taker(asyncio.Protocol):
-    """The other side: takes what comes, unless it is told to wait."""
+    """The receiving side: reads, unless a test pauses it."""
 
     transport: asyncio.Transport
 
@@ -83,7 +83,7 @@ class Taker(asyncio.Protocol):
 
 
 class Simulated:
-    """A sender and a taker on a simulated wire, and a simulated disk."""
+    """A sender and a receiver on a simulated network, and a simulated disk."""
 
     def __init__(self, seed: int, conditions: Conditions) -> None:
         self.disk = SimDisk(seed)
@@ -124,7 +124,7 @@ def simulate(
 
 
 def mixed(file: File, entropy: SimEntropy) -> tuple[list[Any], bytes]:
-    """Bytes and slices small and large in any order, and what they are together."""
+    """Bytes and slices, small and large, in any order; and their joined content."""
     parts: list[Any] = []
     expected = b""
     for number in range(entropy.between(5, 15)):
@@ -148,7 +148,7 @@ def mixed(file: File, entropy: SimEntropy) -> tuple[list[Any], bytes]:
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_bytes_and_slices_arrive_in_order_whatever_the_wire_does(seed: int) -> None:
+def test_bytes_and_slices_arrive_in_order_on_any_network(seed: int) -> None:
     conditions = Conditions(late_read=bool(seed % 2), window_bytes=8_000 if seed % 3 else 1 << 20)
 
     async def story(simulated: Simulated) -> None:
@@ -169,7 +169,7 @@ def test_bytes_and_slices_arrive_in_order_whatever_the_wire_does(seed: int) -> N
     simulate(story, seed, conditions)
 
 
-def test_who_reads_slowly_has_its_slices_left_in_the_file() -> None:
+def test_slices_for_a_slow_reader_stay_in_the_file() -> None:
     async def story(simulated: Simulated) -> None:
         sender, taker = await simulated.connect()
         taker.transport.pause_reading()
@@ -186,8 +186,8 @@ def test_who_reads_slowly_has_its_slices_left_in_the_file() -> None:
     simulate(story)
 
 
-def test_only_memory_of_its_own_is_counted_as_unsent() -> None:
-    """Slices lie in files, and views in memory that somebody keeps for all."""
+def test_only_own_memory_counts_as_unsent() -> None:
+    """Slices are in files, and views refer to shared memory."""
 
     async def story(simulated: Simulated) -> None:
         sender, taker = await simulated.connect()
@@ -258,7 +258,7 @@ def test_a_small_slice_with_a_cold_page_is_read_by_a_thread_first(warm: tuple[in
 
 
 @pytest.mark.parametrize("cold_from", [50_000, 100_000, 100_000 + READ_AHEAD_BYTES])
-def test_what_follows_a_slice_is_read_ahead_with_it(
+def test_the_bytes_after_a_slice_are_read_ahead_with_it(
     cold_from: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def story(simulated: Simulated) -> None:
@@ -276,7 +276,7 @@ def test_what_follows_a_slice_is_read_ahead_with_it(
     simulate(story)
 
 
-def test_a_large_reply_lets_others_have_their_turn() -> None:
+def test_a_large_response_lets_others_have_their_turn() -> None:
     async def story(simulated: Simulated) -> None:
         file = simulated.file()
         sender, _ = await simulated.connect()
@@ -299,7 +299,7 @@ def test_a_large_reply_lets_others_have_their_turn() -> None:
     simulate(story, conditions=Conditions(window_bytes=1 << 30))
 
 
-def test_what_cannot_be_sent_at_all_is_our_own_fault() -> None:
+def test_an_unsendable_part_is_a_bug() -> None:
     async def story(simulated: Simulated) -> None:
         sender, _ = await simulated.connect()
         sender.queue.put([[1, 2, 3]])
@@ -335,7 +335,7 @@ def test_real_sockets_take_real_slices(
             await asyncio.sleep(0.001)
         assert bytes(taker.received) == expected
         taker.transport.close()
-        # A loop that stops before this end has heard of it would forget an open socket.
+        # The loop must see the end of the connection before it stops, or a socket stays open.
         while not senders[0].lost:
             await asyncio.sleep(0.001)
         await listener.close()

@@ -1,4 +1,4 @@
-"""Sessions: no entrance of a request goes around the handler that the session names."""
+"""Sessions: every request goes through the handler of its session."""
 
 import asyncio
 from collections.abc import Awaitable
@@ -30,7 +30,7 @@ BEFORE_AUTHENTICATION = {17, API_VERSIONS, 36}
 
 
 class Gate:
-    """Takes only what a client may ask before it has authenticated; with `opens`, lets it in."""
+    """Accepts only ApiVersions, as before authentication. With `opens`, that opens the gate."""
 
     def __init__(self, behind: FrameHandler, *, opens: bool) -> None:
         self.behind = behind
@@ -53,7 +53,7 @@ class Gate:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_gate_lets_nothing_through_that_a_session_may_not_ask_yet(
+def test_a_gate_refuses_requests_before_authentication(
     way: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def close(session: Session) -> None:
@@ -71,7 +71,7 @@ def test_a_gate_lets_nothing_through_that_a_session_may_not_ask_yet(
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_gate_lets_nothing_through_behind_a_request_that_it_takes(
+def test_a_gate_refuses_requests_behind_one_that_it_accepts(
     way: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def close(session: Session) -> None:
@@ -88,10 +88,8 @@ def test_a_gate_lets_nothing_through_behind_a_request_that_it_takes(
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_gate_that_has_opened_is_in_nobodys_way(
-    way: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Also within one piece: the next frame goes to the handler that is named by then."""
+def test_an_open_gate_passes_requests_on(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also within one piece: the next frame goes to the session's new handler."""
 
     def close(session: Session) -> None:
         session.handler = Gate(session.handler, opens=True)
@@ -107,8 +105,8 @@ def test_a_gate_that_has_opened_is_in_nobodys_way(
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_gate_that_closes_lets_nothing_more_through(way: str) -> None:
-    """Whatever came before: behind a produce without a reply the next ones are gathered."""
+def test_a_gate_that_closes_refuses_all_further_requests(way: str) -> None:
+    """Also after a produce without acks, behind which the next ones are gathered."""
 
     async def story(inside: Client, machine: Machine) -> None:
         client, session = await begun(machine)
@@ -122,9 +120,9 @@ def test_a_gate_that_closes_lets_nothing_more_through(way: str) -> None:
     tell(story)
 
 
-def test_what_was_gathered_before_a_gate_closed_is_answered_before_what_comes_after() -> None:
+def test_requests_gathered_before_a_gate_closed_are_answered_first() -> None:
     class Closing:
-        """Has the first request gathered, and a gate handle what comes next in the same turn."""
+        """Gathers the first request, and closes the gate for the next one in the same turn."""
 
         def __init__(self, behind: FrameHandler) -> None:
             self.behind = behind
@@ -148,7 +146,7 @@ def test_what_was_gathered_before_a_gate_closed_is_answered_before_what_comes_af
     tell(story)
 
 
-def test_a_session_knows_where_its_connection_came_in() -> None:
+def test_a_session_knows_its_listener() -> None:
     async def story(inside: Client, machine: Machine) -> None:
         _, session = await begun(machine)
         assert (session.principal, str(session.principal)) == (ANONYMOUS, "User:ANONYMOUS")

@@ -1,4 +1,4 @@
-"""A wall clock that somebody sets, back or forward, neither stops nor hurries a broker's chores."""
+"""Steps of the wall clock, back or forward, do not change the timing of background work."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -51,7 +51,7 @@ def names(machine: Machine, ending: str) -> list[str]:
 
 
 def recovery_point(machine: Machine) -> int:
-    """What a start would find after a crash here."""
+    """The recovery point that a start after a crash would find."""
     files = machine.disk.process()
     return read_offsets(files, f"/data/{RECOVERY_POINTS}").get(TopicPartition("events", 0), 0)
 
@@ -62,7 +62,7 @@ async def delete(client: Client, topic: str) -> None:
 
 
 @STEPS
-def test_flushes_and_checkpoints_go_on_after_the_wall_clock_was_set(step_ms: int) -> None:
+def test_flushes_and_checkpoints_continue_after_the_wall_clock_was_set(step_ms: int) -> None:
     async def story(machine: Machine, client: Client, _node: Node) -> None:
         await create(client, new_topic("events", configs=FLUSHED))
         await write(client, b"before", machine.clock.wall_ms())
@@ -95,8 +95,8 @@ def test_a_flush_does_not_come_early_because_the_wall_clock_was_set(step_ms: int
 
 
 @STEPS
-def test_retention_rounds_and_removals_go_on_and_keep_their_delays(step_ms: int) -> None:
-    """By size, for by time it is the records' own timestamps that count, as in Kafka."""
+def test_retention_and_file_removals_keep_their_delays(step_ms: int) -> None:
+    """Retention by size: retention by time uses the records' timestamps, as in Kafka."""
     configs: dict[str, str | None] = {
         "segment.ms": "1000",
         "retention.ms": "-1",

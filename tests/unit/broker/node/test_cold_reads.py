@@ -1,4 +1,4 @@
-"""Readers of cold data, over the wire: a thread waits for the disk, and nobody else does."""
+"""Fetches of cold data: a thread waits for the disk, and the event loop does not."""
 
 import asyncio
 from typing import Any
@@ -62,7 +62,7 @@ def test_cold_data_is_fetched_and_searched_without_the_loop_waiting_for_the_disk
     async def story() -> None:
         async with machine.broker() as client:
             await fill(client)
-        # A new broker knows no recent batches.
+        # A new broker has no recent batches in memory.
         async with machine.broker() as client:
             waited = machine.disk.pages_waited_for
             for number in range(0, COUNT, 9):
@@ -79,7 +79,7 @@ def test_cold_data_is_fetched_and_searched_without_the_loop_waiting_for_the_disk
 
 
 @pytest.mark.parametrize("what", ["fetch", "search"])
-def test_others_are_answered_while_one_waits_for_cold_pages(what: str) -> None:
+def test_other_clients_are_answered_while_one_waits_for_cold_pages(what: str) -> None:
     machine = Machine()
 
     async def story() -> None:
@@ -109,7 +109,7 @@ def test_others_are_answered_while_one_waits_for_cold_pages(what: str) -> None:
     run(story(), clock=machine.clock)
 
 
-def test_a_client_that_leaves_while_it_waits_for_cold_pages_harms_nobody() -> None:
+def test_a_client_that_disconnects_while_it_waits_for_cold_pages_has_no_effect() -> None:
     machine = Machine()
 
     async def story() -> None:
@@ -153,7 +153,7 @@ def test_a_long_poll_that_begins_in_cold_data_is_woken_like_any_other() -> None:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_pages_that_come_and_go_give_the_same_answers(seed: int) -> None:
+def test_page_cache_changes_do_not_change_responses(seed: int) -> None:
     machine = Machine(seed)
 
     async def story() -> None:

@@ -1,4 +1,4 @@
-"""Compaction by a whole broker, in virtual time: which log, when, and what if its worker fails."""
+"""Compaction by a whole broker, in virtual time: order, timing, and failures of the worker."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -34,7 +34,7 @@ def tell(story: Story) -> Machine:
 async def write(
     machine: Machine, client: Client, topic: str, *sent: tuple[bytes, bytes | None]
 ) -> None:
-    """Each in a segment of its own, or so the broker believes from their times."""
+    """Writes records with timestamps that put each into its own segment."""
     for number, (key, value) in enumerate(sent):
         records = batch(
             value,  # type: ignore[arg-type]
@@ -70,7 +70,7 @@ def test_the_dirtiest_log_is_compacted_first_and_each_only_once() -> None:
     assert tell(story).workers.alive == 0
 
 
-def test_what_was_closed_just_before_a_compaction_is_part_of_it(
+def test_a_segment_closed_just_before_a_compaction_is_compacted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async def story(machine: Machine) -> None:
@@ -115,7 +115,7 @@ def next_offset(records: bytes) -> int:
     return offset
 
 
-def test_what_was_compacted_is_known_after_a_restart() -> None:
+def test_the_cleaners_checkpoint_survives_a_restart() -> None:
     async def story(machine: Machine) -> None:
         async with machine.broker(**SETTINGS) as client:
             await create(client, new_topic("t", configs=COMPACTED))
@@ -132,7 +132,7 @@ def test_what_was_compacted_is_known_after_a_restart() -> None:
     tell(story)
 
 
-def test_a_worker_that_dies_is_started_anew_and_the_log_is_compacted_after_all() -> None:
+def test_a_dead_worker_is_restarted_and_the_log_is_compacted() -> None:
     async def story(machine: Machine) -> None:
         async with machine.broker(**SETTINGS) as client:
             await create(client, new_topic("t", configs=COMPACTED))
@@ -147,7 +147,7 @@ def test_a_worker_that_dies_is_started_anew_and_the_log_is_compacted_after_all()
     tell(story)
 
 
-def test_a_log_that_kills_every_worker_is_left_alone_and_the_others_are_not() -> None:
+def test_a_log_that_kills_every_worker_is_skipped_and_the_others_are_compacted() -> None:
     async def story(machine: Machine) -> None:
         async with machine.broker(**SETTINGS) as client:
             await create(client, new_topic("bad", configs=COMPACTED))
@@ -164,7 +164,7 @@ def test_a_log_that_kills_every_worker_is_left_alone_and_the_others_are_not() ->
     tell(story)
 
 
-def test_workers_that_died_of_a_deleted_log_are_not_held_against_the_topic_made_anew() -> None:
+def test_worker_deaths_of_a_deleted_log_do_not_count_for_the_recreated_topic() -> None:
     async def story(machine: Machine) -> None:
         async with machine.broker(**SETTINGS) as client:
             for _ in range(2):
@@ -182,7 +182,7 @@ def test_workers_that_died_of_a_deleted_log_are_not_held_against_the_topic_made_
     tell(story)
 
 
-def test_a_damaged_log_is_left_alone_and_both_log_and_metrics_say_so() -> None:
+def test_a_damaged_log_is_skipped_logged_and_counted() -> None:
     async def story(machine: Machine) -> None:
         node = machine.node(**SETTINGS)
         await node.start()

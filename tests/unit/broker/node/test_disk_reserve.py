@@ -1,4 +1,4 @@
-"""A disk that runs full: produces are refused in time, all else goes on, and it mends by itself."""
+"""A disk that runs full: produces are refused in time, all else works, and it recovers."""
 
 import asyncio
 import errno
@@ -27,7 +27,7 @@ SHORT_LIVED: dict[str, str | None] = {
 
 
 def leave(machine: Machine, free_bytes: int) -> None:
-    """Somebody else takes all of the disk but so much."""
+    """Another process fills the disk up to this many free bytes."""
     used_bytes = sum(map(len, machine.disk.files().values()))
     machine.disk.resize(used_bytes + free_bytes)
 
@@ -37,7 +37,7 @@ async def write(client: Client, value: bytes, timestamp_ms: int) -> int:
     return int(only(await client.ask(sent, 9)).error_code)
 
 
-def test_below_the_reserve_produces_are_refused_reads_go_on_and_it_recovers() -> None:
+def test_below_the_reserve_produces_are_refused_and_reads_continue_until_it_recovers() -> None:
     machine = Machine()
 
     async def story() -> None:
@@ -84,7 +84,7 @@ def test_a_disk_that_fills_quickly_is_noticed_before_its_reserve_is_gone() -> No
     run(story(), clock=machine.clock)
 
 
-def test_retention_goes_on_and_makes_the_room_that_produces_wait_for() -> None:
+def test_retention_below_the_reserve_frees_space_for_produces() -> None:
     machine = Machine()
 
     async def story() -> None:
@@ -99,7 +99,7 @@ def test_retention_goes_on_and_makes_the_room_that_produces_wait_for() -> None:
             await asyncio.sleep(90)
             kept = [path for path in machine.disk.files() if "/events-0/" in path]
             assert [path[-6:] for path in kept if path.endswith(".log")] == ["05.log"]
-            # The simulated disk keeps what a process has open, and never hears that nobody has.
+            # The simulated disk never frees the space of open files.
             leave(machine, 3 * RESERVE_BYTES)
             await asyncio.sleep(2)
             assert await write(client, b"yes", machine.clock.wall_ms()) == 0
@@ -121,8 +121,8 @@ def test_a_disk_that_is_full_at_the_start_is_not_written_to() -> None:
     run(story(), clock=machine.clock)
 
 
-def test_a_disk_that_is_full_in_spite_of_the_reserve_refuses_and_recovers() -> None:
-    """Somebody else was quicker than our look at it."""
+def test_a_disk_that_is_full_despite_the_reserve_refuses_and_recovers() -> None:
+    """Another process fills the disk between two checks."""
     machine = Machine()
 
     async def story() -> None:
@@ -138,7 +138,7 @@ def test_a_disk_that_is_full_in_spite_of_the_reserve_refuses_and_recovers() -> N
     run(story(), clock=machine.clock)
 
 
-def test_members_that_are_loaded_while_there_is_no_room_time_out_once_there_is() -> None:
+def test_members_loaded_while_the_disk_is_full_time_out_when_it_has_space() -> None:
     machine = Machine()
 
     async def members(client: Client) -> int:
@@ -162,8 +162,10 @@ def test_members_that_are_loaded_while_there_is_no_room_time_out_once_there_is()
     run(story(), clock=machine.clock)
 
 
-def test_a_short_disk_refuses_for_its_own_directory_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two log.dirs on two disks: the reserve is each disk's own."""
+def test_a_disk_below_its_reserve_refuses_only_its_own_directory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Two log.dirs on two disks: each disk has its own reserve."""
     machine = Machine()
     free = {"/a": 2 * RESERVE_BYTES, "/b": 2 * RESERVE_BYTES}
     monkeypatch.setattr(SimFiles, "free_bytes", lambda _files, path: free[path])
@@ -205,7 +207,7 @@ def test_a_short_disk_refuses_for_its_own_directory_alone(monkeypatch: pytest.Mo
 
 
 def test_a_disk_too_full_for_a_snapshot_of_the_metadata_does_not_end_the_broker() -> None:
-    """The entries are there, and are replayed by the next start; the snapshot is tried again."""
+    """The next start replays the entries, and the snapshot is retried."""
     machine = Machine()
     snapshot = "*/snapshot.json*"
 

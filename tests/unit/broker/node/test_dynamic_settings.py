@@ -1,4 +1,4 @@
-"""No setting is decoration: each is changed in every way that it can be, and the broker obeys."""
+"""Every setting has an effect: each is changed in every possible way, and a probe observes it."""
 
 from collections.abc import Mapping
 
@@ -25,13 +25,13 @@ PARTITIONS = 20
 PROBES = (*TOPIC_PROBES.values(), *BROKER_PROBES)
 BY_NAME = {name: probe for probe in PROBES for name in probe.values}
 
-# Seen to be obeyed elsewhere, by tests of these names.
+# Settings whose effect is tested elsewhere, by the tests of these names.
 ELSEWHERE = {
-    **dict.fromkeys(GROUP_SETTINGS, "test_a_group_goes_by_its_own_settings_at_once"),
+    **dict.fromkeys(GROUP_SETTINGS, "test_a_groups_own_configs_apply_at_once"),
     "default.replication.factor": "test_omitted_numbers_are_the_default_settings",
-    "delete.topic.enable": "test_nothing_is_deleted_where_deletion_is_switched_off",
+    "delete.topic.enable": "test_nothing_is_deleted_if_deletion_is_disabled",
     **{
-        f"group.consumer.{name}": "test_a_group_goes_by_the_brokers_settings"
+        f"group.consumer.{name}": "test_a_group_uses_the_brokers_settings"
         for name in (
             "assignors",
             "heartbeat.interval.ms",
@@ -46,7 +46,7 @@ ELSEWHERE = {
         for bound in ("min", "max")
     },
     **{
-        f"group.consumer.{name}": "test_what_leaves_the_bounds_is_refused_and_nothing_changes"
+        f"group.consumer.{name}": "test_values_outside_the_bounds_are_refused"
         for name in (
             "max.assignment.interval.ms",
             "max.session.timeout.ms",
@@ -56,31 +56,31 @@ ELSEWHERE = {
     "group.consumer.min.assignment.interval.ms": (
         "test_a_broker_does_not_start_outside_its_own_bounds"
     ),
-    "group.consumer.migration.policy": "test_the_policy_says_which_way_a_group_may_go",
-    "group.initial.rebalance.delay.ms": "test_a_new_group_waits_for_more_members_for_so_long",
+    "group.consumer.migration.policy": "test_the_migration_policy_limits_upgrades_and_downgrades",
+    "group.initial.rebalance.delay.ms": "test_a_new_group_waits_for_the_initial_rebalance_delay",
     "group.max.session.timeout.ms": "test_a_session_is_neither_too_short_nor_too_long",
-    "group.max.size": "test_a_group_has_room_for_so_many_members_and_no_more",
+    "group.max.size": "test_members_of_a_group_are_limited",
     "group.min.session.timeout.ms": "test_a_session_is_neither_too_short_nor_too_long",
-    "offset.metadata.max.bytes": "test_a_note_is_as_long_as_the_settings_allow",
+    "offset.metadata.max.bytes": "test_the_metadata_of_an_offset_is_limited",
     "offsets.commit.timeout.ms": "test_a_request_that_waits_too_long_is_told_to_retry",
     "offsets.retention.check.interval.ms": (
         "test_a_simple_consumers_offsets_expire_after_the_commit"
     ),
     "offsets.retention.minutes": "test_a_simple_consumers_offsets_expire_after_the_commit",
-    "offsets.topic.num.partitions": "test_the_offsets_topic_is_made_as_the_settings_say",
+    "offsets.topic.num.partitions": "test_the_offsets_topic_is_created_with_the_brokers_settings",
     "offsets.topic.replication.factor": (
         "test_an_internal_topic_has_at_most_as_many_replicas_as_brokers"
     ),
-    "offsets.topic.segment.bytes": "test_the_offsets_topic_is_made_as_the_settings_say",
-    "ottla.groups.max": "test_the_number_of_consumer_groups_is_limited",
-    "fetch.max.bytes": "test_the_brokers_own_limit_holds_whatever_a_client_asks_for",
+    "offsets.topic.segment.bytes": "test_the_offsets_topic_is_created_with_the_brokers_settings",
+    "ottla.groups.max": "test_the_number_of_groups_is_limited",
+    "fetch.max.bytes": "test_the_brokers_limit_applies_to_every_fetch",
     "listener.security.protocol.map": (
         "test_a_listener_of_any_name_is_opened_with_the_protocol_that_the_map_gives_it"
     ),
     "log.dir": "test_older_names_still_count",
     "log.dirs": "test_with_several_directories_every_partition_is_in_one_of_them",
     "max.incremental.fetch.session.cache.slots": (
-        "test_without_slots_everybody_is_served_without_a_session"
+        "test_without_slots_fetches_are_served_without_a_session"
     ),
     "ottla.tail.batches.max": "test_a_full_tail_forgets_its_older_half",
     "socket.listen.backlog.size": "test_as_many_connections_wait_as_the_backlog_says",
@@ -88,7 +88,7 @@ ELSEWHERE = {
 
 
 async def change(client: Client, kind: int, resource: str, name: str, value: str | None) -> None:
-    """Sets it, or with None takes it back."""
+    """Sets a config, or deletes it with None."""
     operation = DELETE if value is None else SET
     config = Config(name=name, config_operation=operation, value=value)
     asked = Resource(resource_type=kind, resource_name=resource, configs=(config,))
@@ -103,7 +103,7 @@ def look(
     started_with: Mapping[str, str],
     *changes: tuple[int, str, str, str | None],
 ) -> object:
-    """What the probe sees of a broker after these changes, on a topic that had been written to."""
+    """The probe's observation of a broker after these changes, on a topic with a record."""
     machine = Machine()
 
     async def tell() -> object:
@@ -120,14 +120,14 @@ def look(
 
 
 @pytest.mark.parametrize("name", BY_NAME)
-def test_a_broker_goes_by_what_it_was_started_with(name: str) -> None:
+def test_a_broker_uses_its_initial_settings(name: str) -> None:
     probe = BY_NAME[name]
     assert look(probe, probe.beside) == probe.by_default
     assert look(probe, {**probe.beside, name: probe.values[name]}) == probe.changed
 
 
 @pytest.mark.parametrize("name", [name for name in BY_NAME if BROKER_SETTINGS[name].is_dynamic])
-def test_a_broker_goes_by_what_was_changed_while_it_runs(name: str) -> None:
+def test_a_broker_uses_settings_changed_while_it_runs(name: str) -> None:
     probe = BY_NAME[name]
     value = probe.values[name]
     for resource in (ALL_BROKERS, THIS_BROKER):
@@ -137,7 +137,7 @@ def test_a_broker_goes_by_what_was_changed_while_it_runs(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", TOPIC_PROBES)
-def test_a_topic_goes_by_what_was_changed_while_the_broker_runs(name: str) -> None:
+def test_a_topic_uses_configs_changed_while_the_broker_runs(name: str) -> None:
     probe = TOPIC_PROBES[name]
     setting = (TOPIC_RESOURCE, TOPIC, name)
     value = next(iter(probe.values.values()))
@@ -145,7 +145,7 @@ def test_a_topic_goes_by_what_was_changed_while_the_broker_runs(name: str) -> No
     assert look(probe, probe.beside, (*setting, value), (*setting, None)) == probe.by_default
 
 
-def test_every_setting_that_can_be_set_is_seen_to_be_obeyed() -> None:
+def test_every_setting_has_a_probe_or_a_test_elsewhere() -> None:
     settable = {
         name
         for table in (TOPIC_SETTINGS, BROKER_SETTINGS, GROUP_SETTINGS)
@@ -155,13 +155,13 @@ def test_every_setting_that_can_be_set_is_seen_to_be_obeyed() -> None:
     assert settable == {*TOPIC_PROBES, *BY_NAME, *ELSEWHERE}
 
 
-def test_what_is_seen_elsewhere_is_seen_there() -> None:
+def test_the_tests_named_here_exist() -> None:
     tests = ROOT / "tests"
     written = "".join(path.read_text() for path in tests.rglob("test_*.py"))
     assert [name for name in ELSEWHERE.values() if f"def {name}(" not in written] == []
 
 
-def test_what_can_change_while_the_broker_runs_is_changed_here() -> None:
+def test_every_dynamic_setting_is_changed_here() -> None:
     dynamic = {
         name
         for name, setting in BROKER_SETTINGS.items()

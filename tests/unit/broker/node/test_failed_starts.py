@@ -1,4 +1,4 @@
-"""A start that cannot be: it says why, leaves what it found as it was, and holds nothing."""
+"""A failed start: it gives a reason, changes nothing on disk, and frees everything."""
 
 import asyncio
 import errno
@@ -24,14 +24,14 @@ def tell(machine: Machine, story: Callable[[], Coroutine[Any, Any, None]]) -> No
 
 
 async def begin(machine: Machine, **settings: str) -> None:
-    """A first life, with a record in it."""
+    """Runs a broker once, with one record."""
     async with machine.broker(**settings) as client:
         await create(client, new_topic("events"))
         assert only(await client.ask(produce("events", batch(b"kept")), 9)).error_code == 0
 
 
 async def live_again(machine: Machine, **settings: str) -> list[int]:
-    """What is there is what was there; the brokers that are known."""
+    """Checks that the record is there; the known brokers."""
     async with machine.broker(**settings) as client:
         fetched = await client.ask(fetch("events", wanted()), 12)
         assert values(only(fetched).records) == [b"kept"]
@@ -39,7 +39,7 @@ async def live_again(machine: Machine, **settings: str) -> list[int]:
     return [broker.node_id for broker in described.brokers]
 
 
-def test_a_directory_in_use_is_left_alone_and_its_user_goes_on() -> None:
+def test_a_directory_in_use_is_not_touched_and_its_broker_continues() -> None:
     machine = Machine()
 
     async def story() -> None:
@@ -55,8 +55,8 @@ def test_a_directory_in_use_is_left_alone_and_its_user_goes_on() -> None:
     tell(machine, story)
 
 
-def test_a_directory_that_a_kafka_broker_uses_is_left_alone() -> None:
-    """It knows nothing of our metadata, but holds the lock of the directory."""
+def test_a_directory_in_use_by_a_kafka_broker_is_not_touched() -> None:
+    """A Kafka broker has no such metadata, but holds the lock of the directory."""
     machine = Machine()
 
     async def story() -> None:
@@ -88,7 +88,7 @@ def test_a_directory_of_another_node_is_not_touched() -> None:
     tell(machine, story)
 
 
-def test_a_directory_of_another_cluster_is_not_taken_as_a_second_one() -> None:
+def test_a_directory_of_another_cluster_is_refused() -> None:
     machine = Machine()
 
     async def story() -> None:
@@ -105,7 +105,7 @@ def test_a_directory_of_another_cluster_is_not_taken_as_a_second_one() -> None:
     tell(machine, story)
 
 
-def test_partitions_without_a_name_tag_are_not_adopted() -> None:
+def test_partitions_without_meta_properties_are_not_adopted() -> None:
     machine = Machine()
 
     async def story() -> None:
@@ -122,7 +122,9 @@ def test_partitions_without_a_name_tag_are_not_adopted() -> None:
     ("operation", "pattern"),
     [("lock", "/data/.lock"), ("read", "/data/meta.properties"), ("read", "*__ottla_metadata*")],
 )
-def test_the_only_directory_cannot_be_read(operation: Operation, pattern: str, error: int) -> None:
+def test_an_unreadable_only_directory_fails_the_start(
+    operation: Operation, pattern: str, error: int
+) -> None:
     machine = Machine()
 
     async def story() -> None:
@@ -135,7 +137,7 @@ def test_the_only_directory_cannot_be_read(operation: Operation, pattern: str, e
     tell(machine, story)
 
 
-def test_a_second_directory_that_cannot_be_read_is_offline_and_told() -> None:
+def test_an_unreadable_second_directory_is_offline_and_logged() -> None:
     machine = Machine()
 
     async def story() -> None:
@@ -154,7 +156,7 @@ def test_a_second_directory_that_cannot_be_read_is_offline_and_told() -> None:
     tell(machine, story)
 
 
-def test_a_port_that_is_taken_ends_the_start_and_everything_is_let_go() -> None:
+def test_a_port_in_use_fails_the_start_and_frees_everything() -> None:
     machine = Machine()
 
     async def story() -> None:

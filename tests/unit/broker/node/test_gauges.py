@@ -1,4 +1,4 @@
-"""What a scrape shows of a broker's partitions: it is looked at, not counted."""
+"""The gauges of a broker's partitions in a scrape."""
 
 import asyncio
 
@@ -10,12 +10,12 @@ from tests.support.broker.simulated_broker import Client, Machine, create, new_t
 
 
 def shown(node: Node) -> dict[str, str]:
-    """Every sample of a scrape, by its name and labels as they are written."""
+    """Every sample of a scrape, by name and labels."""
     page = b"".join(node.metrics.render()).decode()
     return dict(line.rsplit(" ", 1) for line in page.splitlines() if not line.startswith("#"))
 
 
-def test_partitions_and_topics_appear_with_their_logs_and_go_with_their_topic() -> None:
+def test_metrics_of_partitions_and_topics_appear_and_disappear_with_them() -> None:
     async def story(client: Client, node: Node) -> None:
         await create(client, new_topic("events", 3))
         for value in (b"a", b"b"):

@@ -1,4 +1,4 @@
-"""What a broker's settings mean to the members of groups."""
+"""The effect of a broker's settings on groups."""
 
 import asyncio
 from typing import Any
@@ -45,7 +45,7 @@ def test_a_session_is_neither_too_short_nor_too_long(
 
 
 @pytest.mark.parametrize(("settings", "seconds"), [({}, 3), (QUICK, 0)])
-def test_a_new_group_waits_for_more_members_for_so_long(
+def test_a_new_group_waits_for_the_initial_rebalance_delay(
     settings: dict[str, str], seconds: int
 ) -> None:
     machine = Machine()
@@ -59,7 +59,7 @@ def test_a_new_group_waits_for_more_members_for_so_long(
     with_broker(story, machine=machine, **settings)
 
 
-def test_a_developers_first_join_is_answered_before_the_clock_has_moved() -> None:
+def test_without_a_rebalance_delay_a_first_join_is_answered_at_once() -> None:
     machine = Machine()
     settings = {name.replace(".", "_"): value for name, value in DEVELOPMENT.items()}
 
@@ -67,13 +67,13 @@ def test_a_developers_first_join_is_answered_before_the_clock_has_moved() -> Non
         await find(client, "g")
         began_ns = machine.clock.steady_ns()
         assert (await client.ask(joining(), 3)).error_code == ErrorCode.NONE
-        # What the simulated network takes, and no pause for others to join.
+        # Only the time of the simulated network, without a delay for other members.
         assert machine.clock.steady_ns() - began_ns < 1e9
 
     with_broker(story, machine=machine, **settings)
 
 
-def test_a_group_has_room_for_so_many_members_and_no_more() -> None:
+def test_members_of_a_group_are_limited() -> None:
     machine = Machine()
 
     async def tell() -> None:
@@ -88,7 +88,7 @@ def test_a_group_has_room_for_so_many_members_and_no_more() -> None:
     run(tell(), clock=machine.clock)
 
 
-def test_members_outlive_their_broker_and_have_a_fresh_session_then() -> None:
+def test_members_survive_a_restart_and_get_a_new_session_timeout() -> None:
     machine = Machine()
     members: list[Any] = []
 

@@ -1,4 +1,4 @@
-"""What a scrape shows of groups: each number moves when that happens which it counts."""
+"""The metrics of groups in a scrape: each changes with the events that it counts."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -17,7 +17,7 @@ from tests.unit.broker.node.test_gauges import shown
 
 MANAGER = "kafka_coordinator_group_groupmetadatamanager_"
 COORDINATOR = "kafka_server_group_coordinator_metrics_"
-# Longer than it takes until groups are looked at again.
+# Longer than the period of the group gauges.
 A_LOOK_S = 11
 Story = Callable[[Client, Node], Coroutine[Any, Any, None]]
 

@@ -1,4 +1,4 @@
-"""Settings of single groups: changed, told, listed and obeyed, within the broker's bounds."""
+"""Configs of single groups: changed, described, listed and applied, within the broker's bounds."""
 
 import asyncio
 from typing import Any
@@ -33,7 +33,7 @@ SESSION, INTERVAL, ASSIGNMENT = (
 async def change(
     client: Client, group: str, name: str, value: str | None, *, validate_only: bool = False
 ) -> tuple[int, str | None]:
-    """Sets it, or with None takes it back."""
+    """Sets a config, or deletes it with None."""
     config = incremental.Config(
         name=name, config_operation=DELETE if value is None else SET, value=value
     )
@@ -46,7 +46,7 @@ async def change(
 
 
 async def told(client: Client, group: str) -> dict[str, tuple[str, int]]:
-    """Every setting of a group, and where it comes from."""
+    """Every config of a group, with its source."""
     asked = DescribedResource(resource_type=GROUP, resource_name=group, configuration_keys=None)
     request = DescribeConfigsRequest(resources=(asked,), include_synonyms=True)
     (result,) = (await client.ask(request)).results
@@ -135,9 +135,7 @@ def test_all_settings_of_a_group_are_replaced_at_once() -> None:
         ("retention.ms", "1", "retention.ms"),
     ],
 )
-def test_what_leaves_the_bounds_is_refused_and_nothing_changes(
-    name: str, value: str, says: str
-) -> None:
+def test_values_outside_the_bounds_are_refused(name: str, value: str, says: str) -> None:
     async def story(client: Client) -> None:
         code, message = await change(client, "g", name, value)
         assert code == ErrorCode.INVALID_CONFIG
@@ -147,7 +145,7 @@ def test_what_leaves_the_bounds_is_refused_and_nothing_changes(
     with_broker(story)
 
 
-def test_a_session_is_longer_than_the_interval_of_heartbeats() -> None:
+def test_the_session_timeout_exceeds_the_heartbeat_interval() -> None:
     bounds = {
         "group_consumer_min_session_timeout_ms": "1000",
         "group_consumer_min_heartbeat_interval_ms": "1000",
@@ -162,7 +160,7 @@ def test_a_session_is_longer_than_the_interval_of_heartbeats() -> None:
     with_broker(story, **bounds)
 
 
-def test_there_is_room_for_settings_of_so_many_groups() -> None:
+def test_groups_with_configs_are_limited() -> None:
     async def story(client: Client) -> None:
         assert await change(client, "one", SESSION, "50000") == (ErrorCode.NONE, None)
         assert (await change(client, "two", SESSION, "50000"))[0] == ErrorCode.POLICY_VIOLATION
@@ -172,7 +170,7 @@ def test_there_is_room_for_settings_of_so_many_groups() -> None:
 
 
 @pytest.mark.parametrize("name", GROUP_SETTINGS)
-def test_a_group_goes_by_its_own_settings_at_once(name: str) -> None:
+def test_a_groups_own_configs_apply_at_once(name: str) -> None:
     async def story(client: Client) -> None:
         await create(client, new_topic("logs", 2))
         await find(client, "g")
@@ -207,7 +205,7 @@ def test_a_group_goes_by_its_own_settings_at_once(name: str) -> None:
 def test_a_group_stays_within_the_brokers_bounds(
     bound: str, value: str, what: str, given: str, in_force: int
 ) -> None:
-    """What was allowed once counts as the nearest that is allowed now."""
+    """A stored value outside the current bounds is clamped to them."""
     machine = Machine()
     broker = {
         f"group_consumer_{bound.replace('.', '_')}": value,

@@ -1,4 +1,4 @@
-"""Several listeners of one broker: names that are free, and addresses for each of them."""
+"""Several listeners of one broker: any names, and an address for each of them."""
 
 from typing import Any, cast
 
@@ -29,7 +29,7 @@ async def client_of(machine: Machine, port: int) -> Client:
 
 
 async def addresses(client: Client) -> set[tuple[str, int]]:
-    """Where a client is told that the broker is, whatever it asks."""
+    """The broker's address in each response that has one."""
     metadata = await client.ask(EVERYTHING)
     cluster = await client.ask(DescribeClusterRequest(include_cluster_authorized_operations=False))
     found = await client.ask(FindCoordinatorRequest(coordinator_keys=("g",)))
@@ -65,19 +65,19 @@ def test_a_listener_of_any_name_is_opened_with_the_protocol_that_the_map_gives_i
 
 
 @pytest.mark.parametrize("is_outside_first", [False, True])
-def test_each_client_is_told_the_address_of_the_listener_that_it_came_through(
+def test_each_client_gets_the_address_of_its_listener(
     is_outside_first: bool,
 ) -> None:
     async def story(inside: Client, outside: Client, machine: Machine) -> None:
         expected = [(inside, {("in.example", 1)}), (outside, {("out.example", 2)})]
-        # What one is told is remembered, for others who come the same way.
+        # Responses are cached for clients of the same listener.
         for client, told in (expected[::-1] if is_outside_first else expected) * 2:
             assert await addresses(client) == told
 
     tell(story, **ADVERTISED)
 
 
-def test_without_advertised_ones_each_client_is_told_the_address_it_connected_to() -> None:
+def test_without_advertised_listeners_each_client_gets_the_address_it_connected_to() -> None:
     async def story(inside: Client, outside: Client, machine: Machine) -> None:
         for _ in range(2):
             assert await addresses(inside) == {(HOST, PORT)}
@@ -87,7 +87,7 @@ def test_without_advertised_ones_each_client_is_told_the_address_it_connected_to
 
 
 class Discreet:
-    """Shows one topic to nobody who comes from outside."""
+    """Hides one topic from clients of the outside listener."""
 
     def allows(self, session: Session, operation: AclOperation, resource: Resource) -> bool:
         return session.listener != "OUTSIDE" or resource.name != "secret"
@@ -96,7 +96,7 @@ class Discreet:
         return session.listener
 
 
-def test_what_is_remembered_for_one_listener_is_told_by_no_other(
+def test_a_cached_response_of_one_listener_is_not_sent_to_another(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def authorize(session: Session) -> None:

@@ -1,4 +1,4 @@
-"""Several log.dirs: one that fails or vanishes takes its partitions with it, and no others."""
+"""Several log.dirs: one that fails or disappears takes only its own partitions offline."""
 
 import asyncio
 import errno
@@ -41,7 +41,7 @@ def homes(machine: Machine) -> dict[str, str]:
 
 
 async def two_topics(machine: Machine) -> tuple[str, str]:
-    """One with its log in the first directory, one with its log in the second; and an empty one."""
+    """A topic in the first directory, one in the second, and one without a log."""
     async with machine.broker(**TWO) as client:
         for topic in ("one", "two", "empty"):
             await create(client, new_topic(topic))
@@ -57,7 +57,7 @@ def fail_opening(machine: Machine) -> None:
 
 
 def unmount(machine: Machine) -> None:
-    """The directory is there, and nothing in it."""
+    """Leaves an empty directory."""
     files = machine.disk.process()
     files.rename("/b", "/not-mounted")
     files.make_dir("/b")
@@ -79,7 +79,7 @@ WAYS = pytest.mark.parametrize("lose", [fail_opening, unmount, take_away])
 
 
 @WAYS
-def test_a_partition_of_a_failed_directory_is_offline_and_not_made_anew_elsewhere(
+def test_a_partition_of_a_failed_directory_is_offline_and_not_recreated_elsewhere(
     lose: Callable[[Machine], None],
 ) -> None:
     async def story(machine: Machine) -> None:
@@ -102,7 +102,7 @@ def test_a_partition_of_a_failed_directory_is_offline_and_not_made_anew_elsewher
     tell(story)
 
 
-def test_a_directory_that_is_taken_from_the_settings_takes_its_partitions_offline() -> None:
+def test_a_directory_removed_from_the_settings_takes_its_partitions_offline() -> None:
     async def story(machine: Machine) -> None:
         kept, lost = await two_topics(machine)
         async with machine.broker(log_dirs="/a") as client:
@@ -115,7 +115,7 @@ def test_a_directory_that_is_taken_from_the_settings_takes_its_partitions_offlin
 
 
 @pytest.mark.parametrize("comes_back", [True, False])
-def test_without_notes_of_an_earlier_version_every_empty_partition_is_suspect(
+def test_without_placements_of_an_earlier_version_every_empty_partition_is_offline(
     comes_back: bool,
 ) -> None:
     async def story(machine: Machine) -> None:
@@ -139,7 +139,7 @@ def test_without_notes_of_an_earlier_version_every_empty_partition_is_suspect(
     tell(story)
 
 
-def test_the_notes_of_a_directory_that_was_given_up_can_be_removed() -> None:
+def test_the_placements_of_a_removed_directory_can_be_deleted() -> None:
     async def story(machine: Machine) -> None:
         _kept, lost = await two_topics(machine)
         machine.disk.process().remove(NOTES)
@@ -149,7 +149,7 @@ def test_the_notes_of_a_directory_that_was_given_up_can_be_removed() -> None:
     tell(story)
 
 
-def test_a_lost_topic_can_be_deleted_and_made_again() -> None:
+def test_a_lost_topic_can_be_deleted_and_recreated() -> None:
     async def story(machine: Machine) -> None:
         _kept, lost = await two_topics(machine)
         take_away(machine)
@@ -168,8 +168,8 @@ def test_a_lost_topic_can_be_deleted_and_made_again() -> None:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_the_notes_survive_a_power_loss_at_the_moment_a_log_is_made(seed: int) -> None:
-    """Either there is no log in the second directory, or its absence is noticed."""
+def test_placements_survive_a_power_loss_while_a_log_is_created(seed: int) -> None:
+    """Either the second directory has no log, or its absence is detected."""
 
     async def story() -> None:
         node = machine.node(**TWO)
@@ -197,7 +197,7 @@ def test_the_notes_survive_a_power_loss_at_the_moment_a_log_is_made(seed: int) -
     run(later(), clock=machine.clock)
 
 
-def test_one_directory_needs_no_notes() -> None:
+def test_a_single_directory_needs_no_placements() -> None:
     async def story(machine: Machine) -> None:
         async with machine.broker() as client:
             await create(client, new_topic("one"))
@@ -232,7 +232,7 @@ def test_a_stop_is_not_clean_if_a_log_could_not_be_closed() -> None:
 
 
 @pytest.mark.parametrize("operation", ["sync", "rename"])
-def test_a_directory_that_fails_at_the_stop_keeps_no_other_from_its_clean_end(
+def test_a_directory_that_fails_at_the_stop_does_not_affect_the_others(
     operation: Any,
 ) -> None:
     async def story(machine: Machine) -> None:
@@ -248,7 +248,7 @@ def test_a_directory_that_fails_at_the_stop_keeps_no_other_from_its_clean_end(
 
 
 def test_a_stop_without_a_directory_is_not_clean() -> None:
-    """What is there may not have been closed: after a reboot nobody vouches for it."""
+    """The missing logs may not have been closed, so they are not trusted after a reboot."""
 
     async def story(machine: Machine) -> None:
         await two_topics(machine)
@@ -265,11 +265,11 @@ def test_a_stop_without_a_directory_is_not_clean() -> None:
 
 
 class Killed(BaseException):
-    """The process ends here."""
+    """Stands for the end of the process."""
 
 
 async def die_at(machine: Machine, count: int) -> bool:
-    """Starts a broker that dies just before its disk's operation of that number; if it did."""
+    """Starts a broker that dies just before the given disk operation; whether it died."""
     harmless, left = machine.disk.faults.error_for, count
 
     def error_for(operation: Any, path: str) -> int:
@@ -298,8 +298,8 @@ async def die_at(machine: Machine, count: int) -> bool:
 
 
 @pytest.mark.parametrize("loses_power", [True, False])
-def test_a_start_that_dies_at_any_moment_costs_no_membership(loses_power: bool) -> None:
-    """It wrote nothing for anybody, so the next one inherits as it would have."""
+def test_a_start_killed_at_any_step_loses_no_isr_membership(loses_power: bool) -> None:
+    """The start served no client, so the next one inherits its memberships."""
 
     async def begin(machine: Machine) -> None:
         async with machine.broker() as client:
@@ -336,5 +336,5 @@ def _ran_into(attempt: Any, machine: Machine, count: int) -> bool:
     try:
         return bool(run(attempt(machine, count), clock=machine.clock))
     except (Killed, SimulationStuckError):
-        # It died in a thread: nobody hears of that.
+        # It died in a thread, so the exception is never retrieved.
         return True

@@ -1,4 +1,4 @@
-"""log.dirs in another order, with more or fewer of them: the metadata is found where it is."""
+"""log.dirs in another order, or with more or fewer of them: the metadata is still found."""
 
 import errno
 from collections.abc import Callable, Coroutine
@@ -24,7 +24,7 @@ def tell(story: Story) -> None:
 
 
 async def begin(machine: Machine, log_dirs: str) -> None:
-    """A broker with a topic for each name, each with a record, lives and stops."""
+    """Runs a broker once, with a record in each topic."""
     async with machine.broker(log_dirs=log_dirs) as client:
         await create(client, *(new_topic(topic) for topic in TOPICS))
         for topic in TOPICS:
@@ -94,7 +94,7 @@ def cluster_of(machine: Machine, path: str) -> str:
     return meta.cluster_id
 
 
-def test_new_logs_are_noted_in_the_directory_with_the_metadata_wherever_it_is_named() -> None:
+def test_placements_are_in_the_directory_with_the_metadata() -> None:
     async def story(machine: Machine) -> None:
         await begin(machine, "/a")
         async with machine.broker(log_dirs="/new,/a") as client:
@@ -144,7 +144,7 @@ def test_without_the_directory_that_has_the_metadata_no_new_cluster_begins(after
     tell(story)
 
 
-def test_metadata_whose_disk_is_not_mounted_is_missed_and_not_begun_anew() -> None:
+def test_metadata_on_an_unmounted_disk_fails_the_start() -> None:
     async def story(machine: Machine) -> None:
         await begin(machine, "/a,/b")
         files = machine.disk.process()
@@ -160,7 +160,7 @@ def test_metadata_whose_disk_is_not_mounted_is_missed_and_not_begun_anew() -> No
 
 
 def test_a_disk_that_cannot_be_read_may_have_the_metadata() -> None:
-    """A new directory beside it is no reason to begin a new cluster."""
+    """A new directory beside it does not start a new cluster."""
 
     async def story(machine: Machine) -> None:
         files = machine.disk.process()

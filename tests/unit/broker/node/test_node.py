@@ -1,4 +1,4 @@
-"""A start takes no longer for the disk's sake the more partitions there are."""
+"""The number of syncs of a start does not grow with the number of partitions."""
 
 import pytest
 
@@ -9,7 +9,7 @@ from tests.support.broker.simulated_broker import Client, Machine, create, new_t
 
 
 class Syncs:
-    """Counts what a disk is waited for."""
+    """Counts the syncs of a disk."""
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.count = 0
@@ -41,9 +41,9 @@ def syncs(monkeypatch: pytest.MonkeyPatch) -> Syncs:
     return Syncs(monkeypatch)
 
 
-def test_neither_start_nor_stop_waits_for_the_disk_for_each_partition(syncs: Syncs) -> None:
+def test_syncs_of_start_and_stop_do_not_grow_with_partitions(syncs: Syncs) -> None:
     async def lives(partitions: int) -> list[int]:
-        """The syncs of a start and of a stop in which nothing is written, twice."""
+        """The syncs of two starts and stops without appends."""
         machine = Machine()
         async with machine.broker() as client:
             await fill(client, partitions)
@@ -61,8 +61,8 @@ def test_neither_start_nor_stop_waits_for_the_disk_for_each_partition(syncs: Syn
     assert few == many
 
 
-def test_what_was_written_before_a_start_that_did_nothing_is_still_there(syncs: Syncs) -> None:
-    """Each life begins a leader epoch in memory; the file has those that wrote."""
+def test_starts_without_appends_write_no_leader_epochs(syncs: Syncs) -> None:
+    """Each start begins a leader epoch in memory; the file has only epochs with records."""
     machine = Machine()
 
     async def story() -> None:

@@ -1,4 +1,4 @@
-"""Records are for the broker's user alone, whatever the umask lets others see."""
+"""Data files are readable only by the broker's user, whatever the umask is."""
 
 import os
 import stat
@@ -54,7 +54,7 @@ def test_a_directory_that_exists_keeps_its_mode(tmp_path: Path) -> None:
     assert mode(data) == 0o750
 
 
-def test_what_is_made_to_be_handed_on_is_readable_for_others(tmp_path: Path) -> None:
+def test_exported_files_are_readable_for_others(tmp_path: Path) -> None:
     files = RealFiles(shared=True)
     files.make_dir(f"{tmp_path}/made")
     files.create(f"{tmp_path}/made/archive").close()

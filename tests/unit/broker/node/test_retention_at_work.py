@@ -1,4 +1,4 @@
-"""Retention by a whole broker, in virtual time: what goes, when, and that it stays gone."""
+"""Retention by a whole broker, in virtual time: which segments are deleted, and when."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -44,7 +44,7 @@ async def read(client: Client, offset: int) -> Any:
 
 
 async def start_and_values(client: Client) -> tuple[int, list[bytes | None]]:
-    """Where the log begins, and what is read of its first segment."""
+    """The log start offset, and the values of the first segment."""
     start = (await read(client, 0)).log_start_offset
     if start < 0:
         start = await low_watermark(client)
@@ -52,7 +52,7 @@ async def start_and_values(client: Client) -> tuple[int, list[bytes | None]]:
 
 
 async def low_watermark(client: Client, offset: int = 0) -> int:
-    """Deletes what is before an offset: nothing, if that is 0. Where the log begins then."""
+    """Deletes the records before an offset (none for 0); the log start offset then."""
     asked = Topic(name="events", partitions=(Partition(partition_index=0, offset=offset),))
     request = DeleteRecordsRequest(topics=(asked,), timeout_ms=1_000)
     result = only(await client.ask(request))
@@ -61,18 +61,18 @@ async def low_watermark(client: Client, offset: int = 0) -> int:
 
 
 def segments(machine: Machine, ending: str = ".log") -> list[int]:
-    """The base offsets of the files of this kind in the partition's directory."""
+    """The base offsets of the files with this suffix in the partition's directory."""
     directory = "/data/events-0/"
     names = [path.removeprefix(directory) for path in machine.disk.files() if directory in path]
     return [int(name.removesuffix(ending)) for name in names if name.endswith(ending)]
 
 
 def age(machine: Machine, *, s: int) -> int:
-    """The time of a record that is so old now."""
+    """The timestamp of a record of this age."""
     return machine.clock.wall_ms() - s * 1_000
 
 
-def test_a_segment_goes_when_its_youngest_record_is_too_old_and_the_active_one_ends_first() -> None:
+def test_a_segment_is_deleted_when_its_youngest_record_is_too_old() -> None:
     async def story(machine: Machine) -> None:
         async with machine.broker(**SETTINGS) as client:
             await create(client, new_topic("events", configs=SHORT_LIVED))
@@ -113,8 +113,8 @@ def test_one_young_record_keeps_its_segment_and_all_that_follow() -> None:
     tell(story)
 
 
-def test_the_wall_clock_of_the_records_counts_and_not_when_they_came() -> None:
-    """A restored directory: every file is new, its records are not. And the other way round."""
+def test_record_timestamps_count_and_not_file_times() -> None:
+    """In a restored directory the files are new and the records are old; and the reverse."""
 
     async def story(machine: Machine) -> None:
         async with machine.broker(**SETTINGS) as client:
@@ -150,7 +150,7 @@ def test_files_are_kept_for_their_readers_and_then_removed() -> None:
     tell(story)
 
 
-def test_what_a_stop_left_to_be_removed_is_gone_after_the_next_start() -> None:
+def test_deleted_files_left_by_a_stop_are_removed_by_the_next_start() -> None:
     async def story(machine: Machine) -> None:
         async with machine.broker(**SETTINGS) as client:
             await create(client, new_topic("events", configs=SHORT_LIVED))
@@ -165,7 +165,7 @@ def test_what_a_stop_left_to_be_removed_is_gone_after_the_next_start() -> None:
     tell(story)
 
 
-def test_by_size_the_oldest_segments_go_until_the_rest_fits() -> None:
+def test_by_size_the_oldest_segments_are_deleted_until_the_rest_fits() -> None:
     value = bytes(10_000)
     configs: dict[str, str | None] = {
         "segment.ms": str(SEGMENT_MS),
@@ -187,7 +187,7 @@ def test_by_size_the_oldest_segments_go_until_the_rest_fits() -> None:
     tell(story)
 
 
-def test_without_a_bound_nothing_goes_however_old_it_is() -> None:
+def test_without_retention_limits_nothing_is_deleted() -> None:
     async def story(machine: Machine) -> None:
         async with machine.broker(**SETTINGS) as client:
             await create(client, new_topic("events", configs={**SHORT_LIVED, "retention.ms": "-1"}))
@@ -201,7 +201,7 @@ def test_without_a_bound_nothing_goes_however_old_it_is() -> None:
 
 
 async def crash(machine: Machine) -> None:
-    """The process and the machine end here and now; then the machine is there again."""
+    """The machine loses power, and is up again."""
     assert machine.files is not None
     machine.files.crash()
     for task in asyncio.all_tasks() - {asyncio.current_task()}:
@@ -215,7 +215,7 @@ async def crash(machine: Machine) -> None:
 @pytest.mark.parametrize("is_clean", [True, False])
 @pytest.mark.parametrize("by", ["retention", "DeleteRecords"])
 @pytest.mark.parametrize("seed", range(3))
-def test_where_the_log_begins_survives_every_end_of_the_broker(
+def test_the_log_start_offset_survives_every_kind_of_stop(
     is_clean: bool, by: str, seed: int
 ) -> None:
     async def story(machine: Machine) -> None:

@@ -1,4 +1,4 @@
-"""Whole nodes on a metadata store that is not their own: one alone, then two on one log."""
+"""Whole nodes on an external metadata store: one node, then two on one log."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -36,7 +36,7 @@ async def settle() -> None:
 # --- one node ---------------------------------------------------------------------------------
 
 
-def test_a_node_runs_on_a_store_that_is_not_embedded_and_comes_back_to_its_records() -> None:
+def test_a_node_on_a_store_that_is_not_embedded_finds_its_records_after_a_restart() -> None:
     machine = Machine(stores=SimStoreFactory(SimEnsemble()))
 
     async def tell() -> None:
@@ -62,7 +62,7 @@ def test_a_node_runs_on_a_store_that_is_not_embedded_and_comes_back_to_its_recor
     ],
     ids=["the metadata is in it", "the metadata is in the other", "the metadata is elsewhere"],
 )
-def test_a_log_directory_that_fails_takes_the_metadata_with_it_only_if_it_holds_them(
+def test_a_failed_log_directory_fails_the_metadata_only_if_it_holds_them(
     failing: str, is_embedded: bool, code: ErrorCode
 ) -> None:
     machine = Machine(stores=EMBEDDED if is_embedded else SimStoreFactory(SimEnsemble()))
@@ -98,7 +98,7 @@ class Pair:
         )
 
     def expire(self, number: int) -> None:
-        """The ensemble takes a broker for dead that is not."""
+        """The ensemble expires the session of a live broker."""
         store = self.stores[number].store
         assert store is not None
         self.ensemble.expire(store)
@@ -127,7 +127,7 @@ def with_pair(story: Callable[[Pair, Client, Client], Coroutine[Any, Any, None]]
 
 
 async def controllers(client: Client) -> set[int]:
-    """All that a broker says of who the controller is."""
+    """The controller id in each response that has one."""
     metadata = await client.ask(MetadataRequest(topics=()), 12)
     cluster = await client.ask(DescribeClusterRequest(include_cluster_authorized_operations=False))
     topic = RequestedTopic(
@@ -169,23 +169,21 @@ def test_both_brokers_name_the_controller_and_only_that_one_changes_the_metadata
     with_pair(story)
 
 
-def test_every_way_to_change_the_metadata_is_refused_by_a_broker_that_is_not_the_controller() -> (
-    None
-):
+def test_metadata_changes_are_refused_by_a_broker_that_is_not_the_controller() -> None:
     async def story(pair: Pair, _first: Client, second: Client) -> None:
         resource = Resource(
             resource_type=2, resource_name="none", configs=(Config(name="retention.ms", value="1"),)
         )
         changed = await second.ask(AlterConfigsRequest(resources=(resource,), validate_only=False))
         assert changed.responses[0].error_code == ErrorCode.NOT_CONTROLLER
-        # After these codes clients ask again.
+        # Clients retry after these codes.
         found = await second.ask(FindCoordinatorRequest(key_type=0, coordinator_keys=("group",)))
         assert found.coordinators[0].error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
         given = await second.ask(
             InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=1_000)
         )
         assert given.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-        # What is made in the background is not made, and the broker goes on.
+        # Topics are not created in the background, and the broker continues.
         wanted_topic = RequestedMetadata(name="wished", topic_id=ZERO_UUID)
         await second.ask(MetadataRequest(topics=(wanted_topic,)), 12)
         await settle()
@@ -194,7 +192,7 @@ def test_every_way_to_change_the_metadata_is_refused_by_a_broker_that_is_not_the
     with_pair(story)
 
 
-def test_a_controller_whose_session_expired_is_succeeded_and_serves_on() -> None:
+def test_a_controller_with_an_expired_session_is_replaced_and_still_serves_clients() -> None:
     async def story(pair: Pair, first: Client, second: Client) -> None:
         topic = new_topic("events", assignments={0: (1,)}, partitions=-1, factor=-1)
         await create(first, topic)

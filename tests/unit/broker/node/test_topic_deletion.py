@@ -1,4 +1,4 @@
-"""Topics are deleted: their partitions are forgotten in a thread, before a name is used again."""
+"""Topic deletion: a thread removes partitions from checkpoints before their names are reused."""
 
 from collections.abc import Callable
 from typing import Any
@@ -30,7 +30,7 @@ async def fill(client: Client, name: str, *contents: bytes) -> None:
 
 
 def noting(method: Callable[..., Any], machine: Machine, noted: list[str]) -> Callable[..., Any]:
-    """A sync that notes its path if the loop waits for it."""
+    """A sync that notes its path if it runs on the event loop."""
 
     def sync(self: SimFile | SimFiles, *paths: str) -> None:
         if not machine.threads.is_working:
@@ -40,7 +40,7 @@ def noting(method: Callable[..., Any], machine: Machine, noted: list[str]) -> Ca
     return sync
 
 
-def test_the_loop_waits_for_no_disk_when_topics_are_deleted(
+def test_topic_deletion_does_not_sync_on_the_event_loop(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     machine = Machine()
@@ -70,7 +70,7 @@ def points(machine: Machine, path: str) -> dict[TopicPartition, int]:
     )
 
 
-def test_many_topics_are_forgotten_by_few_checkpoints(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_deleted_topics_need_few_checkpoints(monkeypatch: pytest.MonkeyPatch) -> None:
     machine = Machine()
     written: list[str] = []
     write_offsets = checkpoint_files.write_offsets
@@ -102,8 +102,8 @@ def test_many_topics_are_forgotten_by_few_checkpoints(monkeypatch: pytest.Monkey
     run(story(), clock=machine.clock)
 
 
-def test_a_name_that_is_used_again_at_once_inherits_nothing() -> None:
-    """The thread has not come to it: the first append of the new topic sees to it by itself."""
+def test_a_topic_recreated_at_once_inherits_nothing() -> None:
+    """If the thread is late, the first append of the new topic removes the old entries."""
     machine = Machine()
 
     async def story() -> None:

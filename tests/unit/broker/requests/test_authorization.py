@@ -1,4 +1,4 @@
-"""One authorizer that refuses is heard by every way in, and nothing is done that it refused."""
+"""Every path of a request asks the authorizer, and refused operations have no effect."""
 
 import asyncio
 from collections.abc import Callable, Hashable, Iterator
@@ -64,7 +64,7 @@ MALLORY = Principal("User", "mallory")
 
 
 class Refusing:
-    """Refuses to one principal what a rule does not allow, and remembers what was asked."""
+    """Applies a rule to one principal, and records the checks."""
 
     def __init__(self, rule: Rule) -> None:
         self.rule = rule
@@ -81,7 +81,7 @@ class Refusing:
 
 
 async def refused_client(machine: Machine, rule: Rule) -> tuple[Client, Refusing]:
-    """A client to which this rule applies; to all others nothing is refused."""
+    """A client to which the rule applies. Other clients may do everything."""
     client, session = await begun(machine)
     session.principal = MALLORY
     authorizer = services_of(session).authorizer = Refusing(rule)
@@ -92,12 +92,12 @@ def not_on(kind: AclResource) -> Rule:
     return lambda _, resource: resource.kind is not kind
 
 
-# The ways in of a produce and of a commit
+# The paths of produce and commit
 
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("refused", [TOPIC, GROUP])
-def test_nothing_is_written_that_is_refused(way: str, refused: AclResource) -> None:
+def test_unauthorized_requests_write_nothing(way: str, refused: AclResource) -> None:
     is_commit = way.startswith("commit")
     key, version = (8, COMMIT_VERSION) if is_commit else (0, 9)
     code = TOPIC_FAILED if refused is TOPIC else GROUP_FAILED
@@ -118,7 +118,7 @@ def test_nothing_is_written_that_is_refused(way: str, refused: AclResource) -> N
 
 
 @pytest.mark.parametrize("version", [9, 13])
-def test_of_produces_that_come_together_only_those_are_written_that_are_allowed(
+def test_of_gathered_produces_only_authorized_ones_are_written(
     version: int,
 ) -> None:
     async def story(inside: Client, machine: Machine) -> None:
@@ -138,7 +138,7 @@ def test_of_produces_that_come_together_only_those_are_written_that_are_allowed(
     tell(story)
 
 
-def test_of_commits_that_come_together_only_those_are_written_that_are_allowed() -> None:
+def test_of_gathered_commits_only_authorized_ones_are_written() -> None:
     async def story(inside: Client, machine: Machine) -> None:
         client, _ = await refused_client(machine, lambda _, each: each.name not in ("g", "secret"))
         await inside.ask(create_topics.CreateTopicsRequest(topics=(new_topic("secret"),)))
@@ -160,7 +160,7 @@ def test_of_commits_that_come_together_only_those_are_written_that_are_allowed()
 
 
 @pytest.mark.parametrize("name", ["events", "missing"])
-def test_who_may_not_see_a_topic_is_not_told_whether_it_exists(name: str) -> None:
+def test_without_authorization_a_response_does_not_reveal_whether_a_topic_exists(name: str) -> None:
     async def story(inside: Client, machine: Machine) -> None:
         client, _ = await refused_client(machine, not_on(TOPIC))
         for request, version in (
@@ -197,7 +197,7 @@ def configured(module: Any, **fields: Any) -> tuple[Any, ...]:
     )
 
 
-# By the name of an API, a request that is about every type of resource that it can be about.
+# A request of each API, about every type of resource that it can name.
 REQUESTS: dict[str, Any] = {
     "Produce": (produce("events", batch(b"no")), 9),
     "Fetch": (fetch("events", wanted()), 12),
@@ -327,7 +327,7 @@ REQUESTS: dict[str, Any] = {
         topics=(describe_topic_partitions.RequestedTopic(name="events"),)
     ),
 }
-# Of these another right is enough, or less is told without an error.
+# APIs for which another right is enough, or which leave things out without an error.
 NO_ERROR = {
     ("ListGroups", CLUSTER),
     ("ListGroups", GROUP),
@@ -339,7 +339,7 @@ CODES = {TOPIC: TOPIC_FAILED, GROUP: GROUP_FAILED, CLUSTER: CLUSTER_FAILED}
 
 
 def error_codes(answer: Any) -> Iterator[int]:
-    """All that a response says, wherever."""
+    """All error codes in a response."""
     if isinstance(answer, tuple | list):
         for each in answer:
             yield from error_codes(each)
@@ -359,7 +359,7 @@ def test_the_table_has_every_api_that_is_served() -> None:
 @pytest.mark.parametrize(
     ("name", "kind"), [(name, kind) for name, needed in OPERATIONS.items() for kind in needed]
 )
-def test_an_api_asks_for_the_operation_that_it_needs(name: str, kind: AclResource) -> None:
+def test_each_api_checks_its_operation(name: str, kind: AclResource) -> None:
     request = REQUESTS[name]
     request, version = request if isinstance(request, tuple) else (request, None)
     # So that the types of a resource that have less weight are asked about at all.
@@ -391,7 +391,7 @@ def test_an_api_asks_for_the_operation_that_it_needs(name: str, kind: AclResourc
     tell(story)
 
 
-def test_a_topic_is_created_by_either_right_and_by_none_is_refused() -> None:
+def test_create_on_the_cluster_or_on_the_topic_allows_its_creation() -> None:
     def rule(operation: AclOperation, resource: Resource) -> bool:
         return operation is not AclOperation.CREATE or resource.name in allowed
 
@@ -409,7 +409,7 @@ def test_a_topic_is_created_by_either_right_and_by_none_is_refused() -> None:
     tell(story)
 
 
-def test_the_settings_of_a_new_topic_are_told_to_those_who_may_describe_them() -> None:
+def test_the_configs_of_a_new_topic_need_describe_configs() -> None:
     async def story(inside: Client, machine: Machine) -> None:
         client, _ = await refused_client(
             machine, lambda operation, _: operation is not AclOperation.DESCRIBE_CONFIGS
@@ -422,7 +422,7 @@ def test_the_settings_of_a_new_topic_are_told_to_those_who_may_describe_them() -
     tell(story)
 
 
-def test_groups_are_listed_that_may_be_described() -> None:
+def test_only_groups_that_may_be_described_are_listed() -> None:
     async def story(inside: Client, machine: Machine) -> None:
         for group_id in ("g", "h"):
             await inside.ask(commit(group_id, "events", {0: 7}), COMMIT_VERSION)
@@ -434,7 +434,7 @@ def test_groups_are_listed_that_may_be_described() -> None:
 
 
 @pytest.mark.parametrize("refused", [AclOperation.DELETE, None])
-def test_a_topic_is_deleted_by_its_id_only_by_those_who_may(refused: AclOperation | None) -> None:
+def test_a_topic_is_deleted_by_id_only_with_authorization(refused: AclOperation | None) -> None:
     async def story(inside: Client, machine: Machine) -> None:
         (events,) = (await inside.ask(asked_by_name("events"), 12)).topics
         client, _ = await refused_client(machine, lambda operation, _: operation is not refused)
@@ -447,7 +447,7 @@ def test_a_topic_is_deleted_by_its_id_only_by_those_who_may(refused: AclOperatio
     tell(story)
 
 
-def test_who_names_no_topic_is_told_those_that_it_may_see() -> None:
+def test_a_request_for_all_topics_returns_the_visible_topics() -> None:
     partitions = describe_topic_partitions.DescribeTopicPartitionsRequest(topics=())
     offsets = offset_fetch.OffsetFetchRequest(
         groups=(offset_fetch.Group(group_id="g", topics=None),)
@@ -467,7 +467,7 @@ def test_who_names_no_topic_is_told_those_that_it_may_see() -> None:
     tell(story)
 
 
-def test_who_may_not_describe_the_cluster_is_told_that_it_may_do_nothing_to_it() -> None:
+def test_without_describe_on_the_cluster_no_operation_is_authorized() -> None:
     request = REQUESTS["DescribeCluster"]
 
     async def story(inside: Client, machine: Machine) -> None:
@@ -481,7 +481,7 @@ def test_who_may_not_describe_the_cluster_is_told_that_it_may_do_nothing_to_it()
     tell(story)
 
 
-def test_the_offsets_topic_is_not_made_for_those_who_may_not_see_their_group() -> None:
+def test_the_offsets_topic_is_not_created_for_an_unauthorized_group() -> None:
     machine = Machine()
     request, every = REQUESTS["FindCoordinator"], metadata.MetadataRequest(topics=None)
 
@@ -495,7 +495,7 @@ def test_the_offsets_topic_is_not_made_for_those_who_may_not_see_their_group() -
     run(begin(), clock=machine.clock)
 
 
-def test_what_a_client_may_do_is_told_in_bits() -> None:
+def test_authorized_operations_are_a_bit_field() -> None:
     async def story(inside: Client, machine: Machine) -> None:
         client, _ = await refused_client(
             machine, lambda operation, _: operation in (AclOperation.DESCRIBE, AclOperation.READ)
@@ -517,7 +517,7 @@ def test_what_a_client_may_do_is_told_in_bits() -> None:
 # Metadata
 
 
-def test_a_cached_answer_is_given_to_nobody_who_may_see_less() -> None:
+def test_a_cached_response_is_not_sent_to_clients_with_fewer_rights() -> None:
     every = metadata.MetadataRequest(topics=None)
 
     async def story(inside: Client, machine: Machine) -> None:
@@ -543,7 +543,7 @@ def test_a_cached_answer_is_given_to_nobody_who_may_see_less() -> None:
 
 
 @pytest.mark.parametrize("right", ["mine", "kafka-cluster", "nothing"])
-def test_a_topic_is_made_by_a_look_only_for_those_who_may_create_it(right: str) -> None:
+def test_auto_creation_needs_authorization(right: str) -> None:
     def rule(operation: AclOperation, resource: Resource) -> bool:
         return operation is not AclOperation.CREATE or resource.name == right
 

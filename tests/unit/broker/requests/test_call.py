@@ -1,4 +1,4 @@
-"""What is refused inside an answer is counted, by the name of its error: once for each part."""
+"""Errors inside a response are counted by name, once per part."""
 
 from typing import Any
 
@@ -23,7 +23,7 @@ TOPIC = 2
 PREFERRED = 0
 UNKNOWN = "UNKNOWN_TOPIC_OR_PARTITION"
 
-# Each asks about the topic `there` what can be done, and about `missing` what cannot be.
+# Each request names the topic `there`, which succeeds, and `missing`, which fails.
 ASKED = {
     "CreatePartitions": create_partitions.CreatePartitionsRequest(
         topics=tuple(
@@ -80,7 +80,7 @@ def counted(node: Node, api: str) -> dict[str, int]:
 
 
 @pytest.mark.parametrize("api", ASKED)
-def test_of_two_topics_the_one_that_is_missing_is_counted(api: str) -> None:
+def test_the_error_of_a_missing_topic_is_counted(api: str) -> None:
     async def story(client: Client, node: Node) -> None:
         await create(client, new_topic("there"))
         await client.ask(ASKED[api])
@@ -89,7 +89,7 @@ def test_of_two_topics_the_one_that_is_missing_is_counted(api: str) -> None:
     with_node(story)
 
 
-def test_a_topic_that_is_there_already_is_counted() -> None:
+def test_the_error_of_an_existing_topic_is_counted() -> None:
     async def story(client: Client, node: Node) -> None:
         request = create_topics.CreateTopicsRequest(
             topics=(new_topic("there"),), timeout_ms=1000, validate_only=False
@@ -102,7 +102,7 @@ def test_a_topic_that_is_there_already_is_counted() -> None:
     with_node(story)
 
 
-def test_an_election_that_is_not_needed_is_counted_where_it_is_told() -> None:
+def test_the_error_of_a_needless_election_is_counted() -> None:
     async def story(client: Client, node: Node) -> None:
         await create(client, new_topic("there"))
         every: Any = await client.ask(

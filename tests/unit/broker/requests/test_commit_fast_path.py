@@ -1,4 +1,4 @@
-"""Commits of many clients that arrive in one turn, from the frames to the log and back."""
+"""Commits of many clients that arrive in one turn of the event loop."""
 
 import asyncio
 import errno
@@ -26,13 +26,13 @@ from tests.support.broker.group_requests import (
 from tests.support.broker.simulated_broker import Client, Machine, create, new_topic
 
 CLIENTS = 12
-# Everything arrives in one piece, and at the same moment.
+# Everything arrives in one piece, and at the same time.
 AT_ONCE = Conditions(split_rate=0.0, gather_rate=0.0, latency_us_min=500, latency_us_max=500)
 NONE = [ErrorCode.NONE]
 
 
 def tell(story: Any, **settings: str) -> None:
-    """A story about many clients of one broker, whose coordinators are there."""
+    """Runs a story with many clients of one broker, whose coordinators exist."""
     machine = Machine()
     machine.network.conditions = AT_ONCE
 
@@ -57,14 +57,14 @@ async def ask_all(
 
 
 def one_each(group_id: str = "g", offset: int = 10) -> list[OffsetCommitRequest]:
-    """Each client commits for a partition of its own."""
+    """Each client commits for its own partition."""
     return [commit(group_id, "events", {number: offset + number}) for number in range(CLIENTS)]
 
 
 ALL_COMMITTED = {("events", number): 10 + number for number in range(CLIENTS)}
 
 
-def test_what_arrives_in_one_turn_is_written_by_one_write(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_requests_of_one_turn_share_one_write(monkeypatch: pytest.MonkeyPatch) -> None:
     written: list[str] = []
     write_at = SimFile.write_at
 
@@ -83,7 +83,7 @@ def test_what_arrives_in_one_turn_is_written_by_one_write(monkeypatch: pytest.Mo
     tell(story)
 
 
-def test_one_that_is_refused_leaves_the_others_as_they_are() -> None:
+def test_a_refused_request_does_not_affect_the_others() -> None:
     async def story(clients: list[Client], machine: Machine) -> None:
         member_id = (await join(clients[0], "members")).member_id
         requests = [
@@ -142,7 +142,7 @@ def test_topics_may_be_named_by_their_ids() -> None:
     tell(story)
 
 
-def test_a_client_that_goes_takes_nothing_from_those_who_wait_for_the_disk() -> None:
+def test_a_client_that_disconnects_does_not_cancel_the_wait_of_others() -> None:
     async def story(clients: list[Client], machine: Machine) -> None:
         waiting = asyncio.ensure_future(ask_all(clients[1:], *one_each()[1:]))
         leaving = asyncio.ensure_future(clients[0].ask(one_each()[0], COMMIT_VERSION))
@@ -157,7 +157,7 @@ def test_a_client_that_goes_takes_nothing_from_those_who_wait_for_the_disk() -> 
 
 
 @pytest.mark.parametrize("error", [errno.ENOSPC, errno.EIO])
-def test_what_cannot_be_written_is_committed_for_nobody(error: int) -> None:
+def test_a_failed_write_fails_all_gathered_commits(error: int) -> None:
     async def story(clients: list[Client], machine: Machine) -> None:
         machine.disk.faults.fail_next_write("*__consumer_offsets-*.log", error=error)
         refused = [[ErrorCode.NOT_COORDINATOR]] * CLIENTS
@@ -166,7 +166,7 @@ def test_what_cannot_be_written_is_committed_for_nobody(error: int) -> None:
     tell(story)
 
 
-def test_commits_and_what_follows_them_are_answered_in_their_order() -> None:
+def test_commits_and_later_requests_are_answered_in_order() -> None:
     async def story(clients: list[Client], machine: Machine) -> None:
         client = clients[0]
         coming = [

@@ -1,15 +1,13 @@
-"""Requests that make, grow or delete many topics: few commits, few syncs, no look at all others."""
+"""Requests that create, extend or delete many topics: few commits, few syncs, no full scans."""
 
 import asyncio
-from collections.abc import Coroutine, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from fnmatch import fnmatch
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
-from ottla.broker.requests.auto_topic_creation import PENDING_TOPICS_MAX, AutoTopicCreation
-from ottla.broker.requests.services import Services
 from ottla.errors import ErrorCode
 from ottla.metadata.controller.entry_packing import MAX_RECORDS_PER_ENTRY
 from ottla.metadata.embedded.store import EmbeddedStore
@@ -21,7 +19,6 @@ from ottla.protocol.messages.delete_topics import DeleteTopicsRequest
 from ottla.protocol.messages.delete_topics import Topic as DeletedTopic
 from ottla.protocol.messages.metadata import MetadataRequest, RequestedTopic
 from ottla.protocol.primitives import ZERO_UUID
-from ottla.settings.broker import BrokerSettings
 from tests.sim.seams.faults import Operation
 from tests.support.broker.simulated_broker import Client, Machine, create, new_topic, with_broker
 
@@ -30,7 +27,7 @@ NONE = ErrorCode.NONE
 
 
 class Counts:
-    """What was done to the metadata since it was last asked."""
+    """The metadata operations since the last call."""
 
     def __init__(self) -> None:
         self.commits = 0
@@ -45,7 +42,7 @@ class Counts:
 
 @contextmanager
 def counted(machine: Machine) -> Iterator[Counts]:
-    """Commits of metadata, syncs of their log, and looks at the names of all topics."""
+    """Counts metadata commits, syncs of the metadata log, and scans of all topic names."""
     counts = Counts()
     append, names = EmbeddedStore.append, Image.topic_names.fget
     error_for = machine.disk.faults.error_for
@@ -77,19 +74,21 @@ def asking(*names: str) -> MetadataRequest:
 
 
 async def missing(client: Client, names: list[str]) -> list[str | None]:
-    """Asks for topics, and with that for those that are missing."""
+    """Requests topics, and so creates the missing ones."""
     topics = (await client.ask(asking(*names))).topics
     assert {topic.error_code for topic in topics} <= {NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
     return [topic.name for topic in topics if topic.error_code]
 
 
 async def made(client: Client) -> int:
-    """How many topics there are, after as long as a commit can take."""
+    """The number of topics, after the time of a commit."""
     await asyncio.sleep(1)
     return len((await client.ask(MetadataRequest(topics=None))).topics)
 
 
-def test_one_metadata_request_for_thousands_of_topics_makes_some_of_them_with_one_commit() -> None:
+def test_one_metadata_request_for_thousands_of_topics_creates_some_of_them_with_one_commit() -> (
+    None
+):
     machine = Machine()
     names = [f"new.topic_{number}" for number in range(5_000)]
 
@@ -99,13 +98,13 @@ def test_one_metadata_request_for_thousands_of_topics_makes_some_of_them_with_on
             assert await made(client) == 100
             commits, syncs, scans = counts.take()
         assert (commits, syncs) == (1, 1)
-        # By who asks for all topics, and by the gauges: not by who makes one.
+        # By requests for all topics, and by the gauges; not by creation.
         assert scans <= 3
 
     with_broker(story, machine=machine)
 
 
-def test_topics_beyond_the_limit_are_made_when_the_client_asks_again() -> None:
+def test_topics_beyond_the_limit_are_created_by_the_next_request() -> None:
     machine = Machine()
     names = [f"new-{number}" for number in range(25)]
 
@@ -120,32 +119,7 @@ def test_topics_beyond_the_limit_are_made_when_the_client_asks_again() -> None:
     assert machine.notes.events("warning") == []
 
 
-class Idle:
-    """As much of a node's services as is needed to begin, and nobody who does the work."""
-
-    def __init__(self) -> None:
-        self.settings = BrokerSettings()
-        self.tasks = self
-        self.spawned: list[str] = []
-
-    def spawn(self, work: Coroutine[Any, Any, Any], name: str) -> None:
-        self.spawned.append(name)
-        work.close()
-
-
-def test_topics_that_wait_to_be_made_are_bounded_whoever_asks_for_them() -> None:
-    creation, services = AutoTopicCreation(), Idle()
-
-    for number in range(100):
-        names = [f"{number}-{index}" for index in range(10_000)]
-        creation.begin(names, cast("Services", services))
-        assert len(creation.pending) == min(100 * (number + 1), PENDING_TOPICS_MAX)
-
-    assert services.spawned == ["create topics"]
-    assert creation.pending[:101] == [*(f"0-{index}" for index in range(100)), "1-0"]
-
-
-def test_names_that_are_being_made_are_not_begun_twice() -> None:
+def test_pending_topics_are_not_queued_twice() -> None:
     machine = Machine()
 
     async def story(client: Client) -> None:
@@ -174,7 +148,7 @@ def test_many_topics_are_created_with_one_commit_and_no_look_at_all_others() -> 
     with_broker(story, machine=machine)
 
 
-def test_more_topics_than_an_entry_holds_are_created_with_as_few_commits_as_can_be() -> None:
+def test_more_topics_than_an_entry_holds_are_created_with_few_commits() -> None:
     machine = Machine()
 
     async def story(client: Client) -> None:
@@ -188,7 +162,7 @@ def test_more_topics_than_an_entry_holds_are_created_with_as_few_commits_as_can_
     with_broker(story, machine=machine)
 
 
-def test_each_topic_of_a_request_is_made_or_refused_by_itself() -> None:
+def test_each_topic_of_a_request_is_created_or_refused_by_itself() -> None:
     machine = Machine()
 
     async def story(client: Client) -> None:
@@ -222,7 +196,7 @@ def test_each_topic_of_a_request_is_made_or_refused_by_itself() -> None:
     with_broker(story, machine=machine)
 
 
-def test_topics_that_are_only_validated_collide_with_each_other_as_well() -> None:
+def test_validate_only_finds_collisions_within_a_request() -> None:
     machine = Machine()
 
     async def story(client: Client) -> None:
@@ -281,7 +255,7 @@ def test_many_topics_are_deleted_with_one_commit_and_no_look_at_all_others() -> 
     with_broker(story, machine=machine)
 
 
-def test_a_full_disk_refuses_each_topic_and_the_broker_goes_on() -> None:
+def test_a_full_disk_refuses_each_topic_and_the_broker_continues() -> None:
     machine = Machine()
 
     async def story(client: Client) -> None:

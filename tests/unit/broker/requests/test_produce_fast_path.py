@@ -1,4 +1,4 @@
-"""Small produces of many clients that arrive in one turn, from the frames to the disk and back."""
+"""Small produces of many clients that arrive in one turn of the event loop."""
 
 import asyncio
 import errno
@@ -28,14 +28,14 @@ from tests.support.broker.produce_and_fetch import (
 from tests.support.broker.simulated_broker import Client, Machine, create, new_topic
 
 CLIENTS = 12
-# What is there before: only behind them the broker knows what its segment has room for.
+# Earlier batches, after which the broker knows the free space of its segment.
 FIRST = [b"one", b"two"]
-# Everything arrives in one piece, and at the same moment.
+# Everything arrives in one piece, and at the same time.
 AT_ONCE = Conditions(split_rate=0.0, gather_rate=0.0, latency_us_min=500, latency_us_max=500)
 
 
 def tell(story: Any, **settings: str) -> None:
-    """A story about many clients of one broker, which has one topic with a little in it."""
+    """Runs a story with many clients of one broker, which has one topic with some records."""
     machine = Machine()
     machine.network.conditions = AT_ONCE
 
@@ -61,7 +61,7 @@ async def ask_all(clients: list[Client], *requests: Any, version: int = 9) -> li
     )
 
 
-def test_what_arrives_in_one_turn_is_written_by_one_write(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_requests_of_one_turn_share_one_write(monkeypatch: pytest.MonkeyPatch) -> None:
     written: list[str] = []
     write_at = SimFile.write_at
 
@@ -84,7 +84,7 @@ def test_what_arrives_in_one_turn_is_written_by_one_write(monkeypatch: pytest.Mo
     tell(story)
 
 
-def test_what_one_client_sends_without_wanting_answers_is_written_together(
+def test_requests_without_acks_of_one_client_share_one_write(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     count = 3 * GATHERED_PRODUCES_MAX
@@ -113,7 +113,7 @@ def test_what_one_client_sends_without_wanting_answers_is_written_together(
     tell(story)
 
 
-def test_one_that_is_refused_leaves_the_others_as_they_are() -> None:
+def test_a_refused_request_does_not_affect_the_others() -> None:
     async def story(clients: list[Client], machine: Machine) -> None:
         torn = batch(b"torn")
         torn[CRC_START + 3] ^= 1
@@ -132,7 +132,7 @@ def test_one_that_is_refused_leaves_the_others_as_they_are() -> None:
     tell(story)
 
 
-def test_partitions_topics_and_acks_of_all_kinds_may_come_together() -> None:
+def test_gathered_produces_may_differ_in_partition_topic_and_acks() -> None:
     async def story(clients: list[Client], machine: Machine) -> None:
         requests = [
             produce("events", batch(b"a"), acks=1),
@@ -189,10 +189,8 @@ def test_a_waiting_fetch_is_woken_by_what_was_gathered() -> None:
 @pytest.mark.parametrize(
     ("error", "expected"), [(errno.ENOSPC, 0), (errno.EIO, ErrorCode.KAFKA_STORAGE_ERROR)]
 )
-def test_a_fault_of_the_disk_acknowledges_nothing_that_is_not_there(
-    error: int, expected: int
-) -> None:
-    """Without room each is tried by itself; a disk that fails takes the log offline."""
+def test_a_disk_error_acknowledges_nothing_that_is_not_written(error: int, expected: int) -> None:
+    """On a full disk each batch is tried by itself; a disk that fails takes the log offline."""
 
     async def story(clients: list[Client], machine: Machine) -> None:
         machine.disk.faults.fail_next_write("*events-0*.log", error=error)

@@ -1,4 +1,4 @@
-"""Work on records in a thread: bounded, one at a time, and ordinary batches before large ones."""
+"""The queue of record work: bounded, one batch at a time, ordinary batches before large ones."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -22,7 +22,7 @@ ORDINARY, LARGE = FIRST_LANE_UNITS // 4, 5 * FIRST_LANE_UNITS
 
 
 class Desk:
-    """A queue of work, and what was done in which order."""
+    """A queue of record work that notes the order of finished batches."""
 
     def __init__(self, waiting_bytes_max: int = 1 << 30) -> None:
         self.done: list[str] = []
@@ -54,7 +54,7 @@ def test_an_ordinary_batch_does_not_wait_behind_large_ones() -> None:
         large = [asyncio.create_task(desk.ask(f"large {n}", LARGE)) for n in range(100)]
         await asyncio.sleep(0)
         assert await desk.ask("ordinary", ORDINARY) == "ordinary"
-        # Each of the others was tried, and one of every few had its turn in between.
+        # Each large batch was tried, and some had their turn in the second lane.
         assert len(desk.done) <= 2 + 100 // SECOND_LANE_EVERY
         await asyncio.gather(*large)
         assert len(desk.done) == 101
@@ -63,7 +63,7 @@ def test_an_ordinary_batch_does_not_wait_behind_large_ones() -> None:
     run(story())
 
 
-def test_large_batches_have_their_turn_however_many_ordinary_ones_come() -> None:
+def test_large_batches_have_their_turn_among_many_ordinary_ones() -> None:
     async def story() -> None:
         desk = Desk()
         large = asyncio.create_task(desk.ask("large", LARGE))
@@ -78,7 +78,7 @@ def test_large_batches_have_their_turn_however_many_ordinary_ones_come() -> None
     run(story())
 
 
-def test_what_waits_is_bounded_and_one_batch_is_always_taken() -> None:
+def test_queued_bytes_are_bounded_and_one_batch_is_always_accepted() -> None:
     async def story() -> None:
         desk = Desk(waiting_bytes_max=100)
         first = asyncio.create_task(desk.ask("larger than all", ORDINARY, size_bytes=500))
@@ -91,7 +91,7 @@ def test_what_waits_is_bounded_and_one_batch_is_always_taken() -> None:
     run(story())
 
 
-def test_a_client_that_has_gone_is_passed_over_in_both_lanes() -> None:
+def test_the_work_of_a_disconnected_client_is_skipped_in_both_lanes() -> None:
     async def story() -> None:
         desk = Desk()
         asked = [asyncio.create_task(desk.ask(f"{n}", LARGE)) for n in range(20)]
@@ -106,7 +106,7 @@ def test_a_client_that_has_gone_is_passed_over_in_both_lanes() -> None:
     run(story())
 
 
-def test_a_fault_is_told_to_whoever_asked_and_ends_nothing_else() -> None:
+def test_an_error_goes_to_its_caller_only() -> None:
     async def story() -> None:
         desk = Desk()
 

@@ -1,4 +1,4 @@
-"""What is offered is answered, and a broker is light."""
+"""The served APIs have handlers, and a broker imports few modules."""
 
 import subprocess
 import sys
@@ -11,7 +11,7 @@ from ottla.protocol.messages import APIS
 HEAVY = {"typer", "rich", "structlog", "starlette", "pyarrow", "pyspark", "nicegui", "kazoo"}
 
 
-def test_every_api_that_is_offered_has_a_handler_and_no_handler_is_idle() -> None:
+def test_served_apis_and_handlers_are_the_same() -> None:
     directory = Path(handlers.__file__).parent
     found = {path.stem for path in directory.glob("*.py") if not path.stem.startswith("_")}
     assert found == {APIS[key].module.rpartition(".")[2] for key in SERVED}

@@ -1,4 +1,4 @@
-"""A request that asks for much does it in slices, or not at all: other clients are not held up."""
+"""Large requests are handled in slices or refused, so that other clients do not wait."""
 
 import asyncio
 from collections.abc import Callable
@@ -32,7 +32,7 @@ PRODUCE_VERSION = 9
 
 
 class Turns:
-    """How often something was done in each turn of the loop in which it was done."""
+    """Counts calls per turn of the event loop."""
 
     def __init__(self) -> None:
         self.calls: list[int] = []
@@ -105,7 +105,7 @@ def test_a_resource_that_is_named_many_times_is_described_once(
     with_broker(story)
 
 
-def test_the_settings_that_all_topics_share_follow_a_change_of_the_brokers() -> None:
+def test_topics_follow_a_change_of_the_brokers_settings() -> None:
     async def told(client: Client, name: str) -> list[tuple[str | None, int]]:
         asked = Resource(
             resource_type=TOPIC, resource_name=name, configuration_keys=("retention.ms",)
@@ -138,7 +138,7 @@ def test_the_settings_that_all_topics_share_follow_a_change_of_the_brokers() -> 
     with_broker(story)
 
 
-def test_the_answer_about_many_new_topics_is_made_in_slices(
+def test_the_response_about_many_new_topics_is_made_in_slices(
     turns: Turns, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(create_topics, "_result", turns.counting(create_topics._result))
@@ -152,7 +152,7 @@ def test_the_answer_about_many_new_topics_is_made_in_slices(
     with_broker(story)
 
 
-# How many topics a request may change
+# The limit of topics per request
 
 NAMES = [f"t{number}" for number in range(5)]
 
@@ -193,7 +193,7 @@ def deleting(validate_only: bool) -> DeleteTopicsRequest:
 
 @pytest.mark.parametrize("validate_only", [False, True])
 @pytest.mark.parametrize("make", [creating, growing, altering, altering_some, deleting])
-def test_topics_beyond_the_limit_of_a_request_are_refused_and_the_others_done(
+def test_topics_beyond_the_limit_of_a_request_are_refused_and_the_others_changed(
     make: Callable[[bool], Any], validate_only: bool
 ) -> None:
     async def story(client: Client) -> None:

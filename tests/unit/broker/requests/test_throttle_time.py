@@ -1,4 +1,4 @@
-"""The throttle time of a session's quota is told in every answer that has room for it."""
+"""The throttle time of a session's quota is in every response that has the field."""
 
 from typing import Any
 
@@ -25,12 +25,12 @@ METADATA = MetadataRequest(topics=(RequestedTopic(name="events"),))
 
 
 class Seven:
-    """A quota that is used up: whoever is answered is to be silent for 7 ms."""
+    """A quota with a throttle time of 7 ms."""
 
     throttle_time_ms = 7
 
 
-# API key, version, and what is sent in one piece.
+# API key, version, and the bytes that are sent in one piece.
 WAYS: dict[str, tuple[int, int, bytes]] = {
     "produce, gathered": (PRODUCE_KEY, 9, PRODUCE),
     "produce, alone": (PRODUCE_KEY, 9, PRODUCE * 2),
@@ -52,7 +52,7 @@ WAYS: dict[str, tuple[int, int, bytes]] = {
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_quota_that_says_7_is_seen_in_the_answer(way: str) -> None:
+def test_the_quotas_throttle_time_is_in_the_response(way: str) -> None:
     key, version, sent = WAYS[way]
 
     async def story(inside: Client, machine: Machine) -> None:
@@ -73,7 +73,7 @@ def test_a_quota_that_says_7_is_seen_in_the_answer(way: str) -> None:
     tell(story)
 
 
-def test_requests_that_are_appended_together_are_told_their_own_throttle_time(
+def test_gathered_requests_have_their_own_throttle_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     quotas = [Seven(), None, Seven()]

@@ -3,15 +3,12 @@
 import pytest
 
 from ottla.address import Address
-from ottla.client.errors import ClientError, ConnectionLost, Refused
-from ottla.client.options import ClientOptions
+from ottla.client.errors import ConnectionLost, Refused
 from ottla.client.routing.outcomes import PendingPartitions, unwrap
-from ottla.client.routing.retries import Backoff
 from ottla.client.routing.topology import Broker, Partition, Topic, Topology
 from ottla.errors import ErrorCode
 from ottla.protocol.primitives import ZERO_UUID
 from ottla.protocol.topic_partition import TopicPartition
-from tests.sim.seams.entropy import SimEntropy
 
 ONE, TWO = (Broker(number, Address("host", number), None) for number in (1, 2))
 FIRST, SECOND, THIRD = (TopicPartition("orders", number) for number in range(3))
@@ -63,19 +60,3 @@ def test_a_partition_missing_in_the_response_is_an_error() -> None:
     assert unwrap(pending.outcomes[FIRST]) == 5
     with pytest.raises(Refused, match="the answer lacks it"):
         unwrap(pending.outcomes[SECOND])
-
-
-@pytest.mark.parametrize(
-    ("error", "waited_ms", "waits"),
-    [
-        (LOST, 0, True),
-        (LOST, 999, False),
-        (DENIED, 0, False),
-        (Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "orders"), 0, True),
-        (Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "orders"), 299, False),
-    ],
-)
-def test_retry_time_depends_on_the_error(error: ClientError, waited_ms: int, waits: bool) -> None:
-    options = ClientOptions(default_api_timeout_ms=1000, unknown_topic_grace_ms=300)
-    pause_ms = Backoff(options, SimEntropy(0)).pause_after(error, waited_ms)
-    assert (pause_ms is not None) == waits
