@@ -15,7 +15,7 @@ from ottla.replication.partition import Partition
 from ottla.replication.replica import Replica, TopicRules
 from ottla.seams.entropy import Entropy
 from ottla.storage.directory.checkpoint_files import TopicPartition
-from ottla.storage.directory.directories import Holding, LogDirectories
+from ottla.storage.directory.directories import LogDirectories, StoredPartition
 from ottla.storage.log.log import Log
 from ottla.storage.log.writeback import StartWriteback
 
@@ -67,11 +67,11 @@ class Replicas:
 
         Partitions whose log is in a missing log directory are unusable.
         """
-        holdings = self.directories.holdings()
-        claimed = {each.partition for each in holdings if each.topic_id is not None}
+        stored_partitions = self.directories.stored_partitions()
+        claimed = {each.partition for each in stored_partitions if each.topic_id is not None}
         strays = [
             each
-            for each in holdings
+            for each in stored_partitions
             if not _is_known(image, each) or (each.topic_id is None and each.partition in claimed)
         ]
         for stray in strays:
@@ -83,7 +83,7 @@ class Replicas:
                 for record in image.partitions(topic.topic_id):
                     self._assign(topic_name, record, rules)
         empty = {key for key, replica in self._by_id.items() if self._is_empty(replica)}
-        for key in self.directories.begin(empty, self._by_id.__contains__):
+        for key in self.directories.settle_placements(empty, self._by_id.__contains__):
             self._by_id[key].is_unusable = True
         return [stray.partition for stray in strays]
 
@@ -131,7 +131,7 @@ class Replicas:
         name = TopicPartition(topic, record.index)
         log = self.directories.get(name)
         if log is not None:
-            self.directories.claim(name, record.topic_id)
+            self.directories.write_topic_id(name, record.topic_id)
             log.config = rules.log
             log.writeback.start = self._start_writeback
         replica = Replica(name, Partition(record.topic_id, record.index, self._me), rules, log)
@@ -197,10 +197,10 @@ class Replicas:
         return self._entropy.token(16).hex()
 
 
-def _is_known(image: Image, holding: Holding) -> bool:
+def _is_known(image: Image, stored: StoredPartition) -> bool:
     """Whether a stored partition belongs to a topic of the image."""
-    name = holding.partition
+    name = stored.partition
     topic = image.topic(name.topic)
     if topic is None or image.partition(topic.topic_id, name.partition) is None:
         return False
-    return holding.topic_id in (topic.topic_id, None)
+    return stored.topic_id in (topic.topic_id, None)

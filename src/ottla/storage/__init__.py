@@ -1,1 +1,1 @@
-"""Kafka's log on disk: segments, indexes, checkpoints, recovery. One owner a log, no event loop."""
+"""Kafka's log on disk: segments, indexes, checkpoints, recovery. No event loop."""

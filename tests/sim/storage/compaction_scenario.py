@@ -296,7 +296,7 @@ class CompactionScenario:
             assert loses_power
             assert flushed == 0
             self.directory.create(PARTITION, TOPIC_ID)
-        self.directory.claim(PARTITION, TOPIC_ID)
+        self.directory.write_topic_id(PARTITION, TOPIC_ID)
         self.log = self.directory.logs[PARTITION]
         self._begin_worker()
         assert self.log.start_offset in (start_offset, self.model.start_offset) or may_lose

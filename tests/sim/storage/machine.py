@@ -145,7 +145,7 @@ class Machine:
             directory.create(PARTITION, TOPIC_ID)
         elif PARTITION not in directory.topic_ids:
             assert directory.logs[PARTITION].recovery_point == 0, "a flushed log lost its topic"
-            directory.claim(PARTITION, TOPIC_ID)
+            directory.write_topic_id(PARTITION, TOPIC_ID)
 
     def _die_while_opening(self) -> bool:
         """Whether the power was lost, too."""

@@ -11,7 +11,7 @@ from ottla.seams.files import Files, read_file, write_all
 from ottla.storage.directory import checkpoint_files
 from ottla.storage.directory.checkpoint_task import Checkpoint
 from ottla.storage.log.batch_scan import BatchWalk
-from ottla.storage.log.flush import Around, Flush
+from ottla.storage.log.flush import FirstSync, Flush
 from ottla.storage.log.index import OffsetIndex, TimeIndex, TransactionIndex
 from ottla.storage.log.leader_epoch_file import EpochSave
 from ottla.storage.log.log import Log
@@ -142,11 +142,11 @@ def epochs_are_not_written(patch: pytest.MonkeyPatch) -> None:
 
 
 def the_first_flush_leaves_its_place_to_luck(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Around, "sync", lambda *_: None)
+    patch.setattr(FirstSync, "sync", lambda *_: None)
 
 
 def a_second_segment_comes_before_the_first_is_safe(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Log, "_make_place_durable", lambda *_: None)
+    patch.setattr(Log, "_run_first_sync", lambda *_: None)
 
 
 def log_stays_online_after_a_failed_sync(patch: pytest.MonkeyPatch) -> None:

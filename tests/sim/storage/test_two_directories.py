@@ -52,7 +52,7 @@ class Broker:
             if self.directories.get(name) is None:
                 assert not self.flushed[name]
                 self.directories.create(name, TOPIC_ID)
-            self.directories.claim(name, TOPIC_ID)
+            self.directories.write_topic_id(name, TOPIC_ID)
 
     def write(self, count: int) -> set[TopicPartition]:
         """Appends and flushes here and there; the partitions that were found offline."""

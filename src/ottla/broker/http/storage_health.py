@@ -27,7 +27,7 @@ def why_offline(replica: Replica, directories: LogDirectories) -> str | None:
     """Why a partition's log is offline by itself; None if it is not, or its directory is."""
     log = replica.log
     if log is not None:
-        is_alone = log.offline is not None and directories.home_of(log).offline is None
+        is_alone = log.offline is not None and directories.directory_of(log).offline is None
         return str(log.offline) if is_alone else None
     if not replica.is_unusable:
         return None

@@ -29,7 +29,7 @@ async def delete_before(
     for deletion, answer in zip(deletions, answers, strict=True):
         log = deletion.replica.log
         if log is not None and isinstance(answer, int):
-            home = directories.home_of(log)
+            home = directories.directory_of(log)
             starts.setdefault(home.path, []).append(NewStart(log, answer))
     faults: dict[str, Exception] = {}
     for directory in directories.directories:

@@ -100,7 +100,7 @@ class DiskWatch:
         self._offline(directory.path, error)
         for replica in self._replicas.all:
             log = replica.log
-            if log is not None and self._replicas.directories.home_of(log) is directory:
+            if log is not None and self._replicas.directories.directory_of(log) is directory:
                 # Parked requests must be answered with the fault.
                 replica.waiting.wake_all()
 
@@ -109,4 +109,4 @@ class DiskWatch:
         for directory in self._replicas.directories.directories:
             if directory.offline is not None and directory.path not in self._marked:
                 self._marked.add(directory.path)
-                await self._threads.run(directory.distrust_logs)
+                await self._threads.run(directory.mark_logs_unsynced)

@@ -164,7 +164,7 @@ class Tick:
             replica.waiting.wake_all()
 
     def _home_of(self, log: Log) -> LogDirectory:
-        return self._replicas.directories.home_of(log)
+        return self._replicas.directories.directory_of(log)
 
     @contextmanager
     def _told_of_faults(self, replica: Replica) -> Iterator[None]:

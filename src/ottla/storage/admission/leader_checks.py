@@ -218,12 +218,14 @@ def _check_flags(header: BatchHeader, transactional_id_given: bool) -> None:
     if header.is_transactional and not header.has_producer:
         raise Refused(ErrorCode.INVALID_RECORD, "a transactional batch without a producer id")
     if header.is_control:
-        raise Refused(ErrorCode.INVALID_RECORD, "control batches are the coordinator's to write")
-    # Set by a client it would let the cleaner drop records at a time of the client's choosing.
+        raise Refused(
+            ErrorCode.INVALID_RECORD, "only a transaction coordinator writes control batches"
+        )
+    # A client could make the cleaner drop records at a time of its choosing.
     if header.delete_horizon_ms is not None:
-        raise Refused(ErrorCode.INVALID_RECORD, "delete horizons are the cleaner's to set")
+        raise Refused(ErrorCode.INVALID_RECORD, "only the log cleaner sets a delete horizon")
     if header.is_log_append_time:
-        raise Refused(ErrorCode.INVALID_TIMESTAMP, "append times are the broker's to set")
+        raise Refused(ErrorCode.INVALID_TIMESTAMP, "only the broker sets log append time")
 
 
 def _check_size(size_bytes: int, rules: AdmissionRules) -> None:
@@ -238,7 +240,7 @@ def _survey(body: Buffer, header: BatchHeader) -> Survey:
     try:
         return survey(body, header)
     except CorruptBatch as error:
-        # A client that is told CORRUPT_MESSAGE sends the same bytes again.
+        # Clients retry CORRUPT_MESSAGE with the same bytes.
         raise Refused(ErrorCode.INVALID_RECORD, error.reason) from None
 
 
@@ -278,7 +280,7 @@ def _check_records(
             flawed_max=RECORD_ERRORS_MAX,
         )
     )
-    # As with Kafka: one wrong time decides what the whole batch is refused for.
+    # As in Kafka: one wrong timestamp decides the error code of the whole batch.
     code = ErrorCode.INVALID_TIMESTAMP if has_wrong_time else ErrorCode.INVALID_RECORD
     raise Refused(code, f"{faults[0].reason}; {len(faults)} records are refused", faults)
 

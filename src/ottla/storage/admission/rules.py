@@ -12,7 +12,7 @@ UNLIMITED_MS = 2**63 - 1
 
 @dataclass(frozen=True, kw_only=True)
 class AdmissionRules:
-    """A topic's settings that a batch must obey, with Kafka's defaults."""
+    """The settings of a topic that limit its batches, with Kafka's defaults."""
 
     message_bytes_max: int = 1_048_588
     timestamp_before_max_ms: int = UNLIMITED_MS
@@ -20,13 +20,13 @@ class AdmissionRules:
     compacted: bool = False
     log_append_time: bool = False
     decompressed_bytes_max: int = DECOMPRESSED_BYTES_MAX
-    # None: batches stay as their producers compressed them.
+    # None: batches keep the compression of their producers.
     codec: Codec | None = None
     compression_level: int | None = None
 
     @cached_property
     def looks_at_records(self) -> bool:
-        """Whether more is asked of records than that they can be read."""
+        """Whether the topic checks keys or old timestamps of records."""
         refuses_old = self.timestamp_before_max_ms != UNLIMITED_MS and not self.log_append_time
         return self.compacted or refuses_old
 
@@ -43,7 +43,7 @@ class AdmissionRules:
         return self.codec is not None and self.codec != codec
 
     def may_unfold(self, codec: int, max_timestamp: int, now_ms: int) -> bool:
-        """Whether such a batch has to be unfolded, or compressed, before it is appended."""
+        """Whether such a batch has to be decompressed, or compressed, before it is appended."""
         if self.changes_codec(codec):
             return True
         if codec == Codec.NONE:

@@ -1,1 +1,1 @@
-"""Log compaction: what is cleaned, the cleaner process, and the swap of segments."""
+"""Log compaction: its rules, the cleaner process, and the swap of segments."""

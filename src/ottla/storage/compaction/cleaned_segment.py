@@ -1,4 +1,4 @@
-"""The segment that a compaction writes: many batches at a time, from the first to the last."""
+"""The segment that a compaction writes, many batches per write."""
 
 from typing import Protocol
 
@@ -7,7 +7,7 @@ from ottla.storage.log.segment import Segment
 
 
 class Batches(Protocol):
-    """Batches one after another, and of each what an index is told."""
+    """Consecutive batches, with the index fields of each."""
 
     @property
     def content(self) -> Buffer: ...
@@ -20,12 +20,12 @@ class Batches(Protocol):
 
 
 class CleanedSegment(Segment):
-    """Nobody reads it before it is complete. What a failed write leaves is removed with it."""
+    """Not read before it is complete. After a failed write the whole segment is removed."""
 
     __slots__ = ()
 
     def append_batches(self, batches: Batches) -> None:
-        """Writes them by one write. The indexes are the same as if each had come alone."""
+        """Appends batches by one write. The indexes equal those of single appends."""
         position = self.size_bytes
         write_all(self.file, position, (batches.content,))
         interval_bytes = self._config.index_interval_bytes

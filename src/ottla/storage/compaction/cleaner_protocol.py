@@ -1,8 +1,8 @@
-"""What a broker and the process that compacts for it say to each other.
+"""The messages between a broker and its cleaner process, in JSON.
 
-A question is `{"clean": job}` for a new compaction, or `{"go_on": true}` once the last output is in
-its place. The answer is one of `{"output": ...}`, `{"done": report}` and `{"failed": ...}`, whose
-`kind` tells whose fault it is.
+A request is `{"clean": job}` for a new compaction, or `{"go_on": true}` once the last output is
+swapped in. The answer is one of `{"output": ...}`, `{"done": report}` and `{"failed": ...}` with a
+`kind`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,29 +14,29 @@ WORKER_MODULE = "ottla.storage.compaction.cleaner_worker"
 
 
 class FailureKind(StrEnum):
-    """Whose fault it is that a compaction failed."""
+    """The reason why a compaction failed."""
 
-    # The log cannot be read: trying again does not help.
+    # The log is damaged: a retry does not help.
     CORRUPT = "corrupt"
-    # There is no room for the output now.
+    # The disk has no room for the output.
     FULL = "full"
-    # What was to be read is gone: the log was trimmed, cut or deleted meanwhile.
+    # A segment is gone: the log was trimmed, truncated or deleted meanwhile.
     GONE = "gone"
-    # The disk fails.
+    # The disk failed.
     DISK = "disk"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CleaningJob:
-    """All that a compaction must know; made where the log is owned, and sent as JSON."""
+    """One compaction, as the broker describes it to the cleaner process."""
 
     directory: str
-    # From the log's first segment on: (base offset, end offset, size).
+    # (base offset, end offset, size) of each segment, from the log's first on.
     segments: Sequence[tuple[int, int, int]]
     first_dirty_offset: int
-    # Aborted transactions whose markers lie behind these segments.
+    # Aborted transactions whose markers lie beyond these segments.
     aborted_later: Sequence[tuple[int, int, int, int]] = ()
-    # Producers that are alive: (id, epoch, last offsets of their latest batches).
+    # Active producers: (id, epoch, last offsets of their latest batches).
     producers: Sequence[tuple[int, int, Sequence[int]]] = ()
     now_ms: int
     delete_retention_ms: int
@@ -62,7 +62,7 @@ class CleaningJob:
 
 
 class Output(NamedTuple):
-    """A `.cleaned` segment that is durable, and what it was made from, by base offset."""
+    """A durable `.cleaned` segment, and the base offsets of its source segments."""
 
     sources: list[int]
     size_bytes: int
@@ -70,15 +70,15 @@ class Output(NamedTuple):
 
 @dataclass(slots=True)
 class CleaningReport:
-    """What a compaction did, once it is over."""
+    """The statistics of a finished compaction."""
 
-    # Below it the log is clean.
+    # The new cleaner offset: the log is clean below it.
     end_offset: int = 0
     read_bytes: int = 0
     written_bytes: int = 0
     map_utilization: float = 0.0
     records_dropped: int = 0
     keys: int = 0
-    # Batches with a good checksum whose records cannot be read, and where the last of them is.
+    # Batches with a right checksum whose records cannot be parsed, and the place of the last one.
     unreadable_batches: int = 0
     unreadable: str = ""

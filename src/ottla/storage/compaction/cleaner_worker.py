@@ -21,7 +21,7 @@ SECRET_BYTES = 16
 
 
 class CleanerWorker:
-    """Answers the questions of one broker, one after another."""
+    """Answers the requests of one broker in turn."""
 
     def __init__(self, files: Files, entropy: Entropy, clock: Clock, *, sleeps: bool) -> None:
         self._files = files
@@ -39,7 +39,7 @@ class CleanerWorker:
 
     def _begin(self, job: CleaningJob) -> None:
         spend = Throttle(self._clock, job.bytes_per_second).spend if self._sleeps else _spend_freely
-        # A secret for each compaction: nobody learns anything of it from the one before.
+        # A secret per compaction, so that clients cannot provoke hash collisions.
         secret = self._entropy.token(SECRET_BYTES)
         self._cleaning = Cleaning(self._files, job, secret, spend)
         self._outputs = self._cleaning.outputs()
@@ -75,9 +75,9 @@ def _spend_freely(_size: int) -> None:
 
 
 class Throttle:
-    """Keeps reading and writing together below so many bytes a second, by pauses."""
+    """Limits the bytes read and written per second by pauses."""
 
-    # Shorter pauses are not worth their while.
+    # Shorter pauses are not worth a system call.
     _PAUSE_S_MIN = 0.01
 
     def __init__(self, clock: Clock, bytes_per_second: float) -> None:

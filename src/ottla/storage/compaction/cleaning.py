@@ -1,8 +1,7 @@
-"""One compaction, from a log's segments to `.cleaned` files beside them. It changes no segment.
+"""One compaction: reads segments and writes `.cleaned` files beside them. Changes no segment.
 
-It reads the dirty part for the latest offset of each key, then writes one output for each group of
-segments, synced, its name included. `Log.replace_segments` then puts it in their place. It is for a
-process of its own: it blocks, and it takes as long as it takes.
+It maps each key of the dirty part to its latest offset, then writes one synced output per group of
+segments. `Log.replace_segments` swaps the output in. It blocks, so it runs in the cleaner process.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -23,31 +22,31 @@ from ottla.storage.log.segment import LOG, OFFSETS, TRANSACTIONS, segment_path
 from ottla.storage.log.segment_reader import Piece, UnreadableRecords, pieces
 from ottla.storage.producers.state import AbortedTransaction
 
-# An index entry holds its position in 31 bits for Kafka.
+# Kafka reads the position of an index entry as 31 bits.
 OUTPUT_BYTES_MAX = 2**31 - 1
-# A guess: with smaller records the map grows.
+# An estimate for the first size of the key map, which grows.
 RECORD_BYTES_EXPECTED = 64
 OPEN_FILES_MAX = 16
 
-# Told of every byte that is read or written; may take its time.
+# Called with the bytes of every read and write; may sleep to throttle.
 Spend = Callable[[int], None]
 
 
 @dataclass(slots=True)
 class Cleaning:
-    """`outputs` does the work, one output at a time; then `report` tells of it."""
+    """`outputs` does the work, one output at a time. `report` has the statistics."""
 
     files: Files
     job: CleaningJob
-    # Under which keys are hashed.
+    # The secret of the key hash.
     secret: bytes
     spend: Spend
     report: CleaningReport = field(default_factory=CleaningReport)
 
     def outputs(self) -> Iterator[Output]:
-        """Makes one output after another; between two of them the first may be put in place.
+        """Writes one output after another. Each may be swapped in before the next is asked for.
 
-        CorruptLog if the disk has not what was written, OSError if it does not do as asked.
+        CorruptLog if a segment is damaged, OSError if the disk fails.
         """
         job = self.job
         remove_incomplete(self.files, job.directory)
@@ -80,7 +79,7 @@ class Cleaning:
     # Reading
 
     def _read_keys(self, judge: BatchJudge) -> KeyMap:
-        """The latest offset of each key in as much of the dirty part as the map has room for."""
+        """Maps each key to its latest offset, for as much of the dirty part as fits the map."""
         job, report = self.job, self.report
         dirty = [each for each in job.segments if each[1] > job.first_dirty_offset]
         dirty_bytes = sum(size_bytes for _, _, size_bytes in dirty)
@@ -103,7 +102,7 @@ class Cleaning:
     def _read_segment_keys(
         self, base_offset: int, size_bytes: int, keys: KeyMap, judge: BatchJudge
     ) -> bool:
-        """Whether all of its keys were taken in."""
+        """Whether all keys of the segment fit the map."""
         first_dirty = self.job.first_dirty_offset
         for piece in self._pieces(base_offset, size_bytes):
             batches = piece.batches
@@ -118,7 +117,7 @@ class Cleaning:
         return True
 
     def _put_keys(self, piece: Piece, keys: KeyMap) -> bool:
-        """Whether there was room for all. Records that cannot be read have no keys."""
+        """Whether all keys fit the map. Unreadable records count as having none."""
         try:
             plain = piece.unfolded(self.job.decompressed_bytes_max)
             columns = plain.columns()
@@ -132,7 +131,7 @@ class Cleaning:
         return True
 
     def _pieces(self, base_offset: int, size_bytes: int) -> Iterator[Piece]:
-        """A segment from start to end, as fast as it may be read."""
+        """A segment from start to end, throttled."""
         job = self.job
         file = self.files.open(segment_path(job.directory, base_offset, LOG), writable=False)
         try:
@@ -168,8 +167,8 @@ class Cleaning:
     def _what_is_left(
         self, piece: Piece, keys: KeyMap, judge: BatchJudge
     ) -> Iterator[tuple[Piece, Left]]:
-        """By pieces their batches as they are, or with fewer records, or with none if they must
-        stay. A batch whose records cannot be read is kept: nobody knows what it holds.
+        """The remaining batches of each piece: unchanged, with fewer records, or empty if they must
+        stay. A batch whose records cannot be read is kept unchanged.
         """
         try:
             yield piece, self._left_of(piece, keys, judge)
@@ -202,14 +201,14 @@ class Cleaning:
         if not left.content:
             return
         if output.size_bytes + len(left.content) > OUTPUT_BYTES_MAX:
-            raise piece.corrupt("what is left of this segment is too large for one")
+            raise piece.corrupt("the remaining batches are too large for one segment")
         output.append_batches(left)
         self.report.written_bytes += len(left.content)
         self.spend(len(left.content))
 
 
 def _judge_special(piece: Piece, judge: BatchJudge) -> Iterator[AbortedTransaction]:
-    """Passes the verdicts that keys alone cannot; what the new segment's index must know of."""
+    """Decides about transactional and control batches; yields aborted transactions to index."""
     verdicts = piece.batches.verdicts
     for index in piece.batches.special:
         header = piece.header(index)
@@ -223,7 +222,7 @@ def _judge_special(piece: Piece, judge: BatchJudge) -> Iterator[AbortedTransacti
 
 
 def _with_last(found: Iterable[Piece]) -> Iterator[tuple[Piece, bool]]:
-    """Each piece, and whether none follows."""
+    """Each piece, and whether it is the last."""
     held: Piece | None = None
     for piece in found:
         if held is not None:

@@ -1,17 +1,17 @@
-"""What compaction may touch, when it is due, and what it leaves of a batch: decisions, no I/O.
+"""Decides what compaction may touch, when it is due, and which records remain. Does no I/O.
 
-The rules are Kafka's. A log is clean up to some offset and dirty from there on. Of the dirty part
-as much is read as there is room for keys; then every segment from the log's start to there is
-written anew without what a later record of its key replaced.
+The rules are Kafka's. A log is clean up to an offset and dirty from there on. The cleaner reads as
+much of the dirty part as its key map holds. Then it writes every segment from the log start offset
+to there again, without the records that a later record of their key replaced.
 
-- Offsets stay: what is left of a batch keeps the batch's range.
-- Never past the last stable offset, never the active segment, never what is not flushed.
-- A tombstone, and the marker of a transaction of which nothing is left, stay for
-  `delete.retention.ms` after they were first met: their batch then carries its delete horizon.
-- Records of aborted transactions go.
-- Batches that a live producer could repeat stay, empty: its state can be told from the log alone.
-- The last batch of an output stays, empty if need be: a log then has no hole between segments,
-  and an output's end says what it was made from (`swaps`).
+- Offsets stay: a batch with fewer records keeps its offset range.
+- Nothing beyond the last stable offset or the recovery point is touched, nor the active segment.
+- A tombstone, and the marker of a transaction without records, stay for `delete.retention.ms`
+  after the first compaction that meets them. Their batch carries the delete horizon.
+- Records of aborted transactions are dropped.
+- Batches that an active producer could repeat stay, empty: the log alone restores its state.
+- The last batch of an output stays, empty if need be. So a log has no gap between segments, and
+  the end of an output tells which segments it replaces (`segment_swap`).
 """
 
 from bisect import bisect_right
@@ -29,7 +29,7 @@ _NEVER_MS = 2**63 - 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionRules:
-    """Kafka's settings of a topic, by its names and defaults."""
+    """The compaction settings of a topic, with Kafka's names and defaults."""
 
     compacts: bool = False
     delete_retention_ms: int = 86_400_000
@@ -38,18 +38,18 @@ class CompactionRules:
     min_dirty_ratio: float = 0.5
 
 
-# --- what is dirty, and when that is too much --------------------------------------------------
+# --- the dirty part, and when a compaction is due ----------------------------------------------
 
 
 class Cleanable(NamedTuple):
-    """What a compaction of a log could do now."""
+    """The part of a log that can be compacted now."""
 
     first_dirty_offset: int
-    # Exclusive: where a segment begins that must be left alone.
+    # Exclusive: the base offset of the first segment that must not be touched.
     end_offset: int
     clean_bytes: int
     dirty_bytes: int
-    # For how long the oldest dirty record has been due by `max.compaction.lag.ms`.
+    # By how much the oldest dirty record exceeds `max.compaction.lag.ms`.
     overdue_ms: int = 0
 
     @property
@@ -67,11 +67,11 @@ def cleanable(
     end_offset_max: int,
     now_ms: int,
 ) -> Cleanable:
-    """What lies below `end_offset_max`, which is stable and flushed, and how dirty it is."""
+    """The clean and dirty bytes below `end_offset_max`, which is stable and flushed."""
     log_end_offset = segments[-1].end_offset
     first_dirty = max(cleaned_offset, start_offset)
     if first_dirty > log_end_offset:
-        # Whoever wrote it down knew another log.
+        # The checkpoint is of another log of this name.
         first_dirty = start_offset
     clean_bytes = dirty_bytes = 0
     end_offset = segments[0].base_offset
@@ -93,26 +93,26 @@ def _is_too_young(segment: SegmentSummary, rules: CompactionRules, now_ms: int) 
 
 
 def overdue_ms(first_timestamps_ms: Iterable[int], rules: CompactionRules, now_ms: int) -> int:
-    """For how long the oldest dirty segment has been due, by the times of their first batches."""
+    """By how much the oldest dirty segment exceeds `max.compaction.lag.ms`."""
     times = [time_ms for time_ms in first_timestamps_ms if time_ms > 0]
     return max(0, now_ms - rules.max_lag_ms - min(times)) if times else 0
 
 
 def is_due(found: Cleanable, rules: CompactionRules) -> bool:
-    """Whether there is enough to do, or something that has waited for too long."""
+    """Whether the dirty ratio or the lag of the oldest dirty record exceeds its limit."""
     if found.dirty_bytes == 0:
         return False
     return found.overdue_ms > 0 or found.dirty_ratio > rules.min_dirty_ratio
 
 
-# --- which segments become one -----------------------------------------------------------------
+# --- grouping of segments ----------------------------------------------------------------------
 
 
 class Source(NamedTuple):
-    """A segment that is to be read, as far as grouping must know it."""
+    """A source segment, with its sizes."""
 
     base_offset: int
-    # Where the next one begins.
+    # The base offset of the next segment.
     end_offset: int
     size_bytes: int
     index_bytes: int
@@ -121,7 +121,7 @@ class Source(NamedTuple):
 def group_segments(
     sources: Sequence[Source], *, segment_bytes: int, index_bytes_max: int
 ) -> list[list[Source]]:
-    """Neighbours that together fit one segment, its index, and the offsets that it can hold."""
+    """Groups neighbours that together fit the limits of one segment and its index."""
     groups: list[list[Source]] = []
     size_bytes = index_bytes = 0
     for source in sources:
@@ -139,11 +139,11 @@ def group_segments(
     return groups
 
 
-# --- what is left of a batch -------------------------------------------------------------------
+# --- records that remain -----------------------------------------------------------------------
 
 
 class LatestBatches(NamedTuple):
-    """What a log must go on telling of a producer that is alive."""
+    """The batches of an active producer that must stay in the log."""
 
     epoch: int
     last_offsets: tuple[int, ...]
@@ -153,25 +153,25 @@ class LatestBatches(NamedTuple):
         return cls(entry.epoch, tuple(span.last_offset for span in entry.batches))
 
     def are_told_by(self, marker: BatchHeader) -> bool:
-        """Without any batch it is the marker with the producer's epoch that tells of it."""
+        """Whether only this marker holds the epoch of a producer without batches."""
         return not self.last_offsets and marker.producer_epoch == self.epoch
 
 
 class Judgement(NamedTuple):
-    """What becomes of a batch of a transaction, or of a marker."""
+    """The decision about a transactional batch or a control batch."""
 
-    # All of its records go; else each is looked at by its key, or if it is a marker, it stays.
+    # All records are dropped. Otherwise a marker stays, and other records are judged by key.
     drops_records: bool
-    # A marker that may go once its delete horizon has passed: it gets one if it has none.
+    # A marker that may be dropped after its delete horizon, which it gets if it has none.
     is_idle_marker: bool = False
-    # What the new segment's index must know of.
+    # An entry for the transaction index of the new segment.
     aborted: AbortedTransaction | None = None
 
 
 class BatchJudge:
-    """Judges the batches of transactions, which it must be shown in the order of the log.
+    """Decides about transactional and control batches, which must come in log order.
 
-    `kept` are the last offsets of batches that stay even if nothing is left in them.
+    `kept` holds the last offsets of batches that stay even if they are empty.
     """
 
     __slots__ = ("_aborted", "_now_ms", "_producers", "_seen", "kept")
@@ -185,18 +185,18 @@ class BatchJudge:
         self._aborted = AbortedTransactions(aborted)
         self._producers = producers
         self._now_ms = now_ms
-        # Producers of whose present transaction a batch is still in the log.
+        # Producers with a batch of their current transaction still in the log.
         self._seen: set[int] = set()
         self.kept: set[int] = set()
         for latest in producers.values():
             self.kept.update(latest.last_offsets)
 
     def keep(self, last_offset: int) -> None:
-        """The batch that ends there stays."""
+        """The batch with this last offset stays."""
         self.kept.add(last_offset)
 
     def is_aborted(self, header: BatchHeader) -> bool:
-        """Whether these are records of a transaction that was aborted. Changes nothing."""
+        """Whether the batch belongs to an aborted transaction. Changes nothing."""
         return (
             header.is_transactional
             and not header.is_control
@@ -204,7 +204,7 @@ class BatchJudge:
         )
 
     def judge(self, header: BatchHeader, marker: MarkerKind | None) -> Judgement:
-        """`marker` is what a control batch says, None if it is empty."""
+        """`marker` is the type of a control batch; None if it is empty."""
         if header.is_control:
             return self._judge_marker(header, marker)
         if header.is_transactional:
@@ -212,7 +212,7 @@ class BatchJudge:
         return Judgement(self.is_aborted(header))
 
     def _judge_marker(self, header: BatchHeader, marker: MarkerKind | None) -> Judgement:
-        """A marker stays as long as there is something of its transaction, and then a while."""
+        """A marker stays while its transaction has records, and then for delete.retention.ms."""
         latest = self._producers.get(header.producer_id) if header.has_producer else None
         if latest is not None and latest.are_told_by(header):
             self.keep(header.last_offset)
@@ -228,7 +228,7 @@ class BatchJudge:
 
 
 class AbortedTransactions:
-    """By producer, each of which has one transaction at a time."""
+    """Aborted transactions by producer. A producer has one transaction at a time."""
 
     __slots__ = ("_by_producer",)
 
@@ -238,7 +238,7 @@ class AbortedTransactions:
             self._by_producer.setdefault(each.producer_id, []).append(each)
 
     def find(self, producer_id: int, offset: int) -> AbortedTransaction | None:
-        """The one of this producer that was open at `offset`."""
+        """The aborted transaction of this producer that was open at `offset`."""
         theirs = self._by_producer.get(producer_id)
         if theirs is None:
             return None

@@ -1,6 +1,6 @@
-"""Kafka's small files beside and inside the partitions' directories, to the byte.
+"""Kafka's small files in a log directory and in partition directories, byte for byte.
 
-Each is replaced as a whole and durably: after a crash there is the old one or the new one.
+Each is replaced as a whole and durably: a crash leaves the old one or the new one.
 """
 
 import json
@@ -22,14 +22,14 @@ LOG_START_OFFSETS = "log-start-offset-checkpoint"
 HIGH_WATERMARKS = "replication-offset-checkpoint"
 CLEANER_OFFSETS = "cleaner-offset-checkpoint"
 
-# Of a file with a fixed handful of short fields.
+# The limit for files with a few short fields.
 _SMALL_FILE_BYTES_MAX = 64 << 10
 _TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}", re.ASCII)
 _DIRECTORY_NAME = re.compile(r"([a-zA-Z0-9._-]{1,249})-(0|[1-9][0-9]{0,9})", re.ASCII)
 
 
 class TopicPartition(NamedTuple):
-    """A partition by name, as checkpoint files and directories call it."""
+    """A partition by topic name, as in checkpoint files and directory names."""
 
     topic: str
     partition: int
@@ -40,9 +40,9 @@ class TopicPartition(NamedTuple):
 
 
 def parse_directory_name(name: str) -> TopicPartition | None:
-    """The partition whose directory has this name; None if no partition's can.
+    """The partition of a directory name. None if it is not the name of a partition.
 
-    Directories on their way out (`…-delete`, `…-stray`) are no partition's.
+    Names of deleted and stray partitions (`…-delete`, `…-stray`) are not.
     """
     found = _DIRECTORY_NAME.fullmatch(name)
     return TopicPartition(found[1], int(found[2])) if found else None
@@ -52,13 +52,13 @@ def _read_if_there(files: Files, path: str, size_max: int) -> bytes | None:
     return read_file(files, path, size_max) if files.exists(path) else None
 
 
-# --- an offset for each partition -------------------------------------------------------------
+# --- offset checkpoints -----------------------------------------------------------------------
 
 _OFFSETS_BYTES_MAX = 64 << 20
 
 
 def read_offsets(files: Files, path: str) -> dict[TopicPartition, int]:
-    """A checkpoint's offsets; none if there is no file. CorruptLog naming the line if garbled."""
+    """The offsets of a checkpoint; empty without a file. CorruptLog with the line if garbled."""
     content = _read_if_there(files, path, _OFFSETS_BYTES_MAX)
     offsets: dict[TopicPartition, int] = {}
     for line in decode_entries(content or b"", path):
@@ -73,17 +73,17 @@ def read_offsets(files: Files, path: str) -> dict[TopicPartition, int]:
 
 
 def write_offsets(files: Files, path: str, offsets: Mapping[TopicPartition, int]) -> None:
-    """Replaces a checkpoint, durably; partitions in the order of their names."""
+    """Replaces a checkpoint durably. Partitions are sorted by name."""
     lines = (f"{name.topic} {name.partition} {offset}" for name, offset in sorted(offsets.items()))
     replace_file(files, path, encode_entries(lines))
 
 
-# --- who owns this log directory --------------------------------------------------------------
+# --- meta.properties --------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class MetaProperties:
-    """Which cluster, which node and which directory this is (`meta.properties`)."""
+    """The cluster id, node id and directory id of a log directory (`meta.properties`)."""
 
     cluster_id: str
     node_id: int
@@ -91,10 +91,10 @@ class MetaProperties:
 
     @classmethod
     def read(cls, files: Files, directory: str) -> Self | None:
-        """What Kafka or Ottla left in a log directory; None if it is new.
+        """The file that Kafka or Ottla wrote; None if there is none.
 
-        Comments, order and unknown properties do not matter. CorruptLog if what must be there is
-        not, or if the file is of a version that we do not know.
+        Comments, order and unknown properties do not matter. CorruptLog if an id is missing or the
+        version is unknown.
         """
         path = f"{directory}/{META_PROPERTIES}"
         content = _read_if_there(files, path, _SMALL_FILE_BYTES_MAX)
@@ -104,14 +104,14 @@ class MetaProperties:
         version = found.get("version", "absent")
         if version not in ("0", "1"):
             raise CorruptLog(path, 0, f"version {version[:40]}, only 0 and 1 are known")
-        # Version 0 is of Kafka's ZooKeeper days.
+        # Kafka wrote version 0 with ZooKeeper.
         node_id = found.get("broker.id" if version == "0" else "node.id", "")
         if not node_id.isdecimal() or not found.get("cluster.id"):
             raise CorruptLog(path, 0, "a node's id and its cluster's id are needed")
         return cls(found["cluster.id"], int(node_id), found.get("directory.id"))
 
     def write(self, files: Files, directory: str) -> None:
-        """Stamps a log directory, durably."""
+        """Writes the file, durably."""
         properties = {"version": "1", "cluster.id": self.cluster_id, "node.id": str(self.node_id)}
         if self.directory_id is not None:
             properties["directory.id"] = self.directory_id
@@ -120,7 +120,7 @@ class MetaProperties:
 
 
 def _properties(content: bytes, path: str) -> dict[str, str]:
-    """Name and value of each line of a Java properties file."""
+    """The properties of a Java properties file."""
     found: dict[str, str] = {}
     for line in lines_of(content, path):
         text = line.text.strip()
@@ -131,11 +131,11 @@ def _properties(content: bytes, path: str) -> dict[str, str]:
     return found
 
 
-# --- whose records a partition's directory holds ----------------------------------------------
+# --- partition.metadata -----------------------------------------------------------------------
 
 
 def read_partition_metadata(files: Files, directory: str) -> Uuid | None:
-    """The topic id of a partition's directory; None if it has none yet. CorruptLog if garbled."""
+    """The topic id of a partition directory; None without a file. CorruptLog if garbled."""
     path = f"{directory}/{PARTITION_METADATA}"
     content = _read_if_there(files, path, _SMALL_FILE_BYTES_MAX)
     if content is None:
@@ -147,7 +147,7 @@ def read_partition_metadata(files: Files, directory: str) -> Uuid | None:
 
 
 def write_partition_metadata(files: Files, directory: str, topic_id: Uuid) -> None:
-    """Names the topic that a partition's directory belongs to. A flush makes it durable."""
+    """Writes the topic id of a partition directory. The first flush makes it durable."""
     # Kafka ends the last line here without a line feed.
     content = f"version: 0\ntopic_id: {topic_id}"
     put_file(files, f"{directory}/{PARTITION_METADATA}", content.encode())
@@ -164,13 +164,13 @@ def _topic_id(line: Line) -> Uuid:
     return topic_id
 
 
-# --- the sign of a clean stop -----------------------------------------------------------------
+# --- clean shutdown marker --------------------------------------------------------------------
 
 
 def read_clean_shutdown(files: Files, directory: str) -> int | None:
-    """The broker epoch of the clean stop that came last; None if it was none.
+    """The broker epoch of the last clean shutdown; None if the last one was not clean.
 
-    What cannot be read is no clean stop: recovery then looks at the log itself.
+    An unreadable marker counts as none: recovery then scans the logs.
     """
     content = _read_if_there(files, f"{directory}/{CLEAN_SHUTDOWN}", _SMALL_FILE_BYTES_MAX)
     try:
@@ -182,13 +182,13 @@ def read_clean_shutdown(files: Files, directory: str) -> int | None:
 
 
 def write_clean_shutdown(files: Files, directory: str, broker_epoch: int) -> None:
-    """The last thing that a clean stop does to a log directory. Durable on return."""
+    """Writes the marker, as the last step of a clean shutdown. Durable on return."""
     marker = json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":"))
     replace_file(files, f"{directory}/{CLEAN_SHUTDOWN}", marker.encode())
 
 
 def remove_clean_shutdown(files: Files, directory: str) -> None:
-    """The first thing that a start does to a log directory. Durable on return."""
+    """Removes the marker, as the first step of a start. Durable on return."""
     path = f"{directory}/{CLEAN_SHUTDOWN}"
     if files.exists(path):
         files.remove(path)

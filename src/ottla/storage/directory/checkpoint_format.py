@@ -1,6 +1,7 @@
-"""The text form that all of Kafka's checkpoint files share.
+"""The text format of Kafka's checkpoint files.
 
-A version (always 0), the number of entries, then an entry a line with a space between its fields.
+The first line is the version (always 0), the second the number of entries. Each further line is an
+entry, with spaces between its fields.
 """
 
 import re
@@ -17,7 +18,7 @@ _INTEGER = re.compile(r"[0-9]{1,19}", re.ASCII)
 
 
 class Line(NamedTuple):
-    """One line of a checkpoint file, and where it stands."""
+    """One line of a checkpoint file, and its place."""
 
     path: str
     number: int
@@ -28,7 +29,7 @@ class Line(NamedTuple):
         return CorruptLog(self.path, self.position, f"line {self.number}: {reason}")
 
     def integer(self, text: str) -> int:
-        """A number of this line that cannot be negative. CorruptLog if it is anything else."""
+        """A field as a non-negative integer. CorruptLog if it is not one."""
         if not _INTEGER.fullmatch(text) or int(text) > INTEGER_MAX:
             raise self.corrupt(f"{text[:40]!r} is no number")
         return int(text)
@@ -41,7 +42,7 @@ class Line(NamedTuple):
 
 
 def lines_of(content: bytes, path: str) -> Iterator[Line]:
-    """Every line of a text file; what follows the last line's end only if there is something."""
+    """The lines of a text file. Text behind the last line feed is a line, too."""
     position = 0
     for number, line in enumerate(content.split(b"\n"), start=1):
         if line or position < len(content):
@@ -51,7 +52,7 @@ def lines_of(content: bytes, path: str) -> Iterator[Line]:
 
 
 def encode_entries(entries: Iterable[str]) -> bytes:
-    """The whole file for these entries, to the byte as Kafka writes it."""
+    """The whole file for these entries, byte for byte as Kafka writes it."""
     lines = list(entries)
     return "".join(f"{line}\n" for line in (VERSION, len(lines), *lines)).encode()
 

@@ -1,4 +1,4 @@
-"""One checkpoint of a log directory, apart from the directory, so that a thread can run it."""
+"""One checkpoint of a log directory, as an object that a thread can run."""
 
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
@@ -9,7 +9,7 @@ from ottla.seams.files import Files
 from ottla.seams.mutex import new_mutex
 from ottla.storage.directory import checkpoint_files
 from ottla.storage.directory.checkpoint_files import TopicPartition
-from ottla.storage.log.flush import Around
+from ottla.storage.log.flush import FirstSync
 
 if TYPE_CHECKING:
     from ottla.storage.log.log import Log
@@ -19,7 +19,7 @@ Offsets = Mapping[TopicPartition, int]
 
 @dataclass(slots=True)
 class CheckpointFiles:
-    """A directory's checkpoint files, which the loop and a thread may want to write at a time."""
+    """The checkpoint files of a directory. The loop and a thread take turns by the mutex."""
 
     files: Files
     path: str
@@ -29,7 +29,10 @@ class CheckpointFiles:
 
 
 class PlannedStart(NamedTuple):
-    """Where a log shall start once the checkpoint is durable, unless it is truncated before."""
+    """A log start offset that is in force once the checkpoint is durable.
+
+    It is void if the log was truncated since (`truncations`).
+    """
 
     log: "Log"
     offset: int
@@ -38,20 +41,20 @@ class PlannedStart(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checkpoint:
-    """What a directory's logs were like when it was begun, and the starts that are planned.
+    """The offsets of all logs of a directory as of its beginning, planned start offsets included.
 
-    `run` changes nothing but the files, so it may be done in a thread.
+    `run` writes files and changes nothing else, so a thread may call it.
     """
 
     place: CheckpointFiles
     number: int
     start_offsets: Offsets
     recovery_points: Offsets
-    # None if the file says the same.
+    # None if the file has the same offsets.
     cleaned_offsets: Offsets | None
-    # Whether partitions were renamed away that it no longer names.
+    # Whether deleted partitions were renamed since the last checkpoint.
     has_renames: bool
-    arounds: tuple[Around, ...]
+    first_syncs: tuple[FirstSync, ...]
     starts: tuple[PlannedStart, ...]
 
     def run(self) -> None:
@@ -59,13 +62,13 @@ class Checkpoint:
         place = self.place
         with place.mutex:
             if self.number < place.written:
-                return  # a later one has said all of this, and what happened since
+                return  # a later checkpoint is durable already
             if self.has_renames:
                 place.files.sync_dir(place.path)
-            # Else a power loss might leave less of a log than what is said of it here.
-            for around in self.arounds:
-                around.sync(place.files)
-            # The start goes first: a recovery point never lies before it.
+            # A power loss must not leave a checkpoint of a log that is gone.
+            for first_sync in self.first_syncs:
+                first_sync.sync(place.files)
+            # Start offsets first: a recovery point never lies below the log start offset.
             self._write(checkpoint_files.LOG_START_OFFSETS, self.start_offsets)
             self._write(checkpoint_files.RECOVERY_POINTS, self.recovery_points)
             if self.cleaned_offsets is not None:

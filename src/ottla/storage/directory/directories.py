@@ -1,4 +1,4 @@
-"""All of a broker's `log.dirs` together: where each log is, and where a new one goes."""
+"""All `log.dirs` of a broker: finds, creates and deletes logs across them."""
 
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
@@ -8,12 +8,12 @@ from ottla.errors import StorageError
 from ottla.protocol.primitives import Uuid
 from ottla.storage.directory.checkpoint_files import TopicPartition
 from ottla.storage.directory.directory import STRAY_SUFFIX, LogDirectory
-from ottla.storage.directory.placements import Placed, Placements
+from ottla.storage.directory.placements import PartitionKey, Placements
 from ottla.storage.log.log import Log
 
 
-class Holding(NamedTuple):
-    """A partition's directory, and whose records it holds, if it says so."""
+class StoredPartition(NamedTuple):
+    """A partition on disk, with the topic id of its partition.metadata if there is one."""
 
     partition: TopicPartition
     topic_id: Uuid | None
@@ -21,9 +21,9 @@ class Holding(NamedTuple):
 
 
 class LogDirectories:
-    """The directories that opened; those that did not are named with their reason.
+    """The log directories that could be opened; `failed` has the others with their errors.
 
-    With `placements` it is known which partitions those have; without, it may be any.
+    `placements` tells which partitions a missing directory has. Without it, it may be any.
     """
 
     __slots__ = ("_lost", "_placements", "directories", "failed", "forget", "full")
@@ -38,17 +38,19 @@ class LogDirectories:
             raise StorageError(f"no log directory can be used: {failed}")
         self.directories = directories
         self.failed = failed
-        # Why those directories take no records whose disk is below its reserve, by path.
+        # The directories whose disk is below the reserve: path to message.
         self.full: dict[str, str] = {}
-        # Has a directory forget, durably, what was deleted; a broker has it done in a thread.
+        # Removes deleted partitions from the checkpoint files. A broker does it in a thread.
         self.forget: Callable[[LogDirectory], None] = LogDirectory.forget_deleted
         self._placements = placements
         self._lost = placements.lost(self._opened()) if placements is not None else set()
 
-    def begin(self, empty: Collection[Placed], is_known: Callable[[Placed], bool]) -> set[Placed]:
-        """Before anything is made here: which of the partitions without a log are offline.
+    def settle_placements(
+        self, empty: Collection[PartitionKey], is_known: Callable[[PartitionKey], bool]
+    ) -> set[PartitionKey]:
+        """The partitions without a log that are offline, because their log directory is missing.
 
-        Their logs are in a directory that is missing. OSError if that cannot be written down.
+        Called before any log is created. OSError if the placements cannot be written.
         """
         placements = self._placements
         has_notes = placements is not None and placements.is_there
@@ -56,10 +58,10 @@ class LogDirectories:
         if placements is not None:
             found = {
                 (each.topic_id, each.partition.partition): each.directory.identity
-                for each in self.holdings()
+                for each in self.stored_partitions()
                 if each.topic_id is not None and each.directory.path != placements.home
             }
-            placements.begin(
+            placements.rewrite(
                 {each: path for each, path in self._opened().items() if path != placements.home},
                 found,
                 failed=self.failed,
@@ -76,7 +78,7 @@ class LogDirectories:
 
     @property
     def offline(self) -> dict[str, Exception]:
-        """The directories that cannot be used, since the start or by now, and why."""
+        """The errors of the directories that failed at the start or later, by path."""
         found = {each.path: each.offline for each in self.directories if each.offline is not None}
         return {**self.failed, **found}
 
@@ -87,34 +89,34 @@ class LogDirectories:
                 return log
         return None
 
-    def home_of(self, log: Log) -> LogDirectory:
-        """The directory that holds a log."""
+    def directory_of(self, log: Log) -> LogDirectory:
+        """The log directory of a log."""
         path = log.directory.rpartition("/")[0]
         return next(each for each in self.directories if each.path == path)
 
     def why_full(self, log: Log | None) -> str | None:
-        """Why nothing may be appended to a log; or, if it is yet to be made, why nowhere."""
+        """The reason to refuse appends to a log, or to all new logs if `log` is None."""
         if log is not None:
             return self.full.get(log.directory.rpartition("/")[0])
         online = [each.path for each in self.directories if each.offline is None]
         have_room = any(path not in self.full for path in online)
         return None if have_room or not online else ", ".join(map(self.full.__getitem__, online))
 
-    def claim(self, partition: TopicPartition, topic_id: Uuid) -> None:
-        """Has the partition's directory say whose it is, if it does not: it may be an old one, or a
-        power loss came before its first flush."""
+    def write_topic_id(self, partition: TopicPartition, topic_id: Uuid) -> None:
+        """Writes partition.metadata for a log that lacks it: Kafka's older versions wrote none, and
+        a power loss before the first flush may remove it."""
         for directory in self.directories:
-            # On a full disk it is known all the same, and written at a later start.
+            # A full disk leaves this to a later start.
             with suppress(OSError):
-                directory.claim(partition, topic_id)
+                directory.write_topic_id(partition, topic_id)
 
-    def holdings(self) -> list[Holding]:
-        """Every partition that has a directory, whether or not it could be opened.
+    def stored_partitions(self) -> list[StoredPartition]:
+        """All partitions on disk, whether or not they could be opened.
 
-        One that was deleted while its disk failed may be here beside a later one of its name.
+        A partition that was deleted while its disk failed may be beside a later one of its name.
         """
         return [
-            Holding(name, directory.topic_ids.get(name), directory)
+            StoredPartition(name, directory.topic_ids.get(name), directory)
             for directory in self.directories
             for name in sorted(directory.logs.keys() | directory.unusable.keys())
         ]
@@ -123,10 +125,10 @@ class LogDirectories:
         return any(partition in directory.unusable for directory in self.directories)
 
     def delete(self, partitions: Sequence[TopicPartition], unique: str) -> list[str]:
-        """Takes partitions away; the paths of what is left, for `purge`.
+        """Deletes partitions. Returns the paths of the renamed directories, for `purge`.
 
-        Where a disk failed nothing is: what is there will be found at the next start, and set
-        aside.
+        A directory that fails goes offline. The next start finds its partitions and sets them
+        aside as strays.
         """
         left: list[str] = []
         for directory in self.directories:
@@ -140,23 +142,20 @@ class LogDirectories:
                 directory.fail(error)
         return left
 
-    def set_aside(self, holding: Holding, unique: str) -> str:
-        """Takes a partition away that nobody knows, and keeps it for somebody to look at."""
-        return holding.directory.delete((holding.partition,), unique, STRAY_SUFFIX)[0]
+    def set_aside(self, stored: StoredPartition, unique: str) -> str:
+        """Renames a stray partition to `…-stray`, for an operator to look at."""
+        return stored.directory.delete((stored.partition,), unique, STRAY_SUFFIX)[0]
 
     def purge(self, path: str) -> None:
-        """Removes what `delete` left of a partition, or `Log.drop_segments` of a segment.
-
-        In a directory that is offline it is left to the next start.
-        """
+        """Removes a renamed partition or segment. The next start does it if the disk is offline."""
         for directory in self.directories:
             if directory.offline is None and path.startswith(f"{directory.path}/"):
                 directory.purge(path)
 
     def create(self, partition: TopicPartition, topic_id: Uuid) -> Log:
-        """A new log, in the directory that has the fewest, of those that have room.
+        """Creates a log in the directory with the fewest logs, of those above the disk reserve.
 
-        StorageError if none is online, or all are below their reserve.
+        StorageError if no directory is online, or all are below the reserve.
         """
         online = [directory for directory in self.directories if directory.offline is None]
         if not online:
@@ -166,7 +165,7 @@ class LogDirectories:
             raise StorageError(self.why_full(None) or "no log directory has room")
         directory = min(roomy, key=lambda directory: len(directory.logs))
         if self._placements is not None and directory.path != self._placements.home:
-            self._placements.note((topic_id, partition.partition), directory.identity)
+            self._placements.add((topic_id, partition.partition), directory.identity)
         try:
             return directory.create(partition, topic_id)
         except OSError as error:
@@ -174,9 +173,9 @@ class LogDirectories:
             raise
 
     def close(self, *, broker_epoch: int) -> dict[str, Exception]:
-        """Closes all that is open; what could not be closed as it should, and why.
+        """Closes all directories. Returns the errors by path.
 
-        A directory that was not there at all was not closed either.
+        A directory that failed at the start counts as not closed.
         """
         faults = dict(self.failed)
         for directory in self.directories:

@@ -1,7 +1,7 @@
-"""One of a broker's `log.dirs`: its lock, its name tag, its checkpoints and its logs.
+"""One log directory (`log.dirs`) and its logs.
 
-A log that cannot be opened, or whose disk fails it, is offline and harms no other. A fault of the
-directory itself takes all of its logs offline, and those of no other directory.
+A log that cannot be opened, or that meets a disk fault, is offline alone. A fault of the directory
+itself takes all of its logs offline, and those of no other directory.
 """
 
 from collections.abc import Callable, Iterable
@@ -19,17 +19,17 @@ from ottla.storage.directory.full_disk import FULL
 from ottla.storage.directory.offset_checkpoints import OffsetCheckpoints
 from ottla.storage.log.config import LogConfig
 from ottla.storage.log.file_pool import FilePool
-from ottla.storage.log.flush import Around
+from ottla.storage.log.flush import FirstSync
 from ottla.storage.log.log import Log
 from ottla.storage.opening.recovery import open_log
 from ottla.storage.opening.tail_scan import Recovery
-from ottla.storage.opening.unsynced_tail import mark_distrusted
+from ottla.storage.opening.unsynced_tail import mark_unsynced
 
 DELETE_SUFFIX = "-delete"
 STRAY_SUFFIX = "-stray"
-# Of a file's name, wherever we run. A topic's alone may have 249.
+# The limit of file systems. The name of a topic may have 249 bytes.
 NAME_BYTES_MAX = 255
-# Metadata logs, Kafka's and ours, look like partitions and are none.
+# Directories of metadata logs look like partitions and are not.
 METADATA_LOGS = frozenset({"__cluster_metadata", "__ottla_metadata"})
 
 ConfigOf = Callable[[TopicPartition], LogConfig]
@@ -37,8 +37,7 @@ ConfigOf = Callable[[TopicPartition], LogConfig]
 
 @dataclass(slots=True, kw_only=True)
 class LogDirectory:
-    """Opened by `open_directory`. Changes to start offsets and recovery points are its business:
-    a log has them made durable by `checkpoint`."""
+    """Opened by `open_directory`. `checkpoint` makes start offsets and recovery points durable."""
 
     files: Files
     path: str
@@ -49,11 +48,11 @@ class LogDirectory:
     pool: FilePool
     logs: dict[TopicPartition, Log] = field(default_factory=dict)
     topic_ids: dict[TopicPartition, Uuid] = field(default_factory=dict)
-    # What could not be opened, and why.
+    # The errors of logs that could not be opened.
     unusable: dict[TopicPartition, Exception] = field(default_factory=dict)
     recoveries: dict[TopicPartition, Recovery] = field(default_factory=dict)
     offline: Exception | None = None
-    # The file that says which logs are here, if it is in another directory.
+    # The placements file that names the logs of this directory, if it is in another one.
     placements_path: str | None = None
     _offsets: OffsetCheckpoints = field(init=False)
 
@@ -62,14 +61,14 @@ class LogDirectory:
 
     @property
     def identity(self) -> str:
-        """Its id; Kafka's older directories have none, and go by their path."""
+        """The directory id, or the path if an older version of Kafka wrote none."""
         return self.meta.directory_id or self.path
 
     def partition_path(self, partition: TopicPartition) -> str:
         return f"{self.path}/{partition}"
 
     def load(self, *, is_clean: bool) -> None:
-        """Opens every log that is there, one after another."""
+        """Opens all logs of the directory in turn."""
         self._offsets.read()
         found = set()
         for name in self.files.list(self.path):
@@ -83,7 +82,7 @@ class LogDirectory:
         self.checkpoint()
 
     def create(self, partition: TopicPartition, topic_id: Uuid) -> Log:
-        """A new partition's empty log; its first flush makes its directory durable, too."""
+        """Creates an empty log. Its first flush makes its directory durable."""
         self._require_online()
         if not self._offsets.is_name_free(partition):
             self.checkpoint()
@@ -95,7 +94,7 @@ class LogDirectory:
             if error := self.unusable.pop(partition, None):
                 raise error
         except OSError:
-            # A full disk may have room later: nothing is left in the way.
+            # A full disk may have room later, so nothing stays behind.
             self.topic_ids.pop(partition, None)
             self.pool.forget_below(path)
             self.purge(path)
@@ -103,22 +102,22 @@ class LogDirectory:
         return self.logs[partition]
 
     def holds(self, partition: TopicPartition) -> bool:
-        """Whether its directory is here, usable or not."""
+        """Whether the partition is in this directory, usable or not."""
         return partition in self.logs or partition in self.unusable
 
-    def claim(self, partition: TopicPartition, topic_id: Uuid) -> None:
-        """Says whose a log is whose directory does not say it. OSError if the disk refuses."""
+    def write_topic_id(self, partition: TopicPartition, topic_id: Uuid) -> None:
+        """Writes partition.metadata for a log that lacks it. OSError if the disk refuses."""
         log = self.logs.get(partition)
         if log is not None and partition not in self.topic_ids:
             path = self.partition_path(partition)
             checkpoint_files.write_partition_metadata(self.files, path, topic_id)
             self.topic_ids[partition] = topic_id
-            log.unsynced_around = self._around(partition)
+            log.first_sync = self._first_sync(partition)
 
     def delete(
         self, partitions: Iterable[TopicPartition], unique: str, suffix: str = DELETE_SUFFIX
     ) -> list[str]:
-        """Takes partitions away, durably; the paths of what is left, for `purge`."""
+        """Deletes partitions durably. Returns the paths of the renamed directories, for `purge`."""
         left = self.begin_delete(partitions, unique, suffix)
         self.forget_deleted()
         return left
@@ -126,7 +125,7 @@ class LogDirectory:
     def begin_delete(
         self, partitions: Iterable[TopicPartition], unique: str, suffix: str = DELETE_SUFFIX
     ) -> list[str]:
-        """As `delete`, but durable with the next checkpoint. Until then no name is used again."""
+        """As `delete`, but durable with the next checkpoint. Until then the names stay in use."""
         self._require_online()
         left = []
         for number, partition in enumerate(partitions):
@@ -136,7 +135,7 @@ class LogDirectory:
         return left
 
     def forget_deleted(self) -> None:
-        """A checkpoint, unless the disk is full: what is deleted makes room, and it comes later."""
+        """Writes a checkpoint. A full disk is ignored: the deletion makes room for a later one."""
         try:
             self.checkpoint()
         except OSError as error:
@@ -156,7 +155,7 @@ class LogDirectory:
         return target
 
     def purge(self, path: str) -> None:
-        """Removes what `delete` left of a partition, or `Log.drop_segments` of a segment."""
+        """Removes a directory that `delete` renamed, or a file that `Log.drop_segments` renamed."""
         if not self.files.is_dir(path):
             if self.files.exists(path):
                 self.files.remove(path)
@@ -166,7 +165,7 @@ class LogDirectory:
         self.files.remove_dir(path)
 
     def checkpoint(self) -> None:
-        """Makes every log's recovery point and start offset durable, planned ones included."""
+        """Makes recovery points and start offsets of all logs durable, planned starts included."""
         checkpoint = self.begin_checkpoint()
         try:
             checkpoint.run()
@@ -176,8 +175,8 @@ class LogDirectory:
         self.end_checkpoint(checkpoint)
 
     def begin_checkpoint(self) -> Checkpoint:
-        """Its `run` may be called in a thread, then `end_checkpoint`, or `fail_unless_full` if it
-        failed. StorageError if offline."""
+        """The next checkpoint. A thread may call its `run`; then `end_checkpoint` follows, or
+        `fail_unless_full` after an OSError. StorageError if the directory is offline."""
         self._require_online()
         return self._offsets.begin(self.logs)
 
@@ -186,9 +185,9 @@ class LogDirectory:
         self._offsets.end(checkpoint)
 
     def close(self, *, broker_epoch: int) -> dict[str, Exception]:
-        """Flushes and closes all logs; the marker of a clean stop comes last, if all went well.
+        """Flushes and closes all logs, then writes the clean shutdown marker if none failed.
 
-        What did not, and why, by path.
+        Returns the errors by path.
         """
         self.check_in_place()
         try:
@@ -200,7 +199,7 @@ class LogDirectory:
             self.offline = error
         finally:
             if self.offline is not None:
-                self.distrust_logs()
+                self.mark_logs_unsynced()
             self.lock.release()
         faults = {self.partition_path(name): error for name, error in self.unusable.items()}
         return faults if self.offline is None else {**faults, self.path: self.offline}
@@ -219,7 +218,7 @@ class LogDirectory:
         self.checkpoint()
 
     def fail(self, error: Exception) -> None:
-        """The directory cannot be trusted: all of its logs go offline. The first reason stands."""
+        """Takes the directory and all of its logs offline. The first error stands."""
         if self.offline is not None:
             return
         self.offline = error
@@ -228,14 +227,14 @@ class LogDirectory:
                 log.abandon(error)
 
     def fail_unless_full(self, error: OSError) -> None:
-        """A write of the directory's own files failed. On a full disk nothing is broken."""
+        """Takes the directory offline after a failed write, unless the disk is only full."""
         if error.errno not in FULL:
             self.fail(error)
 
     def check_in_place(self) -> None:
         """Takes the directory offline if its path no longer leads to the lock file that is held.
 
-        Writes to files that are open would succeed, and be lost.
+        Writes to open files of a removed directory would succeed and be lost.
         """
         if self.offline is not None:
             return
@@ -247,23 +246,22 @@ class LogDirectory:
         if not is_in_place:
             self.fail(StorageError(f"{self.path} was removed, moved or replaced"))
 
-    def distrust_logs(self) -> None:
-        """Marks all logs of a directory that failed, as a log that fails marks itself.
+    def mark_logs_unsynced(self) -> None:
+        """Marks all logs of a failed directory as unsynced, as a log that fails marks itself.
 
-        It changes nothing in memory, so it may be called in a thread. Another directory that is
-        now at this path is left alone.
+        Changes no memory, so a thread may call it. Skipped if another directory is at this path.
         """
         with suppress(OSError):
             if self.lock.is_in_place():
                 for partition in list(self.logs):
-                    mark_distrusted(self.files, self.partition_path(partition))
+                    mark_unsynced(self.files, self.partition_path(partition))
 
     def _open(self, partition: TopicPartition, *, is_clean: bool) -> None:
         path = self.partition_path(partition)
         try:
             topic_id = self._read_topic_id(partition)
             if topic_id is not None:
-                # Known even if its log cannot be opened: it may be a topic's that is gone.
+                # Noted even if the log cannot be opened: its topic may have been deleted.
                 self.topic_ids[partition] = topic_id
             saved = self._offsets.of(partition)
             opened = open_log(
@@ -280,11 +278,11 @@ class LogDirectory:
         except (StorageError, OSError) as error:
             self.unusable[partition] = error
             if isinstance(error, OSError):
-                mark_distrusted(self.files, path)
+                mark_unsynced(self.files, path)
             return
         self.logs[partition], self.recoveries[partition] = opened
         if self._offsets.was_never_flushed(partition):
-            opened.log.unsynced_around = self._around(partition)
+            opened.log.first_sync = self._first_sync(partition)
 
     def _read_topic_id(self, partition: TopicPartition) -> Uuid | None:
         path = self.partition_path(partition)
@@ -293,19 +291,19 @@ class LogDirectory:
         except CorruptLog:
             if not self._offsets.was_never_flushed(partition):
                 raise
-            # A power loss may leave anything of it. The metadata knows whose it is.
+            # A power loss may garble an unsynced file. The metadata log has the topic id.
             self.files.remove(f"{path}/{checkpoint_files.PARTITION_METADATA}")
             return None
 
-    def _around(self, partition: TopicPartition) -> Around:
-        """What its next flush has to sync besides what the log itself wrote."""
+    def _first_sync(self, partition: TopicPartition) -> FirstSync:
+        """The files and directories that the first flush syncs besides the log's own files."""
         path = self.partition_path(partition)
         said = []
         if partition in self.topic_ids:
             said.append(f"{path}/{checkpoint_files.PARTITION_METADATA}")
         if self.placements_path is not None:
             said.append(self.placements_path)
-        return Around(tuple(said), (path, self.path))
+        return FirstSync(tuple(said), (path, self.path))
 
     def _require_online(self) -> None:
         self.check_in_place()
@@ -314,9 +312,9 @@ class LogDirectory:
 
 
 def _name_aside(partition: TopicPartition, number: int, ending: str) -> str:
-    """What a partition's directory is called once it is set aside: as much of its name as fits.
+    """The name of a deleted or stray partition's directory: its name, cut to fit, and an ending.
 
-    Names that are cut are told apart by their number among those that have the same ending.
+    Cut names are distinguished by a number.
     """
     name = str(partition)
     if len(name) + len(ending) > NAME_BYTES_MAX:
@@ -325,6 +323,6 @@ def _name_aside(partition: TopicPartition, number: int, ending: str) -> str:
 
 
 def partition_of(name: str) -> TopicPartition | None:
-    """The partition whose log lies in a directory of this name, if it is one's."""
+    """The partition of a directory name; None if it is not one of a partition."""
     partition = checkpoint_files.parse_directory_name(name)
     return None if partition is None or partition.topic in METADATA_LOGS else partition

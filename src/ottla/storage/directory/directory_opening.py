@@ -16,7 +16,7 @@ LOCK = ".lock"
 
 
 class DirectoryInUse(StorageError):
-    """Another process works on this directory."""
+    """Another process has locked this directory."""
 
 
 class WrongCluster(StorageError):
@@ -26,9 +26,9 @@ class WrongCluster(StorageError):
 def check_directory(
     files: Files, path: str, *, cluster_id: str | None, node_id: int
 ) -> MetaProperties | None:
-    """Its name tag, if it has one; for whoever writes to a directory before it is opened.
+    """Checks lock and meta.properties before a directory is opened. None if it has none yet.
 
-    DirectoryInUse or WrongCluster if it is not for this node, OSError if nobody can say.
+    DirectoryInUse or WrongCluster if it is not for this node, OSError if it cannot be read.
     """
     _lock(files, path).release()
     meta = MetaProperties.read(files, path)
@@ -48,9 +48,9 @@ def open_directory(
     clock: Clock,
     open_files_max: int = 512,
 ) -> LogDirectory:
-    """Locks, checks and loads a log directory; stamps it if it is new.
+    """Locks, checks and loads a log directory. Writes meta.properties if it is new.
 
-    DirectoryInUse, WrongCluster, CorruptLog or OSError if it cannot be used at all.
+    DirectoryInUse, WrongCluster, CorruptLog or OSError if the directory cannot be used.
     """
     lock = _lock(files, path)
     try:
@@ -115,9 +115,9 @@ def _holds_partitions(files: Files, path: str) -> bool:
 def prepare_directories(
     files: Files, paths: Sequence[str], placements: Placements | None
 ) -> dict[str, Exception]:
-    """Makes the directories that are new; those that cannot be used, and why.
+    """Creates missing directories. Returns the errors of those that cannot be used, by path.
 
-    OSError if the first cannot be used, which holds the metadata.
+    OSError if the first one, which has the metadata, cannot be used.
     """
     failed: dict[str, Exception] = {}
     for path in paths:
@@ -135,29 +135,29 @@ def prepare_directories(
 
 
 def make_directory(files: Files, path: str) -> None:
-    """A log directory, if there is none. Its name is durable on return."""
+    """Creates a log directory if there is none. Its name is durable on return."""
     if not files.is_dir(path):
         files.make_dir(path)
     files.sync_dir(path.rpartition("/")[0] or "/")
 
 
 def find_placements(files: Files, paths: Sequence[str]) -> Placements | None:
-    """None for a broker that has one directory, and never had another."""
+    """The placements file; None for a broker that never had more than one log directory."""
     placements = Placements(files, paths[0])
     return placements if len(paths) > 1 or placements.is_there else None
 
 
 def check_directories(files: Files, paths: Sequence[str], node_id: int) -> None:
-    """Nothing is to be written where another's data is, or another is at work.
+    """Checks that no directory is in use or belongs to another node, before any is written to.
 
-    DirectoryInUse, WrongCluster; OSError if the first cannot be used, which holds the metadata.
+    DirectoryInUse, WrongCluster; OSError if the first one, which has the metadata, is unusable.
     """
     cluster_id = None
     for path in paths:
         try:
             meta = check_directory(files, path, cluster_id=cluster_id, node_id=node_id)
         except OSError:
-            # Without any other one the rest is served: it is told when they are opened.
+            # The broker runs without other directories. Opening reports their errors.
             if path == paths[0]:
                 raise
         else:

@@ -1,6 +1,6 @@
-"""How a disk says that it is full."""
+"""The error codes of a full disk."""
 
 import errno
 
-# The disk is full, or we may not use more of it: nothing is broken.
+# No space, quota exceeded, or file too large: the disk itself is not broken.
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)

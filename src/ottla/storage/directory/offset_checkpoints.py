@@ -11,7 +11,7 @@ from ottla.seams.files import Files
 from ottla.storage.directory import checkpoint_files
 from ottla.storage.directory.checkpoint_files import TopicPartition
 from ottla.storage.directory.checkpoint_task import Checkpoint, CheckpointFiles, PlannedStart
-from ottla.storage.log.flush import Around
+from ottla.storage.log.flush import FirstSync
 from ottla.storage.log.log import Log
 
 
@@ -92,7 +92,7 @@ class OffsetCheckpoints:
     def begin(self, logs: Mapping[TopicPartition, Log]) -> Checkpoint:
         """The next checkpoint. The planned start offsets of logs are part of it."""
         planned: list[PlannedStart] = []
-        arounds: list[Around] = []
+        first_syncs: list[FirstSync] = []
         for partition, log in logs.items():
             if log.offline is None:
                 self._recovery_points[partition] = log.recovery_point
@@ -103,8 +103,8 @@ class OffsetCheckpoints:
                 if log.planned_start is not None and log.planned_start > log.start_offset:
                     self._start_offsets[partition] = log.planned_start
                     planned.append(PlannedStart(log, log.planned_start, log.truncations))
-                    if log.unsynced_around is not None:
-                        arounds.append(log.unsynced_around)
+                    if log.first_sync is not None:
+                        first_syncs.append(log.first_sync)
         self._begun += 1
         has_cleaned_news = self._cleaned_offsets != self._cleaned_saved
         return Checkpoint(
@@ -114,7 +114,7 @@ class OffsetCheckpoints:
             recovery_points=dict(self._recovery_points),
             cleaned_offsets=dict(self._cleaned_offsets) if has_cleaned_news else None,
             has_renames=bool(self._forgotten_by),
-            arounds=tuple(arounds),
+            first_syncs=tuple(first_syncs),
             starts=tuple(planned),
         )
 

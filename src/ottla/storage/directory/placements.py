@@ -1,11 +1,11 @@
-"""Which of several log directories holds which partition, noted in the one with the metadata.
+"""The file that says which log directory has which partition. It is beside the metadata.
 
-A partition's directory is written down before its log is made there, and that is durable with the
-log's first flush, as all that the log stands on. At a start a partition whose directory is missing
-(failed, not mounted, no longer in `log.dirs`) is offline, and never taken for an empty one. Logs in
-the directory with the metadata are not written down: without it there is no broker.
+A partition is added before its log is created in another directory; the first flush of the log
+makes the entry durable. At a start a partition whose directory is missing (failed, not mounted, no
+longer in `log.dirs`) is offline, and never counts as empty. Logs in the directory with the metadata
+have no entry: without that directory no broker starts.
 
-The file is rewritten at a start and appended to afterwards, a JSON object per line:
+The file is rewritten at a start and appended to afterwards, with one JSON object per line:
 
     {"directory":"<id>","path":"/disk2/ottla"}
     {"topic_id":"<id>","partition":3,"directory":"<id>"}
@@ -25,22 +25,22 @@ from ottla.storage.directory.full_disk import FULL
 FILE_NAME = "log-directories"
 _FILE_BYTES_MAX = 256 << 20
 
-# The directory of partitions that may be in any of those that failed before this file was begun.
+# Stands for a partition that may be in any directory that failed before this file existed.
 UNKNOWN = "?"
 
-# A topic's id and a partition's index.
-Placed = tuple[Uuid, int]
+# Topic id and partition index.
+PartitionKey = tuple[Uuid, int]
 
 
 class Placements:
-    """What the file in `home` says, and the way to say more. CorruptLog if it is garbled."""
+    """The content of the file in `home`, and additions to it. CorruptLog if it is garbled."""
 
     def __init__(self, files: Files, home: str) -> None:
         self.home = home
         self.path = f"{home}/{FILE_NAME}"
-        # Paths of directories by their ids, and ids of directories by partition.
+        # Directory id to path, and partition to directory id.
         self.directories: dict[str, str] = {}
-        self.partitions: dict[Placed, str] = {}
+        self.partitions: dict[PartitionKey, str] = {}
         self._files = files
         self._file: File | None = None
         self._size = 0
@@ -49,7 +49,7 @@ class Placements:
             self._read(read_file(files, self.path, _FILE_BYTES_MAX))
 
     def why_vanished(self, path: str) -> str | None:
-        """Why a directory must not be begun anew: it was in use, and there is no trace of that."""
+        """The reason not to use a directory as new: it had logs, and is empty now."""
         known = next((each for each, at in self.directories.items() if at == path), None)
         if known is None or self._files.exists(f"{path}/{META_PROPERTIES}"):
             return None
@@ -58,8 +58,8 @@ class Placements:
             f" To begin it anew, remove its line from {self.path}"
         )
 
-    def lost(self, opened: Mapping[str, str]) -> set[Placed]:
-        """The partitions whose directory is not among those that were opened: paths by ids."""
+    def lost(self, opened: Mapping[str, str]) -> set[PartitionKey]:
+        """The partitions whose directory was not opened. `opened` maps directory ids to paths."""
         there = self._there(opened)
         return {each for each, directory in self.partitions.items() if directory not in there}
 
@@ -67,19 +67,19 @@ class Placements:
         unknown = {path for each, path in self.directories.items() if each.startswith(UNKNOWN)}
         return {*opened, UNKNOWN} if unknown <= {*opened.values()} else {*opened}
 
-    def begin(
+    def rewrite(
         self,
         opened: Mapping[str, str],
-        found: Mapping[Placed, str],
+        found: Mapping[PartitionKey, str],
         *,
         failed: Iterable[str],
-        guessed: Iterable[Placed],
-        is_known: Callable[[Placed], bool],
+        guessed: Iterable[PartitionKey],
+        is_known: Callable[[PartitionKey], bool],
     ) -> None:
-        """A start has opened these directories and found these logs in them. Durable on return.
+        """Rewrites the file after a start opened directories and found logs. Durable on return.
 
-        What is known of missing directories is kept, as long as somebody may ask for it. What is
-        `guessed` to be in those that `failed` is written down, too.
+        Entries of missing directories stay for partitions that `is_known` accepts. Partitions that
+        may be in a directory that `failed` (`guessed`) are added.
         """
         there = self._there(opened)
         partitions = {
@@ -106,19 +106,19 @@ class Placements:
                 *(_partition_line(each, self.partitions[each]) for each in self.partitions),
             ]
         )
-        # Even if it says the same: what a dead process noted may be in the page cache alone.
+        # Even without a change: earlier entries may be in the page cache only.
         replace_file(self._files, self.path, content)
         self.is_there = True
         self._size = len(content)
 
-    def note(self, placed: Placed, directory: str) -> None:
-        """A log is about to be made in this directory. The log's first flush makes it durable.
+    def add(self, partition: PartitionKey, directory: str) -> None:
+        """Adds a partition before its log is created. The log's first flush makes it durable.
 
         OSError if the disk is full, StorageError if it failed.
         """
-        if self.partitions.get(placed) == directory:
+        if self.partitions.get(partition) == directory:
             return
-        line = _partition_line(placed, directory)
+        line = _partition_line(partition, directory)
         try:
             if self._file is None:
                 self._file = self._files.open(self.path)
@@ -128,7 +128,7 @@ class Placements:
                 raise
             raise StorageError(f"{self.path}: {error}") from error
         self._size += len(line)
-        self.partitions[placed] = directory
+        self.partitions[partition] = directory
 
     def close(self) -> None:
         if self._file is not None:
@@ -136,7 +136,7 @@ class Placements:
             self._file = None
 
     def _read(self, content: bytes) -> None:
-        # What is behind the last line feed was never acknowledged.
+        # A line without a line feed was never acknowledged.
         whole = content[: content.rfind(b"\n") + 1]
         lines = list(lines_of(whole, self.path))
         for number, line in enumerate(lines, start=1):
@@ -167,8 +167,8 @@ def _directory_line(directory: str, path: str) -> bytes:
     return _line({"directory": directory, "path": path})
 
 
-def _partition_line(placed: Placed, directory: str) -> bytes:
-    topic_id, index = placed
+def _partition_line(partition: PartitionKey, directory: str) -> bytes:
+    topic_id, index = partition
     return _line({"topic_id": str(topic_id), "partition": index, "directory": directory})
 
 

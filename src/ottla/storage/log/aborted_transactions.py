@@ -1,4 +1,4 @@
-"""Finding aborted transactions among a log's segments."""
+"""Finds aborted transactions in the transaction indexes of segments."""
 
 from collections.abc import Iterable
 

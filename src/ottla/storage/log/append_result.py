@@ -1,4 +1,4 @@
-"""What an append to a log answers."""
+"""The result of an append to a log."""
 
 from typing import NamedTuple
 
@@ -6,7 +6,7 @@ from ottla.tuples import maker
 
 
 class Appended(NamedTuple):
-    """Where a batch went; for a duplicate, where it went the first time, and its time then."""
+    """The offsets of a batch. A duplicate has those of the first append, and its timestamp."""
 
     first_offset: int
     last_offset: int

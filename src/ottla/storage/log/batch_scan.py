@@ -1,4 +1,4 @@
-"""Walking a segment's batches from one header to the next."""
+"""Iterates over the batches of a segment, header by header."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -18,25 +18,24 @@ from ottla.protocol.batch import (
 from ottla.seams.files import File
 from ottla.storage.log.cold_read import ReadAt, read_waiting
 
-# A look-up reads about one index interval; a scan of everything reads larger pieces.
+# A look-up reads about one index interval; a full scan reads larger pieces.
 LOOKUP_WINDOW_BYTES = 8 << 10
 SCAN_WINDOW_BYTES = 1 << 20
 OFFSET_MAX = 2**63 - 1
 
 
 class Placed(NamedTuple):
-    """A batch's header and where it lies."""
+    """The header of a batch, and its position in the segment."""
 
     position: int
     header: BatchHeader
 
 
 class BatchWalk:
-    """Reads headers one after another, through a window, up to `end`.
+    """Reads headers in turn, through a window, up to `end`.
 
-    Iterating raises CorruptLog where the chain breaks: a header that cannot be one, or a batch
-    that does not fit before `end`. `position` is then where the damage begins, and after a whole
-    walk it is `end`.
+    Iteration raises CorruptLog at an impossible header or at a batch that does not fit before
+    `end`. `position` is then where the damage begins; after a complete walk it is `end`.
     """
 
     __slots__ = (
@@ -80,13 +79,15 @@ class BatchWalk:
             if header.base_offset < next_offset:
                 raise self._broken(f"offset {header.base_offset} comes after {next_offset - 1}")
             if header.last_offset > self._offset_max:
-                raise self._broken(f"offset {header.last_offset} is none of this segment's")
+                raise self._broken(
+                    f"offset {header.last_offset} is out of the range of this segment"
+                )
             next_offset = header.next_offset
             yield Placed(self.position, header)
             self.position += header.size
 
     def crc_is_valid(self, placed: Placed) -> bool:
-        """Whether the batch at hand is what its checksum says, in bounded memory."""
+        """Whether the checksum of the current batch is right. Uses bounded memory."""
         position = placed.position + CRC_START
         end = placed.position + placed.header.size
         checksum = 0
@@ -97,7 +98,7 @@ class BatchWalk:
         return checksum == placed.header.crc
 
     def marker(self, placed: Placed) -> Marker | None:
-        """How the batch at hand ends a transaction, if it does. CorruptLog if nobody can tell."""
+        """The transaction marker of the current batch, if it is one. CorruptLog if garbled."""
         if not placed.header.is_control or placed.header.count == 0:
             return None
         try:
@@ -106,7 +107,7 @@ class BatchWalk:
             raise CorruptLog(self.path, placed.position, str(error)) from error
 
     def batch(self, placed: Placed) -> bytes:
-        """The whole batch at hand, header included."""
+        """The whole current batch, header included."""
         return bytes(self._bytes(placed.position, placed.header.size))
 
     def _header(self) -> BatchHeader:
@@ -116,7 +117,7 @@ class BatchWalk:
         if header.magic != MAGIC:
             raise self._broken(f"magic {header.magic} where a batch should begin")
         if header.size < HEADER_BYTES or header.last_offset_delta < 0 or header.base_offset < 0:
-            raise self._broken("a header that cannot be one")
+            raise self._broken("an impossible header")
         if self.position + header.size > self._end:
             missing = self.position + header.size - self._end
             raise self._broken(f"the last {missing} bytes of this batch are missing")

@@ -1,7 +1,7 @@
-"""Look-ups that do not wait for the disk: they stop at the first bytes that are not in memory.
+"""Look-ups that do not wait for the disk: they stop at bytes that are not in the page cache.
 
-A log has no event loop and awaits nothing. Asked for what is warm only, it raises a ColdRead; the
-caller has those bytes read in a thread and asks again. Between the two the log may have changed.
+A log awaits nothing. With `warm_only` it raises ColdRead instead of waiting; the caller has those
+bytes read in a thread and repeats the look-up. The log may change in between.
 """
 
 from collections.abc import Callable
@@ -9,45 +9,44 @@ from typing import NamedTuple
 
 from ottla.seams.files import File
 
-# So often a look-up may stop; then it waits for the disk. Memory is scarce if what was read is
-# gone again so soon.
+# After so many stops a look-up waits for the disk: memory is scarce if pages are evicted so soon.
 COLD_READS_MAX = 16
-# Each time more is read than the time before: a look-up may have to see many batches.
+# Each read is larger than the one before: a look-up may need many batches.
 _FIRST_BYTES = 64 << 10
 _BYTES_MAX = 16 << 20
 
 
 class ColdBytes(NamedTuple):
-    """Bytes that are not in memory. Whoever has this holds their file open."""
+    """Bytes that are not in the page cache. The object keeps their file open."""
 
     file: File
     position: int
     size: int
 
     def after(self, tries: int) -> "ColdBytes":
-        """As much as is to be read if the look-up has stopped so often before."""
+        """The bytes to read after so many stops of the look-up."""
         size = max(self.size, min(_FIRST_BYTES << tries, _BYTES_MAX))
         return ColdBytes(self.file, self.position, size)
 
     def warm(self) -> None:
-        """Reads them into memory, as far as the file goes. For a thread to call. OSError."""
+        """Reads the bytes into the page cache, up to the end of the file. For a thread. OSError."""
         self.file.warm(self.position, self.size)
 
 
 class ColdRead(Exception):
-    """A look-up needs bytes that are not in memory. It changed nothing."""
+    """A look-up needs bytes that are not in the page cache. It changed nothing."""
 
     def __init__(self, needed: ColdBytes) -> None:
         super().__init__(f"{needed.file.path}: {needed.size} bytes at {needed.position} are cold")
         self.needed = needed
 
 
-# Reads so many bytes of a file at a position; fewer only where the file ends.
+# Reads (file, position, size); returns fewer bytes only at the end of the file.
 ReadAt = Callable[[File, int, int], bytes | bytearray]
 
 
 def read_waiting(file: File, position: int, size: int) -> bytes | bytearray:
-    """Waits for the disk where it must."""
+    """Waits for the disk if necessary."""
     return file.read_at(position, size)
 
 

@@ -1,4 +1,4 @@
-"""How a log behaves: Kafka's settings of a topic, as far as the log itself obeys them."""
+"""The topic settings that the log itself uses."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ UNLIMITED = 2**63 - 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogConfig:
-    """Kafka's names and defaults (in its unit), without the dots."""
+    """Kafka's names, without the dots, and Kafka's defaults and units."""
 
     segment_bytes: int = 1 << 30
     segment_ms: int = 7 * 24 * 3_600_000
@@ -17,9 +17,9 @@ class LogConfig:
     index_interval_bytes: int = 4096
     flush_messages: int = UNLIMITED
     flush_ms: int = UNLIMITED
-    # Batches of the active segment that are found without touching the disk.
+    # Recent batches of the active segment whose positions are kept in memory.
     tail_batches_max: int = 1024
-    # Idempotent producers that a log remembers.
+    # Idempotent producers that a log keeps state of.
     producers_max: int = 100_000
 
     @property

@@ -1,4 +1,4 @@
-"""Open files, a limited number of them: a log has more segments than a process has descriptors."""
+"""A cache of open files: logs have more segments than a process may have descriptors."""
 
 from collections import OrderedDict
 
@@ -6,10 +6,10 @@ from ottla.seams.files import File, Files
 
 
 class FilePool:
-    """Hands out one open file a path and forgets the least recently used ones.
+    """Keeps one open file per path, and forgets the least recently used.
 
-    A forgotten file closes when the last reader lets go of it, so a slice of it that is on its
-    way to a socket stays good.
+    A forgotten file closes when its last reader drops it, so a slice that is being sent to a socket
+    stays valid.
     """
 
     __slots__ = ("_open", "_open_max", "_writable", "files")
@@ -32,7 +32,7 @@ class FilePool:
         return self._keep(self.files.create(path))
 
     def forget(self, path: str) -> None:
-        """Before `path` is renamed or removed: the next `get` must not find the old file."""
+        """Call before `path` is renamed or removed: the next `get` must not find the old file."""
         self._open.pop(path, None)
 
     def forget_below(self, directory: str) -> None:

@@ -1,4 +1,4 @@
-"""A piece of a file that is on its way to somebody, not yet read."""
+"""A range of a file that is to be sent, not yet read."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from ottla.seams.files import File
 
 @dataclass(frozen=True, slots=True)
 class FileSlice:
-    """`size` bytes from `position`. Holding the slice holds the file open."""
+    """`size` bytes from `position`. The slice keeps the file open."""
 
     file: File
     position: int

@@ -1,4 +1,4 @@
-"""One flush of a log, apart from the log, so that a thread can run it."""
+"""One flush of a log, as an object that a thread can run."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -8,8 +8,8 @@ from ottla.storage.log.leader_epoch_file import EpochSave
 from ottla.storage.log.segment import Unsynced
 
 
-class Around(NamedTuple):
-    """What is not durable around a log that was never flushed: small files, and then names."""
+class FirstSync(NamedTuple):
+    """The small files and directories that a log's first flush must sync besides its own files."""
 
     small_files: tuple[str, ...]
     directories: tuple[str, ...]
@@ -23,9 +23,9 @@ class Around(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flush:
-    """What must be made durable, in this order, before the recovery point may be `end_offset`.
+    """The syncs that must succeed, in this order, before the recovery point is `end_offset`.
 
-    `run` changes nothing, so it may be done in a thread.
+    `run` changes no memory, so a thread may call it.
     """
 
     files: Files
@@ -36,15 +36,15 @@ class Flush:
     epochs: EpochSave | None
     unsynced: tuple[Unsynced, ...]
     has_new_names: bool
-    around: Around | None
+    first_sync: FirstSync | None
 
     def run(self) -> None:
-        """OSError if the disk failed; NoRoomForEpochs if it is full, and nothing was done."""
+        """OSError if the disk failed. NoRoomForEpochs if it is full; nothing was done then."""
         if self.epochs is not None:
             self.epochs.run()
         for item in self.unsynced:
             item.file.sync()
         if self.has_new_names:
             self.files.sync_dir(self.directory)
-        if self.around is not None:
-            self.around.sync(self.files)
+        if self.first_sync is not None:
+            self.first_sync.sync(self.files)

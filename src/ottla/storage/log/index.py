@@ -1,9 +1,8 @@
 """The sparse indexes beside a segment: offset to position, time to offset, aborted transactions.
 
-Entries are appended in order and have one size, so a look-up is a binary search: among the first
-entries of blocks, which are remembered, and in one block. It reads little, however long the file.
-New entries wait in memory until there are enough to write, or until the segment is flushed;
-look-ups see them at once.
+Entries have a fixed size and are appended in order. A look-up is a binary search among the first
+entries of blocks, which are cached, and then in one block. New entries are kept in memory until
+there are enough to write, or until the segment is flushed; look-ups see them at once.
 """
 
 import contextlib
@@ -21,13 +20,13 @@ from ottla.storage.producers.state import AbortedTransaction
 
 PENDING_BYTES_MAX = 4096
 CHUNK_BYTES = 64 << 10
-# What is remembered of the index of a GiB is 16 KB at most.
+# The cache for the index of a 1 GiB segment takes 16 KB at most.
 BLOCK_ENTRIES = 128
 _NOT_READ = -1
 
 
 class EntryFile:
-    """Entries of one size, the last of them maybe still in memory. Made when first written."""
+    """A file of fixed-size entries, the last of them in memory. Created by the first write."""
 
     __slots__ = ("_entry", "_firsts", "_pending", "_pool", "path", "synced_bytes", "written_bytes")
 
@@ -35,10 +34,10 @@ class EntryFile:
         self._pool = pool
         self._entry = entry
         self._pending = bytearray()
-        # The first field of each block's first entry, if somebody has come by.
+        # The first field of each block's first entry, once it was read.
         self._firsts = array("q")
         self.path = path
-        # Known to be durable: of a file that is there nothing, for whoever opens it cannot know.
+        # -1: nothing is known about what is durable of a file that exists already.
         try:
             size, self.synced_bytes = pool.files.size(path), -1
         except FileNotFoundError:
@@ -69,11 +68,11 @@ class EntryFile:
         try:
             return read(file, position, size)
         except ColdRead:
-            # All of it: it is small, and a search would stop at one cold page after another.
+            # The whole file: it is small, and a search would stop at one cold page after another.
             raise ColdRead(ColdBytes(file, 0, self.written_bytes)) from None
 
     def count_below(self, value: int) -> int:
-        """How many entries have a first field below `value`. The first fields must rise."""
+        """The number of entries whose first field is below `value`. First fields must rise."""
         return self._search(value, read_waiting)[0]
 
     def last_below(self, value: int, read: ReadAt = read_waiting) -> tuple[int, ...] | None:
@@ -106,7 +105,7 @@ class EntryFile:
         return first
 
     def _bytes_of(self, begin: int, end: int, read: ReadAt) -> bytes | bytearray:
-        """The entries from one up to another."""
+        """The bytes of the entries from `begin` up to `end`."""
         first, last = begin * self._entry.size, end * self._entry.size
         in_file = min(last, self.written_bytes) - first
         found = self._read(first, in_file, read) if in_file > 0 else b""
@@ -132,13 +131,13 @@ class EntryFile:
     def append(self, *fields: int) -> None:
         self._pending += self._entry.pack(*fields)
         if len(self._pending) >= PENDING_BYTES_MAX:
-            # The batch behind this entry is already in the log. A disk that takes no entry now is
-            # asked again with the next one, and a flush does not succeed before it did.
+            # The batch of this entry is already in the log. A failed write is retried with the next
+            # entry, and a flush does not succeed before it.
             with contextlib.suppress(OSError):
                 self.write()
 
     def write(self) -> None:
-        """Writes what waits in memory; makes the file even if nothing does."""
+        """Writes the entries in memory. Creates the file even without any."""
         try:
             file = self._pool.get(self.path)
         except FileNotFoundError:
@@ -164,14 +163,14 @@ class EntryFile:
         self.synced_bytes = -1
 
     def trim(self) -> None:
-        """Cuts what is no whole entry, and room that was set aside, from the end of the file."""
+        """Cuts a partial entry, and preallocated space, from the end of the file."""
         with contextlib.suppress(FileNotFoundError):
             if self.file.size() != self.written_bytes:
                 self.file.truncate(self.written_bytes)
                 self.synced_bytes = -1
 
     def _valid_count(self, is_valid: Callable[[tuple[int, ...], tuple[int, ...]], bool]) -> int:
-        """How many entries from the front are valid, each judged beside the one before it."""
+        """The number of valid entries from the front. Each is compared with the one before."""
         count = 0
         before: tuple[int, ...] = ()
         for entry in self:
@@ -183,7 +182,7 @@ class EntryFile:
 
 
 class OffsetIndex(EntryFile):
-    """(last offset of a batch, position of that batch), offsets relative to the segment's base."""
+    """Entries (last offset of a batch, its position); offsets are relative to the base offset."""
 
     ENTRY = Struct(">iI")
     __slots__ = ("_base_offset",)
@@ -197,11 +196,11 @@ class OffsetIndex(EntryFile):
 
     @property
     def last_position(self) -> int:
-        """Where the last batch with an entry lies; the start of the log if there is none."""
+        """The position of the last batch with an entry; 0 if there is none."""
         return self[len(self) - 1][1] if len(self) else 0
 
     def position_before(self, offset: int, read: ReadAt = read_waiting) -> int:
-        """Where to start looking for `offset`: the batch there does not lie beyond it."""
+        """The position to start looking for `offset`: no batch beyond it lies before."""
         found = self.last_below(offset - self._base_offset + 1, read)
         return found[1] if found else 0
 
@@ -210,7 +209,7 @@ class OffsetIndex(EntryFile):
         self.truncate(self.count_below(offset - self._base_offset))
 
     def keep_valid(self, offset: int, size_bytes: int) -> None:
-        """Keeps the entries from the front that can be true of a log that ends there."""
+        """Keeps the entries from the front that are possible for a log that ends at `offset`."""
         relative_max = offset - self._base_offset
 
         def is_valid(entry: tuple[int, ...], before: tuple[int, ...]) -> bool:
@@ -230,7 +229,7 @@ class OffsetIndex(EntryFile):
 
 
 class TimeIndex(EntryFile):
-    """(largest timestamp so far, last offset of the batch that has it), both ever growing."""
+    """Entries (largest timestamp so far, last offset of its batch); both only grow."""
 
     ENTRY = Struct(">qi")
     __slots__ = ("_base_offset", "last")
@@ -241,13 +240,13 @@ class TimeIndex(EntryFile):
         self.last = self._read_last()
 
     def add(self, timestamp_ms: int, offset: int) -> None:
-        """Adds nothing unless the time grew."""
+        """Adds an entry if the timestamp grew."""
         if timestamp_ms > self.last[0]:
             self.append(timestamp_ms, offset - self._base_offset)
             self.last = (timestamp_ms, offset)
 
     def offset_before(self, timestamp_ms: int, read: ReadAt = read_waiting) -> int:
-        """Where to start looking for `timestamp_ms`: no batch before this offset reaches it."""
+        """The offset to start looking for `timestamp_ms`: no earlier batch reaches it."""
         found = self.last_below(timestamp_ms, read)
         return self._base_offset + (found[1] if found else 0)
 
@@ -261,15 +260,15 @@ class TimeIndex(EntryFile):
         self.last = self._read_last()
 
     def keep_valid(self, offset: int) -> bool:
-        """Keeps the entries from the front that can be true of a log that ends there.
+        """Keeps the entries from the front that are possible for a log that ends at `offset`.
 
-        Whether the first that it dropped, if any, lies beyond that end.
+        Returns whether only entries beyond that end were dropped.
         """
         relative_max = offset - self._base_offset
 
         def is_valid(entry: tuple[int, ...], before: tuple[int, ...]) -> bool:
             timestamp_ms, relative = entry
-            # Room that was set aside reads as zeros: no time index begins with the year 1970.
+            # Preallocated space reads as zeros, and no time index begins with the year 1970.
             timestamp_before, relative_before = before or (0, 0)
             return timestamp_ms > timestamp_before and relative_before <= relative < relative_max
 
@@ -291,7 +290,7 @@ class TimeIndex(EntryFile):
 
 
 class TransactionIndex(EntryFile):
-    """The aborted transactions whose marker lies in this segment, in the order of the markers."""
+    """The aborted transactions whose marker is in this segment, in the order of the markers."""
 
     VERSION = 0
     ENTRY = Struct(">hqqqq")
@@ -317,7 +316,7 @@ class TransactionIndex(EntryFile):
         self.truncate(bisect_left(range(len(self)), offset, key=lambda index: self[index][3]))
 
     def keep_valid(self, offset: int) -> None:
-        """Keeps the entries from the front that can be true of a log that ends there."""
+        """Keeps the entries from the front that are possible for a log that ends at `offset`."""
 
         def is_valid(entry: tuple[int, ...], before: tuple[int, ...]) -> bool:
             version, _, first_offset, last_offset, _ = entry

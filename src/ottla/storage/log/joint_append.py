@@ -1,4 +1,4 @@
-"""Several batches that are appended by one write. Does no I/O."""
+"""Batches of several requests, joined for one write. Does no I/O."""
 
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
@@ -9,10 +9,10 @@ from ottla.tuples import maker
 
 
 class Joint(NamedTuple):
-    """Batches as they stand in a segment, one after another."""
+    """Consecutive batches with their final offsets, and the index fields of each."""
 
     content: bytearray
-    # Of each batch.
+    # One item per batch.
     positions: list[int]
     first_offsets: list[int]
     last_offsets: list[int]
@@ -20,7 +20,7 @@ class Joint(NamedTuple):
 
 
 class JointAppend(NamedTuple):
-    """Where batches went."""
+    """The result of a joint append."""
 
     first_offsets: list[int]
     record_count: int
@@ -34,5 +34,5 @@ make_joint_append = maker(JointAppend)
 def join(
     batches: list[tuple[memoryview, BatchHeader]], position: int, offset: int, leader_epoch: int
 ) -> Joint:
-    """Admitted batches in the order in which they follow each other from a place on."""
+    """Gives admitted batches consecutive offsets from `offset` on, at `position`."""
     return _joint(native_produce.join(batches, position, offset, leader_epoch))

@@ -1,4 +1,4 @@
-"""The file with a log's leader epochs: it may lag behind the log, but not behind a flush."""
+"""The leader-epoch-checkpoint of a log. A flush saves new epochs before the recovery point."""
 
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -10,12 +10,12 @@ from ottla.storage.log.leader_epochs import FILE_NAME, LeaderEpochs
 
 
 class NoRoomForEpochs(OSError):
-    """The disk is full. Nothing was changed, so the flush may be tried again."""
+    """The disk is full. Nothing was changed, so the flush may be repeated."""
 
 
 @dataclass(slots=True)
 class EpochPlace:
-    """Where the epochs of a log are saved, which the loop and a thread may want to do at a time."""
+    """The file of a log's epochs. The loop and a thread take turns by the mutex."""
 
     files: Files
     path: str
@@ -28,7 +28,7 @@ class EpochPlace:
 
 @dataclass(frozen=True, slots=True)
 class EpochSave:
-    """Epochs on their way to the file. `run` changes nothing else: it may be done in a thread."""
+    """One save of the epochs. `run` writes the file and nothing else, so a thread may call it."""
 
     place: EpochPlace
     number: int
@@ -36,7 +36,7 @@ class EpochSave:
     content: bytes
 
     def run(self) -> None:
-        """Durable on return, unless a later save was. OSError, NoRoomForEpochs."""
+        """Replaces the file durably, unless a later save did. OSError, NoRoomForEpochs."""
         place = self.place
         with place.mutex:
             if self.number < place.written or place.is_abandoned:
@@ -51,17 +51,17 @@ class EpochSave:
 
 
 class EpochFile:
-    """Saves the epochs of one log. Until it has, opening the log finds them in the batches."""
+    """Saves the epochs of one log. Unsaved epochs are found in the batches at recovery."""
 
     __slots__ = ("_begun", "_epochs", "_place", "_saved", "written")
 
     def __init__(self, files: Files, directory: str, epochs: LeaderEpochs, saved: int) -> None:
-        """`saved` is the newest epoch that the file is known to have durably."""
+        """`saved` is the newest epoch that is durable in the file."""
         self._place = EpochPlace(files, f"{directory}/{FILE_NAME}")
         self._begun = 0
         self._epochs = epochs
         self._saved = saved
-        # The newest that has a batch.
+        # The newest epoch that has a batch.
         self.written = epochs.latest_epoch
 
     def begin(self, epoch: int, offset: int) -> None:
@@ -70,9 +70,9 @@ class EpochFile:
         self._epochs.assign(epoch, offset)
 
     def cut(self, end_offset: int) -> None:
-        """Nothing at or after `end_offset` is in the log any more, durably.
+        """Removes the epochs at or after `end_offset`, durably.
 
-        An epoch without a batch goes from memory alone: the file never had it.
+        An epoch without a batch is removed from memory only: the file never had it.
         """
         self._epochs.truncate_end(end_offset)
         if self._epochs.latest_epoch < self.written:
@@ -82,21 +82,21 @@ class EpochFile:
             self.end_save(save)
 
     def begin_save_if_new(self) -> EpochSave | None:
-        """Once it has run every epoch that has a batch is in the file; None if all are."""
+        """A save of all epochs that have a batch; None if the file has them."""
         return self._begin_save() if self.written > self._saved else None
 
     def end_save(self, save: EpochSave) -> None:
-        """The save has run. One that came later knows better."""
+        """The save has run. Ignored if a later one has begun."""
         if save.number == self._begun:
             self._saved = save.epoch
 
     def abandon(self) -> None:
-        """Nothing is saved from now on, also by what was begun: the log has no place any more."""
+        """No save writes from now on, not even one that has begun: the log is closed or deleted."""
         with self._place.mutex:
             self._place.is_abandoned = True
 
     def _begin_save(self) -> EpochSave:
         self._begun += 1
-        # An epoch without a batch stays out: another leader may write at its offset.
+        # An epoch without a batch is left out: another leader may write at its offset.
         content = self._epochs.encode(epoch_max=self.written)
         return EpochSave(self._place, self._begun, self.written, content)

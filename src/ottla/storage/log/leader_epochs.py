@@ -1,4 +1,4 @@
-"""Which leader epoch wrote which offsets: what replicas compare to find where they parted.
+"""The leader epochs of a log. Replicas compare them to find where their logs diverge.
 
 Every log keeps, for each leader epoch that wrote to it, the epoch's first offset. An epoch ends
 where the next one starts, the last one where the log ends (KIP-101, KIP-279).
@@ -22,13 +22,13 @@ class EpochEntry(NamedTuple):
 
 
 class EpochEnd(NamedTuple):
-    """Where an epoch ends: the epoch that was found, and the offset after its last."""
+    """The end of an epoch: the epoch that was found, and the offset after its last record."""
 
     epoch: int
     end_offset: int
 
 
-# What Kafka answers when it cannot tell.
+# Kafka's answer for an unknown epoch.
 UNKNOWN_END = EpochEnd(-1, -1)
 
 _EPOCH = attrgetter("epoch")
@@ -36,9 +36,9 @@ _START_OFFSET = attrgetter("start_offset")
 
 
 class LeaderEpochs:
-    """The epochs of one log, oldest first; epochs and start offsets both strictly grow.
+    """The epochs of one log, oldest first. Epochs and start offsets both strictly grow.
 
-    Changes only in memory and says whether it changed: the owner makes it durable.
+    Changes memory only, and returns whether it changed; the owner makes it durable.
     """
 
     __slots__ = ("_entries",)
@@ -66,11 +66,11 @@ class LeaderEpochs:
 
     @property
     def latest_epoch(self) -> int:
-        """-1 before the first."""
+        """-1 if there is none."""
         return self._entries[-1].epoch if self._entries else -1
 
     def assign(self, epoch: int, start_offset: int) -> bool:
-        """`epoch` starts at `start_offset`; whether that was news.
+        """`epoch` starts at `start_offset`. Returns whether that changed anything.
 
         The newest assignment wins: entries that it contradicts (of the same or a later epoch, or
         starting at or after it) go. An epoch that already is the latest keeps its earlier start.
@@ -86,9 +86,9 @@ class LeaderEpochs:
         return True
 
     def end_offset(self, epoch: int, log_end_offset: int) -> EpochEnd:
-        """The largest epoch up to the one asked for, and where it ends in this log.
+        """The largest epoch up to `epoch`, and its end offset in this log.
 
-        An epoch older than all that are left ends where they start, so that a follower begins
+        An epoch older than all in the log ends where the oldest starts, so that a follower begins
         there. For an epoch that this log has not reached the answer is `UNKNOWN_END`.
         """
         entries = self._entries
@@ -106,7 +106,7 @@ class LeaderEpochs:
         return self._entries[later - 1].epoch if later else None
 
     def truncate_end(self, offset: int) -> bool:
-        """Nothing at or after `offset` is in the log any more; whether an epoch went."""
+        """Removes the epochs that start at or after `offset`. Returns whether there was one."""
         kept = bisect_left(self._entries, offset, key=_START_OFFSET)
         if kept == len(self._entries):
             return False
@@ -114,7 +114,7 @@ class LeaderEpochs:
         return True
 
     def truncate_start(self, offset: int) -> bool:
-        """Nothing before `offset` is in the log any more; whether an epoch went or moved.
+        """The log now starts at `offset`. Returns whether an epoch was removed or moved.
 
         The epoch at `offset` now starts there.
         """
@@ -125,7 +125,7 @@ class LeaderEpochs:
         return True
 
     def encode(self, epoch_max: int | None = None) -> bytes:
-        """What is in the file `leader-epoch-checkpoint`: all epochs, or those up to a given one."""
+        """The content of `leader-epoch-checkpoint`: all epochs, or those up to `epoch_max`."""
         return encode_entries(
             f"{epoch} {start_offset}"
             for epoch, start_offset in self._entries
@@ -134,7 +134,7 @@ class LeaderEpochs:
 
     @classmethod
     def decode(cls, content: bytes, path: str = FILE_NAME) -> Self:
-        """The epochs of such a file. CorruptLog, naming the line, if it is none."""
+        """The epochs of such a file. CorruptLog with the line if it is garbled."""
         epochs = cls()
         for line in decode_entries(content, path):
             entry = EpochEntry(*map(line.integer, line.fields(2)))

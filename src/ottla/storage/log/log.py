@@ -1,8 +1,8 @@
-"""One partition's log: segments in a row, appended to at the end and trimmed at the start.
+"""The log of one partition: appends, flushes, truncation, and removal of segments.
 
-A log has one owner and no event loop: every method runs to its end. The peer's faults are
-PeerErrors and change nothing. A full disk is an OSError and changes nothing either. After any other
-fault of the disk the log is offline: it raises LogOffline until it is opened anew.
+A log has one owner and awaits nothing. A PeerError (a client's fault) changes nothing, and neither
+does the OSError of a full disk. After any other disk fault the log is offline: it raises LogOffline
+until it is opened again.
 """
 
 from collections.abc import Callable, Sequence
@@ -26,7 +26,7 @@ from ottla.storage.log import retention
 from ottla.storage.log.append_result import Appended, make_appended
 from ottla.storage.log.config import LogConfig
 from ottla.storage.log.file_pool import FilePool
-from ottla.storage.log.flush import Around, Flush
+from ottla.storage.log.flush import FirstSync, Flush
 from ottla.storage.log.joint_append import JointAppend, join, make_joint_append
 from ottla.storage.log.leader_epoch_file import EpochFile, NoRoomForEpochs
 from ottla.storage.log.reading import ReadableLog
@@ -40,7 +40,7 @@ DELETED = ".deleted"
 
 
 class Log(ReadableLog):
-    """See the module. Opened by `recovery.open_log`."""
+    """Opened by `recovery.open_log`."""
 
     def __init__(
         self,
@@ -67,17 +67,17 @@ class Log(ReadableLog):
         self._room = retention.NO_ROOM
         self.epochs = state.epochs
         self.producers = state.producers
-        # Where it shall start once a checkpoint has said so durably.
+        # The log start offset that the next checkpoint puts in force.
         self.planned_start: int | None = None
         self.recovery_point = state.recovery_point
-        # What a crashed process wrote may be in the page cache alone.
+        # Records of a crashed process may be in the page cache only.
         self.messages_unflushed = state.end_offset - state.recovery_point
         self._last_flush_ms = self._steady_ms()
-        # Below it the log is compacted.
+        # The cleaner offset: the log is compacted below it.
         self.cleaned_offset = state.cleaned_offset
         self.truncations = 0
         self._epoch_file = EpochFile(pool.files, directory, state.epochs, state.saved_epoch)
-        self.unsynced_around: Around | None = None
+        self.first_sync: FirstSync | None = None
         self._active_since_ms = self._last_flush_ms
         self._checkpoint = checkpoint
         self.writeback = WritebackDue(state.segments[-1])
@@ -103,9 +103,9 @@ class Log(ReadableLog):
     # Appending
 
     def append(self, batch: Buffer, header: BatchHeader, *, leader_epoch: int) -> Appended:
-        """Appends an admitted batch as the leader: gives it its offsets, stamps its epoch.
+        """Appends an admitted batch as the leader, with new offsets and the leader epoch.
 
-        A batch that an idempotent producer sent before is not written again.
+        A duplicate of an idempotent producer is not appended again.
         """
         if self.offline is not None:
             self._require_online()
@@ -120,11 +120,11 @@ class Log(ReadableLog):
     ) -> JointAppend | None:
         """Appends admitted batches by one write.
 
-        None, and nothing was done, if there is more to it: a producer that repeats itself, a full
-        segment, the first batch of an epoch. Then each has to be appended by itself.
+        Returns None, and does nothing, if a batch may be a duplicate or out of order, the segment
+        would roll, or the leader epoch is new. Then the caller appends each batch by itself.
         """
         self._require_online()
-        if leader_epoch > self._epoch_file.written or not self.producers.continue_all(batches):
+        if leader_epoch > self._epoch_file.written or not self.producers.all_continue(batches):
             return None
         active, offset = self._segments[-1], self.end_offset
         joint = join(batches, active.size_bytes, offset, leader_epoch)
@@ -136,7 +136,7 @@ class Log(ReadableLog):
             active.append_joint(joint)
         except (OSError, StorageError) as error:
             self._give_up_unless_full(error)
-        # The batches are in the log: nothing from here on can fail.
+        # The batches are in the log. No step from here on can fail.
         self.end_offset = end_offset
         self._tail.add_all(joint.last_offsets, joint.positions, active.size_bytes)
         for (_, header), first_offset in zip(batches, joint.first_offsets, strict=True):
@@ -156,11 +156,11 @@ class Log(ReadableLog):
         leader_epoch: int,
         transaction_version: int,
     ) -> Appended:
-        """Appends the control batch with which a coordinator ends a transaction."""
+        """Appends the transaction marker of a coordinator."""
         self._require_online()
         marker = marker_of(batch, header)
         if marker is None:
-            raise PeerError(ErrorCode.INVALID_RECORD, "a transaction's end needs its marker")
+            raise PeerError(ErrorCode.INVALID_RECORD, "the control batch has no transaction marker")
         self.producers.check_marker(header, marker, transaction_version=transaction_version)
         return self._append_stamped(batch, header, marker, leader_epoch)
 
@@ -178,7 +178,7 @@ class Log(ReadableLog):
         return make_appended((offset, offset + header.last_offset_delta, None))
 
     def append_replicated(self, batches: Buffer) -> None:
-        """Appends whole batches as the leader wrote them: a follower's way."""
+        """Appends batches as the leader wrote them, as a follower does."""
         self._require_online()
         view = memoryview(batches)
         position = 0
@@ -203,7 +203,7 @@ class Log(ReadableLog):
             position = active.append(parts, header)
         except (OSError, StorageError) as error:
             self._give_up_unless_full(error)
-        # The batch is in the log: nothing from here on can fail.
+        # The batch is in the log. No step from here on can fail.
         if header.partition_leader_epoch > self._epoch_file.written:
             self._epoch_file.begin(header.partition_leader_epoch, self.end_offset)
         last_offset = header.base_offset + header.last_offset_delta
@@ -219,10 +219,10 @@ class Log(ReadableLog):
             self.writeback.offer(self._segments[-1])
 
     def begin_epoch(self, epoch: int) -> None:
-        """From the end of the log on a new leader writes. The flush of its first batch saves that.
+        """A new leader epoch starts at the log end offset. The flush of its first batch saves it.
 
-        Not sooner: opening a log drops an epoch without a batch, and whoever leads begins it anew.
-        So a start that leads thousands of partitions writes nothing for them.
+        It is not saved sooner: opening a log drops an epoch without a batch, and the leader begins
+        it again. So the start of a broker with thousands of partitions writes nothing for them.
         """
         self._require_online()
         self.epochs.assign(epoch, self.end_offset)
@@ -243,14 +243,14 @@ class Log(ReadableLog):
             self._room = retention.room(active, rules, self._config.index_interval_bytes)
 
     def roll(self) -> None:
-        """Closes the active segment and begins a new one at the end of the log."""
+        """Rolls: closes the active segment and begins a new one at the log end offset."""
         self._require_online()
         if self._segments[-1].base_offset == self.end_offset:
             return
         files, offset = self._pool.files, self.end_offset
         try:
-            # Else a power loss might leave the new segment alone, as if it were the first.
-            self._make_place_durable()
+            # Otherwise a power loss might leave the new segment only, as if it were the first.
+            self._run_first_sync()
             self._segments[-1].seal()
             snapshot_files.write_snapshot(files, self.directory, offset, self.producers)
             self._segments.append(Segment.create(self._pool, self.directory, offset, self.config))
@@ -274,11 +274,11 @@ class Log(ReadableLog):
 
     @property
     def has_unflushed_segments(self) -> bool:
-        """Whether closed segments would have to be read again after a crash."""
+        """Whether recovery would have to scan closed segments."""
         return self.recovery_point < self._segments[-1].base_offset
 
     def flush(self) -> None:
-        """Everything appended so far is durable on return."""
+        """Makes all records of the log durable."""
         flush = self.begin_flush()
         try:
             flush.run()
@@ -289,9 +289,9 @@ class Log(ReadableLog):
         self.end_flush(flush)
 
     def begin_flush(self) -> Flush:
-        """What a flush must do. Its `run` may be called in a thread, then `end_flush` or `fail`.
+        """The next flush. A thread may call its `run`; then `end_flush` or `fail` follows.
 
-        Nothing was done if its `run` raises NoRoomForEpochs.
+        Nothing was done if `run` raises NoRoomForEpochs.
         """
         self._require_online()
         try:
@@ -311,33 +311,33 @@ class Log(ReadableLog):
             messages=self.messages_unflushed,
             epochs=self._epoch_file.begin_save_if_new(),
             unsynced=unsynced,
-            # What was never synced may have a new name.
+            # A file that was never synced may have a new name.
             has_new_names=any(item.owner.synced_bytes <= 0 for item in unsynced),
-            around=self.unsynced_around,
+            first_sync=self.first_sync,
         )
 
-    def _make_place_durable(self) -> None:
-        """The directory and the first segment's name: what all that is said of a log stands on."""
-        if self.unsynced_around is not None:
-            self.unsynced_around.sync(self._pool.files)
-            self.unsynced_around = None
+    def _run_first_sync(self) -> None:
+        """Makes the directory and the first segment's name durable, if no flush has yet."""
+        if self.first_sync is not None:
+            self.first_sync.sync(self._pool.files)
+            self.first_sync = None
 
     def end_flush(self, flush: Flush) -> None:
-        """The flush has run: what it covered is safe, and recovery need not look at it again."""
+        """The flush has run: the recovery point moves to its end offset."""
         if flush.truncations != self.truncations:
-            return  # what it covered may since have been cut and written anew
+            return  # the log was truncated since, and may have been appended to again
         if flush.epochs is not None:
             self._epoch_file.end_save(flush.epochs)
         for item in flush.unsynced:
             item.owner.synced_bytes = item.size_bytes
-        if flush.around is self.unsynced_around:
-            self.unsynced_around = None
+        if flush.first_sync is self.first_sync:
+            self.first_sync = None
         self.recovery_point = min(max(self.recovery_point, flush.end_offset), self.end_offset)
         self.messages_unflushed = max(0, self.messages_unflushed - flush.messages)
         self._last_flush_ms = self._steady_ms()
 
     def close(self) -> None:
-        """Leaves the directory as it should be found: flushed, sealed, with a snapshot."""
+        """Closes the log cleanly: flushes it, seals the active segment, writes a snapshot."""
         if self.offline is None:
             with self._disk_faults():
                 self._segments[-1].seal()
@@ -350,10 +350,10 @@ class Log(ReadableLog):
     # Shrinking
 
     def truncate(self, offset: int) -> None:
-        """Drops what lies at or beyond `offset`, durably: it does not come back.
+        """Removes the records at or beyond `offset`, durably.
 
-        A batch that reaches across `offset` goes as a whole, so the log may end before it. An epoch
-        that begins at the end of the log goes even if no record does (KAFKA-10706).
+        A batch across `offset` is removed as a whole, so the log may end before it. An epoch that
+        starts at the log end offset is removed even if no record is (KAFKA-10706).
         """
         self._require_online()
         if offset >= self.end_offset:
@@ -363,7 +363,7 @@ class Log(ReadableLog):
         kept = self._segments[self._segment_index(offset)]
         self.cleaned_offset = min(self.cleaned_offset, offset)
         self.planned_start = None
-        # A recovery point above the cut would vouch for what is appended there next.
+        # A recovery point above the cut would cover records that are appended later.
         self._save(recovery_point=min(flushed, offset, kept.base_offset))
         self.truncations += 1
         with self._disk_faults():
@@ -400,7 +400,7 @@ class Log(ReadableLog):
         if placed:
             segment.truncate(placed.position, placed.header.base_offset)
             segment.file.sync()
-        # Not `offset`, which may lie in a batch or in a hole: the end must be found again.
+        # Not `offset`, which may lie within a batch or a gap.
         self.end_offset = segment.find_end()
 
     def _restart_at(self, offset: int) -> None:
@@ -410,24 +410,24 @@ class Log(ReadableLog):
         self.end_offset = offset
 
     def advance_start(self, offset: int) -> None:
-        """Nothing before `offset` is served again, durably. Segments go by `drop_segments`."""
+        """Advances the log start offset, durably. `drop_segments` removes segments below it."""
         self._require_online()
         if offset > self.end_offset:
             raise OffsetOutOfRange(offset, self.start_offset, self.end_offset)
         if offset <= self.start_offset:
             return
         self._save(start_offset=offset)
-        # Only here: opening the log trims what the epochs' file says, too.
+        # In memory only: opening the log trims the epochs of the file, too.
         self.epochs.truncate_start(offset)
         self.producers.truncate_start(offset)
 
     def plan_start(self, offset: int) -> None:
-        """As `advance_start`, but by the next checkpoint: one for many logs. At most the end."""
+        """As `advance_start`, but with the next checkpoint. At most the log end offset."""
         self._require_online()
         self.planned_start = max(offset, self.planned_start or 0)
 
     def planned_start_is_durable(self, offset: int, truncations: int) -> None:
-        """A checkpoint that was begun when there had been so many truncations says so."""
+        """A checkpoint with the planned start is durable. Void if the log was truncated since."""
         if self.offline is not None or truncations != self.truncations:
             return
         if offset > self.start_offset:
@@ -438,22 +438,22 @@ class Log(ReadableLog):
             self.planned_start = None
 
     def _save(self, *, start_offset: int | None = None, recovery_point: int | None = None) -> None:
-        """Changes these and makes it durable. If the disk is full they are what they were."""
+        """Changes these offsets and makes them durable. A full disk leaves them unchanged."""
         before = self.start_offset, self.recovery_point
         if start_offset is not None:
             self.start_offset = start_offset
         if recovery_point is not None:
             self.recovery_point = recovery_point
         try:
-            # Else a power loss might leave less than what is now said of it.
-            self._make_place_durable()
+            # A power loss must not leave a checkpoint of a log that is gone.
+            self._run_first_sync()
             self._checkpoint()
         except (OSError, StorageError) as error:
             self.start_offset, self.recovery_point = before
             self._give_up_unless_full(error)
 
     def summaries(self) -> list[retention.SegmentSummary]:
-        """What retention decides by."""
+        """The segments as retention and compaction see them."""
         return [
             segment.summary(
                 end_offset=self._end_of(index), is_active=index + 1 == len(self._segments)
@@ -462,16 +462,16 @@ class Log(ReadableLog):
         ]
 
     def drop_segments(self, count: int) -> list[str]:
-        """Takes the first `count` segments out of the log, never the active one.
+        """Drops the first `count` segments, never the active one.
 
-        Returns what to remove once readers have let go of it.
+        Returns the paths of the renamed files, to be removed after file.delete.delay.ms.
         """
         self._require_online()
         if not 0 <= count < len(self._segments):
             raise ValueError(f"{count} of {len(self._segments)} segments cannot be dropped")
         if count == 0:
             return []
-        # First nobody may look below; then it does not matter which renames survive a crash.
+        # The start offset first: then it does not matter which renames survive a crash.
         self.advance_start(max(self.start_offset, self._segments[count].base_offset))
         with self._disk_faults():
             dropped, self._segments = self._segments[:count], self._segments[count:]
@@ -481,10 +481,10 @@ class Log(ReadableLog):
             return [path for segment in dropped for path in segment.mark_deleted(DELETED)]
 
     def replace_segments(self, sources: Sequence[Segment], truncations: int) -> list[str]:
-        """Puts a compaction's output (`swaps`) in the place of segments that it was made from.
+        """Replaces segments by the output of their compaction (`segment_swap`).
 
-        Returns what to remove. OutputIsUseless if the log is not what it was when there had been
-        so many `truncations`; nothing was changed then.
+        Returns the paths of the renamed sources, to be removed. OutputIsUseless if the log was
+        truncated or trimmed since (`truncations`); nothing was changed then.
         """
         self._require_online()
         first = self._segment_index(sources[0].base_offset)
@@ -492,20 +492,20 @@ class Log(ReadableLog):
         are_there = end < len(self._segments) and self._segments[first:end] == list(sources)
         if truncations != self.truncations or not are_there:
             raise segment_swap.OutputIsUseless(
-                f"{self.directory}: cut or trimmed during a compaction"
+                f"{self.directory}: truncated or trimmed during a compaction"
             )
         with self._disk_faults():
             end_offset = self._segments[end].base_offset
             left = segment_swap.swap_in(self._pool, self.directory, sources, end_offset, DELETED)
             output = Segment(self._pool, self.directory, sources[0].base_offset, self.config)
-            output.trust()
+            output.mark_synced()
             self._segments[first:end] = [output]
             return left
 
     # Failing
 
     def abandon(self, error: Exception | None = None) -> None:
-        """Serves nothing from now on, and leaves the files as they are."""
+        """Takes the log offline and leaves the files as they are."""
         self.offline = error or LogOffline(f"{self.directory} is closed")
         self._epoch_file.abandon()
         self._pool.forget_below(self.directory)

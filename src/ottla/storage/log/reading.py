@@ -1,6 +1,6 @@
-"""Reading a log: which batch holds an offset or a time, and what lies there.
+"""Reads of a log, by offset and by timestamp.
 
-`warm_only` asks for what is found without waiting for the disk; ColdRead if it cannot be.
+With `warm_only` a read raises ColdRead where it would have to wait for the disk.
 """
 
 from bisect import bisect_right
@@ -17,12 +17,12 @@ from ottla.storage.log.file_slice import FileSlice
 from ottla.storage.log.segment import Segment
 from ottla.storage.log.tail import Found, Tail
 from ottla.storage.log.time_search import LatestClaim, StoredBatch, Unfinished
-from ottla.storage.opening.unsynced_tail import mark_distrusted
+from ottla.storage.opening.unsynced_tail import mark_unsynced
 from ottla.storage.producers.state import AbortedTransaction
 
 
 class ReadableLog:
-    """The part of a log that changes nothing, except that it is offline after the disk failed."""
+    """The reading half of a log. A disk fault takes the log offline."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class ReadableLog:
         """The batches from the one that holds `offset` on, up to `end_offset` (exclusive).
 
         The first batch is whole even if it is larger than `bytes_max`; the last may be cut. None
-        if there is nothing yet. Nothing crosses from one segment to the next.
+        if there are no records yet. A slice does not cross segments.
         """
         self._require_online()
         if not self.start_offset <= offset <= self.end_offset:
@@ -69,7 +69,7 @@ class ReadableLog:
             segment = self._segments[index]
             found = self._find(segment, offset, read)
             if found is None:
-                continue  # compaction may leave nothing at the end of a segment
+                continue  # compaction may leave a gap at the end of a segment
             end_position = segment.size_bytes
             if bound < self._end_of(index):
                 beyond = self._find(segment, bound, read)
@@ -80,13 +80,13 @@ class ReadableLog:
 
     @property
     def largest_claim_ms(self) -> int:
-        """No batch claims a larger time; -1 if there is none."""
+        """The largest max timestamp of all batch headers; -1 if there is none."""
         return max(segment.largest_timestamp[0] for segment in self._segments)
 
     def batch_by_time(
         self, timestamp_ms: int, offset: int, *, warm_only: bool = False
     ) -> StoredBatch | Unfinished | None:
-        """The first batch that ends at or beyond `offset` and claims at least this time."""
+        """The first batch that ends at or beyond `offset` with at least this max timestamp."""
         self._require_online()
         read = reader(warm_only=warm_only)
         with self._disk_faults():
@@ -97,7 +97,7 @@ class ReadableLog:
         return None
 
     def batch_at(self, offset: int, *, warm_only: bool = False) -> StoredBatch | None:
-        """The batch that holds an offset, or the next one."""
+        """The batch that holds `offset`, or the next one."""
         self._require_online()
         read = reader(warm_only=warm_only)
         with self._disk_faults():
@@ -110,7 +110,7 @@ class ReadableLog:
     def latest_claim(
         self, offset: int, *, warm_only: bool = False
     ) -> tuple[LatestClaim | None, Unfinished | None]:
-        """What the headers of the next batches claim that begin at or beyond `offset`."""
+        """The largest max timestamp in the headers of the next batches from `offset` on."""
         self._require_online()
         with self._disk_faults():
             index = self._segment_index(offset)
@@ -148,9 +148,9 @@ class ReadableLog:
         return self.end_offset
 
     def fail(self, error: Exception) -> NoReturn:
-        """The disk cannot be trusted: nothing is served until the log is opened anew."""
+        """Takes the log offline after a disk fault, until it is opened again."""
         self.offline = error
-        mark_distrusted(self._pool.files, self.directory)
+        mark_unsynced(self._pool.files, self.directory)
         raise LogOffline(f"{self.directory}: {error}") from error
 
     def _require_online(self) -> None:

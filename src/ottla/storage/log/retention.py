@@ -1,6 +1,6 @@
-"""When a segment is closed, when it may go, and when it must be flushed: decisions, no I/O.
+"""Decides when a segment rolls, when it expires, and when a flush is due. Does no I/O.
 
-Record timestamps decide, never a file's times: a copied or restored directory ages as the
+Record timestamps decide, never the times of files: a copied or restored directory ages as the
 original would.
 """
 
@@ -16,13 +16,13 @@ TIME_INDEX_ENTRY_BYTES = 12
 
 
 class SegmentSummary(NamedTuple):
-    """What retention knows of a segment."""
+    """A segment as retention and compaction see it."""
 
     base_offset: int
-    # The next segment's base offset; of the active segment the log's end.
+    # The base offset of the next segment; the log end offset for the active one.
     end_offset: int
     size_bytes: int
-    # -1 if no record has one.
+    # -1 if no record has a timestamp.
     largest_timestamp_ms: int
     is_active: bool
 
@@ -40,13 +40,13 @@ class RollRules:
 
 
 class RollState(NamedTuple):
-    """What rolling knows of the active segment."""
+    """The active segment as the roll decision sees it."""
 
     base_offset: int
     size_bytes: int
-    # The largest timestamp of its first batch; -1 if that has none.
+    # The max timestamp of its first batch; -1 if it has none.
     first_timestamp_ms: int
-    # By the steady clock: a wall clock that is set makes no segment older or younger.
+    # By the steady clock: setting the wall clock does not change the age of a segment.
     created_ms: int
     offset_index_entries: int
     time_index_entries: int
@@ -61,9 +61,9 @@ def should_roll(
     batch_max_timestamp_ms: int,
     now_ms: int,
 ) -> bool:
-    """Whether this batch begins a new segment instead of going to the active one.
+    """Whether the active segment rolls before this batch.
 
-    An empty segment takes any batch whose offsets it can index. `now_ms` is of the steady clock.
+    An empty segment accepts any batch whose offsets it can index. `now_ms` is steady time.
     """
     if batch_last_offset - active.base_offset > OFFSET_DELTA_MAX:
         return True
@@ -73,15 +73,15 @@ def should_roll(
         active.size_bytes + batch_bytes > rules.segment_bytes
         or _age_ms(active, batch_max_timestamp_ms, now_ms) > rules.segment_ms
         or active.offset_index_entries >= rules.index_bytes // OFFSET_INDEX_ENTRY_BYTES
-        # The time index keeps a place for the entry that closes it.
+        # The time index reserves an entry for the seal.
         or active.time_index_entries >= rules.index_bytes // TIME_INDEX_ENTRY_BYTES - 1
     )
 
 
 class Room(NamedTuple):
-    """What the active segment surely takes: a batch within all of these rolls nothing."""
+    """Limits within which the active segment accepts a batch without a roll."""
 
-    # Where the batch ends, in bytes and in offsets; its largest time.
+    # The limits for the end position, the last offset and the max timestamp of a batch.
     size_bytes: int
     last_offset: int
     timestamp_ms: int
@@ -94,33 +94,33 @@ class Room(NamedTuple):
         )
 
 
-# To be looked at more closely: `should_roll` decides.
+# No batch is within these limits: `should_roll` decides.
 NO_ROOM = Room(-1, -1, -1)
 # Below every timestamp, and below that of a batch without one (-1).
 _NO_TIME_MS = -2
 
 
 def room(active: RollState, rules: RollRules, index_interval_bytes: int) -> Room:
-    """As much as can be told before a batch comes, so that most need no closer look."""
+    """The limits for the next batches, so that most need no `should_roll`."""
     if active.size_bytes == 0:
-        return NO_ROOM  # its first batch sets the time from which its age counts
+        return NO_ROOM  # the age of the segment counts from its first batch
     entries = min(
         rules.index_bytes // OFFSET_INDEX_ENTRY_BYTES - active.offset_index_entries,
         rules.index_bytes // TIME_INDEX_ENTRY_BYTES - 1 - active.time_index_entries,
     )
-    # An entry comes only after more than so many bytes.
+    # An index entry is added only after more than index.interval.bytes.
     indexed_bytes = max(0, entries - 1) * (index_interval_bytes + 1)
     has_time = active.first_timestamp_ms >= 0
     return Room(
         size_bytes=min(rules.segment_bytes, active.size_bytes + indexed_bytes),
         last_offset=active.base_offset + OFFSET_DELTA_MAX,
-        # Without a time of its own its age is that of the steady clock, which is asked each time.
+        # Without a timestamp the age is that of the steady clock, so every batch is checked.
         timestamp_ms=active.first_timestamp_ms + rules.segment_ms if has_time else _NO_TIME_MS,
     )
 
 
 def _age_ms(active: RollState, batch_max_timestamp_ms: int, now_ms: int) -> int:
-    """In the records' own time; in ours only if the first batch came without one."""
+    """The age by record timestamps; by the steady clock if the first batch has none."""
     if active.first_timestamp_ms >= 0:
         return batch_max_timestamp_ms - active.first_timestamp_ms
     return now_ms - active.created_ms
@@ -132,9 +132,9 @@ def _age_ms(active: RollState, batch_max_timestamp_ms: int, now_ms: int) -> int:
 def expired_by_time(
     segments: Sequence[SegmentSummary], *, now_ms: int, retention_ms: int, high_watermark: int
 ) -> int:
-    """How many segments, from the front, hold nothing younger than `retention_ms` (-1: for ever).
+    """The number of segments, from the front, that are older than `retention_ms` (-1: no limit).
 
-    Records without a timestamp never grow old: only size and `DeleteRecords` remove them.
+    Records without a timestamp do not expire: only size and `DeleteRecords` remove them.
     """
     if retention_ms < 0:
         return 0
@@ -147,7 +147,7 @@ def expired_by_time(
 def active_has_expired(
     segments: Sequence[SegmentSummary], *, now_ms: int, retention_ms: int, high_watermark: int
 ) -> bool:
-    """Whether all that the active segment holds has had its time: only its place keeps it."""
+    """Whether all records of the active segment have expired, so that it should roll."""
     active = segments[-1]
     return (
         retention_ms >= 0
@@ -165,7 +165,7 @@ def _is_expired(segment: SegmentSummary, now_ms: int, retention_ms: int) -> bool
 def by_size(
     segments: Sequence[SegmentSummary], *, retention_bytes: int, high_watermark: int
 ) -> int:
-    """How many segments, from the front, can go with `retention_bytes` left (-1: no bound)."""
+    """The number of segments, from the front, beyond `retention_bytes` (-1: no limit)."""
     if retention_bytes < 0:
         return 0
     excess_bytes = sum(segment.size_bytes for segment in segments) - retention_bytes
@@ -179,14 +179,14 @@ def by_size(
 
 
 def below_start(segments: Sequence[SegmentSummary], *, log_start_offset: int) -> int:
-    """How many segments, from the front, hold nothing at or after the log's start."""
+    """The number of segments, from the front, wholly below the log start offset."""
     return _count_while(
         lambda segment: not segment.is_active and segment.end_offset <= log_start_offset, segments
     )
 
 
 def _deletable(segments: Sequence[SegmentSummary], high_watermark: int) -> Iterable[SegmentSummary]:
-    """The segments that may go at all: what is not replicated stays, so does the active one."""
+    """The segments that may be deleted: below the high watermark, and not the active one."""
     return takewhile(
         lambda segment: not segment.is_active and segment.end_offset <= high_watermark, segments
     )

@@ -33,7 +33,7 @@ def segment_path(directory: str, base_offset: int, suffix: str) -> str:
 
 
 class Unsynced(NamedTuple):
-    """A file to make durable; its owner is told how much of it then is."""
+    """A file to sync. Its owner then notes `size_bytes` as durable."""
 
     owner: "Segment | EntryFile"
     file: File
@@ -41,7 +41,7 @@ class Unsynced(NamedTuple):
 
 
 class Segment:
-    """Grows at its end, is cut from its end, and is found in by offset and by time."""
+    """Appends batches, finds them by offset and by timestamp, and truncates."""
 
     __slots__ = (
         "_bytes_since_entry",
@@ -69,7 +69,7 @@ class Segment:
         *,
         ending: str = "",
     ) -> None:
-        """`ending` is what the names of its files have behind their own while it is made."""
+        """`ending` is a suffix of all file names, such as `.cleaned`."""
         self._pool = pool
         self._directory = directory
         self._ending = ending
@@ -96,7 +96,7 @@ class Segment:
         *,
         ending: str = "",
     ) -> Self:
-        """A new, empty one. What an earlier one of this name left behind is removed."""
+        """Creates an empty segment. Files that an earlier one of this name left are removed."""
         for suffix in SUFFIXES:
             path = segment_path(directory, base_offset, suffix) + ending
             pool.forget(path)
@@ -119,7 +119,7 @@ class Segment:
 
     @property
     def first_timestamp_ms(self) -> int | None:
-        """The time of the first batch, by which the segment's age is counted."""
+        """The max timestamp of the first batch, from which the age of the segment counts."""
         if self._first_timestamp_ms is None and self.size_bytes:
             first = next(iter(self._look(0)))
             self._first_timestamp_ms = first.header.max_timestamp
@@ -134,8 +134,8 @@ class Segment:
             is_active=is_active,
         )
 
-    def trust(self) -> None:
-        """A clean stop left it: all of it is known to be durable."""
+    def mark_synced(self) -> None:
+        """Takes all files as durable, as after a clean shutdown."""
         for part in (self, self.offsets, self.times, self.aborted):
             part.synced_bytes = part.size_bytes
 
@@ -153,14 +153,14 @@ class Segment:
     # Growing
 
     def append(self, parts: Sequence[Buffer], header: BatchHeader) -> int:
-        """Writes one batch and notes it; its position. All or nothing: a part is cut off again."""
+        """Writes one batch and indexes it. Returns its position. A partial write is undone."""
         position = self.size_bytes
         self._write(position, parts, header.length + UNCOUNTED_BYTES)
         self.note(position, header)
         return position
 
     def append_joint(self, joint: Joint) -> None:
-        """As `append`, for batches that were joined for the place where it ends."""
+        """As `append`, for batches that were joined for the end of this segment."""
         begin, size = self.size_bytes, len(joint.content)
         self._write(begin, (joint.content,), size)
         if self._bytes_since_entry + size > self._config.index_interval_bytes:
@@ -170,7 +170,7 @@ class Segment:
             ):
                 self._note(position, end - position, last_offset, timestamp)
             return
-        # No entry falls due in between.
+        # No index entry is due within these batches.
         largest = max(joint.timestamps)
         if largest > self.largest_timestamp[0]:
             last_offset = joint.last_offsets[joint.timestamps.index(largest)]
@@ -186,7 +186,7 @@ class Segment:
                 write_rest(file, position, parts, written)
         except OSError as error:
             try:
-                # Durably, or a power loss could bring back what was refused.
+                # Durably: a power loss must not bring back a batch that was refused.
                 file.truncate(position)
                 file.sync()
             except OSError as second:
@@ -194,7 +194,7 @@ class Segment:
             raise
 
     def note(self, position: int, header: BatchHeader) -> None:
-        """Takes a batch that lies at `position` into the indexes. Live and recovery share it."""
+        """Indexes the batch at `position`. Appends and recovery share this."""
         last_offset = header.base_offset + header.last_offset_delta
         self._note(position, header.length + UNCOUNTED_BYTES, last_offset, header.max_timestamp)
 
@@ -211,19 +211,19 @@ class Segment:
         self.size_bytes = position + size
 
     def seal(self) -> None:
-        """No more batches for now: the time index says the largest time there is."""
+        """Writes the indexes, with the largest timestamp as last entry of the time index."""
         self.times.add(*self.largest_timestamp)
         self.offsets.write()
         self.times.write()
 
     def make_durable(self) -> None:
-        """It is complete: no more batches ever, and all of it durable but for its names."""
+        """Seals the segment and syncs its files. The directory is not synced."""
         self.seal()
         for unsynced in self.unsynced():
             unsynced.file.sync()
 
     def sync_indexes(self) -> None:
-        """Makes indexes that were made anew durable; the one that vouches for them comes last."""
+        """Syncs rebuilt indexes. The offset index, which proves that all are there, comes last."""
         self.times.add(*self.largest_timestamp)
         for index in (self.aborted, self.times, self.offsets):
             if index.size_bytes:
@@ -232,11 +232,11 @@ class Segment:
                 self._pool.files.sync_dir(self._directory)
 
     def unsynced(self) -> Iterator[Unsynced]:
-        """What a flush of this segment must make durable: data first, then what points to it."""
+        """The files that a flush must sync: the log first, then the indexes."""
         if self.size_bytes != self.synced_bytes:
             yield Unsynced(self, self.file, self.size_bytes)
         for index in (self.offsets, self.times, self.aborted):
-            # An index that was cut to nothing counts, too: its old entries must not come back.
+            # An emptied index counts, too: its old entries must not come back.
             if index.size_bytes != index.synced_bytes:
                 index.write()
                 yield Unsynced(index, index.file, index.written_bytes)
@@ -244,7 +244,7 @@ class Segment:
     # Finding
 
     def find_end(self) -> int:
-        """Where the last batch ends; the base offset if there is none."""
+        """The offset after the last batch; the base offset if there is none."""
         end_offset = self.base_offset
         for placed in self.walk(self.offsets.last_position):
             end_offset = placed.header.next_offset
@@ -253,14 +253,14 @@ class Segment:
     def walk(
         self, position: int = 0, *, end: int | None = None, read: ReadAt = read_waiting
     ) -> BatchWalk:
-        """All batches from `position` on, for whoever wants to see every one."""
+        """Iterates over all batches from `position` on, with large reads."""
         end = self.size_bytes if end is None else end
         return BatchWalk(
             self.file, position, end, SCAN_WINDOW_BYTES, offset_max=self._offset_max, read=read
         )
 
     def _look(self, position: int, read: ReadAt = read_waiting) -> BatchWalk:
-        """A few batches from `position` on."""
+        """Iterates over a few batches from `position` on, with small reads."""
         end, offset_max = self.size_bytes, self._offset_max
         return BatchWalk(self.file, position, end, offset_max=offset_max, read=read)
 
@@ -276,14 +276,14 @@ class Segment:
                 raise CorruptLog(self.offsets.path, start, "the index points behind the log")
             for placed in self._look(start, read):
                 if placed.header.last_offset >= offset:
-                    # Its entry says that this batch ends at or before what was looked for.
+                    # The index entry says that this batch ends at or before `offset`.
                     if start and placed.position == start and placed.header.last_offset > offset:
-                        raise CorruptLog(self.offsets.path, start, "the index misleads")
+                        raise CorruptLog(self.offsets.path, start, "the index entry is wrong")
                     return placed
         except CorruptLog:
             if start == 0:
                 raise
-            # The log is the truth: an index that points into the middle of a batch is made anew.
+            # The log is the truth: an index that points into the middle of a batch is rebuilt.
             self.rebuild_indexes()
             return self.find(offset, read)
         return None
@@ -291,7 +291,7 @@ class Segment:
     def batch_by_time(
         self, timestamp_ms: int, offset: int, read: ReadAt = read_waiting
     ) -> StoredBatch | Unfinished | None:
-        """The first batch that ends at or beyond `offset` and claims at least this time."""
+        """The first batch that ends at or beyond `offset` with at least this max timestamp."""
         if self.largest_timestamp[0] < timestamp_ms:
             return None
         first = max(offset, self.base_offset, self.times.offset_before(timestamp_ms, read))
@@ -314,13 +314,13 @@ class Segment:
     def latest_claim(
         self, offset: int, read: ReadAt = read_waiting
     ) -> tuple[LatestClaim | None, Unfinished | None]:
-        """The largest time that headers claim, of batches that begin at or beyond `offset`."""
+        """The largest max timestamp in the headers of batches that begin at or beyond `offset`."""
         claim: LatestClaim | None = None
         found = self.find(offset, read)
         if found is None:
             return None, None
         for position, header in self.walk(found.position, read=read):
-            # What compaction emptied has the time of records that are gone.
+            # A batch that compaction emptied has the timestamp of removed records.
             if header.count and header.base_offset >= offset:
                 each = LatestClaim(
                     header.max_timestamp, header.base_offset, header.partition_leader_epoch
@@ -332,14 +332,14 @@ class Segment:
         return claim, None
 
     def slice(self, found: Found, end_position: int, bytes_max: int) -> FileSlice:
-        """From a batch on: at least that batch, and at most `bytes_max` if it is smaller."""
+        """The slice from a batch on: at least that batch, else at most `bytes_max`."""
         size = min(max(bytes_max, found.size), end_position - found.position)
         return FileSlice(self.file, found.position, size)
 
     # Shrinking
 
     def truncate(self, position: int, next_offset: int) -> None:
-        """Cuts the batches from `position` on, the first of which would be `next_offset`."""
+        """Removes the batches from `position` on. `next_offset` is the offset of the first."""
         self.offsets.truncate_to(next_offset)
         self.times.truncate_to(next_offset)
         self.aborted.truncate_to(next_offset)
@@ -349,7 +349,7 @@ class Segment:
         self._restore_notes(next_offset)
 
     def rebuild_indexes(self) -> None:
-        """Makes both sparse indexes anew from the headers in the log."""
+        """Rebuilds the offset index and the time index from the batch headers."""
         self.offsets.truncate(0)
         self.times.truncate(0)
         self.largest_timestamp = self.times.last
@@ -358,11 +358,11 @@ class Segment:
             self.note(placed.position, placed.header)
 
     def forget_from(self, offset: int) -> int:
-        """Keeps of the indexes what lies below `offset`; where to begin noting batches again."""
+        """Keeps index entries below `offset`. Returns the position to index batches from."""
         self.offsets.keep_valid(offset, self.size_bytes)
         self.aborted.keep_valid(offset)
         if not (self.has_indexes and self.times.keep_valid(offset)):
-            # Who knows which batches had a place in what is lost: all must be noted again.
+            # Entries are lost: all batches must be indexed again.
             self.offsets.truncate(0)
             self.times.truncate(0)
         self.largest_timestamp = self.times.last
@@ -371,13 +371,13 @@ class Segment:
         return self.size_bytes
 
     def cut_to_noted(self) -> int:
-        """Cuts off what was not noted; how many bytes that was."""
+        """Truncates the file behind the last indexed batch. Returns the number of bytes cut."""
         cut_bytes = self.file.size() - self.size_bytes
         self.file.truncate(self.size_bytes)
         return cut_bytes
 
     def mark_deleted(self, suffix: str) -> list[str]:
-        """Renames the files out of the way; their new paths, to be removed later."""
+        """Renames the files with a suffix. Returns their new paths, to be removed later."""
         renamed = []
         for path in map(self.path, SUFFIXES):
             self._pool.forget(path)
@@ -393,7 +393,7 @@ class Segment:
                 self._pool.files.remove(path)
 
     def _restore_notes(self, next_offset: int) -> None:
-        """After a cut: the largest time among what is left, from the last entry on."""
+        """Finds the largest timestamp again after a truncation, from the last entry on."""
         self.largest_timestamp = self.times.last
         self._count_bytes_since_entry()
         start = self.offsets.position_before(next_offset) if len(self.offsets) else 0
@@ -408,8 +408,8 @@ class Segment:
 
 
 def _stored(walk: BatchWalk, placed: Placed) -> StoredBatch:
-    """The batch at hand. CorruptLog if it is not what was written: whatever else may be wrong with
-    its records is the fault of the client that sent them."""
+    """The whole batch. CorruptLog if its checksum is wrong. Any other fault of its records is that
+    of the client."""
     if not walk.crc_is_valid(placed):
         raise CorruptLog(walk.path, placed.position, "the batch's checksum is wrong")
     return stored_batch(walk.batch(placed))

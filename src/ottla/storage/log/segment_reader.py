@@ -1,4 +1,4 @@
-"""Reading a segment piece by piece: some whole batches at a time, for whoever reads all records."""
+"""Reads a segment in pieces of whole batches, for the cleaner, which reads all records."""
 
 import itertools
 from array import array
@@ -22,14 +22,14 @@ from ottla.seams.files import Buffer, File
 
 
 class UnreadableRecords(Exception):
-    """Records that cannot be read though the checksum of their batch is right.
+    """Records that cannot be parsed though the checksum of their batch is right.
 
-    So a client wrote them as they are: the disk is not at fault.
+    A client sent them so: the disk is not at fault.
     """
 
 
 class Piece(NamedTuple):
-    """Batches that lie one after another, none of them compressed; or one alone that is."""
+    """Consecutive uncompressed batches, or one compressed batch."""
 
     path: str
     position: int
@@ -48,7 +48,7 @@ class Piece(NamedTuple):
         return read_header(self.content, self.batches.starts[index])
 
     def marker(self, index: int) -> MarkerKind | None:
-        """How this batch ends a transaction, if it does."""
+        """The type of a transaction marker; None if the batch is not one."""
         header = self.header(index)
         if not header.is_control or header.count == 0:
             return None
@@ -59,9 +59,8 @@ class Piece(NamedTuple):
         return found.kind if found else None
 
     def unfolded(self, decompressed_bytes_max: int) -> "Piece":
-        """The same with its records in plain, unless all of them go; a header stays as it is.
-
-        UnreadableRecords.
+        """The piece with decompressed records, unless all of them are dropped. Headers stay as they
+        are. UnreadableRecords.
         """
         header = self.header(0)
         if header.codec == Codec.NONE or header.count == 0 or self.batches.verdicts[0] == ALL_GO:
@@ -75,14 +74,14 @@ class Piece(NamedTuple):
         return self._replace(content=content, batches=batches)
 
     def columns(self) -> KeyColumns:
-        """Those of its records, which are in plain. UnreadableRecords."""
+        """The key columns of its records, which must be decompressed. UnreadableRecords."""
         try:
             return key_columns(self.content, self.batches.starts, self.batches.verdicts)
         except ValueError as error:
             raise UnreadableRecords(str(error)) from error
 
     def split(self) -> Iterator["Piece"]:
-        """A piece for each of its batches."""
+        """One piece per batch."""
         starts, verdicts, special, _ = self.batches
         for index, (start, end) in enumerate(itertools.pairwise(starts)):
             batches = Batches(
@@ -94,7 +93,7 @@ class Piece(NamedTuple):
             yield Piece(self.path, self.position + start, self.content[start:end], batches)
 
     def as_it_is(self) -> Left:
-        """Its only batch, of which every record stays."""
+        """The only batch of the piece, unchanged."""
         header = self.header(0)
         content = bytearray(self.content)
         return Left(content, [len(content)], [header.last_offset], [header.max_timestamp], 0, 0)
@@ -104,9 +103,9 @@ class Piece(NamedTuple):
 
 
 def pieces(file: File, size_bytes: int, window_bytes: int, now_ms: int) -> Iterator[Piece]:
-    """The first `size_bytes` of a segment, read by as much as a window holds or a batch needs.
+    """The first `size_bytes` of a segment, read in windows that hold at least one batch.
 
-    CorruptLog where the chain of batches breaks, or a checksum is wrong.
+    CorruptLog at an impossible header or a wrong checksum.
     """
     position = next_offset = 0
     wanted_bytes = min(window_bytes, size_bytes)
@@ -128,7 +127,7 @@ def pieces(file: File, size_bytes: int, window_bytes: int, now_ms: int) -> Itera
 def _first_piece(
     path: str, position: int, content: memoryview, offset_min: int, now_ms: int
 ) -> Piece | None:
-    """What can be read at once of what is there; None if not even one batch is whole."""
+    """The first piece of a window; None if it holds no whole batch."""
     try:
         batches = find_batches(content, offset_min, now_ms)
     except ValueError as error:
@@ -139,7 +138,7 @@ def _first_piece(
 
 
 def _bytes_needed(path: str, position: int, window: memoryview, left_bytes: int) -> int:
-    """The size of the batch that begins here, which is larger than the window."""
+    """The size of the batch at `position`, which is larger than the window."""
     needed_bytes = HEADER_BYTES if len(window) < HEADER_BYTES else read_header(window).size
     if needed_bytes > left_bytes:
         missing = needed_bytes - left_bytes

@@ -1,4 +1,4 @@
-"""What opening makes and a log keeps."""
+"""The state of a log as recovery finds it."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ from ottla.storage.producers.state import ProducerStates
 
 @dataclass(slots=True, kw_only=True)
 class LogState:
-    """What opening a directory finds, and what a log then owns."""
+    """Made by `recovery.open_log`, then owned by the log."""
 
     segments: list[Segment]
     epochs: LeaderEpochs
@@ -17,6 +17,6 @@ class LogState:
     start_offset: int
     end_offset: int
     recovery_point: int
-    # The newest that the epochs' file is known to have durably.
+    # The newest epoch that is durable in leader-epoch-checkpoint.
     saved_epoch: int = -1
     cleaned_offset: int = 0

@@ -1,6 +1,6 @@
-"""The recent batches of the active segment, all of them, in memory.
+"""The positions of the recent batches of the active segment, in memory.
 
-Consumers that keep up read here: they are found without a system call, where the sparse index
+Fetches of consumers that keep up find their batch here without a system call. The sparse index
 would cost a look-up and a scan.
 """
 
@@ -11,14 +11,14 @@ from typing import NamedTuple
 
 
 class Found(NamedTuple):
-    """Where a batch lies in its segment."""
+    """The position and size of a batch in its segment."""
 
     position: int
     size: int
 
 
 class Tail:
-    """Last offset and position of up to `batches_max` batches; the older half goes at a time."""
+    """Last offset and position of up to `batches_max` batches. Beyond that, the older half goes."""
 
     __slots__ = ("_batches_max", "_end_position", "_last_offsets", "_positions", "start_offset")
 
@@ -55,7 +55,7 @@ class Tail:
         del self._last_offsets[:dropped], self._positions[:dropped]
 
     def find(self, offset: int) -> Found | None:
-        """The first batch that ends at or beyond `offset`; None: not known here."""
+        """The first batch that ends at or beyond `offset`; None if it is not in memory."""
         if offset < self.start_offset:
             return None
         index = bisect_left(self._last_offsets, offset)
@@ -67,6 +67,6 @@ class Tail:
         return Found(position, self._end_position - position)
 
     def clear(self, start_offset: int) -> None:
-        """Knows nothing before `start_offset`, and nothing yet behind it."""
+        """Removes all batches. The next one begins at `start_offset`."""
         self.start_offset = start_offset
         del self._last_offsets[:], self._positions[:]

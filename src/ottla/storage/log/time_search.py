@@ -1,13 +1,12 @@
-"""Finding records by their time, in steps that whoever searches takes as it can afford them.
+"""Searches a log for records by timestamp, in steps that the caller drives.
 
-A search is a generator. It looks batches up by their headers, and yields a `Reading` where records
-have to be read: that may mean to unfold a large batch, so it is for the caller to do it here or in
-a thread, and to send the answer back. It yields None where it has looked at many headers and others
-should have their turn, and ColdBytes where these have to be read in a thread before it can go on.
-Between two steps the log may grow, shrink or be trimmed.
+A search is a generator. It finds batches by their headers, and yields a `Reading` where records
+have to be parsed: that may mean decompressing a large batch, so the caller does it on the loop or
+in a thread, and sends the answer back. It yields None after many headers, so that other tasks run,
+and ColdBytes where a thread has to read these first. The log may change between two steps.
 
-Clients wrote the records. Where they cannot be read, or have other times than their header claims,
-the header's word is taken: a search never fails for what is in a batch whose checksum is right.
+Clients wrote the records. Where these cannot be parsed, or have other timestamps than the header
+claims, the header decides: a search never fails because of a batch whose checksum is right.
 """
 
 from collections.abc import Generator
@@ -18,12 +17,12 @@ from ottla.protocol.record_survey import TimedRecord, first_record_at, latest_ti
 from ottla.storage.admission.work_budget import UNBOUNDED, WorkBudget
 from ottla.storage.log.cold_read import COLD_READS_MAX, ColdBytes, ColdRead
 
-# Headers that are looked at in one step lie in so many bytes.
+# One step reads the headers in so many bytes of a segment.
 STEP_BYTES = 1 << 20
 
 
 class TimestampOffset(NamedTuple):
-    """A record by its time, and the leader epoch of its batch."""
+    """The timestamp and offset of a record, and the leader epoch of its batch."""
 
     timestamp_ms: int
     offset: int
@@ -31,20 +30,20 @@ class TimestampOffset(NamedTuple):
 
 
 class StoredBatch(NamedTuple):
-    """A batch that was read from a log, and is what its checksum says."""
+    """A batch of a log whose checksum is right."""
 
     content: bytes
     header: BatchHeader
 
 
 class Unfinished(NamedTuple):
-    """Nothing was found below this offset, and there is more to look at."""
+    """There is no match below this offset; the search goes on from there."""
 
     next_offset: int
 
 
 class LatestClaim(NamedTuple):
-    """The first batch with the largest time of those that were looked at, by their headers."""
+    """The first batch with the largest max timestamp in its header, so far."""
 
     timestamp_ms: int
     offset: int
@@ -52,37 +51,37 @@ class LatestClaim(NamedTuple):
 
 
 class TimedLog(Protocol):
-    """What a search asks of a log. `warm_only`: ColdRead rather than to wait for the disk."""
+    """The part of a log that a search uses. `warm_only`: ColdRead instead of a wait."""
 
     @property
     def start_offset(self) -> int: ...
 
     @property
     def largest_claim_ms(self) -> int:
-        """No batch claims a larger time; -1 if there is none."""
+        """The largest max timestamp of all batch headers; -1 if there is none."""
         ...
 
     def batch_by_time(
         self, timestamp_ms: int, offset: int, *, warm_only: bool = False
     ) -> StoredBatch | Unfinished | None:
-        """The first batch that ends at or beyond `offset` and claims at least this time."""
+        """The first batch that ends at or beyond `offset` with at least this max timestamp."""
         ...
 
     def latest_claim(
         self, offset: int, *, warm_only: bool = False
     ) -> tuple[LatestClaim | None, Unfinished | None]:
-        """What the headers of the next batches claim that begin at or beyond `offset`."""
+        """The largest max timestamp in the headers of the next batches from `offset` on."""
         ...
 
     def batch_at(self, offset: int, *, warm_only: bool = False) -> StoredBatch | None:
-        """The batch that holds an offset, or the next one."""
+        """The batch that holds `offset`, or the next one."""
         ...
 
 
 class Reading(NamedTuple):
-    """The question for the first record of a batch with at least a time and an offset.
+    """A request for the first record of a batch with at least this timestamp and offset.
 
-    Without a time it is for the one with the largest.
+    Without a timestamp it is for the record with the largest one.
     """
 
     batch: StoredBatch
@@ -94,7 +93,7 @@ class Reading(NamedTuple):
         decompressed_bytes_max: int = DECOMPRESSED_BYTES_MAX,
         budget: WorkBudget = UNBOUNDED,
     ) -> TimedRecord | None:
-        """PeerError if the records cannot be read; BudgetSpent. May be called in a thread."""
+        """PeerError if the records cannot be parsed; BudgetSpent. A thread may call it."""
         content, header = self.batch
         body = budget.unfold(content, decompressed_bytes_max)
         budget.spend_on_reading(min(header.count, len(body)))
@@ -105,7 +104,7 @@ class Reading(NamedTuple):
 
 
 class Unreadable(NamedTuple):
-    """The answer to a reading that failed, by the fault of whoever wrote the batch."""
+    """The answer to a reading that failed because of the client's records."""
 
     reason: str
 
@@ -116,7 +115,7 @@ Search = Generator[Step, Answer, TimestampOffset | None]
 
 
 def first_since(log: TimedLog, timestamp_ms: int) -> Search:
-    """The first record, by offset, whose time is at least `timestamp_ms`."""
+    """The first record, by offset, with at least this timestamp."""
     offset, tries = log.start_offset, 0
     while True:
         offset = max(offset, log.start_offset)
@@ -143,20 +142,20 @@ def first_since(log: TimedLog, timestamp_ms: int) -> Search:
 
 
 def _claimed(batch: StoredBatch, offset: int) -> TimestampOffset:
-    """What the header says of a batch whose records cannot be read."""
+    """The result by the header of a batch whose records cannot be parsed."""
     header = batch.header
     first = max(header.base_offset, offset)
     return TimestampOffset(header.max_timestamp, first, header.partition_leader_epoch)
 
 
 def latest(log: TimedLog) -> Search:
-    """The record with the largest time; the first of them if there are several."""
+    """The first record with the largest timestamp."""
     largest_ms = log.largest_claim_ms
     if largest_ms >= 0:
         found = yield from first_since(log, largest_ms)
         if found is not None:
             return found
-    # That record lies before the start of the log, or is gone: all that is left is looked at.
+    # That record is below the log start offset or was compacted: all headers are read.
     claim = yield from _cut_batch(log)
     offset: int | None = log.start_offset
     tries = 0
@@ -180,9 +179,9 @@ def latest(log: TimedLog) -> Search:
 
 
 def _cut_batch(log: TimedLog) -> Generator[Step, Answer, LatestClaim | None]:
-    """The largest time in the batch that the start of the log cuts in two, of what is left of it.
+    """The largest timestamp in the batch across the log start offset, of its remaining records.
 
-    Its header speaks of records that are gone.
+    Its header counts records below the log start offset, too.
     """
     tries = 0
     while True:

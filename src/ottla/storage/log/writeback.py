@@ -1,6 +1,6 @@
-"""When the disk should begin with what was appended to a log. Decides; a log's owner acts.
+"""Decides when the kernel should start to write appended data to the disk. Does no I/O.
 
-Else dirty pages gather until the kernel makes an append, and so everybody, wait for the disk.
+Without this, dirty pages gather until the kernel blocks an append, and with it the loop.
 """
 
 from collections.abc import Callable
@@ -9,36 +9,36 @@ from contextlib import suppress
 from ottla.seams.files import File
 from ottla.storage.log.segment import Segment
 
-# As much as this is appended before the disk is asked to begin with it.
+# Writeback is started after so many appended bytes.
 WRITEBACK_BYTES = 8 << 20
 
-# Takes a file, a position and a size; whether it sees to it now.
+# Starts the writeback of (file, position, size); False if it is busy.
 StartWriteback = Callable[[File, int, int], bool]
 
 
-def _nobody(_file: File, _position: int, _size: int) -> bool:
+def _no_writeback(_file: File, _position: int, _size: int) -> bool:
     return True
 
 
 class WritebackDue:
-    """How far the disk was asked to write the active segment, and from which size on it is again.
+    """The end of the last writeback of the active segment, and the size at which the next is due.
 
-    `start` is set by the log's owner.
+    The owner of the log sets `start`.
     """
 
     __slots__ = ("_begun_bytes", "due_bytes", "start")
 
     def __init__(self, segment: Segment) -> None:
-        self.start: StartWriteback = _nobody
+        self.start: StartWriteback = _no_writeback
         self.begin_at(segment.size_bytes)
 
     def begin_at(self, size_bytes: int) -> None:
-        """Another segment is the active one, or it was cut: from here on it is counted."""
+        """Counts from this size on: after a roll, a truncation, or a started writeback."""
         self._begun_bytes = size_bytes
         self.due_bytes = size_bytes + WRITEBACK_BYTES
 
     def offer(self, segment: Segment) -> None:
-        """Asks the owner; if that is busy, the next append asks again. It is a hint: none fails."""
+        """Starts writeback. If it is busy, the next append tries again. Errors are ignored."""
         position, end = self._begun_bytes, segment.size_bytes
         with suppress(OSError):
             if self.start(segment.file, position, end - position):

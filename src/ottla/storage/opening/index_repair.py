@@ -6,9 +6,9 @@ from ottla.storage.log.segment import OFFSETS, TIMES, Segment
 
 
 def mend_indexes(files: Files, segments: list[Segment], trusted: int) -> list[Segment]:
-    """Makes indexes that are missing, or cannot be right, anew from the headers; of which segments.
+    """Rebuilds missing and impossible indexes from the batch headers. Returns their segments.
 
-    Only where the log can be trusted; the rest is read again anyway.
+    Only for the first `trusted` segments: the scan indexes the rest again anyway.
     """
     mended = []
     ends = [following.base_offset for following in segments[1:]] + [OFFSET_MAX]

@@ -1,8 +1,8 @@
-"""Opening a log: what is on disk, checked as far as it must be, becomes a Log.
+"""Opens the log of a partition directory, after a clean shutdown or a crash.
 
-After a clean shutdown everything is trusted. Otherwise the recovery point divides the log: what
-lies below it was flushed and is never cut by itself (damage there is a CorruptLog, and somebody has
-to look at it); what lies beyond it is read batch by batch, and cut where it stops making sense.
+After a clean shutdown all files are taken as they are. Otherwise the recovery point divides the
+log. Records below it were flushed: damage there is a CorruptLog, which an operator has to repair.
+Records beyond it are scanned batch by batch, and truncated at the first damage.
 """
 
 from collections.abc import Callable
@@ -21,10 +21,10 @@ from ottla.storage.log.segment import LOG, Segment
 from ottla.storage.log.state import LogState
 from ottla.storage.opening.index_repair import mend_indexes
 from ottla.storage.opening.tail_scan import Recovery, TailScan, recover
-from ottla.storage.opening.unsynced_tail import is_distrusted, trust_again, write_again
+from ottla.storage.opening.unsynced_tail import is_marked_unsynced, remove_mark, rewrite_tail
 from ottla.storage.producers.snapshot_files import rebuild_producers
 
-# What a crash leaves in the middle of: a removal, a compaction's output, a file being replaced.
+# Files that a crash leaves: deleted segments, outputs of compactions, files being replaced.
 LEFTOVERS = (DELETED, CLEANED, ".tmp")
 UNFINISHED = (*LEFTOVERS, SWAP)
 
@@ -46,10 +46,10 @@ def open_log(
     clock: Clock,
     checkpoint: Callable[[], None],
 ) -> Opened:
-    """The log in `directory`, an empty one if nothing is there. CorruptLog if it cannot be.
+    """The log in `directory`, empty if there are no files. CorruptLog if it is damaged.
 
-    Where nobody wrote down its `start_offset`, a log starts with its first segment. Below
-    `cleaned_offset` it was compacted.
+    Without a `start_offset` the log starts with its first segment. `cleaned_offset` is the cleaner
+    offset: the log was compacted below it.
     """
     files = pool.files
     holes_end = cleaned_offset
@@ -58,20 +58,20 @@ def open_log(
         _remove_leftovers(files, directory)
     segments, start_offset = _find_segments(pool, directory, config, start_offset)
     if recovery_point < start_offset:
-        # What was flushed is trimmed since: of the rest nothing was promised.
+        # The flushed part was trimmed since, so nothing of the rest is known to be durable.
         recovery_point = 0
     scan = TailScan(recovery_point, start_offset, holes_end)
-    is_trusted = is_clean and not is_distrusted(files, directory)
+    is_trusted = is_clean and not is_marked_unsynced(files, directory)
     if is_trusted:
         recovery = Recovery()
-        unindexed = _trust(files, segments)
+        unindexed = _take_as_durable(files, segments)
         recovery_point = scan.end_offset = segments[-1].find_end()
     else:
         recovery, unindexed = _recover_tail(files, directory, segments, scan)
     epochs = _load_epochs(files, directory, segments, scan)
     is_lost = not segments or scan.end_offset < start_offset
     if is_lost:
-        # What was trimmed is durable; what was to stay was not yet, and is gone.
+        # The log start offset was durable, the records beyond it were not, and are lost.
         _restart(segments, Segment.create(pool, directory, start_offset, config))
         scan.end_offset = start_offset
         unindexed = []
@@ -92,42 +92,42 @@ def open_log(
         start_offset=start_offset,
         end_offset=scan.end_offset,
         recovery_point=recovery_point,
-        # What a dead process wrote may be in the page cache alone.
+        # The file of a crashed process may be in the page cache only.
         saved_epoch=epochs.latest_epoch if is_trusted or is_saved else -1,
         cleaned_offset=min(cleaned_offset, scan.end_offset),
     )
     for segment in unindexed:
         segment.sync_indexes()
     if is_lost or not is_clean:
-        # A clean stop left durable names. One that was made since is synced by the first flush, and
-        # one that was removed and comes back is removed again.
+        # After a clean shutdown all names are durable. The first flush syncs new ones. A removed
+        # name that comes back is removed again.
         files.sync_dir(directory)
     log = Log(pool, directory, config, state, clock=clock, checkpoint=checkpoint)
     return Opened(log, recovery)
 
 
-def _trust(files: Files, segments: list[Segment]) -> list[Segment]:
-    """Takes all of them as they are; those whose indexes had to be made anew."""
+def _take_as_durable(files: Files, segments: list[Segment]) -> list[Segment]:
+    """Takes all segments as durable. Returns those whose indexes were rebuilt."""
     for segment in segments:
-        segment.trust()
+        segment.mark_synced()
     return mend_indexes(files, segments, len(segments))
 
 
 def _recover_tail(
     files: Files, directory: str, segments: list[Segment], scan: TailScan
 ) -> tuple[Recovery, list[Segment]]:
-    """Reads what lies beyond the recovery point; what was found, and as `_trust`."""
+    """Scans beyond the recovery point. Returns the result and the rebuilt segments."""
     trusted = _count_trusted(segments, scan.recovery_point)
     unindexed = mend_indexes(files, segments, trusted)
     recovery = recover(segments, trusted, scan)
-    if is_distrusted(files, directory):
-        write_again(segments[trusted:], scan.recovery_point)
-        trust_again(files, directory)
+    if is_marked_unsynced(files, directory):
+        rewrite_tail(segments[trusted:], scan.recovery_point)
+        remove_mark(files, directory)
     return recovery, [*unindexed, *scan.unindexed]
 
 
 def segment_offsets(files: Files, directory: str) -> list[int]:
-    """The base offsets of the segments that are there, rising."""
+    """The base offsets of the segments in a directory, ascending."""
     names = (name.removesuffix(LOG) for name in files.list(directory) if name.endswith(LOG))
     return sorted(int(name) for name in names if name.isdecimal())
 
@@ -135,7 +135,7 @@ def segment_offsets(files: Files, directory: str) -> list[int]:
 def _find_segments(
     pool: FilePool, directory: str, config: LogConfig, start_offset: int | None
 ) -> tuple[list[Segment], int]:
-    """The segments that are there, at least one, and where the log starts."""
+    """The segments, at least one, and the log start offset."""
     segments = [
         Segment(pool, directory, base_offset, config)
         for base_offset in segment_offsets(pool.files, directory)
@@ -154,7 +154,7 @@ def _remove_leftovers(files: Files, directory: str) -> None:
 
 
 def _drop_trimmed(segments: list[Segment], start_offset: int) -> None:
-    """Removes what lies before the start of the log: a crash may have brought back a part of it."""
+    """Removes segments below the log start offset: a crash may have brought some back."""
     while len(segments) > 1 and segments[1].base_offset <= start_offset:
         segments.pop(0).remove()
 
@@ -166,10 +166,10 @@ def _restart(segments: list[Segment], empty: Segment) -> None:
 
 
 def _count_trusted(segments: list[Segment], recovery_point: int) -> int:
-    """How many segments, from the front, need not be read again.
+    """The number of segments, from the front, that need no scan.
 
-    One that ends at the recovery point is not among them: it may have been sealed, or cut there,
-    after the flush.
+    A segment that ends at the recovery point needs one: it may have been sealed or truncated after
+    the flush.
     """
     trusted = 0
     while trusted + 1 < len(segments) and segments[trusted + 1].base_offset < recovery_point:
@@ -180,7 +180,7 @@ def _count_trusted(segments: list[Segment], recovery_point: int) -> int:
 def _load_epochs(
     files: Files, directory: str, segments: list[Segment], scan: TailScan
 ) -> LeaderEpochs:
-    """The epochs of the checkpoint, or of every header if there is none, and those just seen."""
+    """The epochs of the checkpoint, or of all headers without one, and those of the scan."""
     seen = scan.epochs
     path = f"{directory}/{epoch_file.FILE_NAME}"
     try:
@@ -203,9 +203,9 @@ def _load_epochs(
 def _save_epochs(
     files: Files, directory: str, epochs: LeaderEpochs, start_offset: int, end_offset: int
 ) -> bool:
-    """Writes the checkpoint unless it says the same: a full disk should not keep a log shut.
+    """Writes the checkpoint if it changed. Returns whether it wrote.
 
-    Epochs without a batch are none; an empty log has nothing to write. Whether it wrote.
+    A log without changes can be opened on a full disk. Epochs without a batch are dropped.
     """
     epochs.truncate_end(end_offset)
     epochs.truncate_start(start_offset)

@@ -9,7 +9,7 @@ from ottla.storage.log.segment import LOG, Segment
 
 
 class Recovery(NamedTuple):
-    """What opening found and did."""
+    """The result of a recovery."""
 
     scanned_bytes: int = 0
     cut_bytes: int = 0
@@ -18,7 +18,7 @@ class Recovery(NamedTuple):
 
 
 class TailScan:
-    """Reads what lies beyond the recovery point, segment by segment, and says where it ends."""
+    """Scans segments beyond the recovery point, and finds the log end offset."""
 
     def __init__(self, recovery_point: int, start_offset: int, cleaned_offset: int) -> None:
         self.recovery_point = recovery_point
@@ -26,13 +26,13 @@ class TailScan:
         self.end_offset = start_offset
         self.scanned_bytes = 0
         self.epochs: list[EpochEntry] = []
-        # Whether no segment was trusted, so that every batch was seen.
+        # Whether all segments were scanned.
         self.is_of_all = False
-        # Segments that were flushed and yet lack an index: others may be missing, too.
+        # Flushed segments without an index. Their other indexes may be missing, too.
         self.unindexed: list[Segment] = []
 
     def may_begin(self, segment: Segment) -> bool:
-        """Whether a segment follows what was read, or only a hole that compaction left."""
+        """Whether a segment follows the end of the scan, or a gap that compaction left."""
         return self.end_offset <= segment.base_offset <= max(self.end_offset, self._holes_end)
 
     def misplaced(self, segment: Segment) -> CorruptLog:
@@ -41,7 +41,7 @@ class TailScan:
         )
 
     def read(self, segment: Segment) -> CorruptLog | None:
-        """Notes a segment's batches anew, up to its end or to the damage that is returned."""
+        """Indexes the batches of a segment again. Returns the damage that it met, if any."""
         end = segment.size_bytes
         self.end_offset = segment.base_offset
         if segment.base_offset < self.recovery_point and not segment.has_indexes:
@@ -57,7 +57,7 @@ class TailScan:
         return None
 
     def _judge(self, damage: CorruptLog) -> CorruptLog:
-        """Raised if it lies below the recovery point: what was flushed is not cut."""
+        """Raises damage below the recovery point: flushed records are not truncated."""
         if self.end_offset < self.recovery_point:
             raise damage
         return damage
@@ -66,7 +66,7 @@ class TailScan:
         header = placed.header
         latest_epoch = self.epochs[-1].epoch if self.epochs else -1
         if header.base_offset < self.end_offset:
-            # The checksum does not cover the offset: a write torn within the prefix shows here.
+            # The checksum does not cover the offset: this finds a torn write of the prefix.
             raise CorruptLog(walk.path, placed.position, f"it should be offset {self.end_offset}")
         if header.base_offset >= self.recovery_point:
             self.scanned_bytes += header.size
@@ -75,12 +75,12 @@ class TailScan:
             if header.partition_leader_epoch < latest_epoch:
                 raise CorruptLog(walk.path, placed.position, "an older leader's batch follows")
         if header.partition_leader_epoch > latest_epoch:
-            # Where the one before it ended, as the log itself counts them.
+            # The epoch starts where the one before it ended.
             self.epochs.append(EpochEntry(header.partition_leader_epoch, self.end_offset))
 
 
 def recover(segments: list[Segment], first: int, scan: TailScan) -> Recovery:
-    """Reads the segments from `first` on, and cuts what does not make sense."""
+    """Scans the segments from `first` on, and truncates the log at the first damage."""
     if segments[0].base_offset > scan.end_offset:
         return _cut(segments, 0, scan.misplaced(segments[0]))
     scan.end_offset = segments[first].base_offset
@@ -103,13 +103,13 @@ def recover(segments: list[Segment], first: int, scan: TailScan) -> Recovery:
             segments[-1].size_bytes,
             f"offset {scan.end_offset} is missing, though all was flushed to {scan.recovery_point}",
         )
-    # A cut that a dead process did not finish must not be undone under what is appended next.
+    # An unsynced truncation of a crashed process must not be undone under later appends.
     segments[-1].file.sync()
     return cut._replace(scanned_bytes=scan.scanned_bytes)
 
 
 def _cut(segments: list[Segment], kept: int, damage: CorruptLog) -> Recovery:
-    """Keeps that many segments, the last of them as far as it was noted, durably."""
+    """Keeps `kept` segments, the last of them up to its last indexed batch."""
     later = segments[kept:]
     cut_bytes = sum(segment.file.size() for segment in later)
     if kept:

@@ -1,12 +1,11 @@
-"""After a disk's fault: what reads see of a log may not be what the disk holds.
+"""Rewrites the unsynced tail of a log after a disk fault.
 
-When a sync fails the kernel takes the pages that it could not write for clean. Reads still see
-them, the next sync succeeds and saves nothing, and a power loss takes what was believed to be safe.
-A log that met a fault is offline until it is opened anew. Whoever opens it finds a mark, and writes
-what lies beyond the recovery point once more, over itself: that makes it dirty again, and the sync
-that follows tells the truth about it.
+When an fsync fails, the kernel marks the pages that it could not write as clean. Reads still see
+them, the next fsync succeeds without writing them, and a power loss loses them. So a log that met a
+disk fault is marked and offline until it is opened again. Opening then rewrites all bytes beyond
+the recovery point in place: the pages are dirty again, and the next fsync is reliable.
 
-The mark need not be durable. After a reboot reads see what the disk holds, and nothing else.
+The mark need not be durable: after a reboot reads see only what the disk holds.
 """
 
 import contextlib
@@ -19,24 +18,24 @@ from ottla.storage.log.segment import Segment
 MARK = "written-again-when-opened"
 
 
-def mark_distrusted(files: Files, directory: str) -> None:
-    """The log here met a fault. If the disk takes no mark either, there is nobody left to tell."""
+def mark_unsynced(files: Files, directory: str) -> None:
+    """Marks the log in `directory` after a disk fault. A fault of this write is ignored."""
     with contextlib.suppress(OSError):
         files.create(_mark(directory)).close()
 
 
-def is_distrusted(files: Files, directory: str) -> bool:
+def is_marked_unsynced(files: Files, directory: str) -> bool:
     return files.exists(_mark(directory))
 
 
-def write_again(segments: Iterable[Segment], recovery_point: int) -> None:
-    """Makes durable what these segments hold beyond the recovery point. OSError if it cannot be.
+def rewrite_tail(segments: Iterable[Segment], recovery_point: int) -> None:
+    """Rewrites and syncs the bytes of these segments beyond the recovery point. OSError.
 
-    What lies below was synced before the fault. Of the indexes nothing beyond it was kept.
+    Bytes below it were synced before the fault. Index entries beyond it were dropped already.
     """
     for segment in segments:
         file = segment.file
-        # A cut may be among what was not saved.
+        # A truncation may be unsynced, too.
         file.truncate(segment.size_bytes)
         first = segment.find(recovery_point)
         position = first.position if first else segment.size_bytes
@@ -47,8 +46,8 @@ def write_again(segments: Iterable[Segment], recovery_point: int) -> None:
         file.sync()
 
 
-def trust_again(files: Files, directory: str) -> None:
-    """What was distrusted is durable now."""
+def remove_mark(files: Files, directory: str) -> None:
+    """Removes the mark: the tail is durable."""
     files.remove(_mark(directory))
 
 

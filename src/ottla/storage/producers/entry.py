@@ -1,4 +1,4 @@
-"""What a log remembers of one producer, and what that producer may send next."""
+"""The state of one producer in a log, and the check of its next batch."""
 
 from typing import NamedTuple, Self
 
@@ -6,7 +6,7 @@ from ottla.errors import ErrorCode, PeerError
 from ottla.protocol.batch import BatchHeader, Marker
 from ottla.tuples import maker
 
-# A client keeps at most five requests under way, so it can repeat at most five.
+# An idempotent client has at most five requests in flight, so it can repeat at most five.
 BATCHES_KEPT = 5
 SEQUENCE_MAX = 2**31 - 1
 NO_EPOCH = -1
@@ -18,7 +18,7 @@ EPOCH_BUMPED_SINCE = 2
 
 
 class BatchSpan(NamedTuple):
-    """The last record's sequence and offset, how many offsets come before it, the largest time."""
+    """Last sequence, last offset, offset delta and max timestamp of a batch."""
 
     last_sequence: int
     last_offset: int
@@ -35,7 +35,7 @@ class BatchSpan(NamedTuple):
 
 
 class ProducerEntry(NamedTuple):
-    """One producer: its epoch, its latest batches (newest last), its open transaction."""
+    """The epoch, the latest batches (newest last) and the open transaction of a producer."""
 
     producer_id: int
     epoch: int = NO_EPOCH
@@ -53,10 +53,10 @@ class ProducerEntry(NamedTuple):
     def last_sequence(self) -> int:
         return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
 
-    # What it may send next
+    # Checks of the next batch
 
     def continues(self, header: BatchHeader) -> bool:
-        """Whether this is simply the next batch: what nearly all of them are."""
+        """Whether this is the next batch in sequence, as nearly all are."""
         return (
             header.producer_epoch == self.epoch
             and header.base_sequence == (self.last_sequence + 1) & SEQUENCE_MAX
@@ -64,7 +64,7 @@ class ProducerEntry(NamedTuple):
         )
 
     def repeated(self, header: BatchHeader) -> BatchSpan | None:
-        """The batch that this one repeats exactly, if it is among the latest of its epoch."""
+        """The batch of which this one is a duplicate, if it is among the latest of its epoch."""
         if header.producer_epoch != self.epoch:
             return None
         last_sequence = header.last_sequence
@@ -96,7 +96,7 @@ class ProducerEntry(NamedTuple):
             )
 
     def check_transaction(self, header: BatchHeader) -> None:
-        """Whoever has a transaction open writes in it, and nowhere else."""
+        """A producer with an open transaction writes transactional batches only."""
         if self.has_open_transaction and not header.is_transactional:
             raise PeerError(
                 ErrorCode.INVALID_TXN_STATE,
@@ -104,10 +104,10 @@ class ProducerEntry(NamedTuple):
             )
 
     def check_marker(self, header: BatchHeader, marker: Marker, transaction_version: int) -> None:
-        """A marker of a coordinator that is still in office, for a transaction not yet over.
+        """Refuses markers of a fenced coordinator, and late markers.
 
-        Where markers bump the epoch, one of the present epoch is a late one, unless it only repeats
-        the marker that ended the last transaction.
+        With transaction version 2 a marker bumps the epoch. A marker of the current epoch is then
+        late, unless it only repeats the marker that ended the last transaction.
         """
         self.check_epoch(header)
         bumps_epoch = transaction_version >= EPOCH_BUMPED_SINCE
@@ -124,11 +124,11 @@ class ProducerEntry(NamedTuple):
                 f" over, epoch {self.coordinator_epoch} has begun",
             )
 
-    # What it is once that stands in the log
+    # The state after a batch
 
     def after_batch(self, header: BatchHeader) -> "ProducerEntry":
         transaction_first_offset = self.transaction_first_offset
-        # The cleaner leaves an empty batch only of what was decided long ago.
+        # An empty batch is from the cleaner: its transaction ended long ago.
         if transaction_first_offset < 0 and header.is_transactional and header.count > 0:
             transaction_first_offset = header.base_offset
         span = _span(
@@ -152,13 +152,13 @@ class ProducerEntry(NamedTuple):
         )
 
     def after_marker(self, header: BatchHeader, marker: Marker) -> Self:
-        """Its transaction is over; sequences go on unless the marker began a new epoch."""
+        """The transaction ended. Sequences continue unless the marker began a new epoch."""
         return self.after_control(header)._replace(
             coordinator_epoch=marker.coordinator_epoch, transaction_first_offset=NO_OFFSET
         )
 
     def after_control(self, header: BatchHeader) -> Self:
-        """A control batch that ends nothing still tells the producer's epoch."""
+        """A control batch without a marker still has the producer's epoch."""
         return self._replace(
             epoch=header.producer_epoch,
             batches=self._batches_of(header.producer_epoch),

@@ -1,7 +1,7 @@
-"""Producer snapshots beside the segments: where a log's producer state is rebuilt from.
+"""Producer state snapshots beside the segments, and the rebuild of producer state from them.
 
-A snapshot is named by the offset before which it knows everything. It is never needed (the log
-itself holds all) and never trusted unless its checksum holds, so it is written without a sync.
+A snapshot is named by the offset up to which it covers the log. The log alone is enough to rebuild
+the state, and a snapshot has a checksum, so it is written without a sync.
 """
 
 import contextlib
@@ -16,7 +16,7 @@ SUFFIX = ".snapshot"
 
 
 def snapshot_offsets(files: Files, directory: str) -> list[int]:
-    """The offsets of the snapshots that are there, rising."""
+    """The offsets of the snapshots in a directory, ascending."""
     names = (name.removesuffix(SUFFIX) for name in files.list(directory) if name.endswith(SUFFIX))
     return sorted(int(name) for name in names if name.isdecimal())
 
@@ -48,10 +48,10 @@ def rebuild_producers(
     trusted_offset: int,
     producers_max: int,
 ) -> ProducerStates:
-    """The producers' state at `end_offset`: the newest good snapshot, and the log from there on.
+    """Producer state at `end_offset`: the newest valid snapshot, and the log from there on.
 
-    Snapshots beyond `trusted_offset` may describe what is no longer there, and are removed. Aborted
-    transactions that their segments' indexes do not know (any more) are entered.
+    Snapshots beyond `trusted_offset` may cover records that are gone, and are removed. Aborted
+    transactions that are missing in the transaction indexes are added.
     """
     first_offset = segments[0].base_offset
     producers = ProducerStates(first_offset, producers_max=producers_max)
@@ -76,7 +76,7 @@ def rebuild_producers(
 
 
 def _replay(producers: ProducerStates, segment: Segment, end_offset: int) -> None:
-    """Shows the producers' state the batches of a segment that it has not seen."""
+    """Replays the batches of a segment that the state does not cover yet."""
     found = segment.find(max(producers.map_end_offset, segment.base_offset))
     if found is None:
         return

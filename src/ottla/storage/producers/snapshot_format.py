@@ -1,9 +1,8 @@
-"""Kafka's `.snapshot` file: what a log knew of its producers at one offset.
+"""The format of Kafka's producer state snapshot (`.snapshot`).
 
-In Kafka's it has one row for each producer, with its last batch alone: after a restart Kafka does
-not know the others that a client may repeat. Here each of those has a row of its own, before that
-of the last one; Kafka takes the last row of a producer for all there is, and so finds what it
-would have written itself.
+Kafka writes one row per producer, with its last batch only: after a restart it does not know the
+other batches that a client may repeat. Ottla writes a row for each of these before that of the
+last batch. Kafka keeps the last row of a producer, and so reads what it would have written.
 """
 
 from collections.abc import Iterable, Iterator
@@ -33,14 +32,14 @@ _NO_BATCH = BatchSpan(NO_SEQUENCE, NO_OFFSET, 0, 0)
 
 
 def encode(entries: Iterable[ProducerEntry]) -> bytes:
-    """The whole file, ordered by producer id: the same producers always give the same bytes."""
+    """The whole file, ordered by producer id, so that equal states give equal bytes."""
     packed = [_pack(row) for entry in sorted(entries) for row in _rows_of(entry)]
     body = b"".join((_COUNT.pack(len(packed)), *packed))
     return _HEAD.pack(VERSION, crc32c(body)) + body
 
 
 def decode(content: bytes, path: str) -> list[ProducerEntry]:
-    """The producers of a file. CorruptLog, naming the byte, if it is not what was written."""
+    """The producers of a file. CorruptLog, with the position, if it is damaged."""
     entries: dict[int, ProducerEntry] = {}
     for row in rows(content, path):
         before = entries.get(row.producer_id)
@@ -53,7 +52,7 @@ def decode(content: bytes, path: str) -> list[ProducerEntry]:
 
 
 def rows(content: bytes, path: str) -> list[ProducerEntry]:
-    """The rows of a file, each with one batch at most. CorruptLog as with `decode`."""
+    """The rows of a file, each with at most one batch. CorruptLog as with `decode`."""
     if len(content) < _HEAD.size + _COUNT.size:
         raise CorruptLog(path, len(content), "the file ends in its head")
     version, checksum = _HEAD.unpack_from(content)
@@ -61,7 +60,7 @@ def rows(content: bytes, path: str) -> list[ProducerEntry]:
         raise CorruptLog(path, 0, f"version {version}, only {VERSION} is known")
     body = memoryview(content)[_HEAD.size :]
     if crc32c(body) != checksum:
-        raise CorruptLog(path, _HEAD.size, "the CRC does not fit what follows")
+        raise CorruptLog(path, _HEAD.size, "the checksum is wrong")
     (count,) = _COUNT.unpack_from(body)
     entries = body[_COUNT.size :]
     if len(entries) != count * _ENTRY.size:
@@ -70,7 +69,7 @@ def rows(content: bytes, path: str) -> list[ProducerEntry]:
 
 
 def _rows_of(entry: ProducerEntry) -> Iterator[ProducerEntry]:
-    """A row for each batch. Only the last tells of the transaction, which there is one of."""
+    """One row per batch. Only the last one has the open transaction."""
     for span in entry.batches[:-1]:
         yield entry._replace(
             batches=(span,),

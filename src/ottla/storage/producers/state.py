@@ -1,7 +1,7 @@
-"""What a log knows of its producers: enough to append each batch once, and each transaction whole.
+"""The producer state of a log: idempotence and open transactions.
 
-`check` and `check_marker` decide and change nothing; `replay` is the only way state changes, so
-that a live append, recovery and a follower arrive at the same state from the same batches.
+`check` and `check_marker` decide and change nothing. Only `replay` changes state, so that appends,
+recovery and followers get the same state from the same batches.
 """
 
 from collections import OrderedDict
@@ -18,7 +18,7 @@ PRODUCERS_MAX = 100_000
 
 
 class Duplicate(NamedTuple):
-    """Where a repeated batch already is: what the retry gets as its answer."""
+    """The offsets of the first append of a duplicate batch, which the retry gets as its answer."""
 
     first_offset: int
     last_offset: int
@@ -26,7 +26,7 @@ class Duplicate(NamedTuple):
 
 
 class AbortedTransaction(NamedTuple):
-    """An entry of the `.txnindex`: from the first record to the marker."""
+    """An entry of the transaction index: from the first record to the marker."""
 
     producer_id: int
     first_offset: int
@@ -37,17 +37,17 @@ class AbortedTransaction(NamedTuple):
 class ProducerStates:
     """All producers of one log, up to `map_end_offset`.
 
-    At most `producers_max` are known: past that the one idle for longest is forgotten, and starts
-    anew when it comes back.
+    At most `producers_max` are kept. Beyond that the least recently used one without an open
+    transaction is forgotten; its next batch may have any sequence.
     """
 
     __slots__ = ("_producers", "_producers_max", "_transactions", "map_end_offset")
 
     def __init__(self, map_end_offset: int = 0, *, producers_max: int = PRODUCERS_MAX) -> None:
-        # The one that was idle for longest comes first.
+        # Least recently used first.
         self._producers: OrderedDict[int, ProducerEntry] = OrderedDict()
         self._transactions = TransactionSpans()
-        # The offset after the last batch. One that has no producer moves only this.
+        # The offset after the last batch, with or without a producer.
         self.map_end_offset = map_end_offset
         self._producers_max = producers_max
 
@@ -58,7 +58,7 @@ class ProducerStates:
         return iter(self._producers.values())
 
     def __eq__(self, other: object) -> bool:
-        """Equal producers at an equal offset, whoever was idle for longest."""
+        """Equal producers at an equal offset, in any order."""
         return (
             isinstance(other, ProducerStates)
             and self.map_end_offset == other.map_end_offset
@@ -74,7 +74,7 @@ class ProducerStates:
         return self._producers.get(producer_id)
 
     def copy(self) -> Self:
-        """The same state with a life of its own."""
+        """An independent copy."""
         copied = type(self)(self.map_end_offset, producers_max=self._producers_max)
         copied._producers = self._producers.copy()
         copied._transactions = self._transactions.copy()
@@ -82,21 +82,21 @@ class ProducerStates:
 
     @property
     def first_unstable_offset(self) -> int | None:
-        """Where the earliest open transaction begins, as far as it is still in the log."""
+        """The first offset of the earliest open transaction, at least the log start offset."""
         return self._transactions.first_open_offset
 
     def last_stable_offset(self, high_watermark: int) -> int:
-        """Where a reader of committed records must stop: exclusive, never past the watermark."""
+        """The last stable offset: exclusive, never beyond the high watermark."""
         return self._transactions.last_stable_offset(high_watermark)
 
     # Deciding
 
     def check(self, header: BatchHeader, *, from_client: bool) -> Duplicate | None:
-        """Whether a leader may append this batch: None, or where it already is.
+        """None if the leader may append this batch, or the offsets of which it is a duplicate.
 
-        What comes from a coordinator of our own (`from_client` false) has no sequence to check. A
-        producer that is not known may begin at any sequence: its records may have been deleted.
-        PeerError otherwise.
+        PeerError if the batch is refused. Batches of this broker's coordinators (`from_client`
+        false) have no sequence to check. An unknown producer may begin at any sequence: its records
+        may have been deleted.
         """
         if header.producer_id < 0:
             return None
@@ -114,10 +114,10 @@ class ProducerStates:
         entry.check_transaction(header)
         return None
 
-    def continue_all(self, batches: Iterable[tuple[memoryview, BatchHeader]]) -> bool:
-        """Whether each batch that has a producer is plainly that one's next.
+    def all_continue(self, batches: Iterable[tuple[memoryview, BatchHeader]]) -> bool:
+        """Whether each batch with a producer is the next one of a known producer.
 
-        Whatever becomes of the others: a producer that is new, or has two batches, does not count.
+        False if a producer is new or has two of these batches.
         """
         seen: set[int] = set()
         for _, header in batches:
@@ -131,7 +131,7 @@ class ProducerStates:
     def check_marker(
         self, header: BatchHeader, marker: Marker, *, transaction_version: int
     ) -> None:
-        """Whether a leader may append this end of a transaction. PeerError if not."""
+        """Raises PeerError unless the leader may append this transaction marker."""
         entry = self._producers.get(header.producer_id)
         if entry is None:
             self._check_room()
@@ -139,7 +139,7 @@ class ProducerStates:
             entry.check_marker(header, marker, transaction_version)
 
     def _check_room(self) -> None:
-        """Only the idle make room: a producer in a transaction cannot be forgotten."""
+        """Refuses a new producer if all others have open transactions and cannot be forgotten."""
         if len(self._transactions) >= self._producers_max:
             raise PeerError(
                 ErrorCode.POLICY_VIOLATION,
@@ -151,9 +151,9 @@ class ProducerStates:
     def replay(
         self, header: BatchHeader, marker: Marker | None = None
     ) -> AbortedTransaction | None:
-        """Takes in a batch that stands in the log; what its marker aborted, if anything.
+        """Applies a batch of the log. Returns the transaction that its marker aborted, if any.
 
-        A control batch comes with its marker, unless the cleaner took that out.
+        A control batch comes with its marker, unless the cleaner emptied the batch.
         """
         self.map_end_offset = header.next_offset
         if header.producer_id < 0:
@@ -190,7 +190,7 @@ class ProducerStates:
             self._forget_one()
 
     def _forget_one(self) -> None:
-        """Forgets who was idle for longest; those in a transaction go to the end of the queue."""
+        """Forgets the least recently used producer that has no open transaction."""
         for _ in range(len(self._producers)):
             producer_id, entry = self._producers.popitem(last=False)
             if not entry.has_open_transaction:
@@ -198,15 +198,15 @@ class ProducerStates:
             self._producers[producer_id] = entry
 
     def truncate_start(self, log_start_offset: int) -> None:
-        """Nothing before `log_start_offset` is in the log any more.
+        """The log start offset moved.
 
-        Producers are kept until they expire, and a transaction that was cut in two stays open.
+        Producers are kept until they expire. A transaction across the log start offset stays open.
         """
         self._transactions.truncate_start(log_start_offset)
         self.map_end_offset = max(self.map_end_offset, log_start_offset)
 
     def expire(self, now_ms: int, expiration_ms: int) -> int:
-        """Forgets who wrote nothing for so long and has no open transaction; how many."""
+        """Forgets expired producers without an open transaction. Returns their number."""
         expired = [
             entry.producer_id
             for entry in self
@@ -219,7 +219,7 @@ class ProducerStates:
     # Keeping
 
     def encode_snapshot(self) -> bytes:
-        """What stands in the `.snapshot` file whose name is `map_end_offset`."""
+        """The content of the `.snapshot` file with the name `map_end_offset`."""
         return snapshot_format.encode(self)
 
     @classmethod
@@ -231,7 +231,7 @@ class ProducerStates:
         path: str = snapshot_format.SUFFIX,
         producers_max: int = PRODUCERS_MAX,
     ) -> Self:
-        """The state that such a file holds. CorruptLog if it is not what was written."""
+        """The state of such a file. CorruptLog if it is damaged."""
         states = cls(map_end_offset, producers_max=producers_max)
         entries = snapshot_format.decode(content, path)
         for entry in sorted(entries, key=lambda entry: entry.last_timestamp_ms):

@@ -1,22 +1,22 @@
-"""How far a reader of committed records may go while transactions are open."""
+"""The last stable offset of a log: open transactions, and ended ones not yet replicated."""
 
 from bisect import bisect_left, insort
 from collections import deque
 from typing import NamedTuple, Self
 
-# Ended transactions whose marker may not be replicated yet; beyond it the oldest are merged.
+# The limit of ended transactions whose marker may not be replicated; older ones are merged.
 UNREPLICATED_MAX = 1024
 
 
 class EndedTransaction(NamedTuple):
-    """A transaction from its first record to its marker."""
+    """The offsets of the first record and of the marker of a transaction."""
 
     first_offset: int
     marker_offset: int
 
 
 class TransactionSpans:
-    """The transactions of one log that are open, or whose end may still be lost with the leader."""
+    """The open transactions of a log, and ended ones whose marker may not be replicated yet."""
 
     __slots__ = ("_log_start_offset", "_open", "_unreplicated")
 
@@ -28,7 +28,7 @@ class TransactionSpans:
         self._log_start_offset = 0
 
     def __len__(self) -> int:
-        """How many are open."""
+        """The number of open transactions."""
         return len(self._open)
 
     def copy(self) -> Self:
@@ -40,16 +40,16 @@ class TransactionSpans:
 
     @property
     def first_open_offset(self) -> int | None:
-        """Where the earliest open transaction begins, as far as it is still in the log."""
+        """The first offset of the earliest open transaction, at least the log start offset."""
         return max(self._open[0], self._log_start_offset) if self._open else None
 
     def begin(self, first_offset: int) -> None:
         insort(self._open, first_offset)
 
     def end(self, first_offset: int, marker_offset: int) -> int:
-        """Ends the transaction that began at `first_offset`; the last stable offset thereafter.
+        """Ends the transaction that began at `first_offset`. Returns the last stable offset then.
 
-        That is where the earliest transaction still open begins, or what follows the marker.
+        That is the first offset of the earliest open transaction, or the offset after the marker.
         """
         del self._open[bisect_left(self._open, first_offset)]
         self._unreplicated.append(EndedTransaction(first_offset, marker_offset))
@@ -58,10 +58,10 @@ class TransactionSpans:
         return self._open[0] if self._open else marker_offset + 1
 
     def last_stable_offset(self, high_watermark: int) -> int:
-        """Where a reader of committed records must stop: exclusive, never past the watermark.
+        """The last stable offset: exclusive, never beyond the high watermark.
 
-        A transaction holds it back until its marker, too, is below the high watermark: a new
-        leader might not have the marker yet.
+        A transaction holds it back until its marker is below the high watermark: a new leader might
+        not have the marker yet.
         """
         if not self._open and not self._unreplicated:
             return high_watermark
@@ -72,11 +72,11 @@ class TransactionSpans:
         return max(stable_offset, min(self._log_start_offset, high_watermark))
 
     def truncate_start(self, log_start_offset: int) -> None:
-        """The log now starts here. A transaction cut in two stays open for what is left of it."""
+        """The log start offset moved. A transaction across it stays open."""
         self._log_start_offset = max(self._log_start_offset, log_start_offset)
 
     def _merge_oldest(self) -> None:
-        """Two become one that holds back at least as much: bounded, and readers stay safe."""
+        """Merges the two oldest into one that holds back at least as much, to bound memory."""
         oldest = self._unreplicated.popleft()
         second = self._unreplicated.popleft()
         first_offset = min(oldest.first_offset, second.first_offset)

@@ -35,7 +35,7 @@ async def write(client: Client, index: int) -> None:
     assert answer.error_code == NONE
 
 
-async def home_of(client: Client, index: int) -> str:
+async def directory_of(client: Client, index: int) -> str:
     """The directory that a partition is told to be in."""
     for log_dir in (await client.ask(DescribeLogDirsRequest(topics=None))).results:
         for topic in log_dir.topics:
@@ -76,12 +76,12 @@ def test_with_several_directories_a_log_stays_where_it_is_and_that_is_said() -> 
         await create(client, new_topic("orders", 3))
         await write(client, 0)
         await write(client, 1)
-        homes = [await home_of(client, index) for index in (0, 1)]
+        homes = [await directory_of(client, index) for index in (0, 1)]
         assert sorted(homes) == ["/one", "/two"]
         assert await move(client, homes[0], 0, 1) == [NONE, DOES_NOT_MOVE]
         # Nobody knows yet where it will be.
         assert await move(client, "/one", 2) == [DOES_NOT_MOVE]
-        assert [await home_of(client, index) for index in (0, 1)] == homes
+        assert [await directory_of(client, index) for index in (0, 1)] == homes
 
     with_broker(story, log_dirs="/one,/two")
 

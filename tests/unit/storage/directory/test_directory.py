@@ -102,7 +102,7 @@ def test_a_power_loss_before_the_first_flush_leaves_nothing_that_is_in_the_way(s
     assert again.topic_ids.get(FIRST, TOPIC_ID) == TOPIC_ID
     if FIRST not in again.logs:
         again.create(FIRST, TOPIC_ID)
-    again.claim(FIRST, TOPIC_ID)
+    again.write_topic_id(FIRST, TOPIC_ID)
     fill(again.logs[FIRST], 1)
     close(again)
     disk.power_loss()

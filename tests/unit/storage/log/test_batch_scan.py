@@ -35,7 +35,7 @@ def test_every_batch_is_met_whatever_the_window(bench: Workbench, window_bytes: 
         (lambda whole: whole + b"\0" * 30, "no whole header"),
         (lambda whole: whole + b"\0" * 300, "magic 0"),
         (lambda whole: whole + bytes(BATCHES[0]), "offset 0 comes after"),
-        (lambda whole: whole + b"\xff" + bytes(BATCHES[0])[1:], "cannot be one"),
+        (lambda whole: whole + b"\xff" + bytes(BATCHES[0])[1:], "impossible header"),
     ],
     ids=["cut", "few zeros", "many zeros", "an earlier batch", "a negative offset"],
 )
