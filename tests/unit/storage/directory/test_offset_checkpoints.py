@@ -1,0 +1,100 @@
+from ottla.storage.directory.checkpoint_files import TopicPartition
+from ottla.storage.directory.offset_checkpoints import OffsetCheckpoints, SavedOffsets
+from ottla.storage.log.log import Log
+from tests.support.storage.workbench import Workbench, fill
+
+PARTITION = TopicPartition("t", 0)
+OTHER = TopicPartition("t", 1)
+
+
+def run(offsets: OffsetCheckpoints, logs: dict[TopicPartition, Log]) -> None:
+    checkpoint = offsets.begin(logs)
+    checkpoint.run()
+    offsets.end(checkpoint)
+
+
+def reread(bench: Workbench) -> OffsetCheckpoints:
+    offsets = OffsetCheckpoints(bench.files, bench.directory)
+    offsets.read()
+    return offsets
+
+
+def test_an_unknown_partition_has_no_start_and_was_never_flushed(sim_bench: Workbench) -> None:
+    offsets = reread(sim_bench)
+    assert offsets.of(PARTITION) == SavedOffsets(0, None, 0)
+    assert offsets.was_never_flushed(PARTITION)
+    assert offsets.is_name_free(PARTITION)
+
+
+def test_a_checkpoint_saves_recovery_point_start_and_cleaner_offset(sim_bench: Workbench) -> None:
+    log = sim_bench.open()
+    fill(log, 9)
+    log.flush()
+    log.cleaned_offset = 4
+    log.plan_start(3)
+    offsets = reread(sim_bench)
+    checkpoint = offsets.begin({PARTITION: log})
+    checkpoint.run()
+    assert log.start_offset == 0, "in force only once the checkpoint is durable"
+    offsets.end(checkpoint)
+    assert log.start_offset == 3
+    assert reread(sim_bench).of(PARTITION) == SavedOffsets(9, 3, 4)
+
+
+def test_a_planned_start_is_void_after_a_truncation(sim_bench: Workbench) -> None:
+    log = sim_bench.open()
+    fill(log, 9)
+    log.plan_start(8)
+    offsets = reread(sim_bench)
+    checkpoint = offsets.begin({PARTITION: log})
+    log.truncate(5)
+    offsets.end(checkpoint)
+    assert log.start_offset == 0
+
+
+def test_an_older_checkpoint_does_not_replace_a_newer_one(sim_bench: Workbench) -> None:
+    log = sim_bench.open()
+    offsets = reread(sim_bench)
+    older = offsets.begin({PARTITION: log})
+    fill(log, 2)
+    log.flush()
+    run(offsets, {PARTITION: log})
+    older.run()
+    assert reread(sim_bench).of(PARTITION).recovery_point == 2
+
+
+def test_a_deleted_name_is_free_once_a_later_checkpoint_is_durable(sim_bench: Workbench) -> None:
+    log = sim_bench.open()
+    fill(log, 2)
+    log.flush()
+    offsets = reread(sim_bench)
+    run(offsets, {PARTITION: log})
+    begun_before = offsets.begin({PARTITION: log})
+    offsets.forget(PARTITION)
+    begun_before.run()
+    offsets.end(begun_before)
+    assert not offsets.is_name_free(PARTITION)
+    run(offsets, {})
+    assert offsets.is_name_free(PARTITION)
+    assert reread(sim_bench).of(PARTITION) == SavedOffsets(0, None, 0)
+
+
+def test_partitions_that_are_not_in_the_directory_are_forgotten(sim_bench: Workbench) -> None:
+    log = sim_bench.open()
+    fill(log, 2)
+    log.flush()
+    offsets = reread(sim_bench)
+    run(offsets, {PARTITION: log, OTHER: log})
+    offsets.forget_except({OTHER})
+    assert offsets.of(PARTITION) == SavedOffsets(0, None, 0)
+    assert offsets.of(OTHER).recovery_point == 2
+
+
+def test_a_closed_log_is_flushed_to_its_end(sim_bench: Workbench) -> None:
+    log = sim_bench.open()
+    fill(log, 2)
+    log.close()
+    offsets = reread(sim_bench)
+    offsets.note_closed(PARTITION, log)
+    run(offsets, {PARTITION: log})
+    assert reread(sim_bench).of(PARTITION).recovery_point == 2
