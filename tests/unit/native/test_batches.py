@@ -77,10 +77,10 @@ def test_transactional_batches_and_passed_delete_horizons_are_reported(batches: 
         (16, 1, "magic 1"),
         (HEADER_BYTES, 0xFF, "checksum"),
         (0, 0x80, "offset"),
-        (23, 0x80, "cannot be"),
-        (57, 0x80, "cannot be"),
-        (22, 0x07, "cannot be"),
-        (8, 0x80, "cannot be"),
+        (23, 0x80, "impossible"),
+        (57, 0x80, "impossible"),
+        (22, 0x07, "impossible"),
+        (8, 0x80, "impossible"),
     ],
 )
 def test_bytes_that_are_not_a_batch_are_refused_when_they_come_first(

@@ -43,7 +43,7 @@ def test_what_was_noted_is_read_back(files: Files) -> None:
 
 
 def test_what_was_noted_survives_a_power_loss(disk: SimDisk, files: Files) -> None:
-    begun(files).note(ONE, "id-b")
+    begun(files).add(ONE, "id-b")
     sync_file(files, PATH)
     disk.power_loss()
     assert Placements(disk.process(), HOME).partitions == {ONE: "id-b"}
@@ -69,7 +69,7 @@ def test_a_disk_that_fails_refuses_a_note(disk: SimDisk, files: Files) -> None:
 
 @pytest.mark.parametrize("tail", [b'{"topic', b"\0\0\0\0", b"\0\0\0\n"])
 def test_a_torn_last_line_is_none(disk: SimDisk, files: Files, tail: bytes) -> None:
-    begun(files).note(ONE, "id-b")
+    begun(files).add(ONE, "id-b")
     replace_file(files, PATH, disk.files()[PATH] + tail)
     assert Placements(files, HOME).partitions == {ONE: "id-b"}
 
@@ -78,7 +78,7 @@ def test_a_torn_last_line_is_none(disk: SimDisk, files: Files, tail: bytes) -> N
     "line", [b"no json\n", b"{}\n", b'{"topic_id":"?","partition":0,"directory":"x"}\n', b"[1]\n"]
 )
 def test_a_garbled_line_is_no_guess(disk: SimDisk, files: Files, line: bytes) -> None:
-    begun(files).note(ONE, "id-b")
+    begun(files).add(ONE, "id-b")
     replace_file(files, PATH, line + disk.files()[PATH])
     with pytest.raises(CorruptLog, match="line 1"):
         Placements(files, HOME)
@@ -97,7 +97,7 @@ def test_notes_of_topics_that_are_gone_go_with_the_next_start(files: Files) -> N
 
 
 def test_a_log_that_was_moved_is_where_it_was_found(files: Files) -> None:
-    begun(files).note(ONE, "id-b")
+    begun(files).add(ONE, "id-b")
     again = Placements(files, HOME)
     opened = {**B, "id-c": "/c"}
     again.rewrite(opened, {ONE: "id-c"}, failed=(), guessed=(), is_known=lambda _: True)
