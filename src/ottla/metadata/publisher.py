@@ -1,4 +1,4 @@
-"""This broker's image: it follows the store, and on the controller it is changed by decisions.
+"""This broker's image: follows the store, commits decisions, and decides when to save a snapshot.
 
 A decision is made on the newest image and committed by the store. Its entry is then followed and
 applied like any other. So the controller and every other broker share one path.

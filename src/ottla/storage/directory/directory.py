@@ -1,4 +1,4 @@
-"""One log directory (`log.dirs`) and its logs.
+"""One log directory (`log.dirs`): loads, creates, deletes and checkpoints its logs.
 
 A log that cannot be opened, or that meets a disk fault, is offline alone. A fault of the directory
 itself takes all of its logs offline, and those of no other directory.

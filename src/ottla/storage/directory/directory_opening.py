@@ -1,4 +1,4 @@
-"""Opening log directories: making them, locking them, checking meta.properties, loading logs."""
+"""Opening log directories: creates them, locks them, and checks meta.properties."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""The timers of a consumer group and of its members."""
+"""Names, keys and duties of a consumer group's timers; `group` decides when they start and stop."""
 
 from collections.abc import Mapping
 from enum import StrEnum
