@@ -1,8 +1,8 @@
 """Opens the log of a partition directory, after a clean shutdown or a crash.
 
 After a clean shutdown the log files are taken as they are, and only indexes that do not fit are
-rebuilt. Otherwise the recovery point divides the log. Records below it were flushed: damage there is
-a CorruptLog, which an operator has to repair. Records beyond it are scanned batch by batch, and
+rebuilt. Otherwise the recovery point divides the log. Records below it were flushed: damage there
+is a CorruptLog, which an operator has to repair. Records beyond it are scanned batch by batch, and
 truncated at the first damage.
 """
 
