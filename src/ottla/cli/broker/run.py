@@ -142,6 +142,9 @@ def _stop_signal() -> "asyncio.Future[None]":
     stop: asyncio.Future[None] = loop.create_future()
 
     def on_signal() -> None:
+        # Two signals may arrive in one turn of the loop: a terminal's and that of `make`.
+        if stop.done():
+            return
         stop.set_result(None)
         for each in STOP_SIGNALS:
             loop.remove_signal_handler(each)
