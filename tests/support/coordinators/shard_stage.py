@@ -1,6 +1,7 @@
 """The partitions of a broker and the shards of one coordinator; it records the shards' events."""
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any, Generic
@@ -19,7 +20,7 @@ from tests.sim.seams.threads import SimThreads
 from tests.support.replication.partitions import ME, OTHER, Partitions
 
 
-class ShardStage(Partitions, Generic[MachineT, EffectT]):
+class ShardStage(Partitions, ABC, Generic[MachineT, EffectT]):
     """`kind` is the coordinator of the shards."""
 
     def __init__(self) -> None:
@@ -28,8 +29,8 @@ class ShardStage(Partitions, Generic[MachineT, EffectT]):
         self.tasks: list[asyncio.Task[Any]] = []
         self.restart_shards()
 
-    def kind(self) -> CoordinatorKind[MachineT, EffectT]:
-        raise NotImplementedError
+    @abstractmethod
+    def kind(self) -> CoordinatorKind[MachineT, EffectT]: ...
 
     def restart_shards(self) -> None:
         threads = SimThreads(SimEntropy())
