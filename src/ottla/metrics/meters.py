@@ -221,39 +221,25 @@ class CleanerMeter:
         self.buffer_utilization_percent = 100 * report["map_utilization"]
 
 
-class GroupMeter:
-    """The groups of this coordinator, and counts of its operations."""
+class CoordinatorMeter:
+    """The partitions of a coordinator's topic that this broker leads, and their loads."""
 
     __slots__ = (
-        "classic_rebalances",
-        "consumer_rebalances",
         "failures",
-        "groups",
         "load_ms_max",
         "load_ms_total",
         "loads",
         "longest_load_stall_seconds",
-        "members",
-        "offset_commits",
-        "offset_expirations",
         "partitions",
     )
 
     def __init__(self) -> None:
-        self.offset_commits = 0
-        self.offset_expirations = 0
-        self.classic_rebalances = 0
-        self.consumer_rebalances = 0
         self.loads = 0
         self.load_ms_total = 0
         self.load_ms_max = 0
         self.longest_load_stall_seconds = 0.0
         self.failures = 0
-        # By protocol and state.
-        self.groups: dict[tuple[str, str], int] = {}
-        # By protocol.
-        self.members: dict[str, int] = {}
-        # Partitions of the offsets topic, by load state.
+        # By load state.
         self.partitions: dict[str, int] = {}
 
     @property
@@ -266,6 +252,61 @@ class GroupMeter:
         self.load_ms_max = max(self.load_ms_max, took_ms)
         stall_seconds = longest_stall_ns / 1e9
         self.longest_load_stall_seconds = max(self.longest_load_stall_seconds, stall_seconds)
+
+
+class GroupMeter(CoordinatorMeter):
+    """The groups of this coordinator, and counts of its operations."""
+
+    __slots__ = (
+        "classic_rebalances",
+        "consumer_rebalances",
+        "groups",
+        "members",
+        "offset_commits",
+        "offset_expirations",
+    )
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.offset_commits = 0
+        self.offset_expirations = 0
+        self.classic_rebalances = 0
+        self.consumer_rebalances = 0
+        # By protocol and state.
+        self.groups: dict[tuple[str, str], int] = {}
+        # By protocol.
+        self.members: dict[str, int] = {}
+
+
+class TransactionMeter(CoordinatorMeter):
+    """The transactional ids of this coordinator, and counts of its operations."""
+
+    __slots__ = (
+        "aborts",
+        "commits",
+        "expirations",
+        "marker_retries",
+        "markers",
+        "states",
+        "timeouts",
+        "unfinished",
+    )
+
+    def __init__(self) -> None:
+        super().__init__()
+        # Transactions whose outcome was decided.
+        self.commits = 0
+        self.aborts = 0
+        # Aborts because of a transaction's timeout.
+        self.timeouts = 0
+        self.expirations = 0
+        # Markers that were written, and attempts that failed.
+        self.markers = 0
+        self.marker_retries = 0
+        # Decided transactions with markers that have yet to be written.
+        self.unfinished = 0
+        # Transactional ids by state.
+        self.states: dict[str, int] = {}
 
 
 class ControllerMeter:

@@ -8,6 +8,7 @@ from collections.abc import Hashable, Iterator
 from typing import NamedTuple
 
 from ottla.coordinators.runtime.decision import NOTHING, Answered, Decision, TimerSet
+from ottla.coordinators.runtime.machine import WithoutTransactions
 from ottla.errors import StorageError
 
 COUNTERS_TOPIC = "__counters"
@@ -53,7 +54,7 @@ def decode(key: bytes, value: bytes | None) -> Counted | None:
         raise StorageError("not a counter") from None
 
 
-class Counters:
+class Counters(WithoutTransactions[Counted]):
     """All counters of a shard. A counter that is not changed for a minute is removed."""
 
     encode = staticmethod(encode)

@@ -226,7 +226,7 @@ def _decided(
         else:
             each.codes = each.asked.with_codes(codes)
             # Without an answer: the requests wait for the append of the turn.
-            yield _decision((tuple(records), (), timers, ()))
+            yield _decision((tuple(records), (), timers, (), None))
 
 
 def _refuse(each: CommitOutcome, error: PeerError, services: "Services") -> None:

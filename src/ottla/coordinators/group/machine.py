@@ -38,6 +38,7 @@ from ottla.coordinators.group.records import (
     encode,
 )
 from ottla.coordinators.runtime.decision import NOTHING, Answered, TimerSet
+from ottla.coordinators.runtime.machine import WithoutTransactions
 from ottla.errors import ErrorCode, PeerError
 from ottla.metrics.meters import GroupMeter
 from ottla.protocol.primitives import Uuid
@@ -109,7 +110,7 @@ class GroupListing(NamedTuple):
     group_type: GroupType
 
 
-class GroupMachine:
+class GroupMachine(WithoutTransactions[Record]):
     """The `Machine` of a shard of the group coordinator.
 
     `new_classic` and `new_consumer` make an empty group of that type.

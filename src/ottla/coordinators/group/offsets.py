@@ -81,7 +81,7 @@ class Offsets:
         """The committed offset of a partition; its topic id says for which topic of that name."""
         return self._by_group.get(group, {}).get(topic, {}).get(partition)
 
-    # UpdateDecider
+    # Deciding
 
     def commit(
         self,

@@ -13,6 +13,8 @@ NOT_COORDINATOR, no effect is performed, and a new state machine is loaded from 
 from collections.abc import Hashable
 from typing import Any, Generic, NamedTuple, Never, TypeVar
 
+from ottla.protocol.producer_epoch import ProducerIdAndEpoch
+
 RecordT_co = TypeVar("RecordT_co", covariant=True)
 EffectT_co = TypeVar("EffectT_co", covariant=True)
 
@@ -47,6 +49,9 @@ class Decision(NamedTuple, Generic[RecordT_co, EffectT_co]):
     # Actions outside of the log, in order: for example requests to other brokers. They are not
     # stored: a state machine that needs one repeated after a load decides it again in `loaded`.
     effects: tuple[EffectT_co, ...] = ()
+    # The records belong to the transaction of this producer: they are a batch of their own, and
+    # take effect if the transaction is committed. None: they take effect now.
+    transaction: ProducerIdAndEpoch | None = None
 
 
 NOTHING: Decision[Never, Never] = Decision()

@@ -1,9 +1,10 @@
 """The interface between a shard and its state machine, which does no I/O."""
 
 from collections.abc import Iterator
-from typing import Protocol, TypeVar
+from typing import Generic, Never, Protocol, TypeVar
 
 from ottla.coordinators.runtime.decision import Decision
+from ottla.protocol.batch import MarkerKind
 
 RecordT = TypeVar("RecordT")
 EffectT_co = TypeVar("EffectT_co", covariant=True)
@@ -22,6 +23,14 @@ class Machine(Protocol[RecordT, EffectT_co]):
 
     def replay(self, record: RecordT, /) -> None: ...
 
+    def replay_pending(self, record: RecordT, producer_id: int, /) -> None:
+        """A record of this producer's open transaction: it takes effect if that is committed."""
+        ...
+
+    def replay_marker(self, producer_id: int, kind: MarkerKind, /) -> None:
+        """The transaction of this producer has ended."""
+        ...
+
     def loaded(self, now_ms: int, /) -> Iterator[Decision[RecordT, EffectT_co]]:
         """The log was replayed to its end: the decisions that follow, one at a time.
 
@@ -32,3 +41,13 @@ class Machine(Protocol[RecordT, EffectT_co]):
     def timer_expired(self, timer_key: str, now_ms: int, /) -> Decision[RecordT, EffectT_co]:
         """A timer that a decision has set is due."""
         ...
+
+
+class WithoutTransactions(Generic[RecordT]):
+    """The part of a `Machine` that never writes in a transaction."""
+
+    def replay_pending(self, record: RecordT, producer_id: int, /) -> Never:
+        raise RuntimeError(f"{record!r} in a transaction of producer {producer_id}")
+
+    def replay_marker(self, producer_id: int, kind: MarkerKind, /) -> Never:
+        raise RuntimeError(f"a marker ({kind.name}) of producer {producer_id}")

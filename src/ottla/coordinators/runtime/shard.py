@@ -278,7 +278,7 @@ class Shard(Generic[MachineT, EffectT]):
         return response
 
     def _carry_out(self, decision: Decision[Any, EffectT], now_ms: int, steady_ms: int) -> None:
-        records, answers, timers, effects = decision
+        records, answers, timers, effects, _ = decision
         if records:
             try:
                 self._replay(records)

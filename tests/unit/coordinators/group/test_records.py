@@ -20,7 +20,7 @@ from ottla.coordinators.group.records import (
     encode,
 )
 from ottla.coordinators.group.records.offsets import store_committed
-from ottla.coordinators.group.records.stored_record import to_bytes
+from ottla.coordinators.stored_record import to_bytes
 from ottla.protocol.primitives import ZERO_UUID, Uuid
 from tests.support.coordinators.record_samples import OFFSETS_TOPIC, written_by_kafka
 from tests.support.disk_vectors import expected

@@ -27,7 +27,7 @@ from ottla.coordinators.group.records.consumer import (
 )
 from ottla.coordinators.group.records.offsets import OffsetCommitted, OffsetTombstone
 from ottla.coordinators.group.records.record_codec import Record, decode, encode
-from ottla.coordinators.group.records.stored_record import DamagedRecord
+from ottla.coordinators.stored_record import DamagedRecord
 
 __all__ = [
     "ClassicGroupSaved",

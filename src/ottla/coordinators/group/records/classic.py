@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from ottla.coordinators.group.records.stored_record import RecordType, StoredRecord
+from ottla.coordinators.stored_record import RecordType, StoredRecord
 from ottla.protocol.codec import header, since, struct
 from ottla.protocol.primitives import i32, i64
 

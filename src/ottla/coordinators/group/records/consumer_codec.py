@@ -21,7 +21,7 @@ from ottla.coordinators.group.records.consumer import (
     TargetEpochSaved,
     TargetEpochTombstone,
 )
-from ottla.coordinators.group.records.stored_record import (
+from ottla.coordinators.stored_record import (
     DamagedRecord,
     RecordType,
     StoredRecord,

@@ -5,7 +5,7 @@ from functools import lru_cache
 from struct import Struct
 from typing import NamedTuple
 
-from ottla.coordinators.group.records.stored_record import RecordType, StoredRecord, to_bytes
+from ottla.coordinators.stored_record import RecordType, StoredRecord, to_bytes
 from ottla.protocol.codec import header, since, struct, tagged
 from ottla.protocol.primitives import ZERO_UUID, Uuid, i32, i64
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ottla.coordinators.group.records import classic, consumer, consumer_codec, offsets
-from ottla.coordinators.group.records.stored_record import (
+from ottla.coordinators.stored_record import (
     RecordType,
     StoredRecord,
     from_bytes,

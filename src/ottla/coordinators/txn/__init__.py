@@ -1,0 +1,1 @@
+"""Transactions: their coordinator, which keeps its state in `__transaction_state`."""
