@@ -129,7 +129,10 @@ class Appender:
             stored, header, append_time_ms = admitted
         try:
             log = replica.log or self._create_log(replica)
-            appended = log.append(stored, header, leader_epoch=partition.leader_epoch)
+            # A coordinator's transactional batches have no sequences.
+            appended = log.append(
+                stored, header, leader_epoch=partition.leader_epoch, from_client=not is_own
+            )
         except PeerError as refused:
             raise RefusedByLog(refused, replica.start_offset) from None
         except (OSError, StorageError) as error:
