@@ -203,7 +203,7 @@ def test_brokers_verify_and_add_the_partitions_of_many_transactions() -> None:
             return [each.partition_error_code for each in topic.results_by_partition]
 
         assert await ask(5, True, 0, 1) == [NONE, ErrorCode.TRANSACTION_ABORTABLE]
-        assert await ask(4, True, 1) == [ErrorCode.INVALID_TXN_STATE]
+        assert await ask(4, True, 1) == [ErrorCode.TRANSACTION_ABORTABLE]
         assert await ask(5, False, 0, 1) == [NONE, NONE]
         assert await ask(5, True, 0, 1) == [NONE, NONE]
         assert await ask(5, False, 1, 7) == [
