@@ -26,6 +26,7 @@ from tests.support.transaction_scenarios import (
     producer_ids,
     timeouts,
 )
+from tests.support.transaction_scenarios.levels import set_level
 from tests.support.transaction_scenarios.peer import TransactionPeer
 
 SETTINGS = {
@@ -64,27 +65,15 @@ def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Brokers]:
 def levelled(request: pytest.FixtureRequest, brokers: Brokers) -> Brokers:
     """Both at this level of transaction.version."""
     for servers in brokers:
-        with TransactionPeer(servers, f"level-{uuid4().hex[:8]}") as peer:
-            set_level(peer, request.param)
+        set_level(servers, request.param)
     return brokers
 
 
 @pytest.fixture(scope="module")
 def newest(brokers: Brokers) -> Brokers:
     for servers in brokers:
-        with TransactionPeer(servers, f"level-{uuid4().hex[:8]}") as peer:
-            set_level(peer, max(LEVELS))
+        set_level(servers, max(LEVELS))
     return brokers
-
-
-def set_level(peer: TransactionPeer, level: int) -> None:
-    now = peer.features().get(features.FEATURE, 0)
-    if now == level:
-        return
-    kind = features.UPGRADE if level > now else features.UNSAFE_DOWNGRADE
-    request = peer.update_feature(features.FEATURE, level, upgrade_type=kind)
-    assert peer.ask(request, 2).error_code == ErrorCode.NONE
-    features.until_level(peer, level)
 
 
 def played(scene: Scene, servers: str, name: str) -> TransactionPeer:
