@@ -59,6 +59,19 @@ STORIES: Mapping[tuple[str, str], Story] = {
     ),
     ("group delete", "names"): Story(("group", "delete", WRONG_GROUP), MEANT_GROUP),
     ("group delete", "topic"): Story(("group", "delete", GROUP, "-t", WRONG_TOPIC), MEANT_TOPIC),
+    ("txn list", "state"): Story(
+        ("txn", "list", "--state", "ongoin"),
+        "no transaction state 'ongoin'; did you mean 'Ongoing'?",
+        needs_broker=False,
+        advice="CompleteCommit, CompleteAbort, Dead, PrepareEpochFence",
+    ),
+    ("txn producers", "partition"): Story(("txn", "producers", f"{WRONG_TOPIC}:0"), MEANT_TOPIC),
+    ("txn find-hanging", "topic"): Story(
+        ("txn", "find-hanging", "--topic", WRONG_TOPIC), MEANT_TOPIC
+    ),
+    ("txn abort", "partition"): Story(
+        ("txn", "abort", f"{WRONG_TOPIC}:0", "--start-offset", "0"), MEANT_TOPIC
+    ),
     ("pipeline run", "name"): Story(("pipeline", "run", "trendign"), PIPELINE, needs_broker=False),
     ("pipeline run", "option"): Story(
         ("pipeline", "run", "trending", "--option", "minPartition=4"),
@@ -69,8 +82,10 @@ STORIES: Mapping[tuple[str, str], Story] = {
         ("pipeline", "generate", "trendign"), PIPELINE, needs_broker=False
     ),
 }
-# Commands without `--timeout` or with their own process, which have their own tests.
+# Commands with tests of their own: without `--timeout`, with a process, or about transactions.
 TOLD_ELSEWHERE = {
+    ("txn abort", "id_"),
+    ("txn describe", "names"),
     ("pipeline run", "topic"),
     ("serve", "set_"),
     ("serve", "config"),
@@ -104,6 +119,9 @@ NO_NAMES = {
     ("sql", "start"): "a place",
     ("topic create", "names"): "new names",
     ("topic trim", "before"): "a place",
+    ("txn find-hanging", "older_than"): "a duration",
+    ("txn list", "older_than"): "a duration",
+    ("txn list", "pattern"): "a regular expression",
     ("up", "data"): "a directory",
     ("up", "host"): "an address",
 }
@@ -204,10 +222,11 @@ def test_a_missing_name_is_reported_even_without_a_list_of_names() -> None:
     for code, what in (
         (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "topic a"),
         (ErrorCode.GROUP_ID_NOT_FOUND, "group a"),
+        (ErrorCode.TRANSACTIONAL_ID_NOT_FOUND, "transactional id a"),
     ):
         told = asyncio.run(with_suggestion(Refused(code, what), Deaf()))  # type: ignore[arg-type]
         assert isinstance(told, Failure)
-        assert told.what == f"no {what.split()[0]} 'a'"
+        assert told.what == f"no {what.removesuffix(' a')} 'a'"
 
 
 def test_a_partition_that_is_missing_is_not_taken_for_a_topic() -> None:
