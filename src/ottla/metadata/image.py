@@ -268,7 +268,7 @@ class Image:
             case Quota():
                 _put_inside(self._quotas, record.entity, record.key, record.value)
             case Feature():
-                _put(self._features, record.name, record.level or None)
+                _put(self._features, record.name, record.level)
             case ProducerIds():
                 _require_no_fall("the next producer id", self.next_producer_id, record.next_id)
                 self.next_producer_id = record.next_id

@@ -12,7 +12,7 @@ class Watcher(Protocol):
     """An object that is called when a partition changes."""
 
     def count(self, amount: int) -> None:
-        """`amount` bytes became readable."""
+        """`amount` bytes became readable; 0 if the high watermark moved and no byte did."""
         ...
 
     def wake(self) -> None:
@@ -74,14 +74,15 @@ class WaitingRoom:
     __slots__ = ("watchers",)
 
     def __init__(self) -> None:
-        # A dict, for its order: first come, first served.
-        self.watchers: dict[Watcher, None] = {}
+        # A dict, for its order: first come, first served. True for those that read stable bytes
+        # only, as read_committed consumers do.
+        self.watchers: dict[Watcher, bool] = {}
 
     def __len__(self) -> int:
         return len(self.watchers)
 
-    def enter(self, watcher: Watcher) -> None:
-        self.watchers[watcher] = None
+    def enter(self, watcher: Watcher, *, is_committed_only: bool = False) -> None:
+        self.watchers[watcher] = is_committed_only
 
     def leave(self, watcher: Watcher) -> None:
         self.watchers.pop(watcher, None)
@@ -90,6 +91,11 @@ class WaitingRoom:
         """`amount` bytes became readable."""
         for watcher in self.watchers:
             watcher.count(amount)
+
+    def count_unstable(self, amount: int) -> None:
+        """`amount` bytes became readable that lie beyond the last stable offset."""
+        for watcher, is_committed_only in self.watchers.items():
+            watcher.count(0 if is_committed_only else amount)
 
     def wake_all(self) -> None:
         """Has all watchers check again, for a reason other than new bytes."""

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from ottla.metadata.topic_names import is_internal
 from ottla.metrics.meters import TopicCounters
 from ottla.protocol.topic_partition import TopicPartition
+from ottla.replication.append.verification_guards import VerificationGuards
 from ottla.replication.partition import Partition
 from ottla.replication.purgatory import WaitingRoom
 from ottla.storage.admission.rules import AdmissionRules
@@ -46,6 +47,8 @@ class Replica:
     # The log exists and could not be opened.
     is_unusable: bool = field(default=False, kw_only=True)
     waiting: WaitingRoom = field(default_factory=WaitingRoom, kw_only=True)
+    # The appends that wait for the verification of their transaction.
+    verifications: VerificationGuards = field(default_factory=VerificationGuards, kw_only=True)
     # The metrics of its topic, once something was counted.
     counters: TopicCounters | None = field(default=None, kw_only=True)
     # Only the broker writes to internal topics.

@@ -7,9 +7,10 @@ from ottla.metadata import records
 from ottla.metadata.image import Image
 from ottla.metadata.store import Entry
 from ottla.metadata.values import Incarnation
-from ottla.protocol.batch import Marker, MarkerKind, build_marker, read_header
+from ottla.protocol.batch import MarkerKind
 from ottla.protocol.primitives import Uuid
 from ottla.replication.append.appender import Appender, AppendResult
+from ottla.replication.append.transaction_marker import TransactionMarker
 from ottla.replication.lookup import TopicKey, find_replica
 from ottla.replication.replica import Replica, RetentionRules, TopicRules
 from ottla.replication.replicas import Replicas
@@ -135,16 +136,5 @@ class Partitions:
 
     def end_transaction(self, replica: Replica, kind: MarkerKind, producer_id: int) -> None:
         """What a coordinator writes; committed at once."""
-        log = replica.log
-        assert log is not None
-        marker = build_marker(
-            Marker(kind, 0), producer_id=producer_id, producer_epoch=0, timestamp_ms=NOW_MS
-        )
-        log.append_marker(
-            marker,
-            read_header(marker),
-            leader_epoch=replica.partition.leader_epoch,
-            transaction_version=1,
-        )
-        replica.partition.appended(log.end_offset)
-        replica.waiting.count(len(marker))
+        marker = TransactionMarker(producer_id, 0, kind, coordinator_epoch=0)
+        self.appender.append_marker(replica, marker, now_ms=NOW_MS)

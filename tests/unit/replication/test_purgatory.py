@@ -73,3 +73,19 @@ def test_a_count_before_anybody_waits_is_no_fault() -> None:
         assert await elapsed_ms(waiter, 1) == 1_000, "it looks again before it waits"
 
     run(story())
+
+
+def test_unstable_bytes_are_not_counted_for_those_who_read_stable_ones_only() -> None:
+    async def story() -> None:
+        room, committed, uncommitted = WaitingRoom(), Waiter(1_000), Waiter(1_000)
+        room.enter(committed, is_committed_only=True)
+        room.enter(uncommitted)
+        loop = asyncio.get_running_loop()
+        loop.call_later(0.1, room.count_unstable, 50)
+        loop.call_later(0.2, room.count, 50)
+        waits = (elapsed_ms(committed, 50), elapsed_ms(uncommitted, 50))
+        assert await asyncio.gather(*waits) == [200, 100]
+        committed.close()
+        uncommitted.close()
+
+    run(story())

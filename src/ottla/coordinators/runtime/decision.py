@@ -8,6 +8,9 @@ A state machine decides and does no I/O. The runtime carries out a decision in t
 
 If the batch cannot be appended, the shard is closed: waiting requests are answered with
 NOT_COORDINATOR, no effect is performed, and a new state machine is loaded from the log.
+
+The records of a transaction are appended first, as a batch of their own, and then replayed as
+pending. If the log refuses that batch, the decision is refused and nothing of it is carried out.
 """
 
 from collections.abc import Hashable

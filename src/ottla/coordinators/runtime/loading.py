@@ -2,7 +2,11 @@
 
 Slices also divide long batches and the decisions of the loaded state machine. Compaction may
 shorten the log to the last record of each key. So only the last record of each key is decoded and
-replayed, in the order of their offsets.
+replayed, in the order in which these records took effect.
+
+A record of a transaction counts if the transaction is committed, and only if no later record of its
+key took effect before the marker: compaction would keep that later record. The records of a
+transaction that is open at the end of the log are pending.
 """
 
 import asyncio
@@ -14,6 +18,7 @@ from ottla.coordinators.runtime.shard import Shard
 from ottla.errors import CorruptLog, StorageError
 from ottla.protocol import batch
 from ottla.protocol.batch import HEADER_BYTES, BatchHeader, MarkerKind
+from ottla.protocol.producer_epoch import NO_PRODUCER_ID
 from ottla.replication.fetch.cold_reads import ColdReads
 from ottla.seams.clock import Clock
 from ottla.seams.threads import Threads
@@ -27,10 +32,19 @@ RECORDS_PER_STEP = 64
 
 
 class Latest(NamedTuple):
-    """The last record of a key, and its offset."""
+    """The last record of a key that is not pending, and its offset."""
 
     offset: int
     value: bytes | None
+
+
+class Found(NamedTuple):
+    """A record to replay. With a producer id it is a record of that producer's open transaction."""
+
+    offset: int
+    key: bytes
+    value: bytes | None
+    producer_id: int = NO_PRODUCER_ID
 
 
 class Loader:
@@ -48,7 +62,7 @@ class Loader:
         self._threads = threads
         self._cold_reads = ColdReads(threads)
         self._skipped = skipped
-        # By key, in the order of the offsets.
+        # By key, in the order in which they took effect.
         self._latest: dict[bytes, Latest] = {}
         # Records of open transactions, by producer id.
         self._open: dict[int, list[batch.Record]] = {}
@@ -69,7 +83,7 @@ class Loader:
         return self._shard.is_loaded and not self._shard.is_closed
 
     async def _read(self, log: Log) -> None:
-        """Collects the last record of each key."""
+        """Collects the last record of each key, and the records of open transactions."""
         offset, end_offset = log.start_offset, log.end_offset
         while offset < end_offset and not self._shard.is_closed:
             piece = await self._cold_reads.look(log, partial(_piece, log, offset, end_offset))
@@ -100,7 +114,7 @@ class Loader:
 
     def _note(self, record: batch.Record) -> None:
         key = record.key or b""
-        # Removed first, so that the dict keeps the order of the last offsets.
+        # Removed first, so that the dict keeps the order.
         self._latest.pop(key, None)
         self._latest[key] = Latest(record.offset, record.value)
 
@@ -111,22 +125,50 @@ class Loader:
         written = self._open.pop(header.producer_id, [])
         if marker is not None and marker.kind is MarkerKind.COMMIT:
             for record in written:
-                self._note(record)
+                if not self._is_overtaken(record):
+                    self._note(record)
+
+    def _is_overtaken(self, record: batch.Record) -> bool:
+        """Whether a later record of its key has taken effect."""
+        latest = self._latest.get(record.key or b"")
+        return latest is not None and latest.offset > record.offset
 
     async def _replay(self) -> None:
         machine = self._shard.machine
-        for key, latest in self._latest.items():
+        for offset, key, value, producer_id in self._found():
             if self._is_slice_over:
                 await self._give_way()
                 if self._shard.is_closed:
                     return
             try:
-                record = machine.decode(key, latest.value)
+                record = machine.decode(key, value)
             except StorageError as error:
-                self._skipped(latest.offset, error)
+                self._skipped(offset, error)
                 continue
-            if record is not None:
+            if record is None:
+                continue
+            if producer_id == NO_PRODUCER_ID:
                 machine.replay(record)
+            else:
+                machine.replay_pending(record, producer_id)
+
+    def _found(self) -> Iterator[Found]:
+        """All records to replay. The records of each key come in the order of their offsets."""
+        pending = sorted(
+            (record.offset, producer_id, record)
+            for producer_id, written in self._open.items()
+            for record in written
+        )
+        later = []
+        for offset, producer_id, record in pending:
+            found = Found(offset, record.key or b"", record.value, producer_id)
+            if self._is_overtaken(record):
+                yield found
+            else:
+                later.append(found)
+        for key, latest in self._latest.items():
+            yield Found(latest.offset, key, latest.value)
+        yield from later
 
     async def _begin(self) -> None:
         """Carries out the decisions of the loaded machine; then the shard accepts requests."""

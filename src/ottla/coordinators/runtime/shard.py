@@ -5,6 +5,10 @@ beginning of the next turn, under the leader epoch in which they were decided. L
 the turn see the earlier ones. No client does: answers are given and effects are performed once the
 batch is in the local log and on every in-sync replica. A shard exists for as long as its broker
 leads the partition; the next leader loads its shard from the log.
+
+Records of a transaction and transaction markers are batches of their own. They are appended at
+once, behind the turn so far, and replayed after that: the log refuses a fenced producer, which is
+that client's fault and changes nothing.
 """
 
 import asyncio
@@ -18,8 +22,10 @@ from ottla.coordinators.runtime.machine import Machine
 from ottla.coordinators.runtime.timers import Timers
 from ottla.errors import ErrorCode, PeerError, StorageError
 from ottla.protocol import batch
-from ottla.replication.append.appender import ACKS_ALL, Appender
+from ottla.protocol.producer_epoch import NO_PRODUCER, ProducerIdAndEpoch
+from ottla.replication.append.appender import ACKS_ALL, Appender, AppendResult, RefusedByLog
 from ottla.replication.append.flusher import Flusher
+from ottla.replication.append.transaction_marker import TransactionMarker
 from ottla.replication.replica import Replica
 from ottla.seams.clock import Clock
 from ottla.storage.log.config import UNLIMITED
@@ -34,6 +40,8 @@ ROW_FIELDS_BYTES = 32
 
 _batch_record = maker(batch.Record)
 
+# The key and the value of a record; a value of None is a tombstone.
+_Row = tuple[bytes, bytes | None]
 
 MachineT = TypeVar("MachineT", bound=Machine[Any, Any])
 EffectT = TypeVar("EffectT")
@@ -54,7 +62,7 @@ class _Turn(Generic[EffectT]):
     __slots__ = ("answers", "effects", "rows", "size_bytes")
 
     def __init__(self) -> None:
-        self.rows: list[tuple[bytes, bytes | None]] = []
+        self.rows: list[_Row] = []
         self.size_bytes = 0
         self.answers: list[Answered] = []
         self.effects: list[EffectT] = []
@@ -181,6 +189,24 @@ class Shard(Generic[MachineT, EffectT]):
         self._append_or_fail()
         return answer
 
+    def append_marker(self, marker: TransactionMarker) -> AppendResult:
+        """Ends the transaction of a producer: its pending records take effect or are dropped.
+
+        PeerError if this shard is loading or closed or the log refuses; then nothing has changed.
+        A disk below its reserve does not stop a marker.
+        """
+        self._require_active()
+        self._append_before()
+        appended = self._appender.append_marker(
+            self.replica,
+            marker,
+            now_ms=self._clock.wall_ms(),
+            expected_leader_epoch=self.leader_epoch,
+        )
+        self._end_offset = appended.committed_offset
+        self.machine.replay_marker(marker.producer_id, marker.kind)
+        return appended
+
     # Loading, timers, closing
 
     def loaded(self) -> Iterator[None]:
@@ -278,26 +304,29 @@ class Shard(Generic[MachineT, EffectT]):
         return response
 
     def _carry_out(self, decision: Decision[Any, EffectT], now_ms: int, steady_ms: int) -> None:
-        records, answers, timers, effects, _ = decision
+        records, answers, timers, effects, transaction = decision
         if records:
             try:
-                self._replay(records)
+                if transaction is None:
+                    self._replay(records)
+                else:
+                    self._append_pending(records, transaction)
             except PeerError as error:
                 self._refuse(answers, error)
                 raise
         for key, due_ms in timers:
             # On the steady clock: a jump of the wall clock must not expire sessions.
             self.timers.set(key, None if due_ms is None else due_ms - now_ms + steady_ms)
-        if answers:
-            if self._turn.rows:
-                self._turn.answers += answers
-            else:
-                self._answer_later(answers, steady_ms)
         if effects:
             if self._turn.rows:
                 self._turn.effects += effects
             else:
                 self._perform_later(effects)
+        if answers:
+            if self._turn.rows:
+                self._turn.answers += answers
+            else:
+                self._answer_later(answers, steady_ms)
 
     def _replay(self, records: Sequence[Any]) -> None:
         """Replays the records and adds all of them to one batch.
@@ -305,7 +334,38 @@ class Shard(Generic[MachineT, EffectT]):
         PeerError, and no record is replayed, if they do not fit one batch or if the current turn
         cannot be appended.
         """
-        rows = list(map(self.machine.encode, records))
+        rows, size_bytes = self._encoded(records)
+        turn = self._turn
+        if turn.rows and turn.size_bytes + size_bytes > BATCH_BYTES_MAX:
+            self._append_before()
+            turn = self._turn
+        if not turn.rows:
+            asyncio.get_running_loop().call_soon(self._append_or_fail)
+        turn.rows += rows
+        turn.size_bytes += size_bytes
+        for record in records:
+            self.machine.replay(record)
+
+    def _append_pending(self, records: Sequence[Any], transaction: ProducerIdAndEpoch) -> None:
+        """Appends the records as a batch of the transaction, then replays them as pending.
+
+        PeerError, and no record is replayed, if they do not fit one batch or cannot be appended.
+        """
+        rows, _ = self._encoded(records)
+        self._append_before()
+        try:
+            self._append_rows(rows, transaction)
+        except RefusedByLog:
+            raise  # the producer is fenced; nothing was written
+        except PeerError as error:
+            self._fail(error)
+            raise _not_coordinator() from error
+        for record in records:
+            self.machine.replay_pending(record, transaction.producer_id)
+
+    def _encoded(self, records: Sequence[Any]) -> tuple[list[_Row], int]:
+        """The rows of the records and their size. PeerError if they do not fit one batch."""
+        rows: list[_Row] = list(map(self.machine.encode, records))
         size_bytes = ROW_FIELDS_BYTES * len(rows)
         for key, value in rows:
             size_bytes += len(key) + (len(value) if value else 0)
@@ -314,17 +374,12 @@ class Shard(Generic[MachineT, EffectT]):
                 ErrorCode.UNKNOWN_SERVER_ERROR,
                 f"{size_bytes} bytes would change at once, at most {self._decision_bytes_max} may.",
             )
-        turn = self._turn
-        if turn.rows and turn.size_bytes + size_bytes > BATCH_BYTES_MAX:
-            if not self._append():
-                raise _not_coordinator()
-            turn = self._turn
-        if not turn.rows:
-            asyncio.get_running_loop().call_soon(self._append_or_fail)
-        turn.rows += rows
-        turn.size_bytes += size_bytes
-        for record in records:
-            self.machine.replay(record)
+        return rows, size_bytes
+
+    def _append_before(self) -> None:
+        """Appends the turn so far: another batch has to follow it. PeerError if that fails."""
+        if not self._append():
+            raise _not_coordinator()
 
     def _append_or_fail(self) -> None:
         try:
@@ -339,34 +394,53 @@ class Shard(Generic[MachineT, EffectT]):
         turn, self._turn = self._turn, _Turn()
         if not turn.rows:
             return True
-        now_ms = self._clock.wall_ms()
-        rows = [
-            _batch_record((offset, now_ms, key, value, ()))
-            for offset, (key, value) in enumerate(turn.rows)
-        ]
         try:
-            # As Kafka's coordinators do: base sequence 0 without a producer id.
-            appended = self._appender.append(
-                self.replica,
-                memoryview(batch.build(rows, base_sequence=0)),
-                acks=ACKS_ALL,
-                transactional_id_given=False,
-                now_ms=now_ms,
-                is_own=True,
-                expected_leader_epoch=self.leader_epoch,
-            )
+            self._append_rows(turn.rows)
         except PeerError as error:
-            # The machine is ahead of the log.
-            self.close()
-            self._on_failed(self, error)
+            self._fail(error)
             return False
-        self._end_offset = appended.committed_offset
+        # Effects are scheduled before answers are given. So the markers of a transaction that need
+        # no other broker are written before the client can read the answer to its EndTxn.
+        if turn.effects:
+            self._perform_later(turn.effects)
         if turn.answers:
             self._answer_later(turn.answers, self._steady_ms())
             self._schedule_next()
-        if turn.effects:
-            self._perform_later(turn.effects)
         return True
+
+    def _append_rows(
+        self, rows: Sequence[_Row], producer: ProducerIdAndEpoch = NO_PRODUCER
+    ) -> None:
+        """Appends one batch, which belongs to the transaction of a producer if one is given."""
+        now_ms = self._clock.wall_ms()
+        records = [
+            _batch_record((offset, now_ms, key, value, ()))
+            for offset, (key, value) in enumerate(rows)
+        ]
+        is_transactional = producer is not NO_PRODUCER
+        # As Kafka's coordinators do: base sequence 0, with and without a producer id.
+        content = batch.build(
+            records,
+            base_sequence=0,
+            producer_id=producer.producer_id,
+            producer_epoch=producer.producer_epoch,
+            transactional=is_transactional,
+        )
+        appended = self._appender.append(
+            self.replica,
+            memoryview(content),
+            acks=ACKS_ALL,
+            transactional_id_given=is_transactional,
+            now_ms=now_ms,
+            is_own=True,
+            expected_leader_epoch=self.leader_epoch,
+        )
+        self._end_offset = appended.committed_offset
+
+    def _fail(self, error: PeerError) -> None:
+        """The log cannot be written: the machine is ahead of it, or the disk has failed."""
+        self.close()
+        self._on_failed(self, error)
 
     def _answer_later(self, answers: Sequence[Answered], steady_ms: int) -> None:
         """Gives the answers once everything that they may reveal is committed."""
@@ -390,12 +464,13 @@ class Shard(Generic[MachineT, EffectT]):
 
     def _release(self) -> None:
         """Gives the answers and performs the effects of committed decisions."""
+        if self._effects:
+            # Through the loop: this may be inside an append, and an effect may decide again.
+            # Before the answers, as in `_append`.
+            asyncio.get_running_loop().call_soon(self._perform_committed)
         high_watermark = self.replica.high_watermark
         while self._unanswered and self._unanswered[0].end_offset <= high_watermark:
             self._give(self._unanswered.popleft().answers)
-        if self._effects:
-            # Through the loop: this may be inside an append, and an effect may decide again.
-            asyncio.get_running_loop().call_soon(self._perform_committed)
 
     def _perform_committed(self) -> None:
         try:

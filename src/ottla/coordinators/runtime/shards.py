@@ -25,6 +25,9 @@ from ottla.replication.replicas import Replicas
 from ottla.seams.clock import Clock
 from ottla.seams.threads import Threads
 
+# The number of no partition.
+NO_PARTITION = -1
+
 
 class ShardListener(Protocol):
     """Receives the events of shards that are not answers to requests."""
@@ -98,9 +101,13 @@ class Shards(Generic[MachineT, EffectT]):
 
     def of(self, key: str) -> Shard[MachineT, EffectT]:
         """The shard of the key. PeerError if it is on another broker or loading."""
-        shard = (
-            self._shards.get(self._hash_key(key) % self._partitions) if self._partitions else None
+        return self.of_partition(
+            self._hash_key(key) % self._partitions if self._partitions else NO_PARTITION
         )
+
+    def of_partition(self, index: int) -> Shard[MachineT, EffectT]:
+        """The shard of a partition. PeerError if it is on another broker or loading."""
+        shard = self._shards.get(index)
         if shard is None:
             raise PeerError(ErrorCode.NOT_COORDINATOR, "this broker is not the coordinator")
         if not shard.is_loaded:

@@ -5,9 +5,11 @@ from typing import NamedTuple
 
 from ottla.errors import ErrorCode, PeerError, StorageError
 from ottla.protocol.acks import Acks
-from ottla.protocol.batch import BatchHeader
+from ottla.protocol.batch import BatchHeader, Marker, build_marker, read_header
 from ottla.protocol.compression import Buffer
 from ottla.protocol.primitives import NO_TIMESTAMP
+from ottla.replication.append.transaction_marker import TransactionMarker
+from ottla.replication.partition import Partition
 from ottla.replication.replica import Replica, TopicRules
 from ottla.storage.admission.leader_checks import (
     Admitted,
@@ -107,12 +109,8 @@ class Appender:
         partition = replica.partition
         if not partition.is_leader:
             partition.check_leadership()
-        if expected_leader_epoch is not None and expected_leader_epoch != partition.leader_epoch:
-            raise PeerError(
-                ErrorCode.NOT_LEADER_OR_FOLLOWER,
-                f"the batch is of leader epoch {expected_leader_epoch},"
-                f" {partition.leader_epoch} has begun",
-            )
+        if expected_leader_epoch is not None:
+            _check_leader_epoch(partition, expected_leader_epoch)
         if acks == ACKS_ALL:
             partition.check_in_sync()
         if self._full and (why_full := self.why_full(replica)):
@@ -131,7 +129,10 @@ class Appender:
             stored, header, append_time_ms = admitted
         try:
             log = replica.log or self._create_log(replica)
-            appended = log.append(stored, header, leader_epoch=partition.leader_epoch)
+            # A coordinator's transactional batches have no sequences.
+            appended = log.append(
+                stored, header, leader_epoch=partition.leader_epoch, from_client=not is_own
+            )
         except PeerError as refused:
             raise RefusedByLog(refused, replica.start_offset) from None
         except (OSError, StorageError) as error:
@@ -140,7 +141,7 @@ class Appender:
         if appended.duplicate_timestamp_ms is not None:
             append_time_ms, record_count = appended.duplicate_timestamp_ms, 0
         elif partition.appended(log.end_offset) and replica.waiting.watchers:
-            replica.waiting.count(len(stored))
+            _tell_watchers(replica, len(stored))
         committed_offset = appended.last_offset + 1
         is_settled = (
             append_time_ms == NO_TIMESTAMP
@@ -184,8 +185,61 @@ class Appender:
         except (OSError, StorageError):
             return None
         if appended and partition.appended(log.end_offset) and replica.waiting.watchers:
-            replica.waiting.count(appended.size_bytes)
+            _tell_watchers(replica, appended.size_bytes)
         return appended
+
+    def append_marker(
+        self,
+        replica: Replica,
+        marker: TransactionMarker,
+        *,
+        now_ms: int,
+        expected_leader_epoch: int | None = None,
+    ) -> AppendResult:
+        """Appends the marker that ends a transaction. PeerError if it is refused.
+
+        Internal topics get markers as well. So does a disk below its reserve: a transaction that
+        stays open holds back every read_committed consumer.
+        """
+        partition = replica.partition
+        partition.check_leadership()
+        if expected_leader_epoch is not None:
+            _check_leader_epoch(partition, expected_leader_epoch)
+        partition.check_in_sync()
+        batch = build_marker(
+            Marker(marker.kind, marker.coordinator_epoch),
+            producer_id=marker.producer_id,
+            producer_epoch=marker.producer_epoch,
+            timestamp_ms=now_ms,
+        )
+        header = read_header(batch)
+        try:
+            log = replica.log or self._create_log(replica)
+            appended = log.append_marker(
+                batch,
+                header,
+                leader_epoch=partition.leader_epoch,
+                transaction_version=marker.transaction_version,
+            )
+        except (OSError, StorageError) as error:
+            raise PeerError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
+        replica.verifications.invalidate(marker.producer_id)
+        committed_offset = appended.last_offset + 1
+        if partition.appended(log.end_offset):
+            # More bytes than those of the marker may be stable now.
+            replica.waiting.wake_all()
+        return AppendResult(
+            first_offset=appended.first_offset,
+            committed_offset=committed_offset,
+            log_append_time_ms=NO_TIMESTAMP,
+            start_offset=log.start_offset,
+            leader_epoch=partition.leader_epoch,
+            record_count=header.count,
+            is_settled=(
+                log.messages_unflushed < log.flush_messages
+                and partition.high_watermark >= committed_offset
+            ),
+        )
 
     def _admits_unchanged(
         self, batch: memoryview, header: BatchHeader, rules: TopicRules, now_ms: int
@@ -218,3 +272,20 @@ class Appender:
             if not refused.record_faults:
                 raise
             raise RefusedByLog(refused, replica.start_offset, refused.record_faults) from None
+
+
+def _check_leader_epoch(partition: Partition, expected_leader_epoch: int) -> None:
+    if expected_leader_epoch != partition.leader_epoch:
+        raise PeerError(
+            ErrorCode.NOT_LEADER_OR_FOLLOWER,
+            f"the batch is of leader epoch {expected_leader_epoch},"
+            f" {partition.leader_epoch} has begun",
+        )
+
+
+def _tell_watchers(replica: Replica, size_bytes: int) -> None:
+    """The high watermark has moved past an append of this size."""
+    if replica.last_stable_offset == replica.partition.high_watermark:
+        replica.waiting.count(size_bytes)
+    else:
+        replica.waiting.count_unstable(size_bytes)

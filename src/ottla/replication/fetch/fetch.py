@@ -109,11 +109,17 @@ class Context(Protocol):
 class FullFetch:
     """A full fetch: the request names all partitions. Its reply may begin a session."""
 
-    __slots__ = ("_begin", "_items")
+    __slots__ = ("_begin", "_is_committed_only", "_items")
 
-    def __init__(self, items: list[FetchItem], begin: Begin | None) -> None:
+    def __init__(
+        self,
+        items: list[FetchItem],
+        begin: Begin | None,
+        isolation: Isolation,
+    ) -> None:
         self._items = items
         self._begin = begin
+        self._is_committed_only = isolation is Isolation.READ_COMMITTED
 
     @property
     def is_empty(self) -> bool:
@@ -125,7 +131,7 @@ class FullFetch:
     def enter(self, waiter: Waiter) -> None:
         for item in self._items:
             if item.replica is not None:
-                item.replica.waiting.enter(waiter)
+                item.replica.waiting.enter(waiter, is_committed_only=self._is_committed_only)
 
     def leave(self, waiter: Waiter) -> None:
         for item in self._items:

@@ -36,11 +36,16 @@ class SessionItem(FetchItem):
         if self.replica is not None:
             self.replica.waiting.leave(self)
         self.replica = replica
-        if replica is not None:
-            replica.waiting.enter(self)
+        self.watch()
+
+    def watch(self) -> None:
+        """Watches the replica for bytes that the session's isolation level may read."""
+        if self.replica is not None:
+            is_committed_only = self._session.isolation is Isolation.READ_COMMITTED
+            self.replica.waiting.enter(self, is_committed_only=is_committed_only)
 
     def count(self, amount: int) -> None:
-        """The partition has more bytes to read."""
+        """The partition has more bytes to read, or another high watermark."""
         self._session.dirty[self] = None
         self._session.waiting.count(amount)
 
@@ -114,7 +119,9 @@ class Session:
         """Takes the changes of an incremental request."""
         if isolation is not self.isolation:
             self.isolation = isolation
-            self.dirty.update(dict.fromkeys(self._items.values()))
+            for item in self._items.values():
+                self.dirty[item] = None
+                item.watch()
         for topic, asked in asked_partitions(request.topics, uses_ids=self.uses_ids):
             self._ask(topic, asked)
         for forgotten in request.forgotten_topics_data:

@@ -60,8 +60,12 @@ class FetchSessions:
                 for topic, asked in asked_partitions(request.topics, uses_ids=uses_ids)
             ]
             if request.session_epoch == FINAL_EPOCH:
-                return FullFetch(items, None)
-            return FullFetch(items, lambda reads: self._begin(reads, isolation, uses_ids=uses_ids))
+                return FullFetch(items, None, isolation)
+
+            def begin(reads: list[ItemRead]) -> int:
+                return self._begin(reads, isolation, uses_ids=uses_ids)
+
+            return FullFetch(items, begin, isolation)
         session = self._checked(request, uses_ids=uses_ids)
         before = len(session)
         session.update(request, isolation)
@@ -75,7 +79,7 @@ class FetchSessions:
         self._sessions.move_to_end(session.id)
         if not len(session):
             self._close(session)
-            return FullFetch([], None)
+            return FullFetch([], None, isolation)
         return IncrementalFetch(session)
 
     def _begin(self, reads: list[ItemRead], isolation: Isolation, *, uses_ids: bool) -> int:

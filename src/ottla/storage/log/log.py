@@ -102,15 +102,18 @@ class Log(ReadableLog):
 
     # Appending
 
-    def append(self, batch: Buffer, header: BatchHeader, *, leader_epoch: int) -> Appended:
+    def append(
+        self, batch: Buffer, header: BatchHeader, *, leader_epoch: int, from_client: bool = True
+    ) -> Appended:
         """Appends an admitted batch as the leader, with new offsets and the leader epoch.
 
-        A duplicate of an idempotent producer is not appended again.
+        A duplicate of an idempotent producer is not appended again. Batches of this broker's own
+        coordinators (`from_client` false) are never duplicates.
         """
         if self.offline is not None:
             self._require_online()
         if header.producer_id >= 0:
-            duplicate = self.producers.check(header, from_client=True)
+            duplicate = self.producers.check(header, from_client=from_client)
             if duplicate:
                 return Appended(duplicate.first_offset, duplicate.last_offset, duplicate.timestamp)
         return self._append_stamped(batch, header, None, leader_epoch)

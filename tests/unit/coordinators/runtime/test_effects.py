@@ -40,6 +40,37 @@ def test_effects_are_performed_in_order_once_their_records_are_committed() -> No
     on_stage(story, isr=(ME, OTHER))
 
 
+def test_effects_are_performed_before_the_client_gets_its_answer() -> None:
+    seen: list[list[str]] = []
+
+    async def story(stage: Stage) -> None:
+        def look(_answer: object) -> None:
+            seen.append(list(stage.performed))
+
+        with_records = stage.shard.ask(doing("first", records=(counted(1),)))
+        with_records.add_done_callback(look)
+        await with_records
+        without_records = stage.shard.ask(doing("second"))
+        without_records.add_done_callback(look)
+        await without_records
+
+    on_stage(story)
+    assert seen == [["first"], ["first", "second"]]
+
+
+def test_effects_are_performed_before_the_answer_also_if_both_waited_for_the_commit() -> None:
+    async def story(stage: Stage) -> None:
+        seen: list[str] = []
+        asking = stage.shard.ask(doing("first", records=(counted(1),)))
+        asking.add_done_callback(lambda _: seen.extend(stage.performed))
+        await written()
+        stage.partitions.change(stage.replica, isr=(ME,))
+        await written()
+        assert seen == ["first"]
+
+    on_stage(story, isr=(ME, OTHER))
+
+
 def test_an_effect_waits_for_its_own_records_and_not_for_later_ones() -> None:
     async def story(stage: Stage) -> None:
         stage.shard.apply(lambda _: Decision((counted(1),), effects=("first",)))
@@ -99,7 +130,8 @@ def test_no_effect_is_performed_by_a_shard_that_is_closed() -> None:
     async def story(stage: Stage) -> None:
         asking = stage.shard.ask(doing("lost", records=(counted(1),)))
         # It is committed in this turn, and would be performed in the next.
-        await asking
+        stage.shard.append_turn()
+        assert asking.done()
         stage.shard.close()
         await written()
         assert stage.performed == []

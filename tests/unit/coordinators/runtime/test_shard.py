@@ -34,11 +34,20 @@ class Remembering:
 
     def __init__(self) -> None:
         self.replayed: list[Counted] = []
+        # Records of open transactions and markers, each with its producer id.
+        self.pending: list[tuple[int, Counted]] = []
+        self.ended: list[tuple[int, MarkerKind]] = []
         self.due: list[str] = []
         self.follows: list[Decision[Counted, str]] = [NOTHING]
 
     def replay(self, record: Counted) -> None:
         self.replayed.append(record)
+
+    def replay_pending(self, record: Counted, producer_id: int) -> None:
+        self.pending.append((producer_id, record))
+
+    def replay_marker(self, producer_id: int, kind: MarkerKind) -> None:
+        self.ended.append((producer_id, kind))
 
     def loaded(self, now_ms: int) -> Iterator[Decision[Counted, str]]:
         yield from self.follows
@@ -477,23 +486,6 @@ def test_unreadable_records_are_skipped_and_reported() -> None:
         shard = await stage.loaded()
         assert shard.machine.replayed == [counted(7)]
         assert shard.machine.due == ["skipped 1"]
-
-    on_stage(story)
-
-
-@pytest.mark.parametrize(
-    ("kind", "expected"),
-    [(MarkerKind.COMMIT, [counted(1)]), (MarkerKind.ABORT, []), (None, [])],
-)
-def test_transactional_records_count_once_the_transaction_is_committed(
-    kind: MarkerKind | None, expected: list[Counted]
-) -> None:
-    async def story(stage: Stage) -> None:
-        row = batch.Record(0, 0, *encode(counted(1)))
-        appended(stage, row, producer_id=9, producer_epoch=0, base_sequence=0, transactional=True)
-        if kind is not None:
-            stage.partitions.end_transaction(stage.replica, kind, 9)
-        assert (await stage.loaded()).machine.replayed == expected
 
     on_stage(story)
 

@@ -6,7 +6,9 @@ from dataclasses import replace
 import pytest
 
 from ottla.errors import ErrorCode, PeerError, StorageError
+from ottla.protocol.batch import MarkerKind
 from ottla.replication.append.appender import ACKS_ALL, RefusedByLog
+from ottla.replication.append.transaction_marker import TransactionMarker
 from ottla.replication.replica import Replica
 from tests.support.broker.produce_and_fetch import NOW_MS, batch
 from tests.support.replication.partitions import ME, OTHER, RULES, Partitions
@@ -139,3 +141,135 @@ def test_a_new_leader_knows_its_end_once_all_of_the_old_one_is_committed() -> No
     assert not partition.is_committed_to_epoch
     partitions.change(replica, isr=(ME,))
     assert partition.is_committed_to_epoch
+
+
+# Transaction markers
+
+OPENS = {"transactional": True, "producer_id": 5, "producer_epoch": 0, "base_sequence": 0}
+COMMIT = TransactionMarker(5, 0, MarkerKind.COMMIT, coordinator_epoch=3)
+
+
+def marker_refusal(
+    partitions: Partitions, replica: Replica, marker: TransactionMarker = COMMIT, **fields: int
+) -> ErrorCode:
+    before = replica.end_offset
+    with pytest.raises(PeerError) as caught:
+        partitions.appender.append_marker(replica, marker, now_ms=NOW_MS, **fields)
+    assert replica.end_offset == before
+    return caught.value.code
+
+
+class Waking:
+    """Notes how it was told of a change."""
+
+    def __init__(self) -> None:
+        self.told: list[str] = []
+
+    def count(self, amount: int) -> None:
+        self.told.append(f"{amount} bytes")
+
+    def wake(self) -> None:
+        self.told.append("woken")
+
+
+def test_a_marker_ends_the_transaction_and_wakes_all_who_wait() -> None:
+    partitions = Partitions()
+    replica = partitions.create()
+    partitions.append(replica, b"a", **OPENS)
+    assert (replica.high_watermark, replica.last_stable_offset) == (1, 0)
+    committed, uncommitted = Waking(), Waking()
+    replica.waiting.enter(committed, is_committed_only=True)
+    replica.waiting.enter(uncommitted)
+    partitions.append(replica, b"b", **{**OPENS, "base_sequence": 1})
+    appended = partitions.appender.append_marker(replica, COMMIT, now_ms=NOW_MS)
+    assert (appended.first_offset, appended.committed_offset, appended.is_settled) == (2, 3, True)
+    assert (replica.high_watermark, replica.last_stable_offset) == (3, 3)
+    assert committed.told == ["0 bytes", "woken"]
+    assert uncommitted.told == [f"{len(batch(b'b', **OPENS))} bytes", "woken"]
+    assert replica.log is not None
+    entry = replica.log.producers.get(5)
+    assert entry is not None
+    assert (entry.has_open_transaction, entry.coordinator_epoch) == (False, 3)
+
+
+def test_plain_bytes_wake_committed_readers_again_once_no_transaction_is_open() -> None:
+    partitions = Partitions()
+    replica = partitions.create()
+    partitions.append(replica, b"a", **OPENS)
+    partitions.appender.append_marker(replica, COMMIT, now_ms=NOW_MS)
+    committed = Waking()
+    replica.waiting.enter(committed, is_committed_only=True)
+    partitions.append(replica, b"b")
+    assert committed.told == [f"{len(batch(b'b'))} bytes"]
+
+
+def test_a_marker_of_a_producer_that_never_wrote_makes_the_log() -> None:
+    partitions = Partitions()
+    replica = partitions.create()
+    appended = partitions.appender.append_marker(replica, COMMIT, now_ms=NOW_MS)
+    assert (appended.first_offset, replica.last_stable_offset) == (0, 1)
+
+
+def test_a_marker_needs_the_leader_its_epoch_and_enough_in_sync() -> None:
+    partitions = Partitions()
+    replica = partitions.create(isr=(ME, OTHER), min_isr=2)
+    partitions.append(replica, b"a", **OPENS)
+    assert marker_refusal(partitions, replica, expected_leader_epoch=1) is (
+        ErrorCode.NOT_LEADER_OR_FOLLOWER
+    )
+    partitions.change(replica, isr=(ME,))
+    assert marker_refusal(partitions, replica) is ErrorCode.NOT_ENOUGH_REPLICAS
+    partitions.change(replica, isr=(ME, OTHER))
+    appended = partitions.appender.append_marker(
+        replica, COMMIT, now_ms=NOW_MS, expected_leader_epoch=0
+    )
+    assert not appended.is_settled, "the other replica does not have it yet"
+    partitions.change(replica, leader=OTHER)
+    assert marker_refusal(partitions, replica) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_the_log_refuses_markers_of_old_producers_and_old_coordinators() -> None:
+    partitions = Partitions()
+    replica = partitions.create()
+    partitions.append(replica, b"a", **{**OPENS, "producer_epoch": 2})
+    fenced = COMMIT._replace(producer_epoch=1)
+    assert marker_refusal(partitions, replica, fenced) is ErrorCode.INVALID_PRODUCER_EPOCH
+    current = COMMIT._replace(producer_epoch=2)
+    bumping = current._replace(transaction_version=2)
+    assert marker_refusal(partitions, replica, bumping) is ErrorCode.INVALID_PRODUCER_EPOCH
+    partitions.appender.append_marker(replica, current, now_ms=NOW_MS)
+    old = current._replace(coordinator_epoch=2)
+    assert marker_refusal(partitions, replica, old) is ErrorCode.TRANSACTION_COORDINATOR_FENCED
+
+
+def test_a_disk_below_its_reserve_takes_markers_and_a_broken_one_refuses_them() -> None:
+    partitions = Partitions()
+    replica = partitions.create()
+    partitions.append(replica, b"a", **OPENS)
+    partitions.replicas.directories.full["/data"] = "too little is left"
+    assert refusal(partitions, replica, batch()).code is ErrorCode.KAFKA_STORAGE_ERROR
+    assert partitions.appender.append_marker(replica, COMMIT, now_ms=NOW_MS).first_offset == 1
+    partitions.disk.faults.fail_next_write("*.log", error=errno.ENOSPC)
+    assert marker_refusal(partitions, replica) is ErrorCode.KAFKA_STORAGE_ERROR
+    assert partitions.appender.append_marker(replica, COMMIT, now_ms=NOW_MS).first_offset == 2
+    partitions.disk.faults.fail_next_write("*.log", error=errno.EIO)
+    assert marker_refusal(partitions, replica) is ErrorCode.KAFKA_STORAGE_ERROR
+
+
+def test_internal_topics_take_markers() -> None:
+    partitions = Partitions()
+    replica = partitions.create("__consumer_offsets")
+    assert partitions.appender.append_marker(replica, COMMIT, now_ms=NOW_MS).first_offset == 0
+
+
+def test_a_marker_invalidates_the_guard_of_its_producer_and_of_no_other() -> None:
+    partitions = Partitions()
+    replica = partitions.create()
+    mine = replica.verifications.begin(5, 0)
+    other = replica.verifications.begin(6, 0)
+    partitions.disk.faults.fail_next_write("*.log", error=errno.ENOSPC)
+    assert marker_refusal(partitions, replica) is ErrorCode.KAFKA_STORAGE_ERROR
+    assert replica.verifications.is_valid(mine), "nothing was written"
+    partitions.appender.append_marker(replica, COMMIT, now_ms=NOW_MS)
+    assert not replica.verifications.is_valid(mine)
+    assert replica.verifications.is_valid(other)

@@ -94,7 +94,8 @@ def read_cold(
     items = [FetchItem("events", wanted(index, at, bytes_max=bytes_max)) for index, at in asked]
 
     async def story() -> Reading:
-        fetch = Fetch(FullFetch(items, None), limits, partitions.find, ColdReads(threads))
+        context = FullFetch(items, None, limits.isolation)
+        fetch = Fetch(context, limits, partitions.find, ColdReads(threads))
         return await fetch.read_cold(fetch.read())
 
     return run(story())

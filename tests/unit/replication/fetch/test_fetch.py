@@ -2,17 +2,23 @@
 
 import asyncio
 
+import pytest
+
 from ottla.errors import ErrorCode, PeerError
+from ottla.protocol.batch import MarkerKind
 from ottla.protocol.isolation_level import Isolation
 from ottla.replication.fetch.cold_reads import ColdReads
 from ottla.replication.fetch.fetch import (
     Fetch,
     FetchItem,
     FetchLimits,
+    Find,
     FullFetch,
     Reading,
     read_items,
 )
+from ottla.replication.lookup import TopicKey
+from ottla.replication.replica import Replica
 from ottla.seams.threads import SameThread
 from tests.sim.seams.loop import run
 from tests.support.broker.produce_and_fetch import batch, wanted
@@ -20,6 +26,8 @@ from tests.support.replication.partitions import Partitions
 
 UNCOMMITTED, COMMITTED = Isolation.READ_UNCOMMITTED, Isolation.READ_COMMITTED
 BATCH_BYTES = len(batch())
+TRANSACTIONAL_BYTES = len(batch(transactional=True))
+MARKER_BYTES = 78
 
 
 def filled(partitions: Partitions, counts: list[int]) -> None:
@@ -82,12 +90,19 @@ def test_one_that_fails_is_told_and_does_not_keep_the_others_from_it() -> None:
     assert reading.is_urgent
 
 
+def begin_transaction(partitions: Partitions, replica: Replica) -> None:
+    partitions.append(replica, transactional=True, producer_id=1, producer_epoch=0, base_sequence=0)
+
+
 def waiting_fetch(
-    partitions: Partitions, bytes_min: int, isolation: Isolation = UNCOMMITTED
+    partitions: Partitions,
+    bytes_min: int,
+    isolation: Isolation = UNCOMMITTED,
+    find: Find | None = None,
 ) -> Fetch:
-    context = FullFetch(items((0, 1 << 20), (1, 1 << 20)), None)
+    context = FullFetch(items((0, 1 << 20), (1, 1 << 20)), None, isolation)
     limits = FetchLimits(bytes_min, 1 << 20, isolation)
-    return Fetch(context, limits, partitions.find, ColdReads(SameThread()))
+    return Fetch(context, limits, find or partitions.find, ColdReads(SameThread()))
 
 
 def test_a_long_poll_wakes_with_the_bytes_it_wanted_from_any_partition() -> None:
@@ -141,16 +156,55 @@ def test_bytes_that_it_may_not_read_wake_nobody_for_good() -> None:
         replica = partitions.find("events")
         fetch = waiting_fetch(partitions, bytes_min=1, isolation=COMMITTED)
         loop = asyncio.get_running_loop()
-
-        def begin_transaction() -> None:
-            partitions.append(
-                replica, transactional=True, producer_id=1, producer_epoch=0, base_sequence=0
-            )
-
-        loop.call_later(0.1, begin_transaction)
+        loop.call_later(0.1, begin_transaction, partitions, replica)
         reading = await fetch.read_later(500, fetch.read())
         assert sizes(reading) == [0, 0]
         assert round(loop.time(), 3) == 0.5
+
+    run(story())
+
+
+def test_appends_of_an_open_transaction_have_no_read_committed_fetch_read_again() -> None:
+    async def story() -> None:
+        partitions = Partitions()
+        filled(partitions, [0, 0])
+        replica = partitions.find("events")
+        found: list[str] = []
+
+        def find(topic: TopicKey, index: int) -> Replica:
+            found.append(str(topic))
+            return partitions.find(topic, index)
+
+        fetch = waiting_fetch(partitions, bytes_min=1, isolation=COMMITTED, find=find)
+        loop = asyncio.get_running_loop()
+        loop.call_later(0.1, begin_transaction, partitions, replica)
+        loop.call_later(0.2, partitions.append, replica)
+        parked = loop.create_task(fetch.read_later(5_000, fetch.read()))
+        await asyncio.sleep(0.3)
+        assert len(found) == 2, "the first read of both partitions only"
+        partitions.end_transaction(replica, MarkerKind.COMMIT, 1)
+        assert sizes(await parked) == [TRANSACTIONAL_BYTES + BATCH_BYTES + MARKER_BYTES, 0]
+
+    run(story())
+
+
+@pytest.mark.parametrize("kind", MarkerKind)
+def test_a_marker_wakes_a_read_committed_fetch_that_wants_more_than_its_bytes(
+    kind: MarkerKind,
+) -> None:
+    async def story() -> None:
+        partitions = Partitions()
+        filled(partitions, [0, 0])
+        replica = partitions.find("events")
+        begin_transaction(partitions, replica)
+        for _ in range(10):
+            partitions.append(replica)
+        size_bytes = TRANSACTIONAL_BYTES + 10 * BATCH_BYTES + MARKER_BYTES
+        fetch = waiting_fetch(partitions, bytes_min=size_bytes, isolation=COMMITTED)
+        loop = asyncio.get_running_loop()
+        loop.call_later(0.1, partitions.end_transaction, replica, kind, 1)
+        assert sizes(await fetch.read_later(5_000, fetch.read())) == [size_bytes, 0]
+        assert round(loop.time(), 3) == 0.1
 
     run(story())
 

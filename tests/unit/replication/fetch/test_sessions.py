@@ -209,6 +209,37 @@ def test_another_isolation_level_has_everything_read_anew() -> None:
     )
 
 
+def test_a_session_waits_for_the_bytes_of_its_isolation_level() -> None:
+    partitions = Partitions()
+    replica = partitions.create()
+    consumer = Consumer(partitions)
+    answer = consumer.ask(fetch("events", wanted(0), session=(0, 0), isolation=1))
+    (session,) = consumer.sessions._sessions.values()
+    counted: list[int] = []
+
+    class Counting:
+        def count(self, amount: int) -> None:
+            counted.append(amount)
+
+        def wake(self) -> None:
+            counted.append(-1)
+
+    session.waiting.enter(Counting())
+    transaction = {"transactional": True, "producer_id": 1, "producer_epoch": 0}
+    partitions.append(replica, **transaction, base_sequence=0)
+    assert counted == [0]
+    news = consumer.ask(fetch("events", session=(answer.session_id, 1), isolation=1))
+    assert (outcome(news).size, outcome(news).high_watermark) == (0, 1)
+    consumer.ask(fetch("events", session=(answer.session_id, 2), isolation=0))
+    partitions.append(replica, **transaction, base_sequence=1)
+    assert counted[-1] > 0
+    consumer.ask(fetch("events", session=(answer.session_id, 3), isolation=1))
+    partitions.append(replica, **transaction, base_sequence=2)
+    assert counted[-1] == 0
+    partitions.end_transaction(replica, MarkerKind.COMMIT, 1)
+    assert counted[-1] == -1
+
+
 def test_a_session_must_be_there_at_its_epoch_and_named_the_same_way() -> None:
     partitions = Partitions()
     partitions.create()
