@@ -113,7 +113,10 @@ def test_an_open_transaction_is_listed_and_described_as_kafkas_tool_does(
     producer.abort_transaction(WAIT_S)
 
 
-def test_a_listing_can_be_limited(ottla: Ottla, topic: str, producer: Producer) -> None:
+def test_a_listing_can_be_limited(
+    servers: str, ottla: Ottla, topic: str, producer: Producer
+) -> None:
+    init_producer(servers, f"idle-{topic}")
     producer_id = str(described(ottla, topic)["producer_id"])
 
     def names(*options: str) -> list[str]:
@@ -128,6 +131,7 @@ def test_a_listing_can_be_limited(ottla: Ottla, topic: str, producer: Producer) 
     assert names("--pattern", f"t.*{topic}") == [f"till-{topic}"]
     assert names("--pattern", "nothing.*") == []
     assert f"till-{topic}" in names("--older-than", "0s")
+    assert f"idle-{topic}" in names()
     assert names("--older-than", "1d") == []
     refused = ottla("txn", "list", "--pattern", "(")
     assert (refused.exit_code, refused.stdout) == (1, "")

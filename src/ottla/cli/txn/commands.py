@@ -53,16 +53,9 @@ def list_(
 ) -> None:
     """List the transactional ids of all coordinators, with their states."""
     from ottla.cli.shared.connect import run_with_cluster
-    from ottla.cli.shared.durations import parse_duration
-    from ottla.cli.txn.show import known_states, list_transactions
-    from ottla.client.admin.transactions import TransactionFilter
+    from ottla.cli.txn.show import list_transactions, parse_filter
 
-    wanted = TransactionFilter(
-        states=known_states(state or ()),
-        producer_ids=tuple(producer_id or ()),
-        older_than_ms=None if older_than is None else parse_duration(older_than, "--older-than"),
-        pattern=pattern,
-    )
+    wanted = parse_filter(state or (), producer_id or (), older_than, pattern)
     writer = listing_writer(output, named=NAMED)
     run_with_cluster(bootstrap, timeout, lambda router: list_transactions(router, wanted, writer))
 

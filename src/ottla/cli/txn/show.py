@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
+from ottla.cli.shared.durations import parse_duration
 from ottla.cli.shared.failure import ExitCode, Failure
 from ottla.cli.shared.offset_lookup import chosen_partitions
 from ottla.cli.shared.output import Row, RowWriter
@@ -22,7 +23,19 @@ from ottla.nearest import did_you_mean
 from ottla.protocol.topic_partition import TopicPartition
 
 
-def known_states(states: Iterable[str]) -> tuple[str, ...]:
+def parse_filter(
+    states: Iterable[str], producer_ids: Iterable[int], older_than: str | None, pattern: str | None
+) -> TransactionFilter:
+    """The filter of these options. Failure if one is invalid."""
+    wanted = _known_states(states)
+    if older_than is None:
+        return TransactionFilter(wanted, tuple(producer_ids), pattern=pattern)
+    # Coordinators compare the start of a transaction, whether it is still open or not.
+    older_than_ms = parse_duration(older_than, "--older-than")
+    return TransactionFilter(wanted or OPEN_STATES, tuple(producer_ids), older_than_ms, pattern)
+
+
+def _known_states(states: Iterable[str]) -> tuple[str, ...]:
     """The states as coordinators write them. Failure if one is not a state of a transaction."""
     known = {state.casefold(): state for state in STATES}
     for state in states:

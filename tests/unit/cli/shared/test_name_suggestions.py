@@ -16,11 +16,13 @@ from ottla.client.errors import Refused, TimedOut
 from ottla.errors import ErrorCode
 from ottla.testing.broker import Broker
 from tests.support.cli.run_command import at, ottla
+from tests.support.compat.hanging_transactions import init_producer
 
-TOPIC, GROUP = "orders", "billing"
-WRONG_TOPIC, WRONG_GROUP = "ordres", "biling"
+TOPIC, GROUP, TRANSACTIONAL_ID = "orders", "billing", "till-1"
+WRONG_TOPIC, WRONG_GROUP, WRONG_ID = "ordres", "biling", "til-1"
 MEANT_TOPIC = f"no topic '{WRONG_TOPIC}'; did you mean '{TOPIC}'?"
 MEANT_GROUP = f"no group '{WRONG_GROUP}'; did you mean '{GROUP}'?"
+MEANT_ID = f"no transactional id '{WRONG_ID}'; did you mean '{TRANSACTIONAL_ID}'?"
 MEANT_SETTING = "no setting 'num.partition'; did you mean 'num.partitions'?"
 
 
@@ -69,6 +71,8 @@ STORIES: Mapping[tuple[str, str], Story] = {
     ("txn find-hanging", "topic"): Story(
         ("txn", "find-hanging", "--topic", WRONG_TOPIC), MEANT_TOPIC
     ),
+    ("txn describe", "names"): Story(("txn", "describe", WRONG_ID), MEANT_ID),
+    ("txn abort", "id_"): Story(("txn", "abort", "--id", WRONG_ID, "--yes"), MEANT_ID),
     ("txn abort", "partition"): Story(
         ("txn", "abort", f"{WRONG_TOPIC}:0", "--start-offset", "0"), MEANT_TOPIC
     ),
@@ -82,10 +86,8 @@ STORIES: Mapping[tuple[str, str], Story] = {
         ("pipeline", "generate", "trendign"), PIPELINE, needs_broker=False
     ),
 }
-# Commands with tests of their own: without `--timeout`, with a process, or about transactions.
+# Commands without `--timeout` or with their own process, which have their own tests.
 TOLD_ELSEWHERE = {
-    ("txn abort", "id_"),
-    ("txn describe", "names"),
     ("pipeline run", "topic"),
     ("serve", "set_"),
     ("serve", "config"),
@@ -157,12 +159,13 @@ def test_no_command_takes_a_name_without_saying_which_was_meant() -> None:
 
 @pytest.fixture(scope="module")
 def bootstrap() -> Iterator[str]:
-    """A cluster with a topic and a group, which makes no topic by itself."""
+    """A cluster with a topic, a group and a transactional id, which makes no topic by itself."""
     with Broker({"auto.create.topics.enable": "false"}) as broker:
         servers = broker.bootstrap_servers
         assert ottla("topic", "create", TOPIC, "payments", *at(servers)).exit_code == 0
         made = ottla("group", "reset", GROUP, "--to", "0", "-t", TOPIC, "--yes", *at(servers))
         assert made.exit_code == 0, made.stderr
+        init_producer(servers, TRANSACTIONAL_ID)
         yield servers
 
 

@@ -13,8 +13,13 @@ from ottla.cli.shared.output import JsonLinesWriter
 from ottla.cli.txn.abort import HangingTarget, abort_by_id, abort_hanging, parse_target
 from ottla.cli.txn.hanging import find_hanging_transactions
 from ottla.cli.txn.partition_name import TopicOrPartition
-from ottla.cli.txn.show import describe_transactions, list_transactions, show_producers
-from ottla.client.admin.transactions import TransactionFilter
+from ottla.cli.txn.show import (
+    describe_transactions,
+    list_transactions,
+    parse_filter,
+    show_producers,
+)
+from ottla.client.admin.transactions import EVERY_TRANSACTION, TransactionFilter
 from ottla.client.errors import ClientError
 from ottla.client.routing.router import Router
 from ottla.errors import ErrorCode
@@ -69,7 +74,7 @@ def rows_of(
 
 def test_a_listing_says_who_coordinates() -> None:
     rows, _, _ = rows_of(
-        lambda router, writer: list_transactions(router, TransactionFilter(), writer),
+        lambda router, writer: list_transactions(router, EVERY_TRANSACTION, writer),
         lambda fake: fake.add("till"),
     )
     assert rows == [
@@ -81,6 +86,15 @@ def test_a_listing_says_who_coordinates() -> None:
             "coordinator": 2,
         }
     ]
+
+
+def test_a_filter_by_age_is_about_open_transactions() -> None:
+    """A coordinator would also list ids whose transaction is over, or that never had one."""
+    assert parse_filter((), (), None, None) == EVERY_TRANSACTION
+    assert parse_filter((), (7,), "15m", "till.*") == TransactionFilter(
+        ("Ongoing", "PrepareCommit", "PrepareAbort"), (7,), 900_000, "till.*"
+    )
+    assert parse_filter(["completecommit"], (), "1s", None).states == ("CompleteCommit",)
 
 
 def test_a_description_has_the_age_of_an_open_transaction_and_its_partitions() -> None:
