@@ -27,8 +27,6 @@ from ottla.protocol.topic_partition import TopicPartition
 
 FROM_BROKERS_SINCE = 4
 FENCED_SINCE = 2
-# From this version on a missing partition is an error that the client answers with an abort.
-ABORTABLE_SINCE = 5
 # The transaction version of the client, given the version of its request.
 CLIENT_VERSION = 0
 CLIENT_VERSION_BY_BROKERS = 2
@@ -123,18 +121,11 @@ async def _verify(
     try:
         _require_id(transaction)
         shard = call.services.coordinators.transactions.of(transaction.transactional_id)
-        codes = await shard.read(
+        return await shard.read(
             lambda _: shard.machine.verify(transaction.transactional_id, producer, partitions)
         )
     except PeerError as error:
         return _refused(partitions, error, call)
-    return {name: _abortable(code, call.version) for name, code in codes.items()}
-
-
-def _abortable(code: ErrorCode, version: int) -> ErrorCode:
-    if code is ErrorCode.TRANSACTION_ABORTABLE and version < ABORTABLE_SINCE:
-        return ErrorCode.INVALID_TXN_STATE
-    return code
 
 
 def _require_id(transaction: Transaction) -> None:

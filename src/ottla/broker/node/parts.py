@@ -43,6 +43,7 @@ from ottla.replication.housekeeping.tick import Tick
 from ottla.replication.replicas import Replicas
 from ottla.settings.broker import BrokerSettings
 from ottla.settings.table import network
+from ottla.settings.table.transactions import TRANSACTION_PARTITION_VERIFICATION_ENABLE
 from ottla.storage.directory.directories import LogDirectories
 
 
@@ -209,7 +210,9 @@ def _coordinators(
     services = CoordinatorServices(
         groups=groups.shards,
         transactions=transactions,
-        verifier=LocalVerifier(transactions),
+        verifier=LocalVerifier(
+            transactions, lambda: settings()[TRANSACTION_PARTITION_VERIFICATION_ENABLE]
+        ),
         partition_leaders=leaders,
     )
     return _Coordinators(groups, services)
