@@ -51,7 +51,8 @@ $ ottla down                                     # stops the broker; --wipe --ye
   coordinator does not know them: nobody ends them, and they hold back every reader of committed
   records. `ottla txn abort TOPIC:PARTITION` ends one, and refuses a transaction that its
   coordinator still knows. `ottla txn abort --id` aborts such a transaction in all of its partitions
-  and fences its producer, which has to be started again.
+  and fences its producer, which has to be started again. See
+  [delivery guarantees](delivery-guarantees.md).
 - `ottla up` is for one developer: new groups do not wait for more members
   (`group.initial.rebalance.delay.ms` is 0), unless you set it. `ottla serve` has Kafka's defaults.
 - `ottla serve` and `up` take every [setting](settings.md): by `--set`, the environment or a file.
