@@ -33,7 +33,8 @@ class FakeTransactions:
         # By broker: the ids that it lists, which may differ from those that exist.
         self.listed: dict[int, list[str]] = {1: [], 2: []}
         self.producers: dict[TopicPartition, list[describe_producers.Producer]] = {}
-        # The error codes of the next answers.
+        # The error codes of answers; lists are of the next ones.
+        self.list_code = ErrorCode.NONE
         self.init_codes: list[ErrorCode] = []
         self.marker_codes: list[ErrorCode] = []
         self.producer_codes: dict[TopicPartition, ErrorCode] = {}
@@ -89,7 +90,7 @@ class FakeTransactions:
         def answer(request: Any, version: int) -> Any:
             ids, states = request.producer_id_filters, request.state_filters
             return list_transactions.ListTransactionsResponse(
-                error_code=0,
+                error_code=self.list_code,
                 unknown_state_filters=tuple(each for each in states if each == "Dead"),
                 transaction_states=tuple(
                     list_transactions.Transaction(

@@ -17,8 +17,10 @@ from ottla.client.admin.transactions import (
     describe_transaction,
     list_all_transactions,
 )
+from ottla.client.errors import Refused
 from ottla.client.routing.outcomes import unwrap
 from ottla.client.routing.router import Router
+from ottla.errors import ErrorCode
 from ottla.nearest import did_you_mean
 from ottla.protocol.topic_partition import TopicPartition
 
@@ -49,7 +51,17 @@ def _known_states(states: Iterable[str]) -> tuple[str, ...]:
 
 
 async def list_transactions(router: Router, wanted: TransactionFilter, writer: RowWriter) -> None:
-    for each in await list_all_transactions(router, wanted):
+    """Failure if a broker does not understand the pattern."""
+    try:
+        listed = await list_all_transactions(router, wanted)
+    except Refused as refused:
+        if refused.code != ErrorCode.INVALID_REGULAR_EXPRESSION:
+            raise
+        raise Failure(
+            f"--pattern {wanted.pattern!r} is not a regular expression of RE2",
+            exit_code=ExitCode.USAGE,
+        ) from refused
+    for each in listed:
         writer.write(
             {
                 "kind": "transaction",

@@ -88,6 +88,19 @@ def test_a_listing_says_who_coordinates() -> None:
     ]
 
 
+def test_a_pattern_that_a_broker_does_not_understand_is_a_usage_error() -> None:
+    def prepare(fake: FakeTransactions) -> None:
+        fake.list_code = ErrorCode.INVALID_REGULAR_EXPRESSION
+
+    _, _, failed = rows_of(
+        lambda router, writer: list_transactions(router, TransactionFilter(pattern="("), writer),
+        prepare,
+        failure=ExitCode.USAGE,
+    )
+    assert failed is not None
+    assert failed.what == "--pattern '(' is not a regular expression of RE2"
+
+
 def test_a_filter_by_age_is_about_open_transactions() -> None:
     """A coordinator would also list ids whose transaction is over, or that never had one."""
     assert parse_filter((), (), None, None) == EVERY_TRANSACTION
