@@ -1,4 +1,4 @@
-"""`ottla txn …` against Apache Kafka: it finds and ends what Kafka's own tool does."""
+"""`ottla txn …` against Apache Kafka and against ours: it finds what Kafka's own tool does."""
 
 import itertools
 import time
@@ -15,6 +15,7 @@ from ottla.protocol.isolation_level import Isolation
 from ottla.protocol.offset_spec import OffsetSpec
 from ottla.protocol.producer_epoch import ProducerIdAndEpoch
 from ottla.protocol.topic_partition import TopicPartition
+from ottla.testing import Broker
 from tests.support.cli.run_command import Ran, at
 from tests.support.compat.hanging_transactions import hang_transaction, init_producer
 from tests.support.compat.java_tools import run_tool
@@ -30,8 +31,14 @@ Ottla = Callable[..., Ran]
 _numbers = itertools.count(1)
 
 
-@pytest.fixture(scope="module")
-def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+@pytest.fixture(scope="module", params=["kafka", "ottla"])
+def servers(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[str]:
+    if request.param == "ottla":
+        with Broker(NO_VERIFICATION | {"log.retention.ms": "-1"}) as broker:
+            yield broker.bootstrap_servers
+        return
     with kafka_peer(tmp_path_factory.mktemp("kafka"), NO_VERIFICATION) as address:
         yield address
 
