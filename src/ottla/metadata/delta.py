@@ -36,7 +36,7 @@ def _settings_gone(before: Image, after: Image) -> Iterator[Record]:
         for key in sorted(before.configs(kind, name).keys() - after.configs(kind, name).keys()):
             yield Config(kind, name, key, None)
     for name in sorted(before.features.keys() - after.features.keys()):
-        yield Feature(name, 0)
+        yield Feature(name, None)
 
 
 def _rights_gone(before: Image, after: Image) -> Iterator[Record]:

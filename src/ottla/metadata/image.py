@@ -177,6 +177,10 @@ class Image:
         state = self._topics.get(topic_id)
         return () if state is None else state.partitions
 
+    def has_partition(self, topic_name: str, index: int) -> bool:
+        topic = self.topic(topic_name)
+        return topic is not None and self.partition(topic.topic_id, index) is not None
+
     def partition(self, topic_id: Uuid, index: int) -> Partition | None:
         partitions = self.partitions(topic_id)
         return partitions[index] if 0 <= index < len(partitions) else None
@@ -268,7 +272,7 @@ class Image:
             case Quota():
                 _put_inside(self._quotas, record.entity, record.key, record.value)
             case Feature():
-                _put(self._features, record.name, record.level or None)
+                _put(self._features, record.name, record.level)
             case ProducerIds():
                 _require_no_fall("the next producer id", self.next_producer_id, record.next_id)
                 self.next_producer_id = record.next_id

@@ -150,10 +150,10 @@ class ProducerIds:
 
 @dataclass(frozen=True, slots=True)
 class Feature:
-    """The finalized level of a feature; 0 disables it."""
+    """The finalized level of a feature, where 0 disables it; None: its default level."""
 
     name: Name
-    level: Int16
+    level: Int16 | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,8 +26,10 @@ from ottla.metrics.meters import (
     LoopMeter,
     RequestMeter,
     TopicCounters,
+    TransactionMeter,
 )
 from ottla.metrics.tables import PartitionRow, PartitionTable, TopicTable
+from ottla.metrics.transactions import transaction_collectors
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
@@ -206,6 +208,7 @@ class NodeMetrics:
         self.loop = LoopMeter()
         self.cleaner = CleanerMeter()
         self.groups = GroupMeter()
+        self.transactions = TransactionMeter()
         # By log directory.
         self.disk_free_bytes: dict[str, int] = {}
         self._requests: dict[str, RequestMeter] = {}
@@ -263,6 +266,7 @@ class NodeMetrics:
                 UNCLEANABLE_BYTES, lambda: _by_log_dir(self.cleaner.uncleanable_bytes)
             ),
             *group_collectors(self.groups),
+            *transaction_collectors(self.transactions),
             RequestCollector(self._requests),
             ListenerCollector(self._listeners),
             LoopStallCollector(self.loop),

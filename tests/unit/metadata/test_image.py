@@ -93,7 +93,7 @@ def test_removed_things_leave_no_trace() -> None:
     image.apply(Acl(BINDING, in_force=False))
     image.apply(User("alice", ScramMechanism.SHA_512, None))
     image.apply(Quota(ENTITY, "k", None))
-    image.apply(Feature("f", 0))
+    image.apply(Feature("f", None))
     assert image == Image()
 
 

@@ -170,7 +170,7 @@ def test_checking_records_does_not_change_the_image() -> None:
             Acl(BINDING, in_force=False),
             User("alice", ScramMechanism.SHA_512, None),
             Quota(ENTITY, "producer_byte_rate", None),
-            Feature("metadata", 0),
+            Feature("metadata", None),
             EpochFloor(8),
             broker(epoch=9),
             TopicDeleted(topic_id(1), "orders"),
@@ -229,7 +229,7 @@ def test_the_delta_of_a_jump_has_all_removals() -> None:
         await late.load()
         gone: list[Record] = [
             Config(ResourceKind.TOPIC, "orders", "retention.ms", None),
-            Feature("f", 0),
+            Feature("f", None),
             Acl(BINDING, in_force=False),
             User("alice", ScramMechanism.SHA_512, None),
             Quota(ENTITY, "producer_byte_rate", None),

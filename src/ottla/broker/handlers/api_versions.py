@@ -1,11 +1,13 @@
-"""ApiVersions (18) v0-4. The feature `group.version` (KIP-848) is offered and always finalized.
-Gaps: no other feature is offered.
+"""ApiVersions (18) v0-4. The features `group.version` (KIP-848), which is always finalized, and
+`transaction.version` (KIP-890), which UpdateFeatures changes. Gaps: no other feature is offered.
 """
 
 import string
 
 from ottla.broker.requests.call import Call
 from ottla.errors import ErrorCode, PeerError
+from ottla.metadata.features import SUPPORTED, finalized_features
+from ottla.metadata.image import Image
 from ottla.protocol.messages import APIS
 from ottla.protocol.messages.api_versions import (
     ApiVersionsRequest,
@@ -18,8 +20,10 @@ from ottla.protocol.messages.api_versions import (
 _SOFTWARE_SINCE = 3
 # Clients of earlier versions fail on a feature whose minimum version is 0.
 _FEATURES_FROM_ZERO_SINCE = 4
-_SUPPORTED = (SupportedFeature(name="group.version", min_version=0, max_version=1),)
-_FINALIZED = (FinalizedFeature(name="group.version", min_version_level=1, max_version_level=1),)
+_SUPPORTED = tuple(
+    SupportedFeature(name=name, min_version=levels.min_level, max_version=levels.max_level)
+    for name, levels in SUPPORTED.items()
+)
 _LETTERS_AND_DIGITS = frozenset(string.ascii_letters + string.digits)
 _SOFTWARE = _LETTERS_AND_DIGITS | {".", "-"}
 
@@ -37,7 +41,7 @@ def handle(request: ApiVersionsRequest, call: Call) -> ApiVersionsResponse:
         error_code=ErrorCode.NONE,
         api_keys=tuple(_offer(key) for key in sorted(call.services.identity.served_apis)),
         supported_features=_SUPPORTED if call.version >= _FEATURES_FROM_ZERO_SINCE else (),
-        finalized_features=_FINALIZED,
+        finalized_features=_finalized(call.services.image),
         finalized_features_epoch=call.services.image.offset,
     )
 
@@ -45,6 +49,13 @@ def handle(request: ApiVersionsRequest, call: Call) -> ApiVersionsResponse:
 def _names_software(text: str) -> bool:
     """Whether the text is letters, digits, `.` and `-`, and begins and ends with neither mark."""
     return _LETTERS_AND_DIGITS.issuperset((text[:1], text[-1:])) and _SOFTWARE.issuperset(text)
+
+
+def _finalized(image: Image) -> tuple[FinalizedFeature, ...]:
+    return tuple(
+        FinalizedFeature(name=name, min_version_level=level, max_version_level=level)
+        for name, level in finalized_features(image)
+    )
 
 
 def _offer(key: int) -> VersionRange:

@@ -1,55 +1,90 @@
-"""FindCoordinator (10) v0-6. The first request for a group's coordinator waits until
-`__consumer_offsets` is created. Gaps: transactions and share groups have no coordinators, a request
-for a transaction coordinator is refused with UNSUPPORTED_VERSION.
+"""FindCoordinator (10) v0-6. The first request for a coordinator waits until its topic is created.
+Gaps: share groups have no coordinators.
 """
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, NamedTuple
 
 from ottla.broker.requests.advertised_addresses import BrokerAddress, present_brokers
-from ottla.broker.requests.authorization import Unauthorized, group_resource
+from ottla.broker.requests.authorization import (
+    Resource,
+    Unauthorized,
+    group_resource,
+    transactional_id_resource,
+)
 from ottla.broker.requests.call import Call
-from ottla.broker.requests.offsets_topic import create_offsets_topic
+from ottla.broker.requests.coordinator_topics import (
+    create_coordinator_topic,
+    offsets_topic,
+    transaction_topic,
+)
+from ottla.broker.requests.services import Services
+from ottla.coordinators.runtime.shards import Shards
 from ottla.errors import ErrorCode, PeerError
-from ottla.metadata.topic_names import CONSUMER_OFFSETS
-from ottla.metadata.values import AclResource
+from ottla.metadata.controller.internal_topics import InternalTopic
+from ottla.metadata.topic_names import CONSUMER_OFFSETS, TRANSACTION_STATE
 from ottla.protocol.coordinator_type import CoordinatorType
 from ottla.protocol.messages.find_coordinator import (
     Coordinator,
     FindCoordinatorRequest,
     FindCoordinatorResponse,
 )
+from ottla.settings.broker import BrokerSettings
 
 BATCHED_SINCE = 4
 # The message of a success before v4.
 NO_ERROR = "NONE"
 
 
+class _Kind(NamedTuple):
+    """A type of coordinator: its topic, the resource of a key, and its shards."""
+
+    topic_name: str
+    topic: Callable[[BrokerSettings], InternalTopic]
+    resource: Callable[[str], Resource]
+    shards: Callable[[Services], Shards[Any, Any]]
+
+
+_KINDS: dict[int, _Kind] = {
+    CoordinatorType.GROUP: _Kind(
+        CONSUMER_OFFSETS,
+        offsets_topic,
+        group_resource,
+        lambda services: services.coordinators.groups,
+    ),
+    CoordinatorType.TRANSACTION: _Kind(
+        TRANSACTION_STATE,
+        transaction_topic,
+        transactional_id_resource,
+        lambda services: services.coordinators.transactions,
+    ),
+}
+
+
 def handle(
     request: FindCoordinatorRequest, call: Call
 ) -> FindCoordinatorResponse | Awaitable[FindCoordinatorResponse]:
-    if request.key_type == CoordinatorType.TRANSACTION:
-        # Clients fail at once. After COORDINATOR_NOT_AVAILABLE they would retry for ever.
-        raise PeerError(ErrorCode.UNSUPPORTED_VERSION, "There are no transactions here.")
-    if request.key_type != CoordinatorType.GROUP:
+    kind = _KINDS.get(request.key_type)
+    if kind is None:
         raise PeerError(
             ErrorCode.INVALID_REQUEST, f"There are no coordinators of type {request.key_type} here."
         )
-    exists = call.services.image.topic(CONSUMER_OFFSETS) is not None
-    if not exists and any(call.may(group_resource(key)) for key in _requested_keys(request, call)):
-        return _create_and_respond(request, call)
-    return _respond(request, call)
+    exists = call.services.image.topic(kind.topic_name) is not None
+    if not exists and any(call.may(kind.resource(key)) for key in _requested_keys(request, call)):
+        return _create_and_respond(request, kind, call)
+    return _respond(request, kind, call)
 
 
 async def _create_and_respond(
-    request: FindCoordinatorRequest, call: Call
+    request: FindCoordinatorRequest, kind: _Kind, call: Call
 ) -> FindCoordinatorResponse:
-    await create_offsets_topic(call.services)
-    return _respond(request, call)
+    await create_coordinator_topic(call.services, kind.topic(call.services.settings))
+    return _respond(request, kind, call)
 
 
-def _respond(request: FindCoordinatorRequest, call: Call) -> FindCoordinatorResponse:
+def _respond(request: FindCoordinatorRequest, kind: _Kind, call: Call) -> FindCoordinatorResponse:
     brokers = present_brokers(call)
-    found = tuple(_find(key, brokers, call) for key in _requested_keys(request, call))
+    found = tuple(_find(key, kind, brokers, call) for key in _requested_keys(request, call))
     if call.version >= BATCHED_SINCE:
         return FindCoordinatorResponse(coordinators=found)
     (coordinator,) = found
@@ -66,19 +101,20 @@ def _requested_keys(request: FindCoordinatorRequest, call: Call) -> Sequence[str
     return request.coordinator_keys if call.version >= BATCHED_SINCE else (request.key,)
 
 
-def _find(group_id: str, brokers: Sequence[BrokerAddress], call: Call) -> Coordinator:
-    """The leader of the group's partition of `__consumer_offsets`."""
-    if not call.may(group_resource(group_id)):
-        return _refused(group_id, Unauthorized(AclResource.GROUP), call)
+def _find(key: str, kind: _Kind, brokers: Sequence[BrokerAddress], call: Call) -> Coordinator:
+    """The leader of the key's partition of the coordinator's topic."""
+    resource = kind.resource(key)
+    if not call.may(resource):
+        return _refused(key, Unauthorized(resource.kind), call)
     try:
-        leader = _leader_of(call, call.services.coordinators.groups.partition_of(group_id))
+        leader = _leader_of(call, kind, kind.shards(call.services).partition_of(key))
         address = next(broker for broker in brokers if broker.broker_id == leader)
     except (PeerError, StopIteration):
         code = ErrorCode.COORDINATOR_NOT_AVAILABLE
-        message = "" if call.version >= BATCHED_SINCE else "The group's coordinator is not there."
-        return _refused(group_id, PeerError(code, message), call)
+        message = "" if call.version >= BATCHED_SINCE else "The coordinator is not available."
+        return _refused(key, PeerError(code, message), call)
     return Coordinator(
-        key=group_id,
+        key=key,
         node_id=address.broker_id,
         host=address.host,
         port=address.port,
@@ -87,10 +123,10 @@ def _find(group_id: str, brokers: Sequence[BrokerAddress], call: Call) -> Coordi
     )
 
 
-def _refused(group_id: str, error: PeerError, call: Call) -> Coordinator:
+def _refused(key: str, error: PeerError, call: Call) -> Coordinator:
     call.count_refusal(error.code)
     return Coordinator(
-        key=group_id,
+        key=key,
         node_id=-1,
         host="",
         port=-1,
@@ -99,8 +135,8 @@ def _refused(group_id: str, error: PeerError, call: Call) -> Coordinator:
     )
 
 
-def _leader_of(call: Call, index: int) -> int | None:
+def _leader_of(call: Call, kind: _Kind, index: int) -> int | None:
     image = call.services.image
-    topic = image.topic(CONSUMER_OFFSETS)
+    topic = image.topic(kind.topic_name)
     partition = image.partition(topic.topic_id, index) if topic else None
     return partition.leader.broker_id if partition and partition.leader else None

@@ -10,7 +10,7 @@ from typing import cast
 from ottla.broker.node.group_coordinator import consumer_rules
 from ottla.broker.requests.authorization import group_resource
 from ottla.broker.requests.call import Call
-from ottla.broker.requests.offsets_topic import MESSAGE_BYTES_MAX
+from ottla.broker.requests.coordinator_topics import MESSAGE_BYTES_MAX
 from ottla.coordinators.group import classic_routing
 from ottla.coordinators.group.classic import lookup
 from ottla.coordinators.group.classic.join import Joiner, check

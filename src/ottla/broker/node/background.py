@@ -6,6 +6,7 @@ from ottla.broker.net.connections import Connections
 from ottla.broker.node.context import NodeContext
 from ottla.broker.node.group_gauges import run_group_gauges
 from ottla.broker.node.parts import Parts
+from ottla.broker.node.transaction_gauges import run_transaction_gauges
 from ottla.settings.table import node
 
 IDLE_CHECK_S = 1.0
@@ -16,6 +17,7 @@ def start_background(context: NodeContext, parts: Parts) -> None:
     """Starts the tasks that run until the node stops."""
     spawn = context.tasks.spawn
     spawn(parts.groups.run(), "groups")
+    spawn(parts.transactions.run(), "transactions")
     spawn(parts.tick.disks.run(), "disks")
     spawn(parts.tick.run(), "tick")
     spawn(parts.cleaner.run(), "cleaner")
@@ -25,6 +27,12 @@ def start_background(context: NodeContext, parts: Parts) -> None:
     spawn(
         run_group_gauges(parts.groups.shards, context.metrics.groups, context.seams.clock),
         "group gauges",
+    )
+    spawn(
+        run_transaction_gauges(
+            parts.transactions, context.metrics.transactions, context.seams.clock
+        ),
+        "transaction gauges",
     )
 
 

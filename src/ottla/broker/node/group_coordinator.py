@@ -6,19 +6,14 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, assert_never
 
 from ottla.broker.event_log import Logger
-from ottla.broker.requests.offsets_topic import MESSAGE_BYTES_MAX
-from ottla.broker.tasks import Tasks
+from ottla.broker.node.shard_events import LoggingShardListener
+from ottla.broker.requests.coordinator_topics import MESSAGE_BYTES_MAX
 from ottla.coordinators.group.coordinator import GroupCoordinator
 from ottla.coordinators.runtime.shards import CoordinatorKind, ShardParts, Shards
 from ottla.metadata.image import Image
 from ottla.metadata.topic_names import CONSUMER_OFFSETS
 from ottla.metadata.values import ResourceKind
 from ottla.metrics.meters import GroupMeter
-from ottla.replication.append.appender import Appender
-from ottla.replication.append.flusher import Flusher
-from ottla.replication.replicas import Replicas
-from ottla.seams.clock import Clock
-from ottla.seams.threads import Threads
 from ottla.settings.broker import BrokerSettings
 from ottla.settings.group import GroupConfigs
 from ottla.settings.table import groups
@@ -34,33 +29,6 @@ DECISION_BYTES_MAX = MESSAGE_BYTES_MAX - (MESSAGE_BYTES_MAX >> 4)
 RULES_KEPT_MAX = 100
 
 
-class LoggingShardListener:
-    """Logs and counts the events of coordinator shards."""
-
-    def __init__(self, logger: Logger, meter: GroupMeter) -> None:
-        self._logger = logger
-        self._meter = meter
-
-    def loaded(self, partition: str, took_ms: int, longest_stall_ns: int) -> None:
-        self._meter.note_load(took_ms, longest_stall_ns)
-        self._logger.debug("groups loaded", partition=partition, took_ms=took_ms)
-
-    def record_skipped(self, partition: str, offset: int, error: Exception) -> None:
-        self._logger.warning(
-            "group record skipped",
-            repeats_of=partition,
-            partition=partition,
-            offset=offset,
-            error=str(error),
-        )
-
-    def failed(self, partition: str, error: Exception) -> None:
-        self._meter.failures += 1
-        self._logger.error(
-            "group coordinator failed", repeats_of=partition, partition=partition, error=str(error)
-        )
-
-
 @dataclass(frozen=True, slots=True)
 class GroupEnvironment:
     """The current settings and image for groups, and their metrics."""
@@ -71,15 +39,7 @@ class GroupEnvironment:
 
 
 def group_coordinator(
-    environment: GroupEnvironment,
-    *,
-    replicas: Replicas,
-    appender: Appender,
-    flusher: Flusher,
-    clock: Clock,
-    threads: Threads,
-    tasks: Tasks,
-    logger: Logger,
+    environment: GroupEnvironment, parts: ShardParts, logger: Logger
 ) -> GroupCoordinator:
     """The group coordinator of a broker, not yet started."""
     kind = CoordinatorKind(
@@ -87,19 +47,11 @@ def group_coordinator(
         new_machine=lambda: group_machine(environment),
         # Decisions of groups have no effects.
         perform=assert_never,
-        listener=LoggingShardListener(logger, environment.meter),
+        listener=LoggingShardListener("group", logger, environment.meter),
         commit_timeout_ms=environment.settings()[groups.OFFSETS_COMMIT_TIMEOUT_MS],
         decision_bytes_max=DECISION_BYTES_MAX,
     )
-    parts = ShardParts(
-        replicas=replicas,
-        appender=appender,
-        flusher=flusher,
-        clock=clock,
-        threads=threads,
-        spawn=tasks.spawn,
-    )
-    return GroupCoordinator(Shards(kind, parts), clock)
+    return GroupCoordinator(Shards(kind, parts), parts.clock)
 
 
 # The group modules are imported with the first group: a broker without groups starts faster and

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 from ottla.broker.http.storage_health import StorageHealth
 from ottla.broker.net.connections import Connections
@@ -11,6 +12,7 @@ from ottla.broker.node.dynamic_settings import cleaner_rules, connection_limits,
 from ottla.broker.node.gauges import Gauges
 from ottla.broker.node.group_coordinator import GroupEnvironment, group_coordinator
 from ottla.broker.node.log_dirs import rules_of
+from ottla.broker.node.transaction_coordinator import TransactionEnvironment, transaction_shards
 from ottla.broker.requests.producer_ids import ProducerIdBlocks
 from ottla.broker.requests.record_work import RecordWork, TurnBudget
 from ottla.broker.requests.services import (
@@ -22,8 +24,13 @@ from ottla.broker.requests.services import (
     Services,
 )
 from ottla.coordinators.group.coordinator import GroupCoordinator
+from ottla.coordinators.runtime.shards import ShardParts
+from ottla.coordinators.txn.coordinator import LocalVerifier, TransactionShards
+from ottla.coordinators.txn.partition_leaders import LocalPartitionLeaders
 from ottla.metadata.controller_interface import Controller
+from ottla.metadata.image import Image
 from ottla.metadata.publisher import Publisher
+from ottla.metadata.topic_names import CONSUMER_OFFSETS
 from ottla.metadata.values import Incarnation
 from ottla.replication.append.appender import Appender
 from ottla.replication.append.early_writeback import EarlyWriteback
@@ -36,6 +43,7 @@ from ottla.replication.housekeeping.tick import Tick
 from ottla.replication.replicas import Replicas
 from ottla.settings.broker import BrokerSettings
 from ottla.settings.table import network
+from ottla.settings.table.transactions import TRANSACTION_PARTITION_VERIFICATION_ENABLE
 from ottla.storage.directory.directories import LogDirectories
 
 
@@ -45,6 +53,7 @@ class Parts:
 
     services: Services
     groups: GroupCoordinator
+    transactions: TransactionShards
     tick: Tick
     cleaner: LogCleaner
     connections: Connections
@@ -91,12 +100,13 @@ def make_parts(
     home: str,
     on_offline: Callable[[str, Exception], None],
 ) -> Parts:
-    """Makes the parts. The group coordinator follows the image and loads its partitions."""
+    """Makes the parts. The coordinators follow the image and load their partitions."""
     seams = context.seams
     flusher = Flusher(seams.threads)
     turn_budget = TurnBudget()
     appender = Appender(replicas.create_log, replicas.directories, turn_budget)
-    groups = _group_coordinator(context, publisher, replicas, appender, flusher)
+    producer_ids = ProducerIdBlocks(controller)
+    coordinators = _coordinators(context, publisher, replicas, appender, flusher, producer_ids)
     partitions = PartitionServices(
         replicas=replicas,
         appender=appender,
@@ -115,7 +125,8 @@ def make_parts(
         publisher=publisher,
         controller=controller,
         partitions=partitions,
-        groups=groups,
+        coordinators=coordinators.services,
+        producer_ids=producer_ids,
         turn_budget=turn_budget,
     )
     tick = _tick(context, partitions, on_offline)
@@ -135,7 +146,8 @@ def make_parts(
     )
     return Parts(
         services=services,
-        groups=groups,
+        groups=coordinators.groups,
+        transactions=coordinators.services.transactions,
         tick=tick,
         cleaner=_cleaner(context, partitions, tick),
         connections=connections,
@@ -150,30 +162,60 @@ def make_checkpointer(context: NodeContext, directories: LogDirectories) -> Chec
     return checkpointer
 
 
-def _group_coordinator(
+class _Coordinators(NamedTuple):
+    """The coordinators of a node, and their parts for handlers."""
+
+    groups: GroupCoordinator
+    services: CoordinatorServices
+
+
+def _coordinators(
     context: NodeContext,
     publisher: Publisher,
     replicas: Replicas,
     appender: Appender,
     flusher: Flusher,
-) -> GroupCoordinator:
-    groups = group_coordinator(
-        GroupEnvironment(
-            lambda: context.dynamic_settings.current,
-            lambda: publisher.image,
-            context.metrics.groups,
-        ),
+    producer_ids: ProducerIdBlocks,
+) -> _Coordinators:
+    seams, metrics = context.seams, context.metrics
+    parts = ShardParts(
         replicas=replicas,
         appender=appender,
         flusher=flusher,
-        clock=context.seams.clock,
-        threads=context.seams.threads,
-        tasks=context.tasks,
-        logger=context.logger,
+        clock=seams.clock,
+        threads=seams.threads,
+        spawn=context.tasks.spawn,
     )
-    publisher.subscribe(groups.follow)
-    groups.start(publisher.image)
-    return groups
+
+    def settings() -> BrokerSettings:
+        return context.dynamic_settings.current
+
+    def image() -> Image:
+        return publisher.image
+
+    groups = group_coordinator(
+        GroupEnvironment(settings, image, metrics.groups), parts, context.logger
+    )
+    leaders = LocalPartitionLeaders(
+        replicas, appender, flusher, seams.clock, {CONSUMER_OFFSETS: groups.shards}
+    )
+    transactions = transaction_shards(
+        TransactionEnvironment(settings, image, producer_ids, metrics.transactions, context.logger),
+        leaders,
+        parts,
+    )
+    for coordinator in (groups, transactions):
+        publisher.subscribe(coordinator.follow)
+        coordinator.start(publisher.image)
+    services = CoordinatorServices(
+        groups=groups.shards,
+        transactions=transactions,
+        verifier=LocalVerifier(
+            transactions, lambda: settings()[TRANSACTION_PARTITION_VERIFICATION_ENABLE]
+        ),
+        partition_leaders=leaders,
+    )
+    return _Coordinators(groups, services)
 
 
 def _tick(
@@ -217,7 +259,8 @@ def _services(
     publisher: Publisher,
     controller: Controller,
     partitions: PartitionServices,
-    groups: GroupCoordinator,
+    coordinators: CoordinatorServices,
+    producer_ids: ProducerIdBlocks,
     turn_budget: TurnBudget,
 ) -> Services:
     seams, dynamic_settings = context.seams, context.dynamic_settings
@@ -229,7 +272,7 @@ def _services(
         metrics=context.metrics,
         logger=context.logger,
         identity=identity,
-        metadata=MetadataServices(publisher=publisher, producer_ids=ProducerIdBlocks(controller)),
+        metadata=MetadataServices(publisher=publisher, producer_ids=producer_ids),
         controller=controller,
         partitions=partitions,
         records=RecordServices(
@@ -240,7 +283,7 @@ def _services(
                 lambda: dynamic_settings.current[network.QUEUED_MAX_REQUEST_BYTES],
             ),
         ),
-        coordinators=CoordinatorServices(groups=groups.shards),
+        coordinators=coordinators,
     )
 
 

@@ -22,6 +22,7 @@ _DELETE = AclOperation.DELETE
 _DESCRIBE = AclOperation.DESCRIBE
 _DESCRIBE_CONFIGS = AclOperation.DESCRIBE_CONFIGS
 _ALTER_CONFIGS = AclOperation.ALTER_CONFIGS
+_CLUSTER_ACTION = AclOperation.CLUSTER_ACTION
 
 
 class Resource(NamedTuple):
@@ -40,6 +41,10 @@ def topic_resource(name: str) -> Resource:
 
 def group_resource(group_id: str) -> Resource:
     return Resource(AclResource.GROUP, group_id)
+
+
+def transactional_id_resource(transactional_id: str) -> Resource:
+    return Resource(AclResource.TRANSACTIONAL_ID, transactional_id)
 
 
 class Authorizer(Protocol):
@@ -83,7 +88,10 @@ OPERATIONS: Mapping[str, Mapping[AclResource, AclOperation]] = MappingProxyType(
         "Metadata": {AclResource.TOPIC: _DESCRIBE},
         "OffsetCommit": {AclResource.GROUP: _READ, AclResource.TOPIC: _READ},
         "OffsetFetch": {AclResource.GROUP: _DESCRIBE, AclResource.TOPIC: _DESCRIBE},
-        "FindCoordinator": {AclResource.GROUP: _DESCRIBE},
+        "FindCoordinator": {
+            AclResource.GROUP: _DESCRIBE,
+            AclResource.TRANSACTIONAL_ID: _DESCRIBE,
+        },
         "JoinGroup": _OF_GROUP_MEMBERS,
         "Heartbeat": _OF_GROUP_MEMBERS,
         "LeaveGroup": _OF_GROUP_MEMBERS,
@@ -96,7 +104,30 @@ OPERATIONS: Mapping[str, Mapping[AclResource, AclOperation]] = MappingProxyType(
         "CreateTopics": {AclResource.CLUSTER: _CREATE, AclResource.TOPIC: _CREATE},
         "DeleteTopics": {AclResource.TOPIC: _DELETE},
         "DeleteRecords": {AclResource.TOPIC: _DELETE},
-        "InitProducerId": {AclResource.CLUSTER: AclOperation.IDEMPOTENT_WRITE},
+        "InitProducerId": {
+            AclResource.CLUSTER: AclOperation.IDEMPOTENT_WRITE,
+            AclResource.TRANSACTIONAL_ID: _WRITE,
+        },
+        # Brokers, which send it from v4 on, need CLUSTER_ACTION.
+        "AddPartitionsToTxn": {
+            AclResource.TRANSACTIONAL_ID: _WRITE,
+            AclResource.TOPIC: _WRITE,
+            AclResource.CLUSTER: _CLUSTER_ACTION,
+        },
+        "AddOffsetsToTxn": {AclResource.TRANSACTIONAL_ID: _WRITE, AclResource.GROUP: _READ},
+        "EndTxn": {AclResource.TRANSACTIONAL_ID: _WRITE},
+        "WriteTxnMarkers": {AclResource.CLUSTER: _CLUSTER_ACTION},
+        "TxnOffsetCommit": {
+            AclResource.TRANSACTIONAL_ID: _WRITE,
+            AclResource.GROUP: _READ,
+            AclResource.TOPIC: _READ,
+        },
+        "DescribeTransactions": {
+            AclResource.TRANSACTIONAL_ID: _DESCRIBE,
+            AclResource.TOPIC: _DESCRIBE,
+        },
+        "ListTransactions": {AclResource.TRANSACTIONAL_ID: _DESCRIBE},
+        "UpdateFeatures": {AclResource.CLUSTER: _ALTER},
         "OffsetForLeaderEpoch": {AclResource.TOPIC: _DESCRIBE},
         "DescribeConfigs": _OF_CONFIG_READERS,
         "AlterConfigs": _OF_CONFIG_WRITERS,

@@ -1,11 +1,15 @@
 """Allocates producer ids from blocks that are reserved in the metadata log.
 
+A coordinator decides without waiting, and may need an id for its decision: `spare` is awaited
+before, so that `require` finds one.
+
 The unused ids of a block are lost when the broker stops: there are 2^63 of them.
 """
 
 import asyncio
 from collections.abc import Sequence
 
+from ottla.errors import ErrorCode, PeerError
 from ottla.metadata.controller_interface import Controller
 from ottla.metadata.image import Image
 from ottla.metadata.records import ProducerIds, Record
@@ -29,6 +33,25 @@ class ProducerIdBlocks:
         self._next_id += 1
         return self._next_id - 1
 
+    def require(self) -> int:
+        """A new producer id. PeerError, after which clients retry, if the block is used up."""
+        producer_id = self.take()
+        if producer_id is None:
+            raise PeerError(
+                ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "the next producer ids are not reserved yet"
+            )
+        return producer_id
+
+    @property
+    def is_used_up(self) -> bool:
+        return self._next_id >= self._end_id
+
+    async def spare(self) -> None:
+        """Reserves the next block if this one is used up. PeerError as `next`."""
+        async with self._fetching:
+            if self.is_used_up:
+                await self._reserve()
+
     async def next(self) -> int:
         """A new producer id. Concurrent callers share the next block.
 
@@ -36,9 +59,12 @@ class ProducerIdBlocks:
         """
         async with self._fetching:
             while (producer_id := self.take()) is None:
-                self._next_id = await self._controller.commit(_reserve_block)
-                self._end_id = self._next_id + BLOCK_IDS
+                await self._reserve()
         return producer_id
+
+    async def _reserve(self) -> None:
+        self._next_id = await self._controller.commit(_reserve_block)
+        self._end_id = self._next_id + BLOCK_IDS
 
 
 def _reserve_block(image: Image) -> tuple[Sequence[Record], int]:

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from ottla.broker.requests.authorization import Authorizer
     from ottla.broker.requests.producer_ids import ProducerIdBlocks
     from ottla.coordinators.group.coordinator import GroupShards
+    from ottla.coordinators.txn.coordinator import TransactionShards
+    from ottla.coordinators.txn.partition_leaders import PartitionLeaders
+    from ottla.coordinators.txn.verification import TransactionVerifier
     from ottla.metrics.node import NodeMetrics
     from ottla.replication.fetch.sessions import FetchSessions
     from ottla.settings.broker import BrokerSettings
@@ -79,6 +82,10 @@ class CoordinatorServices:
     """The coordinators of this broker, as shards per partition of their internal topics."""
 
     groups: "GroupShards"
+    transactions: "TransactionShards"
+    # The coordinators of transactions and the leaders of partitions, on any broker.
+    verifier: "TransactionVerifier"
+    partition_leaders: "PartitionLeaders"
 
 
 @dataclass(slots=True, kw_only=True)

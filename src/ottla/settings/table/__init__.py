@@ -19,6 +19,7 @@ from ottla.settings.table import (
     retention,
     segments,
     tiers,
+    transactions,
 )
 
 AREAS: tuple[ModuleType, ...] = (
@@ -30,6 +31,7 @@ AREAS: tuple[ModuleType, ...] = (
     segments,
     groups,
     consumer_groups,
+    transactions,
     tiers,
 )
 

@@ -390,7 +390,12 @@ def test_unreadable_pending_records_are_skipped_and_reported() -> None:
             rows, producer_id=9, producer_epoch=0, base_sequence=0, transactional=True
         )
         stage.partitions.appender.append(
-            stage.replica, memoryview(content), acks=1, transactional_id_given=True, now_ms=0
+            stage.replica,
+            memoryview(content),
+            acks=1,
+            transactional_id_given=True,
+            now_ms=0,
+            is_own=True,
         )
         machine = (await stage.loaded()).machine
         assert machine.pending == [(9, counted(7))]

@@ -1,0 +1,71 @@
+"""The topics of the coordinators, each created on the first request for its coordinator."""
+
+from collections.abc import Mapping, Sequence
+
+from ottla.broker.requests import metadata_changes
+from ottla.broker.requests.services import Services
+from ottla.errors import ErrorCode, PeerError
+from ottla.metadata.controller.internal_topics import InternalTopic, create_internal_topic
+from ottla.metadata.controller.pending_topics import PendingTopics
+from ottla.metadata.controller.topic_changes import CreatedTopic
+from ottla.metadata.image import Image
+from ottla.metadata.records import Record
+from ottla.metadata.topic_names import CONSUMER_OFFSETS, TRANSACTION_STATE
+from ottla.settings.broker import BrokerSettings
+from ottla.settings.table import groups, records, replicas, retention, segments, transactions
+
+# The generation of a large group, or a transaction with many partitions, is one record, which must
+# fit.
+MESSAGE_BYTES_MAX = 16 << 20
+
+
+def offsets_topic(settings: BrokerSettings) -> InternalTopic:
+    """`__consumer_offsets`, with the broker's settings for it."""
+    return InternalTopic(
+        CONSUMER_OFFSETS,
+        settings[groups.OFFSETS_TOPIC_NUM_PARTITIONS],
+        settings[groups.OFFSETS_TOPIC_REPLICATION_FACTOR],
+        _configs(settings[groups.OFFSETS_TOPIC_SEGMENT_BYTES]),
+    )
+
+
+def transaction_topic(settings: BrokerSettings) -> InternalTopic:
+    """`__transaction_state`, with the broker's settings for it."""
+    min_isr = settings[transactions.TRANSACTION_STATE_LOG_MIN_ISR]
+    return InternalTopic(
+        TRANSACTION_STATE,
+        settings[transactions.TRANSACTION_STATE_LOG_NUM_PARTITIONS],
+        settings[transactions.TRANSACTION_STATE_LOG_REPLICATION_FACTOR],
+        {
+            **_configs(settings[transactions.TRANSACTION_STATE_LOG_SEGMENT_BYTES]),
+            replicas.MIN_INSYNC_REPLICAS.name: str(min_isr),
+        },
+    )
+
+
+def _configs(segment_bytes: int) -> Mapping[str, str]:
+    return {
+        retention.CLEANUP_POLICY.name: "compact",
+        records.COMPRESSION_TYPE.name: "producer",
+        records.MAX_MESSAGE_BYTES.name: str(MESSAGE_BYTES_MAX),
+        segments.SEGMENT_BYTES.name: str(segment_bytes),
+    }
+
+
+async def create_coordinator_topic(services: Services, topic: InternalTopic) -> None:
+    """Creates the topic if it is missing. PeerError COORDINATOR_NOT_AVAILABLE if that fails."""
+    topic_id = metadata_changes.new_topic_id(services.entropy)
+    start = metadata_changes.placement_start(services.entropy)
+
+    def decide(image: Image) -> tuple[Sequence[Record], CreatedTopic]:
+        return create_internal_topic(
+            PendingTopics(image), topic, services.settings, topic_id, start
+        )
+
+    try:
+        await services.controller.commit(decide)
+    except PeerError as error:
+        # Another request may have created it at the same time.
+        if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
+            services.logger.warning("topic not created", topic=topic.name, error=str(error))
+            raise PeerError(ErrorCode.COORDINATOR_NOT_AVAILABLE, str(error)) from error

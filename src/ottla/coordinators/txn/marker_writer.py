@@ -1,0 +1,129 @@
+"""Writes the markers of decided transactions, again and again until all of them are written.
+
+An effect of the coordinator's decision: it begins once the decision is committed. On one broker the
+markers are written in the turn of the decision, before the client has its answer. If a leader does
+not write its marker, the writer tries again until the coordinator moves to another broker, which
+then begins anew.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping
+from typing import TYPE_CHECKING, Any
+
+from ottla.coordinators.txn.decision import WriteMarkers
+from ottla.coordinators.txn.partition_leaders import Codes, PartitionLeaders
+from ottla.errors import ErrorCode, PeerError
+from ottla.metadata.image import Image
+from ottla.metrics.meters import TransactionMeter
+from ottla.protocol.topic_partition import TopicPartition
+from ottla.replication.append.transaction_marker import TransactionMarker
+
+if TYPE_CHECKING:
+    from ottla.coordinators.txn.coordinator import TransactionShard
+
+RETRY_MS_MIN = 50
+RETRY_MS_MAX = 1_000
+
+# The partition has a later epoch of this producer: its transaction of this epoch is over there.
+_IS_OVER = frozenset({ErrorCode.NONE, ErrorCode.INVALID_PRODUCER_EPOCH})
+
+
+class MarkerWriter:
+    """Performs the effects of all shards of the transaction coordinator.
+
+    `shard_of` finds the shard of a transactional id; PeerError if it is not on this broker.
+    `on_refused` is told of markers that a partition refuses for good.
+    """
+
+    def __init__(
+        self,
+        leaders: PartitionLeaders,
+        shard_of: Callable[[str], "TransactionShard"],
+        image: Callable[[], Image],
+        spawn: Callable[[Coroutine[Any, Any, Any], str], None],
+        meter: TransactionMeter,
+        on_refused: Callable[[TopicPartition, WriteMarkers, ErrorCode], None],
+    ) -> None:
+        self._leaders = leaders
+        self._shard_of = shard_of
+        self._image = image
+        self._spawn = spawn
+        self._meter = meter
+        self._on_refused = on_refused
+
+    def perform(self, effect: WriteMarkers) -> None:
+        try:
+            shard = self._shard_of(effect.transactional_id)
+        except PeerError:
+            return  # the coordinator has moved, and the next one writes them
+        codes = self._write(shard, effect, effect.partitions)
+        if isinstance(codes, Mapping):
+            left = self._left(effect, codes)
+            if not left and self._complete(shard, effect):
+                return
+            retrying = self._retry(shard, effect, left)
+        else:
+            retrying = self._retry(shard, effect, effect.partitions, codes)
+        self._spawn(retrying, f"markers of producer {effect.producer_id}")
+
+    async def _retry(
+        self,
+        shard: "TransactionShard",
+        effect: WriteMarkers,
+        left: Collection[TopicPartition],
+        codes: Codes | Awaitable[Codes] | None = None,
+    ) -> None:
+        """Tries again until no partition is left and the end of the transaction is recorded."""
+        self._meter.unfinished += 1
+        wait_ms = RETRY_MS_MIN
+        try:
+            while not shard.is_closed:
+                if codes is not None:
+                    written = codes if isinstance(codes, Mapping) else await codes
+                    left = self._left(effect, written)
+                if not left and self._complete(shard, effect):
+                    return
+                self._meter.marker_retries += 1
+                await asyncio.sleep(wait_ms / 1000)
+                wait_ms = min(2 * wait_ms, RETRY_MS_MAX)
+                codes = self._write(shard, effect, left)
+        finally:
+            self._meter.unfinished -= 1
+
+    def _write(
+        self,
+        shard: "TransactionShard",
+        effect: WriteMarkers,
+        partitions: Collection[TopicPartition],
+    ) -> Codes | Awaitable[Codes]:
+        marker = TransactionMarker(
+            effect.producer_id,
+            effect.producer_epoch,
+            effect.kind,
+            shard.leader_epoch,
+            effect.transaction_version,
+        )
+        image = self._image()
+        # In one order, so that a run can be repeated. A deleted partition needs no marker.
+        existing = [name for name in sorted(partitions) if image.has_partition(*name)]
+        return self._leaders.write(marker, existing)
+
+    def _left(self, effect: WriteMarkers, codes: Codes) -> list[TopicPartition]:
+        """The partitions whose marker is not written."""
+        left = []
+        for name, code in codes.items():
+            if code is ErrorCode.NONE:
+                self._meter.markers += 1
+            elif code in _IS_OVER:
+                self._on_refused(name, effect, code)
+            else:
+                left.append(name)
+        return left
+
+    def _complete(self, shard: "TransactionShard", effect: WriteMarkers) -> bool:
+        """Records that all markers are written; False if that is not possible now."""
+        try:
+            shard.apply(lambda now_ms: shard.machine.markers_written(effect, now_ms))
+        except PeerError:
+            return shard.is_closed
+        return True

@@ -1,0 +1,110 @@
+"""The leaders of a transaction's partitions, which write its markers."""
+
+from collections.abc import Awaitable, Iterable, Mapping
+from typing import Any, Protocol
+
+from ottla.coordinators.runtime.shards import Shards
+from ottla.errors import ErrorCode, PeerError, StorageError
+from ottla.protocol.topic_partition import TopicPartition
+from ottla.replication.append.acknowledgement import Unacknowledged, until_committed
+from ottla.replication.append.appender import Appender, AppendResult
+from ottla.replication.append.flusher import Flusher
+from ottla.replication.append.transaction_marker import TransactionMarker
+from ottla.replication.replica import Replica
+from ottla.replication.replicas import Replicas
+from ottla.seams.clock import Clock
+
+# A marker is retried by its coordinator, so nothing is lost after a timeout.
+COMMIT_TIMEOUT_MS = 30_000
+
+Codes = Mapping[TopicPartition, ErrorCode]
+
+
+class PartitionLeaders(Protocol):
+    """Has markers written, on this broker or on others."""
+
+    def write(
+        self, marker: TransactionMarker, partitions: Iterable[TopicPartition]
+    ) -> Codes | Awaitable[Codes]:
+        """The error code of each partition: NONE once its marker is committed.
+
+        A marker is flushed as well, where `flush.messages` demands it: a coordinator that takes a
+        transaction for complete does not write its markers again.
+        """
+        ...
+
+
+class LocalPartitionLeaders:
+    """Writes the markers of partitions that this broker leads.
+
+    `coordinators` are the shards of coordinators by their topic: a marker in such a topic is a part
+    of the coordinator's own log, and goes behind the records that it has decided before.
+    """
+
+    def __init__(
+        self,
+        replicas: Replicas,
+        appender: Appender,
+        flusher: Flusher,
+        clock: Clock,
+        coordinators: Mapping[str, Shards[Any, Any]],
+    ) -> None:
+        self._replicas = replicas
+        self._appender = appender
+        self._flusher = flusher
+        self._clock = clock
+        self._coordinators = coordinators
+
+    def write(
+        self, marker: TransactionMarker, partitions: Iterable[TopicPartition]
+    ) -> Codes | Awaitable[Codes]:
+        codes: dict[TopicPartition, ErrorCode] = {}
+        unsettled: dict[TopicPartition, Unacknowledged] = {}
+        for name in partitions:
+            try:
+                replica = self._find(name)
+                appended = self._append(replica, marker)
+            except PeerError as error:
+                codes[name] = error.code
+                continue
+            codes[name] = ErrorCode.NONE
+            if not appended.is_settled:
+                unsettled[name] = Unacknowledged(replica, appended)
+        return self._settled(codes, unsettled) if unsettled else codes
+
+    def _find(self, name: TopicPartition) -> Replica:
+        replica = self._replicas.named(name.topic, name.partition)
+        if replica is None:
+            raise PeerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{name} is not on this broker")
+        if replica.is_unusable:
+            raise PeerError(ErrorCode.KAFKA_STORAGE_ERROR, f"{name} could not be opened")
+        return replica
+
+    def _append(self, replica: Replica, marker: TransactionMarker) -> AppendResult:
+        coordinator = self._coordinators.get(replica.name.topic)
+        if coordinator is not None:
+            return coordinator.of_partition(replica.name.partition).append_marker(marker)
+        return self._appender.append_marker(replica, marker, now_ms=self._clock.wall_ms())
+
+    async def _settled(
+        self,
+        codes: dict[TopicPartition, ErrorCode],
+        unsettled: Mapping[TopicPartition, Unacknowledged],
+    ) -> Codes:
+        """The codes after the flushes and the replication of markers that need them."""
+        for name, each in unsettled.items():
+            codes[name] = await self._flushed(each)
+        errors = await until_committed(list(unsettled.values()), COMMIT_TIMEOUT_MS)
+        for name, error in zip(unsettled, errors, strict=True):
+            if error is not None:
+                codes[name] = error.code
+        return codes
+
+    async def _flushed(self, append: Unacknowledged) -> ErrorCode:
+        log = append.replica.log
+        if log is not None and log.messages_unflushed >= log.flush_messages:
+            try:
+                await self._flusher.flush(log, append.appended.committed_offset)
+            except (StorageError, OSError):
+                return ErrorCode.KAFKA_STORAGE_ERROR
+        return ErrorCode.NONE
