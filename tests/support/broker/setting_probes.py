@@ -8,7 +8,12 @@ from dataclasses import dataclass, field
 
 from ottla.errors import ErrorCode
 from ottla.protocol.compression import Codec
-from tests.support.broker import compaction_observations, group_observations, observations
+from tests.support.broker import (
+    compaction_observations,
+    group_observations,
+    observations,
+    transaction_observations,
+)
 from tests.support.broker.compaction_observations import COMPACTED
 from tests.support.broker.observations import DAY_MS, HOUR_MS, MINUTE_MS, World
 from tests.support.broker.simulated_broker import HOST, PORT
@@ -297,6 +302,12 @@ BROKER_PROBES: tuple[Probe, ...] = (
         by_default=True,
         changed=False,
         beside={"socket.request.max.bytes": "1000000"},
+    ),
+    Probe(
+        values={"transaction.partition.verification.enable": "false"},
+        look=transaction_observations.send_without_adding,
+        by_default=ErrorCode.INVALID_TXN_STATE,
+        changed=NONE,
     ),
     Probe(
         values={"producer.id.expiration.ms": "1000"},

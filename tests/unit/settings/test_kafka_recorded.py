@@ -35,6 +35,9 @@ GIVEN_TO_KAFKA = {
     "num.partitions",
     "offsets.topic.num.partitions",
     "offsets.topic.replication.factor",
+    "transaction.state.log.min.isr",
+    "transaction.state.log.num.partitions",
+    "transaction.state.log.replication.factor",
 }
 
 # Broker settings that differ, and why; the table gives the reasons for defaults.

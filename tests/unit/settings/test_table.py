@@ -73,6 +73,8 @@ def test_settings_that_kafka_lacks_have_our_prefix() -> None:
         "ottla.request.elements.max",
         "ottla.request.topics.max",
         "ottla.tail.batches.max",
+        "ottla.transaction.partitions.max",
+        "ottla.transactional.ids.max",
     }
 
 

@@ -36,7 +36,7 @@ async def handle(request: ListTransactionsRequest, call: Call) -> ListTransactio
         ]
     if request.duration_filter >= 0:
         began_ms = call.services.now_ms - request.duration_filter
-        found = [each for each in found if each.start_ms < began_ms]
+        found = [each for each in found if each.start_ms <= began_ms]
     if request.transactional_id_pattern:
         names = [each.transactional_id for each in found]
         matched = frozenset(match_topics(request.transactional_id_pattern, names))

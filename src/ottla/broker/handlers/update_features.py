@@ -46,9 +46,8 @@ def _updates(request: UpdateFeaturesRequest, version: int) -> list[FeatureUpdate
         FeatureUpdate(
             each.feature,
             each.max_version_level,
-            each.upgrade_type
-            if version >= UPGRADE_TYPES_SINCE
-            else (UpgradeType.SAFE_DOWNGRADE if each.allow_downgrade else UpgradeType.UPGRADE),
+            # As in Kafka, v0 cannot lower a level, whatever it allows.
+            each.upgrade_type if version >= UPGRADE_TYPES_SINCE else UpgradeType.UPGRADE,
         )
         for each in request.feature_updates
     ]

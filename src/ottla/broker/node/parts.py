@@ -43,6 +43,7 @@ from ottla.replication.housekeeping.tick import Tick
 from ottla.replication.replicas import Replicas
 from ottla.settings.broker import BrokerSettings
 from ottla.settings.table import network
+from ottla.settings.table.transactions import TRANSACTION_PARTITION_VERIFICATION_ENABLE
 from ottla.storage.directory.directories import LogDirectories
 
 
@@ -196,7 +197,7 @@ def _coordinators(
         GroupEnvironment(settings, image, metrics.groups), parts, context.logger
     )
     leaders = LocalPartitionLeaders(
-        replicas, appender, seams.clock, {CONSUMER_OFFSETS: groups.shards}
+        replicas, appender, flusher, seams.clock, {CONSUMER_OFFSETS: groups.shards}
     )
     transactions = transaction_shards(
         TransactionEnvironment(settings, image, producer_ids, metrics.transactions, context.logger),
@@ -209,7 +210,9 @@ def _coordinators(
     services = CoordinatorServices(
         groups=groups.shards,
         transactions=transactions,
-        verifier=LocalVerifier(transactions),
+        verifier=LocalVerifier(
+            transactions, lambda: settings()[TRANSACTION_PARTITION_VERIFICATION_ENABLE]
+        ),
         partition_leaders=leaders,
     )
     return _Coordinators(groups, services)

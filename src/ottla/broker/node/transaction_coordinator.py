@@ -73,6 +73,7 @@ def transaction_shards(
         listener=LoggingShardListener("transaction", environment.logger, environment.meter),
         commit_timeout_ms=settings[groups.OFFSETS_COMMIT_TIMEOUT_MS],
         decision_bytes_max=DECISION_BYTES_MAX,
+        load_buffer_bytes=settings[transactions.TRANSACTION_STATE_LOG_LOAD_BUFFER_SIZE],
     )
     shards: TransactionShards = Shards(kind, parts)
     return shards
@@ -101,9 +102,13 @@ def transaction_rules(settings: BrokerSettings) -> "TransactionRules":
 
     return TransactionRules(
         timeout_ms_max=settings[transactions.TRANSACTION_MAX_TIMEOUT_MS],
-        timeout_check_interval_ms=settings[transactions.TRANSACTION_ABORT_TIMED_OUT_INTERVAL_MS],
+        timeout_check_interval_ms=settings[
+            transactions.TRANSACTION_ABORT_TIMED_OUT_TRANSACTION_CLEANUP_INTERVAL_MS
+        ],
         id_expiration_ms=settings[transactions.TRANSACTIONAL_ID_EXPIRATION_MS],
-        expiry_check_interval_ms=settings[transactions.TRANSACTION_REMOVE_EXPIRED_INTERVAL_MS],
+        expiry_check_interval_ms=settings[
+            transactions.TRANSACTION_REMOVE_EXPIRED_TRANSACTION_CLEANUP_INTERVAL_MS
+        ],
         ids_max=settings[transactions.TRANSACTIONAL_IDS_MAX],
         partitions_max=settings[transactions.TRANSACTION_PARTITIONS_MAX],
     )

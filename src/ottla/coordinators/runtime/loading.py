@@ -56,7 +56,9 @@ class Loader:
         clock: Clock,
         threads: Threads,
         skipped: Callable[[int, StorageError], None],
+        read_bytes: int = READ_BYTES,
     ) -> None:
+        self._read_bytes = read_bytes
         self._shard = shard
         self._clock = clock
         self._threads = threads
@@ -86,7 +88,9 @@ class Loader:
         """Collects the last record of each key, and the records of open transactions."""
         offset, end_offset = log.start_offset, log.end_offset
         while offset < end_offset and not self._shard.is_closed:
-            piece = await self._cold_reads.look(log, partial(_piece, log, offset, end_offset))
+            piece = await self._cold_reads.look(
+                log, partial(_piece, log, offset, end_offset, self._read_bytes)
+            )
             if piece is None:
                 break  # compaction removed the last records below the end offset
             self._end_slice()
@@ -193,8 +197,10 @@ class Loader:
         self.longest_slice_ns = max(self.longest_slice_ns, slice_ns)
 
 
-def _piece(log: Log, offset: int, end_offset: int, warm_only: bool) -> FileSlice | None:
-    return log.read(offset, bytes_max=READ_BYTES, end_offset=end_offset, warm_only=warm_only)
+def _piece(
+    log: Log, offset: int, end_offset: int, bytes_max: int, warm_only: bool
+) -> FileSlice | None:
+    return log.read(offset, bytes_max=bytes_max, end_offset=end_offset, warm_only=warm_only)
 
 
 def _whole_batches(content: bytes, piece: FileSlice) -> Iterator[tuple[int, BatchHeader]]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol
 
 from ottla.coordinators.runtime.key_hash import java_hash
-from ottla.coordinators.runtime.loading import SLICE_NS_MAX, Loader
+from ottla.coordinators.runtime.loading import READ_BYTES, SLICE_NS_MAX, Loader
 from ottla.coordinators.runtime.shard import EffectT, MachineT, Shard
 from ottla.errors import ErrorCode, PeerError, StorageError
 from ottla.metadata.image import Image
@@ -70,6 +70,8 @@ class CoordinatorKind(Generic[MachineT, EffectT]):
     # The records of one decision must fit one batch of the log.
     decision_bytes_max: int
     hash_key: Callable[[str], int] = java_hash
+    # How much of the log is read at once for a load.
+    load_buffer_bytes: int = READ_BYTES
 
 
 class Shards(Generic[MachineT, EffectT]):
@@ -189,7 +191,13 @@ class Shards(Generic[MachineT, EffectT]):
             if shard.replica.is_unusable:
                 raise StorageError(f"{name} could not be opened")
             async with self._parts.loading:
-                loader = Loader(shard, self._clock, self._parts.threads, skipped)
+                loader = Loader(
+                    shard,
+                    self._clock,
+                    self._parts.threads,
+                    skipped,
+                    self._kind.load_buffer_bytes,
+                )
                 is_wanted = await loader.load()
         except (OSError, StorageError, PeerError) as error:
             # The partition has no coordinator until its log can be read again.

@@ -1,6 +1,6 @@
 """The transaction coordinator: the shards of `__transaction_state`."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
 from ottla.coordinators.runtime.shard import Shard
@@ -22,16 +22,22 @@ ADDED_BY_LEADERS_VERSION = 2
 
 
 class LocalVerifier:
-    """The `TransactionVerifier` of transactional ids that this broker coordinates."""
+    """The `TransactionVerifier` of transactional ids that this broker coordinates.
 
-    def __init__(self, shards: TransactionShards) -> None:
+    Unless `is_enabled`, partitions that producers have to add themselves are not verified.
+    """
+
+    def __init__(self, shards: TransactionShards, is_enabled: Callable[[], bool]) -> None:
         self._shards = shards
+        self._is_enabled = is_enabled
 
     async def verify(self, verification: Verification) -> Mapping[TopicPartition, ErrorCode]:
         try:
             shard = self._shards.of(verification.transactional_id)
             if verification.adds:
                 await _add(shard, verification)
+                return dict.fromkeys(verification.partitions, ErrorCode.NONE)
+            if not self._is_enabled():
                 return dict.fromkeys(verification.partitions, ErrorCode.NONE)
             return await _verify(shard, verification)
         except PeerError as error:

@@ -61,5 +61,6 @@ def _supported(name: str) -> str:
 def _invalid(update: FeatureUpdate, reason: str) -> PeerError:
     return PeerError(
         ErrorCode.INVALID_UPDATE_VERSION,
-        f"Invalid update version {update.level} for feature {update.name[:100]}. {reason}",
+        "The update failed for all features since the following feature had an error:"
+        f" Invalid update version {update.level} for feature {update.name[:100]}. {reason}",
     )

@@ -46,10 +46,10 @@ TRANSACTION_MAX_TIMEOUT_MS = broker_setting(
     "transaction.max.timeout.ms",
     integer(1, unit=Unit.MS),
     15 * 60_000,
-    "The longest transaction timeout that a producer may ask for. An open transaction holds back"
+    "The longest transaction timeout that a producer may ask for; an open transaction holds back"
     " all read_committed consumers of its partitions.",
 )
-TRANSACTION_ABORT_TIMED_OUT_INTERVAL_MS = broker_setting(
+TRANSACTION_ABORT_TIMED_OUT_TRANSACTION_CLEANUP_INTERVAL_MS = broker_setting(
     "transaction.abort.timed.out.transaction.cleanup.interval.ms",
     integer(1, unit=Unit.MS),
     10_000,
@@ -61,7 +61,7 @@ TRANSACTIONAL_ID_EXPIRATION_MS = broker_setting(
     7 * _DAY_MS,
     "How long a transactional id without an open transaction is kept after its last use.",
 )
-TRANSACTION_REMOVE_EXPIRED_INTERVAL_MS = broker_setting(
+TRANSACTION_REMOVE_EXPIRED_TRANSACTION_CLEANUP_INTERVAL_MS = broker_setting(
     "transaction.remove.expired.transaction.cleanup.interval.ms",
     integer(1, unit=Unit.MS),
     3_600_000,

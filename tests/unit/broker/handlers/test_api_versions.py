@@ -64,12 +64,13 @@ def test_offers_agree_with_kafkas_where_both_have_an_api() -> None:
 def test_only_supported_features_are_offered() -> None:
     async def story(client: Client) -> None:
         response = await client.ask(introducing())
-        (supported,) = response.supported_features
-        (finalized,) = response.finalized_features
-        assert (supported.name, supported.min_version, supported.max_version) == (
-            "group.version", 0, 1,
-        )  # fmt: skip
-        assert (finalized.name, finalized.max_version_level) == ("group.version", 1)
+        assert {
+            each.name: (each.min_version, each.max_version) for each in response.supported_features
+        } == {"group.version": (0, 1), "transaction.version": (0, 2)}
+        assert {each.name: each.max_version_level for each in response.finalized_features} == {
+            "group.version": 1,
+            "transaction.version": 2,
+        }
         before = await client.ask(introducing(), 3)
         assert before.supported_features == (), "a feature from version 0 on is not for them"
         assert before.finalized_features == response.finalized_features

@@ -83,6 +83,34 @@ ELSEWHERE = {
         "test_without_slots_fetches_are_served_without_a_session"
     ),
     "ottla.tail.batches.max": "test_a_full_tail_forgets_its_older_half",
+    **{
+        f"transaction.state.log.{name}": (
+            "test_the_transaction_topic_is_created_with_the_brokers_settings"
+        )
+        for name in ("min.isr", "num.partitions", "segment.bytes")
+    },
+    **dict.fromkeys(
+        (
+            "transaction.max.timeout.ms",
+            "ottla.transaction.partitions.max",
+            "ottla.transactional.ids.max",
+        ),
+        "test_timeouts_ids_and_partitions_are_limited_by_settings",
+    ),
+    **dict.fromkeys(
+        (
+            "transaction.remove.expired.transaction.cleanup.interval.ms",
+            "transactional.id.expiration.ms",
+        ),
+        "test_idle_transactional_ids_expire_by_settings",
+    ),
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": (
+        "test_a_transaction_whose_producer_is_gone_is_aborted_after_its_timeout"
+    ),
+    "transaction.state.log.load.buffer.size": "test_a_log_is_read_in_pieces_of_the_load_buffer",
+    "transaction.state.log.replication.factor": (
+        "test_an_internal_topic_has_at_most_as_many_replicas_as_brokers"
+    ),
     "socket.listen.backlog.size": "test_as_many_connections_wait_as_the_backlog_says",
 }
 

@@ -14,6 +14,8 @@ from ottla.metadata.values import AclOperation, AclResource
 from ottla.protocol.exchange import decode_response
 from ottla.protocol.messages import (
     APIS,
+    add_offsets_to_txn,
+    add_partitions_to_txn,
     alter_configs,
     alter_partition_reassignments,
     alter_replica_log_dirs,
@@ -31,7 +33,9 @@ from ottla.protocol.messages import (
     describe_producers,
     describe_quorum,
     describe_topic_partitions,
+    describe_transactions,
     elect_leaders,
+    end_txn,
     find_coordinator,
     heartbeat,
     incremental_alter_configs,
@@ -42,11 +46,15 @@ from ottla.protocol.messages import (
     list_groups,
     list_offsets,
     list_partition_reassignments,
+    list_transactions,
     metadata,
     offset_delete,
     offset_fetch,
     offset_for_leader_epoch,
     sync_group,
+    txn_offset_commit,
+    update_features,
+    write_txn_markers,
 )
 from ottla.protocol.primitives import ZERO_UUID
 from tests.sim.seams.loop import run
@@ -54,12 +62,14 @@ from tests.support.broker.group_requests import COMMIT_VERSION, codes, commit, c
 from tests.support.broker.produce_and_fetch import batch, fetch, only, produce, wanted
 from tests.support.broker.sessions import PRODUCE, WAYS, begun, services_of, tell, written
 from tests.support.broker.simulated_broker import Client, Machine, new_topic
+from tests.support.broker.transactional_requests import Producer
 
 Rule = Callable[[AclOperation, Resource], bool]
 TOPIC, GROUP, CLUSTER = AclResource.TOPIC, AclResource.GROUP, AclResource.CLUSTER
 TOPIC_FAILED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 GROUP_FAILED = ErrorCode.GROUP_AUTHORIZATION_FAILED
 CLUSTER_FAILED = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+TRANSACTIONAL_ID = AclResource.TRANSACTIONAL_ID
 MALLORY = Principal("User", "mallory")
 
 
@@ -323,6 +333,59 @@ REQUESTS: dict[str, Any] = {
         group_ids=("consumers",), include_authorized_operations=True
     ),
     "ListConfigResources": list_config_resources.ListConfigResourcesRequest(resource_types=()),
+    "AddPartitionsToTxn": (
+        add_partitions_to_txn.AddPartitionsToTxnRequest(
+            v3_and_below_transactional_id="id",
+            v3_and_below_topics=(add_partitions_to_txn.Topic(name="events", partitions=(0,)),),
+        ),
+        3,
+    ),
+    "AddOffsetsToTxn": add_offsets_to_txn.AddOffsetsToTxnRequest(
+        transactional_id="id", producer_id=0, producer_epoch=0, group_id="g"
+    ),
+    "EndTxn": end_txn.EndTxnRequest(
+        transactional_id="id", producer_id=0, producer_epoch=0, committed=True
+    ),
+    "WriteTxnMarkers": write_txn_markers.WriteTxnMarkersRequest(
+        markers=(
+            write_txn_markers.Marker(
+                producer_id=1,
+                producer_epoch=0,
+                transaction_result=True,
+                topics=(write_txn_markers.Topic(name="events", partition_indexes=(0,)),),
+                coordinator_epoch=0,
+            ),
+        )
+    ),
+    "TxnOffsetCommit": txn_offset_commit.TxnOffsetCommitRequest(
+        transactional_id="id",
+        group_id="g",
+        producer_id=0,
+        producer_epoch=0,
+        topics=(
+            txn_offset_commit.Topic(
+                name="events",
+                partitions=(
+                    txn_offset_commit.Partition(
+                        partition_index=0, committed_offset=1, committed_metadata=""
+                    ),
+                ),
+            ),
+        ),
+    ),
+    "DescribeTransactions": describe_transactions.DescribeTransactionsRequest(
+        transactional_ids=("open",)
+    ),
+    "ListTransactions": list_transactions.ListTransactionsRequest(
+        state_filters=(), producer_id_filters=()
+    ),
+    "UpdateFeatures": update_features.UpdateFeaturesRequest(
+        feature_updates=(
+            update_features.FeatureUpdate(
+                feature="transaction.version", max_version_level=1, upgrade_type=2
+            ),
+        )
+    ),
     "DescribeTopicPartitions": describe_topic_partitions.DescribeTopicPartitionsRequest(
         topics=(describe_topic_partitions.RequestedTopic(name="events"),)
     ),
@@ -334,8 +397,28 @@ NO_ERROR = {
     ("CreateTopics", CLUSTER),
     ("CreateTopics", TOPIC),
     ("DescribeCluster", CLUSTER),
+    ("ListTransactions", TRANSACTIONAL_ID),
+    # The topics of a transaction that it may not describe are left out.
+    ("DescribeTransactions", TOPIC),
 }
-CODES = {TOPIC: TOPIC_FAILED, GROUP: GROUP_FAILED, CLUSTER: CLUSTER_FAILED}
+CODES = {
+    TOPIC: TOPIC_FAILED,
+    GROUP: GROUP_FAILED,
+    CLUSTER: CLUSTER_FAILED,
+    TRANSACTIONAL_ID: ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+}
+# Requests about another type of resource than the one in REQUESTS.
+OTHER_REQUESTS: dict[tuple[str, AclResource], Any] = {
+    ("FindCoordinator", TRANSACTIONAL_ID): find_coordinator.FindCoordinatorRequest(
+        key_type=1, coordinator_keys=("id",)
+    ),
+    ("InitProducerId", TRANSACTIONAL_ID): init_producer_id.InitProducerIdRequest(
+        transactional_id="id", transaction_timeout_ms=1000
+    ),
+    ("AddPartitionsToTxn", CLUSTER): add_partitions_to_txn.AddPartitionsToTxnRequest(
+        transactions=()
+    ),
+}
 
 
 def error_codes(answer: Any) -> Iterator[int]:
@@ -345,7 +428,7 @@ def error_codes(answer: Any) -> Iterator[int]:
             yield from error_codes(each)
     for name in getattr(type(answer), "__slots__", ()):
         value = getattr(answer, name)
-        if name == "error_code":
+        if name in ("error_code", "partition_error_code"):
             yield value
         else:
             yield from error_codes(value)
@@ -356,11 +439,17 @@ def test_the_table_has_every_api_that_is_served() -> None:
     assert set(REQUESTS) == {name for name, needed in OPERATIONS.items() if needed}
 
 
+async def open_transaction(client: Client) -> None:
+    producer = Producer(client, "open", version=1)
+    await producer.begin()
+    assert await producer.add("events", 0) == ErrorCode.NONE
+
+
 @pytest.mark.parametrize(
     ("name", "kind"), [(name, kind) for name, needed in OPERATIONS.items() for kind in needed]
 )
 def test_each_api_checks_its_operation(name: str, kind: AclResource) -> None:
-    request = REQUESTS[name]
+    request = OTHER_REQUESTS.get((name, kind), REQUESTS[name])
     request, version = request if isinstance(request, tuple) else (request, None)
     # So that the types of a resource that have less weight are asked about at all.
     rule = not_on(kind) if name not in ("ListGroups", "CreateTopics") else lambda *_: False
@@ -377,6 +466,8 @@ def test_each_api_checks_its_operation(name: str, kind: AclResource) -> None:
                 topic_partitions=(),
             )
         )
+        if name in ("DescribeTransactions", "ListTransactions"):
+            await open_transaction(inside)
         before = await inside.ask(asked_by_name("events", "new"), 12)
         client, authorizer = await refused_client(machine, rule)
         answer = await client.ask(request, version)

@@ -1,5 +1,8 @@
 """Other tasks run during a load, which reports for how long it blocked them."""
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 
 from ottla.coordinators.runtime.decision import Decision
@@ -105,3 +108,28 @@ def test_a_load_from_cold_data_finds_its_batches_after_a_thread_has_read_them(
         assert stage.disk.pages_waited_for == 0
 
     on_stage(story)
+
+
+@pytest.mark.parametrize(("read_bytes", "pieces"), [(1 << 20, 1), (1, 5)])
+def test_a_log_is_read_in_pieces_of_the_load_buffer(read_bytes: int, pieces: int) -> None:
+    async def story(stage: Stage) -> None:
+        stage.create(COUNTERS_TOPIC)
+        shard = stage.shards.of("g")
+        for count in range(5):
+            await shard.write(lambda _, count=count: Decision((Counted("g", count),)))
+        threads = CountingThreads(SimEntropy())
+        loader = Loader(shard, SimClock(), threads, lambda offset, error: None, read_bytes)
+        assert await loader.load()
+        assert threads.calls == pieces
+
+    on_stage(story)
+
+
+class CountingThreads(SimThreads):
+    """Counts the calls that run in a thread."""
+
+    calls = 0
+
+    async def run(self, call: Callable[[], Any]) -> Any:
+        self.calls += 1
+        return await super().run(call)

@@ -50,7 +50,7 @@ class DecisionBuilder:
 
     def decision(self) -> Decision:
         timers = tuple(map(_timer_set, self._timers.items()))
-        return _decision((tuple(self._records), tuple(self._answers), timers, ()))
+        return _decision((tuple(self._records), tuple(self._answers), timers, (), None))
 
 
 def session_timer_key(group_id: str, member_id: str) -> str:
