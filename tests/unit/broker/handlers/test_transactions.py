@@ -83,7 +83,7 @@ def test_a_reader_that_waits_is_woken_by_the_commit() -> None:
     async def story(client: Client, machine: Machine) -> None:
         await create(client, new_topic("events", 2))
         producer = await begun(client)
-        await producer.write("events", b"a")
+        await producer.write("events", bytes(100_000))
         reader = await machine.client()
         request = fetch(
             "events", wanted(), isolation=READ_COMMITTED, wait_ms=60_000, bytes_min=100_000
