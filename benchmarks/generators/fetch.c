@@ -2,8 +2,8 @@
  *
  * One connection that fetches at most BYTES per request, sequentially, and reads only batch headers.
  * WHERE is `scan` (from the beginning, COUNT megabytes or to the end), or the position of each of
- * COUNT fetches: `start`, `end` (a hundred records before the end) or `random`. ISOLATION is
- * `read_uncommitted` (the default) or `read_committed`.
+ * COUNT fetches: `start`, `end` (a hundred records before the end) or `random`; or `tail`: as `end`,
+ * for COUNT seconds. ISOLATION is `read_uncommitted` (the default) or `read_committed`.
  * Prints one line of JSON; latencies in us.
  */
 #include "latencies.h"
@@ -89,6 +89,13 @@ static void fetch_at(const char *where, uint64_t count, uint64_t end)
     }
 }
 
+static void fetch_tail(double seconds, uint64_t end)
+{
+    uint64_t ends_ns = now_ns() + (uint64_t)(seconds * 1e9);
+    while (now_ns() < ends_ns)
+        fetch_at("end", 1, end);
+}
+
 int main(int count, char **arguments)
 {
     if (count != 7 && count != 8)
@@ -110,6 +117,8 @@ int main(int count, char **arguments)
     uint64_t began = now_ns();
     if (!strcmp(arguments[5], "scan"))
         scan(wanted * 1000000u, end);
+    else if (!strcmp(arguments[5], "tail"))
+        fetch_tail(atof(arguments[6]), end);
     else
         fetch_at(arguments[5], wanted, end);
     double seconds = (double)(now_ns() - began) / 1e9;

@@ -88,7 +88,7 @@ class _Fetches:
     def finish(self, peer: Peer) -> None:
         pass
 
-    def fetch(self, peer: Peer, bytes_max: int, where: str, count: int) -> dict[str, float]:
+    def fetch(self, peer: Peer, bytes_max: int, where: str, count: float) -> dict[str, float]:
         load = (self.topic, 0, bytes_max, where, count, self.isolation)
         return generate("fetch", peer, *load)
 
@@ -110,12 +110,12 @@ class Scan(_Fetches):
 class TailFetches(_Fetches):
     """Fetches near the end, 64 KiB each, and one scan of the whole topic."""
 
-    def __init__(self, filled: FilledTopic, isolation: str, *, fetches: int) -> None:
+    def __init__(self, filled: FilledTopic, isolation: str, *, seconds: float) -> None:
         super().__init__(filled, isolation)
-        self.fetches = fetches
+        self.seconds = seconds
 
     def run(self, peer: Peer, scope: Scope) -> Ran:
-        tail = self.fetch(peer, TAIL_FETCH_BYTES, "end", scope.count(self.fetches))
+        tail = self.fetch(peer, TAIL_FETCH_BYTES, "tail", scope.seconds(self.seconds))
         scan = self.fetch(peer, MIB, "scan", 1_000_000)
         figures = {"rate": tail["rate"], "p99_us": tail["p99_us"], "scan_mb_s": scan["mb_s"]}
         return Ran(figures=figures, requests=tail["fetches"] + scan["fetches"])

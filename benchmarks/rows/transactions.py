@@ -49,7 +49,7 @@ BECAUSE_END = {
 
 
 def _transactions(
-    producers: int, *, has_offsets: bool = False, version: int = 2, short_share: float = 0.25
+    producers: int, *, has_offsets: bool = False, version: int = 2, short_share: float = 0.2
 ) -> Row:
     plural = "s" if producers > 1 else ""
     offsets = " and an offset" if has_offsets else ""
@@ -176,12 +176,12 @@ SCAN_ISOLATION = Row(
 
 ABORTED = AbortedTopic(transactions=100_000)
 ABORTED_NAME = "fetches at the end after 100,000 aborted transactions, read_committed"
-TAIL_FETCHES = 4_000
+TAIL_SECONDS = 4.0
 
 TAIL = Row(
     group=GROUP,
     name=ABORTED_NAME,
-    load=TailFetches(ABORTED, READ_COMMITTED, fetches=TAIL_FETCHES),
+    load=TailFetches(ABORTED, READ_COMMITTED, seconds=TAIL_SECONDS),
     figures=(
         Figure(
             name="rate",
@@ -208,14 +208,14 @@ TAIL = Row(
         ),
     ),
     cpu_per=CpuPer.REQUESTS,
-    short_share=0.2,
+    short_share=0.1,
 )
 
 TAIL_ISOLATION = Row(
     group=OURS_ONLY_GROUP,
     name=f"{ABORTED_NAME}, compared with read_uncommitted (ours only)",
-    load=TailFetches(ABORTED, READ_COMMITTED, fetches=TAIL_FETCHES),
-    base=TailFetches(ABORTED, READ_UNCOMMITTED, fetches=TAIL_FETCHES),
+    load=TailFetches(ABORTED, READ_COMMITTED, seconds=TAIL_SECONDS),
+    base=TailFetches(ABORTED, READ_UNCOMMITTED, seconds=TAIL_SECONDS),
     base_name="read_uncommitted",
     figures=(
         Figure(
@@ -242,7 +242,7 @@ TAIL_ISOLATION = Row(
         ),
     ),
     cpu_per=CpuPer.REQUESTS,
-    short_share=0.2,
+    short_share=0.1,
 )
 
 START = Row(
@@ -275,14 +275,14 @@ START = Row(
             "imported; a JVM that has just started is far slower than a warm one",
         ),
     ),
-    short_share=0.3,
+    short_share=0.2,
 )
 
 ROWS = (
     _transactions(1),
     _transactions(10),
     _transactions(100, short_share=0),
-    _transactions(1, has_offsets=True),
+    _transactions(1, has_offsets=True, short_share=0),
     _transactions(10, has_offsets=True),
     _transactions(1, version=1),
     BULK,
