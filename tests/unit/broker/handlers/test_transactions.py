@@ -18,7 +18,7 @@ from ottla.protocol.messages.update_features import FeatureUpdate, UpdateFeature
 from ottla.protocol.messages.write_txn_markers import Marker, Topic, WriteTxnMarkersRequest
 from ottla.protocol.primitives import ZERO_UUID
 from tests.sim.seams.loop import run
-from tests.support.broker.group_requests import committed
+from tests.support.broker.group_requests import committed, find
 from tests.support.broker.produce_and_fetch import fetch, only, wanted
 from tests.support.broker.simulated_broker import Client, Machine, create, new_topic, with_broker
 from tests.support.broker.transactional_requests import READ_COMMITTED, Producer, retried, seen
@@ -226,6 +226,7 @@ def test_offsets_are_committed_with_the_transaction(version: int) -> None:
     async def story(client: Client) -> None:
         await create(client, new_topic("events", 2))
         producer = await begun(client, version)
+        await find(client, "g")
         assert await producer.commit_offsets("g", "events", {0: 5, 1: 6}) == [NONE, NONE]
         assert await committed(client, "g") == {}
         assert await producer.end() == NONE
@@ -245,15 +246,20 @@ def test_offsets_are_committed_with_the_transaction(version: int) -> None:
 def test_an_open_transaction_goes_on_after_a_kill(version: int, is_committed: bool) -> None:
     machine = Machine()
 
-    async def tell() -> None:
-        node = machine.node()
-        await node.start()
+    async def begin() -> Producer:
+        await machine.node().start()
         client = await machine.client()
         await create(client, new_topic("events", 2))
         producer = await begun(client, version)
         await producer.write("events", b"before")
+        await find(client, "g")
         assert await producer.commit_offsets("g", "events", {0: 5}) == [NONE]
-        machine.disk.crash()
+        machine.kill()
+        return producer
+
+    producer = run(begin(), clock=machine.clock)
+
+    async def go_on() -> None:
         async with machine.broker() as client:
             producer.client = client
             assert await retried(lambda: producer.send("events", b"after")) == NONE
@@ -264,7 +270,7 @@ def test_an_open_transaction_goes_on_after_a_kill(version: int, is_committed: bo
             assert await seen(client, "events") == expected
             assert await committed(client, "g") == ({("events", 0): 5} if is_committed else {})
 
-    run(tell(), clock=machine.clock)
+    run(go_on(), clock=machine.clock)
 
 
 # Administration
