@@ -9,7 +9,7 @@ alone, and one that joins batches end alike, with the same answers and the same 
 import os
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import islice
+from itertools import islice, product
 from typing import Any, NamedTuple
 
 import pytest
@@ -61,6 +61,7 @@ CODES = {
 
 SOUND = build([Record(0, NOW_MS, b"k", b"v"), Record(1, NOW_MS - 5, None, None)])
 LATE_MS = NOW_MS + 3_600_001
+PRODUCER = {"producer_id": 7, "producer_epoch": 0, "base_sequence": 0}
 EDGES = {
     "sound": SOUND,
     "as many records as a reader holds": forged(b"", Codec.ZSTD, count=150),
@@ -77,6 +78,16 @@ EDGES = {
     "a flag without a meaning": forged(bytes(SOUND[61:]), attributes=0x100),
     "a codec without a meaning": forged(bytes(SOUND[61:]), attributes=5),
     "a header alone": forged(b""),
+    "a transactional batch": build([Record(0, NOW_MS, None, None)], **PRODUCER, transactional=True),
+    "a transactional batch without a producer": build(
+        [Record(0, NOW_MS, None, None)], transactional=True
+    ),
+    "a control batch": build(
+        [Record(0, NOW_MS, None, None)], **PRODUCER, transactional=True, control=True
+    ),
+    "a transactional batch with the broker's time": build(
+        [Record(0, NOW_MS, None, None)], **PRODUCER, transactional=True, log_append_time_ms=NOW_MS
+    ),
 }
 
 
@@ -89,24 +100,24 @@ class Outcome(NamedTuple):
     append_time_ms: int = -1
 
 
-def by_rule(batch: bytearray, rules: AdmissionRules) -> Outcome:
+def by_rule(batch: bytearray, rules: AdmissionRules, transactional_id_given: bool) -> Outcome:
     sent = memoryview(bytearray(batch))
     try:
-        taken = admit(sent, rules, transactional_id_given=False, now_ms=NOW_MS)
+        taken = admit(sent, rules, transactional_id_given=transactional_id_given, now_ms=NOW_MS)
     except PeerError as error:
         return Outcome(error.code)
     return Outcome(ErrorCode.NONE, bytes(taken.batch), taken.header, taken.append_time_ms)
 
 
-def expected_verdict(batch: bytearray, rules: AdmissionRules) -> int:
+def expected_verdict(batch: bytearray, rules: AdmissionRules, transactional_id_given: bool) -> int:
     """The verdict that the rule implies, on a topic that stores batches as they came."""
     header = read_header(batch)
     if header.codec and header.max_timestamp > NOW_MS + rules.timestamp_after_max_ms:
         # The rule decompresses it, unless it fails one of the checks before that.
         without_limit = replace(rules, timestamp_after_max_ms=UNLIMITED_MS)
-        code = by_rule(batch, without_limit).code
+        code = by_rule(batch, without_limit, transactional_id_given).code
         return code if code else UNDECIDED
-    outcome = by_rule(batch, rules)
+    outcome = by_rule(batch, rules, transactional_id_given)
     if outcome.code:
         return outcome.code
     if outcome.stored != batch:
@@ -116,11 +127,14 @@ def expected_verdict(batch: bytearray, rules: AdmissionRules) -> int:
     return ACCEPTED
 
 
-def verdict(kind: str, batch: bytearray, rules: AdmissionRules) -> int:
+def verdict(
+    kind: str, batch: bytearray, rules: AdmissionRules, transactional_id_given: bool
+) -> int:
     checks = load("admission", kind).BatchChecks(
         rules.message_bytes_max, rules.timestamp_after_max_ms, rules.decompressed_bytes_max
     )
-    found = checks.verdict(memoryview(batch), read_header(batch), NOW_MS)
+    header = read_header(batch)
+    found = checks.verdict(memoryview(batch), header, transactional_id_given, NOW_MS)
     assert isinstance(found, int)
     return found
 
@@ -128,13 +142,13 @@ def verdict(kind: str, batch: bytearray, rules: AdmissionRules) -> int:
 def check(batch: bytearray) -> set[int]:
     """The verdicts of the twin on every topic, if they are those of the rule."""
     found: set[int] = set()
-    for rules in UNCHANGING_TOPICS.values():
-        wanted = expected_verdict(batch, rules)
+    for rules, given_id in product(UNCHANGING_TOPICS.values(), (False, True)):
+        wanted = expected_verdict(batch, rules, given_id)
         for kind in KINDS:
             before = bytes(batch)
-            assert verdict(kind, batch, rules) == wanted
+            assert verdict(kind, batch, rules, given_id) == wanted
             assert bytes(batch) == before, "the twin changes no batch"
-        accepted = admits_unchanged(memoryview(batch), read_header(batch), rules, NOW_MS)
+        accepted = admits_unchanged(memoryview(batch), read_header(batch), rules, given_id, NOW_MS)
         assert accepted == (wanted == ACCEPTED)
         found.add(wanted)
     return found
@@ -163,7 +177,7 @@ def test_the_twin_gives_the_verdict_of_the_rule_on_forged_records(batch: bytearr
 @pytest.mark.parametrize("rules", OTHER_TOPICS.values(), ids=OTHER_TOPICS)
 def test_topics_that_look_at_records_or_change_batches_have_no_twin(rules: AdmissionRules) -> None:
     assert rules.native_checks is None
-    assert not admits_unchanged(memoryview(SOUND), read_header(SOUND), rules, NOW_MS)
+    assert not admits_unchanged(memoryview(SOUND), read_header(SOUND), rules, False, NOW_MS)
 
 
 def test_the_twin_has_kafkas_codes() -> None:

@@ -111,7 +111,7 @@ def check_twin_agrees(batch: bytes, rules: AdmissionRules, *, is_taken: bool) ->
     """The native checks accept nothing that the rule refuses."""
     header, view = read_header(batch), memoryview(batch)
     # A producer's sequence is the log's to check, and it alone may refuse such a batch.
-    if header.producer_id < 0 and admits_unchanged(view, header, rules, NOW_MS):
+    if header.producer_id < 0 and admits_unchanged(view, header, rules, False, NOW_MS):
         assert is_taken
 
 

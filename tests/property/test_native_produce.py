@@ -47,7 +47,7 @@ def declared(frame: bytes) -> Any:
         topics.append((key, [(each.index, bytes(each.records)) for each in topic.partition_data]))
     return (
         *(version, header.correlation_id, header.client_id),
-        *(message.acks, message.timeout_ms, topics),
+        *(message.acks, message.timeout_ms, topics, message.transactional_id),
     )
 
 
@@ -56,7 +56,7 @@ def as_declared(read: Any, frame: bytes) -> Any:
         (key, [(index, frame[begin:end]) for index, begin, end, _ in batches])
         for key, batches in read[5]
     ]
-    return (*read[:5], topics)
+    return (*read[:5], topics, read[6])
 
 
 def check(kind: ModuleType, frame: bytes) -> bool:
@@ -113,16 +113,18 @@ def test_the_versions_are_those_that_are_declared() -> None:
 # Requests of any shape, and their answers
 
 batches = st.builds(
-    lambda values, codec, producer_id: build(
+    lambda values, codec, producer_id, transactional: build(
         [Record(offset, 5, None, value) for offset, value in enumerate(values)],
         codec=codec,
         producer_id=producer_id,
         producer_epoch=-1 if producer_id < 0 else 3,
         base_sequence=-1 if producer_id < 0 else 9,
+        transactional=transactional,
     ),
     st.lists(st.binary(max_size=40), min_size=1, max_size=4),
     st.sampled_from(Codec),
     st.sampled_from((-1, 0, 7, 2**62)),
+    st.booleans(),
 )
 offsets = st.integers(-1, 2**63 - 1)
 
@@ -139,6 +141,7 @@ def topic(version: int, name: str, asked: list[Partition]) -> Topic:
     version=st.integers(*PRODUCE.versions),
     acks=st.integers(-1, 1),
     client_id=st.none() | names,
+    transactional_id=st.none() | names | st.just(""),
     asked=st.lists(
         st.tuples(
             names, st.lists(st.tuples(st.integers(0, 2**31 - 1), batches), min_size=1, max_size=3)
@@ -154,6 +157,7 @@ def test_any_ordinary_produce_is_read_and_answered(
     version: int,
     acks: int,
     client_id: str | None,
+    transactional_id: str | None,
     asked: list[tuple[str, list[tuple[int, bytearray]]]],
     outcome: tuple[int, int],
     correlation_id: int,
@@ -163,7 +167,9 @@ def test_any_ordinary_produce_is_read_and_answered(
         topic(version, name, [Partition(index=index, records=each) for index, each in parts])
         for name, parts in asked
     )
-    request = ProduceRequest(transactional_id=None, acks=acks, timeout_ms=77, topic_data=topics)
+    request = ProduceRequest(
+        transactional_id=transactional_id, acks=acks, timeout_ms=77, topic_data=topics
+    )
     frame = joined(encode_request(correlation_id, PRODUCE, version, request, client_id))[4:]
     for kind in KINDS:
         module = load("produce", kind)

@@ -177,6 +177,10 @@ class Image:
         state = self._topics.get(topic_id)
         return () if state is None else state.partitions
 
+    def has_partition(self, topic_name: str, index: int) -> bool:
+        topic = self.topic(topic_name)
+        return topic is not None and self.partition(topic.topic_id, index) is not None
+
     def partition(self, topic_id: Uuid, index: int) -> Partition | None:
         partitions = self.partitions(topic_id)
         return partitions[index] if 0 <= index < len(partitions) else None

@@ -58,11 +58,12 @@ class BatchChecks:
         self.timestamp_after_max_ms = timestamp_after_max_ms
         self.decompressed_bytes_max = decompressed_bytes_max
 
-    def verdict(self, batch: Buffer, fields: Fields, now_ms: int) -> int:
+    def verdict(
+        self, batch: Buffer, fields: Fields, transactional_id_given: bool, now_ms: int
+    ) -> int:
         """ACCEPTED if a batch with these header fields is appended as it is.
 
-        Else the error code of the first check that fails, or UNDECIDED. The batch comes from a
-        request without a transactional id.
+        Else the error code of the first check that fails, or UNDECIDED.
         """
         if not isinstance(fields, tuple):
             raise TypeError(f"{type(fields)} is no header")
@@ -71,7 +72,7 @@ class BatchChecks:
         size: cython.longlong = len(batch)
         if size < _HEADER_BYTES:
             return UNDECIDED
-        refusal: cython.int = self._before_checksum(row, size)
+        refusal: cython.int = self._before_checksum(row, size, transactional_id_given)
         if refusal:
             return refusal
         checksum: cython.longlong = crc32c(batch[_CRC_START:])
@@ -101,7 +102,12 @@ class BatchChecks:
 
     @cython.cfunc
     @cython.exceptval(-2, check=True)
-    def _before_checksum(self, fields: tuple[Any, ...], size: cython.longlong) -> cython.int:
+    def _before_checksum(
+        self,
+        fields: tuple[Any, ...],
+        size: cython.longlong,
+        transactional_id_given: cython.bint,
+    ) -> cython.int:
         """One whole batch of magic 2, its flags and its size; 0 if all are right."""
         length: cython.longlong = fields[1]
         magic: cython.longlong = fields[3]
@@ -112,7 +118,11 @@ class BatchChecks:
         attributes: cython.longlong = fields[5]
         if attributes & ~_CODEC_MASK:
             if attributes & _TRANSACTIONAL:
-                return TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+                producer_id: cython.longlong = fields[9]
+                if not transactional_id_given:
+                    return TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+                if producer_id < 0:
+                    return INVALID_RECORD
             if attributes & (_CONTROL | _DELETE_HORIZON):
                 return INVALID_RECORD
             if attributes & _LOG_APPEND_TIME:

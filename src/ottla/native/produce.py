@@ -1,8 +1,8 @@
 """Reads and answers ordinary produce requests: nearly all of them.
 
-An ordinary request has no transactional id, no tagged fields, and room for a batch header in every
-partition. `read` returns None for any other frame; the declared codec then reads the frame, or says
-why it cannot. `native.admission` checks the batches.
+An ordinary request has no tagged fields, and room for a batch header in every partition. `read`
+returns None for any other frame; the declared codec then reads the frame, or says why it cannot.
+`native.admission` checks the batches.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ Fields = tuple[int, int, int, int, int, int, int, int, int, int, int, int, int]
 Batch = tuple[int, int, int, Fields]
 # A topic by its name or, from version 13 on, by its id.
 Topic = tuple[str | bytes, list[Batch]]
-# Version, correlation id, client id, acks, timeout in milliseconds, topics.
-Request = tuple[int, int, str | None, int, int, list[Topic]]
+# Version, correlation id, client id, acks, timeout in milliseconds, topics, transactional id.
+Request = tuple[int, int, str | None, int, int, list[Topic], str | None]
 # Of one batch, its first offset and the first that its log still has.
 Outcome = tuple[int, int]
 # What is written, and of each batch its position, first offset, last offset and largest timestamp.
@@ -162,8 +162,12 @@ def read(frame: Buffer) -> Request | None:
             return None
     reader.is_flexible = version >= FLEXIBLE_SINCE
     reader.no_tags()
-    if reader.length(2) != -1:
-        return None  # a transaction's
+    transactional_id: str | None = None
+    size = reader.length(2)
+    if size != -1:
+        transactional_id = _text(frame, reader, size)
+        if transactional_id is None:
+            return None
     acks: cython.longlong = reader.integer(2)
     timeout_ms: cython.longlong = reader.integer(4)
     if acks < -1 or acks > 1:
@@ -172,7 +176,7 @@ def read(frame: Buffer) -> Request | None:
     reader.no_tags()
     if not topics or not reader.is_ordinary or reader.position != reader.end:
         return None
-    return version, correlation_id, client_id, acks, timeout_ms, topics
+    return version, correlation_id, client_id, acks, timeout_ms, topics, transactional_id
 
 
 @cython.cfunc

@@ -53,10 +53,10 @@ _CRC_AT = 17
 _ATTRIBUTES_AT = 21
 _MAX_TIMESTAMP_AT = 35
 
-_CODEC_MASK = 0x07
+CODEC_MASK = 0x07
 _CODEC_MAX = max(Codec)
 _LOG_APPEND_TIME = 0x08
-_TRANSACTIONAL = 0x10
+TRANSACTIONAL = 0x10
 _CONTROL = 0x20
 _DELETE_HORIZON = 0x40
 
@@ -120,7 +120,7 @@ class BatchHeader(NamedTuple):
     @property
     def codec(self) -> int:
         """The codec's number: a `Codec` if the batch is valid."""
-        return self.attributes & _CODEC_MASK
+        return self.attributes & CODEC_MASK
 
     @property
     def is_log_append_time(self) -> bool:
@@ -128,7 +128,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def is_transactional(self) -> bool:
-        return self.attributes & _TRANSACTIONAL != 0
+        return self.attributes & TRANSACTIONAL != 0
 
     @property
     def is_control(self) -> bool:
@@ -287,7 +287,7 @@ def build(
         raise ValueError(f"a record lies beyond the last offset delta, {last_offset_delta}")
     flags = (
         (_LOG_APPEND_TIME, log_append_time_ms is not None),
-        (_TRANSACTIONAL, transactional),
+        (TRANSACTIONAL, transactional),
         (_CONTROL, control),
         (_DELETE_HORIZON, delete_horizon_ms is not None),
     )
@@ -319,7 +319,7 @@ def recompressed(
     """The batch with this header and these uncompressed records, in another codec."""
     batch = bytearray(HEADER_BYTES)
     batch += body if codec == Codec.NONE else compress(codec, body, level)
-    attributes = header.attributes & ~_CODEC_MASK | codec
+    attributes = header.attributes & ~CODEC_MASK | codec
     renewed = header._replace(length=len(batch) - UNCOUNTED_BYTES, attributes=attributes)
     _HEADER.pack_into(batch, 0, *renewed)
     _CRC.pack_into(batch, _CRC_AT, crc_of(batch, 0, len(batch)))

@@ -7,7 +7,7 @@ from ottla.metadata import records
 from ottla.metadata.image import Image
 from ottla.metadata.store import Entry
 from ottla.metadata.values import Incarnation
-from ottla.protocol.batch import MarkerKind
+from ottla.protocol.batch import MarkerKind, read_header
 from ottla.protocol.primitives import Uuid
 from ottla.replication.append.appender import Appender, AppendResult
 from ottla.replication.append.transaction_marker import TransactionMarker
@@ -128,11 +128,24 @@ class Partitions:
         return find_replica(self.replicas, self.image, topic, index)
 
     def append(self, replica: Replica, *values: bytes, **fields: Any) -> AppendResult:
-        """Appends a batch of these values as the leader."""
+        """Appends a batch of these values as the leader. Its transaction counts as verified."""
         sent = memoryview(batch(*values, **fields))
-        return self.appender.append(
-            replica, sent, acks=1, transactional_id_given=True, now_ms=self.clock.wall_ms()
-        )
+        header, leader_epoch = read_header(sent), replica.partition.leader_epoch
+        guard = None
+        if header.is_transactional:
+            guard = replica.verifications.begin(header.producer_id, 0, 0, leader_epoch)
+        try:
+            return self.appender.append(
+                replica,
+                sent,
+                acks=1,
+                transactional_id_given=True,
+                now_ms=self.clock.wall_ms(),
+                guard=guard,
+            )
+        finally:
+            if guard is not None:
+                replica.verifications.end(guard, is_retried=False)
 
     def end_transaction(self, replica: Replica, kind: MarkerKind, producer_id: int) -> None:
         """What a coordinator writes; committed at once."""

@@ -74,12 +74,15 @@ def _refusal(name: TopicPartition, call: Call) -> ErrorCode | None:
     # Only the coordinators write to internal topics.
     if is_internal(name.topic) or not call.may(topic_resource(name.topic)):
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED
-    return None if _exists(name, call) else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if not call.services.image.has_partition(*name):
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return None
 
 
 async def _add_of_broker(transaction: Transaction, call: Call) -> _Codes:
     partitions = _partitions(transaction.topics)
-    unknown = {name for name in partitions if not _exists(name, call)}
+    image = call.services.image
+    unknown = {name for name in partitions if not image.has_partition(*name)}
     if unknown:
         return {
             name: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -140,12 +143,6 @@ def _refused(partitions: Iterable[TopicPartition], error: PeerError, call: Call)
 
 def _partitions(topics: Iterable[Topic]) -> list[TopicPartition]:
     return [TopicPartition(topic.name, index) for topic in topics for index in topic.partitions]
-
-
-def _exists(name: TopicPartition, call: Call) -> bool:
-    image = call.services.image
-    topic = image.topic(name.topic)
-    return topic is not None and image.partition(topic.topic_id, name.partition) is not None
 
 
 def _results(topics: Iterable[Topic], codes: _Codes) -> tuple[TopicResult, ...]:

@@ -10,7 +10,7 @@ from ottla.broker.requests.fenced_producers import in_older_words
 from ottla.errors import ErrorCode, PeerError
 from ottla.protocol.batch import MarkerKind
 from ottla.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
-from ottla.protocol.producer_epoch import ProducerIdAndEpoch
+from ottla.protocol.producer_epoch import ProducerIdAndEpoch, is_exhausted
 
 FENCED_SINCE = 2
 EPOCH_BUMPED_SINCE = 5
@@ -30,9 +30,8 @@ async def handle(request: EndTxnRequest, call: Call) -> EndTxnResponse:
         # The version of the request says which transaction version its client speaks.
         2 if call.version >= EPOCH_BUMPED_SINCE else 0,
     )
-    producer_ids = call.services.metadata.producer_ids
-    if producer_ids.is_used_up:
-        await producer_ids.spare()
+    if call.version >= EPOCH_BUMPED_SINCE and is_exhausted(request.producer_epoch):
+        await _spare_producer_id(call)
     try:
         shard = call.services.coordinators.transactions.of(transactional_id)
         ended = await shard.ask(lambda ticket, now_ms: shard.machine.end(asked, ticket, now_ms))
@@ -44,3 +43,12 @@ async def handle(request: EndTxnRequest, call: Call) -> EndTxnResponse:
         producer_id=producer.producer_id,
         producer_epoch=producer.producer_epoch,
     )
+
+
+async def _spare_producer_id(call: Call) -> None:
+    """The next producer needs a new id, which the coordinator cannot wait for."""
+    try:
+        await call.services.metadata.producer_ids.spare()
+    except PeerError as error:
+        # Clients retry after this code, and fail after others.
+        raise PeerError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, str(error)) from error

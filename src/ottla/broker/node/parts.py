@@ -197,7 +197,7 @@ def _coordinators(
         GroupEnvironment(settings, image, metrics.groups), parts, context.logger
     )
     leaders = LocalPartitionLeaders(
-        replicas, appender, seams.clock, {CONSUMER_OFFSETS: groups.shards}
+        replicas, appender, flusher, seams.clock, {CONSUMER_OFFSETS: groups.shards}
     )
     transactions = transaction_shards(
         TransactionEnvironment(settings, image, producer_ids, metrics.transactions, context.logger),

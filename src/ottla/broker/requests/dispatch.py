@@ -62,7 +62,7 @@ class Dispatch:
         produce = native_produce.read(frame)
         if produce is not None:
             session = connection.session
-            _, _, session.client_id, _, _, _ = produce
+            _, _, session.client_id, _, _, _, _ = produce
             return self._produces.handle(produce, frame, session)
         started_ns = self._steady_ns()
         self._check_size(frame)

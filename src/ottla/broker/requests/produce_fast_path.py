@@ -12,7 +12,7 @@ from ottla.broker.net.connection import Connection, ResponseParts
 from ottla.broker.net.session import Session
 from ottla.broker.requests.gathering import GatheredOutcome, Gathering
 from ottla.native import produce as native_produce
-from ottla.protocol.batch import BatchHeader
+from ottla.protocol.batch import CODEC_MASK, TRANSACTIONAL, BatchHeader
 from ottla.protocol.exchange import encode_response
 from ottla.replication.append.appender import ACKS_NONE
 from ottla.replication.lookup import TopicKey
@@ -78,16 +78,20 @@ class ProduceFastPath(Gathering[native_produce.Request, GatheredProduce]):
         connection: Connection,
         is_silent_only: bool,
     ) -> GatheredProduce | None:
-        _, _, client_id, acks, _, topics = request
+        _, _, client_id, acks, _, topics, transactional_id = request
         key, batches = topics[0]
         if len(topics) > 1 or len(batches) > 1 or (is_silent_only and acks != ACKS_NONE):
             return None
         batch = batches[0]
         index, _, _, fields = batch
+        attributes = fields[_ATTRIBUTES]
+        # A connection may have several requests with acks=0 gathered, so none of them may wait.
+        if attributes & TRANSACTIONAL and (transactional_id is None or acks == ACKS_NONE):
+            return None
         destination = key, index
         replica = self._services.partitions.replicas.by_key.get(destination)
         if replica is not None:
-            rules, codec = replica.rules.admission, fields[_ATTRIBUTES]
+            rules, codec = replica.rules.admission, attributes & CODEC_MASK
             # Most gathered batches are too small for clients to compress. A batch that may have to
             # wait for a thread is not gathered.
             if (codec or rules.codec is not None) and rules.may_unfold(

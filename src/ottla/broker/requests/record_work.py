@@ -12,7 +12,8 @@ number of batches of the largest allowed size.
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple, TypeVar
 
 from ottla.errors import ErrorCode, PeerError
@@ -89,8 +90,7 @@ class RecordWork:
 
     async def run(self, work: Work[Result], size_bytes: int) -> Result:
         """Does `work` in a thread; it keeps `size_bytes` of memory. RecordWorkQueueFull."""
-        is_idle = self.waiting_bytes == 0
-        if not is_idle and self.waiting_bytes + size_bytes > self._waiting_bytes_max():
+        if self.waiting_bytes > 0 and self._is_full(size_bytes):
             raise RecordWorkQueueFull
         done: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
         self._first_lane.append(_Job(work, size_bytes, done))
@@ -99,6 +99,20 @@ class RecordWork:
             self._is_running = True
             self._spawn(self._run_queue(), "record work")
         return await done
+
+    @contextmanager
+    def holding(self, size_bytes: int) -> Iterator[None]:
+        """Counts batches that wait for anything else than the thread. RecordWorkQueueFull."""
+        if self.waiting_bytes > 0 and self._is_full(size_bytes):
+            raise RecordWorkQueueFull
+        self.waiting_bytes += size_bytes
+        try:
+            yield
+        finally:
+            self.waiting_bytes -= size_bytes
+
+    def _is_full(self, size_bytes: int) -> bool:
+        return self.waiting_bytes + size_bytes > self._waiting_bytes_max()
 
     async def _run_queue(self) -> None:
         try:

@@ -105,7 +105,7 @@ class MarkerWriter:
         )
         image = self._image()
         # In one order, so that a run can be repeated. A deleted partition needs no marker.
-        existing = [name for name in sorted(partitions) if _exists(image, name)]
+        existing = [name for name in sorted(partitions) if image.has_partition(*name)]
         return self._leaders.write(marker, existing)
 
     def _left(self, effect: WriteMarkers, codes: Codes) -> list[TopicPartition]:
@@ -127,8 +127,3 @@ class MarkerWriter:
         except PeerError:
             return shard.is_closed
         return True
-
-
-def _exists(image: Image, name: TopicPartition) -> bool:
-    topic = image.topic(name.topic)
-    return topic is not None and image.partition(topic.topic_id, name.partition) is not None

@@ -4,10 +4,11 @@ from collections.abc import Awaitable, Iterable, Mapping
 from typing import Any, Protocol
 
 from ottla.coordinators.runtime.shards import Shards
-from ottla.errors import ErrorCode, PeerError
+from ottla.errors import ErrorCode, PeerError, StorageError
 from ottla.protocol.topic_partition import TopicPartition
 from ottla.replication.append.acknowledgement import Unacknowledged, until_committed
 from ottla.replication.append.appender import Appender, AppendResult
+from ottla.replication.append.flusher import Flusher
 from ottla.replication.append.transaction_marker import TransactionMarker
 from ottla.replication.replica import Replica
 from ottla.replication.replicas import Replicas
@@ -25,7 +26,11 @@ class PartitionLeaders(Protocol):
     def write(
         self, marker: TransactionMarker, partitions: Iterable[TopicPartition]
     ) -> Codes | Awaitable[Codes]:
-        """The error code of each partition: NONE once its marker is committed."""
+        """The error code of each partition: NONE once its marker is committed.
+
+        A marker is flushed as well, where `flush.messages` demands it: a coordinator that takes a
+        transaction for complete does not write its markers again.
+        """
         ...
 
 
@@ -40,11 +45,13 @@ class LocalPartitionLeaders:
         self,
         replicas: Replicas,
         appender: Appender,
+        flusher: Flusher,
         clock: Clock,
         coordinators: Mapping[str, Shards[Any, Any]],
     ) -> None:
         self._replicas = replicas
         self._appender = appender
+        self._flusher = flusher
         self._clock = clock
         self._coordinators = coordinators
 
@@ -52,7 +59,7 @@ class LocalPartitionLeaders:
         self, marker: TransactionMarker, partitions: Iterable[TopicPartition]
     ) -> Codes | Awaitable[Codes]:
         codes: dict[TopicPartition, ErrorCode] = {}
-        uncommitted: dict[TopicPartition, Unacknowledged] = {}
+        unsettled: dict[TopicPartition, Unacknowledged] = {}
         for name in partitions:
             try:
                 replica = self._find(name)
@@ -61,9 +68,9 @@ class LocalPartitionLeaders:
                 codes[name] = error.code
                 continue
             codes[name] = ErrorCode.NONE
-            if replica.high_watermark < appended.committed_offset:
-                uncommitted[name] = Unacknowledged(replica, appended)
-        return _when_committed(codes, uncommitted) if uncommitted else codes
+            if not appended.is_settled:
+                unsettled[name] = Unacknowledged(replica, appended)
+        return self._settled(codes, unsettled) if unsettled else codes
 
     def _find(self, name: TopicPartition) -> Replica:
         replica = self._replicas.named(name.topic, name.partition)
@@ -79,12 +86,25 @@ class LocalPartitionLeaders:
             return coordinator.of_partition(replica.name.partition).append_marker(marker)
         return self._appender.append_marker(replica, marker, now_ms=self._clock.wall_ms())
 
+    async def _settled(
+        self,
+        codes: dict[TopicPartition, ErrorCode],
+        unsettled: Mapping[TopicPartition, Unacknowledged],
+    ) -> Codes:
+        """The codes after the flushes and the replication of markers that need them."""
+        for name, each in unsettled.items():
+            codes[name] = await self._flushed(each)
+        errors = await until_committed(list(unsettled.values()), COMMIT_TIMEOUT_MS)
+        for name, error in zip(unsettled, errors, strict=True):
+            if error is not None:
+                codes[name] = error.code
+        return codes
 
-async def _when_committed(
-    codes: dict[TopicPartition, ErrorCode], uncommitted: Mapping[TopicPartition, Unacknowledged]
-) -> Codes:
-    errors = await until_committed(list(uncommitted.values()), COMMIT_TIMEOUT_MS)
-    for name, error in zip(uncommitted, errors, strict=True):
-        if error is not None:
-            codes[name] = error.code
-    return codes
+    async def _flushed(self, append: Unacknowledged) -> ErrorCode:
+        log = append.replica.log
+        if log is not None and log.messages_unflushed >= log.flush_messages:
+            try:
+                await self._flusher.flush(log, append.appended.committed_offset)
+            except (StorageError, OSError):
+                return ErrorCode.KAFKA_STORAGE_ERROR
+        return ErrorCode.NONE

@@ -5,10 +5,11 @@ from typing import NamedTuple
 
 from ottla.errors import ErrorCode, PeerError, StorageError
 from ottla.protocol.acks import Acks
-from ottla.protocol.batch import BatchHeader, Marker, build_marker, read_header
+from ottla.protocol.batch import TRANSACTIONAL, BatchHeader, Marker, build_marker, read_header
 from ottla.protocol.compression import Buffer
 from ottla.protocol.primitives import NO_TIMESTAMP
 from ottla.replication.append.transaction_marker import TransactionMarker
+from ottla.replication.append.verification_guards import VerificationGuard
 from ottla.replication.partition import Partition
 from ottla.replication.replica import Replica, TopicRules
 from ottla.storage.admission.leader_checks import (
@@ -28,6 +29,7 @@ from ottla.storage.directory.directories import LogDirectories
 from ottla.storage.log.config import UNLIMITED
 from ottla.storage.log.joint_append import JointAppend
 from ottla.storage.log.log import Log
+from ottla.storage.producers.entry import SEQUENCE_MAX
 from ottla.tuples import maker
 
 # Plain numbers: every produce is compared with them.
@@ -98,13 +100,15 @@ class Appender:
         admitted: Admitted | None = None,
         is_own: bool = False,
         expected_leader_epoch: int | None = None,
+        guard: VerificationGuard | None = None,
     ) -> AppendResult:
         """Appends a client's batch. PeerError if it is refused; then nothing was written.
 
         `header` is the batch's header if the request was read natively, and `admitted` the result
         of an earlier `admit`. BudgetSpent if `admit` has to run first, in a thread. A batch that
         `is_own` comes from the broker, which alone writes to its internal topics.
-        NOT_LEADER_OR_FOLLOWER if the leader epoch differs from the expected one.
+        NOT_LEADER_OR_FOLLOWER if the leader epoch differs from the expected one. A batch that
+        begins a transaction needs the `guard` of its verification.
         """
         partition = replica.partition
         if not partition.is_leader:
@@ -113,25 +117,29 @@ class Appender:
             _check_leader_epoch(partition, expected_leader_epoch)
         if acks == ACKS_ALL:
             partition.check_in_sync()
-        if self._full and (why_full := self.why_full(replica)):
-            raise PeerError(ErrorCode.KAFKA_STORAGE_ERROR, why_full)
-        if replica.is_internal and not is_own:
-            raise PeerError(ErrorCode.INVALID_TOPIC_EXCEPTION, "it is the broker's own topic")
-        # A batch that was admitted in a thread has waited for its turn already.
-        if replica.log is None and admitted is None and not is_own:
-            self._budget.spend_on_new_log()
+        if self._full or replica.is_internal or replica.log is None:
+            self._check_rare(replica, is_own=is_own, is_admitted=admitted is not None)
         stored: Buffer = batch
         append_time_ms = NO_TIMESTAMP
-        if header is None or not self._admits_unchanged(batch, header, replica.rules, now_ms):
+        if header is None or not self._admits_unchanged(
+            batch, header, replica.rules, transactional_id_given, now_ms
+        ):
             if admitted is None:
                 budget = UNBOUNDED if is_own else self._budget
                 admitted = self.admit(replica, batch, transactional_id_given, now_ms, budget)
             stored, header, append_time_ms = admitted
+        first_sequence_max = SEQUENCE_MAX
+        if header.attributes & TRANSACTIONAL and not is_own:
+            first_sequence_max = _first_sequence_max(replica, header, guard)
         try:
             log = replica.log or self._create_log(replica)
             # A coordinator's transactional batches have no sequences.
             appended = log.append(
-                stored, header, leader_epoch=partition.leader_epoch, from_client=not is_own
+                stored,
+                header,
+                leader_epoch=partition.leader_epoch,
+                from_client=not is_own,
+                first_sequence_max=first_sequence_max,
             )
         except PeerError as refused:
             raise RefusedByLog(refused, replica.start_offset) from None
@@ -160,13 +168,24 @@ class Appender:
             )
         )
 
+    def _check_rare(self, replica: Replica, *, is_own: bool, is_admitted: bool) -> None:
+        """The checks for a full disk, an internal topic and a log that does not exist yet."""
+        if self._full and (why_full := self.why_full(replica)):
+            raise PeerError(ErrorCode.KAFKA_STORAGE_ERROR, why_full)
+        if replica.is_internal and not is_own:
+            raise PeerError(ErrorCode.INVALID_TOPIC_EXCEPTION, "it is the broker's own topic")
+        # A batch that was admitted in a thread has waited for its turn already.
+        if replica.log is None and not is_admitted and not is_own:
+            self._budget.spend_on_new_log()
+
     def append_joint(
         self, replica: Replica, batches: list[tuple[memoryview, BatchHeader]], *, now_ms: int
     ) -> JointAppend | None:
         """Appends batches of many clients by one write; all of them are committed then.
 
         None, and nothing was done, if one batch is not accepted as it is or would have to wait.
-        Then the caller appends each batch by itself.
+        Then the caller appends each batch by itself. Transactional batches must come from requests
+        with a transactional id.
         """
         partition, log, rules = replica.partition, replica.log, replica.rules.admission
         if (
@@ -178,7 +197,7 @@ class Appender:
         ):
             return None
         for batch, header in batches:
-            if not admits_unchanged(batch, header, rules, now_ms):
+            if not admits_unchanged(batch, header, rules, True, now_ms):
                 return None
         try:
             appended = log.append_joint(batches, leader_epoch=partition.leader_epoch)
@@ -242,14 +261,19 @@ class Appender:
         )
 
     def _admits_unchanged(
-        self, batch: memoryview, header: BatchHeader, rules: TopicRules, now_ms: int
+        self,
+        batch: memoryview,
+        header: BatchHeader,
+        rules: TopicRules,
+        transactional_id_given: bool,
+        now_ms: int,
     ) -> bool:
         if header.count > UNCOUNTED_RECORDS_MAX:
             try:
                 self._budget.spend_on_reading(header.count)
             except BudgetSpent:
                 return False
-        return admits_unchanged(batch, header, rules.admission, now_ms)
+        return admits_unchanged(batch, header, rules.admission, transactional_id_given, now_ms)
 
     def admit(
         self,
@@ -281,6 +305,28 @@ def _check_leader_epoch(partition: Partition, expected_leader_epoch: int) -> Non
             f"the batch is of leader epoch {expected_leader_epoch},"
             f" {partition.leader_epoch} has begun",
         )
+
+
+def _first_sequence_max(
+    replica: Replica, header: BatchHeader, guard: VerificationGuard | None
+) -> int:
+    """The highest sequence at which an unknown producer may begin its transaction.
+
+    INVALID_TXN_STATE if the transaction is not verified, or was ended by a marker since.
+    """
+    log = replica.log
+    if log is not None and not log.producers.begins_transaction(header):
+        return SEQUENCE_MAX
+    if guard is not None:
+        _check_leader_epoch(replica.partition, guard.leader_epoch)
+        if replica.verifications.is_valid(guard):
+            return guard.lowest_sequence
+    error = PeerError(
+        ErrorCode.INVALID_TXN_STATE,
+        f"producer {header.producer_id}, epoch {header.producer_epoch}: the batch is of no"
+        " transaction that its coordinator knows",
+    )
+    raise RefusedByLog(error, replica.start_offset)
 
 
 def _tell_watchers(replica: Replica, size_bytes: int) -> None:

@@ -30,6 +30,7 @@ from typing import NamedTuple
 from ottla.errors import ErrorCode, PeerError
 from ottla.native.admission import ACCEPTED
 from ottla.protocol.batch import (
+    CODEC_MASK,
     HEADER_BYTES,
     MAGIC,
     UNCOUNTED_BYTES,
@@ -49,7 +50,6 @@ from ottla.storage.admission.work_budget import UNBOUNDED, WorkBudget
 
 # No timestamp is earlier.
 _ANCIENT_MS = -(2**63)
-_CODEC_MASK = 0x07
 _CODEC_MAX = max(Codec)
 # Every magic has the length and the magic at the same positions.
 _LENGTH_AT = 8
@@ -99,14 +99,18 @@ class Admitted(NamedTuple):
 
 
 def admits_unchanged(
-    batch: memoryview, header: BatchHeader, rules: AdmissionRules, now_ms: int
+    batch: memoryview,
+    header: BatchHeader,
+    rules: AdmissionRules,
+    transactional_id_given: bool,
+    now_ms: int,
 ) -> bool:
-    """Whether the native checks accept a batch as it is. If not, `admit` decides.
-
-    The batch comes from a request without a transactional id.
-    """
+    """Whether the native checks accept a batch as it is. If not, `admit` decides."""
     checks = rules.native_checks
-    return checks is not None and checks.verdict(batch, header, now_ms) == ACCEPTED
+    return (
+        checks is not None
+        and checks.verdict(batch, header, transactional_id_given, now_ms) == ACCEPTED
+    )
 
 
 def admit(
@@ -184,7 +188,7 @@ def _check_header(
 ) -> None:
     """The checks that need no record, from the flags to the count."""
     # Most producers set no flag, only the codec.
-    if header.attributes & ~_CODEC_MASK:
+    if header.attributes & ~CODEC_MASK:
         _check_flags(header, transactional_id_given)
     _check_size(len(batch), rules)
     if not crc_is_valid(batch, header):
@@ -197,7 +201,7 @@ def _check_header(
             ErrorCode.INVALID_RECORD,
             f"{count} records with a last offset delta of {header.last_offset_delta}",
         )
-    if header.attributes & _CODEC_MASK > _CODEC_MAX:
+    if header.attributes & CODEC_MASK > _CODEC_MAX:
         raise Refused(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"codec {header.codec}")
     if header.producer_id >= 0 and (header.base_sequence < 0 or header.producer_epoch < 0):
         raise Refused(

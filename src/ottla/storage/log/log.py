@@ -35,6 +35,7 @@ from ottla.storage.log.state import LogState
 from ottla.storage.log.tail import Tail
 from ottla.storage.log.writeback import WritebackDue
 from ottla.storage.producers import snapshot_files
+from ottla.storage.producers.entry import SEQUENCE_MAX
 
 DELETED = ".deleted"
 
@@ -103,17 +104,26 @@ class Log(ReadableLog):
     # Appending
 
     def append(
-        self, batch: Buffer, header: BatchHeader, *, leader_epoch: int, from_client: bool = True
+        self,
+        batch: Buffer,
+        header: BatchHeader,
+        *,
+        leader_epoch: int,
+        from_client: bool = True,
+        first_sequence_max: int = SEQUENCE_MAX,
     ) -> Appended:
         """Appends an admitted batch as the leader, with new offsets and the leader epoch.
 
         A duplicate of an idempotent producer is not appended again. Batches of this broker's own
-        coordinators (`from_client` false) are never duplicates.
+        coordinators (`from_client` false) are never duplicates. `first_sequence_max` is as in
+        `ProducerStates.check`.
         """
         if self.offline is not None:
             self._require_online()
         if header.producer_id >= 0:
-            duplicate = self.producers.check(header, from_client=from_client)
+            duplicate = self.producers.check(
+                header, from_client=from_client, first_sequence_max=first_sequence_max
+            )
             if duplicate:
                 return Appended(duplicate.first_offset, duplicate.last_offset, duplicate.timestamp)
         return self._append_stamped(batch, header, None, leader_epoch)

@@ -9,9 +9,9 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple, Self
 
 from ottla.errors import ErrorCode, PeerError
-from ottla.protocol.batch import BatchHeader, Marker, MarkerKind
+from ottla.protocol.batch import TRANSACTIONAL, BatchHeader, Marker, MarkerKind
 from ottla.storage.producers import snapshot_format
-from ottla.storage.producers.entry import ProducerEntry
+from ottla.storage.producers.entry import SEQUENCE_MAX, ProducerEntry
 from ottla.storage.producers.transactions import TransactionSpans
 
 PRODUCERS_MAX = 100_000
@@ -91,18 +91,26 @@ class ProducerStates:
 
     # Deciding
 
-    def check(self, header: BatchHeader, *, from_client: bool) -> Duplicate | None:
+    def check(
+        self, header: BatchHeader, *, from_client: bool, first_sequence_max: int = SEQUENCE_MAX
+    ) -> Duplicate | None:
         """None if the leader may append this batch, or the offsets of which it is a duplicate.
 
         PeerError if the batch is refused. Batches of this broker's coordinators (`from_client`
-        false) have no sequence to check. An unknown producer may begin at any sequence: its records
-        may have been deleted.
+        false) have no sequence to check. An unknown producer may begin at any sequence up to
+        `first_sequence_max`: its records may have been deleted.
         """
         if header.producer_id < 0:
             return None
         entry = self._producers.get(header.producer_id)
         if entry is None:
             self._check_room()
+            if header.base_sequence > first_sequence_max:
+                raise PeerError(
+                    ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+                    f"unknown producer {header.producer_id}: sequence {header.base_sequence} came"
+                    f" where {first_sequence_max} was due",
+                )
             return None
         if entry.continues(header):
             return None
@@ -117,7 +125,7 @@ class ProducerStates:
     def all_continue(self, batches: Iterable[tuple[memoryview, BatchHeader]]) -> bool:
         """Whether each batch with a producer is the next one of a known producer.
 
-        False if a producer is new or has two of these batches.
+        False if a producer is new or has two of these batches, or if one begins a transaction.
         """
         seen: set[int] = set()
         for _, header in batches:
@@ -125,8 +133,23 @@ class ProducerStates:
                 entry = self._producers.get(header.producer_id)
                 if entry is None or header.producer_id in seen or not entry.continues(header):
                     return False
+                if header.attributes & TRANSACTIONAL and entry.transaction_first_offset < 0:
+                    return False
                 seen.add(header.producer_id)
         return True
+
+    def begins_transaction(self, header: BatchHeader) -> bool:
+        """Whether a client's transactional batch would be the first of its transaction here.
+
+        False for a duplicate, which is not appended again, and for a fenced epoch, which is
+        refused.
+        """
+        entry = self._producers.get(header.producer_id)
+        if entry is None or header.producer_epoch > entry.epoch:
+            return True
+        if header.producer_epoch < entry.epoch or entry.has_open_transaction:
+            return False
+        return entry.repeated(header) is None
 
     def check_marker(
         self, header: BatchHeader, marker: Marker, *, transaction_version: int

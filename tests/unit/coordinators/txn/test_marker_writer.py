@@ -67,11 +67,8 @@ class FakeLeaders:
 
 
 class FakeImage:
-    def topic(self, name: str) -> Any:
-        return None if name == "gone" else SimpleNamespace(topic_id=name)
-
-    def partition(self, topic_id: str, index: int) -> object:
-        return object()
+    def has_partition(self, topic: str, index: int) -> bool:
+        return topic != "gone"
 
 
 class Stage:

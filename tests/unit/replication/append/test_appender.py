@@ -1,14 +1,16 @@
 """The leader's way to append, and what a partition decides about it."""
 
 import errno
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 
 from ottla.errors import ErrorCode, PeerError, StorageError
-from ottla.protocol.batch import MarkerKind
-from ottla.replication.append.appender import ACKS_ALL, RefusedByLog
+from ottla.protocol.batch import MarkerKind, read_header
+from ottla.replication.append.appender import ACKS_ALL, AppendResult, RefusedByLog
 from ottla.replication.append.transaction_marker import TransactionMarker
+from ottla.replication.append.verification_guards import VerificationGuard
 from ottla.replication.replica import Replica
 from tests.support.broker.produce_and_fetch import NOW_MS, batch
 from tests.support.replication.partitions import ME, OTHER, RULES, Partitions
@@ -265,11 +267,103 @@ def test_internal_topics_take_markers() -> None:
 def test_a_marker_invalidates_the_guard_of_its_producer_and_of_no_other() -> None:
     partitions = Partitions()
     replica = partitions.create()
-    mine = replica.verifications.begin(5, 0)
-    other = replica.verifications.begin(6, 0)
+    mine = replica.verifications.begin(5, 0, 0, 0)
+    other = replica.verifications.begin(6, 0, 0, 0)
     partitions.disk.faults.fail_next_write("*.log", error=errno.ENOSPC)
     assert marker_refusal(partitions, replica) is ErrorCode.KAFKA_STORAGE_ERROR
     assert replica.verifications.is_valid(mine), "nothing was written"
     partitions.appender.append_marker(replica, COMMIT, now_ms=NOW_MS)
     assert not replica.verifications.is_valid(mine)
     assert replica.verifications.is_valid(other)
+
+
+# Transactional batches of clients
+
+
+def transactional(
+    partitions: Partitions, replica: Replica, guard: VerificationGuard | None, **fields: int
+) -> AppendResult:
+    return partitions.appender.append(
+        replica,
+        memoryview(batch(b"a", **{**OPENS, **fields})),
+        acks=1,
+        transactional_id_given=True,
+        now_ms=NOW_MS,
+        guard=guard,
+    )
+
+
+def code_of(call: Callable[[], object]) -> ErrorCode:
+    with pytest.raises(PeerError) as caught:
+        call()
+    return caught.value.code
+
+
+def test_a_transaction_begins_only_with_a_valid_guard() -> None:
+    partitions = Partitions()
+    replica = partitions.create()
+    partitions.append(replica)
+    guard = replica.verifications.begin(5, 0, 0, 0)
+    error = ErrorCode.INVALID_TXN_STATE
+    assert code_of(lambda: transactional(partitions, replica, None)) is error
+    assert transactional(partitions, replica, guard).first_offset == 1
+    replica.verifications.end(guard, is_retried=False)
+    assert transactional(partitions, replica, None, base_sequence=1).first_offset == 2
+    partitions.appender.append_marker(replica, COMMIT, now_ms=NOW_MS)
+    assert code_of(lambda: transactional(partitions, replica, None, base_sequence=2)) is error
+    assert code_of(lambda: transactional(partitions, replica, guard, base_sequence=2)) is error
+    assert replica.end_offset == 4
+
+
+def test_a_duplicate_and_a_fenced_epoch_need_no_guard() -> None:
+    partitions = Partitions()
+    replica = partitions.create()
+    partitions.append(replica, b"a", **{**OPENS, "producer_epoch": 1})
+    marker = COMMIT._replace(producer_epoch=1)
+    partitions.appender.append_marker(replica, marker, now_ms=NOW_MS)
+    again = transactional(partitions, replica, None, producer_epoch=1)
+    assert (again.first_offset, again.record_count) == (0, 0)
+    fenced = code_of(lambda: transactional(partitions, replica, None, producer_epoch=0))
+    assert fenced is ErrorCode.INVALID_PRODUCER_EPOCH
+
+
+def test_a_guard_of_another_leader_epoch_is_refused() -> None:
+    partitions = Partitions()
+    replica = partitions.create(isr=(ME, OTHER))
+    guard = replica.verifications.begin(5, 0, 0, 0)
+    partitions.change(replica, leader=OTHER)
+    partitions.change(replica, leader=ME)
+    refused = code_of(lambda: transactional(partitions, replica, guard))
+    assert refused is ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_an_unknown_producer_begins_at_the_lowest_sequence_that_waits() -> None:
+    partitions = Partitions()
+    replica = partitions.create()
+    guard = replica.verifications.begin(5, 0, 3, 0)
+    late = code_of(lambda: transactional(partitions, replica, guard, base_sequence=4))
+    assert late is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert transactional(partitions, replica, guard, base_sequence=3).first_offset == 0
+    assert transactional(partitions, replica, guard, base_sequence=4).first_offset == 1
+
+
+def test_batches_of_open_transactions_are_joined_and_those_that_begin_one_are_not() -> None:
+    partitions = Partitions()
+    replica = partitions.create()
+    partitions.append(replica, b"a", **OPENS)
+    partitions.append(replica, b"p", producer_id=6, producer_epoch=0, base_sequence=0)
+
+    def joint(*sent: bytearray) -> object:
+        batches = [(memoryview(each), read_header(each)) for each in sent]
+        return partitions.appender.append_joint(replica, batches, now_ms=NOW_MS)
+
+    woken = Waking()
+    replica.waiting.enter(woken, is_committed_only=True)
+    following = batch(b"b", **{**OPENS, "base_sequence": 1})
+    assert joint(batch(b"c"), following) is not None
+    assert (replica.end_offset, woken.told) == (4, ["0 bytes"])
+    begins = batch(b"d", **{**OPENS, "producer_id": 6, "base_sequence": 1})
+    assert joint(batch(b"e"), begins) is None
+    partitions.appender.append_marker(replica, COMMIT, now_ms=NOW_MS)
+    assert joint(batch(b"e"), batch(b"f", **{**OPENS, "base_sequence": 2})) is None
+    assert replica.end_offset == 5

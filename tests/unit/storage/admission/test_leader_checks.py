@@ -245,7 +245,7 @@ def test_a_max_timestamp_that_no_record_has_is_put_right(claimed_ms: int) -> Non
     batch = batch_of(NOW_MS, NOW_MS - 5)
     lie = altered(batch, max_timestamp=claimed_ms)
     assert stored(lie, RULES) == batch
-    assert not admits_unchanged(memoryview(lie), read_header(lie), RULES, NOW_MS)
+    assert not admits_unchanged(memoryview(lie), read_header(lie), RULES, False, NOW_MS)
 
 
 def test_a_compressed_batch_that_claims_the_future_is_unfolded_and_put_right() -> None:
@@ -332,7 +332,7 @@ def test_records_that_nobody_could_read_are_refused(body: bytes, rules: Admissio
     batch = with_body(body, 2)
     assert refused(batch, rules) == (ErrorCode.INVALID_RECORD, [])
     header = read_header(batch)
-    assert not admits_unchanged(memoryview(batch), header, rules, NOW_MS)
+    assert not admits_unchanged(memoryview(batch), header, rules, False, NOW_MS)
 
 
 def test_a_time_past_64_bits_is_refused() -> None:
@@ -349,7 +349,7 @@ def test_compressed_records_are_looked_at_only_where_a_topic_needs_it() -> None:
 def test_an_ordinary_batch_is_taken_by_every_way() -> None:
     for batch in (batch_of(), batch_of(codec=Codec.LZ4), batch_of(-1, -1), batch_of(5, NOW_MS)):
         header = read_header(batch)
-        assert admits_unchanged(memoryview(batch), header, RULES, NOW_MS)
+        assert admits_unchanged(memoryview(batch), header, RULES, False, NOW_MS)
         assert admitted(batch)
 
 
