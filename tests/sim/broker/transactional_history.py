@@ -36,13 +36,22 @@ class Incarnation:
 
     name: str
     transactional_id: str
-    asked: int
     timeout_ms: int
     identity: ProducerIdAndEpoch = NO_PRODUCER
     # When a later producer with the same transactional id got its epoch.
     fenced: int | None = None
-    # An InitProducerId without an answer may take effect after a later one.
-    has_lost_requests: bool = False
+    # Its last InitProducerId: when it was sent, to which life of the broker, when it was answered.
+    asked: int = 0
+    asked_life: int = 0
+    told: int | None = None
+    # The broker's last life in which an InitProducerId had no answer: it may take effect later.
+    lost_life: int = 0
+
+    def may_fence(self, other: "Incarnation") -> bool:
+        """Whether an InitProducerId of this one may be later than the last one of another."""
+        return (
+            self.told is None or self.told > other.asked or self.lost_life >= other.asked_life
+        )
 
 
 @dataclass(slots=True, eq=False)
@@ -175,7 +184,7 @@ class TransactionalHistory:
 
     def incarnation(self, name: str, transactional_id: str, timeout_ms: int) -> Incarnation:
         """A producer is about to ask for an id."""
-        made = Incarnation(name, transactional_id, self.moment(), timeout_ms)
+        made = Incarnation(name, transactional_id, timeout_ms)
         self._incarnations.append(made)
         return made
 
@@ -195,16 +204,16 @@ class TransactionalHistory:
                 if earlier.fenced is None:
                     earlier.fenced = self.moment()
 
-    def may_be_fenced(self, incarnation: Incarnation, transaction: Transaction | None) -> bool:
+    def may_be_fenced(self, transaction: Transaction) -> bool:
         """Whether there is a reason for a fence: a rival, a timeout, a clock that jumped."""
-        if incarnation.has_lost_requests or any(
-            other.transactional_id == incarnation.transactional_id
-            and (other.asked > incarnation.asked or other.has_lost_requests)
+        incarnation = transaction.incarnation
+        if incarnation.lost_life or any(
+            other.may_fence(incarnation)
             for other in self._incarnations
+            if other is not incarnation
+            and other.transactional_id == incarnation.transactional_id
         ):
             return True
-        if transaction is None:
-            return False
         age_ms = self._now_ms - transaction.begun_ms
         return (
             age_ms >= transaction.incarnation.timeout_ms

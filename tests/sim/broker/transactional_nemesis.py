@@ -6,7 +6,7 @@ from typing import Any
 from tests.sim.broker.nemesis import Nemesis
 from tests.sim.broker.transactional_world import TransactionalWorld
 
-COORDINATORS = "/data/__*/*.log"
+COORDINATORS = "/data/__[ct]*/*.log"
 # How long to wait for the end of a transaction.
 END_MS_MAX = 1_000
 JUMPS_MS = (-3_600_000, -5_000, 5_000, 3_600_000)

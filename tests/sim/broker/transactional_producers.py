@@ -19,6 +19,7 @@ from tests.sim.broker.transactional_world import (
 
 TRANSACTIONS_PER_LIFE_MAX = 8
 SENDS_MAX = 3
+OFFSETS = False
 RECORDS_A_BATCH_MAX = 3
 TIMEOUTS_MS = (1_500, 4_000, 10_000)
 
@@ -94,7 +95,7 @@ class TransactionalProducer:
             await session.add(transaction, places)
         offset_at = self._entropy.below(3 * SENDS_MAX)
         for number in range(self._entropy.between(1, SENDS_MAX)):
-            if number == offset_at:
+            if OFFSETS and number == offset_at:
                 await session.commit_offset(transaction)
             together = places if self._entropy.chance(0.3) else [self._entropy.pick(places)]
             await session.add(transaction, together)
@@ -103,7 +104,7 @@ class TransactionalProducer:
                 self._history.send(transaction, self._world.partition(place), each)
             await session.send(transaction, values)
             await self._pause(100)
-        if self._entropy.chance(0.2):
+        if OFFSETS and self._entropy.chance(0.2):
             await session.commit_offset(transaction)
 
     async def _wait_or_crash(self, session: ProducerSession) -> None:
@@ -126,7 +127,7 @@ class TransactionalProducer:
                 raise
             session.must_renew = True
         if session.must_renew:
-            await session.renew()
+            await session.renew(transaction)
 
     def _pick_places(self) -> list[TopicPartition]:
         places = [place for place in LASTING_PLACES if self._entropy.chance(0.5)]

@@ -12,7 +12,8 @@ from ottla.protocol.messages.create_topics import CreateTopicsRequest
 from ottla.protocol.messages.delete_topics import DeleteTopicsRequest
 from ottla.protocol.messages.delete_topics import Topic as DeletedTopic
 from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
-from tests.sim.broker.crowd import work_against
+from ottla.protocol.messages.metadata import MetadataRequest, RequestedTopic
+from tests.sim.broker.crowd import Client, work_against
 from tests.sim.broker.line import Line
 from tests.sim.broker.machine import OWN_TASK, Machine
 from tests.sim.broker.producers import Producer
@@ -38,6 +39,7 @@ from tests.support.broker.simulated_broker import new_topic
 STEPS_PER_SEED = 8
 DELETE_VERSION = 6
 FIND_VERSION = 4
+METADATA_VERSION = 12
 GROUP_PARTITIONS = 2
 # The transactional ids, and the transaction version of each producer that uses them: those of one
 # id fence one another.
@@ -114,9 +116,7 @@ class TransactionalScenario:
         machine.check_fault()
         await machine.stop()
 
-    def _clients(self) -> list[
-        TransactionalProducer | Producer | Reader | PlainCommitter | OffsetReader | "Deleter"
-    ]:
+    def _clients(self) -> list[Client]:
         transactional = [
             TransactionalProducer(
                 self.world, f"{transactional_id}-{number}", transactional_id, version=version
@@ -182,6 +182,12 @@ class Deleter:
         await asyncio.sleep(self._entropy.between(0, 500) / 1e3)
         request = CreateTopicsRequest(topics=(new_topic(FLEETING_TOPIC),))
         (result,) = (await line.ask(request, CREATE_VERSION)).topics
+        if result.error_code == ErrorCode.TOPIC_ALREADY_EXISTS:
+            # It was not deleted, or the answer to its creation was lost.
+            asked = MetadataRequest(
+                topics=(RequestedTopic(name=FLEETING_TOPIC),), allow_auto_topic_creation=False
+            )
+            (result,) = (await line.ask(asked, METADATA_VERSION)).topics
         if result.error_code == ErrorCode.NONE:
             self._world.know(FLEETING_TOPIC, result.topic_id)
 

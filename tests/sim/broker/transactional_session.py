@@ -59,6 +59,7 @@ TOPIC_IS_GONE = frozenset(
     {
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
         ErrorCode.OPERATION_NOT_ATTEMPTED,
         # The producer goes on with its sequence in a topic of the same name.
         ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
@@ -68,6 +69,10 @@ TOPIC_IS_GONE = frozenset(
 
 class CrashedError(Exception):
     """The producer is no more; nobody ends its transaction."""
+
+    def __init__(self, lost_in: int = 0) -> None:
+        super().__init__()
+        self.lost_in = lost_in
 
 
 class FencedError(Exception):
@@ -153,11 +158,11 @@ class ProducerSession:
         answer = await self._init(NO_PRODUCER)
         assert answer.code is ErrorCode.NONE, f"{self.incarnation.name}: {answer.response}"
 
-    async def renew(self) -> None:
+    async def renew(self, last: Transaction) -> None:
         """Gets the next epoch (KIP-360). FencedError if the current one is over."""
         answer = await self._init(self.identity)
         if answer.code in FENCED:
-            self._count_fence(None)
+            self._count_fence(last, f"renewal refused with {answer.code.name}")
             raise FencedError
         assert answer.code is ErrorCode.NONE, f"{self.incarnation.name}: {answer.response}"
 
@@ -168,14 +173,19 @@ class ProducerSession:
             producer_id=expected.producer_id,
             producer_epoch=expected.producer_epoch,
         )
-        self.incarnation.asked = self._history.moment()
+        incarnation = self.incarnation
+        asked, asked_life = self._history.moment(), self._world.base.machine.lives
+        incarnation.told = None
         try:
             answer = await self._ask(request, self.versions.init, lambda each: each.error_code)
-        except CrashedError:
-            self.incarnation.has_lost_requests = True
+        except CrashedError as crashed:
+            incarnation.lost_life = crashed.lost_in
             raise
-        self.incarnation.has_lost_requests |= answer.lost_in > 0
+        finally:
+            incarnation.told = self._history.moment()
+        incarnation.lost_life = max(incarnation.lost_life, answer.lost_in)
         if answer.code is ErrorCode.NONE:
+            incarnation.asked, incarnation.asked_life = asked, asked_life
             self._take(answer.response)
             self.must_renew = False
         return answer
@@ -383,10 +393,10 @@ class ProducerSession:
         assert code in FENCED or code in ABORTABLE, f"{transaction}: {code.name}"
         self._count_fence(transaction, code.name)
 
-    def _count_fence(self, transaction: Transaction | None, what: str = "renewal refused") -> None:
+    def _count_fence(self, transaction: Transaction, what: str) -> None:
         self._history.counts["fenced"] += 1
-        assert self._history.may_be_fenced(self.incarnation, transaction), (
-            f"{transaction or self.incarnation.name} is over without a reason: {what}"
+        assert self._history.may_be_fenced(transaction), (
+            f"{transaction} is over without a reason: {what}"
         )
 
     async def _ask(
@@ -403,7 +413,7 @@ class ProducerSession:
                     is_repeated, lost_in = True, self._line.life
                 self.close()
                 if not self._world.base.is_calm and self._entropy.chance(0.05):
-                    raise CrashedError from None
+                    raise CrashedError(lost_in) from None
             else:
                 code = ErrorCode(code_of(response))
                 if code not in RETRIED:
