@@ -45,6 +45,7 @@ check: setup
 	$(BIN)/python tools/cli_page.py --check
 	$(BIN)/python tools/spark_options_page.py --check
 	$(BIN)/python tools/groups_page.py --check
+	$(BIN)/python tools/transactions_page.py --check
 	$(BIN)/python tools/module_index.py --check
 	$(BIN)/pytest -n 2 tests/unit tests/property
 
@@ -87,6 +88,7 @@ docs: setup
 	$(BIN)/python tools/cli_page.py
 	$(BIN)/python tools/spark_options_page.py
 	$(BIN)/python tools/groups_page.py
+	$(BIN)/python tools/transactions_page.py
 	$(BIN)/python tools/module_index.py
 
 format: setup

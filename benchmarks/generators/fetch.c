@@ -1,10 +1,12 @@
-/* fetch PORT TOPIC PARTITION BYTES WHERE COUNT
+/* fetch PORT TOPIC PARTITION BYTES WHERE COUNT [ISOLATION]
  *
  * One connection that fetches at most BYTES per request, sequentially, and reads only batch headers.
  * WHERE is `scan` (from the beginning, COUNT megabytes or to the end), or the position of each of
- * COUNT fetches: `start`, `end` (a hundred records before the end) or `random`.
- * Prints one line of JSON.
+ * COUNT fetches: `start`, `end` (a hundred records before the end) or `random`; or `tail`: as `end`,
+ * for COUNT seconds. ISOLATION is `read_uncommitted` (the default) or `read_committed`.
+ * Prints one line of JSON; latencies in us.
  */
+#include "latencies.h"
 #include "wire.h"
 
 enum {
@@ -15,10 +17,11 @@ enum {
 };
 
 static struct {
-    int socket, partition, bytes_max;
+    int socket, partition, bytes_max, isolation_level;
     const char *topic;
     uint8_t *answer;
     uint64_t fetches, bytes;
+    struct latencies latencies;
 } load;
 
 static uint64_t end_offset(void)
@@ -44,9 +47,12 @@ static uint64_t fetch_from(uint64_t offset)
 {
     uint8_t request[REQUEST_BYTES_MAX];
     size_t size, batch;
+    uint64_t began = now_ns();
     send_all(load.socket, request,
-             put_fetch(request, load.topic, load.partition, offset, load.bytes_max));
+             put_fetch(request, load.topic, load.partition, offset, load.bytes_max,
+                       load.isolation_level));
     receive_answer(load.socket, load.answer, (size_t)load.bytes_max + ANSWER_SLACK_BYTES);
+    count_latency(&load.latencies, now_ns() - began);
     uint8_t *records = fetched_records(load.answer, load.topic, &size);
     load.fetches++;
     load.bytes += size;
@@ -83,14 +89,25 @@ static void fetch_at(const char *where, uint64_t count, uint64_t end)
     }
 }
 
+static void fetch_tail(double seconds, uint64_t end)
+{
+    uint64_t ends_ns = now_ns() + (uint64_t)(seconds * 1e9);
+    while (now_ns() < ends_ns)
+        fetch_at("end", 1, end);
+}
+
 int main(int count, char **arguments)
 {
-    if (count != 7)
-        die("fetch PORT TOPIC PARTITION BYTES WHERE COUNT");
+    if (count != 7 && count != 8)
+        die("fetch PORT TOPIC PARTITION BYTES WHERE COUNT [ISOLATION]");
     load.socket = connect_to(atoi(arguments[1]));
     load.topic = arguments[2];
     load.partition = atoi(arguments[3]);
     load.bytes_max = atoi(arguments[4]);
+    if (count == 8 && !strcmp(arguments[7], "read_committed"))
+        load.isolation_level = READ_COMMITTED;
+    else if (count == 8 && strcmp(arguments[7], "read_uncommitted"))
+        die("ISOLATION is read_uncommitted or read_committed");
     load.answer = malloc((size_t)load.bytes_max + ANSWER_SLACK_BYTES);
     /* Touched here, so that the generator's page faults are not measured. */
     memset(load.answer, 1, (size_t)load.bytes_max + ANSWER_SLACK_BYTES);
@@ -100,11 +117,15 @@ int main(int count, char **arguments)
     uint64_t began = now_ns();
     if (!strcmp(arguments[5], "scan"))
         scan(wanted * 1000000u, end);
+    else if (!strcmp(arguments[5], "tail"))
+        fetch_tail(atof(arguments[6]), end);
     else
         fetch_at(arguments[5], wanted, end);
     double seconds = (double)(now_ns() - began) / 1e9;
-    printf("{\"fetches\": %lu, \"bytes\": %lu, \"seconds\": %.6f, \"mb_s\": %.1f, \"fetch_us\": %.1f}\n",
+    printf("{\"fetches\": %lu, \"bytes\": %lu, \"seconds\": %.6f, \"mb_s\": %.1f, \"rate\": %.1f, "
+           "\"p99_us\": %lu}\n",
            (unsigned long)load.fetches, (unsigned long)load.bytes, seconds,
-           (double)load.bytes / seconds / 1e6, seconds * 1e6 / (double)load.fetches);
+           (double)load.bytes / seconds / 1e6, (double)load.fetches / seconds,
+           (unsigned long)percentile_us(&load.latencies, 0.99));
     return 0;
 }

@@ -34,34 +34,6 @@ static struct {
     uint64_t heartbeats;
 } load;
 
-static uint8_t *put_unsigned(uint8_t *to, uint32_t value)
-{
-    for (; value >= 128; value >>= 7)
-        *to++ = (uint8_t)(value | 128);
-    *to++ = (uint8_t)value;
-    return to;
-}
-
-static uint32_t get_unsigned(const uint8_t **at)
-{
-    uint32_t value = 0;
-    for (int shift = 0;; shift += 7) {
-        uint8_t byte = *(*at)++;
-        value |= (uint32_t)(byte & 127) << shift;
-        if (byte < 128)
-            return value;
-    }
-}
-
-/* Lengths and counts are encoded plus one; 0 is null. */
-static uint8_t *put_compact(uint8_t *to, const char *text)
-{
-    size_t length = strlen(text);
-    to = put_unsigned(to, (uint32_t)length + 1);
-    memcpy(to, text, length);
-    return to + length;
-}
-
 static uint8_t *put_owned(uint8_t *to, const struct member *member)
 {
     if (!member->owned_count)

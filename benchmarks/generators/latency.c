@@ -39,7 +39,7 @@ static void ask_for_more(void)
 {
     uint8_t request[REQUEST_BYTES_MAX];
     send_all(load.consumer, request,
-             put_fetch(request, load.topic, 0, load.offset, FETCH_BYTES_MAX));
+             put_fetch(request, load.topic, 0, load.offset, FETCH_BYTES_MAX, READ_UNCOMMITTED));
 }
 
 /* The end of the log: the offset of a first record, plus one. */

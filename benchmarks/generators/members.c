@@ -11,6 +11,7 @@
  */
 #define _GNU_SOURCE
 #include "conversation.h"
+#include "latencies.h"
 
 enum {
     OFFSET_COMMIT_KEY = 8, OFFSET_COMMIT_VERSION = 7,
@@ -20,7 +21,7 @@ enum {
     SYNC_KEY = 14, SYNC_VERSION = 3,
     ILLEGAL_GENERATION = 22, REBALANCE_IN_PROGRESS = 27, MEMBER_ID_REQUIRED = 79,
     SESSION_TIMEOUT_MS = 45000, REBALANCE_TIMEOUT_MS = 300000,
-    MEMBER_ID_BYTES_MAX = 128, LATENCY_US_MAX = 10000000,
+    MEMBER_ID_BYTES_MAX = 128,
 };
 static const uint64_t HEARTBEAT_NS = 10000000u, PATIENCE_NS = 60000000000u, WARM_UP_NS = 300000000u;
 
@@ -38,8 +39,8 @@ static struct {
     const char *group, *topic;
     int partitions, members, named;
     struct member *all;
-    uint64_t joins, errors, commits, answered, began_ns, last_ns;
-    uint32_t *latencies;
+    uint64_t joins, errors, commits, began_ns, last_ns;
+    struct latencies latencies;
 } load;
 
 static uint8_t *put_bytes(uint8_t *to, const uint8_t *end)
@@ -187,9 +188,7 @@ static void committed(struct member *member, const uint8_t *answer)
     if (get16(behind_text(topic) + 4 + 4))
         load.errors++;
     if (now >= load.began_ns + WARM_UP_NS) {
-        uint64_t latency_us = (now - member->due_ns) / 1000;
-        load.latencies[latency_us < LATENCY_US_MAX ? latency_us : LATENCY_US_MAX - 1]++;
-        load.answered++;
+        count_latency(&load.latencies, now - member->due_ns);
         load.last_ns = now;
     }
     commit(member, now);
@@ -287,15 +286,6 @@ static void leave(void)
     }
 }
 
-static uint64_t percentile_us(double share)
-{
-    uint64_t seen = 0, wanted = (uint64_t)((double)load.answered * share);
-    for (uint64_t latency = 0; latency < LATENCY_US_MAX; latency++)
-        if ((seen += load.latencies[latency]) > wanted)
-            return latency;
-    return LATENCY_US_MAX;
-}
-
 int main(int count, char **arguments)
 {
     if (count != 7)
@@ -308,20 +298,20 @@ int main(int count, char **arguments)
     if (load.members < 1 || load.partitions < load.members)
         die("each member must get a partition");
     load.all = calloc((size_t)load.members, sizeof *load.all);
-    load.latencies = calloc(LATENCY_US_MAX, sizeof *load.latencies);
     int poller = epoll_create1(0);
     for (int index = 0; index < load.members; index++)
         open_conversation(&load.all[index].with, atoi(arguments[1]), poller, load.all + index);
     double assigned_s = gather(poller);
     if (seconds > 0) {
         commit_for(seconds, poller);
-        rate = (double)load.answered / ((double)(load.last_ns - load.began_ns - WARM_UP_NS) / 1e9);
+        double elapsed_s = (double)(load.last_ns - load.began_ns - WARM_UP_NS) / 1e9;
+        rate = (double)load.latencies.total / elapsed_s;
     }
     leave();
     printf("{\"assigned_s\": %.6f, \"joins\": %lu, \"requests\": %lu, \"errors\": %lu, "
            "\"rate\": %.1f, \"p50_us\": %lu, \"p99_us\": %lu}\n",
            assigned_s, (unsigned long)load.joins, (unsigned long)load.commits,
-           (unsigned long)load.errors, rate, (unsigned long)percentile_us(0.5),
-           (unsigned long)percentile_us(0.99));
+           (unsigned long)load.errors, rate, (unsigned long)percentile_us(&load.latencies, 0.5),
+           (unsigned long)percentile_us(&load.latencies, 0.99));
     return 0;
 }

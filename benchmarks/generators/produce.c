@@ -7,12 +7,13 @@
  * Prints one line of JSON; latencies in us. The first 0.3 s are not counted.
  */
 #define _GNU_SOURCE
+#include "latencies.h"
 #include "wire.h"
 #include <fcntl.h>
 #include <sys/epoll.h>
 #include <sys/timerfd.h>
 
-enum { LATENCY_US_MAX = 10000000, EVENTS_MAX = 512, ANSWER_BYTES_MAX = 4096 };
+enum { EVENTS_MAX = 512, ANSWER_BYTES_MAX = 4096 };
 static const uint64_t WARM_UP_NS = 300000000u;
 
 struct connection {
@@ -26,9 +27,9 @@ struct connection {
 static struct {
     int connections;
     double step_ns; /* between two requests of the schedule; 0: no schedule */
-    uint64_t began_ns, ends_ns, next, answered, errors, last_ns;
+    uint64_t began_ns, ends_ns, next, errors, last_ns;
     size_t error_at;
-    uint32_t *latencies;
+    struct latencies latencies;
 } load;
 
 static uint64_t due_ns(uint64_t request)
@@ -67,9 +68,7 @@ static void count_answer(struct connection *connection, uint64_t now)
         load.errors++;
     if (now < load.began_ns + WARM_UP_NS)
         return;
-    uint64_t latency_us = (now - connection->due_ns) / 1000;
-    load.latencies[latency_us < LATENCY_US_MAX ? latency_us : LATENCY_US_MAX - 1]++;
-    load.answered++;
+    count_latency(&load.latencies, now - connection->due_ns);
     load.last_ns = now;
 }
 
@@ -118,15 +117,6 @@ static void open_connection(
     epoll_ctl(poller, EPOLL_CTL_ADD, connection->socket, &events);
 }
 
-static uint64_t percentile_us(double share)
-{
-    uint64_t seen = 0, wanted = (uint64_t)((double)load.answered * share);
-    for (uint64_t latency = 0; latency < LATENCY_US_MAX; latency++)
-        if ((seen += load.latencies[latency]) > wanted)
-            return latency;
-    return LATENCY_US_MAX;
-}
-
 static void run(struct connection *connections, int poller, int timer)
 {
     struct epoll_event events[EVENTS_MAX];
@@ -164,7 +154,6 @@ int main(int count, char **arguments)
     load.connections = atoi(arguments[4]);
     load.step_ns = rate > 0 ? 1e9 / rate : 0;
     load.error_at = produce_error_at(topic);
-    load.latencies = calloc(LATENCY_US_MAX, sizeof *load.latencies);
     struct connection *connections = calloc((size_t)load.connections, sizeof *connections);
     int poller = epoll_create1(0), timer = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK);
     struct epoll_event ticks = {.events = EPOLLIN, .data.ptr = NULL};
@@ -181,12 +170,12 @@ int main(int count, char **arguments)
     for (int index = 0; index < load.connections; index++)
         asked += connections[index].asked;
     double elapsed_s = (double)(load.last_ns - load.began_ns - WARM_UP_NS) / 1e9;
-    if (!load.answered || elapsed_s <= 0)
+    if (!load.latencies.total || elapsed_s <= 0)
         die("nothing was answered");
     printf("{\"requests\": %lu, \"errors\": %lu, \"rate\": %.1f, \"p50_us\": %lu, \"p99_us\": %lu, "
            "\"p999_us\": %lu}\n",
-           (unsigned long)asked, (unsigned long)load.errors, (double)load.answered / elapsed_s,
-           (unsigned long)percentile_us(0.5), (unsigned long)percentile_us(0.99),
-           (unsigned long)percentile_us(0.999));
+           (unsigned long)asked, (unsigned long)load.errors, (double)load.latencies.total / elapsed_s,
+           (unsigned long)percentile_us(&load.latencies, 0.5), (unsigned long)percentile_us(&load.latencies, 0.99),
+           (unsigned long)percentile_us(&load.latencies, 0.999));
     return 0;
 }

@@ -1,4 +1,4 @@
-/* Shared by the load generators: Kafka's primitives, one Produce (v7) and one Fetch (v11) request.
+/* Shared by the load generators: Kafka's primitives, batches, one Produce (v7) and one Fetch (v11).
  *
  * The generators are fast, so that the load is not the limit: requests are built once and sent
  * repeatedly, and only error codes and batch headers of answers are read.
@@ -24,8 +24,9 @@ enum {
     LIST_OFFSETS_KEY = 2, LIST_OFFSETS_VERSION = 1,
     BATCH_HEADER_BYTES = 61,
     /* Positions within a batch. */
-    BATCH_LENGTH_AT = 8, BATCH_CRC_AT = 17, BATCH_CHECKED_AT = 21, BATCH_LAST_DELTA_AT = 23,
-    BATCH_FIRST_TIMESTAMP_AT = 27, BATCH_MAX_TIMESTAMP_AT = 35,
+    BATCH_LENGTH_AT = 8, BATCH_CRC_AT = 17, BATCH_CHECKED_AT = 21, BATCH_ATTRIBUTES_AT = 21,
+    BATCH_LAST_DELTA_AT = 23, BATCH_FIRST_TIMESTAMP_AT = 27, BATCH_MAX_TIMESTAMP_AT = 35,
+    BATCH_PRODUCER_ID_AT = 43, BATCH_PRODUCER_EPOCH_AT = 51, BATCH_SEQUENCE_AT = 53,
     REQUEST_BYTES_MAX = 512, /* of all but Produce */
 };
 
@@ -80,6 +81,34 @@ static inline uint8_t *put_varint(uint8_t *to, int64_t value)
     return to;
 }
 
+static inline uint8_t *put_unsigned(uint8_t *to, uint32_t value)
+{
+    for (; value >= 128; value >>= 7)
+        *to++ = (uint8_t)(value | 128);
+    *to++ = (uint8_t)value;
+    return to;
+}
+
+static inline uint32_t get_unsigned(const uint8_t **at)
+{
+    uint32_t value = 0;
+    for (int shift = 0;; shift += 7) {
+        uint8_t byte = *(*at)++;
+        value |= (uint32_t)(byte & 127) << shift;
+        if (byte < 128)
+            return value;
+    }
+}
+
+/* Text of a flexible version: lengths and counts are encoded plus one; 0 is null. */
+static inline uint8_t *put_compact(uint8_t *to, const char *text)
+{
+    size_t length = strlen(text);
+    to = put_unsigned(to, (uint32_t)length + 1);
+    memcpy(to, text, length);
+    return to + length;
+}
+
 static inline int get16(const uint8_t *from)
 {
     return (int16_t)(from[0] << 8 | from[1]);
@@ -95,20 +124,33 @@ static inline uint64_t get64(const uint8_t *from)
     return (uint64_t)get32(from) << 32 | get32(from + 4);
 }
 
-/* CRC-32C by a table: computed once per batch, so speed does not matter. */
+/* CRC-32C, eight bytes at a time: transactional batches get a new checksum for each transaction. */
 static inline uint32_t crc32c(const uint8_t *bytes, size_t count)
 {
-    static uint32_t table[256];
-    if (!table[1])
+    static uint32_t table[8][256];
+    if (!table[0][1])
         for (uint32_t index = 0; index < 256; index++) {
             uint32_t entry = index;
             for (int bit = 0; bit < 8; bit++)
                 entry = entry & 1 ? entry >> 1 ^ 0x82f63b78u : entry >> 1;
-            table[index] = entry;
+            table[0][index] = entry;
         }
+    if (!table[7][1])
+        for (int ahead = 1; ahead < 8; ahead++)
+            for (uint32_t index = 0; index < 256; index++) {
+                uint32_t entry = table[ahead - 1][index];
+                table[ahead][index] = entry >> 8 ^ table[0][entry & 255];
+            }
     uint32_t crc = 0xffffffffu;
+    for (; count >= 8; count -= 8, bytes += 8) {
+        crc ^= (uint32_t)bytes[0] | (uint32_t)bytes[1] << 8 | (uint32_t)bytes[2] << 16
+             | (uint32_t)bytes[3] << 24;
+        crc = table[7][crc & 255] ^ table[6][crc >> 8 & 255] ^ table[5][crc >> 16 & 255]
+            ^ table[4][crc >> 24] ^ table[3][bytes[4]] ^ table[2][bytes[5]] ^ table[1][bytes[6]]
+            ^ table[0][bytes[7]];
+    }
     while (count--)
-        crc = crc >> 8 ^ table[(crc ^ *bytes++) & 255];
+        crc = crc >> 8 ^ table[0][(crc ^ *bytes++) & 255];
     return ~crc;
 }
 
@@ -201,16 +243,19 @@ static inline size_t produce_error_at(const char *topic)
     return 4 + 4 + 2 + strlen(topic) + 4 + 4;
 }
 
+enum { READ_UNCOMMITTED = 0, READ_COMMITTED = 1 };
+
 /* A Fetch of one partition without a session that waits half a second for one byte. */
 static inline size_t put_fetch(
-    uint8_t *request, const char *topic, int partition, uint64_t offset, int bytes_max)
+    uint8_t *request, const char *topic, int partition, uint64_t offset, int bytes_max,
+    int isolation_level)
 {
     uint8_t *to = put_request_head(request, FETCH_KEY, FETCH_VERSION);
     to = put32(to, -1);  /* replica */
     to = put32(to, 500); /* wait, ms */
     to = put32(to, 1);   /* bytes at least */
     to = put32(to, bytes_max);
-    *to++ = 0;           /* isolation level */
+    *to++ = (uint8_t)isolation_level;
     to = put32(to, 0);   /* session id, epoch */
     to = put32(to, -1);
     to = put32(to, 1);

@@ -1,22 +1,19 @@
 """Starts a separate broker with the offsets of many groups: the time until all answer."""
 
 import shutil
-import threading
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 
 from benchmarks import measuring
 from benchmarks.loads.asking import Asking
 from benchmarks.loads.coordinator import await_answers, await_coordinator, fetch_offsets
+from benchmarks.loads.restarts import START_S_MAX, await_serving, longest_answers
 from benchmarks.peers.peer import Peer
 from benchmarks.row import LoadFailed, Ran, Scope
-from ottla.protocol.messages.api_versions import ApiVersionsRequest
 from ottla.protocol.messages.offset_commit import OffsetCommitRequest, Partition, Topic
 
 TOPIC = "committed"
-API_VERSIONS_VERSION, OFFSET_COMMIT_VERSION = 0, 7
-START_S_MAX = 120.0
+OFFSET_COMMIT_VERSION = 7
 GROUPS_ASKED_AT_ONCE = 500
 
 
@@ -88,40 +85,6 @@ def commit_all(asking: Asking, groups: Sequence[str], partitions: int, offset: i
     for response in asking.ask_all(requests, OFFSET_COMMIT_VERSION):
         if any(one.error_code for topic in response.topics for one in topic.partitions):
             raise LoadFailed(f"a commit was refused: {response}")
-
-
-def await_serving(peer: Peer, deadline: float) -> None:
-    while time.monotonic() < deadline:
-        peer.check_running()
-        try:
-            with Asking(peer) as asking:
-                asking.ask(ApiVersionsRequest(), API_VERSIONS_VERSION)
-                return
-        except OSError:
-            time.sleep(0.005)
-    raise LoadFailed(f"{peer.name} does not serve {START_S_MAX:.0f} s after its start")
-
-
-@contextmanager
-def longest_answers(peer: Peer) -> Iterator[list[float]]:
-    """Response times in seconds of a client that sends requests all the time."""
-    is_over = threading.Event()
-    answers_s = [0.0]
-
-    def ask() -> None:
-        with Asking(peer) as asking:
-            while not is_over.wait(0.0005):
-                began = time.monotonic()
-                asking.ask(ApiVersionsRequest(), API_VERSIONS_VERSION)
-                answers_s.append(time.monotonic() - began)
-
-    client = threading.Thread(target=ask, name="longest-answers")
-    client.start()
-    try:
-        yield answers_s
-    finally:
-        is_over.set()
-        client.join()
 
 
 def check_all(peer: Peer, groups: Sequence[str], offset: int) -> None:

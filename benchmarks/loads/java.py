@@ -17,17 +17,32 @@ SENT = re.compile(r"(\d+) records sent, ([\d.]+) records/sec")
 
 
 class Produce(OnTopic):
-    """One producer that sends `count` messages of `size` bytes as fast as it can."""
+    """One producer that sends `count` messages of `size` bytes as fast as it can.
 
-    def __init__(self, *, count: int, size: int, partitions: int, settings: tuple[str, ...]):
+    With `transaction_ms`, it commits a transaction whenever that time is over.
+    """
+
+    def __init__(
+        self,
+        *,
+        count: int,
+        size: int,
+        partitions: int,
+        settings: tuple[str, ...],
+        transaction_ms: int = 0,
+    ) -> None:
         super().__init__(partitions)
         self.count, self.size, self.settings = count, size, settings
+        self.transaction_ms = transaction_ms
 
     def run(self, peer: Peer, scope: Scope) -> Ran:
         count = scope.count(self.count)
         command = [*JVM, "-cp", jars(), TOOL, "--bootstrap-server", peer.address]
         command += ["--topic", self.topic, "--num-records", str(count)]
         command += ["--record-size", str(self.size), "--throughput", "-1"]
+        if self.transaction_ms:
+            command += ["--transactional-id", self.topic]
+            command += ["--transaction-duration-ms", str(self.transaction_ms)]
         found = SENT.findall(printed := output_of([*command, "--command-property", *self.settings]))
         if not found or int(found[-1][0]) != count:
             raise LoadFailed(f"ProducerPerformance: {printed.strip()[-300:]}")

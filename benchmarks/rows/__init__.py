@@ -12,6 +12,7 @@ from benchmarks.rows import (
     produce,
     small,
     spark,
+    transactions,
 )
 
 ROWS: tuple[Row, ...] = (
@@ -20,6 +21,7 @@ ROWS: tuple[Row, ...] = (
     *small.ROWS,
     *process.ROWS,
     *groups.ROWS,
+    *transactions.ROWS,
     *compaction.ROWS,
     *paper.ROWS,
     *fairness.ROWS,

@@ -161,6 +161,8 @@ def test_an_interrupted_producer_keeps_what_it_sent_and_ends_with_130(servers: s
         (("topic", "list", "-b", "127.0.0.1:1"), 3),
         (("produce", "t", "-b", "127.0.0.1:1"), 3),
         (("consume", "t", "-b", "127.0.0.1:1"), 3),
+        (("txn", "find-hanging", "-b", "127.0.0.1:1"), 3),
+        (("txn", "abort", "orders:0"), 2),
         (("log", "verify", "/no/such/directory"), 4),
         (("doctor", "-b", "127.0.0.1:1"), 6),
         (("topic", "delete"), 2),

@@ -21,6 +21,7 @@ from ottla.cli.records import commands as records_commands
 from ottla.cli.shared.failure import failure_of
 from ottla.cli.sql import commands as sql_commands
 from ottla.cli.topic import commands as topic_commands
+from ottla.cli.txn import commands as txn_commands
 
 
 class CommandGroup(TyperGroup):
@@ -61,6 +62,7 @@ app.command()(sql_commands.sql)
 app.command()(doctor_commands.doctor)
 app.add_typer(topic_commands.app, name="topic")
 app.add_typer(group_commands.app, name="group")
+app.add_typer(txn_commands.app, name="txn")
 app.add_typer(log_commands.app, name="log")
 app.add_typer(pipeline_commands.app, name="pipeline")
 

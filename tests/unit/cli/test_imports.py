@@ -60,6 +60,7 @@ def among(modules: set[str], roots: tuple[str, ...]) -> list[str]:
         ["--version"],
         ["topic", "--help"],
         ["topic", "list", "--help"],
+        ["txn", "--help"],
         ["log", "--help"],
     ],
 )
@@ -71,6 +72,7 @@ def test_help_needs_no_command(arguments: list[str]) -> None:
 @pytest.mark.parametrize("form", ["table", "json", "jsonl", "yaml", "name"])
 def test_a_listing_needs_the_client_and_not_the_broker(broker: Broker, form: str) -> None:
     modules = imported_by("topic", "list", "-o", form, *at(broker.bootstrap_servers))
+    modules |= imported_by("txn", "list", "-o", form, *at(broker.bootstrap_servers))
     assert "ottla.client.admin.cluster" in modules
     assert among(modules, (*NEVER, *BROKERS, "crc32c", "cramjam")) == []
 

@@ -82,7 +82,7 @@ _OF_CONFIG_WRITERS = dict.fromkeys(_OF_CONFIG_READERS, _ALTER_CONFIGS)
 # The operation that each API needs, by the type of resource.
 OPERATIONS: Mapping[str, Mapping[AclResource, AclOperation]] = MappingProxyType(
     {
-        "Produce": {AclResource.TOPIC: _WRITE},
+        "Produce": {AclResource.TRANSACTIONAL_ID: _WRITE, AclResource.TOPIC: _WRITE},
         "Fetch": {AclResource.TOPIC: _READ},
         "ListOffsets": {AclResource.TOPIC: _DESCRIBE},
         "Metadata": {AclResource.TOPIC: _DESCRIBE},

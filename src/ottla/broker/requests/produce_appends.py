@@ -56,10 +56,11 @@ def append_batch(
     counters = replica.counters or counters_of(replica, services)
     counters.produce_requests += 1
     produced = ProduceOutcome(index, replica)
-    if transaction is not None and header is not None and _must_verify(replica, header):
-        produced.unverified = UnverifiedBatch(replica, memoryview(bytearray(records)), header)
-        return produced
     try:
+        if transaction is not None and header is not None and _must_verify(replica, header):
+            own = memoryview(bytearray(records))
+            produced.unverified = UnverifiedBatch(replica, own, header)
+            return produced
         produced.appended = partitions.appender.append(
             replica,
             records,
@@ -79,7 +80,10 @@ def append_batch(
 
 
 def _must_verify(replica: Replica, header: BatchHeader) -> bool:
-    """Whether the coordinator must be asked. If not, the append accepts or refuses the batch."""
+    """Whether the coordinator must be asked. PeerError if the producer is fenced.
+
+    If not, the append accepts or refuses the batch.
+    """
     if not header.is_transactional or not header.has_producer:
         return False
     if replica.is_internal or not replica.partition.is_leader:

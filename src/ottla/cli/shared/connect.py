@@ -29,6 +29,7 @@ _NOT_FOUND = frozenset(
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         ErrorCode.UNKNOWN_TOPIC_ID,
         ErrorCode.GROUP_ID_NOT_FOUND,
+        ErrorCode.TRANSACTIONAL_ID_NOT_FOUND,
         ErrorCode.RESOURCE_NOT_FOUND,
     }
 )
@@ -71,7 +72,7 @@ def run_with_cluster(bootstrap: str, timeout_s: float, work: Callable[[Router], 
 
 
 async def with_name_suggestions(router: Router, work: Awaitable[T]) -> T:
-    """Runs `work`. If it names a missing topic or group, the Failure suggests a similar name."""
+    """Runs `work`. If it names something missing, the Failure suggests a similar name."""
     try:
         return await work
     except Refused as refused:

@@ -1,14 +1,13 @@
 """Offset specs in the notation of users: beginning, end, an offset or a time."""
 
 import re
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import NamedTuple
 
+from ottla.cli.shared.durations import duration_ms
 from ottla.cli.shared.failure import ExitCode, Failure
 from ottla.protocol.offset_spec import OffsetSpec
 
-_AGO = re.compile(r"([0-9]{1,6})([smhd])")
-_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 _OFFSET = re.compile(r"[0-9]{1,18}")
 OFFSET_SPEC_HELP = (
     "beginning, end, an offset, a time (2026-01-31T18:00) or how long ago (15m, 2h, 3d)"
@@ -38,9 +37,8 @@ def parse_position(text: str, option: str, now_ms: int) -> Position:
         return OffsetSpec.LATEST
     if _OFFSET.fullmatch(text):
         return Offset(int(text))
-    if ago := _AGO.fullmatch(text):
-        elapsed = timedelta(**{_UNITS[ago[2]]: int(ago[1])})
-        return Time(max(0, now_ms - int(elapsed.total_seconds() * 1000)))
+    if (ago_ms := duration_ms(text)) is not None:
+        return Time(max(0, now_ms - ago_ms))
     try:
         return Time(max(0, int(datetime.fromisoformat(text).timestamp() * 1000)))
     except (ValueError, OverflowError):

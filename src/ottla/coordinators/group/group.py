@@ -43,11 +43,17 @@ class Group(Protocol):
     def member_count(self) -> int: ...
 
     def check_commit(
-        self, member_id: str, instance_id: str | None, generation: int, version: int
+        self,
+        member_id: str,
+        instance_id: str | None,
+        generation: int,
+        version: int,
+        *,
+        is_transactional: bool = False,
     ) -> CommitCheck:
         """A check of each partition of this commit. PeerError if the member may commit nothing.
 
-        `version` is that of OffsetCommit.
+        `version` is that of OffsetCommit, or of TxnOffsetCommit if `is_transactional`.
         """
         ...
 

@@ -2,7 +2,8 @@
 
 A group exists from its first member or committed offset until it is deleted, or until a round of
 offset expiry finds it without members and without offsets. A group that only has committed offsets
-(of a simple consumer) has no `Group` object.
+(of a simple consumer) has no `Group` object. An offset that was committed in an open transaction is
+an offset of its group, too.
 """
 
 from collections import deque
@@ -38,9 +39,9 @@ from ottla.coordinators.group.records import (
     encode,
 )
 from ottla.coordinators.runtime.decision import NOTHING, Answered, TimerSet
-from ottla.coordinators.runtime.machine import WithoutTransactions
 from ottla.errors import ErrorCode, PeerError
 from ottla.metrics.meters import GroupMeter
+from ottla.protocol.batch import MarkerKind
 from ottla.protocol.primitives import Uuid
 from ottla.tuples import maker
 
@@ -49,6 +50,8 @@ EXPIRY_TIMER = "expiry"
 MAX_EXAMINED_PER_DECISION = 1_000
 MAX_TOMBSTONES_PER_DECISION = 1_000
 
+# The limit of `GroupRules.pending_offsets_max` if no other is set: about 50 MB.
+PENDING_OFFSETS_MAX = 100_000
 # The bytes that a committed offset needs in the log besides its strings.
 RECORD_FIELDS_BYTES = 96
 
@@ -76,6 +79,8 @@ class GroupRules(NamedTuple):
     offsets_retention_ms: int
     retention_check_interval_ms: int
     groups_max: int
+    # Offsets of open transactions, per shard.
+    pending_offsets_max: int = PENDING_OFFSETS_MAX
 
 
 class CommitRequest(NamedTuple):
@@ -110,7 +115,7 @@ class GroupListing(NamedTuple):
     group_type: GroupType
 
 
-class GroupMachine(WithoutTransactions[Record]):
+class GroupMachine:
     """The `Machine` of a shard of the group coordinator.
 
     `new_classic` and `new_consumer` make an empty group of that type.
@@ -184,6 +189,43 @@ class GroupMachine(WithoutTransactions[Record]):
         self._meter.offset_commits += len(records)
         return _commit_decision((records, codes, timers))
 
+    def commit_in_transaction(self, request: CommitRequest, now_ms: int) -> CommitDecision:
+        """The same for offsets that take effect with the transaction's COMMIT marker.
+
+        A member with an outdated epoch commits nothing. The commit does not renew its session.
+        """
+        if not self._fits(request):
+            raise PeerError(ErrorCode.INVALID_COMMIT_OFFSET_SIZE, "More than fits one batch.")
+        if len(self.offsets.pending) + len(request.commits) > self._rules.pending_offsets_max:
+            # Transactions that end make room.
+            raise PeerError(
+                ErrorCode.TRANSACTION_ABORTABLE,
+                f"{self._rules.pending_offsets_max} offsets are in open transactions.",
+            )
+        group = self.groups.get(request.group_id)
+        check: CommitCheck = accept_any
+        if group is None:
+            self._check_simple_commit(request, is_transactional=True)
+        else:
+            check = group.check_commit(
+                request.member_id,
+                request.instance_id,
+                request.generation,
+                request.version,
+                is_transactional=True,
+            )
+        records, codes = self.offsets.commit(
+            request.group_id,
+            request.commits,
+            self._rules.offset_metadata_bytes_max,
+            now_ms,
+            NEVER_MS,
+            check,
+        )
+        if ErrorCode.ILLEGAL_GENERATION in codes:
+            raise PeerError(ErrorCode.ILLEGAL_GENERATION, "A partition is no longer the member's.")
+        return CommitDecision(records, codes, ())
+
     def check_fetch(self, group_id: str, member_id: str | None, member_epoch: int) -> None:
         """PeerError unless this member may fetch the group's offsets; the group need not exist."""
         group = self.groups.get(group_id)
@@ -205,7 +247,8 @@ class GroupMachine(WithoutTransactions[Record]):
                 codes.append(ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC)
                 continue
             codes.append(ErrorCode.NONE)
-            if self.offsets.get(group_id, topic, partition) is not None:
+            is_committed = self.offsets.get(group_id, topic, partition) is not None
+            if is_committed or self.offsets.pending.has(group_id, topic, partition):
                 records.append(OffsetTombstone(group_id, topic, partition))
         return Decision(tuple(records), (Answered(ticket, codes),))
 
@@ -232,7 +275,7 @@ class GroupMachine(WithoutTransactions[Record]):
 
     def deletion_steps(self, group_id: str) -> int:
         """How many times `delete_group` has to be called to delete the group."""
-        return max(1, -(-sum(1 for _ in self.offsets.of(group_id)) // MAX_TOMBSTONES_PER_DECISION))
+        return max(1, -(-self.offsets.partition_count(group_id) // MAX_TOMBSTONES_PER_DECISION))
 
     def delete_group(self, group_id: str) -> Decision:
         """Removes a part of the group's offsets, and with the last part the group itself.
@@ -282,6 +325,14 @@ class GroupMachine(WithoutTransactions[Record]):
             case _:
                 self._replay_consumer(record)
 
+    def replay_pending(self, record: Record, producer_id: int) -> None:
+        # Nothing else is written in transactions.
+        if isinstance(record, OffsetCommitted):
+            self.offsets.replay_pending(record, producer_id)
+
+    def replay_marker(self, producer_id: int, kind: MarkerKind) -> None:
+        self._meter.offset_commits += self.offsets.replay_marker(producer_id, kind)
+
     # Parts
 
     def _require(self, group_id: str) -> None:
@@ -304,13 +355,15 @@ class GroupMachine(WithoutTransactions[Record]):
         """
         return len(request.commits) == 1 or _bytes_at_most(request) <= self._rules.commit_bytes_max
 
-    def _check_simple_commit(self, request: CommitRequest) -> None:
+    def _check_simple_commit(
+        self, request: CommitRequest, *, is_transactional: bool = False
+    ) -> None:
         """Checks a commit for a group without a `Group`: only commits without a generation pass."""
         if request.generation < 0:
             self._check_room(request.group_id)
         elif request.group_id in self.offsets:
             raise PeerError(ErrorCode.UNKNOWN_MEMBER_ID, "The group has no members.")
-        elif request.version >= _MISSING_GROUPS_SINCE:
+        elif request.version >= _MISSING_GROUPS_SINCE and not is_transactional:
             self._require(request.group_id)
         else:
             raise PeerError(ErrorCode.ILLEGAL_GENERATION, f"Group {request.group_id} not found.")

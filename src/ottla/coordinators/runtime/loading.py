@@ -12,6 +12,7 @@ transaction that is open at the end of the log are pending.
 import asyncio
 from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import filterfalse
 from typing import Any, NamedTuple
 
 from ottla.coordinators.runtime.shard import Shard
@@ -68,6 +69,9 @@ class Loader:
         self._latest: dict[bytes, Latest] = {}
         # Records of open transactions, by producer id.
         self._open: dict[int, list[batch.Record]] = {}
+        # The last tombstone of each key, of those that were written since a transaction is open. A
+        # tombstone may concern pending records even if another record of its key follows.
+        self._tombstones: dict[bytes, batch.Record] = {}
         # The longest time for which no other task could run.
         self.longest_slice_ns = 0
         self._slice_began_ns = clock.steady_ns()
@@ -121,6 +125,8 @@ class Loader:
         # Removed first, so that the dict keeps the order.
         self._latest.pop(key, None)
         self._latest[key] = Latest(record.offset, record.value)
+        if record.value is None and self._open:
+            self._tombstones[key] = record
 
     def _end_transaction(self, content: bytes, position: int, header: BatchHeader) -> None:
         if header.count == 0:
@@ -131,8 +137,10 @@ class Loader:
             for record in written:
                 if not self._is_overtaken(record):
                     self._note(record)
+        if not self._open:
+            self._tombstones.clear()
 
-    def _is_overtaken(self, record: batch.Record) -> bool:
+    def _is_overtaken(self, record: "batch.Record | Found") -> bool:
         """Whether a later record of its key has taken effect."""
         latest = self._latest.get(record.key or b"")
         return latest is not None and latest.offset > record.offset
@@ -159,20 +167,20 @@ class Loader:
     def _found(self) -> Iterator[Found]:
         """All records to replay. The records of each key come in the order of their offsets."""
         pending = sorted(
-            (record.offset, producer_id, record)
+            Found(record.offset, record.key or b"", record.value, producer_id)
             for producer_id, written in self._open.items()
             for record in written
         )
-        later = []
-        for offset, producer_id, record in pending:
-            found = Found(offset, record.key or b"", record.value, producer_id)
-            if self._is_overtaken(record):
-                yield found
-            else:
-                later.append(found)
+        keys = {found.key for found in pending}
+        tombstones = [
+            Found(record.offset, key, None)
+            for key, record in self._tombstones.items()
+            if key in keys and self._is_overtaken(record)
+        ]
+        yield from sorted([*filter(self._is_overtaken, pending), *tombstones])
         for key, latest in self._latest.items():
             yield Found(latest.offset, key, latest.value)
-        yield from later
+        yield from filterfalse(self._is_overtaken, pending)
 
     async def _begin(self) -> None:
         """Carries out the decisions of the loaded machine; then the shard accepts requests."""

@@ -113,6 +113,8 @@ class Shard(Generic[MachineT, EffectT]):
         self._unanswered: deque[_Unanswered] = deque()
         # Each with the offset up to which the log has to be committed.
         self._effects: deque[tuple[int, EffectT]] = deque()
+        # The flush that effects wait for.
+        self._flushing: asyncio.Task[None] | None = None
         replica.waiting.enter(self)
 
     # Requests
@@ -475,10 +477,39 @@ class Shard(Generic[MachineT, EffectT]):
     def _perform_committed(self) -> None:
         try:
             while self._effects and self._is_releasable(self._effects[0][0]):
+                if self._must_flush(self._effects[0][0]):
+                    self._flush_before_effects()
+                    return
                 self._perform(self._effects.popleft()[1])
         except Exception as error:
             self._refuse_all(error)  # as in _append_or_fail
             raise
+
+    def _must_flush(self, end_offset: int) -> bool:
+        """Whether `flush.messages` demands a flush of decisions up to this offset."""
+        log = self.replica.log
+        return (
+            log is not None
+            and log.messages_unflushed >= log.flush_messages
+            and log.recovery_point < end_offset
+        )
+
+    def _flush_before_effects(self) -> None:
+        """Effects outlive a power loss, so the decisions that they come from must as well."""
+        if self._flushing is None:
+            loop = asyncio.get_running_loop()
+            self._flushing = loop.create_task(self._flush_and_perform(), name="flush")
+
+    async def _flush_and_perform(self) -> None:
+        log = self.replica.log
+        try:
+            if log is not None:
+                await self._flusher.flush(log, log.end_offset)
+        except (StorageError, OSError):
+            return  # the next decision finds the log offline, and closes the shard
+        finally:
+            self._flushing = None
+        self._perform_committed()
 
     def _is_releasable(self, end_offset: int) -> bool:
         """Whether effects of decisions up to this offset may be performed."""

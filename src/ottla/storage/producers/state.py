@@ -141,15 +141,13 @@ class ProducerStates:
     def begins_transaction(self, header: BatchHeader) -> bool:
         """Whether a client's transactional batch would be the first of its transaction here.
 
-        False for a duplicate, which is not appended again, and for a fenced epoch, which is
-        refused.
+        False for a duplicate, which is not appended again. PeerError if the epoch is fenced.
         """
         entry = self._producers.get(header.producer_id)
         if entry is None or header.producer_epoch > entry.epoch:
             return True
-        if header.producer_epoch < entry.epoch or entry.has_open_transaction:
-            return False
-        return entry.repeated(header) is None
+        entry.check_epoch(header)
+        return not entry.has_open_transaction and entry.repeated(header) is None
 
     def check_marker(
         self, header: BatchHeader, marker: Marker, *, transaction_version: int

@@ -8,6 +8,7 @@ from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
 from tests.sim.seams.loop import run
 from tests.support.broker.recorded_answers import ours, recordings
 from tests.support.broker.simulated_broker import Client, Machine, with_broker
+from tests.support.broker.transactional_requests import Producer
 
 
 def ask_for(transactional_id: str | None = None, producer_id: int = -1) -> InitProducerIdRequest:
@@ -58,11 +59,48 @@ def test_a_producer_that_asks_again_gets_another_id() -> None:
     with_broker(story)
 
 
-def test_a_transactional_id_gets_an_error_that_is_not_retried() -> None:
+def test_a_transactional_id_needs_its_coordinator() -> None:
     async def story(client: Client) -> None:
         refused = await client.ask(ask_for("payments"))
-        assert refused.error_code == ErrorCode.UNSUPPORTED_VERSION
+        assert refused.error_code == ErrorCode.NOT_COORDINATOR
         assert (refused.producer_id, refused.producer_epoch) == (-1, -1)
+
+    with_broker(story)
+
+
+def test_a_producer_names_both_its_id_and_its_epoch_or_neither() -> None:
+    async def story(client: Client) -> None:
+        await Producer(client, "payments").find()
+        for producer_id, epoch in ((5, -1), (-1, 0)):
+            refused = await client.ask(
+                InitProducerIdRequest(
+                    transactional_id="payments",
+                    transaction_timeout_ms=1_000,
+                    producer_id=producer_id,
+                    producer_epoch=epoch,
+                )
+            )
+            assert refused.error_code == ErrorCode.INVALID_REQUEST
+
+    with_broker(story)
+
+
+@pytest.mark.parametrize("version", [3, 4])
+def test_a_fenced_producer_gets_the_code_that_its_version_knows(version: int) -> None:
+    async def story(client: Client) -> None:
+        producer = Producer(client, "payments")
+        await producer.begin()
+        refused = await client.ask(
+            InitProducerIdRequest(
+                transactional_id="payments",
+                transaction_timeout_ms=1_000,
+                producer_id=producer.producer_id,
+                producer_epoch=7,
+            ),
+            version,
+        )
+        codes = {3: ErrorCode.INVALID_PRODUCER_EPOCH, 4: ErrorCode.PRODUCER_FENCED}
+        assert refused.error_code == codes[version]
 
     with_broker(story)
 

@@ -216,7 +216,7 @@ def test_concurrent_find_coordinators_create_the_offsets_topic_once() -> None:
 
 
 @pytest.mark.parametrize("version", range(7))
-def test_find_coordinator_of_transactions_gets_an_error_that_is_not_retried(version: int) -> None:
+def test_the_transaction_topic_is_created_on_the_first_find_coordinator(version: int) -> None:
     async def story(client: Client) -> None:
         request = FindCoordinatorRequest(
             key="t" if 1 <= version < 4 else "",
@@ -225,8 +225,12 @@ def test_find_coordinator_of_transactions_gets_an_error_that_is_not_retried(vers
         )
         response = await client.ask(request, version)
         (found,) = response.coordinators if version >= 4 else (response,)
-        expected = ErrorCode.UNSUPPORTED_VERSION if version else ErrorCode.NONE
-        assert found.error_code == expected
+        assert (found.error_code, found.node_id) == (ErrorCode.NONE, 1)
+        name = RequestedTopic(name="__transaction_state")
+        (topic,) = (await client.ask(MetadataRequest(topics=(name,)))).topics
+        # Before v1 there are no coordinators but those of groups.
+        expected = ErrorCode.NONE if version else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        assert topic.error_code == expected
 
     with_broker(story)
 

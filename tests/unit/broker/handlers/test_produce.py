@@ -64,6 +64,10 @@ def test_answers_to_recorded_requests_are_those_of_kafka() -> None:
 
     async def story(client: Client) -> None:
         await create(client, *(new_topic(name, 3) for name in RECORDED_TOPICS))
+        # Their later epochs fence the recorded transactional batches.
+        for producer_id in range(1000, 1010):
+            later = batch(producer_id=producer_id, producer_epoch=2, base_sequence=0)
+            assert only(await client.ask(produce("vec-d-80959", later), 9)).error_code == 0
         for pair in recordings(0):
             asked = {
                 topic.get("name", topic.get("topicId"))

@@ -16,6 +16,7 @@ from ottla.protocol.messages.describe_transactions import DescribeTransactionsRe
 from ottla.protocol.messages.list_transactions import ListTransactionsRequest
 from ottla.protocol.messages.update_features import FeatureUpdate, UpdateFeaturesRequest
 from ottla.protocol.messages.write_txn_markers import Marker, Topic, WriteTxnMarkersRequest
+from ottla.protocol.primitives import ZERO_UUID
 from tests.sim.seams.loop import run
 from tests.support.broker.group_requests import committed
 from tests.support.broker.produce_and_fetch import fetch, only, wanted
@@ -83,10 +84,10 @@ def test_a_reader_that_waits_is_woken_by_the_commit() -> None:
     async def story(client: Client, machine: Machine) -> None:
         await create(client, new_topic("events", 2))
         producer = await begun(client)
-        await producer.write("events", b"a")
+        await producer.write("events", b"a" * 2_000)
         reader = await machine.client()
         request = fetch(
-            "events", wanted(), isolation=READ_COMMITTED, wait_ms=60_000, bytes_min=100_000
+            "events", wanted(), isolation=READ_COMMITTED, wait_ms=60_000, bytes_min=1_000
         )
         reading = asyncio.create_task(reader.ask(request, 12))
         await asyncio.sleep(1)
@@ -136,7 +137,9 @@ def test_a_transaction_whose_producer_is_gone_is_aborted_after_its_timeout(versi
         await asyncio.sleep(2)
         assert await seen(client, "events") == [b"kept"]
         assert await producer.send("events", b"late") == ErrorCode.INVALID_PRODUCER_EPOCH
-        assert await producer.end() == ErrorCode.PRODUCER_FENCED
+        # For version 2 it is a late retry, of another outcome than the one that was decided.
+        refusals = {1: ErrorCode.PRODUCER_FENCED, 2: ErrorCode.INVALID_TXN_STATE}
+        assert await producer.end() == refusals[version]
 
     with_broker(story, **QUICK)
 
@@ -273,7 +276,7 @@ def test_a_deleted_topic_does_not_keep_its_transactions_from_ending() -> None:
         producer = await begun(client)
         await producer.write("events", b"a")
         await producer.write("other", b"b")
-        deleted = DeletedTopic(name="other")
+        deleted = DeletedTopic(name="other", topic_id=ZERO_UUID)
         await client.ask(DeleteTopicsRequest(topics=(deleted,), timeout_ms=1_000))
         assert await producer.end() == NONE
         assert (await describe(client)).transaction_state == "CompleteCommit"

@@ -60,8 +60,16 @@ from ottla.protocol.primitives import ZERO_UUID
 from tests.sim.seams.loop import run
 from tests.support.broker.group_requests import COMMIT_VERSION, codes, commit, committed
 from tests.support.broker.produce_and_fetch import batch, fetch, only, produce, wanted
-from tests.support.broker.sessions import PRODUCE, WAYS, begun, services_of, tell, written
-from tests.support.broker.simulated_broker import Client, Machine, new_topic
+from tests.support.broker.sessions import (
+    PRODUCE,
+    WAYS,
+    begun,
+    by_codec,
+    services_of,
+    tell,
+    written,
+)
+from tests.support.broker.simulated_broker import Client, Machine, encoded, new_topic
 from tests.support.broker.transactional_requests import Producer
 
 Rule = Callable[[AclOperation, Resource], bool]
@@ -123,6 +131,42 @@ def test_unauthorized_requests_write_nothing(way: str, refused: AclResource) -> 
         stored, offsets = await written(inside)
         assert bool(stored) == (not is_commit and refused is GROUP)
         assert offsets == {}
+
+    tell(story)
+
+
+TRANSACTIONAL = encoded(
+    produce(
+        "events",
+        batch(b"new", producer_id=1, producer_epoch=0, base_sequence=0, transactional=True),
+        transactional_id="t",
+    ),
+    9,
+)
+TRANSACTIONAL_WAYS = {
+    "gathered": TRANSACTIONAL,
+    "alone": TRANSACTIONAL + TRANSACTIONAL,
+    "by the codec": by_codec(TRANSACTIONAL),
+}
+
+
+@pytest.mark.parametrize("way", TRANSACTIONAL_WAYS)
+@pytest.mark.parametrize("is_allowed", [True, False])
+def test_transactional_batches_need_write_on_their_transactional_id(
+    way: str, is_allowed: bool
+) -> None:
+    def rule(_: AclOperation, resource: Resource) -> bool:
+        return is_allowed or resource != (AclResource.TRANSACTIONAL_ID, "t")
+
+    async def story(_: Client, machine: Machine) -> None:
+        client, authorizer = await refused_client(machine, rule)
+        await client.send_bytes(TRANSACTIONAL_WAYS[way])
+        answer = decode_response(await client.next_frame(), APIS[0], 9)
+        failed = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+        # A broker without the coordinator's topic cannot verify it.
+        expected = ErrorCode.NOT_ENOUGH_REPLICAS if is_allowed else failed
+        assert only(answer).error_code == expected
+        assert (AclOperation.WRITE, (AclResource.TRANSACTIONAL_ID, "t")) in authorizer.asked
 
     tell(story)
 
@@ -409,6 +453,14 @@ CODES = {
 }
 # Requests about another type of resource than the one in REQUESTS.
 OTHER_REQUESTS: dict[tuple[str, AclResource], Any] = {
+    ("Produce", AclResource.TRANSACTIONAL_ID): (
+        produce(
+            "events",
+            batch(producer_id=1, producer_epoch=0, base_sequence=0, transactional=True),
+            transactional_id="t",
+        ),
+        9,
+    ),
     ("FindCoordinator", TRANSACTIONAL_ID): find_coordinator.FindCoordinatorRequest(
         key_type=1, coordinator_keys=("id",)
     ),

@@ -2,16 +2,20 @@
 
 import asyncio
 import errno
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, cast
 
 import pytest
 
 from ottla.broker.requests.produce_fast_path import GATHERED_PRODUCES_MAX, PRODUCE_KEY
+from ottla.coordinators.txn.verification import Verification
 from ottla.errors import ErrorCode
 from ottla.protocol.batch import CRC_START
 from ottla.protocol.exchange import decode_response, encode_request
 from ottla.protocol.messages import APIS
+from ottla.protocol.messages.produce import ProduceRequest
+from ottla.protocol.topic_partition import TopicPartition
 from ottla.seams.files import Buffer
 from tests.sim.seams.files import SimFile
 from tests.sim.seams.loop import run
@@ -25,6 +29,7 @@ from tests.support.broker.produce_and_fetch import (
     values,
     wanted,
 )
+from tests.support.broker.sessions import begun, services_of
 from tests.support.broker.simulated_broker import Client, Machine, create, new_topic
 
 CLIENTS = 12
@@ -199,5 +204,92 @@ def test_a_disk_error_acknowledges_nothing_that_is_not_written(error: int, expec
         if not expected:
             stored = values(only(await clients[0].ask(fetch("events", wanted()), 12)).records)
             assert stored == [*FIRST, *[b"new"] * 6]
+
+    tell(story)
+
+
+# Transactional requests
+
+
+class AnyTransaction:
+    """A coordinator that knows every transaction."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    async def verify(self, verification: Verification) -> Mapping[TopicPartition, ErrorCode]:
+        self.asked += 1
+        await asyncio.sleep(max(0.1 - self.asked / 100, 0))  # later answers come sooner
+        return dict.fromkeys(verification.partitions, ErrorCode.NONE)
+
+
+def in_transaction(
+    producer_id: int, sequence: int, *, acks: int = -1, is_named: bool = True
+) -> ProduceRequest:
+    records = batch(
+        b"%d" % producer_id,
+        producer_id=producer_id,
+        producer_epoch=0,
+        base_sequence=sequence,
+        transactional=True,
+    )
+    transactional_id = f"t{producer_id}" if is_named else None
+    return produce("events", records, acks=acks, transactional_id=transactional_id)
+
+
+async def known_transactions(machine: Machine) -> AnyTransaction:
+    await asyncio.sleep(1)  # all clients are connected then
+    _, session = await begun(machine)
+    services, coordinator = services_of(session), AnyTransaction()
+    services.coordinators = replace(services.coordinators, verifier=coordinator)
+    return coordinator
+
+
+def test_batches_of_open_transactions_share_one_write(monkeypatch: pytest.MonkeyPatch) -> None:
+    written: list[str] = []
+    write_at = SimFile.write_at
+
+    def noted(file: SimFile, position: int, parts: Sequence[Buffer]) -> int:
+        written.append(file.path)
+        return write_at(file, position, parts)
+
+    async def story(clients: list[Client], machine: Machine) -> None:
+        coordinator = await known_transactions(machine)
+        for sequence in range(2):
+            if sequence:
+                monkeypatch.setattr(SimFile, "write_at", noted)
+            requests = [in_transaction(producer_id, sequence) for producer_id in range(CLIENTS)]
+            requests[3] = produce("events", batch(b"plain"))
+            for answer in await ask_all(clients, *requests):
+                assert only(answer).error_code == 0
+            # Each of the first batches begins a transaction, and is verified by itself.
+            assert coordinator.asked == CLIENTS - 1
+        assert written == ["/data/events-0/00000000000000000000.log"]
+
+    tell(story)
+
+
+def test_batches_without_a_transactional_id_do_not_hide_among_those_that_have_one() -> None:
+    async def story(clients: list[Client], machine: Machine) -> None:
+        await known_transactions(machine)
+        await ask_all(clients, *(in_transaction(producer_id, 0) for producer_id in range(3)))
+        requests = [in_transaction(number, 1, is_named=number != 1) for number in range(3)]
+        answers = await ask_all(clients, *requests)
+        assert [only(answer).error_code for answer in answers] == [0, 53, 0]
+
+    tell(story)
+
+
+def test_transactional_batches_without_answers_keep_their_order() -> None:
+    async def story(clients: list[Client], machine: Machine) -> None:
+        coordinator = await known_transactions(machine)
+        # After one request without an answer the broker gathers several of them.
+        await clients[0].send_bytes(framed(produce("events", batch(b"plain"), acks=0)) * 2)
+        await asyncio.sleep(1)
+        sent = [framed(in_transaction(5, sequence, acks=0)) for sequence in range(10)]
+        await clients[0].send_bytes(b"".join(sent))
+        await asyncio.sleep(1)
+        stored = values(only(await clients[0].ask(fetch("events", wanted()), 12)).records)
+        assert (stored, coordinator.asked) == ([*FIRST, *[b"plain"] * 2, *[b"5"] * 10], 1)
 
     tell(story)

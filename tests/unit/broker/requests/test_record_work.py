@@ -118,3 +118,19 @@ def test_an_error_goes_to_its_caller_only() -> None:
         assert await desk.ask("next", ORDINARY) == "next"
 
     run(story())
+
+
+def test_batches_that_wait_for_something_else_count_as_well() -> None:
+    async def story() -> None:
+        desk = Desk(waiting_bytes_max=100)
+        with desk.queue.holding(500):
+            assert desk.queue.waiting_bytes == 500, "one is always taken"
+            with pytest.raises(RecordWorkQueueFull), desk.queue.holding(1):
+                pass
+            with pytest.raises(RecordWorkQueueFull):
+                await desk.queue.run(lambda _: None, 1)
+        assert desk.queue.waiting_bytes == 0
+        with desk.queue.holding(60), desk.queue.holding(40):
+            assert desk.queue.waiting_bytes == 100
+
+    run(story())

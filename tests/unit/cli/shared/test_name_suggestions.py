@@ -16,11 +16,13 @@ from ottla.client.errors import Refused, TimedOut
 from ottla.errors import ErrorCode
 from ottla.testing.broker import Broker
 from tests.support.cli.run_command import at, ottla
+from tests.support.compat.hanging_transactions import init_producer
 
-TOPIC, GROUP = "orders", "billing"
-WRONG_TOPIC, WRONG_GROUP = "ordres", "biling"
+TOPIC, GROUP, TRANSACTIONAL_ID = "orders", "billing", "till-1"
+WRONG_TOPIC, WRONG_GROUP, WRONG_ID = "ordres", "biling", "til-1"
 MEANT_TOPIC = f"no topic '{WRONG_TOPIC}'; did you mean '{TOPIC}'?"
 MEANT_GROUP = f"no group '{WRONG_GROUP}'; did you mean '{GROUP}'?"
+MEANT_ID = f"no transactional id '{WRONG_ID}'; did you mean '{TRANSACTIONAL_ID}'?"
 MEANT_SETTING = "no setting 'num.partition'; did you mean 'num.partitions'?"
 
 
@@ -59,6 +61,21 @@ STORIES: Mapping[tuple[str, str], Story] = {
     ),
     ("group delete", "names"): Story(("group", "delete", WRONG_GROUP), MEANT_GROUP),
     ("group delete", "topic"): Story(("group", "delete", GROUP, "-t", WRONG_TOPIC), MEANT_TOPIC),
+    ("txn list", "state"): Story(
+        ("txn", "list", "--state", "ongoin"),
+        "no transaction state 'ongoin'; did you mean 'Ongoing'?",
+        needs_broker=False,
+        advice="CompleteCommit, CompleteAbort, Dead, PrepareEpochFence",
+    ),
+    ("txn producers", "partition"): Story(("txn", "producers", f"{WRONG_TOPIC}:0"), MEANT_TOPIC),
+    ("txn find-hanging", "topic"): Story(
+        ("txn", "find-hanging", "--topic", WRONG_TOPIC), MEANT_TOPIC
+    ),
+    ("txn describe", "names"): Story(("txn", "describe", WRONG_ID), MEANT_ID),
+    ("txn abort", "id_"): Story(("txn", "abort", "--id", WRONG_ID, "--yes"), MEANT_ID),
+    ("txn abort", "partition"): Story(
+        ("txn", "abort", f"{WRONG_TOPIC}:0", "--start-offset", "0"), MEANT_TOPIC
+    ),
     ("pipeline run", "name"): Story(("pipeline", "run", "trendign"), PIPELINE, needs_broker=False),
     ("pipeline run", "option"): Story(
         ("pipeline", "run", "trending", "--option", "minPartition=4"),
@@ -104,6 +121,9 @@ NO_NAMES = {
     ("sql", "start"): "a place",
     ("topic create", "names"): "new names",
     ("topic trim", "before"): "a place",
+    ("txn find-hanging", "older_than"): "a duration",
+    ("txn list", "older_than"): "a duration",
+    ("txn list", "pattern"): "a regular expression",
     ("up", "data"): "a directory",
     ("up", "host"): "an address",
 }
@@ -139,12 +159,13 @@ def test_no_command_takes_a_name_without_saying_which_was_meant() -> None:
 
 @pytest.fixture(scope="module")
 def bootstrap() -> Iterator[str]:
-    """A cluster with a topic and a group, which makes no topic by itself."""
+    """A cluster with a topic, a group and a transactional id, which makes no topic by itself."""
     with Broker({"auto.create.topics.enable": "false"}) as broker:
         servers = broker.bootstrap_servers
         assert ottla("topic", "create", TOPIC, "payments", *at(servers)).exit_code == 0
         made = ottla("group", "reset", GROUP, "--to", "0", "-t", TOPIC, "--yes", *at(servers))
         assert made.exit_code == 0, made.stderr
+        init_producer(servers, TRANSACTIONAL_ID)
         yield servers
 
 
@@ -204,10 +225,11 @@ def test_a_missing_name_is_reported_even_without_a_list_of_names() -> None:
     for code, what in (
         (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "topic a"),
         (ErrorCode.GROUP_ID_NOT_FOUND, "group a"),
+        (ErrorCode.TRANSACTIONAL_ID_NOT_FOUND, "transactional id a"),
     ):
         told = asyncio.run(with_suggestion(Refused(code, what), Deaf()))  # type: ignore[arg-type]
         assert isinstance(told, Failure)
-        assert told.what == f"no {what.split()[0]} 'a'"
+        assert told.what == f"no {what.removesuffix(' a')} 'a'"
 
 
 def test_a_partition_that_is_missing_is_not_taken_for_a_topic() -> None:

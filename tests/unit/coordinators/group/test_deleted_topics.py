@@ -16,7 +16,10 @@ from ottla.coordinators.runtime.shards import CoordinatorKind
 from ottla.errors import ErrorCode
 from ottla.metadata.store import Entry
 from ottla.metadata.topic_names import CONSUMER_OFFSETS
+from ottla.protocol.batch import MarkerKind
 from ottla.protocol.primitives import ZERO_UUID, Uuid
+from ottla.protocol.producer_epoch import ProducerIdAndEpoch
+from ottla.replication.append.transaction_marker import TransactionMarker
 from tests.sim.seams.loop import run
 from tests.support.coordinators.shard_stage import ShardStage, refusal
 from tests.support.replication.partitions import ME, OTHER, topic_id
@@ -28,6 +31,9 @@ RULES = GroupRules(
     retention_check_interval_ms=10_000,
     groups_max=100,
 )
+
+
+PRODUCER = ProducerIdAndEpoch(7, 0)
 
 
 def no_members(group_id: str) -> Any:
@@ -61,7 +67,13 @@ class Stage(ShardStage[GroupMachine, Never]):
         return [committed.offset for committed in self.shards.of(group).machine.offsets.of(group)]
 
     async def write(
-        self, group: str, topic: str = "events", offset: int = 5, of_id: Uuid | None = None
+        self,
+        group: str,
+        topic: str = "events",
+        offset: int = 5,
+        of_id: Uuid | None = None,
+        *,
+        transaction: ProducerIdAndEpoch | None = None,
     ) -> None:
         record = OffsetCommitted(
             group,
@@ -71,7 +83,7 @@ class Stage(ShardStage[GroupMachine, Never]):
             commit_ms=self.clock.wall_ms(),
             topic_id=topic_id(1) if of_id is None else of_id,
         )
-        self.shards.of(group).apply(lambda _: Decision((record,)))
+        self.shards.of(group).apply(lambda _: Decision((record,), transaction=transaction))
         # It is written in the next turn of the loop, and may never be committed.
         await asyncio.sleep(0)
 
@@ -151,6 +163,31 @@ def test_offsets_of_a_topic_deleted_before_a_start_are_removed_after_the_load(
         stage.reload(replica)
         await stage.settle()
         assert stage.offsets("g") == []
+
+    on_stage(story)
+
+
+@pytest.mark.parametrize("is_loading", [False, True])
+def test_offsets_of_open_transactions_are_removed_with_their_topic(is_loading: bool) -> None:
+    async def story(stage: Stage) -> None:
+        events = stage.create("events")
+        replica = stage.create(CONSUMER_OFFSETS, isr=(ME, OTHER))
+        async with stage.running():
+            await stage.write("g", transaction=PRODUCER)
+            await stage.write("g", "kept", 6, of_id=ZERO_UUID, transaction=PRODUCER)
+            if is_loading:
+                stage.reload(replica)
+                await asyncio.sleep(0)
+            stage.delete(events)
+            await stage.settle()
+            await asyncio.sleep(0.1)
+            shard = stage.shards.of("g")
+            assert shard.machine.offsets.pending.partitions("g") == [("kept", 0)]
+            shard.append_marker(TransactionMarker(*PRODUCER, MarkerKind.COMMIT, 0))
+            assert stage.offsets("g") == [6]
+        stage.reload(replica)
+        await stage.settle()
+        assert stage.offsets("g") == [6]
 
     on_stage(story)
 

@@ -15,7 +15,7 @@ from ottla.coordinators.group.machine import (
     GroupMachine,
     GroupRules,
 )
-from ottla.coordinators.group.offsets import CommitCheck, PartitionCommit, accept_any
+from ottla.coordinators.group.offsets import CommitCheck, PartitionCommit
 from ottla.coordinators.group.records import (
     ClassicGroupSaved,
     ClassicGroupTombstone,
@@ -23,11 +23,14 @@ from ottla.coordinators.group.records import (
     ConsumerGroupTombstone,
     ConsumerMemberTombstone,
     OffsetCommitted,
+    OffsetTombstone,
     Record,
     TargetEpochSaved,
 )
 from ottla.coordinators.runtime.decision import NOTHING, TimerSet
 from ottla.errors import ErrorCode, PeerError
+from ottla.metrics.meters import GroupMeter
+from ottla.protocol.batch import MarkerKind
 from ottla.protocol.primitives import ZERO_UUID
 
 NOW_MS = 1_000_000
@@ -52,6 +55,8 @@ class FakeGroup:
         self.reads: set[str] = set()
         self.expiry_starts_ms: int | None = None
         self.refuses: ErrorCode | None = None
+        self.refuses_partitions: dict[int, ErrorCode] = {}
+        self.has_transactional_commits = False
         self.replayed: list[Record] = []
         self.timers: set[str] = set()
         self.due: list[str] = []
@@ -60,9 +65,10 @@ class FakeGroup:
         if self.refuses is not None:
             raise PeerError(self.refuses, "as the test says")
 
-    def check_commit(self, *asked: object) -> CommitCheck:
+    def check_commit(self, *asked: object, is_transactional: bool = False) -> CommitCheck:
         self._check(*asked)
-        return accept_any
+        self.has_transactional_commits |= is_transactional
+        return lambda commit: self.refuses_partitions.get(commit.partition, ErrorCode.NONE)
 
     check_fetch = check_offset_delete = check_delete = _check
 
@@ -99,10 +105,12 @@ class Stage(GroupMachine):
     """A group machine with fake groups."""
 
     def __init__(self, rules: GroupRules = RULES) -> None:
+        self.meter = GroupMeter()
         super().__init__(
             rules,
             lambda group_id: FakeGroup(group_id, GroupType.CLASSIC),
             lambda group_id: FakeGroup(group_id, GroupType.CONSUMER),
+            self.meter,
         )
 
     def group(self, group_id: str, group_type: GroupType = GroupType.CLASSIC) -> Any:
@@ -350,3 +358,138 @@ def test_a_group_that_refuses_is_not_deleted() -> None:
     state.group("g").refuses = None
     state.take(state.delete_group("g"))
     assert "g" not in state
+
+
+# Commits in transactions
+
+PRODUCER_ID = 7
+
+
+def transactional(
+    group_id: str = "g",
+    *metadata: str,
+    generation: int = -1,
+    version: int = 5,
+    partitions: int = 1,
+) -> CommitRequest:
+    texts = metadata or ("",) * partitions
+    commits = [
+        PartitionCommit("t", ZERO_UUID, index, 5, -1, text) for index, text in enumerate(texts)
+    ]
+    return CommitRequest(group_id, "", None, generation, version, -1, commits)
+
+
+def commit_pending(state: Stage, request: CommitRequest, producer_id: int = PRODUCER_ID) -> None:
+    for record in state.commit_in_transaction(request, NOW_MS).records:
+        state.replay_pending(record, producer_id)
+
+
+def test_a_transactional_commit_does_not_renew_the_session_and_is_counted_by_its_marker() -> None:
+    state = Stage()
+    group = state.group("g")
+    decided = state.commit_in_transaction(transactional(partitions=2), NOW_MS)
+    assert (decided.timers, decided.codes) == ((), [ErrorCode.NONE] * 2)
+    assert group.has_transactional_commits
+    commit_pending(state, transactional(partitions=2))
+    assert (list(state.offsets.of("g")), state.meter.offset_commits) == ([], 0)
+    state.replay_marker(PRODUCER_ID, MarkerKind.COMMIT)
+    assert (len(list(state.offsets.of("g"))), state.meter.offset_commits) == (2, 2)
+
+
+def test_an_aborted_transaction_counts_no_commits() -> None:
+    state = Stage()
+    commit_pending(state, transactional())
+    state.replay_marker(PRODUCER_ID, MarkerKind.ABORT)
+    assert state.meter.offset_commits == 0
+
+
+def test_too_long_metadata_is_refused_alone_in_a_transaction() -> None:
+    decided = Stage().commit_in_transaction(transactional("g", "x" * 4097, "x"), NOW_MS)
+    assert decided.codes == [ErrorCode.OFFSET_METADATA_TOO_LARGE, ErrorCode.NONE]
+    assert [record.partition for record in decided.records] == [1]
+
+
+def test_one_partition_with_an_outdated_epoch_refuses_the_whole_transactional_commit() -> None:
+    state = Stage()
+    state.group("g").refuses_partitions = {1: ErrorCode.ILLEGAL_GENERATION}
+    request = transactional(partitions=2)
+    refused = refusal(lambda: state.commit_in_transaction(request, NOW_MS))
+    assert refused == ErrorCode.ILLEGAL_GENERATION
+    # Its metadata is refused before its epoch is looked at.
+    decided = state.commit_in_transaction(transactional("g", "", "x" * 4097), NOW_MS)
+    assert decided.codes == [ErrorCode.NONE, ErrorCode.OFFSET_METADATA_TOO_LARGE]
+
+
+@pytest.mark.parametrize("version", [5, 9])
+def test_a_generation_of_a_group_that_does_not_exist_is_illegal(version: int) -> None:
+    state = Stage()
+    request = transactional(generation=3, version=version)
+    refused = refusal(lambda: state.commit_in_transaction(request, NOW_MS))
+    assert refused == ErrorCode.ILLEGAL_GENERATION
+    commit_pending(state, transactional())
+    # Now the group exists, without members.
+    assert [each.group_id for each in state.listed()] == ["g"]
+    refused = refusal(lambda: state.commit_in_transaction(request, NOW_MS))
+    assert refused == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_a_transactional_commit_makes_no_group_beyond_the_limit() -> None:
+    state = Stage(RULES._replace(groups_max=1))
+    state.commits("other", "t")
+    refused = refusal(lambda: state.commit_in_transaction(transactional(), NOW_MS))
+    assert refused == ErrorCode.POLICY_VIOLATION
+
+
+def test_a_transactional_commit_must_fit_one_batch() -> None:
+    state = Stage(RULES._replace(commit_bytes_max=1_000))
+    request = transactional(partitions=100)
+    refused = refusal(lambda: state.commit_in_transaction(request, NOW_MS))
+    assert refused == ErrorCode.INVALID_COMMIT_OFFSET_SIZE
+
+
+def test_the_number_of_pending_offsets_is_limited_until_a_transaction_ends() -> None:
+    state = Stage(RULES._replace(pending_offsets_max=3))
+    commit_pending(state, transactional(partitions=2))
+    refused = refusal(lambda: commit_pending(state, transactional(partitions=2)))
+    assert refused == ErrorCode.TRANSACTION_ABORTABLE
+    commit_pending(state, transactional(), producer_id=8)
+    assert len(state.offsets.pending) == 3
+    state.replay_marker(PRODUCER_ID, MarkerKind.ABORT)
+    commit_pending(state, transactional(partitions=2))
+
+
+def test_a_pending_offset_keeps_its_group_from_expiry() -> None:
+    state = Stage()
+    state.commits("g", "t")
+    commit_pending(state, transactional())
+    state.take(state.timer_expired(EXPIRY_TIMER, NOW_MS * 2))
+    assert [each.offset for each in state.offsets.of("g")] == [5]
+    state.replay_marker(PRODUCER_ID, MarkerKind.ABORT)
+    decision = state.take(state.timer_expired(EXPIRY_TIMER, NOW_MS * 2))
+    assert decision.records == (OffsetTombstone("g", "t", 0), ClassicGroupTombstone("g"))
+    assert "g" not in state
+
+
+def test_a_group_is_deleted_with_its_pending_offsets() -> None:
+    state = Stage()
+    commit_pending(state, transactional(partitions=MAX_TOMBSTONES_PER_DECISION + 1))
+    assert state.deletion_steps("g") == 2
+    for _ in range(2):
+        state.take(state.delete_group("g"))
+    assert "g" not in state
+    state.replay_marker(PRODUCER_ID, MarkerKind.COMMIT)
+    assert "g" not in state
+
+
+def test_a_pending_offset_is_deleted_where_nothing_is_committed() -> None:
+    state = Stage()
+    commit_pending(state, transactional())
+    decision = state.take(state.delete_offsets("g", [("t", 0), ("t", 1)], "ticket"))
+    assert decision.records == (OffsetTombstone("g", "t", 0),)
+    assert len(state.offsets.pending) == 0
+
+
+def test_only_offsets_are_pending() -> None:
+    state = Stage()
+    state.replay_pending(ClassicGroupSaved("a", "consumer", 1, "range", "m", 5, ()), PRODUCER_ID)
+    assert "a" not in state

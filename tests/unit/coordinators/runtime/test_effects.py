@@ -186,3 +186,43 @@ def test_an_effect_that_cannot_be_started_is_our_own_fault() -> None:
         assert faults == [fault]
 
     on_stage(story)
+
+
+def test_effects_wait_for_the_flush_that_flush_messages_asks_for() -> None:
+    """Otherwise an effect could outlive a power loss that its decision does not."""
+
+    async def story(stage: Stage) -> None:
+        await ask(stage.shard, doing(records=(counted(1),)))
+        log = stage.replica.log
+        assert log is not None
+        log.flush_messages = 2
+        flushed_at: dict[str, int] = {}
+        perform = stage.shard._perform
+
+        def watch(effect: str) -> None:
+            flushed_at[effect] = log.recovery_point
+            perform(effect)
+
+        stage.shard._perform = watch
+        await ask(stage.shard, doing("first", records=(counted(2),)))
+        stage.shard.apply(lambda _: Decision((counted(3),), effects=("second",)))
+        await asyncio.sleep(1)
+        assert stage.performed == ["first", "second"]
+        assert flushed_at["first"] == 2
+        assert flushed_at["second"] in (2, 3)
+
+    on_stage(story)
+
+
+def test_effects_of_a_log_that_cannot_be_flushed_are_not_performed() -> None:
+    async def story(stage: Stage) -> None:
+        await ask(stage.shard, doing(records=(counted(1),)))
+        log = stage.replica.log
+        assert log is not None
+        log.flush_messages = 1
+        log.begin_flush = lambda: (_ for _ in ()).throw(OSError("broken"))
+        stage.shard.apply(lambda _: Decision((counted(2),), effects=("first",)))
+        await asyncio.sleep(1)
+        assert stage.performed == []
+
+    on_stage(story)

@@ -347,6 +347,38 @@ def test_pending_records_come_in_the_order_of_offsets_among_the_others_of_their_
     on_stage(story)
 
 
+def test_a_tombstone_behind_a_pending_record_is_replayed_although_a_later_record_follows() -> None:
+    async def story(stage: Stage) -> None:
+        gone = Counted("g", None)
+        append(stage, Counted("h", 1), producer_id=9)
+        append(stage, counted(1), producer_id=10)
+        append(stage, gone)
+        end(stage, COMMIT, 9)
+        append(stage, counted(2), producer_id=11)
+        append(stage, counted(3))
+        watched = OrderedCalls(stage)
+        await stage.loaded()
+        assert watched.calls == [counted(1), gone, counted(2), Counted("h", 1), counted(3)]
+
+    on_stage(story)
+
+
+def test_a_tombstone_without_pending_records_is_replayed_only_if_it_is_the_last_record() -> None:
+    async def story(stage: Stage) -> None:
+        append(stage, Counted("h", 1), producer_id=9)
+        append(stage, counted(1), producer_id=10)
+        append(stage, Counted("g", None))
+        append(stage, Counted("i", None))
+        append(stage, counted(2))
+        append(stage, Counted("i", 2))
+        end(stage, ABORT, 10)
+        watched = OrderedCalls(stage)
+        await stage.loaded()
+        assert watched.calls == [counted(2), Counted("i", 2), Counted("h", 1)]
+
+    on_stage(story)
+
+
 def test_unreadable_pending_records_are_skipped_and_reported() -> None:
     async def story(stage: Stage) -> None:
         rows = [
@@ -358,7 +390,12 @@ def test_unreadable_pending_records_are_skipped_and_reported() -> None:
             rows, producer_id=9, producer_epoch=0, base_sequence=0, transactional=True
         )
         stage.partitions.appender.append(
-            stage.replica, memoryview(content), acks=1, transactional_id_given=True, now_ms=0
+            stage.replica,
+            memoryview(content),
+            acks=1,
+            transactional_id_given=True,
+            now_ms=0,
+            is_own=True,
         )
         machine = (await stage.loaded()).machine
         assert machine.pending == [(9, counted(7))]

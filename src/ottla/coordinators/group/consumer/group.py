@@ -303,18 +303,26 @@ class ConsumerGroup:
     def check_commit(
         self,
         member_id: str,
-        instance_id: str | None,  # noqa: ARG002 - an outdated member id has an outdated epoch
+        instance_id: str | None,
         generation: int,
         version: int,
+        *,
+        is_transactional: bool = False,
     ) -> CommitCheck:
         """See `Group`."""
         # Admin tools may change the offsets of an empty group.
         if generation < 0 and self.is_empty:
             return accept_any
+        is_anonymous = (generation, member_id, instance_id) == (_NO_EPOCH, "", None)
+        if is_transactional and is_anonymous:
+            # Its producer does not know the consumer's member (KIP-447).
+            return accept_any
         member = self.saved.member(member_id)
         if member is None:
             raise unknown_member(self.group_id, member_id)
-        return offset_checks.commit_check(member, generation, version)
+        return offset_checks.commit_check(
+            member, generation, version, is_transactional=is_transactional
+        )
 
     def check_fetch(self, member_id: str | None, member_epoch: int) -> None:
         """See `Group`."""

@@ -1,6 +1,7 @@
 """One consumer group and its members."""
 
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 
@@ -9,6 +10,7 @@ from ottla.coordinators.group.consumer.heartbeat_request import SpecialEpoch
 from ottla.coordinators.group.consumer.reconciliation import MemberState
 from ottla.coordinators.group.consumer.rules import ConsumerRules
 from ottla.coordinators.group.consumer.subscriptions import REGEX_REFRESH_MS
+from ottla.coordinators.group.offsets import PartitionCommit
 from ottla.coordinators.group.records import (
     ConsumerGroupSaved,
     ConsumerMemberSaved,
@@ -492,6 +494,19 @@ def test_only_a_member_with_its_current_epoch_may_commit_and_fetch_offsets() -> 
     fetch("a", 2)
     assert refusal(lambda: fetch("a", 1)) is ErrorCode.STALE_MEMBER_EPOCH
     assert refusal(lambda: fetch("b", 2)) is ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_a_producer_that_names_no_member_may_commit_in_a_transaction() -> None:
+    group = coordinator()
+    joined(group, "a")
+    check = partial(group.group.check_commit, version=3, is_transactional=True)
+    check("", None, -1)
+    check("a", None, 2)
+    assert refusal(lambda: check("a", None, 3)) is ErrorCode.ILLEGAL_GENERATION
+    unnamed = check("a", None, -1)
+    assert unnamed(PartitionCommit("logs", topic_id(1), 0, 7, -1, None)) != ErrorCode.NONE
+    assert refusal(lambda: check("", "i", -1)) is ErrorCode.UNKNOWN_MEMBER_ID
+    assert refusal(lambda: check("", None, 2)) is ErrorCode.UNKNOWN_MEMBER_ID
 
 
 def test_any_client_may_commit_offsets_of_an_empty_group() -> None:

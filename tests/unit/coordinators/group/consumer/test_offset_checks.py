@@ -68,6 +68,20 @@ def test_an_old_version_is_for_classic_members_only() -> None:
     assert refused.value.code is ErrorCode.UNSUPPORTED_VERSION
 
 
+@pytest.mark.parametrize("is_classic", [False, True])
+def test_an_outdated_epoch_in_a_transaction_is_an_illegal_generation(is_classic: bool) -> None:
+    its = member(is_classic=is_classic)
+    assert commit_check(its, 5, 3, is_transactional=True) is accept_any
+    check = commit_check(its, 3, 3, is_transactional=True)
+    assert [check(commit(index)) for index in (0, 1)] == [
+        ErrorCode.NONE,
+        ErrorCode.ILLEGAL_GENERATION,
+    ]
+    with pytest.raises(PeerError) as refused:
+        commit_check(its, 6, 3, is_transactional=True)
+    assert refused.value.code is ErrorCode.ILLEGAL_GENERATION
+
+
 def test_a_fetch_needs_the_current_epoch() -> None:
     check_fetch(member(), 5)
     with pytest.raises(PeerError) as refused:

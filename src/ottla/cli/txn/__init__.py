@@ -1,0 +1,1 @@
+"""`ottla txn …`: the transactions of a cluster."""
