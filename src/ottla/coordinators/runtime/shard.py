@@ -141,8 +141,9 @@ class Shard(Generic[MachineT, EffectT]):
             if answer.done():
                 answer.exception()  # marks it as retrieved: the caller gets the raised error
             raise
-        log = self.replica.log
-        if log is not None and log.flush_messages != UNLIMITED:
+        # The first decision of a partition creates its log, at the end of the turn.
+        log = self.replica.log or self.replica.rules.log
+        if log.flush_messages != UNLIMITED:
             return loop.create_task(self._flushed(answer), name="flush")
         return answer
 
@@ -527,7 +528,7 @@ class Shard(Generic[MachineT, EffectT]):
             if answer is None or answer.done():
                 continue  # the caller was cancelled
             if isinstance(response, PeerError):
-                answer.set_exception(response)
+                _refuse(answer, response)
             else:
                 answer.set_result(response)
 
@@ -549,6 +550,8 @@ class Shard(Generic[MachineT, EffectT]):
 def _refuse(answer: "asyncio.Future[object]", error: Exception) -> None:
     if not answer.done():
         answer.set_exception(error)
+        # Marks it as retrieved: a caller that was cancelled before it could wait never does.
+        answer.exception()
 
 
 def _not_coordinator() -> PeerError:
