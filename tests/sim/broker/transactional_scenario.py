@@ -5,7 +5,11 @@ Under an even seed every message is flushed, and the power is lost, too.
 
 import asyncio
 from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping
+from unittest.mock import patch
 
+from ottla.coordinators.txn.coordinator import LocalVerifier
+from ottla.coordinators.txn.verification import Verification
 from ottla.errors import ErrorCode
 from ottla.protocol.coordinator_type import CoordinatorType
 from ottla.protocol.messages.create_topics import CreateTopicsRequest
@@ -13,6 +17,7 @@ from ottla.protocol.messages.delete_topics import DeleteTopicsRequest
 from ottla.protocol.messages.delete_topics import Topic as DeletedTopic
 from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
 from ottla.protocol.messages.metadata import MetadataRequest, RequestedTopic
+from ottla.protocol.topic_partition import TopicPartition
 from tests.sim.broker.crowd import Client, work_against
 from tests.sim.broker.line import Line
 from tests.sim.broker.machine import OWN_TASK, Machine
@@ -44,6 +49,9 @@ GROUP_PARTITIONS = 2
 # The transactional ids, and the transaction version of each producer that uses them: those of one
 # id fence one another.
 PRODUCERS = {"one": (1,), "two": (2,), "shared": (1, 2)}
+
+Codes = Mapping[TopicPartition, ErrorCode]
+Verify = Callable[[LocalVerifier, Verification], Awaitable[Codes]]
 
 
 class TransactionalScenario:
@@ -86,8 +94,21 @@ class TransactionalScenario:
     def run(self, steps: int = STEPS_PER_SEED) -> str:
         """The hash of all that went over the network and to the disk."""
         machine = self.world.base.machine
-        run(self._run(steps), self._seed, clock=machine.clock, lateness_ns_max=LATENESS_NS_MAX)
+        with patch.object(LocalVerifier, "verify", self._late(LocalVerifier.verify)):
+            run(self._run(steps), self._seed, clock=machine.clock, lateness_ns_max=LATENESS_NS_MAX)
         return machine.trace.hash()
+
+    def _late(self, verify: Verify) -> Verify:
+        """Verification as if the coordinator were on another broker: its answer comes later."""
+        entropy = self.world.base.entropy.fork("verification")
+
+        async def verify_late(verifier: LocalVerifier, verification: Verification) -> Codes:
+            answer = await verify(verifier, verification)
+            if entropy.chance(0.3):
+                await asyncio.sleep(entropy.between(0, 300) / 1e3)
+            return answer
+
+        return verify_late
 
     def _lose_power(self) -> None:
         self.world.base.history.lose_power()

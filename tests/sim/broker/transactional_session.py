@@ -402,7 +402,8 @@ class ProducerSession:
     async def _ask(
         self, request: object, version: int, code_of: Callable[[Any], int]
     ) -> Answer:
-        """The final answer. CrashedError if the producer does not live to see it."""
+        """The final answer. CrashedError if the producer does not live to see it, AbortableError if
+        it is for a batch that takes too long."""
         is_repeated, lost_in = False, 0
         while True:
             try:
@@ -414,6 +415,9 @@ class ProducerSession:
                 self.close()
                 if not self._world.base.is_calm and self._entropy.chance(0.05):
                     raise CrashedError(lost_in) from None
+                if isinstance(request, ProduceRequest) and self._entropy.chance(0.2):
+                    self.must_renew = True
+                    raise AbortableError("a batch is given up") from None
             else:
                 code = ErrorCode(code_of(response))
                 if code not in RETRIED:
