@@ -23,7 +23,7 @@ from ottla.coordinators.runtime.timers import Timers
 from ottla.errors import ErrorCode, PeerError, StorageError
 from ottla.protocol import batch
 from ottla.protocol.producer_epoch import NO_PRODUCER, ProducerIdAndEpoch
-from ottla.replication.append.appender import ACKS_ALL, Appender, AppendResult, RefusedByLog
+from ottla.replication.append.appender import ACKS_ALL, Appender, AppendResult
 from ottla.replication.append.flusher import Flusher
 from ottla.replication.append.transaction_marker import TransactionMarker
 from ottla.replication.replica import Replica
@@ -358,9 +358,9 @@ class Shard(Generic[MachineT, EffectT]):
         self._append_before()
         try:
             self._append_rows(rows, transaction)
-        except RefusedByLog:
-            raise  # the producer is fenced; nothing was written
         except PeerError as error:
+            if error.code is not ErrorCode.KAFKA_STORAGE_ERROR:
+                raise  # the producer is fenced, for example; nothing was written
             self._fail(error)
             raise _not_coordinator() from error
         for record in records:
