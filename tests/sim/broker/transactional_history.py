@@ -49,9 +49,7 @@ class Incarnation:
 
     def may_fence(self, other: "Incarnation") -> bool:
         """Whether an InitProducerId of this one may be later than the last one of another."""
-        return (
-            self.told is None or self.told > other.asked or self.lost_life >= other.asked_life
-        )
+        return self.told is None or self.told > other.asked or self.lost_life >= other.asked_life
 
 
 @dataclass(slots=True, eq=False)
@@ -154,9 +152,7 @@ class CommittedView:
     def lose_power(self) -> None:
         """Where nobody has vouched for the log, something else may come."""
         end_offset = self.partition.acknowledged_end
-        self._seen = {
-            offset: value for offset, value in self._seen.items() if offset < end_offset
-        }
+        self._seen = {offset: value for offset, value in self._seen.items() if offset < end_offset}
 
 
 class TransactionalHistory:
@@ -210,8 +206,7 @@ class TransactionalHistory:
         if incarnation.lost_life or any(
             other.may_fence(incarnation)
             for other in self._incarnations
-            if other is not incarnation
-            and other.transactional_id == incarnation.transactional_id
+            if other is not incarnation and other.transactional_id == incarnation.transactional_id
         ):
             return True
         age_ms = self._now_ms - transaction.begun_ms
@@ -223,9 +218,7 @@ class TransactionalHistory:
     # Transactions
 
     def begin(self, incarnation: Incarnation) -> Transaction:
-        begun = Transaction(
-            len(self.transactions), incarnation, self._now_ms, self.clock_jumps
-        )
+        begun = Transaction(len(self.transactions), incarnation, self._now_ms, self.clock_jumps)
         self.transactions.append(begun)
         return begun
 

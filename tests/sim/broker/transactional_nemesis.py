@@ -15,9 +15,7 @@ JUMPS_MS = (-3_600_000, -5_000, 5_000, 3_600_000)
 class TransactionalNemesis(Nemesis):
     """Goes for the coordinators, for the moment in which a transaction ends, and for the clock."""
 
-    def __init__(
-        self, world: TransactionalWorld, hosts: list[str], *, loses_power: bool
-    ) -> None:
+    def __init__(self, world: TransactionalWorld, hosts: list[str], *, loses_power: bool) -> None:
         super().__init__(world.base, hosts, loses_power=loses_power)
         self._transactions = world
         self._loses_power = loses_power

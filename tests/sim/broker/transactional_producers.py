@@ -19,7 +19,6 @@ from tests.sim.broker.transactional_world import (
 
 TRANSACTIONS_PER_LIFE_MAX = 8
 SENDS_MAX = 3
-OFFSETS = False
 RECORDS_A_BATCH_MAX = 3
 TIMEOUTS_MS = (1_500, 4_000, 10_000)
 
@@ -95,7 +94,7 @@ class TransactionalProducer:
             await session.add(transaction, places)
         offset_at = self._entropy.below(3 * SENDS_MAX)
         for number in range(self._entropy.between(1, SENDS_MAX)):
-            if OFFSETS and number == offset_at:
+            if number == offset_at:
                 await session.commit_offset(transaction)
             together = places if self._entropy.chance(0.3) else [self._entropy.pick(places)]
             await session.add(transaction, together)
@@ -104,7 +103,7 @@ class TransactionalProducer:
                 self._history.send(transaction, self._world.partition(place), each)
             await session.send(transaction, values)
             await self._pause(100)
-        if OFFSETS and self._entropy.chance(0.2):
+        if self._entropy.chance(0.2):
             await session.commit_offset(transaction)
 
     async def _wait_or_crash(self, session: ProducerSession) -> None:
@@ -119,7 +118,6 @@ class TransactionalProducer:
 
     async def _abort(self, session: ProducerSession, transaction: Transaction) -> None:
         transaction.abort("by its producer")
-        self._history.counts["aborted"] += 1
         try:
             await session.end(transaction, is_committed=False)
         except FencedError:

@@ -87,8 +87,10 @@ class TransactionalScenario:
         history = self.world.history
         outcomes = Counter(each.outcome.name.lower() for each in history.transactions)
         unsettled = sum(each.settled is None for each in history.group.commits.values())
-        return history.counts + outcomes + Counter(
-            {"offsets": len(history.group.commits), "unsettled offsets": unsettled}
+        return (
+            history.counts
+            + outcomes
+            + Counter({"offsets": len(history.group.commits), "unsettled offsets": unsettled})
         )
 
     def run(self, steps: int = STEPS_PER_SEED) -> str:

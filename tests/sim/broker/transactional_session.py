@@ -104,9 +104,7 @@ class Versions(NamedTuple):
                 commit=entropy.pick((0, 3, 4)),
                 end=entropy.pick((1, 3, 4)),
             )
-        return cls(
-            transaction, init=5, add=3, produce=entropy.pick((12, 13)), commit=5, end=5
-        )
+        return cls(transaction, init=5, add=3, produce=entropy.pick((12, 13)), commit=5, end=5)
 
 
 class Answer(NamedTuple):
@@ -297,7 +295,12 @@ class ProducerSession:
     def _results(self, response: Any) -> list[tuple[TopicPartition, Any]]:
         by_id = self.versions.produce >= TOPIC_IDS_SINCE
         return [
-            (TopicPartition(self._world.topic_names[topic.topic_id] if by_id else topic.name, each.index), each)
+            (
+                TopicPartition(
+                    self._world.topic_names[topic.topic_id] if by_id else topic.name, each.index
+                ),
+                each,
+            )
             for topic in response.responses
             for each in topic.partition_responses
         ]
@@ -326,9 +329,7 @@ class ProducerSession:
             group_id=GROUP,
             producer_id=producer_id,
             producer_epoch=producer_epoch,
-            topics=(
-                txn_offset_commit.Topic(name=COMMITTED_PLACE.topic, partitions=(partition,)),
-            ),
+            topics=(txn_offset_commit.Topic(name=COMMITTED_PLACE.topic, partitions=(partition,)),),
         )
         answer = await self._ask(
             request, self.versions.commit, lambda each: each.topics[0].partitions[0].error_code
@@ -399,9 +400,7 @@ class ProducerSession:
             f"{transaction} is over without a reason: {what}"
         )
 
-    async def _ask(
-        self, request: object, version: int, code_of: Callable[[Any], int]
-    ) -> Answer:
+    async def _ask(self, request: object, version: int, code_of: Callable[[Any], int]) -> Answer:
         """The final answer. CrashedError if the producer does not live to see it, AbortableError if
         it is for a batch that takes too long."""
         is_repeated, lost_in = False, 0

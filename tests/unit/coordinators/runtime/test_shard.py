@@ -69,6 +69,7 @@ class Stage:
         self.replica = self.partitions.create(isr=isr, min_isr=min_isr)
         self.failures: list[PeerError] = []
         self.performed: list[str] = []
+        self.tasks: list[asyncio.Task[Any]] = []
         self.shard = self.begin()
 
     def begin(self) -> Shard[Remembering, str]:
@@ -83,7 +84,11 @@ class Stage:
             perform=self.performed.append,
             schedule=lambda _due_ms: None,
             on_failed=lambda _, error: self.failures.append(error),
+            spawn=self._spawn,
         )
+
+    def _spawn(self, work: Coroutine[Any, Any, Any], name: str) -> None:
+        self.tasks.append(asyncio.create_task(work, name=name))
 
     async def loaded(self) -> Shard[Remembering, str]:
         """Another shard, loaded from the log of the first one."""
