@@ -50,6 +50,9 @@ public class TransactionCopy {
             Map.of(
                 "bootstrap.servers", servers,
                 "group.id", transactionalId,
+                // A copier that was killed is missed that long.
+                "session.timeout.ms", "6000",
+                "heartbeat.interval.ms", "600",
                 "enable.auto.commit", "false",
                 "auto.offset.reset", "earliest",
                 "isolation.level", "read_committed",

@@ -30,6 +30,7 @@ WAIT_MS = int(WAIT_S * 1000)
 # Longer than a copy takes: nobody is fenced because the machine is slow.
 TRANSACTION_TIMEOUT_MS = 600_000
 RETRY_MS = 20
+SESSION_MS = 6_000
 T = TypeVar("T")
 
 
@@ -146,6 +147,9 @@ class LibrdkafkaCopier(Copier):
                 "enable.auto.commit": False,
                 "auto.offset.reset": "earliest",
                 "isolation.level": "read_committed",
+                # A copier that was killed is missed that long.
+                "session.timeout.ms": SESSION_MS,
+                "heartbeat.interval.ms": SESSION_MS // 10,
             }
         )
         self._producer = Producer(
