@@ -170,14 +170,6 @@ class Machine:
         settings = load(given=given, environment={}, file=None)
         return Node(settings, seams, self.notes, stores=self._stores)
 
-    def kill(self) -> None:
-        """The process of the last node ends. Its tasks end with the loop that they run on."""
-        assert self.files is not None
-        self.files.crash()
-        self.threads.crash()
-        self.workers.kill()
-        self.net.crash()
-
     async def client(self) -> Client:
         return cast("Client", await self.net.connect(Client, self._host, PORT))
 
