@@ -275,7 +275,7 @@ START = Row(
             "imported; a JVM that has just started is far slower than a warm one",
         ),
     ),
-    short_share=0.2,
+    short_share=0.1,
 )
 
 ROWS = (

@@ -169,7 +169,7 @@ class Reader:
         position = self.positions[place]
         shown = {}
         batches = list(batches_of(result.records, position))
-        for header, content in self._visible(batches, result):
+        for _, content in self._visible(batches, result):
             for record in records(content):
                 assert record.value is not None
                 shown[record.offset] = record.value

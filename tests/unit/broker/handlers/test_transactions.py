@@ -21,6 +21,8 @@ from ottla.protocol.primitives import ZERO_UUID
 from tests.sim.seams.loop import run
 from tests.support.broker.group_requests import committed, find
 from tests.support.broker.produce_and_fetch import fetch, only, wanted
+from tests.support.broker.sessions import begun as begun_session
+from tests.support.broker.sessions import services_of
 from tests.support.broker.simulated_broker import Client, Machine, create, new_topic, with_broker
 from tests.support.broker.transactional_requests import READ_COMMITTED, Producer, retried, seen
 
@@ -446,6 +448,54 @@ def test_timeouts_ids_and_partitions_are_limited_by_settings() -> None:
         ottla_transactional_ids_max="1",
         ottla_transaction_partitions_max="2",
     )
+
+
+def test_offsets_in_open_transactions_are_limited() -> None:
+    async def story(client: Client) -> None:
+        await create(client, new_topic("events", 3))
+        await find(client, "g")
+        producer = await begun(client)
+        assert await producer.commit_offsets("g", "events", {0: 1, 1: 1}) == [NONE, NONE]
+        (code,) = await producer.commit_offsets("g", "events", {2: 1})
+        assert code not in (NONE, ErrorCode.UNKNOWN_SERVER_ERROR)
+        assert await producer.end() == NONE
+        assert await producer.commit_offsets("g", "events", {2: 1}) == [NONE]
+
+    with_broker(story, ottla_pending_offsets_max="2", offsets_topic_num_partitions="1")
+
+
+@pytest.mark.parametrize(
+    ("limit_ms", "code"), [(400, NONE), (100, ErrorCode.CONCURRENT_TRANSACTIONS)]
+)
+def test_a_leader_asks_again_while_markers_are_written_as_long_as_its_settings_say(
+    limit_ms: int, code: ErrorCode
+) -> None:
+    """Another broker takes 300 ms to write a marker of the producer's last transaction."""
+
+    async def story(client: Client) -> None:
+        await create(client, new_topic("events", 2))
+        producer = await begun(client)
+        await producer.write("events", b"a")
+        _, session = await begun_session(machine)
+        leaders = services_of(session).coordinators.partition_leaders
+        write = leaders.write
+        slow_until_s = asyncio.get_running_loop().time() + 0.3
+
+        def write_late(marker: Any, partitions: Any) -> Any:
+            if asyncio.get_running_loop().time() < slow_until_s:
+                return dict.fromkeys(partitions, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            return write(marker, partitions)
+
+        leaders.write = write_late
+        assert await producer.end() == NONE
+        assert await producer.send("events", b"b") == code
+
+    settings = {
+        "add_partitions_to_txn_retry_backoff_ms": "10",
+        "add_partitions_to_txn_retry_backoff_max_ms": str(limit_ms),
+    }
+    machine = Machine()
+    with_broker(story, machine=machine, **settings)
 
 
 def test_idle_transactional_ids_expire_by_settings() -> None:
