@@ -73,7 +73,7 @@ class RecordFault(NamedTuple):
 class Refused(PeerError):
     """A batch that the leader refuses. `record_faults` names records, if the fault is theirs.
 
-    As with Kafka, the client sees the message (`is_message_shown`) only if the bytes are no batch at all.
+    As in Kafka, the client sees the message (`is_message_shown`) only if the bytes are no batch.
     """
 
     def __init__(
