@@ -128,7 +128,7 @@ class Log(ReadableLog):
                 return Appended(duplicate.first_offset, duplicate.last_offset, duplicate.timestamp)
         return self._append_stamped(batch, header, None, leader_epoch)
 
-    def append_joint(
+    def append_together(
         self, batches: list[tuple[memoryview, BatchHeader]], *, leader_epoch: int
     ) -> JointAppend | None:
         """Appends admitted batches by one write.
@@ -146,7 +146,7 @@ class Log(ReadableLog):
         if not self._room.takes(end, end_offset - 1, max(joint.timestamps)):
             return None
         try:
-            active.append_joint(joint)
+            active.append_together(joint)
         except (OSError, StorageError) as error:
             self._give_up_unless_full(error)
         # The batches are in the log. No step from here on can fail.
