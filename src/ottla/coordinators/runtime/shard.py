@@ -519,9 +519,10 @@ class Shard(Generic[MachineT, EffectT]):
             try:
                 if log is not None:
                     await self._flusher.flush(log, log.end_offset)
-                return
             except OSError:
                 await asyncio.sleep(RETRY_MS / 1000)
+            else:
+                return
 
     def _is_releasable(self, end_offset: int) -> bool:
         """Whether effects of decisions up to this offset may be performed."""
