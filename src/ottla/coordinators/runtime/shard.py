@@ -505,14 +505,14 @@ class Shard(Generic[MachineT, EffectT]):
 
     async def _flush_and_perform(self) -> None:
         try:
-            await self._flush_in_the_end()
+            await self._flush_despite_full_disk()
         except StorageError:
             return  # the next decision finds the log offline, and closes the shard
         finally:
             self._is_flushing = False
         self._perform_committed()
 
-    async def _flush_in_the_end(self) -> None:
+    async def _flush_despite_full_disk(self) -> None:
         """Flushes the log, again and again while the disk is full. StorageError if it fails."""
         while not self.is_closed:
             log = self.replica.log

@@ -1,0 +1,118 @@
+"""Transactions: our broker and Apache Kafka give the same responses, at every level of
+transaction.version.
+"""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import NamedTuple
+from uuid import uuid4
+
+import pytest
+
+from ottla.errors import ErrorCode
+from ottla.testing import Broker
+from tests.support.compat.kafka_peer import kafka_peer
+from tests.support.group_scenarios.peer import Answers
+from tests.support.transaction_scenarios import (
+    batches,
+    ends,
+    exhausted_epochs,
+    features,
+    listings,
+    markers,
+    offsets,
+    partitions,
+    producer_ids,
+    timeouts,
+)
+from tests.support.transaction_scenarios.levels import set_level
+from tests.support.transaction_scenarios.peer import TransactionPeer
+
+SETTINGS = {
+    "auto.create.topics.enable": "false",
+    "offsets.topic.num.partitions": "1",
+    "transaction.state.log.num.partitions": "1",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "100",
+    "group.initial.rebalance.delay.ms": "0",
+    "group.min.session.timeout.ms": "1000",
+    # Longer than a scene takes, on whatever machine.
+    "group.consumer.session.timeout.ms": "120000",
+    "group.consumer.max.session.timeout.ms": "120000",
+    # Nobody looks for groups that have neither members nor offsets while a scene is about one.
+    "offsets.retention.check.interval.ms": "86400000",
+}
+KAFKA_SETTINGS = SETTINGS | {"group.consumer.assignor.offload.enable": "false"}
+LEVELS = (2, 1)
+# Kafka always refuses the InitProducerId that fences an open transaction, once.
+MAY_HAVE_TO_WAIT = "InitProducerIdRequest"
+Scene = Callable[[TransactionPeer], None]
+
+
+class Brokers(NamedTuple):
+    ours: str
+    kafka: str
+
+
+@pytest.fixture(scope="module")
+def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Brokers]:
+    directory: Path = tmp_path_factory.mktemp("kafka")
+    with kafka_peer(directory, KAFKA_SETTINGS) as kafka, Broker(SETTINGS) as ours:
+        yield Brokers(ours.bootstrap_servers, kafka)
+
+
+@pytest.fixture(scope="module", params=LEVELS, ids="level{}".format)
+def levelled(request: pytest.FixtureRequest, brokers: Brokers) -> Brokers:
+    """Both at this level of transaction.version."""
+    for servers in brokers:
+        set_level(servers, request.param)
+    return brokers
+
+
+@pytest.fixture(scope="module")
+def newest(brokers: Brokers) -> Brokers:
+    for servers in brokers:
+        set_level(servers, max(LEVELS))
+    return brokers
+
+
+def played(scene: Scene, servers: str, name: str) -> TransactionPeer:
+    with TransactionPeer(servers, name) as peer:
+        scene(peer)
+    return peer
+
+
+def assert_alike(scene: Scene, brokers: Brokers) -> None:
+    name = f"{scene.__name__}-{uuid4().hex[:8]}"
+    expected: Answers = played(scene, brokers.kafka, name).answers
+    assert len(expected) > 1
+    ours = played(scene, brokers.ours, name)
+    assert ours.answers == expected
+    assert waited_for_markers(ours) <= {MAY_HAVE_TO_WAIT}
+
+
+def waited_for_markers(peer: TransactionPeer) -> set[str]:
+    """The requests that got CONCURRENT_TRANSACTIONS, or what Produce makes of it."""
+    codes = (ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.NOT_ENOUGH_REPLICAS)
+    return {request for request, code in peer.waited_out if code in codes}
+
+
+def named(*subjects: ModuleType) -> list[object]:
+    return [
+        pytest.param(scene, id=f"{subject.__name__.rpartition('.')[2]}-{scene.__name__}")
+        for subject in subjects
+        for scene in subject.SCENES
+    ]
+
+
+@pytest.mark.parametrize(
+    "scene",
+    named(producer_ids, partitions, ends, offsets, batches, markers, listings, timeouts),
+)
+def test_answers_are_kafkas(scene: Scene, levelled: Brokers) -> None:
+    assert_alike(scene, levelled)
+
+
+@pytest.mark.parametrize("scene", named(features, exhausted_epochs))
+def test_answers_of_the_newest_level_are_kafkas(scene: Scene, newest: Brokers) -> None:
+    assert_alike(scene, newest)

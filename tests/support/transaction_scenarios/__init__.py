@@ -1,0 +1,1 @@
+"""Scenes about transactions that any broker which behaves like Kafka answers alike."""
