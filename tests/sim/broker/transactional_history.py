@@ -156,9 +156,10 @@ class CommittedView:
 
 
 class TransactionalHistory:
-    """`counts` says how often each outcome was met."""
+    """`counts` says what was met. If `ids_expire`, a producer may find its id gone at any time."""
 
-    def __init__(self, clock: SimClock) -> None:
+    def __init__(self, clock: SimClock, *, ids_expire: bool = False) -> None:
+        self.ids_expire = ids_expire
         self.transactions: list[Transaction] = []
         self.views: dict[TopicPartition, CommittedView] = {}
         self.group = GroupHistory()
@@ -203,10 +204,15 @@ class TransactionalHistory:
     def may_be_fenced(self, transaction: Transaction) -> bool:
         """Whether there is a reason for a fence: a rival, a timeout, a clock that jumped."""
         incarnation = transaction.incarnation
-        if incarnation.lost_life or any(
-            other.may_fence(incarnation)
-            for other in self._incarnations
-            if other is not incarnation and other.transactional_id == incarnation.transactional_id
+        if (
+            self.ids_expire
+            or incarnation.lost_life
+            or any(
+                other.may_fence(incarnation)
+                for other in self._incarnations
+                if other is not incarnation
+                and other.transactional_id == incarnation.transactional_id
+            )
         ):
             return True
         age_ms = self._now_ms - transaction.begun_ms

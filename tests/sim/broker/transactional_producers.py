@@ -51,7 +51,7 @@ class TransactionalProducer:
                 pass
             finally:
                 session.close()
-            await asyncio.sleep(self._entropy.between(0, 3_000) / 1e3)
+            await asyncio.sleep(self._entropy.between(0, 1_500) / 1e3)
         self._world.producers_left -= 1
 
     def _new_session(self) -> ProducerSession:
@@ -79,7 +79,7 @@ class TransactionalProducer:
         try:
             await self._write(session, transaction)
             await self._wait_or_crash(session)
-            if self._entropy.chance(0.82):
+            if self._entropy.chance(0.75):
                 self._does = f"commits {transaction}"
                 await session.end(transaction, is_committed=True)
                 return

@@ -169,7 +169,7 @@ class Reader:
         position = self.positions[place]
         shown = {}
         batches = list(batches_of(result.records, position))
-        for _, content in self._visible(batches, result):
+        for content in self._visible(batches, result):
             for record in records(content):
                 assert record.value is not None
                 shown[record.offset] = record.value
@@ -183,7 +183,7 @@ class Reader:
 
     def _visible(
         self, batches: Sequence[tuple[BatchHeader, memoryview]], result: PartitionResult
-    ) -> Iterator[tuple[BatchHeader, memoryview]]:
+    ) -> Iterator[memoryview]:
         """By the rule of Kafka's consumer: from its first offset to its marker, an aborted
         transaction of a producer is passed over."""
         upcoming = sorted(
@@ -199,7 +199,7 @@ class Reader:
                 if marker is not None and marker.kind is MarkerKind.ABORT:
                     aborted.discard(header.producer_id)
             elif not (header.is_transactional and header.producer_id in aborted):
-                yield header, content
+                yield content
 
     def _note(
         self, place: TopicPartition, position: int, next_offset: int, shown: dict[int, bytes]

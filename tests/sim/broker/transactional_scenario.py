@@ -25,7 +25,7 @@ from tests.sim.broker.producers import Producer
 from tests.sim.broker.scenario import CREATE_VERSION, LATENESS_NS_MAX
 from tests.sim.broker.transactional_audit import Audit
 from tests.sim.broker.transactional_committers import OffsetReader, PlainCommitter
-from tests.sim.broker.transactional_history import Outcome, TransactionalHistory
+from tests.sim.broker.transactional_history import TransactionalHistory
 from tests.sim.broker.transactional_nemesis import TransactionalNemesis
 from tests.sim.broker.transactional_producers import TransactionalProducer
 from tests.sim.broker.transactional_readers import READ_COMMITTED, READ_UNCOMMITTED, Reader
@@ -74,10 +74,15 @@ class TransactionalScenario:
             "log.segment.delete.delay.ms": entropy.pick(("0", "1000")),
             "ottla.disk.reserve.bytes": entropy.pick(("0", "30000")),
         }
+        ids_expire = entropy.chance(0.15)
+        if ids_expire:
+            settings["transactional.id.expiration.ms"] = "1500"
+            settings["transaction.remove.expired.transaction.cleanup.interval.ms"] = "300"
         machine = Machine(seed, witness, **settings)
         witness.clock = machine.clock
         base = World(machine, entropy, witness)
-        self.world = TransactionalWorld(base, TransactionalHistory(machine.clock))
+        history = TransactionalHistory(machine.clock, ids_expire=ids_expire)
+        self.world = TransactionalWorld(base, history)
         machine.on_power_loss = self._lose_power
         machine.on_death = lambda: self.world.history.end_life(machine.lives)
 
@@ -90,7 +95,14 @@ class TransactionalScenario:
         return (
             history.counts
             + outcomes
-            + Counter({"offsets": len(history.group.commits), "unsettled offsets": unsettled})
+            + Counter(
+                {
+                    "transactions": len(history.transactions),
+                    "offsets": len(history.group.commits),
+                    "unsettled offsets": unsettled,
+                    "seeds in which ids expire": int(history.ids_expire),
+                }
+            )
         )
 
     def run(self, steps: int = STEPS_PER_SEED) -> str:
@@ -213,9 +225,3 @@ class Deleter:
             (result,) = (await line.ask(asked, METADATA_VERSION)).topics
         if result.error_code == ErrorCode.NONE:
             self._world.know(FLEETING_TOPIC, result.topic_id)
-
-
-def share_of_unknown(counts: Counter[str]) -> float:
-    """The transactions whose outcome nobody heard of: the oracle takes either."""
-    ended = sum(counts[outcome.name.lower()] for outcome in Outcome)
-    return counts[Outcome.UNKNOWN.name.lower()] / max(1, ended)

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from ottla.errors import ErrorCode
@@ -83,6 +84,14 @@ class AbortableError(Exception):
     """The transaction cannot be committed."""
 
 
+class LateError(ConnectionError):
+    """There is no answer, and the request may arrive at any time in this life of the broker."""
+
+    def __init__(self, life: int) -> None:
+        super().__init__()
+        self.life = life
+
+
 class Versions(NamedTuple):
     """Of the requests; `transaction` is the version of transactions that they make."""
 
@@ -137,6 +146,8 @@ class ProducerSession:
         self._host = host
         self._entropy = entropy
         self._line: Line | None = None
+        # Connections on which requests may still be under way.
+        self._abandoned: list[Line] = []
         self._sequences: dict[TopicPartition, int] = {}
         self._added: set[TopicPartition] = set()
 
@@ -145,9 +156,9 @@ class ProducerSession:
         return self.incarnation.identity
 
     def close(self) -> None:
-        if self._line is not None:
-            self._line.close()
-            self._line = None
+        self._close_line()
+        for line in self._abandoned:
+            line.close()
 
     # Its id and epoch
 
@@ -407,12 +418,16 @@ class ProducerSession:
         while True:
             try:
                 response = await self._ask_once(request, version)
-            except (OSError, TimeoutError):
+            except (OSError, TimeoutError) as error:
                 self._history.counts["lost answers"] += 1
-                if self._line is not None:
+                if isinstance(error, LateError):
+                    is_repeated, lost_in = True, error.life
+                elif self._line is not None:
                     is_repeated, lost_in = True, self._line.life
-                self.close()
-                if not self._world.base.is_calm and self._entropy.chance(0.05):
+                self._close_line()
+                # A producer that does not live to repeat its EndTxn leaves an unknown outcome.
+                crash_rate = 0.2 if isinstance(request, EndTxnRequest) else 0.04
+                if not self._world.base.is_calm and self._entropy.chance(crash_rate):
                     raise CrashedError(lost_in) from None
                 if isinstance(request, ProduceRequest) and self._entropy.chance(0.2):
                     self.must_renew = True
@@ -427,12 +442,47 @@ class ProducerSession:
     async def _ask_once(self, request: object, version: int) -> Any:
         if self._line is None:
             self._line = await Line.open(self._world.base.machine, self._host)
-        reply = self._line.send(request, version)
-        if not self._world.base.is_calm and self._entropy.chance(0.06):
-            # The connection breaks before the answer comes, or just when it does.
+        line = self._line
+        if self._world.base.is_calm:
+            return await line.ask(request, version)
+        if self._may_come_late(request) and self._entropy.chance(0.03):
+            self._abandoned.append(line)
+            self._line = None
+            delay_s = self._entropy.between(1, 1_000) / 1e3
+            asyncio.get_running_loop().call_later(delay_s, _send_late, line, request, version)
+            raise LateError(line.life)
+        reply = line.send(request, version)
+        if self._entropy.chance(0.06):
+            # The producer does not wait for the answer.
             await asyncio.sleep(self._entropy.pick((0.0, 0.001, 0.005, 0.05)))
-            raise ConnectionError
-        return await self._line.wait_for(reply)
+            if self._entropy.chance(0.5):
+                self._abandoned.append(line)
+                self._line = None
+            raise LateError(line.life)
+        return await line.wait_for(reply)
+
+    def _may_come_late(self, request: object) -> bool:
+        """Whether a request that is stuck on its way does no harm when it arrives.
+
+        A producer of version 1 has one epoch for many transactions: its request could end, or
+        change, the next one. Sequences protect its batches.
+        """
+        if isinstance(request, InitProducerIdRequest):
+            return False
+        return self.versions.transaction >= EPOCH_BUMPED_SINCE or isinstance(
+            request, ProduceRequest
+        )
+
+    def _close_line(self) -> None:
+        if self._line is not None:
+            self._line.close()
+            self._line = None
 
     async def _pause(self) -> None:
         await asyncio.sleep(self._entropy.between(1, 200) / 1e3)
+
+
+def _send_late(line: Line, request: object, version: int) -> None:
+    """A request that was stuck on its way arrives, if its connection is still there."""
+    with suppress(ConnectionError):
+        line.send(request, version)
