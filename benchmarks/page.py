@@ -32,6 +32,10 @@ if the range contains 1. CPU is the user and system time of the broker: seconds 
 for bulk rows, seconds per 100,000 requests for small requests. *Hold* is the bound that a figure
 must keep. {extent}
 
+A transactional producer has one request in flight. Kafka answers CONCURRENT_TRANSACTIONS while it
+completes the last transaction; the producer then asks again after 20 ms, as librdkafka and the Java
+client do.
+
 If the head of a table names another base than Kafka, the ratio is ours to that base, and both run
 on our broker. Spark rows run in one session (`local[2]`) on topics of 200 B JSON records in 4
 partitions, with Spark's own Kafka connector as the base.

@@ -13,6 +13,7 @@ from benchmarks.cache import ToolMissing
 from benchmarks.loads import java, rdkafka
 from benchmarks.loads.generators import EndToEnd, RawFetch, SmallProduces
 from benchmarks.loads.groups import ClassicMembers, Commits, ConsumerMembers
+from benchmarks.loads.transactions import Transactions
 from benchmarks.peers.peer import BrokerFailed, Peer
 from benchmarks.results import Result, Side
 from benchmarks.row import Load, LoadFailed, Row, Scope
@@ -151,4 +152,5 @@ def _warming_loads() -> tuple[Load, ...]:
         ClassicMembers(members=20),
         ConsumerMembers(members=20),
         Commits(members=20, seconds=1),
+        Transactions(producers=10, seconds=1, has_offsets=True),
     )

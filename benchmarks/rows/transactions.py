@@ -84,7 +84,7 @@ def _transactions(
 BULK_NAME = "Java, 100 B, 6 partitions, 16 KB batches, transactional"
 BULK_COUNT, BULK_BYTES, BULK_PARTITIONS = 2_000_000, 100, 6
 BULK_SETTINGS = ("acks=all", "enable.idempotence=true", *java.BATCH_16_KB)
-TRANSACTION_MS = 500
+TRANSACTION_MS = 2000
 
 
 def _bulk(*, is_transactional: bool) -> java.Produce:
@@ -126,7 +126,7 @@ BULK_OVERHEAD = Row(
             unit="messages/s",
             hold=at_least(0.9),
             estimate=0.97,
-            because="one more request per half second, and the client waits for it; nothing per "
+            because="one more request per two seconds, and the client waits for it; nothing per "
             "batch",
         ),
     ),
@@ -275,7 +275,7 @@ START = Row(
             "imported; a JVM that has just started is far slower than a warm one",
         ),
     ),
-    short_share=0.2,
+    short_share=0.1,
 )
 
 ROWS = (

@@ -13,6 +13,7 @@ from aiokafka.errors import KafkaError
 from confluent_kafka import Consumer, KafkaException, Producer
 from confluent_kafka import KafkaError as RdKafkaError
 
+from ottla.testing import Broker
 from tests.support.cli.run_command import at, ottla
 from tests.support.compat.kafka_peer import kafka_peer
 
@@ -21,8 +22,13 @@ WAIT_S = 120.0
 _numbers = itertools.count(1)
 
 
-@pytest.fixture(scope="module")
-def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+@pytest.fixture(scope="module", params=["kafka", "ottla"])
+def servers(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, broker: Broker
+) -> Iterator[str]:
+    if request.param == "ottla":
+        yield broker.bootstrap_servers
+        return
     with kafka_peer(tmp_path_factory.mktemp("kafka")) as address:
         yield address
 

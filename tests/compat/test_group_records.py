@@ -8,8 +8,11 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
+from uuid import uuid4
 
 import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
 from hypothesis import given, settings
 
 from ottla.coordinators.group.records import (
@@ -36,7 +39,7 @@ from ottla.coordinators.group.records import (
     encode,
 )
 from ottla.protocol.primitives import Uuid
-from tests.support.compat.java_tools import JARS, JVM, WAIT_S
+from tests.support.compat.java_tools import JARS, JVM, WAIT_S, try_tool
 from tests.support.coordinators.record_samples import KINDS, any_of
 
 PROGRAM = Path(__file__).parent / "GroupRecords.java"
@@ -313,3 +316,43 @@ def test_kafka_writes_whatever_we_write_to_the_same_bytes() -> None:
         collect()
     assert len(lines) > 20 * len(KINDS)
     assert [in_hex(answer) for answer in ask_kafka(lines)] == lines
+
+
+def test_kafkas_consumer_reads_offsets_of_committed_transactions_only(servers: str) -> None:
+    """By the formatter of `kafka-console-consumer`, from our transactional batches and markers."""
+    group = f"copy-{uuid4()}"
+    consumer = Consumer({"bootstrap.servers": servers, "group.id": group})
+    producer = Producer({"bootstrap.servers": servers, "transactional.id": group})
+    topic = f"{group}-source"
+    admin = AdminClient({"bootstrap.servers": servers})
+    admin.create_topics([NewTopic(topic, 2, 1)])[topic].result(WAIT_S)
+    producer.init_transactions(WAIT_S)
+    for offset, end in (
+        (11, producer.commit_transaction),
+        (22, producer.abort_transaction),
+        (33, producer.commit_transaction),
+    ):
+        producer.begin_transaction()
+        offsets = [TopicPartition(topic, partition, offset) for partition in (0, 1)]
+        producer.send_offsets_to_transaction(offsets, consumer.consumer_group_metadata(), WAIT_S)
+        end(WAIT_S)
+    assert [each.offset for each in consumer.committed(offsets, WAIT_S)] == [33, 33]
+    consumer.close()
+    assert _read_offsets(servers, topic, "read_committed") == [11, 11, 33, 33]
+    assert _read_offsets(servers, topic, "read_uncommitted") == [11, 11, 22, 22, 33, 33]
+
+
+def _read_offsets(servers: str, topic: str, isolation_level: str) -> list[int]:
+    """The offsets of a topic in the records of `__consumer_offsets`, in their order."""
+    read = try_tool(
+        "consumer.ConsoleConsumer",
+        *("--bootstrap-server", servers, "--topic", "__consumer_offsets", "--from-beginning"),
+        *("--formatter", "org.apache.kafka.tools.consumer.OffsetsMessageFormatter"),
+        *("--isolation-level", isolation_level, "--timeout-ms", "5000"),
+        *("--command-property", "exclude.internal.topics=false"),
+    )
+    # The formatter writes no line ends.
+    found = json.loads(f"[{read.stdout.decode().replace('}{', '},{')}]")
+    return [
+        each["value"]["data"]["offset"] for each in found if each["key"]["data"]["topic"] == topic
+    ]

@@ -225,9 +225,9 @@ class Leader:
             record_count=result.record_count,
         )
 
-    def append_joint(self, sent: list[bytearray]) -> list[Answer]:
+    def append_together(self, sent: list[bytearray]) -> list[Answer]:
         batches = [(memoryview(bytearray(each)), read_header(each)) for each in sent]
-        joint = self.partitions.appender.append_joint(self.replica, batches, now_ms=NOW_MS)
+        joint = self.partitions.appender.append_together(self.replica, batches, now_ms=NOW_MS)
         if joint is None:
             return [self.append(each, asks_twin=True) for each in sent]
         return [
@@ -258,7 +258,7 @@ def test_every_way_to_append_ends_alike(rules: AdmissionRules) -> None:
         for sent in batched(sent_batches(seed, BATCHES_PER_LOG), 3):
             answers = [by_twin.append(each, asks_twin=True) for each in sent]
             assert answers == [by_rule_alone.append(each, asks_twin=False) for each in sent]
-            assert answers == joined.append_joint(sent)
+            assert answers == joined.append_together(sent)
         assert by_twin.state() == by_rule_alone.state() == joined.state()
 
 

@@ -51,7 +51,7 @@ def turns(draw: st.DrawFn) -> list[list[bytearray]]:
 def append_together(log: Log, turn: list[bytearray]) -> None:
     batches = [(memoryview(each), read_header(each)) for each in turn]
     end_offset = log.end_offset
-    appended = log.append_joint(batches, leader_epoch=0)
+    appended = log.append_together(batches, leader_epoch=0)
     if appended is None:
         assert log.end_offset == end_offset
         for each in turn:

@@ -101,6 +101,7 @@ class PendingOffsetsMachine(RuleBasedStateMachine):
                 perform=lambda _effect: None,
                 schedule=lambda _due_ms: None,
                 on_failed=lambda _shard, _error: None,
+                spawn=lambda work, _name: work.close(),
             )
             loader = Loader(self.shard, self.stage.clock, threads, lambda _offset, _error: None)
             assert await loader.load()

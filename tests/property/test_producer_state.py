@@ -10,9 +10,12 @@ from ottla.errors import ErrorCode, PeerError
 from ottla.protocol.batch import BatchHeader, Marker, MarkerKind
 from ottla.storage.producers.entry import BATCHES_KEPT, SEQUENCE_MAX
 from ottla.storage.producers.state import AbortedTransaction, Duplicate, ProducerStates
-from tests.support.storage.batch_headers import data_batch, marker_batch
+from tests.support.storage.batch_headers import TRANSACTIONAL, data_batch, marker_batch
 
-ACTIONS = ("append", "retry", "gap", "old_epoch", "new_epoch", "begin", "end", "plain")
+ACTIONS = (
+    *("append", "retry", "gap", "old_epoch", "new_epoch", "begin", "plain"),
+    *("end", "end_at_epoch", "repeat_marker", "late_marker", "fenced_marker", "expire"),
+)
 
 
 @dataclass
@@ -23,6 +26,7 @@ class ModelProducer:
     next_sequence: int
     epoch: int = 0
     known: bool = False
+    coordinator_epoch: int = -1
     transaction_first_offset: int | None = None
     sent: list[BatchHeader] = field(default_factory=list)
 
@@ -127,19 +131,79 @@ class Model:
 
     def end(self, producer: ModelProducer, count: int) -> None:
         """A marker that bumps the epoch, as in transaction version 2."""
-        first_offset = producer.transaction_first_offset
-        if first_offset is None:
+        if producer.transaction_first_offset is not None:
+            self.write_marker(producer, count, epochs=1)
+            producer.epoch += 1
+            producer.next_sequence = 0
+            producer.sent = []
+
+    def end_at_epoch(self, producer: ModelProducer, count: int) -> None:
+        """A marker of the transaction's own epoch, as in version 1: sequences go on."""
+        if producer.transaction_first_offset is not None:
+            self.write_marker(producer, count, epochs=0)
+
+    def repeat_marker(self, producer: ModelProducer, count: int) -> None:
+        """A coordinator repeats a marker, or ends a transaction that wrote nothing here."""
+        if producer.transaction_first_offset is not None:
             return
-        marker = Marker(MarkerKind.ABORT if count % 2 else MarkerKind.COMMIT, coordinator_epoch=0)
         header = marker_batch(
-            self.end_offset, producer_id=producer.producer_id, epoch=producer.epoch + 1
+            self.end_offset, producer_id=producer.producer_id, epoch=producer.epoch
         )
+        marker = Marker(MarkerKind.ABORT, producer.coordinator_epoch + count)
         self.states.check_marker(header, marker, transaction_version=2)
+        assert self.write(header, marker) is None
+        self.note_marker(producer, marker)
+        if not producer.sent:
+            producer.next_sequence = 0
+
+    def late_marker(self, producer: ModelProducer, count: int) -> None:
+        """A marker of the transaction before must not end this one."""
+        if producer.transaction_first_offset is not None:
+            header = marker_batch(0, producer_id=producer.producer_id, epoch=producer.epoch)
+            marker = Marker(MarkerKind.COMMIT, producer.coordinator_epoch + count)
+            self.assert_marker_refused(header, marker, ErrorCode.INVALID_PRODUCER_EPOCH)
+        if producer.known and producer.epoch > 0:
+            header = marker_batch(0, producer_id=producer.producer_id, epoch=producer.epoch - 1)
+            marker = Marker(MarkerKind.COMMIT, producer.coordinator_epoch)
+            self.assert_marker_refused(header, marker, ErrorCode.INVALID_PRODUCER_EPOCH)
+
+    def fenced_marker(self, producer: ModelProducer, count: int) -> None:
+        if producer.known and producer.coordinator_epoch >= 0:
+            header = marker_batch(0, producer_id=producer.producer_id, epoch=producer.epoch + 1)
+            marker = Marker(MarkerKind.COMMIT, producer.coordinator_epoch - 1)
+            fenced = ErrorCode.TRANSACTION_COORDINATOR_FENCED
+            self.assert_marker_refused(header, marker, fenced)
+
+    def expire(self, producer: ModelProducer, count: int) -> None:
+        """Forgets all producers without an open transaction."""
+        self.states.expire(10**9, 1)
+        for each in self.producers:
+            if each.transaction_first_offset is None:
+                each.known, each.sent, each.coordinator_epoch = False, [], -1
+
+    def assert_marker_refused(self, header: BatchHeader, marker: Marker, code: ErrorCode) -> None:
+        before = self.states.copy()
+        with pytest.raises(PeerError) as refused:
+            self.states.check_marker(header, marker, transaction_version=2)
+        assert refused.value.code is code
+        assert self.states == before
+
+    def note_marker(self, producer: ModelProducer, marker: Marker) -> None:
+        producer.known = True
+        producer.coordinator_epoch = marker.coordinator_epoch
+
+    def write_marker(self, producer: ModelProducer, count: int, *, epochs: int) -> None:
+        first_offset = producer.transaction_first_offset
+        assert first_offset is not None
+        kind = MarkerKind.ABORT if count % 2 else MarkerKind.COMMIT
+        marker = Marker(kind, max(0, producer.coordinator_epoch))
+        header = marker_batch(
+            self.end_offset, producer_id=producer.producer_id, epoch=producer.epoch + epochs
+        )
+        self.states.check_marker(header, marker, transaction_version=2 if epochs else 1)
         aborted = self.write(header, marker)
+        self.note_marker(producer, marker)
         producer.transaction_first_offset = None
-        producer.epoch += 1
-        producer.next_sequence = 0
-        producer.sent = []
         stable = self.first_unstable_offset
         expected = AbortedTransaction(
             producer.producer_id,
@@ -167,7 +231,20 @@ def run(first_sequences: list[int], steps: list[tuple[str, int, int]]) -> Model:
         getattr(model, action)(producer, count)
         assert model.states.first_unstable_offset == model.first_unstable_offset
         assert model.states.map_end_offset == model.end_offset
+        for each in model.producers:
+            assert_asks_for_verification(model.states, each)
     return model
+
+
+def assert_asks_for_verification(states: ProducerStates, producer: ModelProducer) -> None:
+    """The next batch begins a transaction unless one is open; a later epoch always does."""
+    header = producer.batch(0, 1)._replace(attributes=TRANSACTIONAL)
+    is_open = producer.transaction_first_offset is not None
+    assert states.begins_transaction(header) == (not is_open)
+    later = header._replace(producer_epoch=producer.epoch + 1, base_sequence=0)
+    assert states.begins_transaction(later)
+    for sent in producer.sent:
+        assert not states.begins_transaction(sent._replace(attributes=TRANSACTIONAL))
 
 
 @settings(derandomize=True, deadline=None, max_examples=200)
@@ -194,8 +271,13 @@ def test_a_follower_that_replays_the_log_knows_what_the_leader_knows(
     model = run(first_sequences, steps)
     follower = ProducerStates()
     aborted = [follower.replay(header, marker) for header, marker in model.log]
-    assert follower == model.states
     assert [entry for entry in aborted if entry] == model.aborted
+    assert follower.first_unstable_offset == model.first_unstable_offset
+    # The follower has forgotten nobody.
+    for entry in model.states:
+        assert follower.get(entry.producer_id) is not None
+    if not any(action == "expire" for action, _, _ in steps):
+        assert follower == model.states
 
 
 @settings(derandomize=True, deadline=None, max_examples=100)
@@ -210,8 +292,9 @@ def test_a_restart_from_any_snapshot_continues_as_if_there_had_been_none(
     restarted = ProducerStates.decode_snapshot(before.encode_snapshot(), before.map_end_offset)
     for header, marker in model.log[stop_after:]:
         restarted.replay(header, marker)
-    assert restarted.encode_snapshot() == model.states.encode_snapshot()
     assert restarted.first_unstable_offset == model.first_unstable_offset
+    if not any(action == "expire" for action, _, _ in steps):
+        assert restarted.encode_snapshot() == model.states.encode_snapshot()
     for producer in model.producers:
         for header in producer.sent[-1:]:
             assert restarted.check(header, from_client=True) is not None
@@ -227,7 +310,9 @@ def test_readers_of_committed_records_never_pass_an_open_or_unreplicated_transac
     begun: dict[int, int] = {}
     for header, marker in model.log:
         if marker is not None:
-            spans.append((begun.pop(header.producer_id), header.base_offset))
+            # A repeated marker ends no transaction.
+            if header.producer_id in begun:
+                spans.append((begun.pop(header.producer_id), header.base_offset))
         elif header.is_transactional:
             begun.setdefault(header.producer_id, header.base_offset)
     spans += [(first, model.end_offset) for first in begun.values()]

@@ -4,7 +4,7 @@ With `flush.messages=1` an acknowledged offset vouches for all that lies below i
 beyond the last acknowledged one may be gone after a power loss, and something else be there.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -59,16 +59,19 @@ class PartitionHistory:
 
     def check_log(self, start_offset: int, values: Sequence[bytes]) -> None:
         """The whole log, read in peace: nothing missing, nothing twice, all in order."""
-        log = dict(enumerate(values, start_offset))
+        self.check_records(dict(enumerate(values, start_offset)))
+
+    def check_records(self, log: Mapping[int, bytes]) -> None:
+        """The same by offset, in the order of offsets, of a log with control records."""
         for promised, what in ((self.acknowledged, "acknowledged"), (self._seen, "read")):
             for offset, value in promised.items():
                 assert log.get(offset) == value, (
                     f"{self.name}: {value!r} was {what} at {offset}, where now is"
-                    f" {log.get(offset)!r}; the log ends at {start_offset + len(values)}"
+                    f" {log.get(offset)!r}; the log ends at {max(log, default=-1) + 1}"
                 )
-        self._check_order(values)
+        self._check_order(log.values())
 
-    def _check_order(self, values: Sequence[bytes]) -> None:
+    def _check_order(self, values: Iterable[bytes]) -> None:
         latest: dict[str, int] = {}
         stored: set[bytes] = set()
         for value in values:

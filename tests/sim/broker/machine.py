@@ -83,6 +83,7 @@ class Machine:
         self.power_losses = 0
         self.lives = 0
         self.on_power_loss: Callable[[], None] = lambda: None
+        self.on_death: Callable[[], None] = lambda: None
         self._entropy = entropy.fork("broker")
         self._witness = witness
         self._process: Process | None = None
@@ -139,6 +140,7 @@ class Machine:
         process, self._process = self._process, None
         self.death.disarm()
         if process is not None:
+            self.on_death()
             process.files.crash()
             process.threads.crash()
             process.workers.kill()

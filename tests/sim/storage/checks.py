@@ -2,6 +2,8 @@
 
 from bisect import bisect_right
 
+from ottla.protocol.batch import HEADER_BYTES, read_header
+from ottla.storage.log.file_slice import FileSlice
 from ottla.storage.log.leader_epochs import LeaderEpochs
 from ottla.storage.log.log import Log
 from ottla.storage.log.segment import Segment
@@ -98,6 +100,23 @@ def check_read(log: Log, model: LogModel, offset: int, entropy: SimEntropy) -> N
     )
     size = min(max(bytes_max, first.header.size), len(allowed))
     assert served == allowed[:size], f"other bytes at {offset} than those written"
+    check_aborted_in(log, model, found, offset, bound)
+
+
+def check_aborted_in(log: Log, model: LogModel, found: FileSlice, offset: int, bound: int) -> None:
+    """A slice comes with every aborted transaction that has a record in it."""
+    served, position, last_offset = found.read(), 0, offset
+    while position + HEADER_BYTES <= len(served):
+        header = read_header(served, position)
+        last_offset = header.last_offset
+        position += header.size
+    listed = log.aborted_in(found, offset, bound)
+    for entry in log.aborted_transactions(model.start_offset, model.end_offset):
+        if entry.last_offset >= offset and entry.first_offset <= last_offset:
+            assert entry in listed, f"{entry} is not listed for {offset} to {last_offset}"
+    assert [entry.first_offset for entry in listed] == sorted(
+        entry.first_offset for entry in listed
+    )
 
 
 def _stop(log: Log, bound: int, first: ModelBatch) -> int:

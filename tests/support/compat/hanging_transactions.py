@@ -1,9 +1,13 @@
 """Transactional records that no coordinator knows, so that it never ends their transaction."""
 
 import time
+from collections.abc import Sequence
 
 from ottla.client.blocking.client import BlockingClient
+from ottla.client.blocking.connection import BlockingConnection
+from ottla.client.errors import refusal
 from ottla.client.routing.coordinators import CoordinatorKey
+from ottla.client.routing.outcomes import Outcomes, unwrap
 from ottla.errors import ErrorCode
 from ottla.protocol.batch import Record, build
 from ottla.protocol.coordinator_type import CoordinatorType
@@ -54,8 +58,12 @@ def hang_transaction(
             ),
         ),
     )
+
+    def ask(leader: BlockingConnection, _: Sequence[TopicPartition]) -> Outcomes[int]:
+        answer = leader.ask(request, version_max=_VERIFY_ONLY_VERSION)
+        ((result,),) = [each.partition_responses for each in answer.responses]
+        return {partition: refusal(result.error_code, str(partition)) or result.base_offset}
+
     with BlockingClient(servers) as client:
-        answer = client.router.leader(partition).ask(request, version_max=_VERIFY_ONLY_VERSION)
-    ((result,),) = [each.partition_responses for each in answer.responses]
-    assert result.error_code == ErrorCode.NONE, ErrorCode(result.error_code)
-    return int(result.base_offset)
+        # A leader may have to hear of a new topic first.
+        return unwrap(client.router.ask_leaders([partition], ask)[partition])

@@ -2,10 +2,14 @@
 
 import itertools
 
+from benchmarks.loads.coordinator import COORDINATOR_PARTITIONS, one_per_partition
 from benchmarks.loads.rdkafka import REPORT, delivery_rate
+from benchmarks.loads.transactions import Transactions
 from benchmarks.row import CpuPer, Ran, Scope
 from benchmarks.rows import ROWS
 from benchmarks.running import Progress
+
+from ottla.coordinators.runtime.key_hash import java_hash
 
 
 def test_every_row_has_a_unique_name_and_a_reason_for_each_estimate() -> None:
@@ -34,6 +38,21 @@ def test_the_short_set_has_each_pair_of_choices_of_16_kb_batches() -> None:
     ]
     for left, right in itertools.combinations((0, 1, 2, 4), 2):
         assert len({(name[left], name[right]) for name in short}) == 4
+
+
+def test_transactions_are_measured_with_and_without_offsets_and_in_both_versions() -> None:
+    loads = [row.load for row in ROWS if isinstance(row.load, Transactions)]
+    found = {(load.producers, load.has_offsets, load.version) for load in loads}
+    with_and_without = set(itertools.product((1, 10), (False, True), (2,)))
+    assert with_and_without | {(1, False, 1)} <= found
+
+
+def test_one_key_is_asked_for_each_partition_of_a_coordinator() -> None:
+    keys = [f"transactional-{number}" for number in range(1000)]
+    asked = one_per_partition(keys)
+    assert len(asked) == COORDINATOR_PARTITIONS
+    assert len({java_hash(key) % COORDINATOR_PARTITIONS for key in asked}) == len(asked)
+    assert one_per_partition(keys[:1]) == keys[:1]
 
 
 def test_scale_shortens_a_load_but_never_to_zero() -> None:

@@ -72,6 +72,7 @@ def test_settings_that_kafka_lacks_have_our_prefix() -> None:
         "ottla.request.besides.produce.max.bytes",
         "ottla.request.elements.max",
         "ottla.request.topics.max",
+        "ottla.pending.offsets.max",
         "ottla.tail.batches.max",
         "ottla.transaction.partitions.max",
         "ottla.transactional.ids.max",

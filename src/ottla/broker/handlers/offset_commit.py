@@ -1,18 +1,22 @@
 """OffsetCommit (8) v2-10. Partitions that do not exist are refused by themselves. Gaps: none."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Hashable, Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple, cast
+from collections.abc import Awaitable, Hashable, Iterator, Sequence
+from typing import TYPE_CHECKING, cast
 
-from ottla.broker.requests.authorization import group_resource, may, topic_resource
+from ottla.broker.requests.authorization import group_resource, may
 from ottla.broker.requests.call import Call
 from ottla.broker.requests.commit_fast_path import OFFSET_COMMIT_NAME
+from ottla.broker.requests.requested_commits import (
+    CommitTopics,
+    RequestedCommits,
+    requested_commits,
+    topics_for,
+)
 from ottla.coordinators.group.decision import Decision
 from ottla.coordinators.group.machine import CommitRequest, GroupMachine
-from ottla.coordinators.group.offsets import PartitionCommit
 from ottla.coordinators.runtime.decision import Answered
 from ottla.errors import ErrorCode, PeerError
-from ottla.metadata.image import Image
 from ottla.metadata.values import AclOperation
 from ottla.native import commit as native_commit
 from ottla.protocol.messages.offset_commit import (
@@ -21,12 +25,9 @@ from ottla.protocol.messages.offset_commit import (
     PartitionResult,
     TopicResult,
 )
-from ottla.protocol.primitives import ZERO_UUID, Uuid
-from ottla.replication.lookup import topic_name
 from ottla.tuples import maker
 
 if TYPE_CHECKING:
-    from ottla.broker.net.session import Session
     from ottla.broker.requests.commit_fast_path import GatheredCommit
     from ottla.broker.requests.services import Services
     from ottla.coordinators.group.coordinator import GroupShard
@@ -34,35 +35,8 @@ if TYPE_CHECKING:
 # No retention time of its own: the broker's setting counts.
 NO_RETENTION_MS = -1
 
-# Module globals: the lookup of an enum member takes ten times as long.
-_NONE = ErrorCode.NONE
-_UNKNOWN_TOPIC_OR_PARTITION = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-
-_commit = maker(PartitionCommit)
 _commit_request = maker(CommitRequest)
 _decision = maker(Decision)
-
-
-class _RequestedCommits(NamedTuple):
-    """The commits of a request, and the error code of each of its partitions."""
-
-    commits: list[PartitionCommit]
-    # In the request's order; NONE for each of the commits.
-    codes: list[ErrorCode]
-
-    def with_codes(self, committed: Sequence[ErrorCode]) -> Sequence[ErrorCode]:
-        """The code of each partition of the request, given the codes of the commits."""
-        if len(self.commits) == len(self.codes):
-            return committed
-        coming = iter(committed)
-        return [code or next(coming) for code in self.codes]
-
-    def refused(self, error: PeerError) -> Sequence[ErrorCode]:
-        """The same if all commits fail with one error."""
-        return self.with_codes([error.code] * len(self.commits))
-
-
-_new_requested_commits = maker(_RequestedCommits)
 
 
 # A single request
@@ -72,8 +46,8 @@ def handle(
     request: OffsetCommitRequest, call: Call
 ) -> OffsetCommitResponse | Awaitable[OffsetCommitResponse]:
     call.require(group_resource(request.group_id))
-    commit_topics = _topics_for(call.session, call.services)
-    asked = _requested_commits(_plain_topics(request, call.version), commit_topics)
+    commit_topics = topics_for(call.session, call.services)
+    asked = requested_commits(_plain_topics(request, call.version), commit_topics)
     if not asked.commits:
         return _response(request, asked.codes)
     commit_request = CommitRequest(
@@ -145,12 +119,12 @@ class CommitOutcome:
 
     __slots__ = ("asked", "codes", "committed", "group_id", "request", "session")
 
-    def __init__(self, gathered: "GatheredCommit", commit_topics: "_CommitTopics") -> None:
+    def __init__(self, gathered: "GatheredCommit", commit_topics: "CommitTopics") -> None:
         connection, request = gathered
         self.request = request
         self.session = session = connection.session
         _, _, session.client_id, self.group_id, _, _, _, topics = request
-        self.asked = _requested_commits(topics, commit_topics)
+        self.asked = requested_commits(topics, commit_topics)
         # For each partition, in the request's order.
         self.codes: Sequence[ErrorCode] = self.asked.codes
         # Done when the decision is committed; a PeerError if that fails. None: nothing was decided.
@@ -171,7 +145,7 @@ def handle_gathered(
 ) -> list[CommitOutcome]:
     """Decides each commit by itself. The records of a shard share one append and one wait."""
     if services.authorizer is None:
-        commit_topics = _CommitTopics(services.image)
+        commit_topics = CommitTopics(services.image)
         joint = [CommitOutcome(each, commit_topics) for each in requests]
     else:
         joint = [_allowed(each, services) for each in requests]
@@ -192,11 +166,11 @@ def handle_gathered(
 def _allowed(gathered: "GatheredCommit", services: "Services") -> CommitOutcome:
     """The commit, refused as far as the client is not authorized."""
     session = gathered.connection.session
-    commit = CommitOutcome(gathered, _topics_for(session, services))
+    commit = CommitOutcome(gathered, topics_for(session, services))
     if not may(services, session, AclOperation.READ, group_resource(commit.group_id)):
         code = ErrorCode.GROUP_AUTHORIZATION_FAILED
         services.metrics.request_refused(OFFSET_COMMIT_NAME, code.name)
-        commit.asked = _RequestedCommits([], [code] * len(commit.codes))
+        commit.asked = RequestedCommits([], [code] * len(commit.codes))
         commit.codes = commit.asked.codes
     return commit
 
@@ -232,69 +206,3 @@ def _decided(
 def _refuse(each: CommitOutcome, error: PeerError, services: "Services") -> None:
     services.metrics.request_refused(OFFSET_COMMIT_NAME, error.code.name)
     each.codes = each.asked.refused(error)
-
-
-# Shared by both
-
-
-class _CommitTopic(NamedTuple):
-    """A topic to commit to, and the error code of partitions that it does not have."""
-
-    name: str
-    topic_id: Uuid
-    partition_count: int
-    unknown: ErrorCode
-
-
-class _CommitTopics(dict[str | bytes, _CommitTopic]):
-    """Topics by name or id. A cache, since many commits are of the same few topics."""
-
-    def __init__(self, image: Image, may_read: Callable[[str], bool] | None = None) -> None:
-        """`may_read` authorizes a topic by name; None allows all topics."""
-        super().__init__()
-        self._image = image
-        self._may_read = may_read
-
-    def __missing__(self, key: str | bytes) -> _CommitTopic:
-        if isinstance(key, str):
-            topic, unknown = self._image.topic(key), _UNKNOWN_TOPIC_OR_PARTITION
-        else:
-            topic, unknown = self._image.topic_by_id(Uuid(key)), ErrorCode.UNKNOWN_TOPIC_ID
-        name = topic_name(self._image, key)
-        if name is not None and self._may_read is not None and not self._may_read(name):
-            commit_topic = _CommitTopic("", ZERO_UUID, 0, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-        elif topic is None:
-            commit_topic = _CommitTopic("", ZERO_UUID, 0, unknown)
-        else:
-            count = len(self._image.partitions(topic.topic_id))
-            commit_topic = _CommitTopic(
-                topic.name, topic.topic_id, count, _UNKNOWN_TOPIC_OR_PARTITION
-            )
-        self[key] = commit_topic
-        return commit_topic
-
-
-def _topics_for(session: "Session", services: "Services") -> _CommitTopics:
-    """The topics that a client is authorized for."""
-    if services.authorizer is None:
-        return _CommitTopics(services.image)
-    return _CommitTopics(
-        services.image,
-        lambda name: may(services, session, AclOperation.READ, topic_resource(name)),
-    )
-
-
-def _requested_commits(
-    topics: list[native_commit.Topic], commit_topics: _CommitTopics
-) -> _RequestedCommits:
-    commits: list[PartitionCommit] = []
-    codes: list[ErrorCode] = []
-    for key, partitions in topics:
-        name, topic_id, partition_count, unknown = commit_topics[key]
-        for index, offset, leader_epoch, metadata in partitions:
-            if 0 <= index < partition_count:
-                codes.append(_NONE)
-                commits.append(_commit((name, topic_id, index, offset, leader_epoch, metadata)))
-            else:
-                codes.append(unknown)
-    return _new_requested_commits((commits, codes))

@@ -143,7 +143,7 @@ def handle_gathered(
         for _, _, frame, _, (_, begin, end, fields) in requests
     ]
     now_ms = services.clock.wall_ms()
-    appended = partitions.appender.append_joint(replica, batches, now_ms=now_ms)
+    appended = partitions.appender.append_together(replica, batches, now_ms=now_ms)
     if appended is None:
         return None
     counters = replica.counters or counters_of(replica, services)

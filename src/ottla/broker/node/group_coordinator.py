@@ -16,7 +16,7 @@ from ottla.metadata.values import ResourceKind
 from ottla.metrics.meters import GroupMeter
 from ottla.settings.broker import BrokerSettings
 from ottla.settings.group import GroupConfigs
-from ottla.settings.table import groups
+from ottla.settings.table import groups, transactions
 
 if TYPE_CHECKING:
     from ottla.coordinators.group.consumer.rules import ConsumerRules
@@ -69,6 +69,7 @@ def group_machine(environment: GroupEnvironment) -> "GroupMachine":
         offsets_retention_ms=settings[groups.OFFSETS_RETENTION_MINUTES] * _MINUTE_MS,
         retention_check_interval_ms=settings[groups.OFFSETS_RETENTION_CHECK_INTERVAL_MS],
         groups_max=settings[groups.GROUPS_MAX],
+        pending_offsets_max=settings[transactions.PENDING_OFFSETS_MAX],
     )
     return GroupMachine(
         rules,

@@ -18,6 +18,7 @@ from ottla.broker.requests.produce_outcomes import (
 from ottla.broker.requests.record_work import RecordWorkQueueFull
 from ottla.broker.requests.transaction_verification import (
     ProduceTransaction,
+    RetryRules,
     UnverifiedBatch,
     verify,
 )
@@ -27,7 +28,7 @@ from ottla.protocol.batch import BatchHeader
 from ottla.replication.append.appender import AppendResult
 from ottla.replication.lookup import TopicKey, find_replica
 from ottla.replication.replica import Replica
-from ottla.settings.table.transactions import TRANSACTION_PARTITION_VERIFICATION_ENABLE
+from ottla.settings.table import transactions
 from ottla.storage.admission.leader_checks import Admitted
 from ottla.storage.admission.work_budget import BudgetSpent, WorkBudget
 
@@ -111,14 +112,13 @@ async def _verify(
     unverified: list[UnverifiedBatch], transaction: ProduceTransaction, services: "Services"
 ) -> None:
     """Each batch has a guard or a refusal then."""
-    is_enabled = services.settings[TRANSACTION_PARTITION_VERIFICATION_ENABLE]
-    if not (transaction.adds or is_enabled):
-        for batch in unverified:
-            batch.begin(adds=False)
-        return
     try:
         with services.records.work.holding(sum(len(batch.records) for batch in unverified)):
-            await verify(unverified, transaction, services.coordinators.verifier)
+            retries = RetryRules(
+                services.settings[transactions.ADD_PARTITIONS_TO_TXN_RETRY_BACKOFF_MS],
+                services.settings[transactions.ADD_PARTITIONS_TO_TXN_RETRY_BACKOFF_MAX_MS],
+            )
+            await verify(unverified, transaction, services.coordinators.verifier, retries)
     except RecordWorkQueueFull as error:
         for batch in unverified:
             batch.refusal = error

@@ -94,7 +94,7 @@ class ProduceFastPath(Gathering[native_produce.Request, GatheredProduce]):
             rules, codec = replica.rules.admission, attributes & CODEC_MASK
             # Most gathered batches are too small for clients to compress. A batch that may have to
             # wait for a thread is not gathered.
-            if (codec or rules.codec is not None) and rules.may_unfold(
+            if (codec or rules.codec is not None) and rules.may_need_decompression(
                 codec, fields[_MAX_TIMESTAMP], self._services.now_ms
             ):
                 return None

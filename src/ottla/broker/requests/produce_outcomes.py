@@ -127,7 +127,7 @@ def _result(produced: ProduceOutcome) -> PartitionResult:
         )
     error = produced.error
     if not isinstance(error, RefusedByLog):
-        message = str(error) if error is not None and _is_told(error) else None
+        message = str(error) if error is not None and _is_message_shown(error) else None
         return PartitionResult(
             index=produced.index, error_code=code, base_offset=-1, error_message=message
         )
@@ -145,6 +145,6 @@ def _result(produced: ProduceOutcome) -> PartitionResult:
     )
 
 
-def _is_told(error: PeerError) -> bool:
+def _is_message_shown(error: PeerError) -> bool:
     """Whether Kafka would send a message with this error."""
-    return isinstance(error, NotVerified) or (isinstance(error, Refused) and error.is_told)
+    return isinstance(error, NotVerified) or (isinstance(error, Refused) and error.is_message_shown)

@@ -15,14 +15,6 @@ from ottla.protocol.batch import BatchHeader
 from ottla.replication.append.verification_guards import VerificationGuard
 from ottla.replication.replica import Replica
 
-# While the producer's previous transaction waits for its markers, the leader asks again after this
-# time (Kafka's add.partitions.to.txn.retry.backoff.ms). The producer would have to send its records
-# again.
-RETRY_BACKOFF_MS = 20
-# The producer gets CONCURRENT_TRANSACTIONS after this time
-# (Kafka's add.partitions.to.txn.retry.backoff.max.ms).
-RETRY_TIMEOUT_MS = 100
-
 ABORTABLE_SINCE = 11
 ADDS_SINCE = 12
 
@@ -49,6 +41,16 @@ class ProduceTransaction(NamedTuple):
     def adds(self) -> bool:
         """Whether the leader adds the partitions to the transaction."""
         return self.version >= ADDS_SINCE
+
+
+class RetryRules(NamedTuple):
+    """While the markers of the producer's previous transaction are written, the leader asks again.
+
+    The producer gets CONCURRENT_TRANSACTIONS after `timeout_ms`, and has to send its records again.
+    """
+
+    backoff_ms: int
+    timeout_ms: int
 
 
 class NotVerified(PeerError):
@@ -105,13 +107,14 @@ async def verify(
     batches: Sequence[UnverifiedBatch],
     transaction: ProduceTransaction,
     verifier: TransactionVerifier,
+    retries: RetryRules,
 ) -> None:
     """Verifies batches of one producer. Each has a guard or a refusal then.
 
     The caller appends the batches and ends the guards.
     """
     loop = asyncio.get_running_loop()
-    give_up_at = loop.time() + RETRY_TIMEOUT_MS / 1000
+    give_up_at = loop.time() + retries.timeout_ms / 1000
     try:
         while True:
             # The marker of the previous transaction invalidates guards: each try has its own.
@@ -122,7 +125,7 @@ async def verify(
                 break
             for batch in guarded:
                 batch.refuse(ErrorCode.CONCURRENT_TRANSACTIONS, transaction.version)
-            await asyncio.sleep(RETRY_BACKOFF_MS / 1000)
+            await asyncio.sleep(retries.backoff_ms / 1000)
     except BaseException:
         for batch in batches:
             batch.end()

@@ -50,8 +50,6 @@ EXPIRY_TIMER = "expiry"
 MAX_EXAMINED_PER_DECISION = 1_000
 MAX_TOMBSTONES_PER_DECISION = 1_000
 
-# The limit of `GroupRules.pending_offsets_max` if no other is set: about 50 MB.
-PENDING_OFFSETS_MAX = 100_000
 # The bytes that a committed offset needs in the log besides its strings.
 RECORD_FIELDS_BYTES = 96
 
@@ -80,7 +78,7 @@ class GroupRules(NamedTuple):
     retention_check_interval_ms: int
     groups_max: int
     # Offsets of open transactions, per shard.
-    pending_offsets_max: int = PENDING_OFFSETS_MAX
+    pending_offsets_max: int = 100_000
 
 
 class CommitRequest(NamedTuple):

@@ -14,7 +14,7 @@ that client's fault and changes nothing.
 import asyncio
 import itertools
 from collections import deque
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Hashable, Iterable, Iterator, Sequence
 from typing import Any, Generic, NamedTuple, Never, TypeVar
 
 from ottla.coordinators.runtime.decision import Answered, Decision
@@ -23,7 +23,7 @@ from ottla.coordinators.runtime.timers import Timers
 from ottla.errors import ErrorCode, PeerError, StorageError
 from ottla.protocol import batch
 from ottla.protocol.producer_epoch import NO_PRODUCER, ProducerIdAndEpoch
-from ottla.replication.append.appender import ACKS_ALL, Appender, AppendResult, RefusedByLog
+from ottla.replication.append.appender import ACKS_ALL, Appender, AppendResult
 from ottla.replication.append.flusher import Flusher
 from ottla.replication.append.transaction_marker import TransactionMarker
 from ottla.replication.replica import Replica
@@ -74,7 +74,7 @@ class Shard(Generic[MachineT, EffectT]):
     `perform` starts an effect and returns; it is never called from within a decision. `schedule` is
     called with the time of the first due timer, whenever a timer was set. `on_failed` is called
     when a turn could not be appended: the machine is then ahead of the log, the shard is closed,
-    and a new one has to be loaded.
+    and a new one has to be loaded. `spawn` starts a task that ends with the broker.
     """
 
     def __init__(
@@ -90,6 +90,7 @@ class Shard(Generic[MachineT, EffectT]):
         perform: Callable[[EffectT], None],
         schedule: Callable[[int], None],
         on_failed: Callable[["Shard[MachineT, EffectT]", PeerError], None],
+        spawn: Callable[[Coroutine[Any, Any, Any], str], None],
     ) -> None:
         self.replica = replica
         self.machine = machine
@@ -113,8 +114,9 @@ class Shard(Generic[MachineT, EffectT]):
         self._unanswered: deque[_Unanswered] = deque()
         # Each with the offset up to which the log has to be committed.
         self._effects: deque[tuple[int, EffectT]] = deque()
-        # The flush that effects wait for.
-        self._flushing: asyncio.Task[None] | None = None
+        self._spawn = spawn
+        # Whether a flush is under way that effects wait for.
+        self._is_flushing = False
         replica.waiting.enter(self)
 
     # Requests
@@ -141,8 +143,9 @@ class Shard(Generic[MachineT, EffectT]):
             if answer.done():
                 answer.exception()  # marks it as retrieved: the caller gets the raised error
             raise
-        log = self.replica.log
-        if log is not None and log.flush_messages != UNLIMITED:
+        # The first decision of a partition creates its log, at the end of the turn.
+        log = self.replica.log or self.replica.rules.log
+        if log.flush_messages != UNLIMITED:
             return loop.create_task(self._flushed(answer), name="flush")
         return answer
 
@@ -357,9 +360,9 @@ class Shard(Generic[MachineT, EffectT]):
         self._append_before()
         try:
             self._append_rows(rows, transaction)
-        except RefusedByLog:
-            raise  # the producer is fenced; nothing was written
         except PeerError as error:
+            if error.code is not ErrorCode.KAFKA_STORAGE_ERROR:
+                raise  # the producer is fenced, for example; nothing was written
             self._fail(error)
             raise _not_coordinator() from error
         for record in records:
@@ -496,20 +499,30 @@ class Shard(Generic[MachineT, EffectT]):
 
     def _flush_before_effects(self) -> None:
         """Effects outlive a power loss, so the decisions that they come from must as well."""
-        if self._flushing is None:
-            loop = asyncio.get_running_loop()
-            self._flushing = loop.create_task(self._flush_and_perform(), name="flush")
+        if not self._is_flushing:
+            self._is_flushing = True
+            self._spawn(self._flush_and_perform(), f"flush {self.replica.name}")
 
     async def _flush_and_perform(self) -> None:
-        log = self.replica.log
         try:
-            if log is not None:
-                await self._flusher.flush(log, log.end_offset)
-        except (StorageError, OSError):
+            await self._flush_despite_full_disk()
+        except StorageError:
             return  # the next decision finds the log offline, and closes the shard
         finally:
-            self._flushing = None
+            self._is_flushing = False
         self._perform_committed()
+
+    async def _flush_despite_full_disk(self) -> None:
+        """Flushes the log, again and again while the disk is full. StorageError if it fails."""
+        while not self.is_closed:
+            log = self.replica.log
+            try:
+                if log is not None:
+                    await self._flusher.flush(log, log.end_offset)
+            except OSError:
+                await asyncio.sleep(RETRY_MS / 1000)
+            else:
+                return
 
     def _is_releasable(self, end_offset: int) -> bool:
         """Whether effects of decisions up to this offset may be performed."""
@@ -527,7 +540,7 @@ class Shard(Generic[MachineT, EffectT]):
             if answer is None or answer.done():
                 continue  # the caller was cancelled
             if isinstance(response, PeerError):
-                answer.set_exception(response)
+                _refuse(answer, response)
             else:
                 answer.set_result(response)
 
@@ -549,6 +562,8 @@ class Shard(Generic[MachineT, EffectT]):
 def _refuse(answer: "asyncio.Future[object]", error: Exception) -> None:
     if not answer.done():
         answer.set_exception(error)
+        # Marks it as retrieved: a caller that was cancelled before it could wait never does.
+        answer.exception()
 
 
 def _not_coordinator() -> PeerError:

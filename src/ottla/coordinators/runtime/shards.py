@@ -171,6 +171,7 @@ class Shards(Generic[MachineT, EffectT]):
             perform=kind.perform,
             schedule=self._wake_by,
             on_failed=self._reload,
+            spawn=parts.spawn,
         )
         if replica.log is None and not replica.is_unusable:
             # The partition is empty, as are most partitions of a new broker.

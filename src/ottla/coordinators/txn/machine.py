@@ -179,7 +179,7 @@ class TransactionMachine(WithoutTransactions[Record]):
         """Answers with the producer's next id and epoch. PeerError if the request is refused."""
         transactional_id, producer, kind, client_version = request
         before = self._get(transactional_id)
-        rule = _end_rule(before, producer, client_version)
+        rule = self._end_rule(before, producer, client_version)
         outcome = rule.of(kind)
         code = END_CODES[outcome]
         if code is not ErrorCode.NONE:
@@ -254,6 +254,42 @@ class TransactionMachine(WithoutTransactions[Record]):
             raise _fenced(transaction, producer)
         return transaction
 
+    def _end_rule(
+        self, before: Transaction, producer: ProducerIdAndEpoch, client_version: int
+    ) -> EndRule:
+        """The rule for this producer. PeerError if it is another or was fenced."""
+        epoch = producer.producer_epoch
+        if client_version < EPOCH_BUMPED_SINCE:
+            _check_id(before, producer)
+            if epoch != before.producer_epoch:
+                raise _fenced(before, producer)
+            return END_AT_CURRENT_EPOCH[before.state]
+        # The epochs of its former id were used up: the answer with the new id was lost.
+        is_retry_of_last_epoch = (
+            producer.producer_id == before.previous_producer_id != before.producer_id
+            and epoch == PRODUCER_EPOCH_MAX - 1
+            and before.producer_epoch == 0
+        )
+        if not is_retry_of_last_epoch:
+            _check_id(before, producer)
+            if epoch == before.producer_epoch:
+                return END_AND_BUMP[before.state]
+        rule = END_RETRIED.get(before.state)
+        is_retry = is_retry_of_last_epoch or self._was_bumped_from(epoch, before)
+        if rule is None or not is_retry:
+            raise _fenced(before, producer)
+        return rule
+
+    def _was_bumped_from(self, epoch: int, before: Transaction) -> bool:
+        """Whether the end of the last transaction has bumped this epoch.
+
+        If that transaction was of an older client, InitProducerId gave the current epoch to it: the
+        producer of the epoch before is fenced. Kafka would take it for the other one.
+        """
+        return epoch + 1 == before.producer_epoch and (
+            before.bumps_epoch or self._transaction_version() < EPOCH_BUMPED_SINCE
+        )
+
     def _next_producer(
         self, before: Transaction, expected: ProducerIdAndEpoch | None
     ) -> tuple[ProducerIdAndEpoch, int]:
@@ -315,30 +351,6 @@ def _may_renew(before: Transaction, expected: ProducerIdAndEpoch) -> bool:
         expected.producer_id == before.previous_producer_id
         and is_exhausted(expected.producer_epoch)
     )
-
-
-def _end_rule(before: Transaction, producer: ProducerIdAndEpoch, client_version: int) -> EndRule:
-    """The rule for this producer. PeerError if it is another or was fenced."""
-    epoch = producer.producer_epoch
-    if client_version < EPOCH_BUMPED_SINCE:
-        _check_id(before, producer)
-        if epoch != before.producer_epoch:
-            raise _fenced(before, producer)
-        return END_AT_CURRENT_EPOCH[before.state]
-    # The epochs of its former id were used up: the answer with the new id was lost.
-    is_retry_of_last_epoch = (
-        producer.producer_id == before.previous_producer_id != before.producer_id
-        and epoch == PRODUCER_EPOCH_MAX - 1
-        and before.producer_epoch == 0
-    )
-    if not is_retry_of_last_epoch:
-        _check_id(before, producer)
-        if epoch == before.producer_epoch:
-            return END_AND_BUMP[before.state]
-    rule = END_RETRIED.get(before.state)
-    if rule is None or not (is_retry_of_last_epoch or epoch + 1 == before.producer_epoch):
-        raise _fenced(before, producer)
-    return rule
 
 
 def _check_id(transaction: Transaction, producer: ProducerIdAndEpoch) -> None:

@@ -77,7 +77,7 @@ class MarkerWriter:
         self._meter.unfinished += 1
         wait_ms = RETRY_MS_MIN
         try:
-            while not shard.is_closed:
+            while True:
                 if codes is not None:
                     written = codes if isinstance(codes, Mapping) else await codes
                     left = self._left(effect, written)
@@ -86,6 +86,10 @@ class MarkerWriter:
                 self._meter.marker_retries += 1
                 await asyncio.sleep(wait_ms / 1000)
                 wait_ms = min(2 * wait_ms, RETRY_MS_MAX)
+                if shard.is_closed:
+                    # The next shard writes them. It may have done so already: before
+                    # transaction.version 2, a late marker would end the next transaction.
+                    return
                 codes = self._write(shard, effect, left)
         finally:
             self._meter.unfinished -= 1

@@ -1,6 +1,7 @@
 """The leaders of a transaction's partitions, which write its markers."""
 
-from collections.abc import Awaitable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Mapping
+from functools import partial
 from typing import Any, Protocol
 
 from ottla.coordinators.runtime.shards import Shards
@@ -32,6 +33,18 @@ class PartitionLeaders(Protocol):
         transaction for complete does not write its markers again.
         """
         ...
+
+
+class _Settling:
+    """Codes that are still to come. Nothing is begun for somebody who does not wait for them."""
+
+    __slots__ = ("_settle",)
+
+    def __init__(self, settle: Callable[[], Coroutine[Any, Any, Codes]]) -> None:
+        self._settle = settle
+
+    def __await__(self) -> Generator[Any, Any, Codes]:
+        return self._settle().__await__()
 
 
 class LocalPartitionLeaders:
@@ -70,7 +83,7 @@ class LocalPartitionLeaders:
             codes[name] = ErrorCode.NONE
             if not appended.is_settled:
                 unsettled[name] = Unacknowledged(replica, appended)
-        return self._settled(codes, unsettled) if unsettled else codes
+        return _Settling(partial(self._settled, codes, unsettled)) if unsettled else codes
 
     def _find(self, name: TopicPartition) -> Replica:
         replica = self._replicas.named(name.topic, name.partition)

@@ -178,7 +178,7 @@ class Appender:
         if replica.log is None and not is_admitted and not is_own:
             self._budget.spend_on_new_log()
 
-    def append_joint(
+    def append_together(
         self, replica: Replica, batches: list[tuple[memoryview, BatchHeader]], *, now_ms: int
     ) -> JointAppend | None:
         """Appends batches of many clients by one write; all of them are committed then.
@@ -200,7 +200,7 @@ class Appender:
             if not admits_unchanged(batch, header, rules, True, now_ms):
                 return None
         try:
-            appended = log.append_joint(batches, leader_epoch=partition.leader_epoch)
+            appended = log.append_together(batches, leader_epoch=partition.leader_epoch)
         except (OSError, StorageError):
             return None
         if appended and partition.appended(log.end_offset) and replica.waiting.watchers:

@@ -49,15 +49,17 @@ class VerificationGuards:
         self, producer_id: int, producer_epoch: int, base_sequence: int, leader_epoch: int
     ) -> VerificationGuard:
         """The producer's guard, valid until a marker. PeerError if there are too many guards."""
-        guard = self._used.get(producer_id) or self._retried.pop(producer_id, None)
+        guard = self._used.get(producer_id)
+        if guard is None:
+            if len(self._used) >= GUARDS_MAX:
+                # Clients retry this error.
+                raise PeerError(
+                    ErrorCode.NOT_ENOUGH_REPLICAS,
+                    f"{GUARDS_MAX} producers wait for the verification of their transaction",
+                )
+            guard = self._retried.pop(producer_id, None)
         if guard is None or guard.leader_epoch != leader_epoch:
             guard = VerificationGuard(producer_id, leader_epoch)
-        if producer_id not in self._used and len(self._used) >= GUARDS_MAX:
-            # Clients retry this error.
-            raise PeerError(
-                ErrorCode.NOT_ENOUGH_REPLICAS,
-                f"{GUARDS_MAX} producers wait for the verification of their transaction",
-            )
         self._used[producer_id] = guard
         guard.requests += 1
         if producer_epoch > guard.producer_epoch:

@@ -1,6 +1,5 @@
 """Reads committed records of a partition, as slices of the log's files."""
 
-from bisect import bisect_left
 from typing import NamedTuple
 
 from ottla.errors import ErrorCode, OffsetOutOfRange, PeerError, StorageError
@@ -73,7 +72,7 @@ def read(
             if records and not is_first and records.size > bytes_max:
                 records = None
             if records and is_committed_only:
-                aborted = _aborted(log, offset, bound, records, warm_only=warm_only)
+                aborted = log.aborted_in(records, offset, bound, warm_only=warm_only)
         except (StorageError, OSError) as error:
             raise PeerError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
     return ReadResult(
@@ -93,22 +92,3 @@ def _diverging(log: Log, offset: int, last_fetched_epoch: int) -> EpochEnd | Non
     if end == UNKNOWN_END or offset < log.start_offset:
         raise OffsetOutOfRange(offset, log.start_offset, log.end_offset)
     return end if end.epoch < last_fetched_epoch or end.end_offset < offset else None
-
-
-def _aborted(
-    log: Log, offset: int, bound: int, records: FileSlice, *, warm_only: bool
-) -> list[AbortedTransaction]:
-    """The aborted transactions with a record in the slice. Later ones go to a later reply."""
-    found = log.aborted_transactions(offset, bound, warm_only=warm_only)
-    end_position = records.position + records.size
-
-    def begins_behind(transaction: AbortedTransaction) -> bool:
-        if transaction.first_offset <= offset:
-            return False
-        first_offset = transaction.first_offset
-        begin = log.read(first_offset, bytes_max=1, end_offset=bound, warm_only=warm_only)
-        if begin is None or begin.file.path != records.file.path:
-            return True
-        return begin.position >= end_position
-
-    return found[: bisect_left(found, True, key=begins_behind)]

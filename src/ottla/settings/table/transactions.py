@@ -79,6 +79,20 @@ TRANSACTION_PARTITION_VERIFICATION_ENABLE = broker_setting(
     is_dynamic=True,
 )
 
+ADD_PARTITIONS_TO_TXN_RETRY_BACKOFF_MS = broker_setting(
+    "add.partitions.to.txn.retry.backoff.ms",
+    integer(1, unit=Unit.MS),
+    20,
+    "How long a partition's leader waits before it asks again to add the partition to a"
+    " transaction, while the markers of the producer's previous transaction are written.",
+)
+ADD_PARTITIONS_TO_TXN_RETRY_BACKOFF_MAX_MS = broker_setting(
+    "add.partitions.to.txn.retry.backoff.max.ms",
+    integer(0, unit=Unit.MS),
+    100,
+    "How long a partition's leader asks before the producer has to send its records again.",
+)
+
 # Limits
 
 TRANSACTIONAL_IDS_MAX = broker_setting(
@@ -92,4 +106,10 @@ TRANSACTION_PARTITIONS_MAX = broker_setting(
     integer(1),
     10_000,
     "The maximum number of partitions in one transaction.",
+)
+PENDING_OFFSETS_MAX = broker_setting(
+    "ottla.pending.offsets.max",
+    integer(1),
+    100_000,
+    "The maximum number of offsets in open transactions per partition of the offsets topic.",
 )

@@ -73,7 +73,7 @@ class RecordFault(NamedTuple):
 class Refused(PeerError):
     """A batch that the leader refuses. `record_faults` names records, if the fault is theirs.
 
-    As with Kafka, the client sees the message (`is_told`) only if the bytes are no batch at all.
+    As in Kafka, the client sees the message (`is_message_shown`) only if the bytes are no batch.
     """
 
     def __init__(
@@ -82,11 +82,11 @@ class Refused(PeerError):
         message: str,
         record_faults: tuple[RecordFault, ...] = (),
         *,
-        is_told: bool = False,
+        is_message_shown: bool = False,
     ) -> None:
         super().__init__(code, message)
         self.record_faults = record_faults
-        self.is_told = is_told
+        self.is_message_shown = is_message_shown
 
 
 class Admitted(NamedTuple):
@@ -128,7 +128,9 @@ def admit(
     header = _only_header(batch)
     _check_header(batch, header, rules, transactional_id_given)
     admitted: Buffer = batch
-    if header.codec == Codec.NONE or rules.may_unfold(header.codec, header.max_timestamp, now_ms):
+    if header.codec == Codec.NONE or rules.may_need_decompression(
+        header.codec, header.max_timestamp, now_ms
+    ):
         body = budget.unfold(batch, rules.decompressed_bytes_max)
         budget.spend_on_reading(min(header.count, len(body)))
         found = _survey(body, header)
@@ -180,7 +182,7 @@ def _not_one_batch(batch: memoryview) -> Refused:
 
 
 def _no_batch_at_all(message: str) -> Refused:
-    return Refused(ErrorCode.CORRUPT_MESSAGE, message, is_told=True)
+    return Refused(ErrorCode.CORRUPT_MESSAGE, message, is_message_shown=True)
 
 
 def _check_header(

@@ -42,7 +42,7 @@ class AdmissionRules:
     def changes_codec(self, codec: int) -> bool:
         return self.codec is not None and self.codec != codec
 
-    def may_unfold(self, codec: int, max_timestamp: int, now_ms: int) -> bool:
+    def may_need_decompression(self, codec: int, max_timestamp: int, now_ms: int) -> bool:
         """Whether such a batch has to be decompressed, or compressed, before it is appended."""
         if self.changes_codec(codec):
             return True

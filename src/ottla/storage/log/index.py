@@ -12,6 +12,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from functools import partial
 from struct import Struct
+from typing import NamedTuple
 
 from ottla.seams.files import File, write_all
 from ottla.storage.log.cold_read import ColdBytes, ColdRead, ReadAt, read_waiting
@@ -28,13 +29,15 @@ _NOT_READ = -1
 class EntryFile:
     """A file of fixed-size entries, the last of them in memory. Created by the first write."""
 
+    # The field by which entries are ordered and searched.
+    KEY = 0
     __slots__ = ("_entry", "_firsts", "_pending", "_pool", "path", "synced_bytes", "written_bytes")
 
     def __init__(self, pool: FilePool, path: str, entry: Struct) -> None:
         self._pool = pool
         self._entry = entry
         self._pending = bytearray()
-        # The first field of each block's first entry, once it was read.
+        # The key of each block's first entry, once it was read.
         self._firsts = array("q")
         self.path = path
         # -1: nothing is known about what is durable of a file that exists already.
@@ -72,11 +75,11 @@ class EntryFile:
             raise ColdRead(ColdBytes(file, 0, self.written_bytes)) from None
 
     def count_below(self, value: int) -> int:
-        """The number of entries whose first field is below `value`. First fields must rise."""
+        """The number of entries whose key is below `value`. Keys must rise."""
         return self._search(value, read_waiting)[0]
 
     def last_below(self, value: int, read: ReadAt = read_waiting) -> tuple[int, ...] | None:
-        """The last entry whose first field is below `value`."""
+        """The last entry whose key is below `value`."""
         return self._search(value, read)[1]
 
     def _search(self, value: int, read: ReadAt) -> tuple[int, tuple[int, ...] | None]:
@@ -87,21 +90,22 @@ class EntryFile:
         begin = (bisect_left(range(blocks), value, key=first_of) - 1) * BLOCK_ENTRIES
         if begin < 0:
             return 0, None
-        unpack_from, size = self._entry.unpack_from, self._entry.size
+        unpack_from, size, key = self._entry.unpack_from, self._entry.size, self.KEY
         block = self._bytes_of(begin, min(begin + BLOCK_ENTRIES, len(self)), read)
         # The block's first entry is below.
         count = bisect_left(
             range(len(block) // size),
             value,
             1,
-            key=lambda index: unpack_from(block, index * size)[0],
+            key=lambda index: unpack_from(block, index * size)[key],
         )
         return begin + count, unpack_from(block, (count - 1) * size)
 
     def _first_of(self, read: ReadAt, block: int) -> int:
         first = self._firsts[block]
         if first == _NOT_READ:
-            first = self._firsts[block] = self._entry_at(block * BLOCK_ENTRIES, read)[0]
+            first = self._entry_at(block * BLOCK_ENTRIES, read)[self.KEY]
+            self._firsts[block] = first
         return first
 
     def _bytes_of(self, begin: int, end: int, read: ReadAt) -> bytes | bytearray:
@@ -204,6 +208,15 @@ class OffsetIndex(EntryFile):
         found = self.last_below(offset - self._base_offset + 1, read)
         return found[1] if found else 0
 
+    def offset_behind(self, position: int, read: ReadAt = read_waiting) -> int | None:
+        """An offset behind all batches before `position`; None if no entry is at or beyond it."""
+        index = bisect_left(
+            range(len(self)), position, key=lambda index: self._entry_at(index, read)[1]
+        )
+        if index == len(self):
+            return None
+        return self._base_offset + self._entry_at(index, read)[0] + 1
+
     def truncate_to(self, offset: int) -> None:
         """Drops every entry at or beyond `offset`."""
         self.truncate(self.count_below(offset - self._base_offset))
@@ -289,31 +302,87 @@ class TimeIndex(EntryFile):
         return timestamp_ms, self._base_offset + relative
 
 
+class _Block(NamedTuple):
+    """The lowest first offset of a block of entries, and the last stable offset of its last one."""
+
+    first_offset: int
+    last_stable_offset: int
+
+
 class TransactionIndex(EntryFile):
-    """The aborted transactions whose marker is in this segment, in the order of the markers."""
+    """The aborted transactions whose marker is in this segment, in the order of the markers.
+
+    At each marker every transaction that is still open began at the last stable offset or later.
+    So last stable offsets rise, and no later entry begins below that of an earlier one.
+    """
 
     VERSION = 0
     ENTRY = Struct(">hqqqq")
-    __slots__ = ()
+    # The offset of the marker.
+    KEY = 3
+    __slots__ = ("_blocks", "last_offset")
 
     def __init__(self, pool: FilePool, path: str) -> None:
         super().__init__(pool, path, self.ENTRY)
+        # The offset of the last marker; -1 if there is none.
+        self.last_offset = self._read_last_offset()
+        # Of whole blocks that were read. While one transaction is open for long, a look-up passes
+        # all those that were aborted meanwhile, each time.
+        self._blocks: dict[int, _Block] = {}
+
+    def overlapping(
+        self, start_offset: int, end_offset: int, read: ReadAt = read_waiting
+    ) -> tuple[list[AbortedTransaction], bool]:
+        """The aborted transactions with a record in [start, end).
+
+        The second result says that no entry of a later segment can have one.
+        """
+        found: list[AbortedTransaction] = []
+        # Consumers that keep up are beyond it, and read nothing here.
+        if start_offset > self.last_offset:
+            return found, False
+        begin, count = self._search(start_offset, read)[0], len(self)
+        while begin < count:
+            number = begin // BLOCK_ENTRIES
+            end = min((number + 1) * BLOCK_ENTRIES, count)
+            known = self._blocks.get(number)
+            if known is None or known.first_offset < end_offset:
+                entries = list(self._unpacked(begin, end, read))
+                found += [entry for entry in entries if entry.first_offset < end_offset]
+                known = _Block(
+                    min(entry.first_offset for entry in entries), entries[-1].last_stable_offset
+                )
+                if len(entries) == BLOCK_ENTRIES:
+                    self._blocks[number] = known
+            if known.last_stable_offset >= end_offset:
+                return found, True
+            begin = end
+        return found, False
+
+    def _unpacked(self, begin: int, end: int, read: ReadAt) -> Iterator[AbortedTransaction]:
+        for _, *fields in self._entry.iter_unpack(self._bytes_of(begin, end, read)):
+            yield AbortedTransaction(*fields)
+
+    def truncate(self, count: int) -> None:
+        super().truncate(count)
+        self.last_offset = self._read_last_offset()
+        whole = count // BLOCK_ENTRIES
+        self._blocks = {number: each for number, each in self._blocks.items() if number < whole}
 
     def add(self, entry: AbortedTransaction) -> None:
         self.append(self.VERSION, *entry)
+        self.last_offset = entry.last_offset
 
     def entries(self, read: ReadAt = read_waiting) -> Iterator[AbortedTransaction]:
         for _, *fields in self._all(read):
             yield AbortedTransaction(*fields)
 
-    @property
-    def last_offset(self) -> int:
-        """The offset of the last marker; -1 if there is none."""
-        return self[len(self) - 1][3] if len(self) else -1
+    def _read_last_offset(self) -> int:
+        return self[len(self) - 1][self.KEY] if len(self) else -1
 
     def truncate_to(self, offset: int) -> None:
         """Drops every entry whose marker lies at or beyond `offset`."""
-        self.truncate(bisect_left(range(len(self)), offset, key=lambda index: self[index][3]))
+        self.truncate(self.count_below(offset))
 
     def keep_valid(self, offset: int) -> None:
         """Keeps the entries from the front that are possible for a log that ends at `offset`."""

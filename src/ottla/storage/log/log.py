@@ -128,7 +128,7 @@ class Log(ReadableLog):
                 return Appended(duplicate.first_offset, duplicate.last_offset, duplicate.timestamp)
         return self._append_stamped(batch, header, None, leader_epoch)
 
-    def append_joint(
+    def append_together(
         self, batches: list[tuple[memoryview, BatchHeader]], *, leader_epoch: int
     ) -> JointAppend | None:
         """Appends admitted batches by one write.
@@ -146,7 +146,7 @@ class Log(ReadableLog):
         if not self._room.takes(end, end_offset - 1, max(joint.timestamps)):
             return None
         try:
-            active.append_joint(joint)
+            active.append_together(joint)
         except (OSError, StorageError) as error:
             self._give_up_unless_full(error)
         # The batches are in the log. No step from here on can fail.
@@ -226,7 +226,9 @@ class Log(ReadableLog):
         if header.producer_id < 0:
             self.producers.map_end_offset = last_offset + 1
         elif aborted := self.producers.replay(header, marker):
-            self._segments[-1].aborted.add(aborted)
+            if not len(active.aborted):
+                self._aborting = None
+            active.aborted.add(aborted)
         self.messages_unflushed += header.count
         if position + size >= self.writeback.due_bytes:
             self.writeback.offer(self._segments[-1])
@@ -399,6 +401,7 @@ class Log(ReadableLog):
             if self.start_offset > self.end_offset:
                 self._save(start_offset=self.end_offset)
         self._tail.clear(self.end_offset)
+        self._aborting = None
         self._room = retention.NO_ROOM
         self.writeback.begin_at(self._segments[-1].size_bytes)
         self.messages_unflushed = min(
@@ -488,6 +491,7 @@ class Log(ReadableLog):
         self.advance_start(max(self.start_offset, self._segments[count].base_offset))
         with self._disk_faults():
             dropped, self._segments = self._segments[:count], self._segments[count:]
+            self._aborting = None
             snapshot_files.remove_snapshots_below(
                 self._pool.files, self.directory, self._segments[0].base_offset
             )
@@ -513,6 +517,7 @@ class Log(ReadableLog):
             output = Segment(self._pool, self.directory, sources[0].base_offset, self.config)
             output.mark_synced()
             self._segments[first:end] = [output]
+            self._aborting = None
             return left
 
     # Failing

@@ -3,7 +3,7 @@
 With `warm_only` a read raises ColdRead where it would have to wait for the disk.
 """
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NoReturn
@@ -14,7 +14,7 @@ from ottla.storage.log.batch_scan import Placed
 from ottla.storage.log.cold_read import ReadAt, reader
 from ottla.storage.log.file_pool import FilePool
 from ottla.storage.log.file_slice import FileSlice
-from ottla.storage.log.segment import Segment
+from ottla.storage.log.segment import LOG, Segment
 from ottla.storage.log.tail import Found, Tail
 from ottla.storage.log.time_search import LatestClaim, StoredBatch, Unfinished
 from ottla.storage.opening.unsynced_tail import mark_unsynced
@@ -41,6 +41,8 @@ class ReadableLog:
         self._pool = pool
         self._segments = segments
         self._tail = tail
+        # The segments with aborted transactions; None if it has to be found out again.
+        self._aborting: list[Segment] | None = None
 
     def read(
         self,
@@ -125,10 +127,54 @@ class ReadableLog:
     ) -> list[AbortedTransaction]:
         """The aborted transactions with a record in [start, end), by their first offsets."""
         self._require_online()
+        later = self._aborting_from(start_offset)
+        if not later:
+            return []
         with self._disk_faults():
-            later = self._segments[self._segment_index(start_offset) :]
             read = reader(warm_only=warm_only)
             return aborted_transactions.aborted_transactions(later, start_offset, end_offset, read)
+
+    def aborted_in(
+        self, records: FileSlice, offset: int, end_offset: int, *, warm_only: bool = False
+    ) -> list[AbortedTransaction]:
+        """The aborted transactions with a record in a slice that `read` found for these offsets.
+
+        As in Kafka, some that begin behind the slice may be among them, up to one index entry.
+        """
+        self._require_online()
+        later = self._aborting_from(offset)
+        if not later:
+            return []
+        with self._disk_faults():
+            read = reader(warm_only=warm_only)
+            behind = min(self._offset_behind(records, offset, read), end_offset)
+            return aborted_transactions.aborted_transactions(later, offset, behind, read)
+
+    def _aborting_from(self, offset: int) -> list[Segment]:
+        """The segments with aborted transactions, from the one that holds `offset` on."""
+        if self._aborting is None:
+            self._aborting = [segment for segment in self._segments if len(segment.aborted)]
+        if not self._aborting:
+            return self._aborting
+        first = self._segments[self._segment_index(offset)].base_offset
+        begin = bisect_left(self._aborting, first, key=lambda segment: segment.base_offset)
+        return self._aborting[begin:]
+
+    def _offset_behind(self, records: FileSlice, offset: int, read: ReadAt) -> int:
+        """An offset behind all batches that begin in the slice."""
+        index = self._segment_index(offset)
+        # Compaction may leave a gap at the end of a segment.
+        while self._segments[index].path(LOG) != records.file.path:
+            index += 1
+        segment, end_position = self._segments[index], records.position + records.size
+        if end_position >= segment.size_bytes:
+            return self._end_of(index)
+        behind = None
+        if segment is self._segments[-1]:
+            behind = self._tail.offset_behind(end_position)
+        if behind is None:
+            behind = segment.offsets.offset_behind(end_position, read)
+        return self._end_of(index) if behind is None else behind
 
     def _find(self, segment: Segment, offset: int, read: ReadAt) -> Found | None:
         if segment is self._segments[-1]:

@@ -159,7 +159,7 @@ class Segment:
         self.note(position, header)
         return position
 
-    def append_joint(self, joint: Joint) -> None:
+    def append_together(self, joint: Joint) -> None:
         """As `append`, for batches that were joined for the end of this segment."""
         begin, size = self.size_bytes, len(joint.content)
         self._write(begin, (joint.content,), size)

@@ -66,6 +66,11 @@ class Tail:
             return Found(position, self._positions[index + 1] - position)
         return Found(position, self._end_position - position)
 
+    def offset_behind(self, position: int) -> int | None:
+        """The offset behind the last batch before `position`; None if it is not in memory."""
+        index = bisect_left(self._positions, position)
+        return self._last_offsets[index - 1] + 1 if index else None
+
     def clear(self, start_offset: int) -> None:
         """Removes all batches. The next one begins at `start_offset`."""
         self.start_offset = start_offset

@@ -154,9 +154,8 @@ class ProducerStates:
     ) -> None:
         """Raises PeerError unless the leader may append this transaction marker."""
         entry = self._producers.get(header.producer_id)
-        if entry is None:
-            self._check_room()
-        else:
+        # That of an unknown producer takes no room: it has no transaction, and is forgotten first.
+        if entry is not None:
             entry.check_marker(header, marker, transaction_version)
 
     def _check_room(self) -> None:

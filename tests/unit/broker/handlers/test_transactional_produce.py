@@ -577,22 +577,6 @@ def test_it_does_not_wait_for_ever() -> None:
     on_stage(story, ErrorCode.CONCURRENT_TRANSACTIONS, version=12)
 
 
-def test_verification_can_be_turned_off_for_producers_that_add_partitions_themselves() -> None:
-    async def story(stage: Stage) -> None:
-        assert (await stage.producer.produce(b"a")).error_code == NONE
-        assert stage.coordinator.asked == []
-        stage.producer.produce_version = 12
-        sent = await stage.producer.produce(b"b", 1)
-        assert sent.error_code == ErrorCode.TRANSACTION_ABORTABLE
-        assert len(stage.coordinator.asked) == 1
-
-    on_stage(
-        story,
-        ErrorCode.TRANSACTION_ABORTABLE,
-        transaction_partition_verification_enable="false",
-    )
-
-
 def test_batches_that_wait_for_the_coordinator_have_a_limit() -> None:
     async def story(stage: Stage) -> None:
         stage.coordinator.may_answer.clear()

@@ -1,11 +1,12 @@
 """Transactions through the broker's APIs: what read_committed consumers see, and when."""
 
 import asyncio
+from contextlib import suppress
 from typing import Any
 
 import pytest
 
-from ottla.errors import ErrorCode
+from ottla.errors import ErrorCode, StorageError
 from ottla.protocol.batch import MarkerKind
 from ottla.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, Transaction
 from ottla.protocol.messages.add_partitions_to_txn import Topic as AddedTopic
@@ -18,8 +19,10 @@ from ottla.protocol.messages.update_features import FeatureUpdate, UpdateFeature
 from ottla.protocol.messages.write_txn_markers import Marker, Topic, WriteTxnMarkersRequest
 from ottla.protocol.primitives import ZERO_UUID
 from tests.sim.seams.loop import run
-from tests.support.broker.group_requests import committed
+from tests.support.broker.group_requests import committed, find
 from tests.support.broker.produce_and_fetch import fetch, only, wanted
+from tests.support.broker.sessions import begun as begun_session
+from tests.support.broker.sessions import services_of
 from tests.support.broker.simulated_broker import Client, Machine, create, new_topic, with_broker
 from tests.support.broker.transactional_requests import READ_COMMITTED, Producer, retried, seen
 
@@ -226,6 +229,7 @@ def test_offsets_are_committed_with_the_transaction(version: int) -> None:
     async def story(client: Client) -> None:
         await create(client, new_topic("events", 2))
         producer = await begun(client, version)
+        await find(client, "g")
         assert await producer.commit_offsets("g", "events", {0: 5, 1: 6}) == [NONE, NONE]
         assert await committed(client, "g") == {}
         assert await producer.end() == NONE
@@ -244,27 +248,36 @@ def test_offsets_are_committed_with_the_transaction(version: int) -> None:
 @pytest.mark.parametrize("is_committed", [True, False])
 def test_an_open_transaction_goes_on_after_a_kill(version: int, is_committed: bool) -> None:
     machine = Machine()
+    producer = Producer(Client(), version=version)
 
-    async def tell() -> None:
+    async def until_the_kill() -> None:
         node = machine.node()
         await node.start()
-        client = await machine.client()
+        client = producer.client = await machine.client()
         await create(client, new_topic("events", 2))
-        producer = await begun(client, version)
+        await find(client, "g")
+        await producer.begin()
         await producer.write("events", b"before")
         assert await producer.commit_offsets("g", "events", {0: 5}) == [NONE]
-        machine.disk.crash()
+        client.close()
+        assert machine.files is not None
+        machine.files.crash()
+        with suppress(StorageError):
+            await node.stop()
+
+    async def after_the_kill() -> None:
         async with machine.broker() as client:
             producer.client = client
             assert await retried(lambda: producer.send("events", b"after")) == NONE
             assert await seen(client, "events") == []
+            assert await committed(client, "g") == {}
             assert await retried(lambda: producer.end(is_committed)) == NONE
-            await asyncio.sleep(1)
             expected = [b"before", b"after"] if is_committed else []
             assert await seen(client, "events") == expected
             assert await committed(client, "g") == ({("events", 0): 5} if is_committed else {})
 
-    run(tell(), clock=machine.clock)
+    run(until_the_kill(), clock=machine.clock)
+    run(after_the_kill(), clock=machine.clock)
 
 
 # Administration
@@ -435,6 +448,54 @@ def test_timeouts_ids_and_partitions_are_limited_by_settings() -> None:
         ottla_transactional_ids_max="1",
         ottla_transaction_partitions_max="2",
     )
+
+
+def test_offsets_in_open_transactions_are_limited() -> None:
+    async def story(client: Client) -> None:
+        await create(client, new_topic("events", 3))
+        await find(client, "g")
+        producer = await begun(client)
+        assert await producer.commit_offsets("g", "events", {0: 1, 1: 1}) == [NONE, NONE]
+        (code,) = await producer.commit_offsets("g", "events", {2: 1})
+        assert code not in (NONE, ErrorCode.UNKNOWN_SERVER_ERROR)
+        assert await producer.end() == NONE
+        assert await producer.commit_offsets("g", "events", {2: 1}) == [NONE]
+
+    with_broker(story, ottla_pending_offsets_max="2", offsets_topic_num_partitions="1")
+
+
+@pytest.mark.parametrize(
+    ("limit_ms", "code"), [(400, NONE), (100, ErrorCode.CONCURRENT_TRANSACTIONS)]
+)
+def test_a_leader_asks_again_while_markers_are_written_as_long_as_its_settings_say(
+    limit_ms: int, code: ErrorCode
+) -> None:
+    """Another broker takes 300 ms to write a marker of the producer's last transaction."""
+
+    async def story(client: Client) -> None:
+        await create(client, new_topic("events", 2))
+        producer = await begun(client)
+        await producer.write("events", b"a")
+        _, session = await begun_session(machine)
+        leaders = services_of(session).coordinators.partition_leaders
+        write = leaders.write
+        slow_until_s = asyncio.get_running_loop().time() + 0.3
+
+        def write_late(marker: Any, partitions: Any) -> Any:
+            if asyncio.get_running_loop().time() < slow_until_s:
+                return dict.fromkeys(partitions, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            return write(marker, partitions)
+
+        leaders.write = write_late
+        assert await producer.end() == NONE
+        assert await producer.send("events", b"b") == code
+
+    settings = {
+        "add_partitions_to_txn_retry_backoff_ms": "10",
+        "add_partitions_to_txn_retry_backoff_max_ms": str(limit_ms),
+    }
+    machine = Machine()
+    with_broker(story, machine=machine, **settings)
 
 
 def test_idle_transactional_ids_expire_by_settings() -> None:

@@ -107,6 +107,13 @@ ELSEWHERE = {
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": (
         "test_a_transaction_whose_producer_is_gone_is_aborted_after_its_timeout"
     ),
+    **{
+        f"add.partitions.to.txn.retry.backoff.{name}": (
+            "test_a_leader_asks_again_while_markers_are_written_as_long_as_its_settings_say"
+        )
+        for name in ("ms", "max.ms")
+    },
+    "ottla.pending.offsets.max": "test_offsets_in_open_transactions_are_limited",
     "transaction.state.log.load.buffer.size": "test_a_log_is_read_in_pieces_of_the_load_buffer",
     "transaction.state.log.replication.factor": (
         "test_an_internal_topic_has_at_most_as_many_replicas_as_brokers"

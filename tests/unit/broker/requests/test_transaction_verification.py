@@ -8,6 +8,7 @@ import pytest
 
 from ottla.broker.requests.transaction_verification import (
     ProduceTransaction,
+    RetryRules,
     UnverifiedBatch,
     produce_code,
     verify,
@@ -25,6 +26,7 @@ from tests.support.replication.partitions import Partitions
 NONE, CONCURRENT = ErrorCode.NONE, ErrorCode.CONCURRENT_TRANSACTIONS
 RETRIABLE = ErrorCode.NOT_ENOUGH_REPLICAS
 VERSION_1, VERSION_2 = ProduceTransaction("t", 11), ProduceTransaction("t", 12)
+RETRIES = RetryRules(backoff_ms=20, timeout_ms=100)
 
 
 @pytest.mark.parametrize(
@@ -67,7 +69,7 @@ def test_each_batch_has_a_guard_or_a_refusal() -> None:
         partitions = Partitions()
         partitions.create(partitions=3)
         batches = [unverified(partitions, index) for index in range(3)]
-        await verify(batches, VERSION_1, Choosy())
+        await verify(batches, VERSION_1, Choosy(), RETRIES)
         good, bad, missing = batches
         assert (good.refusal, bad.guard, missing.guard) == (None, None, None)
         assert good.guard is not None
@@ -88,7 +90,7 @@ def test_a_partition_that_is_named_twice_is_asked_for_once() -> None:
         partitions.create()
         coordinator = ScriptedCoordinator()
         batches = [unverified(partitions), unverified(partitions, base_sequence=1)]
-        await verify(batches, VERSION_1, coordinator)
+        await verify(batches, VERSION_1, coordinator, RETRIES)
         (asked,) = coordinator.asked
         assert asked.partitions == (TopicPartition("events", 0),)
         assert batches[0].guard is batches[1].guard is not None
@@ -106,7 +108,7 @@ def test_each_try_has_a_guard_of_its_own() -> None:
         loop = asyncio.get_running_loop()
         # The previous transaction ends while the leader waits.
         loop.call_later(0.01, partitions.end_transaction, replica, MarkerKind.COMMIT, 7)
-        await verify([waiting], VERSION_2, coordinator)
+        await verify([waiting], VERSION_2, coordinator, RETRIES)
         assert waiting.guard is not None
         assert replica.verifications.is_valid(waiting.guard)
 
@@ -119,7 +121,7 @@ def test_a_producer_of_transaction_version_2_begins_at_sequence_0() -> None:
         partitions.create(partitions=2)
         for index, transaction, lowest in ((0, VERSION_1, 4), (1, VERSION_2, 0)):
             waiting = unverified(partitions, index, base_sequence=4)
-            await verify([waiting], transaction, ScriptedCoordinator())
+            await verify([waiting], transaction, ScriptedCoordinator(), RETRIES)
             assert waiting.guard is not None
             assert waiting.guard.lowest_sequence == lowest
 
@@ -132,7 +134,7 @@ def test_nobody_is_asked_for_batches_without_a_guard(monkeypatch: pytest.MonkeyP
         partitions.create()
         monkeypatch.setattr(verification_guards, "GUARDS_MAX", 0)
         waiting, coordinator = unverified(partitions), ScriptedCoordinator()
-        await verify([waiting], VERSION_2, coordinator)
+        await verify([waiting], VERSION_2, coordinator, RETRIES)
         assert waiting.refusal is not None
         assert (waiting.refusal.code, coordinator.asked) == (RETRIABLE, [])
 
@@ -146,7 +148,7 @@ def test_a_cancelled_verification_ends_its_guards(cancelled_after_s: float) -> N
         replica = partitions.create()
         coordinator = ScriptedCoordinator(CONCURRENT)
         verifying = asyncio.get_running_loop().create_task(
-            verify([unverified(partitions)], VERSION_2, coordinator)
+            verify([unverified(partitions)], VERSION_2, coordinator, RETRIES)
         )
         await asyncio.sleep(cancelled_after_s)
         coordinator.may_answer.clear()

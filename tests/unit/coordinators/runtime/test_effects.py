@@ -1,11 +1,14 @@
 """Effects of decisions: performed once, in order, and only if nothing of them can be lost."""
 
 import asyncio
+import errno
+from unittest.mock import Mock
 
 import pytest
 
 from ottla.coordinators.runtime.decision import NOTHING, Decision
-from ottla.errors import ErrorCode
+from ottla.errors import ErrorCode, LogOffline
+from ottla.storage.log.leader_epoch_file import NoRoomForEpochs
 from tests.support.coordinators.shard_stage import refusal_of
 from tests.support.replication.partitions import ME, OTHER
 from tests.unit.coordinators.runtime.test_shard import (
@@ -214,15 +217,65 @@ def test_effects_wait_for_the_flush_that_flush_messages_asks_for() -> None:
     on_stage(story)
 
 
-def test_effects_of_a_log_that_cannot_be_flushed_are_not_performed() -> None:
+def test_effects_of_a_log_that_cannot_be_flushed_are_not_performed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    fail = Mock(side_effect=LogOffline("broken"))
+
     async def story(stage: Stage) -> None:
         await ask(stage.shard, doing(records=(counted(1),)))
         log = stage.replica.log
         assert log is not None
         log.flush_messages = 1
-        log.begin_flush = lambda: (_ for _ in ()).throw(OSError("broken"))
+        monkeypatch.setattr(log, "begin_flush", fail)
+        stage.shard.apply(lambda _: Decision((counted(2),), effects=("first",)))
+        await asyncio.sleep(10)
+        assert stage.performed == []
+        assert all(task.done() for task in stage.tasks)
+
+    on_stage(story)
+
+
+def test_effects_are_performed_once_a_full_disk_has_room_for_the_flush(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Nothing else may ever happen to the shard."""
+    full = NoRoomForEpochs(errno.ENOSPC, "full")
+
+    async def story(stage: Stage) -> None:
+        await ask(stage.shard, doing(records=(counted(1),)))
+        log = stage.replica.log
+        assert log is not None
+        log.flush_messages = 1
+        with monkeypatch.context() as patch:
+            patch.setattr(log, "begin_flush", Mock(side_effect=full))
+            stage.shard.apply(lambda _: Decision((counted(2),), effects=("first",)))
+            await asyncio.sleep(10)
+            assert stage.performed == []
+        await asyncio.sleep(10)
+        assert stage.performed == ["first"]
+        assert log.recovery_point == 2
+
+    on_stage(story)
+
+
+def test_a_shard_that_is_closed_gives_up_the_flush_of_a_full_disk(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    full = NoRoomForEpochs(errno.ENOSPC, "full")
+
+    async def story(stage: Stage) -> None:
+        await ask(stage.shard, doing(records=(counted(1),)))
+        log = stage.replica.log
+        assert log is not None
+        log.flush_messages = 1
+        monkeypatch.setattr(log, "begin_flush", Mock(side_effect=full))
         stage.shard.apply(lambda _: Decision((counted(2),), effects=("first",)))
         await asyncio.sleep(1)
+        stage.shard.close()
+        await asyncio.sleep(10)
+        # Every task that a shard starts is the broker's to end.
+        assert [task.done() for task in stage.tasks] == [True]
         assert stage.performed == []
 
     on_stage(story)

@@ -1,5 +1,7 @@
 """The decisions of the transaction coordinator."""
 
+from functools import partial
+
 import pytest
 
 from ottla.coordinators.txn.machine import EXPIRY_TIMER
@@ -236,6 +238,19 @@ def test_a_late_retry_of_version_2_does_not_end_the_next_transaction() -> None:
     code = refusal(lambda: stage.end(producer, client_version=V2))
     assert code is ErrorCode.PRODUCER_FENCED
     assert stage.of().state is TransactionState.ONGOING
+
+
+def test_a_producer_that_an_older_client_has_fenced_cannot_pass_for_it() -> None:
+    stage = Stage()
+    fenced = stage.init()
+    older = stage.init()
+    for kind in (COMMIT, ABORT):
+        stage.add(older, T0)
+        stage.end(older, kind, client_version=0)
+        stage.write_markers()
+        for retried in (COMMIT, ABORT):
+            zombie = partial(stage.end, fenced, retried, client_version=V2)
+            assert refusal(zombie) is ErrorCode.PRODUCER_FENCED
 
 
 def test_the_last_epoch_of_version_2_is_followed_by_a_new_producer_id() -> None:

@@ -1,6 +1,6 @@
 """The markers of partitions that this broker leads."""
 
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -62,6 +62,20 @@ def test_a_marker_is_flushed_where_records_are() -> None:
         assert await coming == {E0: NONE}
         assert replica.log.recovery_point == 1
 
+    run(story())
+
+
+def test_nobody_has_to_wait_for_a_marker() -> None:
+    """A broker that stops cancels those who would, perhaps before their first step."""
+
+    async def story() -> None:
+        partitions = Partitions(replace(RULES, log=LogConfig(flush_messages=1)))
+        replica = partitions.create()
+        coming = leaders(partitions).write(MARKER, [E0])
+        assert not isinstance(coming, Mapping | Coroutine)
+        assert replica.end_offset == 1
+
+    # A coroutine that is never awaited is a warning, which fails a test.
     run(story())
 
 

@@ -50,13 +50,18 @@ VERSION_2 = {
 }
 
 
-def in_state(state: TransactionState) -> Stage:
-    """A transactional id in this state, at epoch 5."""
+def in_state(state: TransactionState, client_version: int = 0) -> Stage:
+    """A transactional id in this state, at epoch 5, by a client of this version."""
     stage = Stage()
     stage.init()
     partitions = frozenset({T0}) if state in (S.ONGOING, S.PREPARE_COMMIT, S.PREPARE_ABORT) else ()
     stage.machine.replay(
-        stage.of()._replace(state=state, producer_epoch=5, partitions=frozenset(partitions))
+        stage.of()._replace(
+            state=state,
+            producer_epoch=5,
+            partitions=frozenset(partitions),
+            client_version=client_version,
+        )
     )
     return stage
 
@@ -75,7 +80,7 @@ def test_end_txn_answers_as_kafka_in_every_state(
 def _answer(
     state: TransactionState, epoch: int, kind: MarkerKind, client_version: int
 ) -> ErrorCode:
-    stage = in_state(state)
+    stage = in_state(state, client_version)
     producer = ProducerIdAndEpoch(stage.of().producer_id, epoch)
     try:
         stage.end(producer, kind, client_version=client_version)

@@ -355,7 +355,7 @@ def test_batches_of_open_transactions_are_joined_and_those_that_begin_one_are_no
 
     def joint(*sent: bytearray) -> object:
         batches = [(memoryview(each), read_header(each)) for each in sent]
-        return partitions.appender.append_joint(replica, batches, now_ms=NOW_MS)
+        return partitions.appender.append_together(replica, batches, now_ms=NOW_MS)
 
     woken = Waking()
     replica.waiting.enter(woken, is_committed_only=True)

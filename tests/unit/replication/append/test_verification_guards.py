@@ -92,7 +92,9 @@ def test_forged_producer_ids_are_refused_beyond_the_limit(monkeypatch: pytest.Mo
     assert begin(guards, 2) is held[2]
     guards.end(held[0], is_retried=True)
     assert begin(guards, 9).producer_id == 9
-    assert len(guards) == 4
+    with pytest.raises(PeerError):
+        begin(guards, 0, sequence=5)
+    assert len(guards) == 4, "what was retried is still known"
 
 
 def test_of_retried_producers_the_least_recent_one_is_forgotten(

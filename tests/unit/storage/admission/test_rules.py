@@ -34,15 +34,17 @@ def test_log_append_time_replaces_timestamps_whatever_they_are() -> None:
 
 def test_a_compressed_batch_is_decompressed_only_where_the_topic_needs_it() -> None:
     late_ms = NOW_MS + HOUR_MS + 1
-    assert not RULES.may_unfold(Codec.ZSTD, NOW_MS, NOW_MS)
-    assert RULES.may_unfold(Codec.ZSTD, late_ms, NOW_MS)
-    assert not AdmissionRules(log_append_time=True).may_unfold(Codec.ZSTD, late_ms, NOW_MS)
-    assert AdmissionRules(compacted=True).may_unfold(Codec.ZSTD, NOW_MS, NOW_MS)
-    assert not AdmissionRules(compacted=True).may_unfold(Codec.NONE, late_ms, NOW_MS)
+    assert not RULES.may_need_decompression(Codec.ZSTD, NOW_MS, NOW_MS)
+    assert RULES.may_need_decompression(Codec.ZSTD, late_ms, NOW_MS)
+    assert not AdmissionRules(log_append_time=True).may_need_decompression(
+        Codec.ZSTD, late_ms, NOW_MS
+    )
+    assert AdmissionRules(compacted=True).may_need_decompression(Codec.ZSTD, NOW_MS, NOW_MS)
+    assert not AdmissionRules(compacted=True).may_need_decompression(Codec.NONE, late_ms, NOW_MS)
 
 
 def test_another_codec_than_the_topics_is_always_work() -> None:
     zstd = AdmissionRules(codec=Codec.ZSTD)
-    assert zstd.may_unfold(Codec.NONE, NOW_MS, NOW_MS)
-    assert zstd.may_unfold(Codec.GZIP, NOW_MS, NOW_MS)
-    assert not zstd.may_unfold(Codec.ZSTD, NOW_MS, NOW_MS)
+    assert zstd.may_need_decompression(Codec.NONE, NOW_MS, NOW_MS)
+    assert zstd.may_need_decompression(Codec.GZIP, NOW_MS, NOW_MS)
+    assert not zstd.may_need_decompression(Codec.ZSTD, NOW_MS, NOW_MS)

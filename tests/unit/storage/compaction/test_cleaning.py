@@ -6,8 +6,16 @@ from typing import Any
 
 import pytest
 
-from ottla.errors import PeerError
-from ottla.protocol.batch import MarkerKind, Record, build, read_header, records
+from ottla.errors import ErrorCode, PeerError
+from ottla.protocol.batch import (
+    Marker,
+    MarkerKind,
+    Record,
+    build,
+    build_marker,
+    read_header,
+    records,
+)
 from ottla.protocol.compression import Codec
 from ottla.replication.housekeeping.cleanable_part import CleanerRules, cleaning_job, find_cleanable
 from ottla.replication.replica import RetentionRules, TopicRules
@@ -203,6 +211,128 @@ def test_an_open_transaction_is_not_touched_nor_what_follows_it(bench: Workbench
     )
     log.roll()
     assert Compaction(bench, log).job.segments == []
+
+
+def transactional(producer_id: int, sequence: int, *rows: tuple[bytes, bytes | None]) -> bytearray:
+    return keyed(
+        *rows,
+        producer_id=producer_id,
+        producer_epoch=0,
+        base_sequence=sequence,
+        transactional=True,
+    )
+
+
+def test_an_aborted_record_replaces_nothing_and_a_committed_one_does(bench: Workbench) -> None:
+    log = bench.open(CONFIG)
+    append(log, keyed((b"a", b"old"), (b"b", b"old")))
+    append(log, transactional(7, 0, (b"a", b"aborted")))
+    append(log, transactional(8, 0, (b"b", b"committed")))
+    end_transaction(log, 8, MarkerKind.COMMIT)
+    end_transaction(log, 7, MarkerKind.ABORT)
+    log.roll()
+    Compaction(bench, log).run()
+    assert left(log) == [(0, b"a", b"old"), (3, b"b", b"committed")]
+
+
+def test_aborted_records_go_although_their_marker_is_in_the_active_segment(
+    bench: Workbench,
+) -> None:
+    log = bench.open(CONFIG)
+    append(log, transactional(8, 0, (b"k", b"committed")))
+    append(log, transactional(7, 0, (b"k", b"aborted"), (b"other", b"aborted")))
+    log.roll()
+    end_transaction(log, 7, MarkerKind.ABORT)
+    end_transaction(log, 8, MarkerKind.COMMIT)
+    Compaction(bench, log).run()
+    assert left(log) == [(0, b"k", b"committed")]
+    reopened = bench.open(CONFIG)
+    assert committed(reopened) == {b"k": b"committed"}
+    assert reopened.producers.last_stable_offset(reopened.end_offset) == reopened.end_offset
+
+
+@pytest.mark.parametrize("keeps_snapshots", [True, False])
+def test_a_marker_stays_as_long_as_its_transaction_has_a_record(
+    bench: Workbench, keeps_snapshots: bool
+) -> None:
+    log = bench.open(CONFIG)
+    append(log, transactional(7, 0, (b"a", b"1"), (b"b", b"1")))
+    end_transaction(log, 7, MarkerKind.COMMIT)
+    append(log, keyed((b"x", b"y")))
+    for number, expected in enumerate([[0, 2, 3], [0, 2, 3], [2, 3], [2, 3], [3]]):
+        if number == 2:
+            append(log, keyed((b"a", b"2"), (b"b", b"2")))
+        log.producers.expire(NOW_MS + 1, 0)
+        log.roll()
+        # Each compaction is later than the delete horizons of those before it.
+        Compaction(bench, log, now_ms=NOW_MS + number * 2 * DAY_MS).run()
+        found = [placed.header.base_offset for placed in batches(log)]
+        assert found[: len(expected)] == expected, number
+        bench.checkpoint(log)
+        if not keeps_snapshots:
+            bench.remove_all(".snapshot")
+        log = bench.open(CONFIG)
+        assert log.producers.last_stable_offset(log.end_offset) == log.end_offset
+        log.cleaned_offset = 0
+
+
+def test_the_marker_that_bumped_the_epoch_of_a_producer_fences_after_compaction_and_restart(
+    bench: Workbench,
+) -> None:
+    log = bench.open(CONFIG)
+    append(log, transactional(7, 0, (b"k", b"1")))
+    marker = build_marker(
+        Marker(MarkerKind.ABORT, 0), producer_id=7, producer_epoch=1, timestamp_ms=NOW_MS
+    )
+    log.append_marker(marker, read_header(marker), leader_epoch=0, transaction_version=2)
+    append(log, keyed((b"k", b"2")))
+    log.roll()
+    for later_ms in (0, DAY_MS, 2 * DAY_MS):
+        log.cleaned_offset = 0
+        Compaction(bench, log, now_ms=NOW_MS + later_ms).run()
+    bench.checkpoint(log)
+    bench.remove_all(".snapshot")
+    log = bench.open(CONFIG)
+    assert left(log) == [(2, b"k", b"2")]
+    with pytest.raises(PeerError) as caught:
+        append(log, transactional(7, 1, (b"k", b"late")))
+    assert caught.value.code is ErrorCode.INVALID_PRODUCER_EPOCH
+
+
+def test_what_is_left_of_interleaved_transactions_is_read_as_before(bench: Workbench) -> None:
+    log = bench.open(CONFIG)
+    for number in range(10):
+        for producer_id in (7, 8, 9):
+            rows = (b"%d-%d" % (producer_id, number), b"v"), (b"all", b"%d" % number)
+            append(log, transactional(producer_id, 2 * number, *rows))
+        end_transaction(log, 7, MarkerKind.ABORT)
+        end_transaction(log, 8, MarkerKind.COMMIT)
+        if number % 3 == 0:
+            end_transaction(log, 9, MarkerKind.ABORT)
+    end_transaction(log, 9, MarkerKind.COMMIT)
+    before = committed(log)
+    log.roll()
+    Compaction(bench, log).run()
+    assert committed(log) == before
+    assert committed(bench.open(CONFIG)) == before
+
+
+def committed(log: Log) -> dict[bytes | None, bytes | None]:
+    """The latest committed value of each key, as a read_committed consumer has it in the end."""
+    aborted = log.aborted_transactions(log.start_offset, log.end_offset)
+    found = {}
+    for segment in log.segments:
+        for placed in segment.walk():
+            header = placed.header
+            is_aborted = header.is_transactional and any(
+                each.producer_id == header.producer_id
+                and each.first_offset <= header.base_offset < each.last_offset
+                for each in aborted
+            )
+            if not header.is_control and not is_aborted:
+                for record in records(segment.walk().batch(placed)):
+                    found[record.key] = record.value
+    return found
 
 
 @pytest.mark.parametrize("keeps_snapshots", [True, False])

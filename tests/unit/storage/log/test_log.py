@@ -3,8 +3,16 @@
 import pytest
 
 from ottla.errors import ErrorCode, OffsetOutOfRange, PeerError
-from ottla.protocol.batch import PREFIX_BYTES, MarkerKind, build, read_header
+from ottla.protocol.batch import (
+    PREFIX_BYTES,
+    Marker,
+    MarkerKind,
+    build,
+    build_marker,
+    read_header,
+)
 from ottla.storage.log.config import LogConfig
+from ottla.storage.log.log import Log
 from tests.support.storage.workbench import (
     NOW_MS,
     Workbench,
@@ -368,3 +376,109 @@ def test_aborted_transactions_and_the_last_stable_offset_survive_a_restart(
     end_transaction(reopened, 8, MarkerKind.COMMIT)
     end = reopened.end_offset
     assert reopened.producers.last_stable_offset(end) == end
+
+
+def transactional_log(bench: Workbench) -> Log:
+    """Producer 7 has an open transaction from offset 1 on, through several segments."""
+    log = bench.open()
+    append(log, batch_of(1))
+    append(log, batch_from(7, 0, transactional=True))
+    fill(log, 40)
+    append(log, batch_from(7, 1, transactional=True))
+    assert len(log.segments) > 3
+    return log
+
+
+def stable_offset(log: Log) -> int:
+    return log.producers.last_stable_offset(log.end_offset)
+
+
+@pytest.mark.parametrize("kind", MarkerKind)
+@pytest.mark.parametrize("version", [0, 2])
+def test_truncation_across_a_marker_opens_its_transaction_again(
+    bench: Workbench, kind: MarkerKind, version: int
+) -> None:
+    log = transactional_log(bench)
+    marker_offset = log.end_offset
+    marker = build_marker(
+        Marker(kind, 0),
+        producer_id=7,
+        producer_epoch=1 if version else 0,
+        timestamp_ms=NOW_MS,
+    )
+
+    def end() -> None:
+        log.append_marker(marker, read_header(marker), leader_epoch=0, transaction_version=version)
+
+    end()
+    aborted = log.aborted_transactions(0, log.end_offset)
+    append(log, batch_of(2))
+    assert stable_offset(log) == log.end_offset
+    log.truncate(marker_offset)
+    assert stable_offset(log) == 1
+    assert log.aborted_transactions(0, log.end_offset) == []
+    entry = log.producers.get(7)
+    assert entry is not None
+    assert (entry.epoch, entry.last_sequence, entry.transaction_first_offset) == (0, 1, 1)
+    end()
+    assert stable_offset(log) == log.end_offset
+    assert log.aborted_transactions(0, log.end_offset) == aborted
+    assert bool(aborted) == (kind is MarkerKind.ABORT)
+
+
+@pytest.mark.parametrize("keeps_snapshots", [True, False])
+def test_retention_below_an_open_transaction_leaves_it_open(
+    bench: Workbench, keeps_snapshots: bool
+) -> None:
+    log = transactional_log(bench)
+    log.flush()
+    log.drop_segments(len(log.segments) - 2)
+    start_offset = log.start_offset
+    assert start_offset > 1
+    assert stable_offset(log) == start_offset
+    bench.checkpoint(log)
+    if not keeps_snapshots:
+        bench.remove_all(".snapshot")
+    log = bench.open()
+    entry = log.producers.get(7)
+    assert entry is not None
+    # Without a snapshot the transaction is known by its remaining records only.
+    first_offset = 1 if keeps_snapshots else log.end_offset - 1
+    assert entry.transaction_first_offset == first_offset
+    assert stable_offset(log) == max(first_offset, start_offset)
+    end_transaction(log, 7, MarkerKind.ABORT)
+    (aborted,) = log.aborted_transactions(start_offset, log.end_offset)
+    assert (aborted.producer_id, aborted.first_offset) == (7, first_offset)
+    assert stable_offset(log) == log.end_offset
+
+
+def test_deleted_records_of_an_open_transaction_still_need_its_marker(bench: Workbench) -> None:
+    log = transactional_log(bench)
+    log.advance_start(log.end_offset)
+    assert stable_offset(log) == log.end_offset
+    append(log, batch_of(2))
+    assert stable_offset(log) == log.start_offset, "the transaction is still open"
+    bench.checkpoint(log)
+    log = bench.open()
+    assert stable_offset(log) == log.start_offset
+    end_transaction(log, 7, MarkerKind.COMMIT)
+    assert stable_offset(log) == log.end_offset
+
+
+@pytest.mark.parametrize("is_clean", [True, False])
+def test_an_open_transaction_outlives_restarts_and_the_expiry_of_producers(
+    bench: Workbench, is_clean: bool
+) -> None:
+    log = transactional_log(bench)
+    append(log, batch_from(8, 0))
+    if is_clean:
+        log.close()
+        bench.checkpoint(log)
+    log = bench.open(is_clean=is_clean)
+    assert log.producers.expire(NOW_MS + 10**9, 1) == 1
+    assert [entry.producer_id for entry in log.producers] == [7]
+    assert stable_offset(log) == 1
+    assert append(log, batch_from(7, 2, transactional=True)).duplicate_timestamp_ms is None
+    end_transaction(log, 7, MarkerKind.COMMIT)
+    assert stable_offset(log) == log.end_offset
+    assert log.producers.expire(NOW_MS + 10**9, 1) == 1

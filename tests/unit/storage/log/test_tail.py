@@ -25,6 +25,14 @@ def test_the_tail_knows_nothing_before_its_start_nor_behind_its_end() -> None:
     assert tail.find(105) is None
 
 
+def test_the_tail_knows_the_offset_behind_the_batches_before_a_position() -> None:
+    tail = Tail(10, 100)
+    tail.add(104, 1000, 50)
+    tail.add(105, 1050, 10)
+    found = [tail.offset_behind(position) for position in (999, 1000, 1001, 1050, 1051, 2000)]
+    assert found == [None, None, 105, 105, 106, 106]
+
+
 def test_a_full_tail_forgets_its_older_half() -> None:
     tail = Tail(4, 0)
     for offset in range(5):

@@ -184,12 +184,51 @@ def test_a_partition_full_of_open_transactions_takes_no_further_producer() -> No
         states.replay(data_batch(producer_id, producer_id=producer_id, transactional=True))
     newcomer = data_batch(producer_id=3)
     assert refusal(states, newcomer) is ErrorCode.POLICY_VIOLATION
-    stray = marker_batch(0, producer_id=3)
-    assert marker_refusal(states, stray, ABORT) is ErrorCode.POLICY_VIOLATION
     known = data_batch(producer_id=2, sequence=1, transactional=True)
     assert refusal(states, known) is None
     states.replay(marker_batch(3, producer_id=1, epoch=1), ABORT)
     assert refusal(states, newcomer) is None
+
+
+def test_a_marker_of_an_unknown_producer_is_taken_by_a_full_partition_and_forgotten() -> None:
+    states = ProducerStates(producers_max=2)
+    for producer_id in (1, 2):
+        states.replay(data_batch(producer_id, producer_id=producer_id, transactional=True))
+    for offset in range(3, 6):
+        stray = marker_batch(offset, producer_id=offset)
+        assert marker_refusal(states, stray, ABORT) is None
+        assert states.replay(stray, ABORT) is None
+        assert sorted(entry.producer_id for entry in states) == [1, 2]
+
+
+def test_a_batch_begins_a_transaction_unless_one_is_open_at_its_epoch() -> None:
+    states = ProducerStates()
+    first = data_batch(0, epoch=1, transactional=True)
+    assert states.begins_transaction(first)
+    states.replay(first)
+    assert not states.begins_transaction(data_batch(1, epoch=1, sequence=1, transactional=True))
+    assert states.begins_transaction(data_batch(1, epoch=2, transactional=True))
+    with pytest.raises(PeerError) as caught:
+        states.begins_transaction(data_batch(1, epoch=0, transactional=True))
+    assert caught.value.code is ErrorCode.INVALID_PRODUCER_EPOCH
+    states.replay(marker_batch(1, epoch=1), ABORT)
+    assert states.begins_transaction(data_batch(2, epoch=1, sequence=1, transactional=True))
+    assert not states.begins_transaction(first), "a duplicate begins nothing"
+
+
+def test_an_unknown_producer_may_be_held_to_a_first_sequence() -> None:
+    states = ProducerStates()
+    for sequence, limit, is_taken in [(0, 0, True), (1, 0, False), (5, 5, True), (6, 5, False)]:
+        header = data_batch(producer_id=9, sequence=sequence, transactional=True)
+        if is_taken:
+            assert states.check(header, from_client=True, first_sequence_max=limit) is None
+            continue
+        with pytest.raises(PeerError) as caught:
+            states.check(header, from_client=True, first_sequence_max=limit)
+        assert caught.value.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    states.replay(data_batch(0, producer_id=9, sequence=7, transactional=True))
+    known = data_batch(1, producer_id=9, sequence=8, transactional=True)
+    assert states.check(known, from_client=True, first_sequence_max=0) is None
 
 
 def test_a_snapshot_over_the_bound_keeps_those_who_wrote_last() -> None:

@@ -1,0 +1,55 @@
+"""What goes wrong where transactions are concerned, besides all that may go wrong anyway."""
+
+import asyncio
+from typing import Any
+
+from tests.sim.broker.nemesis import Nemesis
+from tests.sim.broker.transactional_world import TransactionalWorld
+
+COORDINATORS = "/data/__[ct]*/*.log"
+# How long to wait for the end of a transaction.
+END_MS_MAX = 1_000
+JUMPS_MS = (-3_600_000, -5_000, 5_000, 3_600_000)
+
+
+class TransactionalNemesis(Nemesis):
+    """Goes for the coordinators, for the moment in which a transaction ends, and for the clock."""
+
+    def __init__(self, world: TransactionalWorld, hosts: list[str], *, loses_power: bool) -> None:
+        super().__init__(world.base, hosts, loses_power=loses_power)
+        self._transactions = world
+        self._loses_power = loses_power
+        steps: list[Any] = [
+            *[TransactionalNemesis.crash_while_a_transaction_ends] * 10,
+            *[TransactionalNemesis.jump_clock] * 2,
+            TransactionalNemesis.fail_a_write_of_a_coordinator,
+        ]
+        if loses_power:
+            steps += [TransactionalNemesis.fail_a_sync_of_a_coordinator] * 2
+        self._lot += steps
+
+    async def crash_while_a_transaction_ends(self) -> None:
+        """Between the decision, its markers, their record and the answer."""
+        for _ in range(END_MS_MAX):
+            if self._transactions.ending:
+                break
+            await asyncio.sleep(0.001)
+        loses_power = self._loses_power and self._entropy.chance(0.7)
+        await self._machine.kill_within(
+            self._entropy.below(12), loses_power=loses_power, wait_s=0.5
+        )
+        await self._start_again()
+
+    async def jump_clock(self) -> None:
+        self._transactions.history.clock_jumps += 1
+        self._machine.clock.jump_wall(self._entropy.pick(JUMPS_MS))
+
+    async def fail_a_write_of_a_coordinator(self) -> None:
+        await self._fail_and_restart(
+            lambda: self._machine.disk.faults.fail_next("write", COORDINATORS), loses_power=False
+        )
+
+    async def fail_a_sync_of_a_coordinator(self) -> None:
+        await self._fail_and_restart(
+            lambda: self._machine.disk.faults.fail_next_sync(COORDINATORS), loses_power=True
+        )

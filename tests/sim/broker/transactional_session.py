@@ -1,0 +1,488 @@
+"""The requests of one transactional producer, repeated as Kafka's clients repeat them."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+from ottla.errors import ErrorCode
+from ottla.protocol.batch import Record, build
+from ottla.protocol.messages import add_partitions_to_txn, produce, txn_offset_commit
+from ottla.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
+from ottla.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
+from ottla.protocol.messages.end_txn import EndTxnRequest
+from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
+from ottla.protocol.messages.produce import ProduceRequest
+from ottla.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
+from ottla.protocol.producer_epoch import NO_PRODUCER, ProducerIdAndEpoch
+from ottla.protocol.topic_partition import TopicPartition, by_topic
+from tests.sim.broker.line import Line
+from tests.sim.broker.transactional_history import Incarnation, Transaction
+from tests.sim.broker.transactional_world import (
+    COMMITTED_PLACE,
+    FLEETING_PLACE,
+    GROUP,
+    TransactionalWorld,
+)
+from tests.sim.seams.entropy import SimEntropy
+
+TOPIC_IDS_SINCE = 13
+EPOCH_BUMPED_SINCE = 2
+ACKS_ALL = -1
+PRODUCE_TIMEOUT_MS = 1_000
+
+# Nothing has happened; the same request may succeed later.
+REFUSED_FOR_NOW = frozenset(
+    {ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
+)
+RETRIED = REFUSED_FOR_NOW | {
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_COORDINATOR,
+    ErrorCode.NOT_ENOUGH_REPLICAS,
+    ErrorCode.KAFKA_STORAGE_ERROR,
+}
+# There is a later epoch of this producer, or it is unknown.
+FENCED = frozenset(
+    {
+        ErrorCode.INVALID_PRODUCER_EPOCH,
+        ErrorCode.PRODUCER_FENCED,
+        ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+    }
+)
+# The transaction is over, or its topic is.
+ABORTABLE = frozenset(
+    {
+        ErrorCode.INVALID_TXN_STATE,
+        ErrorCode.TRANSACTION_ABORTABLE,
+    }
+)
+TOPIC_IS_GONE = frozenset(
+    {
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.OPERATION_NOT_ATTEMPTED,
+        # The producer goes on with its sequence in a topic of the same name.
+        ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+    }
+)
+
+
+class CrashedError(Exception):
+    """The producer is no more; nobody ends its transaction."""
+
+    def __init__(self, lost_in: int = 0) -> None:
+        super().__init__()
+        self.lost_in = lost_in
+
+
+class FencedError(Exception):
+    """A later epoch has begun."""
+
+
+class AbortableError(Exception):
+    """The transaction cannot be committed."""
+
+
+class LateError(ConnectionError):
+    """There is no answer, and the request may arrive at any time in this life of the broker."""
+
+    def __init__(self, life: int) -> None:
+        super().__init__()
+        self.life = life
+
+
+class Versions(NamedTuple):
+    """Of the requests; `transaction` is the version of transactions that they make."""
+
+    transaction: int
+    init: int
+    add: int
+    produce: int
+    commit: int
+    end: int
+
+    @classmethod
+    def of(cls, transaction: int, entropy: SimEntropy) -> "Versions":
+        if transaction < EPOCH_BUMPED_SINCE:
+            return cls(
+                transaction,
+                init=entropy.pick((3, 4)),
+                add=entropy.pick((0, 3)),
+                produce=entropy.pick((3, 9, 11)),
+                commit=entropy.pick((0, 3, 4)),
+                end=entropy.pick((1, 3, 4)),
+            )
+        return cls(transaction, init=5, add=3, produce=entropy.pick((12, 13)), commit=5, end=5)
+
+
+class Answer(NamedTuple):
+    """`is_repeated`: an earlier request may have had its effect. `lost_in`: the broker's last life
+    in which a request got no answer, or 0."""
+
+    response: Any
+    code: ErrorCode
+    is_repeated: bool
+    lost_in: int
+
+
+class ProducerSession:
+    """One incarnation of a producer. Each request is repeated until its answer is final."""
+
+    def __init__(
+        self,
+        world: TransactionalWorld,
+        host: str,
+        incarnation: Incarnation,
+        entropy: SimEntropy,
+        versions: Versions,
+    ) -> None:
+        self.incarnation = incarnation
+        self.versions = versions
+        # After a batch of which nobody knows whether it is stored, the epoch must be renewed.
+        self.must_renew = False
+        self._world = world
+        self._history = world.history
+        self._host = host
+        self._entropy = entropy
+        self._line: Line | None = None
+        # Connections on which requests may still be under way.
+        self._abandoned: list[Line] = []
+        self._sequences: dict[TopicPartition, int] = {}
+        self._added: set[TopicPartition] = set()
+
+    @property
+    def identity(self) -> ProducerIdAndEpoch:
+        return self.incarnation.identity
+
+    def close(self) -> None:
+        self._close_line()
+        for line in self._abandoned:
+            line.close()
+
+    # Its id and epoch
+
+    async def init(self) -> None:
+        """Gets an id and an epoch, which fences earlier producers."""
+        answer = await self._init(NO_PRODUCER)
+        assert answer.code is ErrorCode.NONE, f"{self.incarnation.name}: {answer.response}"
+
+    async def renew(self, last: Transaction) -> None:
+        """Gets the next epoch (KIP-360). FencedError if the current one is over."""
+        answer = await self._init(self.identity)
+        if answer.code in FENCED:
+            self._count_fence(last, f"renewal refused with {answer.code.name}")
+            raise FencedError
+        assert answer.code is ErrorCode.NONE, f"{self.incarnation.name}: {answer.response}"
+
+    async def _init(self, expected: ProducerIdAndEpoch) -> Answer:
+        request = InitProducerIdRequest(
+            transactional_id=self.incarnation.transactional_id,
+            transaction_timeout_ms=self.incarnation.timeout_ms,
+            producer_id=expected.producer_id,
+            producer_epoch=expected.producer_epoch,
+        )
+        incarnation = self.incarnation
+        asked, asked_life = self._history.moment(), self._world.base.machine.lives
+        incarnation.told = None
+        try:
+            answer = await self._ask(request, self.versions.init, lambda each: each.error_code)
+        except CrashedError as crashed:
+            incarnation.lost_life = crashed.lost_in
+            raise
+        finally:
+            incarnation.told = self._history.moment()
+        incarnation.lost_life = max(incarnation.lost_life, answer.lost_in)
+        if answer.code is ErrorCode.NONE:
+            incarnation.asked, incarnation.asked_life = asked, asked_life
+            self._take(answer.response)
+            self.must_renew = False
+        return answer
+
+    def _take(self, response: Any) -> None:
+        identity = ProducerIdAndEpoch(response.producer_id, response.producer_epoch)
+        if identity != self.identity:
+            self._sequences.clear()
+        self._history.identify(self.incarnation, identity)
+
+    # A transaction
+
+    async def add(self, transaction: Transaction, places: list[TopicPartition]) -> None:
+        """Adds partitions, as producers of version 1 do."""
+        missing = [place for place in places if place not in self._added]
+        if self.versions.transaction >= EPOCH_BUMPED_SINCE or not missing:
+            return
+        producer_id, producer_epoch = self.identity
+        topics = tuple(
+            add_partitions_to_txn.Topic(
+                name=topic, partitions=tuple(each.partition for each in members)
+            )
+            for topic, members in by_topic(missing).items()
+        )
+        request = AddPartitionsToTxnRequest(
+            v3_and_below_transactional_id=self.incarnation.transactional_id,
+            v3_and_below_producer_id=producer_id,
+            v3_and_below_producer_epoch=producer_epoch,
+            v3_and_below_topics=topics,
+        )
+
+        def code_of(response: Any) -> int:
+            """All partitions have the same one, or one of them is unknown."""
+            return max(
+                each.partition_error_code
+                for topic in response.results_by_topic_v3_and_below
+                for each in topic.results_by_partition
+            )
+
+        answer = await self._ask(request, self.versions.add, code_of)
+        is_lasting = FLEETING_PLACE not in missing
+        self._require(
+            answer.code, transaction, accepted=frozenset() if is_lasting else TOPIC_IS_GONE
+        )
+        self._added.update(missing)
+
+    async def send(
+        self, transaction: Transaction, values: Mapping[TopicPartition, list[bytes]]
+    ) -> None:
+        """One batch for each partition, in one request. AbortableError if one is refused."""
+        batches = {place: self._batch(place, each) for place, each in values.items()}
+        left = dict(batches)
+        refused: ErrorCode = ErrorCode.NONE
+        while left:
+            request = self._produce_request(left)
+            answer = await self._ask(request, self.versions.produce, lambda _: ErrorCode.NONE)
+            for place, result in self._results(answer.response):
+                code = ErrorCode(result.error_code)
+                if code in RETRIED:
+                    continue
+                del left[place]
+                if code is not ErrorCode.NONE:
+                    refused = code
+                    is_fleeting = place == FLEETING_PLACE
+                    accepted = TOPIC_IS_GONE if is_fleeting else frozenset[ErrorCode]()
+                    self._expect(code, transaction, accepted=accepted)
+                    continue
+                self._sequences[place] = self._sequences.get(place, 0) + len(values[place])
+                partition = self._world.partition(place)
+                if partition is not None:
+                    partition.acknowledge(result.base_offset, values[place])
+                self._history.acknowledge(transaction, place, values[place])
+            if left:
+                await self._pause()
+        if refused is not ErrorCode.NONE:
+            self.must_renew = True
+            raise AbortableError(refused.name)
+
+    def _batch(self, place: TopicPartition, values: list[bytes]) -> bytes:
+        now_ms = self._world.base.machine.clock.wall_ms()
+        return bytes(
+            build(
+                [Record(offset, now_ms, None, value) for offset, value in enumerate(values)],
+                producer_id=self.identity.producer_id,
+                producer_epoch=self.identity.producer_epoch,
+                base_sequence=self._sequences.get(place, 0),
+                transactional=True,
+            )
+        )
+
+    def _produce_request(self, batches: Mapping[TopicPartition, bytes]) -> ProduceRequest:
+        return ProduceRequest(
+            transactional_id=self.incarnation.transactional_id,
+            acks=ACKS_ALL,
+            timeout_ms=PRODUCE_TIMEOUT_MS,
+            topic_data=tuple(
+                produce.Topic(
+                    name=topic,
+                    topic_id=self._world.topic_id(topic),
+                    partition_data=tuple(
+                        produce.Partition(index=each.partition, records=batches[each])
+                        for each in members
+                    ),
+                )
+                for topic, members in by_topic(batches).items()
+            ),
+        )
+
+    def _results(self, response: Any) -> list[tuple[TopicPartition, Any]]:
+        by_id = self.versions.produce >= TOPIC_IDS_SINCE
+        return [
+            (
+                TopicPartition(
+                    self._world.topic_names[topic.topic_id] if by_id else topic.name, each.index
+                ),
+                each,
+            )
+            for topic in response.responses
+            for each in topic.partition_responses
+        ]
+
+    async def commit_offset(self, transaction: Transaction) -> None:
+        """Commits an offset of the group in the transaction."""
+        transactional_id = self.incarnation.transactional_id
+        producer_id, producer_epoch = self.identity
+        if self.versions.transaction < EPOCH_BUMPED_SINCE:
+            adding = AddOffsetsToTxnRequest(
+                transactional_id=transactional_id,
+                producer_id=producer_id,
+                producer_epoch=producer_epoch,
+                group_id=GROUP,
+            )
+            added = await self._ask(adding, self.versions.add, lambda each: each.error_code)
+            self._require(added.code, transaction)
+        commit = self._history.commit_offset(self._world.base.machine.lives, transaction)
+        partition = txn_offset_commit.Partition(
+            partition_index=COMMITTED_PLACE.partition,
+            committed_offset=commit.offset,
+            committed_metadata="",
+        )
+        request = TxnOffsetCommitRequest(
+            transactional_id=transactional_id,
+            group_id=GROUP,
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            topics=(txn_offset_commit.Topic(name=COMMITTED_PLACE.topic, partitions=(partition,)),),
+        )
+        answer = await self._ask(
+            request, self.versions.commit, lambda each: each.topics[0].partitions[0].error_code
+        )
+        commit.life = self._world.base.machine.lives
+        if answer.lost_in < commit.life:
+            commit.settled = self._history.moment()
+        self._require(answer.code, transaction)
+        commit.acknowledged = self._history.moment()
+
+    async def end(self, transaction: Transaction, *, is_committed: bool) -> None:
+        """FencedError or AbortableError if it is over already."""
+        if is_committed:
+            transaction.ask_to_commit()
+        producer_id, producer_epoch = self.identity
+        request = EndTxnRequest(
+            transactional_id=self.incarnation.transactional_id,
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            committed=is_committed,
+        )
+        self._world.ending += 1
+        try:
+            answer = await self._ask(request, self.versions.end, lambda each: each.error_code)
+        finally:
+            self._world.ending -= 1
+        self._added.clear()
+        if answer.code is ErrorCode.NONE:
+            if is_committed:
+                self._history.commit(transaction)
+            if self.versions.transaction >= EPOCH_BUMPED_SINCE:
+                self._take(answer.response)
+                self.must_renew = False
+            return
+        if is_committed and not (answer.is_repeated and answer.code in FENCED):
+            transaction.abort(answer.code.name)
+        if is_committed or answer.code in FENCED:
+            self._require(answer.code, transaction)
+        # A transaction that the coordinator does not know of needs no abort.
+        assert answer.code is ErrorCode.INVALID_TXN_STATE, f"{transaction}: {answer.response}"
+
+    # Parts
+
+    def _require(
+        self,
+        code: ErrorCode,
+        transaction: Transaction,
+        *,
+        accepted: frozenset[ErrorCode] = frozenset(),
+    ) -> None:
+        if code is ErrorCode.NONE:
+            return
+        self._expect(code, transaction, accepted=accepted)
+        raise FencedError if code in FENCED else AbortableError(code.name)
+
+    def _expect(
+        self, code: ErrorCode, transaction: Transaction, *, accepted: frozenset[ErrorCode]
+    ) -> None:
+        """Accepts an error if there is a reason for it."""
+        if code in accepted:
+            return
+        assert code in FENCED or code in ABORTABLE, f"{transaction}: {code.name}"
+        self._count_fence(transaction, code.name)
+
+    def _count_fence(self, transaction: Transaction, what: str) -> None:
+        self._history.counts["fenced"] += 1
+        assert self._history.may_be_fenced(transaction), (
+            f"{transaction} is over without a reason: {what}"
+        )
+
+    async def _ask(self, request: object, version: int, code_of: Callable[[Any], int]) -> Answer:
+        """The final answer. CrashedError if the producer does not live to see it, AbortableError if
+        it is for a batch that takes too long."""
+        is_repeated, lost_in = False, 0
+        while True:
+            try:
+                response = await self._ask_once(request, version)
+            except (OSError, TimeoutError) as error:
+                self._history.counts["lost answers"] += 1
+                if isinstance(error, LateError):
+                    is_repeated, lost_in = True, error.life
+                elif self._line is not None:
+                    is_repeated, lost_in = True, self._line.life
+                self._close_line()
+                # A producer that does not live to repeat its EndTxn leaves an unknown outcome.
+                crash_rate = 0.2 if isinstance(request, EndTxnRequest) else 0.04
+                if not self._world.base.is_calm and self._entropy.chance(crash_rate):
+                    raise CrashedError(lost_in) from None
+                if isinstance(request, ProduceRequest) and self._entropy.chance(0.2):
+                    self.must_renew = True
+                    raise AbortableError("a batch is given up") from None
+            else:
+                code = ErrorCode(code_of(response))
+                if code not in RETRIED:
+                    return Answer(response, code, is_repeated, lost_in)
+                is_repeated = is_repeated or code not in REFUSED_FOR_NOW
+            await self._pause()
+
+    async def _ask_once(self, request: object, version: int) -> Any:
+        if self._line is None:
+            self._line = await Line.open(self._world.base.machine, self._host)
+        line = self._line
+        if self._world.base.is_calm:
+            return await line.ask(request, version)
+        if self._may_come_late(request) and self._entropy.chance(0.03):
+            self._abandoned.append(line)
+            self._line = None
+            delay_s = self._entropy.between(1, 1_000) / 1e3
+            asyncio.get_running_loop().call_later(delay_s, _send_late, line, request, version)
+            raise LateError(line.life)
+        reply = line.send(request, version)
+        if self._entropy.chance(0.06):
+            # The producer does not wait for the answer.
+            await asyncio.sleep(self._entropy.pick((0.0, 0.001, 0.005, 0.05)))
+            if self._entropy.chance(0.5):
+                self._abandoned.append(line)
+                self._line = None
+            raise LateError(line.life)
+        return await line.wait_for(reply)
+
+    def _may_come_late(self, request: object) -> bool:
+        """Whether a request that is stuck on its way does no harm when it arrives.
+
+        A producer of version 1 has one epoch for many transactions: its request could end, or
+        change, the next one. Sequences protect its batches.
+        """
+        if isinstance(request, InitProducerIdRequest):
+            return False
+        return self.versions.transaction >= EPOCH_BUMPED_SINCE or isinstance(
+            request, ProduceRequest
+        )
+
+    def _close_line(self) -> None:
+        if self._line is not None:
+            self._line.close()
+            self._line = None
+
+    async def _pause(self) -> None:
+        await asyncio.sleep(self._entropy.between(1, 200) / 1e3)
+
+
+def _send_late(line: Line, request: object, version: int) -> None:
+    """A request that was stuck on its way arrives, if its connection is still there."""
+    with suppress(ConnectionError):
+        line.send(request, version)
