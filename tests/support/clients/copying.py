@@ -171,6 +171,9 @@ class LibrdkafkaCopier(Copier):
                 "transactional.id": copy.transactional_id,
                 "transaction.timeout.ms": TRANSACTION_TIMEOUT_MS,
                 "message.timeout.ms": WAIT_MS,
+                # After a broker was away, send_offsets_to_transaction may wait for any connection
+                # to change its state, whatever its timeout is (librdkafka's issues 5456, 5511).
+                "connections.max.idle.ms": 1000,
                 "retry.backoff.ms": RETRY_MS,
                 "linger.ms": 1,
             }
@@ -220,7 +223,7 @@ class LibrdkafkaCopier(Copier):
     def send_offsets(self, positions: Mapping[int, int]) -> None:
         offsets = [TopicPartition(self.copy.source, *each) for each in positions.items()]
         metadata = self._consumer.consumer_group_metadata()
-        self._trying(lambda: self._producer.send_offsets_to_transaction(offsets, metadata, 5))
+        self._trying(lambda: self._producer.send_offsets_to_transaction(offsets, metadata, WAIT_S))
 
     def commit(self) -> None:
         self._trying(lambda: self._producer.commit_transaction(WAIT_S))
