@@ -18,7 +18,12 @@ from aiokafka import TopicPartition as AioPartition
 from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
 
 from tests.support.clients.client import WAIT_S
-from tests.support.clients.kafka_python import KafkaConsumer, KafkaProducer, OffsetAndMetadata
+from tests.support.clients.kafka_python import (
+    KafkaConsumer,
+    KafkaError,
+    KafkaProducer,
+    OffsetAndMetadata,
+)
 from tests.support.clients.kafka_python import TopicPartition as KafkaPythonPartition
 
 PER_TRANSACTION = 750
@@ -270,6 +275,7 @@ class KafkaPythonCopier(Copier):
             delivery_timeout_ms=WAIT_MS,
             linger_ms=1,
         )
+        _keep_requests(self._producer)
         self._producer.init_transactions()
 
     def committed(self) -> dict[int, int]:
@@ -306,6 +312,22 @@ class KafkaPythonCopier(Copier):
 
     def abort(self) -> None:
         self._producer.abort_transaction()
+
+
+def _keep_requests(producer: KafkaProducer) -> None:
+    """It forgets a transactional request whose coordinator cannot be reached at once, and waits
+    for its answer for ever. A coordinator that is not ready in time makes it try again.
+    """
+    client = producer._sender._client
+    await_ready = client.await_ready
+
+    def is_ready(*asked: Any, **said: Any) -> bool:
+        try:
+            return bool(await_ready(*asked, **said))
+        except KafkaError:
+            return False
+
+    client.await_ready = is_ready
 
 
 class AioKafkaCopier(Copier):
