@@ -204,7 +204,7 @@ def a_load_lets_a_transactional_commit_beat_a_later_plain_one(patch: pytest.Monk
 
 
 def aborted_transactions_are_not_listed(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(ReadableLog, "aborted_transactions", lambda self, *_, **__: [])
+    patch.setattr(ReadableLog, "aborted_in", lambda self, *_, **__: [])
 
 
 def the_last_stable_offset_ignores_open_transactions(patch: pytest.MonkeyPatch) -> None:
@@ -215,7 +215,7 @@ TORN = "is torn|is missing|and was seen|is aborted"
 MUTANTS = (
     TransactionalMutant(markers_are_written_before_prepare_is, TORN),
     TransactionalMutant(markers_do_not_wait_for_the_flush_of_prepare, TORN),
-    TransactionalMutant(markers_are_not_flushed, "hangs: .*stable up to"),
+    TransactionalMutant(markers_are_not_flushed, f"{TORN}|hangs: .*stable up to"),
     TransactionalMutant(markers_are_not_resumed_after_a_load, "hangs: .*Prepare|not at their end"),
     TransactionalMutant(prepare_is_in_memory_only, f"{TORN}|is there, after"),
     TransactionalMutant(an_abort_leaves_one_partition_without_its_marker, "hangs: .*stable up to"),
@@ -223,8 +223,10 @@ MUTANTS = (
     TransactionalMutant(timeouts_never_fire, "hangs: .*Ongoing"),
     TransactionalMutant(init_producer_id_does_not_bump_the_epoch, "are both"),
     TransactionalMutant(a_fenced_producer_passes_for_the_next_one, "are both"),
-    TransactionalMutant(verification_is_skipped, "was fenced|hangs: .*stable up to"),
-    TransactionalMutant(the_verification_guard_is_ignored, "hangs: .*stable up to"),
+    TransactionalMutant(
+        verification_is_skipped, "was fenced|that is aborted|hangs: .*stable up to"
+    ),
+    TransactionalMutant(the_verification_guard_is_ignored, "that is aborted|hangs: .*stable up to"),
     TransactionalMutant(pending_offsets_are_visible, "committed offset .* shows"),
     TransactionalMutant(a_transactional_commit_beats_a_later_plain_one, "is there, after"),
     TransactionalMutant(a_load_commits_open_transactions, "committed offset .* shows"),
