@@ -92,6 +92,7 @@ class Machine:
         self._entropy = entropy.fork("broker")
         self._witness = witness
         self._process: Process | None = None
+        self._fault: Exception | None = None
         self._dies_by_power_loss = False
         self._settings = {
             "log.dirs": "/data",
@@ -145,6 +146,8 @@ class Machine:
         process, self._process = self._process, None
         self.death.disarm()
         if process is not None:
+            if process.node.fault.done():
+                self._fault = self._fault or process.node.fault.result()
             self.on_death()
             process.files.crash()
             process.threads.crash()
@@ -175,7 +178,9 @@ class Machine:
             self.kill(loses_power=loses_power)
 
     def check_fault(self) -> None:
-        """Raises what ended the broker, if it was its own fault."""
+        """Raises what ended the broker, in this life or before, if it was its own fault."""
+        if self._fault is not None:
+            raise self._fault
         if self._process is not None and self._process.node.fault.done():
             raise self._process.node.fault.result()
 
