@@ -66,6 +66,8 @@ TOPIC_IS_GONE = frozenset(
         ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
     }
 )
+# A transaction is aborted rather than that these are repeated for ever.
+GIVEN_UP = (ProduceRequest, TxnOffsetCommitRequest)
 
 
 class CrashedError(Exception):
@@ -82,6 +84,14 @@ class FencedError(Exception):
 
 class AbortableError(Exception):
     """The transaction cannot be committed."""
+
+
+class GivenUpError(AbortableError):
+    """The producer has waited long enough."""
+
+    def __init__(self, lost_in: int) -> None:
+        super().__init__()
+        self.lost_in = lost_in
 
 
 class LateError(ConnectionError):
@@ -346,8 +356,8 @@ class ProducerSession:
             answer = await self._ask(
                 request, self.versions.commit, lambda each: each.topics[0].partitions[0].error_code
             )
-        except CrashedError as crashed:
-            commit.life = crashed.lost_in
+        except (CrashedError, GivenUpError) as error:
+            commit.life = error.lost_in
             raise
         commit.life = answer.lost_in
         if answer.lost_in < self._world.base.machine.lives:
@@ -416,8 +426,8 @@ class ProducerSession:
         )
 
     async def _ask(self, request: object, version: int, code_of: Callable[[Any], int]) -> Answer:
-        """The final answer. CrashedError if the producer does not live to see it, AbortableError if
-        it is for a batch that takes too long."""
+        """The final answer. CrashedError if the producer does not live to see it, GivenUpError if
+        it takes too long."""
         is_repeated, lost_in = False, 0
         crashes_before = self._world.crashes
         while True:
@@ -432,9 +442,9 @@ class ProducerSession:
                 self._close_line()
                 if self._crashes(crashes_before):
                     raise CrashedError(lost_in) from None
-                if isinstance(request, ProduceRequest) and self._entropy.chance(0.4):
+                if isinstance(request, GIVEN_UP) and self._entropy.chance(0.4):
                     self.must_renew = True
-                    raise AbortableError("a batch is given up") from None
+                    raise GivenUpError(lost_in) from None
             else:
                 code = ErrorCode(code_of(response))
                 if code not in RETRIED:
