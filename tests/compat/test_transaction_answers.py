@@ -44,6 +44,13 @@ SETTINGS = {
 }
 KAFKA_SETTINGS = SETTINGS | {"group.consumer.assignor.offload.enable": "false"}
 LEVELS = (2, 1)
+# Scenes in which our answers differ, and the reason.
+DIFFERENT = {
+    "a_transactional_batch_has_no_producer": "Kafka stores it: no marker could ever end it",
+    "after_the_end_of_a_sequence_that_was": "Kafka verifies before it looks for duplicates",
+    "a_transactional_id_has_no_name": "Kafka refuses it as invalid, we as unknown",
+    "fenced_at_the_last_epoch": "Kafka skips the first epoch of the new producer id",
+}
 # Kafka always refuses the InitProducerId that fences an open transaction, once.
 MAY_HAVE_TO_WAIT = "InitProducerIdRequest"
 Scene = Callable[[TransactionPeer], None]
@@ -87,6 +94,9 @@ def assert_alike(scene: Scene, brokers: Brokers) -> None:
     expected: Answers = played(scene, brokers.kafka, name).answers
     assert len(expected) > 1
     ours = played(scene, brokers.ours, name)
+    if scene.__name__ in DIFFERENT:
+        assert ours.answers != expected, "it does not differ any more"
+        return
     assert ours.answers == expected
     assert waited_for_markers(ours) <= {MAY_HAVE_TO_WAIT}
 

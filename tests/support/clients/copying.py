@@ -15,10 +15,15 @@ from typing import Any, NamedTuple, TypeVar
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka import TopicPartition as AioPartition
-from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
 
 from tests.support.clients.client import WAIT_S
-from tests.support.clients.kafka_python import KafkaConsumer, KafkaProducer, OffsetAndMetadata
+from tests.support.clients.kafka_python import (
+    KafkaConsumer,
+    KafkaError,
+    KafkaProducer,
+    OffsetAndMetadata,
+)
 from tests.support.clients.kafka_python import TopicPartition as KafkaPythonPartition
 
 PER_TRANSACTION = 750
@@ -56,6 +61,10 @@ class AbortError(Exception):
     """The transaction has to be aborted, and can be done again."""
 
 
+class Reassigned(Exception):
+    """The consumer got its partitions again: others may have read them in between."""
+
+
 class Copier(ABC):
     """A consumer and a transactional producer. Records go to the partition that they came from."""
 
@@ -64,11 +73,11 @@ class Copier(ABC):
 
     @abstractmethod
     def committed(self) -> dict[int, int]:
-        """The offset of each partition at which the copy goes on. Called once, first."""
+        """The offset of each partition at which the copy goes on. The consumer reads from there."""
 
     @abstractmethod
     def read(self, records_max: int) -> Sequence[Read]:
-        """The next records; none if there are none for a while."""
+        """The next records; none if there are none for a while. Reassigned."""
 
     @abstractmethod
     def begin(self) -> None: ...
@@ -95,9 +104,11 @@ def run(copier: Copier) -> None:
     number = 0
     while sum(positions.values()) < copy.records * copy.partitions:
         left = copy.records * copy.partitions - sum(positions.values())
-        batch: list[Read] = []
-        while len(batch) < min(PER_TRANSACTION, left):
-            batch += copier.read(min(PER_TRANSACTION, left) - len(batch))
+        try:
+            batch = _read(copier, min(PER_TRANSACTION, left))
+        except Reassigned:
+            positions = copier.committed()
+            continue
         following = positions | {each.partition: each.offset + 1 for each in batch}
         number += 1
         if number % ABORTED_EVERY == 0:
@@ -109,6 +120,13 @@ def run(copier: Copier) -> None:
             print("aborted", flush=True)
         positions = following
         print(f"copied {sum(positions.values())}", flush=True)
+
+
+def _read(copier: Copier, amount: int) -> list[Read]:
+    batch: list[Read] = []
+    while len(batch) < amount:
+        batch += copier.read(amount - len(batch))
+    return batch
 
 
 def _try(copier: Copier, batch: Sequence[Read], following: Mapping[int, int]) -> bool:
@@ -158,31 +176,48 @@ class LibrdkafkaCopier(Copier):
                 "transactional.id": copy.transactional_id,
                 "transaction.timeout.ms": TRANSACTION_TIMEOUT_MS,
                 "message.timeout.ms": WAIT_MS,
+                # After a broker was away, send_offsets_to_transaction may wait for any connection
+                # to change its state, whatever its timeout is (librdkafka's issues 5456, 5511).
+                "connections.max.idle.ms": 1000,
                 "retry.backoff.ms": RETRY_MS,
                 "linger.ms": 1,
             }
         )
         self._producer.init_transactions(WAIT_S)
-        self._is_given = False
-        self._consumer.subscribe([copy.source], on_assign=self._given)
+        self._given: dict[int, int] = {}
+        # What was read with the news that partitions are given.
+        self._early: list[Message] = []
+        self._consumer.subscribe([copy.source], on_assign=self._on_assign)
+        while not self._given:
+            self._poll(POLL_S)
 
-    def _given(self, _consumer: Consumer, _partitions: object) -> None:
-        # A second time would be a reason to read again from the committed offsets.
-        assert not self._is_given
-        self._is_given = True
+    def _on_assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        found = consumer.committed(partitions, WAIT_S)
+        self._given = {each.partition: max(each.offset, 0) for each in found}
+        self._early = []
+        given = [TopicPartition(self.copy.source, *each) for each in self._given.items()]
+        consumer.assign(given)
+
+    def _poll(self, timeout_s: float) -> bool:
+        """One at a time: whatever comes with the news is of the new assignment."""
+        message = self._consumer.poll(timeout_s)
+        if message is None or message.error() is not None:
+            return False
+        self._early.append(message)
+        return True
 
     def committed(self) -> dict[int, int]:
-        asked = [TopicPartition(self.copy.source, each) for each in range(self.copy.partitions)]
-        found = self._consumer.committed(asked, WAIT_S)
-        return {each.partition: max(each.offset, 0) for each in found}
+        positions, self._given = self._given, {}
+        return positions
 
     def read(self, records_max: int) -> list[Read]:
-        found = self._consumer.consume(records_max, POLL_S)
-        return [
-            Read(each.partition(), each.offset(), each.value())
-            for each in found
-            if each.error() is None
-        ]
+        if self._poll(POLL_S):
+            while len(self._early) < records_max and self._poll(0):
+                pass
+        if self._given:
+            raise Reassigned
+        found, self._early = self._early, []
+        return [Read(each.partition(), each.offset(), each.value()) for each in found]
 
     def begin(self) -> None:
         self._producer.begin_transaction()
@@ -240,6 +275,7 @@ class KafkaPythonCopier(Copier):
             delivery_timeout_ms=WAIT_MS,
             linger_ms=1,
         )
+        _keep_requests(self._producer)
         self._producer.init_transactions()
 
     def committed(self) -> dict[int, int]:
@@ -276,6 +312,22 @@ class KafkaPythonCopier(Copier):
 
     def abort(self) -> None:
         self._producer.abort_transaction()
+
+
+def _keep_requests(producer: KafkaProducer) -> None:
+    """It forgets a transactional request whose coordinator cannot be reached at once, and waits
+    for its answer for ever. A coordinator that is not ready in time makes it try again.
+    """
+    client = producer._sender._client
+    await_ready = client.await_ready
+
+    def is_ready(*asked: Any, **said: Any) -> bool:
+        try:
+            return bool(await_ready(*asked, **said))
+        except KafkaError:
+            return False
+
+    client.await_ready = is_ready
 
 
 class AioKafkaCopier(Copier):

@@ -137,8 +137,20 @@ def no_transactional_id_is_told(peer: TransactionPeer) -> None:
         peer.use(f"v{version}")
         at = begun(peer)
         peer.try_produce(f"v{version}, no id", at, 1, version, named=False)
-        peer.try_produce(f"v{version}, no producer", NONE, -1, version)
         peer.try_produce(f"v{version}, nothing", NONE, -1, version, transactional=False)
+
+
+def a_transactional_batch_has_no_producer(peer: TransactionPeer) -> None:
+    for version in VERSIONS:
+        peer.try_produce(f"v{version}", NONE, -1, version)
+    peer.note_fetched("the log")
+
+
+def a_transactional_id_has_no_name(peer: TransactionPeer) -> None:
+    for version in VERSIONS:
+        peer.use(f"v{version}")
+        at = opened(peer)
+        peer.try_produce(f"v{version}", at, 0, version, transactional_id="")
 
 
 def another_transactional_id_is_told(peer: TransactionPeer) -> None:
@@ -150,9 +162,6 @@ def another_transactional_id_is_told(peer: TransactionPeer) -> None:
         peer.use(f"v{version}-new")
         at = opened(peer)
         peer.try_produce(f"v{version}, new", at, 0, version, transactional_id="nobody")
-        peer.use(f"v{version}-unnamed")
-        at = opened(peer)
-        peer.try_produce(f"v{version}, no name", at, 0, version, transactional_id="")
 
 
 SCENES = (
@@ -161,6 +170,8 @@ SCENES = (
     an_aborted_transaction_of_the_newest_kind_goes_on,
     one_batch_is_written_without_its_transaction,
     no_transactional_id_is_told,
+    a_transactional_batch_has_no_producer,
+    a_transactional_id_has_no_name,
     another_transactional_id_is_told,
     each_version("not added", started, batch()),
     each_version("not added, a later sequence", started, batch(5)),

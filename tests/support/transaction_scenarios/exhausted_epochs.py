@@ -1,16 +1,40 @@
 """The last epoch of a producer id: the next one belongs to a new producer id."""
 
-from tests.support.transaction_scenarios.peer import Identity, TransactionPeer
+import socket
+import struct
+
+from ottla.errors import ErrorCode
+from tests.support.transaction_scenarios.peer import (
+    LONG_MS,
+    WAIT_S,
+    Identity,
+    TransactionPeer,
+)
 
 # The highest epoch that a producer gets; one more is left for fencing.
 LAST_EPOCH = 2**15 - 2
+INIT_PRODUCER_ID = 22
+AT_ONCE = 1024
+# Version 0: a correlation id, the throttle time, a code, a producer id and its epoch.
+ANSWER = struct.Struct(">iiihqh")
 
 
 def bumped(peer: TransactionPeer, epoch: int) -> Identity:
-    """By one InitProducerId after the other."""
+    """By one InitProducerId after the other. All requests are the same bytes."""
     at = peer.start()
-    while at.epoch < epoch:
-        at = peer.start()
+    name = peer.transactional_id.encode()
+    said = struct.pack(">hhihh", INIT_PRODUCER_ID, 0, 0, -1, len(name)) + name
+    frame = struct.pack(">i", len(said) + 4) + said + struct.pack(">i", LONG_MS)
+    with socket.create_connection(peer.address, WAIT_S) as connection:
+        answers = connection.makefile("rb")
+        while at.epoch < epoch:
+            count = min(AT_ONCE, epoch - at.epoch)
+            connection.sendall(frame * count)
+            for _ in range(count):
+                _, _, _, code, *told = ANSWER.unpack(answers.read(ANSWER.size))
+                assert code == ErrorCode.NONE, ErrorCode(code)
+            at = Identity(*told)
+        answers.close()
     return at
 
 

@@ -30,6 +30,7 @@ from ottla.protocol.messages import (
     update_features,
     write_txn_markers,
 )
+from tests.support.group_scenarios.peer import WAIT_S as WAIT_S
 from tests.support.group_scenarios.peer import Peer
 
 # Longer than a scene takes, on whatever machine.
@@ -129,6 +130,10 @@ class TransactionPeer(Peer):
         assert self.ask(self.find()).coordinators[0].error_code == ErrorCode.NONE
         # It is loaded once it answers.
         self.ask(self.describe_transaction())
+
+    @property
+    def address(self) -> tuple[str, int]:
+        return self._address.host, self._address.port
 
     # Producers
 

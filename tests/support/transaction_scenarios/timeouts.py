@@ -1,5 +1,7 @@
 """A transaction times out: the broker aborts it, and its producer is a zombie (KIP-588)."""
 
+from itertools import product
+
 from tests.support.transaction_scenarios.peer import Identity, TransactionPeer
 
 SHORT_MS = 300
@@ -7,10 +9,15 @@ SHORT_MS = 300
 
 def timed_out(peer: TransactionPeer) -> Identity:
     """A producer whose transaction the broker has aborted."""
+    at = left_open(peer)
+    until_aborted(peer)
+    return at
+
+
+def left_open(peer: TransactionPeer) -> Identity:
     at = peer.start(timeout_ms=SHORT_MS)
     peer.open(at)
     peer.store(at)
-    until_aborted(peer)
     return at
 
 
@@ -19,15 +26,18 @@ def until_aborted(peer: TransactionPeer) -> None:
 
 
 def the_zombie_ends_its_transaction(peer: TransactionPeer) -> None:
-    for version in range(6):
-        for commits in (True, False):
-            peer.use(f"v{version}-{commits}")
-            at = timed_out(peer)
-            peer.note_transaction("it has timed out")
-            end = "commits" if commits else "aborts"
-            peer.end(f"v{version}, the zombie {end}", at, version, commits=commits)
-            peer.end(f"v{version}, at the next epoch", at.at(1), version, commits=commits)
-            peer.note_transaction("it stands")
+    zombies: dict[tuple[int, bool], Identity] = {}
+    for version, commits in product(range(6), (True, False)):
+        peer.use(f"v{version}-{commits}")
+        zombies[version, commits] = left_open(peer)
+    for (version, commits), at in zombies.items():
+        peer.use(f"v{version}-{commits}")
+        until_aborted(peer)
+        peer.note_transaction("it has timed out")
+        end = "commits" if commits else "aborts"
+        peer.end(f"v{version}, the zombie {end}", at, version, commits=commits)
+        peer.end(f"v{version}, at the next epoch", at.at(1), version, commits=commits)
+        peer.note_transaction("it stands")
 
 
 def the_zombie_renews(peer: TransactionPeer) -> None:
