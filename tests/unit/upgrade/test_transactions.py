@@ -9,8 +9,13 @@ from pathlib import Path
 import pytest
 from confluent_kafka import TopicPartition
 
+from ottla.client.blocking.client import BlockingClient
+from ottla.client.routing.coordinators import CoordinatorKey
+from ottla.errors import ErrorCode
+from ottla.protocol.coordinator_type import CoordinatorType
+from ottla.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 from ottla.testing import Broker
-from tests.support.cluster_contents import Json
+from tests.support.cluster_contents import Json, kafka_python_admin
 from tests.support.transaction_contents import settled_contents, stable_offsets
 from tests.support.transactional_producer import TransactionalProducer
 from tests.support.upgrade_cases import UpgradeCase, recorded
@@ -108,6 +113,23 @@ def test_each_transactional_id_keeps_its_producer_id_and_commits_on(
     assert again["last_stable_offsets"] == written["last_stable_offsets"]
 
 
+def test_a_commit_of_version_2_may_be_repeated_and_one_of_version_1_is_fenced(
+    case: UpgradeCase, broker: Broker
+) -> None:
+    """The records say by which version each transaction was ended."""
+    with kafka_python_admin(broker.bootstrap_servers) as admin:
+        admin.update_features({"transaction.version": 2})
+
+    for name, code in (("java", ErrorCode.NONE), ("first", ErrorCode.PRODUCER_FENCED)):
+        known = case.expected["transactions"][name]
+        assert known["state"] == "CompleteCommit"
+        answer = commit_of_epoch_before(broker.bootstrap_servers, name, known)
+        assert answer.error_code == code
+        if code is ErrorCode.NONE:
+            current = (known["producer_id"], known["producer_epoch"])
+            assert (answer.producer_id, answer.producer_epoch) == current
+
+
 # What is done
 
 
@@ -125,6 +147,22 @@ def write_transaction(servers: str, transactional_id: str) -> None:
             producer.commit()
         else:
             producer.abort()
+
+
+def commit_of_epoch_before(servers: str, transactional_id: str, known: Json) -> EndTxnResponse:
+    """As a client of version 2 sends it again if the first answer was lost."""
+    request = EndTxnRequest(
+        transactional_id=transactional_id,
+        producer_id=known["producer_id"],
+        producer_epoch=known["producer_epoch"] - 1,
+        committed=True,
+    )
+    key = CoordinatorKey(transactional_id, CoordinatorType.TRANSACTION)
+    with BlockingClient(servers) as client:
+        answer: EndTxnResponse = client.router.ask_coordinator(
+            key, request, lambda answer: [answer.error_code]
+        )
+    return answer
 
 
 # What must hold then
