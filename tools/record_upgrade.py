@@ -2,7 +2,8 @@
 
     .venv/bin/python -m tools.record_upgrade LABEL [CASE ...]
 
-Run from the root of the tree, with what `make setup` made, and Java for `spark-checkpoint`. Writes
+Run from the root of the tree, with what `make setup` made, Java for `spark-checkpoint` and
+`transactions-killed`, and Kafka's tools for the latter. Writes
 `tests/vectors/upgrade/LABEL/CASE.tar.gz`, and beside it `CASE.expected.json`: the content that this
 version read from the unpacked archive. LABEL is the version of Ottla, with a suffix if one version
 had more than one format: 0.1.0, 0.1.0-2. Recorded cases are never replaced: they are what users
@@ -22,28 +23,43 @@ import socket
 import sys
 import tarfile
 import tempfile
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, closing
 from pathlib import Path
 
-from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka import Consumer, TopicPartition
 from tests.support.broker_process import BrokerProcess
 from tests.support.cluster_contents import WAIT_S, Json, contents, text_of, without_epochs
 from tests.support.raw_requests import ResourceType, alter_configs
+from tests.support.transaction_contents import (
+    last_stable_offsets,
+    settled_contents,
+    stable_offsets,
+    transactions,
+    uncommitted,
+)
 from tests.support.upgrade_cases import UpgradeCase
 from tests.support.upgrade_settings import OPENING
+from tools.upgrade_transactions import (
+    OPEN,
+    PENDING,
+    TOPIC,
+    write_first_transactions,
+    write_transactions,
+)
+from tools.upgrade_writer import (
+    CENTURY_MS,
+    FUTURE_MS,
+    HOUR_MS,
+    PAST_MS,
+    ROLLING,
+    ROLLING_IN_FUTURE,
+    Writer,
+    recovery_point,
+    until,
+)
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
-HOUR_MS = 3_600_000
-# Records of the past, which retention would take if it were not off.
-PAST_MS = 1_700_000_000_000
-# A producer is forgotten a day after its last record: these are remembered until 2100.
-FUTURE_MS = 4_102_444_800_000
-CENTURY_MS = 100 * 365 * 24 * HOUR_MS
-# Records that are an hour apart are in different segments.
-ROLLING = {"segment.ms": str(HOUR_MS // 2), "retention.ms": "-1"}
 WRITING = {
     "auto.create.topics.enable": "false",
     "group.initial.rebalance.delay.ms": "0",
@@ -52,6 +68,9 @@ WRITING = {
     "log.retention.check.interval.ms": "100",
     "offsets.topic.num.partitions": "3",
     "ottla.disk.reserve.bytes": "0",
+    # The open transaction is still open at the kill.
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": str(HOUR_MS),
+    "transaction.state.log.num.partitions": "3",
 }
 INCARNATION = "incarnation.json"
 # Not the boot id of any machine: the broker comes back after a reboot, wherever it is opened.
@@ -60,70 +79,6 @@ BOOT_ID = "00000000-0000-0000-0000-000000000000"
 SECOND_EPOCH = 1
 BATCH_ROWS = 20
 FAILING_BATCH = 3
-
-
-# Writing, through clients that others wrote
-
-
-class Writer:
-    """What the scenes do to one cluster."""
-
-    def __init__(self, servers: str) -> None:
-        self.servers = servers
-        self.admin = AdminClient({"bootstrap.servers": servers})
-
-    def make(self, topic: str, partitions: int, configs: Mapping[str, str]) -> None:
-        wanted = NewTopic(topic, partitions, 1, config=dict(configs))
-        self.admin.create_topics([wanted])[topic].result(WAIT_S)
-
-    def delete(self, topic: str) -> None:
-        self.admin.delete_topics([topic])[topic].result(WAIT_S)
-
-    def delete_records(self, topic: str, partition: int, before: int) -> None:
-        wanted = TopicPartition(topic, partition, before)
-        self.admin.delete_records([wanted])[wanted].result(WAIT_S)
-
-    @contextmanager
-    def producing(self, **settings: str) -> Iterator[Producer]:
-        """All records are acknowledged at the end of the block."""
-        refused: list[KafkaError] = []
-
-        def told(error: KafkaError | None, _record: Message) -> None:
-            if error is not None:
-                refused.append(error)
-
-        given = {name.replace("_", "."): value for name, value in settings.items()}
-        producer = Producer(
-            {"bootstrap.servers": self.servers, "linger.ms": "20", "on_delivery": told} | given
-        )
-        yield producer
-        assert producer.flush(WAIT_S) == 0
-        assert refused == []
-
-    def joined(self, group: str, *topics: str, **settings: str) -> Consumer:
-        """A member of the group that has its assignment."""
-        given = {name.replace("_", "."): value for name, value in settings.items()}
-        consumer = Consumer(
-            {
-                "bootstrap.servers": self.servers,
-                "group.id": group,
-                "client.id": "upgrade",
-                "auto.offset.reset": "earliest",
-                "enable.auto.commit": "false",
-            }
-            | given
-        )
-        consumer.subscribe(list(topics))
-        while not consumer.assignment():
-            consumer.poll(0.1)
-        return consumer
-
-
-def until(is_so: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + WAIT_S
-    while not is_so():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 # The data directories
@@ -289,7 +244,7 @@ def keep_members(writer: Writer, members: ExitStack) -> None:
 
 def write_idempotent(writer: Writer, data: Path) -> None:
     """Two producers. In partition 1 only a snapshot remembers the first: its records are gone."""
-    writer.make("idempotent", 2, ROLLING | {"message.timestamp.after.max.ms": str(CENTURY_MS)})
+    writer.make("idempotent", 2, ROLLING_IN_FUTURE)
     for hours in (range(3), range(3, 4)):
         with writer.producing(enable_idempotence="true") as producer:
             for hour in hours:
@@ -320,13 +275,6 @@ def write_tails(writer: Writer) -> None:
             producer.produce("idempotent", b"tail", partition=each % 2, timestamp=time_ms)
 
 
-def recovery_point(data: Path, partition: str) -> int:
-    """As the checkpoint has it; -1 if it does not name the partition."""
-    lines = (data / "recovery-point-offset-checkpoint").read_text().splitlines()
-    named = [line for line in lines if line.startswith(f"{partition} ")]
-    return int(named[0].rpartition(" ")[2]) if named else -1
-
-
 def record_data(case: UpgradeCase, scratch: Path, *, is_killed: bool) -> None:
     data = scratch / "written"
     with BrokerProcess(data, WRITING) as broker:
@@ -351,6 +299,37 @@ def record_data(case: UpgradeCase, scratch: Path, *, is_killed: bool) -> None:
         found = contents(broker.bootstrap_servers)
     assert without_epochs(found) == without_epochs(alive)
     save(case, {"incarnation": incarnation, **found}, scratch)
+
+
+# The transactions
+
+
+def record_transactions(case: UpgradeCase, scratch: Path) -> None:
+    """A killed broker with an open transaction, which times out before the content is read."""
+    data = scratch / "written"
+    with BrokerProcess(data, WRITING) as broker:
+        write_first_transactions(Writer(broker.bootstrap_servers))
+        broker.stop()
+    with BrokerProcess(data, WRITING) as broker:
+        opened = write_transactions(Writer(broker.bootstrap_servers), data)
+        records = uncommitted(broker.bootstrap_servers)
+        at_kill = {
+            "last_stable_offsets": last_stable_offsets(broker.bootstrap_servers),
+            "stable_offsets": stable_offsets(broker.bootstrap_servers, PENDING, TOPIC),
+            "transactions": transactions(broker.bootstrap_servers),
+        }
+        broker.kill()
+    del opened
+    assert at_kill["transactions"][OPEN]["state"] == "Ongoing"
+    for number, written in enumerate(records[TOPIC]):
+        assert recovery_point(data, f"{TOPIC} {number}") <= written[-1]["offset"]
+    pack(case, data, scratch)
+    incarnation = json.loads((case.unpack(scratch / "seen") / INCARNATION).read_text())
+    assert incarnation["clean"] is False
+    with BrokerProcess(scratch / "seen", OPENING) as broker:
+        found = settled_contents(broker.bootstrap_servers)
+    assert found["uncommitted"] == records
+    save(case, {"incarnation": incarnation, "at_kill": at_kill, **found}, scratch)
 
 
 # The stream's checkpoint
@@ -474,6 +453,7 @@ CASES: Mapping[str, Callable[[UpgradeCase, Path], None]] = {
     "data-clean": lambda case, scratch: record_data(case, scratch, is_killed=False),
     "data-killed": lambda case, scratch: record_data(case, scratch, is_killed=True),
     "spark-checkpoint": record_spark_checkpoint,
+    "transactions-killed": record_transactions,
 }
 
 

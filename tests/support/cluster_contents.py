@@ -32,8 +32,9 @@ with warnings.catch_warnings():
 WAIT_S = 120.0
 # A longer key or value is kept as a digest.
 PLAIN_BYTES_MAX = 256
-# The offset topic's content is seen through its groups.
-INTERNAL = "__consumer_offsets"
+OFFSETS_TOPIC = "__consumer_offsets"
+# Their content is seen through groups and transactional ids.
+INTERNAL = {OFFSETS_TOPIC, "__transaction_state"}
 # Set for one topic, one broker or all brokers, as opposed to defaults and the command line.
 DYNAMIC = {
     ConfigSource.DYNAMIC_TOPIC_CONFIG.value: "topic",
@@ -49,14 +50,14 @@ Json = Any
 def contents(servers: str) -> Json:
     """The cluster's topics with their records, configs and producers; groups; broker configs."""
     admin = AdminClient({"bootstrap.servers": servers})
-    with _kafka_python_admin(servers) as kafka_python:
+    with kafka_python_admin(servers) as kafka_python:
         described = kafka_python.describe_topics()
         topics = {
             topic["name"]: _topic(servers, admin, kafka_python, topic)
             for topic in sorted(described, key=lambda topic: topic["name"])
-            if topic["name"] != INTERNAL
+            if topic["name"] not in INTERNAL
         }
-        offsets_topic = [each for each in described if each["name"] == INTERNAL]
+        offsets_topic = [each for each in described if each["name"] == OFFSETS_TOPIC]
         offsets_partitions = [len(each["partitions"]) for each in offsets_topic]
     described_cluster = admin.describe_cluster().result(WAIT_S)
     broker_ids = sorted(str(node.id) for node in described_cluster.nodes)
@@ -72,7 +73,8 @@ def contents(servers: str) -> Json:
 
 
 @contextmanager
-def _kafka_python_admin(servers: str) -> Iterator[KafkaAdminClient]:
+def kafka_python_admin(servers: str) -> Iterator[KafkaAdminClient]:
+    """For what librdkafka cannot ask."""
     admin = KafkaAdminClient(
         bootstrap_servers=servers, request_timeout_ms=int(WAIT_S * 1000), client_id="upgrade"
     )
@@ -129,7 +131,7 @@ def _partition(servers: str, topic: str, number: int) -> Json:
         wanted = TopicPartition(topic, number)
         start, end = consumer.get_watermark_offsets(wanted, WAIT_S)
         consumer.assign([TopicPartition(topic, number, start)])
-        records = list(_records(consumer))
+        records = list(records_to_end(consumer))
         found = {"start": start, "end": end, "records": records}
         if records:
             _, time_ms = records[len(records) // 2]["timestamp"]
@@ -139,7 +141,8 @@ def _partition(servers: str, topic: str, number: int) -> Json:
         return found
 
 
-def _records(consumer: Consumer) -> Iterator[Json]:
+def records_to_end(consumer: Consumer) -> Iterator[Json]:
+    """Of the one partition that is assigned; the consumer has `enable.partition.eof`."""
     while True:
         message = consumer.poll(WAIT_S)
         assert message is not None, "no answer to a fetch"
@@ -221,7 +224,7 @@ def _groups(servers: str, admin: AdminClient) -> Json:
 
 def _group_configs(servers: str, group: str) -> Json:
     # librdkafka knows none of them.
-    with _kafka_python_admin(servers) as kafka_python:
+    with kafka_python_admin(servers) as kafka_python:
         wanted = KafkaPythonResource(ConfigResourceType.GROUP, group)
         found = kafka_python.describe_configs([wanted])["group"][group]
     return {

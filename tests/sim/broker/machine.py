@@ -8,6 +8,7 @@ import asyncio
 import errno
 from collections.abc import Callable
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 
 from ottla.broker.node.context import Seams
 from ottla.broker.node.node import Node
@@ -27,6 +28,7 @@ HOST = "broker"
 PORT = 9092
 CAPACITY_BYTES = 1 << 30
 STARTS_MAX = 20
+ANY_PATH = "*"
 # Tasks with such names are the simulation's; all others are the broker's, and die with it.
 OWN_TASK = "simulation: "
 
@@ -38,16 +40,19 @@ class DeathSwitch:
         self._error_for = faults.error_for
         self._die = die
         self._spared: int | None = None
+        self._pattern = ANY_PATH
         setattr(faults, "error_for", self.error_for)  # noqa: B010 - the disk asks here first
 
-    def arm(self, spared: int) -> None:
+    def arm(self, spared: int, pattern: str = ANY_PATH) -> None:
+        """Only operations on paths of this pattern count."""
         self._spared = spared
+        self._pattern = pattern
 
     def disarm(self) -> None:
         self._spared = None
 
     def error_for(self, operation: Operation, path: str) -> int:
-        if self._spared is not None:
+        if self._spared is not None and fnmatchcase(path, self._pattern):
             if self._spared == 0:
                 self._spared = None
                 self._die()
@@ -87,6 +92,7 @@ class Machine:
         self._entropy = entropy.fork("broker")
         self._witness = witness
         self._process: Process | None = None
+        self._fault: Exception | None = None
         self._dies_by_power_loss = False
         self._settings = {
             "log.dirs": "/data",
@@ -140,6 +146,8 @@ class Machine:
         process, self._process = self._process, None
         self.death.disarm()
         if process is not None:
+            if process.node.fault.done():
+                self._fault = self._fault or process.node.fault.result()
             self.on_death()
             process.files.crash()
             process.threads.crash()
@@ -156,10 +164,12 @@ class Machine:
         else:
             self.net.crash()
 
-    async def kill_within(self, operations: int, *, loses_power: bool, wait_s: float) -> None:
+    async def kill_within(
+        self, operations: int, *, loses_power: bool, wait_s: float, pattern: str = ANY_PATH
+    ) -> None:
         """Kills it in the middle of something it does with the disk, or at the latest then."""
         self._dies_by_power_loss = loses_power
-        self.death.arm(operations)
+        self.death.arm(operations, pattern)
         process = self._process
         deadline = asyncio.get_running_loop().time() + wait_s
         while self._process is process and asyncio.get_running_loop().time() < deadline:
@@ -168,7 +178,9 @@ class Machine:
             self.kill(loses_power=loses_power)
 
     def check_fault(self) -> None:
-        """Raises what ended the broker, if it was its own fault."""
+        """Raises what ended the broker, in this life or before, if it was its own fault."""
+        if self._fault is not None:
+            raise self._fault
         if self._process is not None and self._process.node.fault.done():
             raise self._process.node.fault.result()
 

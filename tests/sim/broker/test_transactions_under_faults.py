@@ -16,7 +16,7 @@ import pytest
 
 from tests.sim.broker.compacted_scenario import CompactionWitness
 from tests.sim.broker.runs import Divergence, run_scenario
-from tests.sim.broker.transactional_mutants import MUTANTS, TransactionalMutant
+from tests.sim.broker.transactional_mutants import MUTANTS, SEEDS, TransactionalMutant
 from tests.sim.broker.transactional_scenario import TransactionalScenario
 
 TEST = "test_transactions_under_faults.py"
@@ -28,7 +28,7 @@ def run_seed(seed: int) -> tuple[Counter[str], str]:
     return scenario.counts + Counter(compactions=witness.compactions), trace
 
 
-@pytest.mark.seeds(30)
+@pytest.mark.seeds(SEEDS)
 def test_transactions_are_whole_or_absent_whatever_happens(seeds: range) -> None:
     counts: Counter[str] = Counter()
     for seed in seeds:

@@ -27,6 +27,8 @@ class Outcome(Enum):
     ABORTED = "that is aborted"
 
 
+# The life of no broker.
+IN_PROGRESS = -1
 MAY_BE_SEEN = (Outcome.UNKNOWN, Outcome.COMMITTED)
 
 
@@ -87,7 +89,8 @@ class Transaction:
 class OffsetCommit:
     """A committed offset; no two are equal. It took effect between `sent` and `settled`, if at all.
 
-    `settled` is None while a request without an answer may still take effect.
+    `settled` is None while a request may still take effect: one that is repeated, or that had no
+    answer in a `life` of the broker that goes on.
     """
 
     offset: int
@@ -190,16 +193,24 @@ class TransactionalHistory:
         owner = self._given.setdefault(identity, incarnation)
         assert owner is incarnation, f"{incarnation.name} and {owner.name} are both {identity}"
         incarnation.identity = identity
-        for other in self._incarnations:
-            if (
-                other is not incarnation
-                and other.identity != NO_PRODUCER
-                and other.transactional_id == incarnation.transactional_id
-            ):
-                # Ids and epochs grow.
-                earlier = min(other, incarnation, key=lambda each: each.identity)
-                if earlier.fenced is None:
-                    earlier.fenced = self.moment()
+        rivals = [
+            other
+            for other in self._incarnations
+            if other is not incarnation
+            and other.identity != NO_PRODUCER
+            and other.transactional_id == incarnation.transactional_id
+        ]
+        # Ids and epochs grow. An answer that is late may be of one that is fenced already.
+        if any(other.identity > identity for other in rivals):
+            incarnation.fenced = incarnation.fenced or self.moment()
+            return
+        # An id that has expired is given to whoever asks next.
+        assert incarnation.fenced is None or self.ids_expire, (
+            f"{incarnation.name} was fenced, and is {identity} now"
+        )
+        incarnation.fenced = None
+        for other in rivals:
+            other.fenced = other.fenced or self.moment()
 
     def may_be_fenced(self, transaction: Transaction) -> bool:
         """Whether there is a reason for a fence: a rival, a timeout, a clock that jumped."""

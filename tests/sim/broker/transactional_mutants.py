@@ -34,6 +34,8 @@ from ottla.storage.log.reading import ReadableLog
 from ottla.storage.producers.state import ProducerStates
 
 Plant = Callable[[pytest.MonkeyPatch], None]
+# As many as a test run tries without a bug.
+SEEDS = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +44,7 @@ class TransactionalMutant:
 
     plant: Plant
     reason: str
-    seeds: Sequence[int] = range(20)
+    seeds: Sequence[int] = range(SEEDS)
 
     @property
     def name(self) -> str:
@@ -204,32 +206,45 @@ def a_load_lets_a_transactional_commit_beat_a_later_plain_one(patch: pytest.Monk
 
 
 def aborted_transactions_are_not_listed(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(ReadableLog, "aborted_transactions", lambda self, *_, **__: [])
+    patch.setattr(ReadableLog, "aborted_in", lambda self, *_, **__: [])
 
 
 def the_last_stable_offset_ignores_open_transactions(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ProducerStates, "last_stable_offset", lambda self, high_watermark: high_watermark)
 
 
+def seeds_from(first: int) -> Sequence[int]:
+    """All seeds, first the one that has found the bug before."""
+    return (*range(first, SEEDS), *range(first))
+
+
 TORN = "is torn|is missing|and was seen|is aborted"
 MUTANTS = (
-    TransactionalMutant(markers_are_written_before_prepare_is, TORN),
+    TransactionalMutant(markers_are_written_before_prepare_is, TORN, seeds_from(11)),
     TransactionalMutant(markers_do_not_wait_for_the_flush_of_prepare, TORN),
-    TransactionalMutant(markers_are_not_flushed, "hangs: .*stable up to"),
+    TransactionalMutant(markers_are_not_flushed, f"{TORN}|hangs: .*stable up to"),
     TransactionalMutant(markers_are_not_resumed_after_a_load, "hangs: .*Prepare|not at their end"),
-    TransactionalMutant(prepare_is_in_memory_only, f"{TORN}|is there, after"),
+    TransactionalMutant(prepare_is_in_memory_only, f"{TORN}|is there, after", seeds_from(11)),
     TransactionalMutant(an_abort_leaves_one_partition_without_its_marker, "hangs: .*stable up to"),
     TransactionalMutant(a_deleted_partition_waits_for_its_marker, "hangs: .*Prepare|not at their"),
     TransactionalMutant(timeouts_never_fire, "hangs: .*Ongoing"),
     TransactionalMutant(init_producer_id_does_not_bump_the_epoch, "are both"),
-    TransactionalMutant(a_fenced_producer_passes_for_the_next_one, "are both"),
-    TransactionalMutant(verification_is_skipped, "was fenced|hangs: .*stable up to"),
-    TransactionalMutant(the_verification_guard_is_ignored, "hangs: .*stable up to"),
+    TransactionalMutant(a_fenced_producer_passes_for_the_next_one, "are both", seeds_from(5)),
+    TransactionalMutant(
+        verification_is_skipped, "was fenced|that is aborted|hangs: .*stable up to", seeds_from(22)
+    ),
+    TransactionalMutant(
+        the_verification_guard_is_ignored, "that is aborted|hangs: .*stable up to", seeds_from(23)
+    ),
     TransactionalMutant(pending_offsets_are_visible, "committed offset .* shows"),
-    TransactionalMutant(a_transactional_commit_beats_a_later_plain_one, "is there, after"),
+    TransactionalMutant(
+        a_transactional_commit_beats_a_later_plain_one, "is there, after", seeds_from(4)
+    ),
     TransactionalMutant(a_load_commits_open_transactions, "committed offset .* shows"),
     TransactionalMutant(
-        a_load_lets_a_transactional_commit_beat_a_later_plain_one, "is there, after"
+        a_load_lets_a_transactional_commit_beat_a_later_plain_one,
+        "is there, after",
+        seeds_from(16),
     ),
     TransactionalMutant(aborted_transactions_are_not_listed, "shows transaction"),
     TransactionalMutant(the_last_stable_offset_ignores_open_transactions, "shows transaction"),

@@ -3,10 +3,12 @@
 import asyncio
 from typing import Any
 
+from tests.sim.broker.machine import ANY_PATH
 from tests.sim.broker.nemesis import Nemesis
 from tests.sim.broker.transactional_world import TransactionalWorld
 
 COORDINATORS = "/data/__[ct]*/*.log"
+TRANSACTION_LOGS = "/data/__transaction_state-*"
 # How long to wait for the end of a transaction.
 END_MS_MAX = 1_000
 JUMPS_MS = (-3_600_000, -5_000, 5_000, 3_600_000)
@@ -20,7 +22,7 @@ class TransactionalNemesis(Nemesis):
         self._transactions = world
         self._loses_power = loses_power
         steps: list[Any] = [
-            *[TransactionalNemesis.crash_while_a_transaction_ends] * 10,
+            *[TransactionalNemesis.crash_while_a_transaction_ends] * 20,
             *[TransactionalNemesis.jump_clock] * 2,
             TransactionalNemesis.fail_a_write_of_a_coordinator,
         ]
@@ -34,9 +36,13 @@ class TransactionalNemesis(Nemesis):
             if self._transactions.ending:
                 break
             await asyncio.sleep(0.001)
+        if self._entropy.chance(0.5):
+            # Whoever loses its connection now does not live to repeat its request.
+            self._transactions.crashes += 1
         loses_power = self._loses_power and self._entropy.chance(0.7)
+        pattern, most = self._entropy.pick(((ANY_PATH, 12), (TRANSACTION_LOGS, 4)))
         await self._machine.kill_within(
-            self._entropy.below(12), loses_power=loses_power, wait_s=0.5
+            self._entropy.below(most), loses_power=loses_power, wait_s=0.5, pattern=pattern
         )
         await self._start_again()
 

@@ -118,8 +118,8 @@ class TransactionalScenario:
 
         async def verify_late(verifier: LocalVerifier, verification: Verification) -> Codes:
             answer = await verify(verifier, verification)
-            if entropy.chance(0.3):
-                await asyncio.sleep(entropy.between(0, 300) / 1e3)
+            if entropy.chance(0.4):
+                await asyncio.sleep(entropy.between(0, 400) / 1e3)
             return answer
 
         return verify_late

@@ -17,7 +17,7 @@ from ottla.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from ottla.protocol.producer_epoch import NO_PRODUCER, ProducerIdAndEpoch
 from ottla.protocol.topic_partition import TopicPartition, by_topic
 from tests.sim.broker.line import Line
-from tests.sim.broker.transactional_history import Incarnation, Transaction
+from tests.sim.broker.transactional_history import IN_PROGRESS, Incarnation, Transaction
 from tests.sim.broker.transactional_world import (
     COMMITTED_PLACE,
     FLEETING_PLACE,
@@ -329,7 +329,7 @@ class ProducerSession:
             )
             added = await self._ask(adding, self.versions.add, lambda each: each.error_code)
             self._require(added.code, transaction)
-        commit = self._history.commit_offset(self._world.base.machine.lives, transaction)
+        commit = self._history.commit_offset(IN_PROGRESS, transaction)
         partition = txn_offset_commit.Partition(
             partition_index=COMMITTED_PLACE.partition,
             committed_offset=commit.offset,
@@ -342,11 +342,15 @@ class ProducerSession:
             producer_epoch=producer_epoch,
             topics=(txn_offset_commit.Topic(name=COMMITTED_PLACE.topic, partitions=(partition,)),),
         )
-        answer = await self._ask(
-            request, self.versions.commit, lambda each: each.topics[0].partitions[0].error_code
-        )
-        commit.life = self._world.base.machine.lives
-        if answer.lost_in < commit.life:
+        try:
+            answer = await self._ask(
+                request, self.versions.commit, lambda each: each.topics[0].partitions[0].error_code
+            )
+        except CrashedError as crashed:
+            commit.life = crashed.lost_in
+            raise
+        commit.life = answer.lost_in
+        if answer.lost_in < self._world.base.machine.lives:
             commit.settled = self._history.moment()
         self._require(answer.code, transaction)
         commit.acknowledged = self._history.moment()
@@ -415,6 +419,7 @@ class ProducerSession:
         """The final answer. CrashedError if the producer does not live to see it, AbortableError if
         it is for a batch that takes too long."""
         is_repeated, lost_in = False, 0
+        crashes_before = self._world.crashes
         while True:
             try:
                 response = await self._ask_once(request, version)
@@ -425,11 +430,9 @@ class ProducerSession:
                 elif self._line is not None:
                     is_repeated, lost_in = True, self._line.life
                 self._close_line()
-                # A producer that does not live to repeat its EndTxn leaves an unknown outcome.
-                crash_rate = 0.2 if isinstance(request, EndTxnRequest) else 0.04
-                if not self._world.base.is_calm and self._entropy.chance(crash_rate):
+                if self._crashes(crashes_before):
                     raise CrashedError(lost_in) from None
-                if isinstance(request, ProduceRequest) and self._entropy.chance(0.2):
+                if isinstance(request, ProduceRequest) and self._entropy.chance(0.4):
                     self.must_renew = True
                     raise AbortableError("a batch is given up") from None
             else:
@@ -438,6 +441,12 @@ class ProducerSession:
                     return Answer(response, code, is_repeated, lost_in)
                 is_repeated = is_repeated or code not in REFUSED_FOR_NOW
             await self._pause()
+
+    def _crashes(self, crashes_before: int) -> bool:
+        """Whether the producer does not live to repeat its request."""
+        if self._world.base.is_calm:
+            return False
+        return self._world.crashes > crashes_before or self._entropy.chance(0.05)
 
     async def _ask_once(self, request: object, version: int) -> Any:
         if self._line is None:
@@ -455,7 +464,7 @@ class ProducerSession:
         if self._entropy.chance(0.06):
             # The producer does not wait for the answer.
             await asyncio.sleep(self._entropy.pick((0.0, 0.001, 0.005, 0.05)))
-            if self._entropy.chance(0.5):
+            if self._entropy.chance(0.7):
                 self._abandoned.append(line)
                 self._line = None
             raise LateError(line.life)

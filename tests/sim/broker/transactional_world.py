@@ -33,6 +33,8 @@ class TransactionalWorld:
     # The names of all ids that ever were.
     topic_names: dict[Uuid, str] = field(default_factory=dict)
     producers_left: int = 0
+    # How often all producers have crashed that had a request under way.
+    crashes: int = 0
     # Producers that are about to end a transaction: the moment to kill the broker.
     ending: int = 0
 
