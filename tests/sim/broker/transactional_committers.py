@@ -5,7 +5,7 @@ import asyncio
 from ottla.errors import ErrorCode
 from ottla.protocol.messages import offset_fetch
 from tests.sim.broker.line import Line
-from tests.sim.broker.transactional_connection import RETRIED
+from tests.sim.broker.transactional_session import RETRIED
 from tests.sim.broker.transactional_world import COMMITTED_PLACE, GROUP, TransactionalWorld
 from tests.support.broker.group_requests import codes, commit
 

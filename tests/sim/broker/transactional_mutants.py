@@ -30,10 +30,6 @@ from ottla.protocol.batch import MarkerKind
 from ottla.protocol.producer_epoch import ProducerIdAndEpoch
 from ottla.protocol.topic_partition import TopicPartition
 from ottla.replication.append.verification_guards import VerificationGuards
-from ottla.replication.housekeeping import log_cleaner
-from ottla.replication.housekeeping.cleanable_part import find_cleanable
-from ottla.storage.compaction.rules import CompactionRules
-from ottla.storage.log.log import Log
 from ottla.storage.log.reading import ReadableLog
 from ottla.storage.producers.state import ProducerStates
 
@@ -206,13 +202,6 @@ def a_load_lets_a_transactional_commit_beat_a_later_plain_one(patch: pytest.Monk
     patch.setattr(Loader, "_is_overtaken", lambda self, record: False)
 
 
-def compaction_goes_past_the_last_stable_offset(patch: pytest.MonkeyPatch) -> None:
-    def find_beyond(log: Log, rules: CompactionRules, _stable_offset: int, now_ms: int) -> Any:
-        return find_cleanable(log, rules, log.end_offset, now_ms)
-
-    patch.setattr(log_cleaner, "find_cleanable", find_beyond)
-
-
 # Consumers
 
 
@@ -257,7 +246,6 @@ MUTANTS = (
         "is there, after",
         seeds_from(16),
     ),
-    TransactionalMutant(compaction_goes_past_the_last_stable_offset, "is there, after"),
     TransactionalMutant(aborted_transactions_are_not_listed, "shows transaction"),
     TransactionalMutant(the_last_stable_offset_ignores_open_transactions, "shows transaction"),
 )

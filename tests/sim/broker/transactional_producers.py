@@ -3,10 +3,10 @@
 import asyncio
 
 from ottla.protocol.topic_partition import TopicPartition
-from tests.sim.broker.transactional_connection import CrashedError
 from tests.sim.broker.transactional_history import Incarnation, Transaction
 from tests.sim.broker.transactional_session import (
     AbortableError,
+    CrashedError,
     FencedError,
     ProducerSession,
     Versions,

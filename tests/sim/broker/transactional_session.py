@@ -1,6 +1,8 @@
 """The requests of one transactional producer, repeated as Kafka's clients repeat them."""
 
+import asyncio
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from ottla.errors import ErrorCode
@@ -14,13 +16,7 @@ from ottla.protocol.messages.produce import ProduceRequest
 from ottla.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from ottla.protocol.producer_epoch import NO_PRODUCER, ProducerIdAndEpoch
 from ottla.protocol.topic_partition import TopicPartition, by_topic
-from tests.sim.broker.transactional_connection import (
-    RETRIED,
-    Answer,
-    CrashedError,
-    GivenUpError,
-    ProducerConnection,
-)
+from tests.sim.broker.line import Line
 from tests.sim.broker.transactional_history import IN_PROGRESS, Incarnation, Transaction
 from tests.sim.broker.transactional_world import (
     COMMITTED_PLACE,
@@ -35,6 +31,16 @@ EPOCH_BUMPED_SINCE = 2
 ACKS_ALL = -1
 PRODUCE_TIMEOUT_MS = 1_000
 
+# Nothing has happened; the same request may succeed later.
+REFUSED_FOR_NOW = frozenset(
+    {ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
+)
+RETRIED = REFUSED_FOR_NOW | {
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_COORDINATOR,
+    ErrorCode.NOT_ENOUGH_REPLICAS,
+    ErrorCode.KAFKA_STORAGE_ERROR,
+}
 # There is a later epoch of this producer, or it is unknown.
 FENCED = frozenset(
     {
@@ -62,12 +68,28 @@ TOPIC_IS_GONE = frozenset(
 )
 
 
+class CrashedError(Exception):
+    """The producer is no more; nobody ends its transaction."""
+
+    def __init__(self, lost_in: int = 0) -> None:
+        super().__init__()
+        self.lost_in = lost_in
+
+
 class FencedError(Exception):
     """A later epoch has begun."""
 
 
 class AbortableError(Exception):
     """The transaction cannot be committed."""
+
+
+class LateError(ConnectionError):
+    """There is no answer, and the request may arrive at any time in this life of the broker."""
+
+    def __init__(self, life: int) -> None:
+        super().__init__()
+        self.life = life
 
 
 class Versions(NamedTuple):
@@ -94,6 +116,16 @@ class Versions(NamedTuple):
         return cls(transaction, init=5, add=3, produce=entropy.pick((12, 13)), commit=5, end=5)
 
 
+class Answer(NamedTuple):
+    """`is_repeated`: an earlier request may have had its effect. `lost_in`: the broker's last life
+    in which a request got no answer, or 0."""
+
+    response: Any
+    code: ErrorCode
+    is_repeated: bool
+    lost_in: int
+
+
 class ProducerSession:
     """One incarnation of a producer. Each request is repeated until its answer is final."""
 
@@ -111,9 +143,11 @@ class ProducerSession:
         self.must_renew = False
         self._world = world
         self._history = world.history
-        self._connection = ProducerConnection(
-            world, host, entropy, has_own_epochs=versions.transaction >= EPOCH_BUMPED_SINCE
-        )
+        self._host = host
+        self._entropy = entropy
+        self._line: Line | None = None
+        # Connections on which requests may still be under way.
+        self._abandoned: list[Line] = []
         self._sequences: dict[TopicPartition, int] = {}
         self._added: set[TopicPartition] = set()
 
@@ -122,7 +156,9 @@ class ProducerSession:
         return self.incarnation.identity
 
     def close(self) -> None:
-        self._connection.close()
+        self._close_line()
+        for line in self._abandoned:
+            line.close()
 
     # Its id and epoch
 
@@ -232,7 +268,7 @@ class ProducerSession:
                     partition.acknowledge(result.base_offset, values[place])
                 self._history.acknowledge(transaction, place, values[place])
             if left:
-                await self._connection.pause()
+                await self._pause()
         if refused is not ErrorCode.NONE:
             self.must_renew = True
             raise AbortableError(refused.name)
@@ -307,16 +343,12 @@ class ProducerSession:
             topics=(txn_offset_commit.Topic(name=COMMITTED_PLACE.topic, partitions=(partition,)),),
         )
         try:
-            answer = await self._connection.ask(
+            answer = await self._ask(
                 request, self.versions.commit, lambda each: each.topics[0].partitions[0].error_code
             )
         except CrashedError as crashed:
             commit.life = crashed.lost_in
             raise
-        except GivenUpError as error:
-            commit.life = error.lost_in
-            self.must_renew = True
-            raise AbortableError("given up") from error
         commit.life = answer.lost_in
         if answer.lost_in < self._world.base.machine.lives:
             commit.settled = self._history.moment()
@@ -384,9 +416,82 @@ class ProducerSession:
         )
 
     async def _ask(self, request: object, version: int, code_of: Callable[[Any], int]) -> Answer:
-        """The final answer. CrashedError or AbortableError if there is none."""
-        try:
-            return await self._connection.ask(request, version, code_of)
-        except GivenUpError as error:
-            self.must_renew = True
-            raise AbortableError("given up") from error
+        """The final answer. CrashedError if the producer does not live to see it, AbortableError if
+        it is for a batch that takes too long."""
+        is_repeated, lost_in = False, 0
+        crashes_before = self._world.crashes
+        while True:
+            try:
+                response = await self._ask_once(request, version)
+            except (OSError, TimeoutError) as error:
+                self._history.counts["lost answers"] += 1
+                if isinstance(error, LateError):
+                    is_repeated, lost_in = True, error.life
+                elif self._line is not None:
+                    is_repeated, lost_in = True, self._line.life
+                self._close_line()
+                if self._crashes(crashes_before):
+                    raise CrashedError(lost_in) from None
+                if isinstance(request, ProduceRequest) and self._entropy.chance(0.4):
+                    self.must_renew = True
+                    raise AbortableError("a batch is given up") from None
+            else:
+                code = ErrorCode(code_of(response))
+                if code not in RETRIED:
+                    return Answer(response, code, is_repeated, lost_in)
+                is_repeated = is_repeated or code not in REFUSED_FOR_NOW
+            await self._pause()
+
+    def _crashes(self, crashes_before: int) -> bool:
+        """Whether the producer does not live to repeat its request."""
+        if self._world.base.is_calm:
+            return False
+        return self._world.crashes > crashes_before or self._entropy.chance(0.05)
+
+    async def _ask_once(self, request: object, version: int) -> Any:
+        if self._line is None:
+            self._line = await Line.open(self._world.base.machine, self._host)
+        line = self._line
+        if self._world.base.is_calm:
+            return await line.ask(request, version)
+        if self._may_come_late(request) and self._entropy.chance(0.03):
+            self._abandoned.append(line)
+            self._line = None
+            delay_s = self._entropy.between(1, 1_000) / 1e3
+            asyncio.get_running_loop().call_later(delay_s, _send_late, line, request, version)
+            raise LateError(line.life)
+        reply = line.send(request, version)
+        if self._entropy.chance(0.06):
+            # The producer does not wait for the answer.
+            await asyncio.sleep(self._entropy.pick((0.0, 0.001, 0.005, 0.05)))
+            if self._entropy.chance(0.7):
+                self._abandoned.append(line)
+                self._line = None
+            raise LateError(line.life)
+        return await line.wait_for(reply)
+
+    def _may_come_late(self, request: object) -> bool:
+        """Whether a request that is stuck on its way does no harm when it arrives.
+
+        A producer of version 1 has one epoch for many transactions: its request could end, or
+        change, the next one. Sequences protect its batches.
+        """
+        if isinstance(request, InitProducerIdRequest):
+            return False
+        return self.versions.transaction >= EPOCH_BUMPED_SINCE or isinstance(
+            request, ProduceRequest
+        )
+
+    def _close_line(self) -> None:
+        if self._line is not None:
+            self._line.close()
+            self._line = None
+
+    async def _pause(self) -> None:
+        await asyncio.sleep(self._entropy.between(1, 200) / 1e3)
+
+
+def _send_late(line: Line, request: object, version: int) -> None:
+    """A request that was stuck on its way arrives, if its connection is still there."""
+    with suppress(ConnectionError):
+        line.send(request, version)
