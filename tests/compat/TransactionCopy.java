@@ -105,26 +105,38 @@ public class TransactionCopy {
             }
             if (number % ABORTED_EVERY == 0) {
                 producer.beginTransaction();
-                fill(batch, "aborted ");
-                // An abort forgets what was not sent.
-                producer.flush();
+                if (filled(batch, "aborted ")) {
+                    // An abort forgets what was not sent.
+                    producer.flush();
+                }
                 producer.abortTransaction();
             }
-            while (!committed(batch)) {
+            producer.beginTransaction();
+            if (filled(batch, "copied ") && committed()) {
+                copied += batch.size();
+                System.out.println("copied " + copied);
+            } else {
                 producer.abortTransaction();
+                // A member that its group has missed joins again by reading.
+                rewind(batch);
                 System.out.println("aborted");
             }
-            copied += batch.size();
             batch.clear();
-            System.out.println("copied " + copied);
         }
     }
 
-    static boolean committed(List<ConsumerRecord<byte[], byte[]>> batch) {
-        producer.beginTransaction();
+    static boolean filled(List<ConsumerRecord<byte[], byte[]>> batch, String prefix) {
+        return succeeds(() -> fill(batch, prefix));
+    }
+
+    static boolean committed() {
+        return succeeds(producer::commitTransaction);
+    }
+
+    // False if the transaction has to be aborted, and can be done again.
+    static boolean succeeds(Runnable step) {
         try {
-            fill(batch, "copied ");
-            producer.commitTransaction();
+            step.run();
             return true;
         } catch (ProducerFencedException | OutOfOrderSequenceException | AuthorizationException
                  | UnsupportedVersionException fatal) {
@@ -146,5 +158,15 @@ public class TransactionCopy {
                 new OffsetAndMetadata(each.offset() + 1));
         }
         producer.sendOffsetsToTransaction(offsets, consumer.groupMetadata());
+    }
+
+    // The batch is read again, of partitions that are still given.
+    static void rewind(List<ConsumerRecord<byte[], byte[]>> batch) {
+        Map<TopicPartition, Long> first = new HashMap<>();
+        for (ConsumerRecord<byte[], byte[]> each : batch) {
+            first.putIfAbsent(new TopicPartition(source, each.partition()), each.offset());
+        }
+        first.keySet().retainAll(consumer.assignment());
+        first.forEach(consumer::seek);
     }
 }
