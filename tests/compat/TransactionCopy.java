@@ -77,17 +77,17 @@ public class TransactionCopy {
     }
 
     static void copy(int partitions, long records) {
-        List<ConsumerRecord<byte[], byte[]>> batch = new ArrayList<>();
+        List<ConsumerRecord<byte[], byte[]>> read = new ArrayList<>();
         // Whatever was read before partitions were given is read again.
         consumer.subscribe(List.of(source), new ConsumerRebalanceListener() {
             @Override
             public void onPartitionsRevoked(Collection<TopicPartition> taken) {
-                batch.clear();
+                read.clear();
             }
 
             @Override
             public void onPartitionsAssigned(Collection<TopicPartition> given) {
-                batch.clear();
+                read.clear();
             }
         });
         Set<TopicPartition> all = new HashSet<>();
@@ -99,10 +99,11 @@ public class TransactionCopy {
             copied += each == null ? 0 : each.offset();
         }
         for (int number = 1; copied < records * partitions; number++) {
-            long wanted = Math.min(PER_TRANSACTION, records * partitions - copied);
-            while (batch.size() < wanted) {
-                consumer.poll(Duration.ofMillis(50)).forEach(batch::add);
+            int wanted = (int) Math.min(PER_TRANSACTION, records * partitions - copied);
+            while (read.size() < wanted) {
+                consumer.poll(Duration.ofMillis(50)).forEach(read::add);
             }
+            List<ConsumerRecord<byte[], byte[]>> batch = List.copyOf(read.subList(0, wanted));
             if (number % ABORTED_EVERY == 0) {
                 producer.beginTransaction();
                 if (filled(batch, "aborted ")) {
@@ -113,15 +114,16 @@ public class TransactionCopy {
             }
             producer.beginTransaction();
             if (filled(batch, "copied ") && committed()) {
-                copied += batch.size();
+                copied += wanted;
+                read.subList(0, wanted).clear();
                 System.out.println("copied " + copied);
             } else {
                 producer.abortTransaction();
                 // A member that its group has missed joins again by reading.
-                rewind(batch);
+                rewind(read);
+                read.clear();
                 System.out.println("aborted");
             }
-            batch.clear();
         }
     }
 
@@ -160,10 +162,10 @@ public class TransactionCopy {
         producer.sendOffsetsToTransaction(offsets, consumer.groupMetadata());
     }
 
-    // The batch is read again, of partitions that are still given.
-    static void rewind(List<ConsumerRecord<byte[], byte[]>> batch) {
+    // These are read again, of partitions that are still given.
+    static void rewind(List<ConsumerRecord<byte[], byte[]>> read) {
         Map<TopicPartition, Long> first = new HashMap<>();
-        for (ConsumerRecord<byte[], byte[]> each : batch) {
+        for (ConsumerRecord<byte[], byte[]> each : read) {
             first.putIfAbsent(new TopicPartition(source, each.partition()), each.offset());
         }
         first.keySet().retainAll(consumer.assignment());

@@ -34,7 +34,7 @@ JAVA_PROGRAM = Path(__file__).with_name("TransactionCopy.java")
 # The fewest and the most transactions from one kill to the next. A copier that comes so far has
 # aborted one, too.
 BROKER_KILL_GAP = (1, 3)
-COPIER_KILL_GAP = (ABORTED_EVERY, 10)
+COPIER_KILL_GAP = (ABORTED_EVERY, 8)
 BROKER_KILLS_MIN, COPIER_KILLS_MIN = 3, 1
 KILL_DELAY_S = 0.05
 

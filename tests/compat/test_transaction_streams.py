@@ -26,9 +26,10 @@ PARTITIONS = 2
 VOCABULARY = 40
 PROGRAM = Path(__file__).with_name("WordCount.java")
 SEED = 7
-BROKER_KILLS = 6
+BROKER_KILLS = COUNTED // 3_000
 # Each takes as long as a transaction's timeout.
-STREAMS_KILLS = 1
+STREAMS_KILLS = max(1, COUNTED // 20_000)
+READ_AT_ONCE = 100
 
 
 def test_every_word_is_counted_once(tmp_path: Path) -> None:
@@ -37,8 +38,9 @@ def test_every_word_is_counted_once(tmp_path: Path) -> None:
     with BrokerProcess(tmp_path / "broker") as broker:
         create_topics(broker.servers)
         write(broker.servers, words)
-        # Where the program is when it or its broker is killed, by the number of counts so far.
-        moments = sorted(seed.sample(range(COUNTED), BROKER_KILLS + STREAMS_KILLS))
+        # Where the program is when it or its broker is killed, by the number of counts so far. None
+        # is so late that the program might be done before.
+        moments = sorted(seed.sample(range(COUNTED * 3 // 4), BROKER_KILLS + STREAMS_KILLS))
         kinds = ["broker"] * BROKER_KILLS + ["streams"] * STREAMS_KILLS
         seed.shuffle(kinds)
         kills = list(zip(moments, kinds, strict=True))
@@ -46,6 +48,7 @@ def test_every_word_is_counted_once(tmp_path: Path) -> None:
         while counts.seen < COUNTED:
             with streaming(broker.servers, tmp_path / "state"):
                 counts.read_while_killing(broker, kills)
+        assert kills == []
         counts.close()
         broker.stop()
     expected = {word: list(range(1, n + 1)) for word, n in Counter(words).items()}
@@ -78,7 +81,7 @@ class Counts:
             self._read()
 
     def _read(self) -> None:
-        for message in self._consumer.consume(500, 0.2):
+        for message in self._consumer.consume(READ_AT_ONCE, 0.2):
             if message.error() is None:
                 word, count = message.key().decode(), int(message.value())
                 self.of_words.setdefault(word, []).append(count)

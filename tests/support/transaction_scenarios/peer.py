@@ -76,10 +76,11 @@ class TransactionPeer(Peer):
     """`answers` are the noted responses: the same for every broker that behaves like Kafka.
 
     `waited_out` counts the transient codes by request. The peer asks again until another answer
-    comes.
+    comes. `short_ms` is the timeout of transactions that shall time out.
     """
 
-    def __init__(self, servers: str, name: str) -> None:
+    def __init__(self, servers: str, name: str, *, short_ms: int = 300) -> None:
+        self.short_ms = short_ms
         self.waited_out: Counter[tuple[str, ErrorCode]] = Counter()
         self._named: dict[int, str] = {}
         self.transactional_id = name
