@@ -49,7 +49,6 @@ TRANSIENT = frozenset(
         ErrorCode.NOT_ENOUGH_REPLICAS,
     }
 )
-TRANSIENT_FOR_S = 20.0
 RETRY_S = 0.01
 
 
@@ -90,7 +89,7 @@ class TransactionPeer(Peer):
     # Asking
 
     def ask(self, request: object, version: int | None = None) -> Any:
-        deadline = time.monotonic() + TRANSIENT_FOR_S
+        deadline = time.monotonic() + WAIT_S
         while True:
             answer = self._main.ask(request, version_max=version)
             passing = TRANSIENT.intersection(all_codes(answer))
