@@ -46,8 +46,8 @@ def test_every_word_is_counted_once(tmp_path: Path) -> None:
         kills = list(zip(moments, kinds, strict=True))
         counts = Counts(broker.servers)
         while counts.seen < COUNTED:
-            with streaming(broker.servers, tmp_path / "state"):
-                counts.read_while_killing(broker, kills)
+            with streaming(broker.servers, tmp_path / "state") as program:
+                counts.read_while_killing(broker, program, kills)
         assert kills == []
         counts.close()
         broker.stop()
@@ -64,11 +64,17 @@ class Counts:
         self._consumer = open_consumer(servers, isolation_level="read_committed")
         self._consumer.assign([TopicPartition(TARGET, each, 0) for each in range(PARTITIONS)])
 
-    def read_while_killing(self, broker: BrokerProcess, kills: list[tuple[int, str]]) -> None:
+    def read_while_killing(
+        self,
+        broker: BrokerProcess,
+        program: "subprocess.Popen[bytes]",
+        kills: list[tuple[int, str]],
+    ) -> None:
         """Until all are read, or it is the turn of Streams to be killed."""
         deadline = time.monotonic() + 2 * WAIT_S
         while self.seen < COUNTED:
             assert time.monotonic() < deadline, f"{self.seen} counts"
+            assert program.poll() is None
             self._read()
             if kills and self.seen >= kills[0][0]:
                 _, what = kills.pop(0)
@@ -92,11 +98,11 @@ class Counts:
 
 
 @contextmanager
-def streaming(servers: str, directory: Path) -> Iterator[None]:
+def streaming(servers: str, directory: Path) -> Iterator["subprocess.Popen[bytes]"]:
     command = ["java", *JVM, "-cp", f"{JARS}/*", str(PROGRAM)]
     with subprocess.Popen([*command, servers, SOURCE, TARGET, str(directory)]) as process:
         try:
-            yield
+            yield process
         finally:
             process.kill()
 
