@@ -29,7 +29,6 @@ Ottla = Callable[..., list[dict[str, Any]]]
 # By topic: the time that its records have.
 WRITTEN_S: dict[str, float] = {}
 _numbers = itertools.count(1)
-pytestmark = pytest.mark.xdist_group("apache_kafka")
 
 
 @pytest.fixture(scope="module", params=["kafka", "ottla"])

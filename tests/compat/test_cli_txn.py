@@ -29,8 +29,6 @@ UNKNOWN_PRODUCER = ProducerIdAndEpoch(900_000, 3)
 NO_VERIFICATION = {"transaction.partition.verification.enable": "false"}
 Ottla = Callable[..., Ran]
 _numbers = itertools.count(1)
-# One Kafka for all, also where several processes share the tests.
-pytestmark = pytest.mark.xdist_group("cli_txn")
 
 
 @pytest.fixture(scope="module", params=["kafka", "ottla"])

@@ -18,7 +18,6 @@ from tests.support.cli.run_command import at, ottla
 RECORDS = 2_000
 WAIT_S = 120.0
 _numbers = itertools.count(1)
-pytestmark = pytest.mark.xdist_group("apache_kafka")
 
 
 @pytest.fixture(scope="module", params=["kafka", "ottla"])

@@ -31,8 +31,6 @@ SETTINGS = {
 # Otherwise an assignment comes with some later heartbeat, and nobody knows which.
 KAFKA_SETTINGS = SETTINGS | {"group.consumer.assignor.offload.enable": "false"}
 Scene = Callable[[Peer], None]
-# One Kafka for all, also where several processes share the tests.
-pytestmark = pytest.mark.xdist_group("group_answers")
 
 
 @pytest.fixture(scope="module")

@@ -36,7 +36,6 @@ TOPICS = {
     "uncompressed": {"compression.type": "uncompressed"},
     "small": {"max.message.bytes": "2000", "compression.type": "uncompressed"},
 }
-pytestmark = pytest.mark.xdist_group("apache_kafka")
 
 
 @pytest.fixture(scope="module")

@@ -32,7 +32,6 @@ from tests.support.raw_produce import store_batch
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 WAIT_S = 120
-pytestmark = pytest.mark.xdist_group("apache_kafka")
 
 
 @pytest.fixture(scope="module")

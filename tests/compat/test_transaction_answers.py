@@ -55,8 +55,6 @@ DIFFERENT = {
 }
 # Kafka always refuses the InitProducerId that fences an open transaction, once.
 MAY_HAVE_TO_WAIT = "InitProducerIdRequest"
-# One Kafka for all, also where several processes share the tests.
-pytestmark = pytest.mark.xdist_group("transaction_answers")
 Scene = Callable[[TransactionPeer], None]
 
 
