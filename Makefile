@@ -80,6 +80,8 @@ soak: setup $(KAFKA_JARS)/.done $(SPARK_CONNECTOR_JARS)/.done
 	OTTLA_FORGERIES=20000 HYPOTHESIS_PROFILE=soak $(BIN)/pytest -n 2 tests/property/test_forged_batches.py --timeout 7200
 	OTTLA_SEEDS=20000 HYPOTHESIS_PROFILE=soak $(BIN)/pytest -n 2 tests/property tests/sim --timeout 7200
 	KILLS=$(KILLS) $(BIN)/pytest tests/compat/test_broker_kill.py --timeout 7200
+	COPIED=100000 $(BIN)/pytest -n 2 tests/compat/test_transaction_clients.py --timeout 7200
+	COUNTED=100000 $(BIN)/pytest tests/compat/test_transaction_streams.py --timeout 7200
 	KILLS=30 $(BIN)/pytest tests/spark/test_pipeline_kill.py --timeout 7200
 
 docs: setup

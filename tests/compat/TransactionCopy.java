@@ -77,17 +77,17 @@ public class TransactionCopy {
     }
 
     static void copy(int partitions, long records) {
-        List<ConsumerRecord<byte[], byte[]>> batch = new ArrayList<>();
+        List<ConsumerRecord<byte[], byte[]>> read = new ArrayList<>();
         // Whatever was read before partitions were given is read again.
         consumer.subscribe(List.of(source), new ConsumerRebalanceListener() {
             @Override
             public void onPartitionsRevoked(Collection<TopicPartition> taken) {
-                batch.clear();
+                read.clear();
             }
 
             @Override
             public void onPartitionsAssigned(Collection<TopicPartition> given) {
-                batch.clear();
+                read.clear();
             }
         });
         Set<TopicPartition> all = new HashSet<>();
@@ -99,32 +99,46 @@ public class TransactionCopy {
             copied += each == null ? 0 : each.offset();
         }
         for (int number = 1; copied < records * partitions; number++) {
-            long wanted = Math.min(PER_TRANSACTION, records * partitions - copied);
-            while (batch.size() < wanted) {
-                consumer.poll(Duration.ofMillis(50)).forEach(batch::add);
+            int wanted = (int) Math.min(PER_TRANSACTION, records * partitions - copied);
+            while (read.size() < wanted) {
+                consumer.poll(Duration.ofMillis(50)).forEach(read::add);
             }
+            List<ConsumerRecord<byte[], byte[]>> batch = List.copyOf(read.subList(0, wanted));
             if (number % ABORTED_EVERY == 0) {
                 producer.beginTransaction();
-                fill(batch, "aborted ");
-                // An abort forgets what was not sent.
-                producer.flush();
+                if (filled(batch, "aborted ")) {
+                    // An abort forgets what was not sent.
+                    producer.flush();
+                }
                 producer.abortTransaction();
             }
-            while (!committed(batch)) {
+            producer.beginTransaction();
+            if (filled(batch, "copied ") && committed()) {
+                copied += wanted;
+                read.subList(0, wanted).clear();
+                System.out.println("copied " + copied);
+            } else {
                 producer.abortTransaction();
+                // A member that its group has missed joins again by reading.
+                rewind(read);
+                read.clear();
                 System.out.println("aborted");
             }
-            copied += batch.size();
-            batch.clear();
-            System.out.println("copied " + copied);
         }
     }
 
-    static boolean committed(List<ConsumerRecord<byte[], byte[]>> batch) {
-        producer.beginTransaction();
+    static boolean filled(List<ConsumerRecord<byte[], byte[]>> batch, String prefix) {
+        return succeeds(() -> fill(batch, prefix));
+    }
+
+    static boolean committed() {
+        return succeeds(producer::commitTransaction);
+    }
+
+    // False if the transaction has to be aborted, and can be done again.
+    static boolean succeeds(Runnable step) {
         try {
-            fill(batch, "copied ");
-            producer.commitTransaction();
+            step.run();
             return true;
         } catch (ProducerFencedException | OutOfOrderSequenceException | AuthorizationException
                  | UnsupportedVersionException fatal) {
@@ -146,5 +160,15 @@ public class TransactionCopy {
                 new OffsetAndMetadata(each.offset() + 1));
         }
         producer.sendOffsetsToTransaction(offsets, consumer.groupMetadata());
+    }
+
+    // These are read again, of partitions that are still given.
+    static void rewind(List<ConsumerRecord<byte[], byte[]>> read) {
+        Map<TopicPartition, Long> first = new HashMap<>();
+        for (ConsumerRecord<byte[], byte[]> each : read) {
+            first.putIfAbsent(new TopicPartition(source, each.partition()), each.offset());
+        }
+        first.keySet().retainAll(consumer.assignment());
+        first.forEach(consumer::seek);
     }
 }

@@ -6,7 +6,7 @@ import re
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from typing import Any
@@ -19,7 +19,6 @@ from ottla.cli.app import app
 from ottla.testing import Broker
 from tests.support.child_processes import child
 from tests.support.compat.java_tools import run_tool
-from tests.support.compat.kafka_peer import kafka_peer
 
 WAIT_S = 120.0
 # Who leaves is gone long before its session would end.
@@ -33,14 +32,11 @@ _numbers = itertools.count(1)
 
 
 @pytest.fixture(scope="module", params=["kafka", "ottla"])
-def servers(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, broker: Broker
-) -> Iterator[str]:
+def servers(request: pytest.FixtureRequest, broker: Broker) -> str:
     if request.param == "ottla":
-        yield broker.bootstrap_servers
-        return
-    with kafka_peer(tmp_path_factory.mktemp("kafka")) as address:
-        yield address
+        return broker.bootstrap_servers
+    address: str = request.getfixturevalue("apache_kafka")
+    return address
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 import asyncio
 import itertools
 import time
-from collections.abc import Iterator
 from importlib import import_module
 from typing import Any
 
@@ -15,7 +14,6 @@ from confluent_kafka import KafkaError as RdKafkaError
 
 from ottla.testing import Broker
 from tests.support.cli.run_command import at, ottla
-from tests.support.compat.kafka_peer import kafka_peer
 
 RECORDS = 2_000
 WAIT_S = 120.0
@@ -23,21 +21,18 @@ _numbers = itertools.count(1)
 
 
 @pytest.fixture(scope="module", params=["kafka", "ottla"])
-def servers(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, broker: Broker
-) -> Iterator[str]:
+def servers(request: pytest.FixtureRequest, broker: Broker) -> str:
     if request.param == "ottla":
-        yield broker.bootstrap_servers
-        return
-    with kafka_peer(tmp_path_factory.mktemp("kafka")) as address:
-        yield address
+        return broker.bootstrap_servers
+    address: str = request.getfixturevalue("apache_kafka")
+    return address
 
 
 @pytest.fixture
 def topics(servers: str) -> tuple[str, str]:
     """A source with records in partition 0, and an empty target."""
     number = next(_numbers)
-    source, target = f"orders-{number}", f"invoices-{number}"
+    source, target = f"example-orders-{number}", f"example-invoices-{number}"
     assert ottla("topic", "create", source, target, *at(servers)).exit_code == 0
     producer = Producer({"bootstrap.servers": servers})
     for index in range(RECORDS):

@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,7 +17,6 @@ from ottla.protocol.messages.fetch import Topic as FetchTopic
 from ottla.protocol.offset_spec import OffsetSpec
 from ottla.protocol.topic_partition import TopicPartition
 from ottla.testing import Broker
-from tests.support.compat.kafka_peer import kafka_peer
 from tests.support.forged_batches import forged, with_header
 from tests.support.raw_produce import send_batch
 
@@ -41,11 +39,9 @@ TOPICS = {
 
 
 @pytest.fixture(scope="module")
-def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    directory: Path = tmp_path_factory.mktemp("kafka")
-    with kafka_peer(directory) as servers:
-        create_topics(servers)
-        yield servers
+def kafka(apache_kafka: str) -> str:
+    create_topics(apache_kafka)
+    return apache_kafka
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,7 @@ import ast
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,6 @@ from ottla.protocol.compression import Codec
 from ottla.protocol.isolation_level import Isolation
 from ottla.protocol.offset_spec import OffsetSpec
 from ottla.protocol.topic_partition import TopicPartition
-from tests.support.compat.kafka_peer import kafka_peer
 from tests.support.forged_batches import forged
 from tests.support.paths import ROOT
 from tests.support.raw_produce import store_batch
@@ -36,9 +35,8 @@ WAIT_S = 120
 
 
 @pytest.fixture(scope="module")
-def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with kafka_peer(tmp_path_factory.mktemp("kafka")) as servers:
-        yield servers
+def kafka(apache_kafka: str) -> str:
+    return apache_kafka
 
 
 @pytest.fixture(params=["ottla", "kafka"])

@@ -19,22 +19,23 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.compat.test_broker_kill import BrokerProcess
 from tests.support.clients.client import WAIT_S
-from tests.support.clients.copying import ABORTED, KINDS, PER_TRANSACTION
+from tests.support.clients.copying import ABORTED, ABORTED_EVERY, KINDS, PER_TRANSACTION
 from tests.support.clients.copying import COPIED as COPIED_PREFIX
 from tests.support.clients.fencing import COMMITTED, FENCED, FENCES
 from tests.support.clients.librdkafka import open_consumer
 from tests.support.compat.java_tools import JARS, JVM
 from tests.support.transaction_scenarios.levels import set_level
 
-COPIED = int(os.environ.get("COPIED", "20000"))
+COPIED = int(os.environ.get("COPIED", "9000"))
 PARTITIONS = 3
 RECORDS = COPIED // PARTITIONS
 SOURCE, TARGET = "source", "target"
 JAVA_PROGRAM = Path(__file__).with_name("TransactionCopy.java")
-# The broker is killed after every so many transactions on average, and the copier more seldom.
-BROKER_KILL_CHANCE = 0.3
-COPIER_KILL_CHANCE = 0.1
-# Within the time that the next transaction takes, more or less.
+# The fewest and the most transactions from one kill to the next. A copier that comes so far has
+# aborted one, too.
+BROKER_KILL_GAP = (1, 3)
+COPIER_KILL_GAP = (ABORTED_EVERY, 8)
+BROKER_KILLS_MIN, COPIER_KILLS_MIN = 3, 1
 KILL_DELAY_S = 0.05
 
 
@@ -68,6 +69,26 @@ FENCED_ERRORS = {
 }
 
 
+class Kills:
+    """Transactions are counted down to each kill."""
+
+    def __init__(self, seed: random.Random, gap: tuple[int, int]) -> None:
+        self.count = 0
+        self._seed, self._gap = seed, gap
+        self._left = seed.randint(*gap)
+
+    def is_due(self) -> bool:
+        """Asked once after each transaction. Who asks kills."""
+        self._left -= 1
+        if self._left:
+            return False
+        # Within the time that the next transaction takes, more or less.
+        time.sleep(self._seed.uniform(0, KILL_DELAY_S))
+        self._left = self._seed.randint(*self._gap)
+        self.count += 1
+        return True
+
+
 @contextmanager
 def copying(client: Client, servers: str, name: str) -> Iterator["subprocess.Popen[str]"]:
     """The process; whatever happens, it is gone at the end."""
@@ -85,10 +106,12 @@ def test_a_copy_is_exact_however_often_it_is_killed(client: Client, tmp_path: Pa
     with BrokerProcess(tmp_path) as broker:
         set_level(broker.servers, client.level)
         write_source(broker.servers)
-        kills = 0
-        while not copied_until_killed(client, broker, seed):
-            kills += 1
-        assert kills < COPIED // PER_TRANSACTION
+        broker_kills = Kills(seed, BROKER_KILL_GAP)
+        copier_kills = Kills(seed, COPIER_KILL_GAP)
+        while not copied_until_killed(client, broker, broker_kills, copier_kills):
+            assert copier_kills.count < COPIED // PER_TRANSACTION
+        assert broker_kills.count >= BROKER_KILLS_MIN
+        assert copier_kills.count >= COPIER_KILLS_MIN
         assert_copied(broker.servers)
         broker.stop()
 
@@ -101,22 +124,25 @@ def test_a_second_producer_fences_the_first(client: str, servers: str, topic: st
     assert read(servers, topic, 0, "read_uncommitted") == [FENCED, COMMITTED]
 
 
-def copied_until_killed(client: Client, broker: BrokerProcess, seed: random.Random) -> bool:
+def copied_until_killed(
+    client: Client, broker: BrokerProcess, broker_kills: Kills, copier_kills: Kills
+) -> bool:
     """True if the copier came to the end before it was killed."""
+    is_killed = False
     with copying(client, broker.servers, "copier") as process:
         assert process.stdout is not None
+        # A copier that was killed may have been ahead of this loop.
         for line in process.stdout:
             if not line.startswith("copied "):
                 continue
-            if seed.random() < BROKER_KILL_CHANCE:
-                time.sleep(seed.uniform(0, KILL_DELAY_S))
+            if broker_kills.is_due():
                 broker.kill_and_restart()
-            if seed.random() < COPIER_KILL_CHANCE:
-                time.sleep(seed.uniform(0, KILL_DELAY_S))
+            if not is_killed and copier_kills.is_due():
                 process.kill()
-                return False
-        assert process.wait(WAIT_S) == 0
-    return True
+                is_killed = True
+        status = process.wait(WAIT_S)
+        assert is_killed or status == 0
+    return not is_killed
 
 
 def create_topics(servers: str, *names: str) -> None:

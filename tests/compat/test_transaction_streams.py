@@ -26,9 +26,10 @@ PARTITIONS = 2
 VOCABULARY = 40
 PROGRAM = Path(__file__).with_name("WordCount.java")
 SEED = 7
-BROKER_KILLS = 6
+BROKER_KILLS = COUNTED // 3_000
 # Each takes as long as a transaction's timeout.
-STREAMS_KILLS = 1
+STREAMS_KILLS = max(1, COUNTED // 20_000)
+READ_AT_ONCE = 100
 
 
 def test_every_word_is_counted_once(tmp_path: Path) -> None:
@@ -37,15 +38,17 @@ def test_every_word_is_counted_once(tmp_path: Path) -> None:
     with BrokerProcess(tmp_path / "broker") as broker:
         create_topics(broker.servers)
         write(broker.servers, words)
-        # Where the program is when it or its broker is killed, by the number of counts so far.
-        moments = sorted(seed.sample(range(COUNTED), BROKER_KILLS + STREAMS_KILLS))
+        # Where the program is when it or its broker is killed, by the number of counts so far. None
+        # is so late that the program might be done before.
+        moments = sorted(seed.sample(range(COUNTED * 3 // 4), BROKER_KILLS + STREAMS_KILLS))
         kinds = ["broker"] * BROKER_KILLS + ["streams"] * STREAMS_KILLS
         seed.shuffle(kinds)
         kills = list(zip(moments, kinds, strict=True))
         counts = Counts(broker.servers)
         while counts.seen < COUNTED:
-            with streaming(broker.servers, tmp_path / "state"):
-                counts.read_while_killing(broker, kills)
+            with streaming(broker.servers, tmp_path / "state") as program:
+                counts.read_while_killing(broker, program, kills)
+        assert kills == []
         counts.close()
         broker.stop()
     expected = {word: list(range(1, n + 1)) for word, n in Counter(words).items()}
@@ -61,11 +64,17 @@ class Counts:
         self._consumer = open_consumer(servers, isolation_level="read_committed")
         self._consumer.assign([TopicPartition(TARGET, each, 0) for each in range(PARTITIONS)])
 
-    def read_while_killing(self, broker: BrokerProcess, kills: list[tuple[int, str]]) -> None:
+    def read_while_killing(
+        self,
+        broker: BrokerProcess,
+        program: "subprocess.Popen[bytes]",
+        kills: list[tuple[int, str]],
+    ) -> None:
         """Until all are read, or it is the turn of Streams to be killed."""
         deadline = time.monotonic() + 2 * WAIT_S
         while self.seen < COUNTED:
             assert time.monotonic() < deadline, f"{self.seen} counts"
+            assert program.poll() is None
             self._read()
             if kills and self.seen >= kills[0][0]:
                 _, what = kills.pop(0)
@@ -78,7 +87,7 @@ class Counts:
             self._read()
 
     def _read(self) -> None:
-        for message in self._consumer.consume(500, 0.2):
+        for message in self._consumer.consume(READ_AT_ONCE, 0.2):
             if message.error() is None:
                 word, count = message.key().decode(), int(message.value())
                 self.of_words.setdefault(word, []).append(count)
@@ -89,11 +98,11 @@ class Counts:
 
 
 @contextmanager
-def streaming(servers: str, directory: Path) -> Iterator[None]:
+def streaming(servers: str, directory: Path) -> Iterator["subprocess.Popen[bytes]"]:
     command = ["java", *JVM, "-cp", f"{JARS}/*", str(PROGRAM)]
     with subprocess.Popen([*command, servers, SOURCE, TARGET, str(directory)]) as process:
         try:
-            yield
+            yield process
         finally:
             process.kill()
 

@@ -6,13 +6,19 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from confluent_kafka import TopicPartition
 
 from ottla.testing import Broker
+from tests.support.clients.client import WAIT_S
+from tests.support.clients.librdkafka import open_consumer
 from tests.support.compat.java_tools import run_tool, try_tool
 from tests.support.transaction_scenarios.peer import Identity, TransactionPeer
 
 # Nobody asks the coordinator: a batch outside of any transaction hangs.
-SETTINGS = {"transaction.partition.verification.enable": "false"}
+SETTINGS = {
+    "transaction.partition.verification.enable": "false",
+    "transaction.state.log.num.partitions": "1",
+}
 FORMATTER = "org.apache.kafka.tools.consumer.TransactionLogMessageFormatter"
 EMPTY, ONGOING, PREPARE_COMMIT, COMPLETE_COMMIT = 0, 1, 2, 4
 
@@ -114,8 +120,9 @@ def test_kafka_reads_our_transaction_log(servers: str, peer: TransactionPeer) ->
     peer.finish(at, 5)
     printed = run_tool(
         "consumer.ConsoleConsumer",
-        *("--bootstrap-server", servers, "--topic", "__transaction_state", "--from-beginning"),
-        *("--formatter", FORMATTER, "--timeout-ms", "5000"),
+        *("--bootstrap-server", servers, "--topic", "__transaction_state", "--partition", "0"),
+        *("--offset", "earliest", "--max-messages", str(end_of_transaction_log(servers))),
+        *("--formatter", FORMATTER, "--timeout-ms", str(int(WAIT_S * 1000))),
     )
     own = [
         each["value"]
@@ -130,6 +137,15 @@ def test_kafka_reads_our_transaction_log(servers: str, peer: TransactionPeer) ->
         expected(at.at(1), PREPARE_COMMIT, partitions, **newest),
         expected(at.at(1), COMPLETE_COMMIT, [], **newest),
     ]
+
+
+def end_of_transaction_log(servers: str) -> int:
+    consumer = open_consumer(servers)
+    try:
+        _, end = consumer.get_watermark_offsets(TopicPartition("__transaction_state", 0), WAIT_S)
+        return end
+    finally:
+        consumer.close()
 
 
 def expected(at: Identity, status: int, partitions: Any, **newest: int) -> dict[str, Any]:

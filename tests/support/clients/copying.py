@@ -11,11 +11,13 @@ import os
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Coroutine, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka import TopicPartition as AioPartition
+from aiokafka.errors import KafkaConnectionError, NodeNotReadyError
 from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
 
 from tests.support.clients.client import WAIT_S
@@ -77,6 +79,10 @@ class Copier(ABC):
         """The offset of each partition at which the copy goes on. The consumer reads from there."""
 
     @abstractmethod
+    def rewind(self, positions: Mapping[int, int]) -> None:
+        """Reads again from there."""
+
+    @abstractmethod
     def read(self, records_max: int) -> Sequence[Read]:
         """The next records; none if there are none for a while. Reassigned."""
 
@@ -117,15 +123,15 @@ def run(copier: Copier) -> None:
         following = positions | {each.partition: each.offset + 1 for each in batch}
         number += 1
         if number % ABORTED_EVERY == 0:
-            copier.begin()
-            _fill(copier, batch, ABORTED, following)
-            copier.flush()
+            _abort_on_purpose(copier, batch, following)
+        if _try(copier, batch, following):
+            positions = following
+            print(f"copied {sum(positions.values())}", flush=True)
+        else:
             copier.abort()
-        while not _try(copier, batch, following):
-            copier.abort()
+            # A member that its group has missed joins again by reading.
+            copier.rewind(positions)
             print("aborted", flush=True)
-        positions = following
-        print(f"copied {sum(positions.values())}", flush=True)
 
 
 def _read(copier: Copier, amount: int) -> list[Read]:
@@ -133,6 +139,14 @@ def _read(copier: Copier, amount: int) -> list[Read]:
     while len(batch) < amount:
         batch += copier.read(amount - len(batch))
     return batch
+
+
+def _abort_on_purpose(copier: Copier, batch: Sequence[Read], following: Mapping[int, int]) -> None:
+    copier.begin()
+    with suppress(AbortError):
+        _fill(copier, batch, ABORTED, following)
+        copier.flush()
+    copier.abort()
 
 
 def _try(copier: Copier, batch: Sequence[Read], following: Mapping[int, int]) -> bool:
@@ -216,6 +230,12 @@ class LibrdkafkaCopier(Copier):
         positions, self._given = self._given, {}
         return positions
 
+    def rewind(self, positions: Mapping[int, int]) -> None:
+        self._early = []
+        assigned = [each.partition for each in self._consumer.assignment()]
+        given = [TopicPartition(self.copy.source, each, positions[each]) for each in assigned]
+        self._consumer.assign(given)
+
     def read(self, records_max: int) -> list[Read]:
         if self._poll(POLL_S):
             while len(self._early) < records_max and self._poll(0):
@@ -291,9 +311,12 @@ class KafkaPythonCopier(Copier):
         given = [KafkaPythonPartition(self.copy.source, at) for at in range(self.copy.partitions)]
         self._consumer.assign(given)
         found = {each.partition: self._consumer.committed(each) or 0 for each in given}
-        for each in given:
-            self._consumer.seek(each, found[each.partition])
+        self.rewind(found)
         return found
+
+    def rewind(self, positions: Mapping[int, int]) -> None:
+        for partition, position in positions.items():
+            self._consumer.seek(KafkaPythonPartition(self.copy.source, partition), position)
 
     def read(self, records_max: int) -> list[Read]:
         polled = self._consumer.poll(timeout_ms=int(POLL_S * 1000), max_records=records_max)
@@ -369,6 +392,7 @@ class AioKafkaCopier(Copier):
             retry_backoff_ms=RETRY_MS,
             linger_ms=1,
         )
+        _keep_looking(self._producer)
         await self._consumer.start()
         await self._producer.start()
 
@@ -379,9 +403,12 @@ class AioKafkaCopier(Copier):
         given = [AioPartition(self.copy.source, each) for each in range(self.copy.partitions)]
         self._consumer.assign(given)
         found = {each.partition: await self._consumer.committed(each) or 0 for each in given}
-        for each in given:
-            self._consumer.seek(each, found[each.partition])
+        self.rewind(found)
         return found
+
+    def rewind(self, positions: Mapping[int, int]) -> None:
+        for partition, position in positions.items():
+            self._consumer.seek(AioPartition(self.copy.source, partition), position)
 
     def read(self, records_max: int) -> list[Read]:
         polled = self._wait(
@@ -420,6 +447,22 @@ class AioKafkaCopier(Copier):
 
     def abort(self) -> None:
         self._wait(self._producer.abort_transaction())
+
+
+def _keep_looking(producer: AIOKafkaProducer) -> None:
+    """Its sender ends for good if a connection breaks while it asks who the coordinator is. It asks
+    again if the node is not ready.
+    """
+    client = producer.client
+    look_up = client.coordinator_lookup
+
+    async def look_up_while_broken(*asked: Any) -> Any:
+        try:
+            return await look_up(*asked)
+        except KafkaConnectionError as error:
+            raise NodeNotReadyError from error
+
+    client.coordinator_lookup = look_up_while_broken
 
 
 KINDS: dict[str, type[Copier]] = {

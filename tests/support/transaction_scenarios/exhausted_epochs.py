@@ -2,6 +2,9 @@
 
 import socket
 import struct
+from collections.abc import Sequence
+from contextlib import ExitStack
+from typing import BinaryIO
 
 from ottla.errors import ErrorCode
 from tests.support.transaction_scenarios.peer import (
@@ -19,27 +22,63 @@ AT_ONCE = 1024
 ANSWER = struct.Struct(">iiihqh")
 
 
-def bumped(peer: TransactionPeer, epoch: int) -> Identity:
-    """By one InitProducerId after the other. All requests are the same bytes."""
-    at = peer.start()
-    name = peer.transactional_id.encode()
-    said = struct.pack(">hhihh", INIT_PRODUCER_ID, 0, 0, -1, len(name)) + name
-    frame = struct.pack(">i", len(said) + 4) + said + struct.pack(">i", LONG_MS)
-    with socket.create_connection(peer.address, WAIT_S) as connection:
-        answers = connection.makefile("rb")
-        while at.epoch < epoch:
-            count = min(AT_ONCE, epoch - at.epoch)
-            connection.sendall(frame * count)
-            for _ in range(count):
-                _, _, _, code, *told = ANSWER.unpack(answers.read(ANSWER.size))
-                assert code == ErrorCode.NONE, ErrorCode(code)
-            at = Identity(*told)
-        answers.close()
+# Per broker, the transactional ids that are one epoch before the last, and their producers.
+_made: dict[tuple[str, int], list[tuple[str, Identity]]] = {}
+
+
+def before_the_last_epoch(peer: TransactionPeer) -> Identity:
+    """The peer goes on with a transactional id that has one epoch left."""
+    made = _made.setdefault(peer.address, [])
+    if not made:
+        names = [f"{peer.topic}-{number}" for number in range(len(SCENES))]
+        made += zip(names, bumped(peer, names, LAST_EPOCH - 1), strict=True)
+    peer.transactional_id, at = made.pop()
+    peer.name_of(at.id)
     return at
 
 
+def at_the_last_epoch(peer: TransactionPeer) -> Identity:
+    before_the_last_epoch(peer)
+    return peer.start()
+
+
+def bumped(peer: TransactionPeer, names: Sequence[str], epoch: int) -> list[Identity]:
+    """New transactional ids, by one InitProducerId after the other.
+
+    Each id has a connection of its own: several at once take less time than one after the other.
+    """
+    for name in names:
+        answer = peer.ask(peer.init_request(transactional_id=name))
+        assert (answer.error_code, answer.producer_epoch) == (ErrorCode.NONE, 0)
+    with ExitStack() as opened:
+        connections = [
+            opened.enter_context(socket.create_connection(peer.address, WAIT_S)) for _ in names
+        ]
+        readers = [opened.enter_context(each.makefile("rb")) for each in connections]
+        for done in range(0, epoch, AT_ONCE):
+            count = min(AT_ONCE, epoch - done)
+            for connection, name in zip(connections, names, strict=True):
+                connection.sendall(init_frame(name) * count)
+            reached = [answered(each, count) for each in readers]
+    assert {each.epoch for each in reached} == {epoch}
+    return reached
+
+
+def init_frame(name: str) -> bytes:
+    encoded = name.encode()
+    said = struct.pack(">hhihh", INIT_PRODUCER_ID, 0, 0, -1, len(encoded)) + encoded
+    return struct.pack(">i", len(said) + 4) + said + struct.pack(">i", LONG_MS)
+
+
+def answered(reader: BinaryIO, count: int) -> Identity:
+    for _ in range(count):
+        _, _, _, code, *told = ANSWER.unpack(reader.read(ANSWER.size))
+        assert code == ErrorCode.NONE, ErrorCode(code)
+    return Identity(*told)
+
+
 def ended_at_the_last_epoch(peer: TransactionPeer) -> None:
-    at = bumped(peer, LAST_EPOCH - 1)
+    at = before_the_last_epoch(peer)
     for number in range(3):
         peer.store(at, 0, 12)
         following = peer.end(f"end {number}", at, 5)
@@ -52,7 +91,7 @@ def ended_at_the_last_epoch(peer: TransactionPeer) -> None:
 
 
 def renewed_at_the_last_epoch(peer: TransactionPeer) -> None:
-    last = bumped(peer, LAST_EPOCH)
+    last = at_the_last_epoch(peer)
     peer.open(last)
     peer.store(last)
     peer.end("commits", last, 4)
@@ -68,7 +107,7 @@ def renewed_at_the_last_epoch(peer: TransactionPeer) -> None:
 
 
 def fenced_at_the_last_epoch(peer: TransactionPeer) -> None:
-    last = bumped(peer, LAST_EPOCH)
+    last = at_the_last_epoch(peer)
     peer.open(last)
     peer.store(last)
     new = peer.init("another")

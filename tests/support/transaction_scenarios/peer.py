@@ -49,7 +49,6 @@ TRANSIENT = frozenset(
         ErrorCode.NOT_ENOUGH_REPLICAS,
     }
 )
-TRANSIENT_FOR_S = 20.0
 RETRY_S = 0.01
 
 
@@ -76,10 +75,11 @@ class TransactionPeer(Peer):
     """`answers` are the noted responses: the same for every broker that behaves like Kafka.
 
     `waited_out` counts the transient codes by request. The peer asks again until another answer
-    comes.
+    comes. `short_ms` is the timeout of transactions that shall time out.
     """
 
-    def __init__(self, servers: str, name: str) -> None:
+    def __init__(self, servers: str, name: str, *, short_ms: int = 300) -> None:
+        self.short_ms = short_ms
         self.waited_out: Counter[tuple[str, ErrorCode]] = Counter()
         self._named: dict[int, str] = {}
         self.transactional_id = name
@@ -89,7 +89,7 @@ class TransactionPeer(Peer):
     # Asking
 
     def ask(self, request: object, version: int | None = None) -> Any:
-        deadline = time.monotonic() + TRANSIENT_FOR_S
+        deadline = time.monotonic() + WAIT_S
         while True:
             answer = self._main.ask(request, version_max=version)
             passing = TRANSIENT.intersection(all_codes(answer))

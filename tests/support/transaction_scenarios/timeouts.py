@@ -1,10 +1,26 @@
 """A transaction times out: the broker aborts it, and its producer is a zombie (KIP-588)."""
 
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import product
 
 from tests.support.transaction_scenarios.peer import Identity, TransactionPeer
 
-SHORT_MS = 300
+
+class TooSlow(Exception):
+    """A step took longer than the timeout of its transaction. The scene needs a longer one."""
+
+
+@contextmanager
+def before_the_timeout(peer: TransactionPeer) -> Iterator[None]:
+    """For steps of a transaction that must not time out yet. TooSlow."""
+    began = time.monotonic()
+    try:
+        yield
+    finally:
+        if time.monotonic() - began >= peer.short_ms / 1000:
+            raise TooSlow
 
 
 def timed_out(peer: TransactionPeer) -> Identity:
@@ -15,9 +31,10 @@ def timed_out(peer: TransactionPeer) -> Identity:
 
 
 def left_open(peer: TransactionPeer) -> Identity:
-    at = peer.start(timeout_ms=SHORT_MS)
-    peer.open(at)
-    peer.store(at)
+    at = peer.start(timeout_ms=peer.short_ms)
+    with before_the_timeout(peer):
+        peer.open(at)
+        peer.store(at)
     return at
 
 
@@ -52,10 +69,11 @@ def the_zombie_renews(peer: TransactionPeer) -> None:
 
 
 def the_zombie_had_renewed_before(peer: TransactionPeer) -> None:
-    first = peer.start(timeout_ms=SHORT_MS)
-    second = peer.init("renewed", first, timeout_ms=SHORT_MS)
-    peer.open(second)
-    peer.store(second)
+    first = peer.start(timeout_ms=peer.short_ms)
+    second = peer.init("renewed", first, timeout_ms=peer.short_ms)
+    with before_the_timeout(peer):
+        peer.open(second)
+        peer.store(second)
     until_aborted(peer)
     peer.init("at the first epoch", first)
     peer.init("at the second epoch", second)
@@ -91,25 +109,29 @@ def another_producer_follows_the_zombie(peer: TransactionPeer) -> None:
 
 
 def offsets_of_the_zombie_are_gone(peer: TransactionPeer) -> None:
-    at = peer.start(timeout_ms=SHORT_MS)
-    peer.try_out("commits", peer.txn_commit(at, 5), 5)
-    peer.note_offsets("pending")
+    at = peer.start(timeout_ms=peer.short_ms)
+    with before_the_timeout(peer):
+        peer.try_out("commits", peer.txn_commit(at, 5), 5)
+        peer.note_offsets("pending")
     until_aborted(peer)
     peer.note_offsets("timed out")
 
 
 def a_transaction_of_the_newest_kind_times_out(peer: TransactionPeer) -> None:
-    at = peer.start(timeout_ms=SHORT_MS)
-    peer.store(at, 0, 12)
-    at = peer.finish(at, 5)
-    peer.store(at, 0, 12)
+    at = peer.start(timeout_ms=peer.short_ms)
+    with before_the_timeout(peer):
+        peer.store(at, 0, 12)
+        at = peer.finish(at, 5)
+    with before_the_timeout(peer):
+        peer.store(at, 0, 12)
     until_aborted(peer)
     peer.note_transaction("it has timed out")
     peer.try_produce("the next batch", at, 1, 12)
     peer.end("commits", at, 5)
     following = peer.end("aborts", at, 5, commits=False)
-    peer.try_produce("the next transaction", following, 0, 12)
-    peer.end("commits", following, 5)
+    with before_the_timeout(peer):
+        peer.try_produce("the next transaction", following, 0, 12)
+        peer.end("commits", following, 5)
     peer.until_complete()
     peer.note_fetched("the log")
     peer.note_producers("its producers")
