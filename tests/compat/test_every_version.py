@@ -499,6 +499,27 @@ def admin_entries(scene: Scene) -> dict[int, Entry]:
         46: Entry(
             range(1), {"topics.name": TOPIC, "topics.partition_indexes": (0,)}, NONE, {*NONE}
         ),
+        48: Entry(
+            range(2),
+            {
+                "components.entity_type": "user",
+                "components.match_type": 0,
+                "components.match": "nobody",
+            },
+            NONE,
+            {*NONE, "unsupported_version", "invalid_request"},
+        ),
+        49: Entry(
+            range(2),
+            {
+                "entries.entity.entity_type": "user",
+                "entries.entity.entity_name": "nobody",
+                "entries.ops.key": "producer_byte_rate",
+                "entries.ops.value": 1e9,
+            },
+            NONE,
+            {*NONE, "invalid_request"},
+        ),
         55: Entry(
             range(3),
             {

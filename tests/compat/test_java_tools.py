@@ -5,12 +5,21 @@ import re
 import shutil
 from pathlib import Path
 
+from confluent_kafka import Producer
+
 from ottla.broker.requests.served_apis import SERVED
 from ottla.protocol.messages import APIS
 from ottla.testing import Broker
 from tests.support.clients import QUICK_CLIENTS
 from tests.support.clients.admins import LibrdkafkaAdmin
-from tests.support.clients.client import ANY_BYTES, CODECS, FIRST_TIMESTAMP_MS, numbered, samples
+from tests.support.clients.client import (
+    ANY_BYTES,
+    CODECS,
+    FIRST_TIMESTAMP_MS,
+    WAIT_S,
+    numbered,
+    samples,
+)
 from tests.support.clients.kafka_python import KafkaPython
 from tests.support.clients.librdkafka import Librdkafka
 from tests.support.compat.java_tools import run_tool, try_tool
@@ -45,6 +54,39 @@ def test_topics_are_created_described_altered_and_deleted(servers: str, topic: s
     assert "PartitionCount: 4" in topics("--describe", "--topic", topic)
     topics("--delete", "--topic", topic)
     assert topic not in topics("--list").splitlines()
+
+
+def test_a_client_is_throttled_by_its_quota(servers: str, topic: str) -> None:
+    LibrdkafkaAdmin(servers).create(topic, 1, {})
+    name = f"{topic}-client"
+    rate = 20_000
+
+    def configs(*arguments: str) -> str:
+        of_client = ("--entity-type", "clients", "--entity-name", name)
+        tool = ("kafka.admin.ConfigCommand", "--bootstrap-server", servers)
+        return run_tool(*tool, *arguments, *of_client).decode()
+
+    configs("--alter", "--add-config", f"producer_byte_rate={rate},consumer_byte_rate={rate}")
+    described = configs("--describe")
+    assert f"Quota configs for client-id '{name}' are" in described
+    assert f"producer_byte_rate={rate}.0" in described
+    throttled_ms: list[float] = []
+    settings = {
+        "bootstrap.servers": servers,
+        "throttle_cb": lambda e: throttled_ms.append(e.throttle_time),
+    }
+    unlimited = Producer({**settings, "client.id": "another"})
+    limited = Producer({**settings, "client.id": name})
+    for producer, is_throttled in ((unlimited, False), (limited, True)):
+        # One burst is free.
+        for _ in range(13):
+            producer.produce(topic, bytes(rate))
+            producer.poll(0)
+        assert producer.flush(WAIT_S) == 0
+        producer.poll(0)
+        assert bool(throttled_ms) is is_throttled
+    configs("--alter", "--delete-config", "producer_byte_rate,consumer_byte_rate")
+    assert "byte_rate" not in configs("--describe")
 
 
 def test_configs_are_changed_for_a_topic_and_for_all_brokers(servers: str, topic: str) -> None:

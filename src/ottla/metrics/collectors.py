@@ -165,6 +165,14 @@ class RequestCollector:
         "counter", "kafka_network_requestmetrics_errors", "Error codes in responses, by API."
     )
     ERRORS = Family("counter", "ottla_request_errors", "Error codes in responses, by API.")
+    THROTTLED = Family(
+        "counter", "ottla_request_throttled", "Responses to clients over their quota, by API."
+    )
+    THROTTLED_S = Family(
+        "counter",
+        "ottla_request_throttle_seconds",
+        "Seconds that clients over their quota had to wait, by API.",
+    )
 
     def __init__(self, meters: Mapping[str, RequestMeter]) -> None:
         self._meters = meters
@@ -184,6 +192,12 @@ class RequestCollector:
                 for meter in meters
                 for error, count in list(meter.errors.counts.items())
             )
+        throttled = [each for each in meters if each.throttled]
+        for family, value in (
+            (self.THROTTLED, attrgetter("throttled")),
+            (self.THROTTLED_S, attrgetter("throttled_s")),
+        ):
+            yield from family.pages(({"api": each.api}, value(each)) for each in throttled)
 
     def _time_ms(self, meter: RequestMeter) -> "Metric":
         from prometheus_client.samples import Sample

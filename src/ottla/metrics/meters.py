@@ -102,14 +102,16 @@ class MeasuredLog(Protocol):
 
 
 class RequestMeter:
-    """The requests of one API: seconds from frame to response, and error codes."""
+    """The requests of one API: seconds from frame to response, error codes, throttle times."""
 
-    __slots__ = ("api", "errors", "seconds")
+    __slots__ = ("api", "errors", "seconds", "throttled", "throttled_s")
 
     def __init__(self, api: str) -> None:
         self.api = api
         self.seconds = Histogram()
         self.errors = Tally()
+        self.throttled = 0
+        self.throttled_s = 0.0
 
 
 class ListenerMeter:

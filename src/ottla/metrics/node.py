@@ -236,6 +236,12 @@ class NodeMetrics:
         """Records a response with the error code of this name."""
         self.request(api).errors.add(error)
 
+    def request_throttled(self, api: str, seconds: float) -> None:
+        """Records a response after which the client has to wait, as its quota demands."""
+        meter = self.request(api)
+        meter.throttled += 1
+        meter.throttled_s += seconds
+
     def listener(self, name: str) -> ListenerMeter:
         """The meter of a listener by its name in the settings."""
         meter = self._listeners.get(name)

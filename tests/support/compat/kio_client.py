@@ -3,6 +3,7 @@
 import dataclasses
 import datetime
 import io
+import math
 import random
 import socket
 import typing
@@ -137,6 +138,7 @@ _RANDOM: dict[str, Callable[[random.Random], Any]] = {
     "int16": _integer(16),
     "int32": _integer(32),
     "int64": _integer(64),
+    "float64": lambda rng: rng.choice((-1.0, 0.0, 0.5, 1.0, 1e300, math.inf)),
     "bool": lambda rng: rng.random() < 0.5,
     "string": lambda rng: rng.choice(("", "a", "no such name", "\N{BEETLE}", "x" * 300)),
     "bytes": lambda rng: rng.randbytes(rng.choice((0, 1, 200))),

@@ -40,7 +40,8 @@ TOPIC_IDS_SINCE = 13
 def handle(request: FetchRequest, call: Call) -> FetchResponse | Awaitable[FetchResponse]:
     _require_consumer(request)
     services, partitions = call.services, call.services.partitions
-    limits = _limits_of(request, services.settings[FETCH_MAX_BYTES])
+    bytes_max = min(services.settings[FETCH_MAX_BYTES], call.session.quota.response_bytes_max)
+    limits = _limits_of(request, bytes_max)
     try:
         context = partitions.fetch_sessions.open(
             request, limits.isolation, uses_ids=call.version >= TOPIC_IDS_SINCE

@@ -149,6 +149,8 @@ class Connection(asyncio.BufferedProtocol):
         self._is_turn_over = False
         self._is_reading = True
         self._may_hold_more = True
+        # A quota is used up: no request is handled.
+        self.is_muted = False
         # The last value that the tracker got.
         self._unsent_bytes = 0
         self._was_taken = False
@@ -275,12 +277,17 @@ class Connection(asyncio.BufferedProtocol):
         self._may_hold_more = True
         self._pause_or_resume()
 
+    def mute(self, seconds: float) -> None:
+        """Handles no further request for this time. Responses are still sent."""
+        self.is_muted = True
+        asyncio.get_running_loop().call_later(seconds, self._unmute)
+
     # One request after another
 
     @property
     def _is_busy(self) -> bool:
-        """Whether the next request has to wait, for a response or for the client to read some."""
-        return self._pending is not None or not self._takes_replies
+        """Whether the next request has to wait: for a response, a quota or the client to read."""
+        return self._pending is not None or self.is_muted or not self._takes_replies
 
     @property
     def _takes_replies(self) -> bool:
@@ -373,9 +380,13 @@ class Connection(asyncio.BufferedProtocol):
         """Everything was sent: the next responses may be queued."""
         if self._unsent_bytes:
             self._report_unsent()
-        if self._backlog and self._pending is None:
+        if self._backlog and self._pending is None and not self.is_muted:
             asyncio.get_running_loop().call_soon(self._handle_backlog)
         self._pause_or_resume()
+
+    def _unmute(self) -> None:
+        self.is_muted = False
+        self._handle_backlog()
 
     def _handle_backlog(self) -> None:
         """Handles the requests that arrived while the connection was busy."""

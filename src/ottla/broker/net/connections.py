@@ -5,7 +5,12 @@ from collections import Counter
 from dataclasses import dataclass
 
 from ottla.broker.event_log import Logger
-from ottla.broker.net.connection import CROWDED_BYTES_MAX, Connection, RequestDispatcher
+from ottla.broker.net.connection import (
+    CROWDED_BYTES_MAX,
+    Connection,
+    FrameHandler,
+    RequestDispatcher,
+)
 from ottla.broker.net.receive_buffer import SCRATCH_BYTES
 from ottla.broker.net.session import Session
 from ottla.metrics.node import NodeMetrics
@@ -69,6 +74,8 @@ class Connections:
         # Whether that is more than half of the limit. An attribute, since every request reads it.
         self.is_response_memory_scarce = False
         self._is_closed = False
+        # Handles the frames of new sessions, instead of the listener's dispatcher.
+        self._handler: FrameHandler | None = None
 
     def __len__(self) -> int:
         return len(self._open)
@@ -89,11 +96,17 @@ class Connections:
                 self,
                 self._threads,
                 self._scratch,
-                Session(requests, name, security_protocol),
+                Session(self._handler or requests, name, security_protocol),
                 frame_bytes_max=self.limits.frame_bytes_max,
             )
 
         return await self._net.listen(connect, host, port)
+
+    def route_to(self, handler: FrameHandler) -> None:
+        """Has the frames of all sessions handled by this handler from now on."""
+        self._handler = handler
+        for connection in self._open:
+            connection.session.handler = handler
 
     def end_all(self, reason: str) -> None:
         """Ends all connections, also connections that the listener accepts later."""

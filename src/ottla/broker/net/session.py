@@ -4,6 +4,7 @@ All decisions that depend on the client read the session: the advertised address
 throttling. A connection has one session from its first byte to its last.
 """
 
+import sys
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from ottla.settings.listeners import SecurityProtocol
@@ -33,12 +34,25 @@ class QuotaBucket(Protocol):
         """The throttle time of the response that is being made."""
         ...
 
+    @property
+    def response_bytes_max(self) -> int:
+        """A larger response would throttle the client for too long."""
+        ...
+
+    def charge_response(self, size_bytes: int) -> bool:
+        """Counts an encoded response; whether the throttle time has changed by it."""
+        ...
+
 
 class Unlimited:
     """No quota: the client is never throttled."""
 
     __slots__ = ()
     throttle_time_ms = 0
+    response_bytes_max = sys.maxsize
+
+    def charge_response(self, size_bytes: int) -> bool:  # noqa: ARG002 - nothing is counted
+        return False
 
 
 UNLIMITED = Unlimited()

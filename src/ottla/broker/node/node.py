@@ -27,6 +27,7 @@ from ottla.broker.node.log_dirs import (
 )
 from ottla.broker.node.metadata_store import EMBEDDED, StoreFactory
 from ottla.broker.node.parts import Parts, load_replicas, make_checkpointer, make_parts
+from ottla.broker.node.quota_enforcement import QuotaEnforcement
 from ottla.broker.node.registration import BrokerRegistration
 from ottla.broker.requests.dispatch import Dispatch
 from ottla.broker.requests.served_apis import SERVED
@@ -226,10 +227,14 @@ class Node:
         self._connections.descriptors_max = self._connections_max
         context.dynamic_settings.subscribe(parts.apply_settings)
         start_background(context, parts)
-        return await self._listen(parts)
-
-    async def _listen(self, parts: Parts) -> Endpoints:
         dispatch = Dispatch(parts.services, SERVED, self._on_fault)
+        clock = context.seams.clock
+        quotas = QuotaEnforcement(parts.connections, dispatch, clock.steady_ns, self.metrics)
+        quotas.load(publisher.image)
+        publisher.subscribe(quotas.follow)
+        return await self._listen(parts, dispatch)
+
+    async def _listen(self, parts: Parts, dispatch: Dispatch) -> Endpoints:
         bound = []
         for listener in self.settings[node.LISTENERS]:
             opened = await parts.connections.listen(

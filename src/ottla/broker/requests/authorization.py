@@ -128,6 +128,8 @@ OPERATIONS: Mapping[str, Mapping[AclResource, AclOperation]] = MappingProxyType(
         },
         "ListTransactions": {AclResource.TRANSACTIONAL_ID: _DESCRIBE},
         "UpdateFeatures": {AclResource.CLUSTER: _ALTER},
+        "DescribeClientQuotas": {AclResource.CLUSTER: _DESCRIBE_CONFIGS},
+        "AlterClientQuotas": {AclResource.CLUSTER: _ALTER_CONFIGS},
         "OffsetForLeaderEpoch": {AclResource.TOPIC: _DESCRIBE},
         "DescribeConfigs": _OF_CONFIG_READERS,
         "AlterConfigs": _OF_CONFIG_WRITERS,

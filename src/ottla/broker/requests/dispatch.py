@@ -16,6 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ottla.broker.net.connection import Connection, PendingResponse, ResponseParts
+from ottla.broker.net.session import UNLIMITED
 from ottla.broker.requests.call import Call, make_call
 from ottla.broker.requests.commit_fast_path import OFFSET_COMMIT_KEY, CommitFastPath
 from ottla.broker.requests.produce_fast_path import PRODUCE_KEY, ProduceFastPath
@@ -149,8 +150,16 @@ class Dispatch:
             return None
         if in_version := self._in_version.get(call.api.key):
             response = in_version(response, call.version)
-        throttle_time_ms = call.session.quota.throttle_time_ms
-        return encode_response(correlation_id, call.api, call.version, response, throttle_time_ms)
+        quota = call.session.quota
+        parts = encode_response(
+            correlation_id, call.api, call.version, response, quota.throttle_time_ms
+        )
+        if quota is not UNLIMITED and quota.charge_response(sum(map(len, parts))):
+            # A consumer is charged for the size of the response, which is known only now.
+            return encode_response(
+                correlation_id, call.api, call.version, response, quota.throttle_time_ms
+            )
+        return parts
 
     def _refuse(self, request: object, call: Call, error: PeerError) -> object:
         self._services.metrics.request_refused(call.api.name, error.code.name)

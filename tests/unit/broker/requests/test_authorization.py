@@ -16,6 +16,7 @@ from ottla.protocol.messages import (
     APIS,
     add_offsets_to_txn,
     add_partitions_to_txn,
+    alter_client_quotas,
     alter_configs,
     alter_partition_reassignments,
     alter_replica_log_dirs,
@@ -26,6 +27,7 @@ from ottla.protocol.messages import (
     delete_groups,
     delete_records,
     delete_topics,
+    describe_client_quotas,
     describe_cluster,
     describe_configs,
     describe_groups,
@@ -429,6 +431,22 @@ REQUESTS: dict[str, Any] = {
                 feature="transaction.version", max_version_level=1, upgrade_type=2
             ),
         )
+    ),
+    "DescribeClientQuotas": describe_client_quotas.DescribeClientQuotasRequest(
+        components=(), strict=False
+    ),
+    "AlterClientQuotas": alter_client_quotas.AlterClientQuotasRequest(
+        entries=(
+            alter_client_quotas.Entry(
+                entity=(alter_client_quotas.Entity(entity_type="user", entity_name="u"),),
+                ops=(
+                    alter_client_quotas.Operation(
+                        key="producer_byte_rate", value=1.0, remove=False
+                    ),
+                ),
+            ),
+        ),
+        validate_only=False,
     ),
     "DescribeTopicPartitions": describe_topic_partitions.DescribeTopicPartitionsRequest(
         topics=(describe_topic_partitions.RequestedTopic(name="events"),)
