@@ -126,8 +126,9 @@ class ProducerConnection:
     def _gives_up(self, request: object, error: Exception) -> bool:
         if not isinstance(request, GIVEN_UP):
             return False
-        is_late = isinstance(error, _LateError)
-        return self._entropy.chance(0.4) or (is_late and not self._may_be_repeated(request))
+        if isinstance(error, _LateError):
+            return self._entropy.chance(0.7) or not self._may_be_repeated(request)
+        return self._entropy.chance(0.2)
 
     async def _ask_once(self, request: object, version: int) -> Any:
         if self._line is None:
@@ -135,13 +136,14 @@ class ProducerConnection:
         line = self._line
         if self._world.base.is_calm:
             return await line.ask(request, version)
-        if self._may_be_stuck(request) and self._entropy.chance(0.03):
+        is_batch = isinstance(request, ProduceRequest)
+        if self._may_be_stuck(request) and self._entropy.chance(0.06 if is_batch else 0.03):
             self._abandon_line(line)
             delay_s = self._entropy.between(1, 1_000) / 1e3
             asyncio.get_running_loop().call_later(delay_s, _send_late, line, request, version)
             raise _LateError(line.life)
         reply = line.send(request, version)
-        if self._entropy.chance(0.06):
+        if self._entropy.chance(0.1 if is_batch else 0.06):
             # The producer does not wait for the answer.
             await asyncio.sleep(self._entropy.pick((0.0, 0.001, 0.005, 0.05)))
             if self._is_harmless(request) and self._entropy.chance(0.7):

@@ -65,7 +65,6 @@ class Transaction:
     outcome: Outcome = Outcome.OPEN
     committed: int | None = None
     values: dict[TopicPartition, list[bytes]] = field(default_factory=dict)
-    commits: list["OffsetCommit"] = field(default_factory=list)
     seen: str = ""
 
     def __str__(self) -> str:
@@ -165,7 +164,7 @@ class TransactionalHistory:
         self.ids_expire = ids_expire
         self.transactions: list[Transaction] = []
         self.views: dict[TopicPartition, CommittedView] = {}
-        self.group = GroupHistory()
+        self.groups: dict[TopicPartition, GroupHistory] = {}
         self.counts: Counter[str] = Counter()
         self.clock_jumps = 0
         self._clock = clock
@@ -278,18 +277,25 @@ class TransactionalHistory:
 
     # Offsets
 
-    def commit_offset(self, life: int, transaction: Transaction | None = None) -> OffsetCommit:
+    def commit_offset(
+        self, place: TopicPartition, life: int, transaction: Transaction | None = None
+    ) -> OffsetCommit:
         """Somebody is about to commit a new offset."""
         self._next_offset += 1
         made = OffsetCommit(self._next_offset, self.moment(), life, transaction)
-        self.group.commits[made.offset] = made
-        if transaction is not None:
-            transaction.commits.append(made)
+        self.offsets(place).commits[made.offset] = made
         return made
+
+    def offsets(self, place: TopicPartition) -> GroupHistory:
+        return self.groups.setdefault(place, GroupHistory())
+
+    @property
+    def commits(self) -> list[OffsetCommit]:
+        return [each for group in self.groups.values() for each in group.commits.values()]
 
     def end_life(self, life: int) -> None:
         """The broker has died: no request to it takes effect any more."""
-        for commit in self.group.commits.values():
+        for commit in self.commits:
             if commit.settled is None and commit.life == life:
                 commit.settled = self.moment()
 

@@ -12,6 +12,7 @@ from tests.sim.broker.transactional_session import (
     Versions,
 )
 from tests.sim.broker.transactional_world import (
+    COMMITTED_PLACES,
     FLEETING_PLACE,
     LASTING_PLACES,
     TransactionalWorld,
@@ -79,7 +80,7 @@ class TransactionalProducer:
         try:
             await self._write(session, transaction)
             await self._wait_or_crash(session)
-            if self._entropy.chance(0.75):
+            if self._entropy.chance(0.85):
                 self._does = f"commits {transaction}"
                 await session.end(transaction, is_committed=True)
                 return
@@ -92,10 +93,10 @@ class TransactionalProducer:
         places = self._pick_places()
         if self._entropy.chance(0.5):
             await session.add(transaction, places)
-        offset_at = self._entropy.below(3 * SENDS_MAX)
+        offset_at = self._entropy.below(2 * SENDS_MAX)
         for number in range(self._entropy.between(1, SENDS_MAX)):
             if number == offset_at:
-                await session.commit_offset(transaction)
+                await session.commit_offsets(transaction, COMMITTED_PLACES)
             together = places if self._entropy.chance(0.3) else [self._entropy.pick(places)]
             await session.add(transaction, together)
             values = {place: self._new_values(transaction) for place in together}
@@ -103,8 +104,8 @@ class TransactionalProducer:
                 self._history.send(transaction, self._world.partition(place), each)
             await session.send(transaction, values)
             await self._pause(100)
-        if self._entropy.chance(0.2):
-            await session.commit_offset(transaction)
+        if self._entropy.chance(0.3):
+            await session.commit_offsets(transaction, COMMITTED_PLACES[:1])
 
     async def _wait_or_crash(self, session: ProducerSession) -> None:
         if self._world.base.is_calm:
@@ -112,7 +113,7 @@ class TransactionalProducer:
         if self._entropy.chance(0.08):
             self._history.counts["abandoned"] += 1
             raise CrashedError
-        if self._entropy.chance(0.06):
+        if self._entropy.chance(0.1):
             # It is too late then, or nearly so.
             await asyncio.sleep(session.incarnation.timeout_ms / 1e3)
 
@@ -128,7 +129,7 @@ class TransactionalProducer:
             await session.renew(transaction)
 
     def _pick_places(self) -> list[TopicPartition]:
-        places = [place for place in LASTING_PLACES if self._entropy.chance(0.5)]
+        places = [place for place in LASTING_PLACES if self._entropy.chance(0.6)]
         if self._entropy.chance(0.15):
             places.append(FLEETING_PLACE)
         return places or [self._entropy.pick(LASTING_PLACES)]

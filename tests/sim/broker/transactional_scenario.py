@@ -66,7 +66,7 @@ class TransactionalScenario:
             "offsets.topic.num.partitions": str(GROUP_PARTITIONS),
             "transaction.state.log.num.partitions": "2",
             "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
-            "log.roll.ms": entropy.pick(("400", "3000")),
+            "log.roll.ms": entropy.pick(("200", "1500")),
             "log.cleaner.backoff.ms": "200",
             "log.cleaner.min.cleanable.ratio": "0.01",
             "log.cleaner.delete.retention.ms": entropy.pick(("0", "2000", "60000")),
@@ -91,14 +91,14 @@ class TransactionalScenario:
         """Transactions by outcome, and all else that was counted."""
         history = self.world.history
         outcomes = Counter(each.outcome.name.lower() for each in history.transactions)
-        unsettled = sum(each.settled is None for each in history.group.commits.values())
+        unsettled = sum(each.settled is None for each in history.commits)
         return (
             history.counts
             + outcomes
             + Counter(
                 {
                     "transactions": len(history.transactions),
-                    "offsets": len(history.group.commits),
+                    "offsets": len(history.commits),
                     "unsettled offsets": unsettled,
                     "seeds in which ids expire": int(history.ids_expire),
                 }
@@ -118,8 +118,8 @@ class TransactionalScenario:
 
         async def verify_late(verifier: LocalVerifier, verification: Verification) -> Codes:
             answer = await verify(verifier, verification)
-            if entropy.chance(0.4):
-                await asyncio.sleep(entropy.between(0, 400) / 1e3)
+            if entropy.chance(0.5):
+                await asyncio.sleep(entropy.between(0, 500) / 1e3)
             return answer
 
         return verify_late

@@ -1,6 +1,6 @@
 """The requests of one transactional producer, repeated as Kafka's clients repeat them."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ottla.errors import ErrorCode
@@ -21,9 +21,13 @@ from tests.sim.broker.transactional_connection import (
     GivenUpError,
     ProducerConnection,
 )
-from tests.sim.broker.transactional_history import IN_PROGRESS, Incarnation, Transaction
+from tests.sim.broker.transactional_history import (
+    IN_PROGRESS,
+    Incarnation,
+    OffsetCommit,
+    Transaction,
+)
 from tests.sim.broker.transactional_world import (
-    COMMITTED_PLACE,
     FLEETING_PLACE,
     GROUP,
     TransactionalWorld,
@@ -280,48 +284,69 @@ class ProducerSession:
             for each in topic.partition_responses
         ]
 
-    async def commit_offset(self, transaction: Transaction) -> None:
-        """Commits an offset of the group in the transaction."""
-        transactional_id = self.incarnation.transactional_id
-        producer_id, producer_epoch = self.identity
-        if self.versions.transaction < EPOCH_BUMPED_SINCE:
-            adding = AddOffsetsToTxnRequest(
-                transactional_id=transactional_id,
-                producer_id=producer_id,
-                producer_epoch=producer_epoch,
-                group_id=GROUP,
-            )
-            added = await self._ask(adding, self.versions.add, lambda each: each.error_code)
-            self._require(added.code, transaction)
-        commit = self._history.commit_offset(IN_PROGRESS, transaction)
-        partition = txn_offset_commit.Partition(
-            partition_index=COMMITTED_PLACE.partition,
-            committed_offset=commit.offset,
-            committed_metadata="",
-        )
-        request = TxnOffsetCommitRequest(
-            transactional_id=transactional_id,
-            group_id=GROUP,
-            producer_id=producer_id,
-            producer_epoch=producer_epoch,
-            topics=(txn_offset_commit.Topic(name=COMMITTED_PLACE.topic, partitions=(partition,)),),
-        )
+    async def commit_offsets(
+        self, transaction: Transaction, places: Sequence[TopicPartition]
+    ) -> None:
+        """Commits offsets of the group in the transaction."""
+        await self._add_group(transaction)
+        commits = {
+            place: self._history.commit_offset(place, IN_PROGRESS, transaction) for place in places
+        }
         try:
             answer = await self._connection.ask(
-                request, self.versions.commit, lambda each: each.topics[0].partitions[0].error_code
+                self._commit_request(commits), self.versions.commit, _code_of_commit
             )
-        except CrashedError as crashed:
-            commit.life = crashed.lost_in
-            raise
-        except GivenUpError as error:
-            commit.life = error.lost_in
+        except (CrashedError, GivenUpError) as error:
+            for commit in commits.values():
+                commit.life = error.lost_in
+            if isinstance(error, CrashedError):
+                raise
             self.must_renew = True
             raise AbortableError("given up") from error
-        commit.life = answer.lost_in
-        if answer.lost_in < self._world.base.machine.lives:
-            commit.settled = self._history.moment()
+        for commit in commits.values():
+            commit.life = answer.lost_in
+            if answer.lost_in < self._world.base.machine.lives:
+                commit.settled = self._history.moment()
         self._require(answer.code, transaction)
-        commit.acknowledged = self._history.moment()
+        for commit in commits.values():
+            commit.acknowledged = self._history.moment()
+
+    async def _add_group(self, transaction: Transaction) -> None:
+        """Adds the group's offsets, as producers of version 1 do."""
+        if self.versions.transaction >= EPOCH_BUMPED_SINCE:
+            return
+        request = AddOffsetsToTxnRequest(
+            transactional_id=self.incarnation.transactional_id,
+            producer_id=self.identity.producer_id,
+            producer_epoch=self.identity.producer_epoch,
+            group_id=GROUP,
+        )
+        added = await self._ask(request, self.versions.add, lambda each: each.error_code)
+        self._require(added.code, transaction)
+
+    def _commit_request(
+        self, commits: Mapping[TopicPartition, OffsetCommit]
+    ) -> TxnOffsetCommitRequest:
+        return TxnOffsetCommitRequest(
+            transactional_id=self.incarnation.transactional_id,
+            group_id=GROUP,
+            producer_id=self.identity.producer_id,
+            producer_epoch=self.identity.producer_epoch,
+            topics=tuple(
+                txn_offset_commit.Topic(
+                    name=topic,
+                    partitions=tuple(
+                        txn_offset_commit.Partition(
+                            partition_index=each.partition,
+                            committed_offset=commits[each].offset,
+                            committed_metadata="",
+                        )
+                        for each in members
+                    ),
+                )
+                for topic, members in by_topic(commits).items()
+            ),
+        )
 
     async def end(self, transaction: Transaction, *, is_committed: bool) -> None:
         """FencedError or AbortableError if it is over already."""
@@ -390,3 +415,9 @@ class ProducerSession:
         except GivenUpError as error:
             self.must_renew = True
             raise AbortableError("given up") from error
+
+
+def _code_of_commit(response: Any) -> int:
+    """All partitions have the same code: they are committed together, or refused together."""
+    (code,) = {each.error_code for topic in response.topics for each in topic.partitions}
+    return int(code)
