@@ -23,9 +23,10 @@ RANDOM_ROUNDS = 4
 TOPIC, GROUP = "orders", "live"
 SUBSCRIPTION = b"\0\0" + b"\0\0\0\1" + len(TOPIC).to_bytes(2) + TOPIC.encode() + b"\xff" * 4
 BATCH = build([Record(offset=0, timestamp=1_700_000_000_000, key=b"k", value=b"v")])
+TRANSACTIONAL_ID = "payments"
 MINUTE = datetime.timedelta(minutes=1)
 PRODUCE, FETCH, METADATA, FIND_COORDINATOR = 0, 1, 3, 10
-JOIN_GROUP, SYNC_GROUP, API_VERSIONS, CREATE_TOPICS = 11, 14, 18, 19
+JOIN_GROUP, SYNC_GROUP, API_VERSIONS, CREATE_TOPICS, INIT_PRODUCER_ID = 11, 14, 18, 19, 22
 # Clients of old look for these to tell what a broker can do: nobody may send them.
 ADVERTISED_ONLY = {(PRODUCE, version) for version in range(3)}
 
@@ -37,12 +38,20 @@ class Member(NamedTuple):
     generation_id: int
 
 
+class Producer(NamedTuple):
+    """Of a transactional id."""
+
+    producer_id: int
+    producer_epoch: int
+
+
 class Scene(NamedTuple):
-    """The topics and groups of the broker."""
+    """The topics, groups and transactional ids of the broker."""
 
     client: KioClient
     topic_id: uuid.UUID
     member: Member
+    producer: Producer
     log_dir: str
 
 
@@ -64,11 +73,17 @@ TOPIC_CODES = {"unknown_topic_or_partition", "unknown_topic_id", "invalid_topic_
 # A random JoinGroup has a member in its group until the session of that ends.
 JOINED = {"non_empty_group"}
 GROUP_CODES = {"invalid_group_id", "group_id_not_found", "unknown_member_id"}
+NO_PRODUCER = {"invalid_producer_id_mapping", "invalid_producer_epoch", "invalid_request"}
 MEMBER_CODES = {*GROUP_CODES, "illegal_generation", "fenced_instance_id", "stale_member_epoch"}
 
 
 def entries(scene: Scene) -> dict[int, Entry]:
-    return {**records_entries(scene), **group_entries(scene), **admin_entries(scene)}
+    return {
+        **records_entries(scene),
+        **group_entries(scene),
+        **transaction_entries(scene),
+        **admin_entries(scene),
+    }
 
 
 def records_entries(scene: Scene) -> dict[int, Entry]:
@@ -151,8 +166,14 @@ def records_entries(scene: Scene) -> dict[int, Entry]:
             range(6),
             {"transactional_id": None, "producer_id": -1, "producer_epoch": -1},
             NONE,
-            # There are no transactions yet.
-            {*NONE, "invalid_request", "unsupported_version"},
+            # A random id may be one of an earlier request, with another producer.
+            {
+                *NONE,
+                "invalid_request",
+                "invalid_transaction_timeout",
+                "invalid_producer_epoch",
+                "producer_fenced",
+            },
         ),
         23: Entry(
             range(2, 5),
@@ -308,6 +329,81 @@ def group_entries(scene: Scene) -> dict[int, Entry]:
     }
 
 
+def transaction_entries(scene: Scene) -> dict[int, Entry]:
+    producer_id, producer_epoch = scene.producer
+    of_producer: Filling = {
+        "transactional_id": TRANSACTIONAL_ID,
+        "producer_id": producer_id,
+        "producer_epoch": producer_epoch,
+    }
+    return {
+        24: Entry(
+            range(6),
+            {
+                **{f"v3_and_below_{name}": value for name, value in of_producer.items()},
+                "v3_and_below_topics.name": TOPIC,
+                "v3_and_below_topics.partitions": (0,),
+                **{f"transactions.{name}": value for name, value in of_producer.items()},
+                "transactions.topics.name": TOPIC,
+                "transactions.topics.partitions": (0,),
+            },
+            NONE,
+            {*(NONE | TOPIC_CODES | NO_PRODUCER), "operation_not_attempted"},
+        ),
+        25: Entry(range(5), {**of_producer, "group_id": GROUP}, NONE, {*(NONE | NO_PRODUCER)}),
+        26: Entry(
+            range(6),
+            {**of_producer, "committed": True},
+            # From v5 on a transaction without partitions cannot be committed.
+            {*NONE, "invalid_txn_state"},
+            NO_PRODUCER,
+        ),
+        27: Entry(
+            range(1, 3),
+            {
+                "markers.producer_id": producer_id,
+                "markers.producer_epoch": producer_epoch,
+                "markers.coordinator_epoch": 0,
+                "markers.transaction_version": 0,
+                "markers.topics.name": TOPIC,
+                "markers.topics.partition_indexes": (0,),
+            },
+            NONE,
+            {*(NONE | TOPIC_CODES)},
+        ),
+        28: Entry(
+            range(6),
+            {
+                **of_producer,
+                "group_id": GROUP,
+                "member_id": "",
+                "generation_id": -1,
+                "group_instance_id": None,
+                "topics.name": TOPIC,
+                "topics.partitions.partition_index": 0,
+                "topics.partitions.committed_metadata": "",
+            },
+            # The transaction is over: v5 begins the next one.
+            {*NONE, "invalid_txn_state", "transaction_abortable"},
+            {*(NONE | TOPIC_CODES | MEMBER_CODES | NO_PRODUCER)},
+        ),
+        65: Entry(
+            range(1),
+            {},
+            {*NONE, "transactional_id_not_found"},
+            {*NONE, "transactional_id_not_found"},
+            # The codec cannot read the start time of an id without a transaction, which is -1.
+            {"transactional_ids": (TRANSACTIONAL_ID, "missing")},
+        ),
+        66: Entry(
+            range(3),
+            {"state_filters": ("Ongoing",), "transactional_id_pattern": None},
+            NONE,
+            {*NONE, "invalid_regular_expression"},
+        ),
+    }
+
+
 def admin_entries(scene: Scene) -> dict[int, Entry]:
     def new_name(rng: random.Random) -> str:
         return f"new-{rng.randrange(1 << 40)}"
@@ -412,6 +508,16 @@ def admin_entries(scene: Scene) -> dict[int, Entry]:
             NONE,
             {*TOPIC_CODES, "invalid_request", "none"},
         ),
+        57: Entry(
+            range(3),
+            {
+                "feature_updates.feature": "transaction.version",
+                "feature_updates.max_version_level": 2,
+                "feature_updates.upgrade_type": 1,
+            },
+            NONE,
+            {*NONE, "invalid_update_version"},
+        ),
         60: Entry(
             range(3),
             {"endpoint_type": 1},
@@ -435,7 +541,7 @@ def scene() -> Iterator[Scene]:
         with KioClient(host, int(port)) as client:
             create(client)
             member = joined(client)
-            yield Scene(client, topic_id(client), member, broker.directory)
+            yield Scene(client, topic_id(client), member, producer(client), broker.directory)
 
 
 def asked(client: KioClient, key: int, version: int, filling: Filling, seed: int = 0) -> Any:
@@ -488,6 +594,24 @@ def joined(client: KioClient) -> Member:
     )
     assert error_codes(synced) == NONE
     return member
+
+
+def producer(client: KioClient) -> Producer:
+    """The producer of a transactional id."""
+    asked(client, FIND_COORDINATOR, 1, {"key": TRANSACTIONAL_ID, "key_type": 1})
+    answer = asked(
+        client,
+        INIT_PRODUCER_ID,
+        4,
+        {
+            "transactional_id": TRANSACTIONAL_ID,
+            "transaction_timeout": MINUTE,
+            "producer_id": -1,
+            "producer_epoch": -1,
+        },
+    )
+    assert error_codes(answer) == NONE
+    return Producer(answer.producer_id, answer.producer_epoch)
 
 
 def test_every_advertised_version_answers_a_foreign_codec_as_kafka_would(scene: Scene) -> None:

@@ -1,20 +1,14 @@
 """Leaders, replicas and producers of partitions, as tools and clients of others ask for them."""
 
-import asyncio
 import json
 import re
 from pathlib import Path
-
-import aiokafka
-import pytest
-from aiokafka.errors import KafkaError as AioKafkaError
 
 from ottla.errors import ErrorCode
 from tests.support.clients.admins import LibrdkafkaAdmin
 from tests.support.clients.client import WAIT_S, numbered
 from tests.support.clients.kafka_python import (
     KafkaAdminClient,
-    KafkaError,
     KafkaProducer,
     TopicPartition,
     TopicPartitionReplica,
@@ -83,22 +77,3 @@ def test_kafka_python_asks_for_leaders_replicas_and_directories(servers: str, to
         assert moved.errno == ErrorCode.NONE
     finally:
         admin.close()
-
-
-def test_producers_with_transactions_give_up_at_once_while_there_are_none(servers: str) -> None:
-    # Who looked for a coordinator again and again would say that it has waited too long.
-    producer = KafkaProducer(bootstrap_servers=servers, transactional_id="payments")
-    with pytest.raises(KafkaError, match="coordinator"):
-        producer.init_transactions()
-    producer.close(timeout=1)
-
-    async def start() -> None:
-        other = aiokafka.AIOKafkaProducer(bootstrap_servers=servers, transactional_id="orders")
-        try:
-            with pytest.raises(AioKafkaError):
-                # Without an answer that ends it, it would look for ever.
-                await asyncio.wait_for(other.start(), WAIT_S)
-        finally:
-            await other.stop()
-
-    asyncio.run(start())

@@ -21,6 +21,7 @@ from tests.compat.test_broker_kill import BrokerProcess
 from tests.support.clients.client import WAIT_S
 from tests.support.clients.copying import ABORTED, KINDS, PER_TRANSACTION
 from tests.support.clients.copying import COPIED as COPIED_PREFIX
+from tests.support.clients.fencing import COMMITTED, FENCED, FENCES
 from tests.support.clients.librdkafka import open_consumer
 from tests.support.compat.java_tools import JARS, JVM
 from tests.support.transaction_scenarios.levels import set_level
@@ -58,6 +59,15 @@ def name_of(client: Client) -> str:
     return f"{client.name}-level{client.level}"
 
 
+# How each client calls it.
+FENCED_ERRORS = {
+    "librdkafka": "_FENCED",
+    "kafka-python": "ProducerFencedError",
+    "aiokafka": "ProducerFenced",
+    "java": "ProducerFencedException",
+}
+
+
 @contextmanager
 def copying(client: Client, servers: str, name: str) -> Iterator["subprocess.Popen[str]"]:
     """The process; whatever happens, it is gone at the end."""
@@ -83,6 +93,14 @@ def test_a_copy_is_exact_however_often_it_is_killed(client: Client, tmp_path: Pa
         broker.stop()
 
 
+@pytest.mark.parametrize("client", FENCES)
+def test_a_second_producer_fences_the_first(client: str, servers: str, topic: str) -> None:
+    create_topics(servers, topic)
+    assert FENCES[client](servers, topic, topic) == FENCED_ERRORS[client]
+    assert read(servers, topic, 0, "read_committed") == [COMMITTED]
+    assert read(servers, topic, 0, "read_uncommitted") == [FENCED, COMMITTED]
+
+
 def copied_until_killed(client: Client, broker: BrokerProcess, seed: random.Random) -> bool:
     """True if the copier came to the end before it was killed."""
     with copying(client, broker.servers, "copier") as process:
@@ -101,12 +119,16 @@ def copied_until_killed(client: Client, broker: BrokerProcess, seed: random.Rand
     return True
 
 
-def write_source(servers: str) -> None:
-    """Numbers from 0 on, in each partition."""
+def create_topics(servers: str, *names: str) -> None:
     admin = AdminClient({"bootstrap.servers": servers})
-    topics = [NewTopic(each, PARTITIONS, 1) for each in (SOURCE, TARGET)]
+    topics = [NewTopic(each, PARTITIONS, 1) for each in names]
     for future in admin.create_topics(topics).values():
         future.result(WAIT_S)
+
+
+def write_source(servers: str) -> None:
+    """Numbers from 0 on, in each partition."""
+    create_topics(servers, SOURCE, TARGET)
     producer = Producer({"bootstrap.servers": servers})
     for number in range(RECORDS):
         for partition in range(PARTITIONS):
@@ -118,19 +140,19 @@ def write_source(servers: str) -> None:
 def assert_copied(servers: str) -> None:
     expected = [COPIED_PREFIX + b"%d" % number for number in range(RECORDS)]
     for partition in range(PARTITIONS):
-        assert read(servers, partition, "read_committed") == expected
+        assert read(servers, TARGET, partition, "read_committed") == expected
     # There were some.
-    aborted = read(servers, 0, "read_uncommitted")
+    aborted = read(servers, TARGET, 0, "read_uncommitted")
     assert any(value.startswith(ABORTED) for value in aborted)
 
 
-def read(servers: str, partition: int, isolation_level: str) -> list[bytes]:
-    """All values of a partition of the copy."""
+def read(servers: str, topic: str, partition: int, isolation_level: str) -> list[bytes]:
+    """All values of a partition."""
     consumer: Consumer = open_consumer(
         servers, isolation_level=isolation_level, enable_partition_eof="true"
     )
     try:
-        consumer.assign([TopicPartition(TARGET, partition, 0)])
+        consumer.assign([TopicPartition(topic, partition, 0)])
         found: list[bytes] = []
         while True:
             message = consumer.poll(WAIT_S)

@@ -6,6 +6,7 @@ and then done again.
 """
 
 import asyncio
+import logging
 import os
 import sys
 from abc import ABC, abstractmethod
@@ -416,6 +417,8 @@ KINDS: dict[str, type[Copier]] = {
 
 def main() -> None:
     kind, servers, source, target, transactional_id, partitions, records = sys.argv[1:]
+    # Their warnings while the broker is away.
+    logging.disable(logging.CRITICAL)
     copy = Copy(servers, source, target, transactional_id, int(partitions), int(records))
     run(KINDS[kind](copy))
     # Nobody waits for the tasks and the connections of a client.
