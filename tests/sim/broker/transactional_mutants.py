@@ -222,31 +222,31 @@ def seeds_from(first: int) -> Sequence[int]:
 
 
 TORN = "is torn|is missing|and was seen|is aborted|read_committed was shown"
+FORGOTTEN = f"{TORN}|is there, after|is over without a reason"
+OPEN = "hangs: .*stable up to"
 MUTANTS = (
-    TransactionalMutant(markers_are_written_before_prepare_is, TORN, seeds_from(11)),
+    TransactionalMutant(markers_are_written_before_prepare_is, TORN),
     TransactionalMutant(markers_do_not_wait_for_the_flush_of_prepare, TORN),
-    TransactionalMutant(markers_are_not_flushed, f"{TORN}|hangs: .*stable up to"),
+    TransactionalMutant(markers_are_not_flushed, f"{TORN}|{OPEN}"),
     TransactionalMutant(markers_are_not_resumed_after_a_load, "hangs: .*Prepare|not at their end"),
-    TransactionalMutant(prepare_is_in_memory_only, f"{TORN}|is there, after", seeds_from(11)),
-    TransactionalMutant(an_abort_leaves_one_partition_without_its_marker, "hangs: .*stable up to"),
+    TransactionalMutant(prepare_is_in_memory_only, FORGOTTEN),
+    TransactionalMutant(an_abort_leaves_one_partition_without_its_marker, OPEN),
     TransactionalMutant(a_deleted_partition_waits_for_its_marker, "hangs: .*Prepare|not at their"),
     TransactionalMutant(timeouts_never_fire, "hangs: .*Ongoing"),
     TransactionalMutant(init_producer_id_does_not_bump_the_epoch, "are both"),
+    TransactionalMutant(verification_is_skipped, f"was fenced|that is aborted|{OPEN}"),
     TransactionalMutant(
-        verification_is_skipped, "was fenced|that is aborted|hangs: .*stable up to", seeds_from(22)
-    ),
-    TransactionalMutant(
-        the_verification_guard_is_ignored, "that is aborted|hangs: .*stable up to", seeds_from(23)
+        the_verification_guard_is_ignored, f"that is aborted|{OPEN}", seeds_from(5)
     ),
     TransactionalMutant(pending_offsets_are_visible, "committed offset .* shows"),
     TransactionalMutant(
-        a_transactional_commit_beats_a_later_plain_one, "is there, after", seeds_from(4)
+        a_transactional_commit_beats_a_later_plain_one, "is there, after", seeds_from(3)
     ),
     TransactionalMutant(a_load_commits_open_transactions, "committed offset .* shows"),
     TransactionalMutant(
         a_load_lets_a_transactional_commit_beat_a_later_plain_one,
         "is there, after",
-        seeds_from(16),
+        seeds_from(12),
     ),
     TransactionalMutant(compaction_goes_past_the_last_stable_offset, "is there, after"),
     TransactionalMutant(aborted_transactions_are_not_listed, "shows transaction"),

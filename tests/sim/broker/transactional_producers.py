@@ -108,12 +108,12 @@ class TransactionalProducer:
             await session.commit_offsets(transaction, COMMITTED_PLACES[:1])
 
     async def _wait_or_crash(self, session: ProducerSession) -> None:
-        if self._world.base.is_calm:
-            return
-        if self._entropy.chance(0.08):
+        is_calm = self._world.base.is_calm
+        # Nobody follows a producer that crashes in peace.
+        if self._entropy.chance(0.4 if is_calm else 0.08):
             self._history.counts["abandoned"] += 1
             raise CrashedError
-        if self._entropy.chance(0.1):
+        if not is_calm and self._entropy.chance(0.1):
             # It is too late then, or nearly so.
             await asyncio.sleep(session.incarnation.timeout_ms / 1e3)
 
