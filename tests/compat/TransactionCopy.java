@@ -106,6 +106,8 @@ public class TransactionCopy {
             if (number % ABORTED_EVERY == 0) {
                 producer.beginTransaction();
                 fill(batch, "aborted ");
+                // An abort forgets what was not sent.
+                producer.flush();
                 producer.abortTransaction();
             }
             while (!committed(batch)) {

@@ -5,6 +5,7 @@ No code of Ottla takes part. The form is that of the recorded cases, so it stays
 """
 
 import time
+import warnings
 from contextlib import closing
 
 from confluent_kafka import (
@@ -26,6 +27,11 @@ from tests.support.cluster_contents import (
     records_to_end,
 )
 
+with warnings.catch_warnings():
+    # As in `cluster_contents`.
+    warnings.simplefilter("ignore", DeprecationWarning)
+    from kafka.errors import CoordinatorLoadInProgressError
+
 # Of these only: a later version may have more features, and other defaults.
 FEATURES = ("transaction.version",)
 ENDED = {"Empty", "CompleteCommit", "CompleteAbort"}
@@ -38,7 +44,7 @@ def settled_contents(servers: str) -> Json:
     out: it is another whenever the directory is opened.
     """
     deadline = time.monotonic() + WAIT_S
-    while not _states(servers) <= ENDED:
+    while not _all_ended(servers):
         assert time.monotonic() < deadline, "a transaction does not end"
         time.sleep(0.05)
     found = contents(servers)
@@ -53,10 +59,14 @@ def settled_contents(servers: str) -> Json:
     }
 
 
-def _states(servers: str) -> set[str]:
+def _all_ended(servers: str) -> bool:
     with kafka_python_admin(servers) as admin:
-        listed = admin.list_transactions().values()
-    return {each.state.value for ids in listed for each in ids}
+        try:
+            listed = admin.list_transactions().values()
+        except CoordinatorLoadInProgressError:
+            # The broker has just started. kafka-python leaves the retry to its caller.
+            return False
+    return {each.state.value for ids in listed for each in ids} <= ENDED
 
 
 def transactions(servers: str) -> Json:

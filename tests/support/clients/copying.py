@@ -91,6 +91,10 @@ class Copier(ABC):
         """Or AbortError."""
 
     @abstractmethod
+    def flush(self) -> None:
+        """All that was sent is in the log. An abort forgets what is not."""
+
+    @abstractmethod
     def commit(self) -> None:
         """Or AbortError."""
 
@@ -115,6 +119,7 @@ def run(copier: Copier) -> None:
         if number % ABORTED_EVERY == 0:
             copier.begin()
             _fill(copier, batch, ABORTED, following)
+            copier.flush()
             copier.abort()
         while not _try(copier, batch, following):
             copier.abort()
@@ -157,6 +162,9 @@ class LibrdkafkaCopier(Copier):
             "bootstrap.servers": copy.servers,
             "reconnect.backoff.ms": RETRY_MS,
             "reconnect.backoff.max.ms": 100,
+            # Else it forgets a broker that is away, and with it whatever waits for that broker:
+            # calls never return (librdkafka's issues 5456 and 5511).
+            "metadata.recovery.strategy": "none",
             "log_level": 2,
         }
         self._consumer = Consumer(
@@ -177,9 +185,6 @@ class LibrdkafkaCopier(Copier):
                 "transactional.id": copy.transactional_id,
                 "transaction.timeout.ms": TRANSACTION_TIMEOUT_MS,
                 "message.timeout.ms": WAIT_MS,
-                # After a broker was away, send_offsets_to_transaction may wait for any connection
-                # to change its state, whatever its timeout is (librdkafka's issues 5456, 5511).
-                "connections.max.idle.ms": 1000,
                 "retry.backoff.ms": RETRY_MS,
                 "linger.ms": 1,
             }
@@ -230,6 +235,9 @@ class LibrdkafkaCopier(Copier):
         offsets = [TopicPartition(self.copy.source, *each) for each in positions.items()]
         metadata = self._consumer.consumer_group_metadata()
         self._trying(lambda: self._producer.send_offsets_to_transaction(offsets, metadata, WAIT_S))
+
+    def flush(self) -> None:
+        self._producer.flush(WAIT_S)
 
     def commit(self) -> None:
         self._trying(lambda: self._producer.commit_transaction(WAIT_S))
@@ -307,6 +315,9 @@ class KafkaPythonCopier(Copier):
             for partition, offset in positions.items()
         }
         self._producer.send_offsets_to_transaction(offsets, self.copy.transactional_id)
+
+    def flush(self) -> None:
+        self._producer.flush(WAIT_S)
 
     def commit(self) -> None:
         self._producer.commit_transaction()
@@ -400,6 +411,9 @@ class AioKafkaCopier(Copier):
         offsets = {AioPartition(self.copy.source, at): offset for at, offset in positions.items()}
         await self._producer.send_offsets_to_transaction(offsets, self.copy.transactional_id)
         await asyncio.gather(*coming)
+
+    def flush(self) -> None:
+        self._wait(self._producer.flush())
 
     def commit(self) -> None:
         self._wait(self._producer.commit_transaction())
