@@ -6,14 +6,15 @@ broker may still be busy with a request whose answer nobody awaits.
 
 import asyncio
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any, NamedTuple
 
 from ottla.errors import ErrorCode
+from ottla.protocol.messages.end_txn import EndTxnRequest
 from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
 from ottla.protocol.messages.produce import ProduceRequest
 from ottla.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from tests.sim.broker.line import Line
+from tests.sim.broker.transactional_history import Incarnation
 from tests.sim.broker.transactional_world import TransactionalWorld
 from tests.sim.seams.entropy import SimEntropy
 
@@ -29,6 +30,8 @@ RETRIED = REFUSED_FOR_NOW | {
 }
 # A transaction is aborted rather than that these are repeated for ever.
 GIVEN_UP = (ProduceRequest, TxnOffsetCommitRequest)
+# How many of the requests are on the way for long.
+STUCK_RATES: dict[type, float] = {ProduceRequest: 0.06, EndTxnRequest: 0.15}
 
 
 class CrashedError(Exception):
@@ -73,10 +76,17 @@ class ProducerConnection:
     """
 
     def __init__(
-        self, world: TransactionalWorld, host: str, entropy: SimEntropy, *, has_own_epochs: bool
+        self,
+        world: TransactionalWorld,
+        host: str,
+        incarnation: Incarnation,
+        entropy: SimEntropy,
+        *,
+        has_own_epochs: bool,
     ) -> None:
         self._world = world
         self._host = host
+        self._incarnation = incarnation
         self._entropy = entropy
         self._has_own_epochs = has_own_epochs
         self._line: Line | None = None
@@ -136,14 +146,18 @@ class ProducerConnection:
         line = self._line
         if self._world.base.is_calm:
             return await line.ask(request, version)
-        is_batch = isinstance(request, ProduceRequest)
-        if self._may_be_stuck(request) and self._entropy.chance(0.06 if is_batch else 0.03):
+        if self._may_be_stuck(request) and self._entropy.chance(
+            STUCK_RATES.get(type(request), 0.03)
+        ):
             self._abandon_line(line)
             delay_s = self._entropy.between(1, 1_000) / 1e3
-            asyncio.get_running_loop().call_later(delay_s, _send_late, line, request, version)
+            begun = self._incarnation.transactions
+            asyncio.get_running_loop().call_later(
+                delay_s, self._send_late, line, request, version, begun
+            )
             raise _LateError(line.life)
         reply = line.send(request, version)
-        if self._entropy.chance(0.1 if is_batch else 0.06):
+        if self._entropy.chance(0.1 if isinstance(request, ProduceRequest) else 0.06):
             # The producer does not wait for the answer.
             await asyncio.sleep(self._entropy.pick((0.0, 0.001, 0.005, 0.05)))
             if self._is_harmless(request) and self._entropy.chance(0.7):
@@ -151,6 +165,18 @@ class ProducerConnection:
                 raise _LateError(line.life)
             raise ConnectionError
         return await line.wait_for(reply)
+
+    def _send_late(self, line: Line, request: object, version: int, begun: int) -> None:
+        """A request that was stuck on its way arrives, if its connection is still there.
+
+        `begun` are the transactions that its producer had begun when it sent it.
+        """
+        try:
+            line.send(request, version)
+        except ConnectionError:
+            return
+        if isinstance(request, EndTxnRequest) and self._incarnation.transactions > begun:
+            self._world.history.counts["ends that arrive after the next begin"] += 1
 
     def _may_be_stuck(self, request: object) -> bool:
         """Whether the request may arrive long after it was sent."""
@@ -172,9 +198,3 @@ class ProducerConnection:
         if self._line is not None:
             self._line.close()
             self._line = None
-
-
-def _send_late(line: Line, request: object, version: int) -> None:
-    """A request that was stuck on its way arrives, if its connection is still there."""
-    with suppress(ConnectionError):
-        line.send(request, version)

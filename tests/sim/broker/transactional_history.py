@@ -48,6 +48,8 @@ class Incarnation:
     told: int | None = None
     # The broker's last life in which an InitProducerId had no answer: it may take effect later.
     lost_life: int = 0
+    # How many it has begun.
+    transactions: int = 0
 
     def may_fence(self, other: "Incarnation") -> bool:
         """Whether an InitProducerId of this one may be later than the last one of another."""
@@ -66,6 +68,8 @@ class Transaction:
     committed: int | None = None
     values: dict[TopicPartition, list[bytes]] = field(default_factory=dict)
     seen: str = ""
+    # When it wrote to the topic that is deleted now and then: how often it had been deleted.
+    deletions_before: int | None = None
 
     def __str__(self) -> str:
         return f"transaction {self.number} of {self.incarnation.name}"
@@ -167,6 +171,8 @@ class TransactionalHistory:
         self.groups: dict[TopicPartition, GroupHistory] = {}
         self.counts: Counter[str] = Counter()
         self.clock_jumps = 0
+        # Of a topic in which there may be transactions.
+        self.deletions = 0
         self._clock = clock
         self._incarnations: list[Incarnation] = []
         self._given: dict[ProducerIdAndEpoch, Incarnation] = {}
@@ -214,15 +220,10 @@ class TransactionalHistory:
     def may_be_fenced(self, transaction: Transaction) -> bool:
         """Whether there is a reason for a fence: a rival, a timeout, a clock that jumped."""
         incarnation = transaction.incarnation
-        if (
-            self.ids_expire
-            or incarnation.lost_life
-            or any(
-                other.may_fence(incarnation)
-                for other in self._incarnations
-                if other is not incarnation
-                and other.transactional_id == incarnation.transactional_id
-            )
+        if incarnation.lost_life or any(
+            other.may_fence(incarnation)
+            for other in self._incarnations
+            if other is not incarnation and other.transactional_id == incarnation.transactional_id
         ):
             return True
         age_ms = self._now_ms - transaction.begun_ms
@@ -236,6 +237,7 @@ class TransactionalHistory:
     def begin(self, incarnation: Incarnation) -> Transaction:
         begun = Transaction(len(self.transactions), incarnation, self._now_ms, self.clock_jumps)
         self.transactions.append(begun)
+        incarnation.transactions += 1
         return begun
 
     def send(
@@ -255,6 +257,13 @@ class TransactionalHistory:
         for value in values:
             self._check_zombie(value)
         transaction.values.setdefault(place, []).extend(values)
+
+    def ask_to_end(self, transaction: Transaction, *, is_committed: bool) -> None:
+        """Its producer is about to send EndTxn."""
+        if is_committed:
+            transaction.ask_to_commit()
+        before = transaction.deletions_before
+        self.counts["deletions in a transaction"] += before is not None and self.deletions > before
 
     def commit(self, transaction: Transaction) -> None:
         """The commit was acknowledged."""

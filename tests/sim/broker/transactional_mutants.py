@@ -16,12 +16,18 @@ from ottla.coordinators.group.pending_offsets import PendingOffsets
 from ottla.coordinators.runtime.decision import NOTHING, Decision
 from ottla.coordinators.runtime.loading import Found, Loader
 from ottla.coordinators.runtime.shard import Shard
+from ottla.coordinators.txn import machine
 from ottla.coordinators.txn.coordinator import LocalVerifier
 from ottla.coordinators.txn.decision import WriteMarkers
 from ottla.coordinators.txn.machine import TIMEOUT_TIMER, TransactionMachine
 from ottla.coordinators.txn.marker_writer import MarkerWriter
 from ottla.coordinators.txn.partition_leaders import LocalPartitionLeaders
-from ottla.coordinators.txn.states import PREPARED
+from ottla.coordinators.txn.states import (
+    END_AND_BUMP,
+    END_RETRIED,
+    PREPARED,
+    TransactionState,
+)
 from ottla.coordinators.txn.transaction import Transaction
 from ottla.coordinators.txn.verification import Verification
 from ottla.errors import ErrorCode
@@ -148,6 +154,33 @@ def init_producer_id_does_not_bump_the_epoch(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(TransactionMachine, "_next_producer", same)
 
 
+def a_fenced_producer_passes_for_the_next_one(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(
+        TransactionMachine,
+        "_was_bumped_from",
+        lambda self, epoch, before: epoch + 1 == before.producer_epoch,
+    )
+
+
+def a_late_retry_ends_the_next_transaction(patch: pytest.MonkeyPatch) -> None:
+    ongoing = TransactionState.ONGOING
+    rules = {**END_RETRIED, ongoing: END_AND_BUMP[ongoing]}
+    patch.setattr(machine, "END_RETRIED", rules)
+
+
+def a_clock_that_is_set_back_keeps_transactions_open(patch: pytest.MonkeyPatch) -> None:
+    timeout_of = TransactionMachine._timeout_of
+
+    def of_the_future(self: TransactionMachine, transaction: Transaction, _now_ms: int) -> Any:
+        return timeout_of(self, transaction, transaction.start_ms)
+
+    patch.setattr(TransactionMachine, "_timeout_of", of_the_future)
+
+
+def ids_expire_in_a_transaction(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(machine, "IDLE", frozenset(TransactionState))
+
+
 # Verification
 
 
@@ -234,6 +267,10 @@ MUTANTS = (
     TransactionalMutant(a_deleted_partition_waits_for_its_marker, "hangs: .*Prepare|not at their"),
     TransactionalMutant(timeouts_never_fire, "hangs: .*Ongoing"),
     TransactionalMutant(init_producer_id_does_not_bump_the_epoch, "are both"),
+    TransactionalMutant(a_fenced_producer_passes_for_the_next_one, "are both"),
+    TransactionalMutant(a_late_retry_ends_the_next_transaction, f"{TORN}|shows transaction"),
+    TransactionalMutant(a_clock_that_is_set_back_keeps_transactions_open, "hangs: .*Ongoing"),
+    TransactionalMutant(ids_expire_in_a_transaction, OPEN),
     TransactionalMutant(verification_is_skipped, f"was fenced|that is aborted|{OPEN}"),
     TransactionalMutant(
         the_verification_guard_is_ignored, f"that is aborted|{OPEN}", seeds_from(5)

@@ -61,8 +61,16 @@ class TransactionalNemesis(Nemesis):
             self._transactions.crashes += 1
 
     async def jump_clock(self) -> None:
+        jump_ms = self._entropy.pick(JUMPS_MS)
         self._transactions.history.clock_jumps += 1
-        self._machine.clock.jump_wall(self._entropy.pick(JUMPS_MS))
+        self._transactions.history.counts["clock set back"] += jump_ms < 0
+        self._machine.clock.jump_wall(jump_ms)
+
+    async def crash_in_peace(self) -> None:
+        """The broker finds open transactions when it starts again, at any time of the day."""
+        await self.jump_clock()
+        self._machine.kill()
+        await self._machine.start()
 
     async def fail_a_write_of_a_coordinator(self) -> None:
         await self._fail_and_restart(

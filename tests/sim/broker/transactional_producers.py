@@ -1,6 +1,7 @@
 """Transactional producers: what they write, how they end it, and how they come to their own end."""
 
 import asyncio
+from contextlib import suppress
 
 from ottla.protocol.topic_partition import TopicPartition
 from tests.sim.broker.transactional_connection import CrashedError
@@ -21,6 +22,7 @@ from tests.sim.broker.transactional_world import (
 TRANSACTIONS_PER_LIFE_MAX = 8
 SENDS_MAX = 3
 RECORDS_A_BATCH_MAX = 3
+IDLE_MS_MAX = 4_000
 TIMEOUTS_MS = (1_500, 4_000, 10_000)
 
 
@@ -55,6 +57,17 @@ class TransactionalProducer:
             await asyncio.sleep(self._entropy.between(0, 1_500) / 1e3)
         self._world.producers_left -= 1
 
+    async def abandon(self) -> None:
+        """In peace: writes to a transaction and is no more. Nobody takes its id."""
+        session = self._new_session()
+        try:
+            await session.init()
+            # The topic that is deleted now and then may be gone.
+            with suppress(AbortableError):
+                await self._write(session, self._history.begin(session.incarnation))
+        finally:
+            session.close()
+
     def _new_session(self) -> ProducerSession:
         self._incarnations += 1
         incarnation: Incarnation = self._history.incarnation(
@@ -72,7 +85,8 @@ class TransactionalProducer:
             if self._world.base.is_calm:
                 return
             await self._transact(session)
-            await self._pause(300)
+            # Another producer may take its id meanwhile, or the id may expire.
+            await self._pause(IDLE_MS_MAX if self._entropy.chance(0.1) else 300)
 
     async def _transact(self, session: ProducerSession) -> None:
         transaction = self._history.begin(session.incarnation)
@@ -115,6 +129,7 @@ class TransactionalProducer:
             raise CrashedError
         if not is_calm and self._entropy.chance(0.1):
             # It is too late then, or nearly so.
+            self._history.counts["asleep until the timeout"] += 1
             await asyncio.sleep(session.incarnation.timeout_ms / 1e3)
 
     async def _abort(self, session: ProducerSession, transaction: Transaction) -> None:

@@ -49,6 +49,8 @@ GROUP_PARTITIONS = 2
 # The transactional ids, and the transaction version of each producer that uses them: those of one
 # id fence one another.
 PRODUCERS = {"one": (1,), "two": (2,), "shared": (1, 2)}
+# In the end the first ones of them are left with an open transaction.
+IDS_ABANDONED = 2
 
 Codes = Mapping[TopicPartition, ErrorCode]
 Verify = Callable[[LocalVerifier, Verification], Awaitable[Codes]]
@@ -135,7 +137,8 @@ class TransactionalScenario:
         machine = self.world.base.machine
         await machine.start()
         await self._create_topics()
-        clients = self._clients()
+        producers = self._producers()
+        clients = [*producers, *self._other_clients()]
         nemesis = TransactionalNemesis(
             self.world, [client.name for client in clients], loses_power=self._is_flushed
         )
@@ -145,21 +148,25 @@ class TransactionalScenario:
         await audit.check()
         machine.check_fault()
         # Once more from the disk alone.
-        machine.kill()
-        await machine.start()
+        for producer in producers[:IDS_ABANDONED]:
+            await producer.abandon()
+        await nemesis.crash_in_peace()
         await audit.check()
         machine.check_fault()
         await machine.stop()
 
-    def _clients(self) -> list[Client]:
-        transactional = [
+    def _producers(self) -> list[TransactionalProducer]:
+        producers = [
             TransactionalProducer(
                 self.world, f"{transactional_id}-{number}", transactional_id, version=version
             )
             for transactional_id, versions in PRODUCERS.items()
             for number, version in enumerate(versions)
         ]
-        self.world.producers_left = len(transactional)
+        self.world.producers_left = len(producers)
+        return producers
+
+    def _other_clients(self) -> list[Client]:
         plain = [
             Producer(self.world.base, f"producer-{number}", number, is_idempotent=kind)
             for number, kind in enumerate((True, False))
@@ -169,7 +176,7 @@ class TransactionalScenario:
             for number, isolation in enumerate((READ_COMMITTED, READ_COMMITTED, READ_UNCOMMITTED))
         ]
         others = (PlainCommitter(self.world), OffsetReader(self.world), Deleter(self.world))
-        return [*transactional, *plain, *readers, *others]
+        return [*plain, *readers, *others]
 
     async def _create_topics(self) -> None:
         line = await Line.open(self.world.base.machine, "admin")
@@ -214,6 +221,7 @@ class Deleter:
         topic_id = self._world.topic_id(FLEETING_TOPIC)
         topics = (DeletedTopic(name=None, topic_id=topic_id),)
         await line.ask(DeleteTopicsRequest(topics=topics, timeout_ms=5_000), DELETE_VERSION)
+        self._world.history.deletions += 1
         await asyncio.sleep(self._entropy.between(0, 500) / 1e3)
         request = CreateTopicsRequest(topics=(new_topic(FLEETING_TOPIC),))
         (result,) = (await line.ask(request, CREATE_VERSION)).topics

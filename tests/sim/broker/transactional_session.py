@@ -116,7 +116,11 @@ class ProducerSession:
         self._world = world
         self._history = world.history
         self._connection = ProducerConnection(
-            world, host, entropy, has_own_epochs=versions.transaction >= EPOCH_BUMPED_SINCE
+            world,
+            host,
+            incarnation,
+            entropy,
+            has_own_epochs=versions.transaction >= EPOCH_BUMPED_SINCE,
         )
         self._sequences: dict[TopicPartition, int] = {}
         self._added: set[TopicPartition] = set()
@@ -139,7 +143,7 @@ class ProducerSession:
         """Gets the next epoch (KIP-360). FencedError if the current one is over."""
         answer = await self._init(self.identity)
         if answer.code in FENCED:
-            self._count_fence(last, f"renewal refused with {answer.code.name}")
+            self._count_fence(last, answer.code)
             raise FencedError
         assert answer.code is ErrorCode.NONE, f"{self.incarnation.name}: {answer.response}"
 
@@ -216,6 +220,7 @@ class ProducerSession:
         batches = {place: self._batch(place, each) for place, each in values.items()}
         left = dict(batches)
         refused: ErrorCode = ErrorCode.NONE
+        deletions_before = self._history.deletions
         while left:
             request = self._produce_request(left)
             answer = await self._ask(request, self.versions.produce, lambda _: ErrorCode.NONE)
@@ -234,6 +239,8 @@ class ProducerSession:
                 partition = self._world.partition(place)
                 if partition is not None:
                     partition.acknowledge(result.base_offset, values[place])
+                else:
+                    transaction.deletions_before = deletions_before
                 self._history.acknowledge(transaction, place, values[place])
             if left:
                 await self._connection.pause()
@@ -350,8 +357,7 @@ class ProducerSession:
 
     async def end(self, transaction: Transaction, *, is_committed: bool) -> None:
         """FencedError or AbortableError if it is over already."""
-        if is_committed:
-            transaction.ask_to_commit()
+        self._history.ask_to_end(transaction, is_committed=is_committed)
         producer_id, producer_epoch = self.identity
         request = EndTxnRequest(
             transactional_id=self.incarnation.transactional_id,
@@ -400,12 +406,16 @@ class ProducerSession:
         if code in accepted:
             return
         assert code in FENCED or code in ABORTABLE, f"{transaction}: {code.name}"
-        self._count_fence(transaction, code.name)
+        self._count_fence(transaction, code)
 
-    def _count_fence(self, transaction: Transaction, what: str) -> None:
+    def _count_fence(self, transaction: Transaction, code: ErrorCode) -> None:
         self._history.counts["fenced"] += 1
+        if code is ErrorCode.INVALID_PRODUCER_ID_MAPPING:
+            assert self._history.ids_expire, f"{transaction}: its id is unknown"
+            self._history.counts["expired ids"] += 1
+            return
         assert self._history.may_be_fenced(transaction), (
-            f"{transaction} is over without a reason: {what}"
+            f"{transaction} is over without a reason: {code.name}"
         )
 
     async def _ask(self, request: object, version: int, code_of: Callable[[Any], int]) -> Answer:
