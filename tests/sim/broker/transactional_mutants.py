@@ -258,22 +258,32 @@ TORN = "is torn|is missing|and was seen|is aborted|read_committed was shown"
 FORGOTTEN = f"{TORN}|is there, after|is over without a reason"
 OPEN = "hangs: .*stable up to"
 MUTANTS = (
-    TransactionalMutant(markers_are_written_before_prepare_is, TORN),
-    TransactionalMutant(markers_do_not_wait_for_the_flush_of_prepare, TORN),
-    TransactionalMutant(markers_are_not_flushed, f"{TORN}|{OPEN}"),
+    TransactionalMutant(markers_are_written_before_prepare_is, TORN, seeds_from(5)),
+    TransactionalMutant(markers_do_not_wait_for_the_flush_of_prepare, TORN, seeds_from(42)),
+    TransactionalMutant(markers_are_not_flushed, f"{TORN}|{OPEN}", seeds_from(6)),
     TransactionalMutant(markers_are_not_resumed_after_a_load, "hangs: .*Prepare|not at their end"),
     TransactionalMutant(prepare_is_in_memory_only, FORGOTTEN),
     TransactionalMutant(an_abort_leaves_one_partition_without_its_marker, OPEN),
-    TransactionalMutant(a_deleted_partition_waits_for_its_marker, "hangs: .*Prepare|not at their"),
+    TransactionalMutant(
+        a_deleted_partition_waits_for_its_marker, "hangs: .*Prepare|not at their", seeds_from(9)
+    ),
     TransactionalMutant(timeouts_never_fire, "hangs: .*Ongoing"),
     TransactionalMutant(init_producer_id_does_not_bump_the_epoch, "are both"),
-    TransactionalMutant(a_fenced_producer_passes_for_the_next_one, "are both"),
-    TransactionalMutant(a_late_retry_ends_the_next_transaction, f"{TORN}|shows transaction"),
-    TransactionalMutant(a_clock_that_is_set_back_keeps_transactions_open, "hangs: .*Ongoing"),
-    TransactionalMutant(ids_expire_in_a_transaction, OPEN),
-    TransactionalMutant(verification_is_skipped, f"was fenced|that is aborted|{OPEN}"),
+    TransactionalMutant(a_fenced_producer_passes_for_the_next_one, "are both", seeds_from(31)),
     TransactionalMutant(
-        the_verification_guard_is_ignored, f"that is aborted|{OPEN}", seeds_from(5)
+        a_late_retry_ends_the_next_transaction,
+        f"{TORN}|shows transaction|is over without a reason",
+        seeds_from(8),
+    ),
+    TransactionalMutant(
+        a_clock_that_is_set_back_keeps_transactions_open, "hangs: .*Ongoing", seeds_from(2)
+    ),
+    TransactionalMutant(ids_expire_in_a_transaction, OPEN, seeds_from(6)),
+    TransactionalMutant(
+        verification_is_skipped, f"was fenced|that is aborted|{OPEN}", seeds_from(9)
+    ),
+    TransactionalMutant(
+        the_verification_guard_is_ignored, f"that is aborted|{OPEN}", seeds_from(23)
     ),
     TransactionalMutant(pending_offsets_are_visible, "committed offset .* shows"),
     TransactionalMutant(
@@ -281,11 +291,11 @@ MUTANTS = (
     ),
     TransactionalMutant(a_load_commits_open_transactions, "committed offset .* shows"),
     TransactionalMutant(
-        a_load_lets_a_transactional_commit_beat_a_later_plain_one,
-        "is there, after",
-        seeds_from(12),
+        a_load_lets_a_transactional_commit_beat_a_later_plain_one, "is there, after", seeds_from(10)
     ),
-    TransactionalMutant(compaction_goes_past_the_last_stable_offset, "is there, after"),
+    TransactionalMutant(
+        compaction_goes_past_the_last_stable_offset, "is there, after", seeds_from(17)
+    ),
     TransactionalMutant(aborted_transactions_are_not_listed, "shows transaction"),
     TransactionalMutant(the_last_stable_offset_ignores_open_transactions, "shows transaction"),
 )
