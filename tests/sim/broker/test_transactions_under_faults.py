@@ -3,10 +3,11 @@
 Under an even seed every message is flushed (`flush.messages=1`) and the power may be lost; under an
 odd one nothing is, and the process may be killed at any moment.
 
-The oracle forgives in three places, and each is bounded here. A transaction whose commit was asked
+The oracle forgives in four places, and each is bounded here. A transaction whose commit was asked
 for and never answered may be committed or not, but whole. An offset whose commit was not answered
 may take effect until the broker dies. In seeds in which transactional ids expire, a producer may be
-told that its id is unknown.
+told that its id is unknown. A producer that has repeated InitProducerId may be fenced by the first
+request, if that arrives in the same life of the broker.
 """
 
 import re
@@ -49,6 +50,7 @@ def test_transactions_are_whole_or_absent_whatever_happens(seeds: range) -> None
     assert counts["unsettled offsets"] < 0.3 * counts["offsets"]
     assert counts["seeds in which ids expire"] < 0.5 * len(seeds)
     assert counts["expired ids"] < 0.1 * counts["transactions"]
+    assert counts["fenced by nobody else"] < 0.05 * counts["fenced"]
 
 
 @pytest.mark.parametrize("seed", range(2))

@@ -42,10 +42,12 @@ class Incarnation:
     identity: ProducerIdAndEpoch = NO_PRODUCER
     # When a later producer with the same transactional id got its epoch.
     fenced: int | None = None
-    # Its last InitProducerId: when it was sent, to which life of the broker, when it was answered.
+    # Its last InitProducerId: when it was sent, when it was answered, and in which lives of the
+    # broker.
     asked: int = 0
     asked_life: int = 0
     told: int | None = None
+    told_life: int = 0
     # The broker's last life in which an InitProducerId had no answer: it may take effect later.
     lost_life: int = 0
     # How many it has begun.
@@ -218,19 +220,23 @@ class TransactionalHistory:
             other.fenced = other.fenced or self.moment()
 
     def may_be_fenced(self, transaction: Transaction) -> bool:
-        """Whether there is a reason for a fence: a rival, a timeout, a clock that jumped."""
+        """Whether there is a reason for a fence: a rival, a timeout, a clock that jumped, an
+        InitProducerId that arrives late."""
         incarnation = transaction.incarnation
-        if incarnation.lost_life or any(
-            other.may_fence(incarnation)
-            for other in self._incarnations
-            if other is not incarnation and other.transactional_id == incarnation.transactional_id
+        if (
+            any(
+                other.may_fence(incarnation)
+                for other in self._incarnations
+                if other is not incarnation
+                and other.transactional_id == incarnation.transactional_id
+            )
+            or self._now_ms - transaction.begun_ms >= incarnation.timeout_ms
+            or self.clock_jumps > transaction.jumps_before
         ):
             return True
-        age_ms = self._now_ms - transaction.begun_ms
-        return (
-            age_ms >= transaction.incarnation.timeout_ms
-            or self.clock_jumps > transaction.jumps_before
-        )
+        # An InitProducerId of its own, which it has repeated.
+        self.counts["fenced by nobody else"] += 1
+        return incarnation.lost_life >= incarnation.told_life
 
     # Transactions
 

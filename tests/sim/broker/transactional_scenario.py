@@ -42,6 +42,7 @@ from tests.sim.seams.loop import run
 from tests.support.broker.simulated_broker import new_topic
 
 STEPS_PER_SEED = 8
+DAY_MS = 86_400_000
 DELETE_VERSION = 6
 FIND_VERSION = 4
 METADATA_VERSION = 12
@@ -75,6 +76,8 @@ class TransactionalScenario:
             "log.flush.offset.checkpoint.interval.ms": entropy.pick(("500", "60000")),
             "log.segment.delete.delay.ms": entropy.pick(("0", "1000")),
             "ottla.disk.reserve.bytes": entropy.pick(("0", "30000")),
+            # A batch may be sent again after the clock was set back more than once.
+            "log.message.timestamp.after.max.ms": str(DAY_MS),
         }
         ids_expire = entropy.chance(0.15)
         if ids_expire:

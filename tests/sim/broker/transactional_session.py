@@ -165,6 +165,7 @@ class ProducerSession:
         finally:
             incarnation.told = self._history.moment()
         incarnation.lost_life = max(incarnation.lost_life, answer.lost_in)
+        incarnation.told_life = self._world.base.machine.lives
         if answer.code is ErrorCode.NONE:
             incarnation.asked, incarnation.asked_life = asked, asked_life
             self._take(answer.response)
