@@ -34,12 +34,13 @@ class Appending(Machine):
         found = self.traffic.marker(self.model.producers, self.now_ms)
         if found is None:
             return
-        batch, version = found
+        batch, marker, version = found
         self._append_as(
             batch,
             lambda: self.log.append_marker(
                 batch,
                 read_header(batch),
+                marker,
                 leader_epoch=self.leader_epoch,
                 transaction_version=version,
             ),

@@ -160,8 +160,9 @@ class CompactionScenario:
             return
         kind = self.entropy.pick((MarkerKind.COMMIT, MarkerKind.ABORT))
         version = self.entropy.pick((0, 2))
+        marker = Marker(kind, 3)
         batch = build_marker(
-            Marker(kind, 3),
+            marker,
             producer_id=producer_id,
             producer_epoch=entry.epoch + (1 if version else 0),
             timestamp_ms=self.now_ms,
@@ -169,6 +170,7 @@ class CompactionScenario:
         appended = self.log.append_marker(
             batch,
             read_header(batch),
+            marker,
             leader_epoch=0,
             transaction_version=version,
         )

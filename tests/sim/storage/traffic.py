@@ -38,7 +38,9 @@ class Traffic:
         producer_id = self._entropy.pick(TRANSACTIONAL)
         return self._sequenced(producers, producer_id, now_ms, transactional=True)
 
-    def marker(self, producers: ProducerStates, now_ms: int) -> tuple[bytearray, int] | None:
+    def marker(
+        self, producers: ProducerStates, now_ms: int
+    ) -> tuple[bytearray, Marker, int] | None:
         """The end of an open transaction, and the transaction version; None if none is open."""
         opened = [entry for entry in producers if entry.has_open_transaction]
         if not opened:
@@ -46,13 +48,14 @@ class Traffic:
         entry = self._entropy.pick(sorted(opened))
         kind = MarkerKind.COMMIT if self._entropy.chance(0.4) else MarkerKind.ABORT
         version = self._entropy.pick((0, 2))
+        marker = Marker(kind, COORDINATOR_EPOCH)
         batch = build_marker(
-            Marker(kind, COORDINATOR_EPOCH),
+            marker,
             producer_id=entry.producer_id,
             producer_epoch=entry.epoch + (1 if version >= 2 else 0),
             timestamp_ms=now_ms,
         )
-        return batch, version
+        return batch, marker, version
 
     def out_of_order(self, entry: ProducerEntry, now_ms: int) -> bytearray:
         """A batch that leaves a hole in its producer's sequence."""

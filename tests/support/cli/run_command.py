@@ -98,13 +98,14 @@ def append(log: Log, batch: bytearray, *, leader_epoch: int = 0) -> None:
 
 
 def end_transaction(log: Log, kind: MarkerKind, producer_id: int) -> None:
+    marker = Marker(kind, coordinator_epoch=2)
     batch = build_marker(
-        Marker(kind, coordinator_epoch=2),
+        marker,
         producer_id=producer_id,
         producer_epoch=0,
         timestamp_ms=NOW_MS,
     )
-    log.append_marker(batch, read_header(batch), leader_epoch=0, transaction_version=0)
+    log.append_marker(batch, read_header(batch), marker, leader_epoch=0, transaction_version=0)
 
 
 def _records(log: Log, count: int) -> list[Record]:

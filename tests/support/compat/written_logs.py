@@ -67,13 +67,14 @@ def _append(log: Log, batch: bytearray, *, leader_epoch: int = 0) -> None:
 
 
 def _end_transaction(log: Log, kind: MarkerKind, producer_id: int, epoch: int) -> None:
+    marker = Marker(kind, coordinator_epoch=3)
     batch = build_marker(
-        Marker(kind, coordinator_epoch=3),
+        marker,
         producer_id=producer_id,
         producer_epoch=epoch,
         timestamp_ms=NOW_MS + log.end_offset * 10,
     )
-    log.append_marker(batch, read_header(batch), leader_epoch=0, transaction_version=0)
+    log.append_marker(batch, read_header(batch), marker, leader_epoch=0, transaction_version=0)
 
 
 def _every_codec(log: Log) -> None:

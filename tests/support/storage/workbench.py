@@ -213,10 +213,10 @@ def fill(log: Log, count: int, *, value: bytes = b"v" * 40) -> None:
 
 
 def end_transaction(log: Log, producer_id: int, kind: MarkerKind) -> Appended:
-    marker = build_marker(
-        Marker(kind, 0), producer_id=producer_id, producer_epoch=0, timestamp_ms=NOW_MS
-    )
-    return log.append_marker(marker, read_header(marker), leader_epoch=0, transaction_version=0)
+    marker = Marker(kind, 0)
+    batch = build_marker(marker, producer_id=producer_id, producer_epoch=0, timestamp_ms=NOW_MS)
+    header = read_header(batch)
+    return log.append_marker(batch, header, marker, leader_epoch=0, transaction_version=0)
 
 
 def content(log: Log) -> bytes:

@@ -4,7 +4,12 @@ Whether a change is allowed is decided before, in `coordinators.txn.machine`.
 """
 
 from ottla.coordinators.txn.states import COMPLETE, PREPARE, TransactionState
-from ottla.coordinators.txn.transaction import EPOCH_BUMPED_SINCE, NO_START_MS, Transaction
+from ottla.coordinators.txn.transaction import (
+    EPOCH_BUMPED_SINCE,
+    NO_PARTITIONS,
+    NO_START_MS,
+    Transaction,
+)
 from ottla.protocol.batch import MarkerKind
 from ottla.protocol.producer_epoch import (
     NO_PRODUCER_EPOCH,
@@ -47,7 +52,7 @@ def initialized(
         last_producer_epoch=last_producer_epoch,
         timeout_ms=timeout_ms,
         state=TransactionState.EMPTY,
-        partitions=frozenset(),
+        partitions=NO_PARTITIONS,
         update_ms=now_ms,
         start_ms=NO_START_MS,
     )
@@ -88,7 +93,7 @@ def prepared(
         state=PREPARE[kind],
         producer_epoch=epoch,
         last_producer_epoch=last_epoch,
-        partitions=before.partitions if is_begun else frozenset(),
+        partitions=before.partitions if is_begun else NO_PARTITIONS,
         start_ms=before.start_ms if is_begun else now_ms,
         update_ms=now_ms,
         client_version=client_version,
@@ -120,7 +125,7 @@ def completed(before: Transaction, now_ms: int) -> Transaction:
         producer_id=producer_id,
         producer_epoch=epoch,
         state=COMPLETE[before.state],
-        partitions=frozenset(),
+        partitions=NO_PARTITIONS,
         update_ms=now_ms,
         previous_producer_id=before.producer_id,
         next_producer_id=NO_PRODUCER_ID,

@@ -7,6 +7,8 @@ from ottla.protocol.producer_epoch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from ottla.protocol.topic_partition import TopicPartition
 
 NO_START_MS = -1
+# One object for all ids without a transaction: CPython makes each empty frozenset anew, 216 bytes.
+NO_PARTITIONS: frozenset[TopicPartition] = frozenset()
 # The transaction version (KIP-890) from which on the end of a transaction bumps the epoch.
 EPOCH_BUMPED_SINCE = 2
 
@@ -22,7 +24,7 @@ class Transaction(NamedTuple):
     producer_epoch: int
     timeout_ms: int
     state: TransactionState
-    partitions: frozenset[TopicPartition] = frozenset()
+    partitions: frozenset[TopicPartition] = NO_PARTITIONS
     update_ms: int = -1
     start_ms: int = NO_START_MS
     client_version: int = 0

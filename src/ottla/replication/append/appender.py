@@ -1,6 +1,7 @@
 """Appends as the leader: checks leadership and ISR, admits, writes, moves the high watermark."""
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import NamedTuple
 
 from ottla.errors import ErrorCode, PeerError, StorageError
@@ -225,18 +226,13 @@ class Appender:
         if expected_leader_epoch is not None:
             _check_leader_epoch(partition, expected_leader_epoch)
         partition.check_in_sync()
-        batch = build_marker(
-            Marker(marker.kind, marker.coordinator_epoch),
-            producer_id=marker.producer_id,
-            producer_epoch=marker.producer_epoch,
-            timestamp_ms=now_ms,
-        )
-        header = read_header(batch)
+        batch, header, ending = _built(marker, now_ms)
         try:
             log = replica.log or self._create_log(replica)
             appended = log.append_marker(
                 batch,
                 header,
+                ending,
                 leader_epoch=partition.leader_epoch,
                 transaction_version=marker.transaction_version,
             )
@@ -327,6 +323,20 @@ def _first_sequence_max(
         " transaction that its coordinator knows",
     )
     raise RefusedByLog(error, replica.start_offset)
+
+
+# A transaction ends in all its partitions at once, mostly within a millisecond.
+@lru_cache(maxsize=16)
+def _built(wanted: TransactionMarker, now_ms: int) -> tuple[bytes, BatchHeader, Marker]:
+    """The batch of a marker. All partitions of a transaction get the same one."""
+    marker = Marker(wanted.kind, wanted.coordinator_epoch)
+    batch = build_marker(
+        marker,
+        producer_id=wanted.producer_id,
+        producer_epoch=wanted.producer_epoch,
+        timestamp_ms=now_ms,
+    )
+    return bytes(batch), read_header(batch), marker
 
 
 def _tell_watchers(replica: Replica, size_bytes: int) -> None:

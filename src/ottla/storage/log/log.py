@@ -8,7 +8,7 @@ until it is opened again.
 from collections.abc import Callable, Sequence
 from typing import NoReturn
 
-from ottla.errors import ErrorCode, LogOffline, OffsetOutOfRange, PeerError, StorageError
+from ottla.errors import LogOffline, OffsetOutOfRange, StorageError
 from ottla.protocol.batch import (
     PREFIX_BYTES,
     UNCOUNTED_BYTES,
@@ -165,15 +165,13 @@ class Log(ReadableLog):
         self,
         batch: Buffer,
         header: BatchHeader,
+        marker: Marker,
         *,
         leader_epoch: int,
         transaction_version: int,
     ) -> Appended:
-        """Appends the transaction marker of a coordinator."""
+        """Appends the control batch of a transaction marker."""
         self._require_online()
-        marker = marker_of(batch, header)
-        if marker is None:
-            raise PeerError(ErrorCode.INVALID_RECORD, "the control batch has no transaction marker")
         self.producers.check_marker(header, marker, transaction_version=transaction_version)
         return self._append_stamped(batch, header, marker, leader_epoch)
 

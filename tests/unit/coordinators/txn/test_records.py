@@ -104,3 +104,19 @@ def test_tags_of_later_versions_are_tolerated() -> None:
     at = value.index(b"\x03\x00\x08")
     later = value[:at] + b"\x04" + value[at + 1 :] + b"\x09\x02\x00\x01"
     assert decode(key, later) == SAMPLE._replace(last_producer_epoch=-1)
+
+
+def test_idle_ids_share_their_equal_values() -> None:
+    """There may be a hundred thousand of them."""
+    idle = SAMPLE._replace(
+        state=TransactionState.COMPLETE_COMMIT,
+        partitions=frozenset(),
+        previous_producer_id=SAMPLE.producer_id,
+    )
+    first, second = decode(*encode(idle)), decode(*encode(idle))
+    assert isinstance(first, Transaction)
+    assert isinstance(second, Transaction)
+    assert first == idle
+    assert first.partitions is second.partitions
+    assert first.timeout_ms is second.timeout_ms
+    assert first.previous_producer_id is first.producer_id

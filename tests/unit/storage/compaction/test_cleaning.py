@@ -281,10 +281,9 @@ def test_the_marker_that_bumped_the_epoch_of_a_producer_fences_after_compaction_
 ) -> None:
     log = bench.open(CONFIG)
     append(log, transactional(7, 0, (b"k", b"1")))
-    marker = build_marker(
-        Marker(MarkerKind.ABORT, 0), producer_id=7, producer_epoch=1, timestamp_ms=NOW_MS
-    )
-    log.append_marker(marker, read_header(marker), leader_epoch=0, transaction_version=2)
+    marker = Marker(MarkerKind.ABORT, 0)
+    batch = build_marker(marker, producer_id=7, producer_epoch=1, timestamp_ms=NOW_MS)
+    log.append_marker(batch, read_header(batch), marker, leader_epoch=0, transaction_version=2)
     append(log, keyed((b"k", b"2")))
     log.roll()
     for later_ms in (0, DAY_MS, 2 * DAY_MS):

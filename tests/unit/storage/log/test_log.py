@@ -400,15 +400,17 @@ def test_truncation_across_a_marker_opens_its_transaction_again(
 ) -> None:
     log = transactional_log(bench)
     marker_offset = log.end_offset
-    marker = build_marker(
-        Marker(kind, 0),
+    marker = Marker(kind, 0)
+    batch = build_marker(
+        marker,
         producer_id=7,
         producer_epoch=1 if version else 0,
         timestamp_ms=NOW_MS,
     )
+    header = read_header(batch)
 
     def end() -> None:
-        log.append_marker(marker, read_header(marker), leader_epoch=0, transaction_version=version)
+        log.append_marker(batch, header, marker, leader_epoch=0, transaction_version=version)
 
     end()
     aborted = log.aborted_transactions(0, log.end_offset)
