@@ -41,18 +41,20 @@ class DeathSwitch:
         self._die = die
         self._spared: int | None = None
         self._pattern = ANY_PATH
+        self._operation: Operation | None = None
         setattr(faults, "error_for", self.error_for)  # noqa: B010 - the disk asks here first
 
-    def arm(self, spared: int, pattern: str = ANY_PATH) -> None:
-        """Only operations on paths of this pattern count."""
+    def arm(self, spared: int, pattern: str = ANY_PATH, operation: Operation | None = None) -> None:
+        """Only operations of this kind on paths of this pattern count; None: of any kind."""
         self._spared = spared
         self._pattern = pattern
+        self._operation = operation
 
     def disarm(self) -> None:
         self._spared = None
 
     def error_for(self, operation: Operation, path: str) -> int:
-        if self._spared is not None and fnmatchcase(path, self._pattern):
+        if self._spared is not None and self._counts(operation, path):
             if self._spared == 0:
                 self._spared = None
                 self._die()
@@ -60,6 +62,9 @@ class DeathSwitch:
                 raise OSError(errno.EBADF, "the process is dead", path)
             self._spared -= 1
         return self._error_for(operation, path)
+
+    def _counts(self, operation: Operation, path: str) -> bool:
+        return self._operation in (None, operation) and fnmatchcase(path, self._pattern)
 
 
 @dataclass(slots=True)
@@ -165,11 +170,17 @@ class Machine:
             self.net.crash()
 
     async def kill_within(
-        self, operations: int, *, loses_power: bool, wait_s: float, pattern: str = ANY_PATH
+        self,
+        operations: int,
+        *,
+        loses_power: bool,
+        wait_s: float,
+        pattern: str = ANY_PATH,
+        operation: Operation | None = None,
     ) -> None:
         """Kills it in the middle of something it does with the disk, or at the latest then."""
         self._dies_by_power_loss = loses_power
-        self.death.arm(operations, pattern)
+        self.death.arm(operations, pattern, operation)
         process = self._process
         deadline = asyncio.get_running_loop().time() + wait_s
         while self._process is process and asyncio.get_running_loop().time() < deadline:

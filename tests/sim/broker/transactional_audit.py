@@ -85,7 +85,7 @@ class Audit:
             if stable[place] != end
         ]
         if not await self._offsets.read(line, is_stable=True):
-            unsettled.append("the group's offset")
+            unsettled.append("an offset of the group")
         return unsettled
 
     async def _ends(self, line: Line, isolation: int) -> dict[TopicPartition, int]:

@@ -4,13 +4,18 @@ import asyncio
 
 from ottla.errors import ErrorCode
 from ottla.protocol.messages import offset_fetch
+from ottla.protocol.topic_partition import TopicPartition
 from tests.sim.broker.line import Line
-from tests.sim.broker.transactional_session import RETRIED
-from tests.sim.broker.transactional_world import COMMITTED_PLACE, GROUP, TransactionalWorld
+from tests.sim.broker.transactional_connection import RETRIED
+from tests.sim.broker.transactional_world import COMMITTED_PLACES, GROUP, TransactionalWorld
 from tests.support.broker.group_requests import codes, commit
 
 COMMIT_VERSION = 9
 FETCH_VERSION = 9
+_TOPICS = tuple(
+    offset_fetch.Topic(name=place.topic, partition_indexes=(place.partition,))
+    for place in COMMITTED_PLACES
+)
 
 
 class PlainCommitter:
@@ -29,7 +34,7 @@ class PlainCommitter:
                 try:
                     while not self._world.base.is_calm:
                         await self._commit(line)
-                        await asyncio.sleep(self._entropy.between(0, 1_200) / 1e3)
+                        await asyncio.sleep(self._entropy.between(0, 900) / 1e3)
                 finally:
                     line.close()
             except (OSError, TimeoutError):
@@ -37,8 +42,9 @@ class PlainCommitter:
 
     async def _commit(self, line: Line) -> None:
         history = self._world.history
-        made = history.commit_offset(line.life)
-        request = commit(GROUP, COMMITTED_PLACE.topic, {COMMITTED_PLACE.partition: made.offset})
+        place = COMMITTED_PLACES[self._entropy.chance(0.1)]
+        made = history.commit_offset(place, line.life)
+        request = commit(GROUP, place.topic, {place.partition: made.offset})
         (code,) = codes(await line.ask(request, COMMIT_VERSION))
         made.settled = history.moment()
         if code == ErrorCode.NONE:
@@ -48,7 +54,7 @@ class PlainCommitter:
 
 
 class OffsetReader:
-    """Asks for the group's offset again and again, stable or not."""
+    """Asks for the group's offsets again and again, stable or not."""
 
     name = "offset-reader"
 
@@ -70,24 +76,26 @@ class OffsetReader:
                 await asyncio.sleep(self._entropy.between(1, 300) / 1e3)
 
     async def read(self, line: Line, *, is_stable: bool) -> bool:
-        """Checks what is found. False if there was no answer, or no stable offset."""
+        """Checks what is found. False if there was no answer, or an offset was not stable."""
         history = self._world.history
         asked = history.moment()
-        topic = offset_fetch.Topic(
-            name=COMMITTED_PLACE.topic, partition_indexes=(COMMITTED_PLACE.partition,)
-        )
         request = offset_fetch.OffsetFetchRequest(
-            groups=(offset_fetch.Group(group_id=GROUP, topics=(topic,)),),
-            require_stable=is_stable,
+            groups=(offset_fetch.Group(group_id=GROUP, topics=_TOPICS),), require_stable=is_stable
         )
         (group,) = (await line.ask(request, FETCH_VERSION)).groups
         if group.error_code:
             assert ErrorCode(group.error_code) in RETRIED, group
             return False
-        (partition,) = group.topics[0].partitions
-        if is_stable and partition.error_code == ErrorCode.UNSTABLE_OFFSET_COMMIT:
-            return False
-        assert partition.error_code == ErrorCode.NONE, partition
-        if line.power_losses == self._world.base.machine.power_losses:
-            history.group.check(partition.committed_offset, asked, is_stable=is_stable)
-        return True
+        if line.power_losses != self._world.base.machine.power_losses:
+            return False  # an answer from before, of what may be gone
+        is_complete = True
+        for topic in group.topics:
+            for each in topic.partitions:
+                if is_stable and each.error_code == ErrorCode.UNSTABLE_OFFSET_COMMIT:
+                    is_complete = False
+                    continue
+                assert each.error_code == ErrorCode.NONE, each
+                place = TopicPartition(topic.name, each.partition_index)
+                found = each.committed_offset
+                history.offsets(place).check(found, asked, is_stable=is_stable)
+        return is_complete

@@ -42,12 +42,16 @@ class Incarnation:
     identity: ProducerIdAndEpoch = NO_PRODUCER
     # When a later producer with the same transactional id got its epoch.
     fenced: int | None = None
-    # Its last InitProducerId: when it was sent, to which life of the broker, when it was answered.
+    # Its last InitProducerId: when it was sent, when it was answered, and in which lives of the
+    # broker.
     asked: int = 0
     asked_life: int = 0
     told: int | None = None
+    told_life: int = 0
     # The broker's last life in which an InitProducerId had no answer: it may take effect later.
     lost_life: int = 0
+    # How many it has begun.
+    transactions: int = 0
 
     def may_fence(self, other: "Incarnation") -> bool:
         """Whether an InitProducerId of this one may be later than the last one of another."""
@@ -65,8 +69,9 @@ class Transaction:
     outcome: Outcome = Outcome.OPEN
     committed: int | None = None
     values: dict[TopicPartition, list[bytes]] = field(default_factory=dict)
-    commits: list["OffsetCommit"] = field(default_factory=list)
     seen: str = ""
+    # When it wrote to the topic that is deleted now and then: how often it had been deleted.
+    deletions_before: int | None = None
 
     def __str__(self) -> str:
         return f"transaction {self.number} of {self.incarnation.name}"
@@ -165,9 +170,11 @@ class TransactionalHistory:
         self.ids_expire = ids_expire
         self.transactions: list[Transaction] = []
         self.views: dict[TopicPartition, CommittedView] = {}
-        self.group = GroupHistory()
+        self.groups: dict[TopicPartition, GroupHistory] = {}
         self.counts: Counter[str] = Counter()
         self.clock_jumps = 0
+        # Of a topic in which there may be transactions.
+        self.deletions = 0
         self._clock = clock
         self._incarnations: list[Incarnation] = []
         self._given: dict[ProducerIdAndEpoch, Incarnation] = {}
@@ -213,30 +220,30 @@ class TransactionalHistory:
             other.fenced = other.fenced or self.moment()
 
     def may_be_fenced(self, transaction: Transaction) -> bool:
-        """Whether there is a reason for a fence: a rival, a timeout, a clock that jumped."""
+        """Whether there is a reason for a fence: a rival, a timeout, a clock that jumped, an
+        InitProducerId that arrives late."""
         incarnation = transaction.incarnation
         if (
-            self.ids_expire
-            or incarnation.lost_life
-            or any(
+            any(
                 other.may_fence(incarnation)
                 for other in self._incarnations
                 if other is not incarnation
                 and other.transactional_id == incarnation.transactional_id
             )
+            or self._now_ms - transaction.begun_ms >= incarnation.timeout_ms
+            or self.clock_jumps > transaction.jumps_before
         ):
             return True
-        age_ms = self._now_ms - transaction.begun_ms
-        return (
-            age_ms >= transaction.incarnation.timeout_ms
-            or self.clock_jumps > transaction.jumps_before
-        )
+        # An InitProducerId of its own, which it has repeated.
+        self.counts["fenced by nobody else"] += 1
+        return incarnation.lost_life >= incarnation.told_life
 
     # Transactions
 
     def begin(self, incarnation: Incarnation) -> Transaction:
         begun = Transaction(len(self.transactions), incarnation, self._now_ms, self.clock_jumps)
         self.transactions.append(begun)
+        incarnation.transactions += 1
         return begun
 
     def send(
@@ -256,6 +263,13 @@ class TransactionalHistory:
         for value in values:
             self._check_zombie(value)
         transaction.values.setdefault(place, []).extend(values)
+
+    def ask_to_end(self, transaction: Transaction, *, is_committed: bool) -> None:
+        """Its producer is about to send EndTxn."""
+        if is_committed:
+            transaction.ask_to_commit()
+        before = transaction.deletions_before
+        self.counts["deletions in a transaction"] += before is not None and self.deletions > before
 
     def commit(self, transaction: Transaction) -> None:
         """The commit was acknowledged."""
@@ -278,18 +292,25 @@ class TransactionalHistory:
 
     # Offsets
 
-    def commit_offset(self, life: int, transaction: Transaction | None = None) -> OffsetCommit:
+    def commit_offset(
+        self, place: TopicPartition, life: int, transaction: Transaction | None = None
+    ) -> OffsetCommit:
         """Somebody is about to commit a new offset."""
         self._next_offset += 1
         made = OffsetCommit(self._next_offset, self.moment(), life, transaction)
-        self.group.commits[made.offset] = made
-        if transaction is not None:
-            transaction.commits.append(made)
+        self.offsets(place).commits[made.offset] = made
         return made
+
+    def offsets(self, place: TopicPartition) -> GroupHistory:
+        return self.groups.setdefault(place, GroupHistory())
+
+    @property
+    def commits(self) -> list[OffsetCommit]:
+        return [each for group in self.groups.values() for each in group.commits.values()]
 
     def end_life(self, life: int) -> None:
         """The broker has died: no request to it takes effect any more."""
-        for commit in self.group.commits.values():
+        for commit in self.commits:
             if commit.settled is None and commit.life == life:
                 commit.settled = self.moment()
 

@@ -16,12 +16,18 @@ from ottla.coordinators.group.pending_offsets import PendingOffsets
 from ottla.coordinators.runtime.decision import NOTHING, Decision
 from ottla.coordinators.runtime.loading import Found, Loader
 from ottla.coordinators.runtime.shard import Shard
+from ottla.coordinators.txn import machine
 from ottla.coordinators.txn.coordinator import LocalVerifier
 from ottla.coordinators.txn.decision import WriteMarkers
 from ottla.coordinators.txn.machine import TIMEOUT_TIMER, TransactionMachine
 from ottla.coordinators.txn.marker_writer import MarkerWriter
 from ottla.coordinators.txn.partition_leaders import LocalPartitionLeaders
-from ottla.coordinators.txn.states import PREPARED
+from ottla.coordinators.txn.states import (
+    END_AND_BUMP,
+    END_RETRIED,
+    PREPARED,
+    TransactionState,
+)
 from ottla.coordinators.txn.transaction import Transaction
 from ottla.coordinators.txn.verification import Verification
 from ottla.errors import ErrorCode
@@ -30,6 +36,10 @@ from ottla.protocol.batch import MarkerKind
 from ottla.protocol.producer_epoch import ProducerIdAndEpoch
 from ottla.protocol.topic_partition import TopicPartition
 from ottla.replication.append.verification_guards import VerificationGuards
+from ottla.replication.housekeeping import log_cleaner
+from ottla.replication.housekeeping.cleanable_part import find_cleanable
+from ottla.storage.compaction.rules import CompactionRules
+from ottla.storage.log.log import Log
 from ottla.storage.log.reading import ReadableLog
 from ottla.storage.producers.state import ProducerStates
 
@@ -152,6 +162,25 @@ def a_fenced_producer_passes_for_the_next_one(patch: pytest.MonkeyPatch) -> None
     )
 
 
+def a_late_retry_ends_the_next_transaction(patch: pytest.MonkeyPatch) -> None:
+    ongoing = TransactionState.ONGOING
+    rules = {**END_RETRIED, ongoing: END_AND_BUMP[ongoing]}
+    patch.setattr(machine, "END_RETRIED", rules)
+
+
+def a_clock_that_is_set_back_keeps_transactions_open(patch: pytest.MonkeyPatch) -> None:
+    timeout_of = TransactionMachine._timeout_of
+
+    def of_the_future(self: TransactionMachine, transaction: Transaction, _now_ms: int) -> Any:
+        return timeout_of(self, transaction, transaction.start_ms)
+
+    patch.setattr(TransactionMachine, "_timeout_of", of_the_future)
+
+
+def ids_expire_in_a_transaction(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(machine, "IDLE", frozenset(TransactionState))
+
+
 # Verification
 
 
@@ -202,6 +231,13 @@ def a_load_lets_a_transactional_commit_beat_a_later_plain_one(patch: pytest.Monk
     patch.setattr(Loader, "_is_overtaken", lambda self, record: False)
 
 
+def compaction_goes_past_the_last_stable_offset(patch: pytest.MonkeyPatch) -> None:
+    def find_beyond(log: Log, rules: CompactionRules, _stable_offset: int, now_ms: int) -> Any:
+        return find_cleanable(log, rules, log.end_offset, now_ms)
+
+    patch.setattr(log_cleaner, "find_cleanable", find_beyond)
+
+
 # Consumers
 
 
@@ -218,33 +254,47 @@ def seeds_from(first: int) -> Sequence[int]:
     return (*range(first, SEEDS), *range(first))
 
 
-TORN = "is torn|is missing|and was seen|is aborted"
+TORN = "is torn|is missing|and was seen|is aborted|read_committed was shown"
+FORGOTTEN = f"{TORN}|is there, after|is over without a reason"
+OPEN = "hangs: .*stable up to"
 MUTANTS = (
-    TransactionalMutant(markers_are_written_before_prepare_is, TORN, seeds_from(11)),
-    TransactionalMutant(markers_do_not_wait_for_the_flush_of_prepare, TORN),
-    TransactionalMutant(markers_are_not_flushed, f"{TORN}|hangs: .*stable up to"),
+    TransactionalMutant(markers_are_written_before_prepare_is, TORN, seeds_from(5)),
+    TransactionalMutant(markers_do_not_wait_for_the_flush_of_prepare, TORN, seeds_from(42)),
+    TransactionalMutant(markers_are_not_flushed, f"{TORN}|{OPEN}", seeds_from(6)),
     TransactionalMutant(markers_are_not_resumed_after_a_load, "hangs: .*Prepare|not at their end"),
-    TransactionalMutant(prepare_is_in_memory_only, f"{TORN}|is there, after", seeds_from(11)),
-    TransactionalMutant(an_abort_leaves_one_partition_without_its_marker, "hangs: .*stable up to"),
-    TransactionalMutant(a_deleted_partition_waits_for_its_marker, "hangs: .*Prepare|not at their"),
+    TransactionalMutant(prepare_is_in_memory_only, FORGOTTEN),
+    TransactionalMutant(an_abort_leaves_one_partition_without_its_marker, OPEN),
+    TransactionalMutant(
+        a_deleted_partition_waits_for_its_marker, "hangs: .*Prepare|not at their", seeds_from(9)
+    ),
     TransactionalMutant(timeouts_never_fire, "hangs: .*Ongoing"),
     TransactionalMutant(init_producer_id_does_not_bump_the_epoch, "are both"),
-    TransactionalMutant(a_fenced_producer_passes_for_the_next_one, "are both", seeds_from(5)),
+    TransactionalMutant(a_fenced_producer_passes_for_the_next_one, "are both", seeds_from(31)),
     TransactionalMutant(
-        verification_is_skipped, "was fenced|that is aborted|hangs: .*stable up to", seeds_from(22)
+        a_late_retry_ends_the_next_transaction,
+        f"{TORN}|shows transaction|is over without a reason",
+        seeds_from(8),
     ),
     TransactionalMutant(
-        the_verification_guard_is_ignored, "that is aborted|hangs: .*stable up to", seeds_from(23)
+        a_clock_that_is_set_back_keeps_transactions_open, "hangs: .*Ongoing", seeds_from(2)
+    ),
+    TransactionalMutant(ids_expire_in_a_transaction, OPEN, seeds_from(6)),
+    TransactionalMutant(
+        verification_is_skipped, f"was fenced|that is aborted|{OPEN}", seeds_from(9)
+    ),
+    TransactionalMutant(
+        the_verification_guard_is_ignored, f"that is aborted|{OPEN}", seeds_from(23)
     ),
     TransactionalMutant(pending_offsets_are_visible, "committed offset .* shows"),
     TransactionalMutant(
-        a_transactional_commit_beats_a_later_plain_one, "is there, after", seeds_from(4)
+        a_transactional_commit_beats_a_later_plain_one, "is there, after", seeds_from(3)
     ),
     TransactionalMutant(a_load_commits_open_transactions, "committed offset .* shows"),
     TransactionalMutant(
-        a_load_lets_a_transactional_commit_beat_a_later_plain_one,
-        "is there, after",
-        seeds_from(16),
+        a_load_lets_a_transactional_commit_beat_a_later_plain_one, "is there, after", seeds_from(10)
+    ),
+    TransactionalMutant(
+        compaction_goes_past_the_last_stable_offset, "is there, after", seeds_from(17)
     ),
     TransactionalMutant(aborted_transactions_are_not_listed, "shows transaction"),
     TransactionalMutant(the_last_stable_offset_ignores_open_transactions, "shows transaction"),

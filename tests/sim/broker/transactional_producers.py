@@ -1,17 +1,19 @@
 """Transactional producers: what they write, how they end it, and how they come to their own end."""
 
 import asyncio
+from contextlib import suppress
 
 from ottla.protocol.topic_partition import TopicPartition
+from tests.sim.broker.transactional_connection import CrashedError
 from tests.sim.broker.transactional_history import Incarnation, Transaction
 from tests.sim.broker.transactional_session import (
     AbortableError,
-    CrashedError,
     FencedError,
     ProducerSession,
     Versions,
 )
 from tests.sim.broker.transactional_world import (
+    COMMITTED_PLACES,
     FLEETING_PLACE,
     LASTING_PLACES,
     TransactionalWorld,
@@ -20,6 +22,7 @@ from tests.sim.broker.transactional_world import (
 TRANSACTIONS_PER_LIFE_MAX = 8
 SENDS_MAX = 3
 RECORDS_A_BATCH_MAX = 3
+IDLE_MS_MAX = 4_000
 TIMEOUTS_MS = (1_500, 4_000, 10_000)
 
 
@@ -54,6 +57,17 @@ class TransactionalProducer:
             await asyncio.sleep(self._entropy.between(0, 1_500) / 1e3)
         self._world.producers_left -= 1
 
+    async def abandon(self) -> None:
+        """In peace: writes to a transaction and is no more. Nobody takes its id."""
+        session = self._new_session()
+        try:
+            await session.init()
+            # The topic that is deleted now and then may be gone.
+            with suppress(AbortableError):
+                await self._write(session, self._history.begin(session.incarnation))
+        finally:
+            session.close()
+
     def _new_session(self) -> ProducerSession:
         self._incarnations += 1
         incarnation: Incarnation = self._history.incarnation(
@@ -71,7 +85,8 @@ class TransactionalProducer:
             if self._world.base.is_calm:
                 return
             await self._transact(session)
-            await self._pause(300)
+            # Another producer may take its id meanwhile, or the id may expire.
+            await self._pause(IDLE_MS_MAX if self._entropy.chance(0.1) else 300)
 
     async def _transact(self, session: ProducerSession) -> None:
         transaction = self._history.begin(session.incarnation)
@@ -79,7 +94,7 @@ class TransactionalProducer:
         try:
             await self._write(session, transaction)
             await self._wait_or_crash(session)
-            if self._entropy.chance(0.75):
+            if self._entropy.chance(0.85):
                 self._does = f"commits {transaction}"
                 await session.end(transaction, is_committed=True)
                 return
@@ -92,10 +107,10 @@ class TransactionalProducer:
         places = self._pick_places()
         if self._entropy.chance(0.5):
             await session.add(transaction, places)
-        offset_at = self._entropy.below(3 * SENDS_MAX)
+        offset_at = self._entropy.below(2 * SENDS_MAX)
         for number in range(self._entropy.between(1, SENDS_MAX)):
             if number == offset_at:
-                await session.commit_offset(transaction)
+                await session.commit_offsets(transaction, COMMITTED_PLACES)
             together = places if self._entropy.chance(0.3) else [self._entropy.pick(places)]
             await session.add(transaction, together)
             values = {place: self._new_values(transaction) for place in together}
@@ -103,17 +118,18 @@ class TransactionalProducer:
                 self._history.send(transaction, self._world.partition(place), each)
             await session.send(transaction, values)
             await self._pause(100)
-        if self._entropy.chance(0.2):
-            await session.commit_offset(transaction)
+        if self._entropy.chance(0.3):
+            await session.commit_offsets(transaction, COMMITTED_PLACES[:1])
 
     async def _wait_or_crash(self, session: ProducerSession) -> None:
-        if self._world.base.is_calm:
-            return
-        if self._entropy.chance(0.08):
+        is_calm = self._world.base.is_calm
+        # Nobody follows a producer that crashes in peace.
+        if self._entropy.chance(0.4 if is_calm else 0.08):
             self._history.counts["abandoned"] += 1
             raise CrashedError
-        if self._entropy.chance(0.06):
+        if not is_calm and self._entropy.chance(0.1):
             # It is too late then, or nearly so.
+            self._history.counts["asleep until the timeout"] += 1
             await asyncio.sleep(session.incarnation.timeout_ms / 1e3)
 
     async def _abort(self, session: ProducerSession, transaction: Transaction) -> None:
@@ -128,7 +144,7 @@ class TransactionalProducer:
             await session.renew(transaction)
 
     def _pick_places(self) -> list[TopicPartition]:
-        places = [place for place in LASTING_PLACES if self._entropy.chance(0.5)]
+        places = [place for place in LASTING_PLACES if self._entropy.chance(0.6)]
         if self._entropy.chance(0.15):
             places.append(FLEETING_PLACE)
         return places or [self._entropy.pick(LASTING_PLACES)]

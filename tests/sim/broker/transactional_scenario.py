@@ -42,6 +42,7 @@ from tests.sim.seams.loop import run
 from tests.support.broker.simulated_broker import new_topic
 
 STEPS_PER_SEED = 8
+DAY_MS = 86_400_000
 DELETE_VERSION = 6
 FIND_VERSION = 4
 METADATA_VERSION = 12
@@ -49,6 +50,8 @@ GROUP_PARTITIONS = 2
 # The transactional ids, and the transaction version of each producer that uses them: those of one
 # id fence one another.
 PRODUCERS = {"one": (1,), "two": (2,), "shared": (1, 2)}
+# In the end the first ones of them are left with an open transaction.
+IDS_ABANDONED = 2
 
 Codes = Mapping[TopicPartition, ErrorCode]
 Verify = Callable[[LocalVerifier, Verification], Awaitable[Codes]]
@@ -66,13 +69,15 @@ class TransactionalScenario:
             "offsets.topic.num.partitions": str(GROUP_PARTITIONS),
             "transaction.state.log.num.partitions": "2",
             "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
-            "log.roll.ms": entropy.pick(("400", "3000")),
+            "log.roll.ms": entropy.pick(("200", "1500")),
             "log.cleaner.backoff.ms": "200",
             "log.cleaner.min.cleanable.ratio": "0.01",
             "log.cleaner.delete.retention.ms": entropy.pick(("0", "2000", "60000")),
             "log.flush.offset.checkpoint.interval.ms": entropy.pick(("500", "60000")),
             "log.segment.delete.delay.ms": entropy.pick(("0", "1000")),
             "ottla.disk.reserve.bytes": entropy.pick(("0", "30000")),
+            # A batch may be sent again after the clock was set back more than once.
+            "log.message.timestamp.after.max.ms": str(DAY_MS),
         }
         ids_expire = entropy.chance(0.15)
         if ids_expire:
@@ -91,14 +96,14 @@ class TransactionalScenario:
         """Transactions by outcome, and all else that was counted."""
         history = self.world.history
         outcomes = Counter(each.outcome.name.lower() for each in history.transactions)
-        unsettled = sum(each.settled is None for each in history.group.commits.values())
+        unsettled = sum(each.settled is None for each in history.commits)
         return (
             history.counts
             + outcomes
             + Counter(
                 {
                     "transactions": len(history.transactions),
-                    "offsets": len(history.group.commits),
+                    "offsets": len(history.commits),
                     "unsettled offsets": unsettled,
                     "seeds in which ids expire": int(history.ids_expire),
                 }
@@ -118,8 +123,8 @@ class TransactionalScenario:
 
         async def verify_late(verifier: LocalVerifier, verification: Verification) -> Codes:
             answer = await verify(verifier, verification)
-            if entropy.chance(0.4):
-                await asyncio.sleep(entropy.between(0, 400) / 1e3)
+            if entropy.chance(0.5):
+                await asyncio.sleep(entropy.between(0, 500) / 1e3)
             return answer
 
         return verify_late
@@ -135,7 +140,8 @@ class TransactionalScenario:
         machine = self.world.base.machine
         await machine.start()
         await self._create_topics()
-        clients = self._clients()
+        producers = self._producers()
+        clients = [*producers, *self._other_clients()]
         nemesis = TransactionalNemesis(
             self.world, [client.name for client in clients], loses_power=self._is_flushed
         )
@@ -145,21 +151,25 @@ class TransactionalScenario:
         await audit.check()
         machine.check_fault()
         # Once more from the disk alone.
-        machine.kill()
-        await machine.start()
+        for producer in producers[:IDS_ABANDONED]:
+            await producer.abandon()
+        await nemesis.crash_in_peace()
         await audit.check()
         machine.check_fault()
         await machine.stop()
 
-    def _clients(self) -> list[Client]:
-        transactional = [
+    def _producers(self) -> list[TransactionalProducer]:
+        producers = [
             TransactionalProducer(
                 self.world, f"{transactional_id}-{number}", transactional_id, version=version
             )
             for transactional_id, versions in PRODUCERS.items()
             for number, version in enumerate(versions)
         ]
-        self.world.producers_left = len(transactional)
+        self.world.producers_left = len(producers)
+        return producers
+
+    def _other_clients(self) -> list[Client]:
         plain = [
             Producer(self.world.base, f"producer-{number}", number, is_idempotent=kind)
             for number, kind in enumerate((True, False))
@@ -169,7 +179,7 @@ class TransactionalScenario:
             for number, isolation in enumerate((READ_COMMITTED, READ_COMMITTED, READ_UNCOMMITTED))
         ]
         others = (PlainCommitter(self.world), OffsetReader(self.world), Deleter(self.world))
-        return [*transactional, *plain, *readers, *others]
+        return [*plain, *readers, *others]
 
     async def _create_topics(self) -> None:
         line = await Line.open(self.world.base.machine, "admin")
@@ -214,6 +224,7 @@ class Deleter:
         topic_id = self._world.topic_id(FLEETING_TOPIC)
         topics = (DeletedTopic(name=None, topic_id=topic_id),)
         await line.ask(DeleteTopicsRequest(topics=topics, timeout_ms=5_000), DELETE_VERSION)
+        self._world.history.deletions += 1
         await asyncio.sleep(self._entropy.between(0, 500) / 1e3)
         request = CreateTopicsRequest(topics=(new_topic(FLEETING_TOPIC),))
         (result,) = (await line.ask(request, CREATE_VERSION)).topics

@@ -1,8 +1,6 @@
 """The requests of one transactional producer, repeated as Kafka's clients repeat them."""
 
-import asyncio
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ottla.errors import ErrorCode
@@ -16,10 +14,20 @@ from ottla.protocol.messages.produce import ProduceRequest
 from ottla.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from ottla.protocol.producer_epoch import NO_PRODUCER, ProducerIdAndEpoch
 from ottla.protocol.topic_partition import TopicPartition, by_topic
-from tests.sim.broker.line import Line
-from tests.sim.broker.transactional_history import IN_PROGRESS, Incarnation, Transaction
+from tests.sim.broker.transactional_connection import (
+    RETRIED,
+    Answer,
+    CrashedError,
+    GivenUpError,
+    ProducerConnection,
+)
+from tests.sim.broker.transactional_history import (
+    IN_PROGRESS,
+    Incarnation,
+    OffsetCommit,
+    Transaction,
+)
 from tests.sim.broker.transactional_world import (
-    COMMITTED_PLACE,
     FLEETING_PLACE,
     GROUP,
     TransactionalWorld,
@@ -31,16 +39,6 @@ EPOCH_BUMPED_SINCE = 2
 ACKS_ALL = -1
 PRODUCE_TIMEOUT_MS = 1_000
 
-# Nothing has happened; the same request may succeed later.
-REFUSED_FOR_NOW = frozenset(
-    {ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
-)
-RETRIED = REFUSED_FOR_NOW | {
-    ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_COORDINATOR,
-    ErrorCode.NOT_ENOUGH_REPLICAS,
-    ErrorCode.KAFKA_STORAGE_ERROR,
-}
 # There is a later epoch of this producer, or it is unknown.
 FENCED = frozenset(
     {
@@ -68,28 +66,12 @@ TOPIC_IS_GONE = frozenset(
 )
 
 
-class CrashedError(Exception):
-    """The producer is no more; nobody ends its transaction."""
-
-    def __init__(self, lost_in: int = 0) -> None:
-        super().__init__()
-        self.lost_in = lost_in
-
-
 class FencedError(Exception):
     """A later epoch has begun."""
 
 
 class AbortableError(Exception):
     """The transaction cannot be committed."""
-
-
-class LateError(ConnectionError):
-    """There is no answer, and the request may arrive at any time in this life of the broker."""
-
-    def __init__(self, life: int) -> None:
-        super().__init__()
-        self.life = life
 
 
 class Versions(NamedTuple):
@@ -116,16 +98,6 @@ class Versions(NamedTuple):
         return cls(transaction, init=5, add=3, produce=entropy.pick((12, 13)), commit=5, end=5)
 
 
-class Answer(NamedTuple):
-    """`is_repeated`: an earlier request may have had its effect. `lost_in`: the broker's last life
-    in which a request got no answer, or 0."""
-
-    response: Any
-    code: ErrorCode
-    is_repeated: bool
-    lost_in: int
-
-
 class ProducerSession:
     """One incarnation of a producer. Each request is repeated until its answer is final."""
 
@@ -143,11 +115,13 @@ class ProducerSession:
         self.must_renew = False
         self._world = world
         self._history = world.history
-        self._host = host
-        self._entropy = entropy
-        self._line: Line | None = None
-        # Connections on which requests may still be under way.
-        self._abandoned: list[Line] = []
+        self._connection = ProducerConnection(
+            world,
+            host,
+            incarnation,
+            entropy,
+            has_own_epochs=versions.transaction >= EPOCH_BUMPED_SINCE,
+        )
         self._sequences: dict[TopicPartition, int] = {}
         self._added: set[TopicPartition] = set()
 
@@ -156,9 +130,7 @@ class ProducerSession:
         return self.incarnation.identity
 
     def close(self) -> None:
-        self._close_line()
-        for line in self._abandoned:
-            line.close()
+        self._connection.close()
 
     # Its id and epoch
 
@@ -171,7 +143,7 @@ class ProducerSession:
         """Gets the next epoch (KIP-360). FencedError if the current one is over."""
         answer = await self._init(self.identity)
         if answer.code in FENCED:
-            self._count_fence(last, f"renewal refused with {answer.code.name}")
+            self._count_fence(last, answer.code)
             raise FencedError
         assert answer.code is ErrorCode.NONE, f"{self.incarnation.name}: {answer.response}"
 
@@ -193,6 +165,7 @@ class ProducerSession:
         finally:
             incarnation.told = self._history.moment()
         incarnation.lost_life = max(incarnation.lost_life, answer.lost_in)
+        incarnation.told_life = self._world.base.machine.lives
         if answer.code is ErrorCode.NONE:
             incarnation.asked, incarnation.asked_life = asked, asked_life
             self._take(answer.response)
@@ -248,6 +221,7 @@ class ProducerSession:
         batches = {place: self._batch(place, each) for place, each in values.items()}
         left = dict(batches)
         refused: ErrorCode = ErrorCode.NONE
+        deletions_before = self._history.deletions
         while left:
             request = self._produce_request(left)
             answer = await self._ask(request, self.versions.produce, lambda _: ErrorCode.NONE)
@@ -266,9 +240,11 @@ class ProducerSession:
                 partition = self._world.partition(place)
                 if partition is not None:
                     partition.acknowledge(result.base_offset, values[place])
+                else:
+                    transaction.deletions_before = deletions_before
                 self._history.acknowledge(transaction, place, values[place])
             if left:
-                await self._pause()
+                await self._connection.pause()
         if refused is not ErrorCode.NONE:
             self.must_renew = True
             raise AbortableError(refused.name)
@@ -316,49 +292,73 @@ class ProducerSession:
             for each in topic.partition_responses
         ]
 
-    async def commit_offset(self, transaction: Transaction) -> None:
-        """Commits an offset of the group in the transaction."""
-        transactional_id = self.incarnation.transactional_id
-        producer_id, producer_epoch = self.identity
-        if self.versions.transaction < EPOCH_BUMPED_SINCE:
-            adding = AddOffsetsToTxnRequest(
-                transactional_id=transactional_id,
-                producer_id=producer_id,
-                producer_epoch=producer_epoch,
-                group_id=GROUP,
-            )
-            added = await self._ask(adding, self.versions.add, lambda each: each.error_code)
-            self._require(added.code, transaction)
-        commit = self._history.commit_offset(IN_PROGRESS, transaction)
-        partition = txn_offset_commit.Partition(
-            partition_index=COMMITTED_PLACE.partition,
-            committed_offset=commit.offset,
-            committed_metadata="",
-        )
-        request = TxnOffsetCommitRequest(
-            transactional_id=transactional_id,
-            group_id=GROUP,
-            producer_id=producer_id,
-            producer_epoch=producer_epoch,
-            topics=(txn_offset_commit.Topic(name=COMMITTED_PLACE.topic, partitions=(partition,)),),
-        )
+    async def commit_offsets(
+        self, transaction: Transaction, places: Sequence[TopicPartition]
+    ) -> None:
+        """Commits offsets of the group in the transaction."""
+        await self._add_group(transaction)
+        commits = {
+            place: self._history.commit_offset(place, IN_PROGRESS, transaction) for place in places
+        }
         try:
-            answer = await self._ask(
-                request, self.versions.commit, lambda each: each.topics[0].partitions[0].error_code
+            answer = await self._connection.ask(
+                self._commit_request(commits), self.versions.commit, _code_of_commit
             )
-        except CrashedError as crashed:
-            commit.life = crashed.lost_in
-            raise
-        commit.life = answer.lost_in
-        if answer.lost_in < self._world.base.machine.lives:
-            commit.settled = self._history.moment()
+        except (CrashedError, GivenUpError) as error:
+            for commit in commits.values():
+                commit.life = error.lost_in
+            if isinstance(error, CrashedError):
+                raise
+            self.must_renew = True
+            raise AbortableError("given up") from error
+        for commit in commits.values():
+            commit.life = answer.lost_in
+            if answer.lost_in < self._world.base.machine.lives:
+                commit.settled = self._history.moment()
         self._require(answer.code, transaction)
-        commit.acknowledged = self._history.moment()
+        for commit in commits.values():
+            commit.acknowledged = self._history.moment()
+
+    async def _add_group(self, transaction: Transaction) -> None:
+        """Adds the group's offsets, as producers of version 1 do."""
+        if self.versions.transaction >= EPOCH_BUMPED_SINCE:
+            return
+        request = AddOffsetsToTxnRequest(
+            transactional_id=self.incarnation.transactional_id,
+            producer_id=self.identity.producer_id,
+            producer_epoch=self.identity.producer_epoch,
+            group_id=GROUP,
+        )
+        added = await self._ask(request, self.versions.add, lambda each: each.error_code)
+        self._require(added.code, transaction)
+
+    def _commit_request(
+        self, commits: Mapping[TopicPartition, OffsetCommit]
+    ) -> TxnOffsetCommitRequest:
+        return TxnOffsetCommitRequest(
+            transactional_id=self.incarnation.transactional_id,
+            group_id=GROUP,
+            producer_id=self.identity.producer_id,
+            producer_epoch=self.identity.producer_epoch,
+            topics=tuple(
+                txn_offset_commit.Topic(
+                    name=topic,
+                    partitions=tuple(
+                        txn_offset_commit.Partition(
+                            partition_index=each.partition,
+                            committed_offset=commits[each].offset,
+                            committed_metadata="",
+                        )
+                        for each in members
+                    ),
+                )
+                for topic, members in by_topic(commits).items()
+            ),
+        )
 
     async def end(self, transaction: Transaction, *, is_committed: bool) -> None:
         """FencedError or AbortableError if it is over already."""
-        if is_committed:
-            transaction.ask_to_commit()
+        self._history.ask_to_end(transaction, is_committed=is_committed)
         producer_id, producer_epoch = self.identity
         request = EndTxnRequest(
             transactional_id=self.incarnation.transactional_id,
@@ -407,91 +407,28 @@ class ProducerSession:
         if code in accepted:
             return
         assert code in FENCED or code in ABORTABLE, f"{transaction}: {code.name}"
-        self._count_fence(transaction, code.name)
+        self._count_fence(transaction, code)
 
-    def _count_fence(self, transaction: Transaction, what: str) -> None:
+    def _count_fence(self, transaction: Transaction, code: ErrorCode) -> None:
         self._history.counts["fenced"] += 1
+        if code is ErrorCode.INVALID_PRODUCER_ID_MAPPING:
+            assert self._history.ids_expire, f"{transaction}: its id is unknown"
+            self._history.counts["expired ids"] += 1
+            return
         assert self._history.may_be_fenced(transaction), (
-            f"{transaction} is over without a reason: {what}"
+            f"{transaction} is over without a reason: {code.name}"
         )
 
     async def _ask(self, request: object, version: int, code_of: Callable[[Any], int]) -> Answer:
-        """The final answer. CrashedError if the producer does not live to see it, AbortableError if
-        it is for a batch that takes too long."""
-        is_repeated, lost_in = False, 0
-        crashes_before = self._world.crashes
-        while True:
-            try:
-                response = await self._ask_once(request, version)
-            except (OSError, TimeoutError) as error:
-                self._history.counts["lost answers"] += 1
-                if isinstance(error, LateError):
-                    is_repeated, lost_in = True, error.life
-                elif self._line is not None:
-                    is_repeated, lost_in = True, self._line.life
-                self._close_line()
-                if self._crashes(crashes_before):
-                    raise CrashedError(lost_in) from None
-                if isinstance(request, ProduceRequest) and self._entropy.chance(0.4):
-                    self.must_renew = True
-                    raise AbortableError("a batch is given up") from None
-            else:
-                code = ErrorCode(code_of(response))
-                if code not in RETRIED:
-                    return Answer(response, code, is_repeated, lost_in)
-                is_repeated = is_repeated or code not in REFUSED_FOR_NOW
-            await self._pause()
-
-    def _crashes(self, crashes_before: int) -> bool:
-        """Whether the producer does not live to repeat its request."""
-        if self._world.base.is_calm:
-            return False
-        return self._world.crashes > crashes_before or self._entropy.chance(0.05)
-
-    async def _ask_once(self, request: object, version: int) -> Any:
-        if self._line is None:
-            self._line = await Line.open(self._world.base.machine, self._host)
-        line = self._line
-        if self._world.base.is_calm:
-            return await line.ask(request, version)
-        if self._may_come_late(request) and self._entropy.chance(0.03):
-            self._abandoned.append(line)
-            self._line = None
-            delay_s = self._entropy.between(1, 1_000) / 1e3
-            asyncio.get_running_loop().call_later(delay_s, _send_late, line, request, version)
-            raise LateError(line.life)
-        reply = line.send(request, version)
-        if self._entropy.chance(0.06):
-            # The producer does not wait for the answer.
-            await asyncio.sleep(self._entropy.pick((0.0, 0.001, 0.005, 0.05)))
-            if self._entropy.chance(0.7):
-                self._abandoned.append(line)
-                self._line = None
-            raise LateError(line.life)
-        return await line.wait_for(reply)
-
-    def _may_come_late(self, request: object) -> bool:
-        """Whether a request that is stuck on its way does no harm when it arrives.
-
-        A producer of version 1 has one epoch for many transactions: its request could end, or
-        change, the next one. Sequences protect its batches.
-        """
-        if isinstance(request, InitProducerIdRequest):
-            return False
-        return self.versions.transaction >= EPOCH_BUMPED_SINCE or isinstance(
-            request, ProduceRequest
-        )
-
-    def _close_line(self) -> None:
-        if self._line is not None:
-            self._line.close()
-            self._line = None
-
-    async def _pause(self) -> None:
-        await asyncio.sleep(self._entropy.between(1, 200) / 1e3)
+        """The final answer. CrashedError or AbortableError if there is none."""
+        try:
+            return await self._connection.ask(request, version, code_of)
+        except GivenUpError as error:
+            self.must_renew = True
+            raise AbortableError("given up") from error
 
 
-def _send_late(line: Line, request: object, version: int) -> None:
-    """A request that was stuck on its way arrives, if its connection is still there."""
-    with suppress(ConnectionError):
-        line.send(request, version)
+def _code_of_commit(response: Any) -> int:
+    """All partitions have the same code: they are committed together, or refused together."""
+    (code,) = {each.error_code for topic in response.topics for each in topic.partitions}
+    return int(code)

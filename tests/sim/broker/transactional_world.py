@@ -18,8 +18,8 @@ LASTING_PLACES = (
     TopicPartition(SIDE_TOPIC, 0),
 )
 FLEETING_PLACE = TopicPartition(FLEETING_TOPIC, 0)
-# Of which offsets are committed, by the group.
-COMMITTED_PLACE = LASTING_PLACES[0]
+# Of which the group commits offsets: of the first one often, of the second one seldom.
+COMMITTED_PLACES = (LASTING_PLACES[0], LASTING_PLACES[-1])
 
 
 @dataclass(slots=True)
