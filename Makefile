@@ -68,7 +68,7 @@ $(KAFKA_JARS)/.done: tools/kafka-jars
 $(SPARK_CONNECTOR_JARS)/.done: tools/spark-jars
 	@tools/spark-jars $(CONNECTOR_VERSION) $(SPARK_CONNECTOR_JARS)
 
-# Compares with Apache Kafka: a short set of rows in under 15 minutes, or all rows at full length.
+# Compares with Apache Kafka: a short set of rows in about 16 minutes, or all rows at full length.
 bench: setup $(SPARK_CONNECTOR_JARS)/.done
 	$(BIN)/python -m benchmarks
 

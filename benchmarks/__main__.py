@@ -69,7 +69,8 @@ def extent_of(options: argparse.Namespace) -> str:
     if options.full:
         return f"All rows were run, at {options.scale:g} of their load."
     return (
-        f"This is the short set: some rows, at {options.scale:g} of their short load; "
+        f"This is the short set: some rows, at {options.scale:g} of their short load. A percentage "
+        "behind a row's name is the part of that load, in records or in seconds; "
         "`make bench-full` runs all rows at full length."
     )
 

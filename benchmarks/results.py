@@ -27,12 +27,16 @@ class Side:
 
 @dataclass(slots=True)
 class Result:
-    """A row's runs on both sides; `trouble` is the reason if there are none."""
+    """A row's runs on both sides; `trouble` is the reason if there are none.
+
+    `share` is the part of its load that was run.
+    """
 
     row: Row
     base: Side = field(default_factory=Side)
     ours: Side = field(default_factory=Side)
     trouble: str = ""
+    share: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +54,18 @@ class Line:
     """One figure, compared and judged; only the first line of a row has the CPU."""
 
     row: Row
+    share: float
     figure: Figure
     base: Spread
     ours: Spread
     ratio: Ratio
     verdict: Verdict | None
     cpu: Cpu | None
+
+    @property
+    def name(self) -> str:
+        """The row's name, with the part of its load that was run."""
+        return self.row.name if self.share >= 1 else f"{self.row.name} [{self.share:.0%}]"
 
     @property
     def verdicts(self) -> list[Verdict]:
@@ -84,6 +94,7 @@ def lines_of(result: Result) -> Iterator[Line]:
         base, ours = result.base.spread(figure.name), result.ours.spread(figure.name)
         yield Line(
             row=row,
+            share=result.share,
             figure=figure,
             base=base,
             ours=ours,

@@ -78,7 +78,8 @@ def run_rows(rows: Sequence[Row], contest: Contest, say: Callable[[str], None]) 
 
 
 def run_row(row: Row, contest: Contest) -> Result:
-    result, scope = Result(row), contest.scope(row)
+    scope = contest.scope(row)
+    result = Result(row, share=scope.scale)
     base_peer = contest.ours if row.base else contest.kafka
     sides = (
         (result.base, base_peer, row.base or row.load),

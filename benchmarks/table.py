@@ -64,7 +64,7 @@ def hold_words(line: Line) -> str:
 def cells(line: Line) -> list[str]:
     """A line as text, in the order of COLUMNS."""
     return [
-        line.row.name,
+        line.name,
         line.figure.unit,
         spread_words(line.base),
         spread_words(line.ours),

@@ -8,7 +8,9 @@
  * transaction version, 1 or 2; version 1 adds the partitions first, and has no GROUP.
  *
  * BY is `seconds`: for AMOUNT seconds, after 0.3 s that are not counted; or `count`: AMOUNT
- * transactions of all producers. A transaction that has begun is always ended.
+ * transactions of all producers. A transaction that has begun is always ended. `seconds@RATE` begins
+ * at most RATE transactions per second, evenly: each producer has its own times, and begins at once if
+ * it is late.
  *
  * CONCURRENT_TRANSACTIONS, the answer while the last transaction is not completed yet, is retried after
  * 20 ms, as librdkafka and the Java client do. All other errors end the load.
@@ -26,7 +28,7 @@ enum {
 };
 static const uint64_t WARM_UP_NS = 300000000u, BACKOFF_NS = 20000000u;
 
-enum step { ADDING, PRODUCING, COMMITTING_OFFSET, ENDING, DONE };
+enum step { PAUSING, ADDING, PRODUCING, COMMITTING_OFFSET, ENDING, DONE };
 
 struct producer {
     struct conversation with;
@@ -37,12 +39,14 @@ struct producer {
     int index;
     int64_t offset;
     uint64_t asked_ns, due_ns; /* first send of this step; time of its retry, or 0 */
+    uint64_t next_ns; /* when the next transaction begins, with a given rate */
 };
 
 static struct {
     const char *topic, *group, *source;
     int partitions, producers, version, is_commit, is_timed, delayed, done;
     uint64_t amount, begun, transactions, requests, retries, began_ns, counted_ns, ends_ns, last_ns;
+    uint64_t interval_ns; /* between two transactions of a producer, with a given rate; else 0 */
     struct latencies latencies;
 } load;
 
@@ -92,6 +96,13 @@ static void go_to(struct producer *producer, enum step step)
 static void begin(struct producer *producer, uint64_t now)
 {
     int is_over = load.is_timed ? now >= load.ends_ns : load.begun == load.amount;
+    if (!is_over && now < producer->next_ns) {
+        producer->step = PAUSING;
+        producer->due_ns = producer->next_ns;
+        load.delayed++;
+        return;
+    }
+    producer->next_ns += load.interval_ns;
     load.begun += !is_over;
     go_to(producer, is_over ? DONE : load.version == 1 ? ADDING : PRODUCING);
 }
@@ -151,6 +162,10 @@ static void retry_due(struct producer *producers)
             continue;
         producer->due_ns = 0;
         load.delayed--;
+        if (producer->step == PAUSING) {
+            begin(producer, now);
+            continue;
+        }
         ask(&producer->with, producer->with.request + producer->with.request_size);
     }
 }
@@ -158,8 +173,11 @@ static void retry_due(struct producer *producers)
 static void run(struct producer *producers, int poller)
 {
     struct epoll_event events[EVENTS_MAX];
-    for (int index = 0; index < load.producers; index++)
+    for (int index = 0; index < load.producers; index++) {
+        producers[index].next_ns =
+            load.began_ns + load.interval_ns * (uint64_t)index / (uint64_t)load.producers;
         begin(producers + index, now_ns());
+    }
     while (load.done < load.producers) {
         int count = epoll_wait(poller, events, EVENTS_MAX, load.delayed ? 1 : 100);
         for (int index = 0; index < count; index++) {
@@ -225,7 +243,10 @@ int main(int count, char **arguments)
     load.producers = atoi(arguments[4]);
     load.version = atoi(arguments[6]);
     load.is_commit = !strcmp(arguments[9], "commit");
-    load.is_timed = !strcmp(arguments[10], "seconds");
+    load.is_timed = !strncmp(arguments[10], "seconds", 7);
+    const char *rate = strchr(arguments[10], '@');
+    if (rate)
+        load.interval_ns = (uint64_t)(1e9 * load.producers / atof(rate + 1));
     load.amount = strtoull(arguments[11], NULL, 10);
     load.group = count == 14 ? arguments[12] : NULL;
     load.source = count == 14 ? arguments[13] : NULL;

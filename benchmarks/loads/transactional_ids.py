@@ -61,7 +61,8 @@ class StartWithTransactionalIds:
             check_all(own, names)
         finally:
             own.stop()
-        figures = {"answered_s": answered_s, "growth_mb": memory_mb - self._empty_mb[peer.name]}
+        figures = {"answered_s": answered_s, "memory_mb": memory_mb}
+        figures["growth_mb"] = memory_mb - self._empty_mb[peer.name]
         return Ran(figures=figures | {"stall_ms": stall_s * 1e3})
 
     def _names(self, scope: Scope) -> list[str]:

@@ -10,18 +10,26 @@ RECORDS, RECORD_BYTES = 100, 100
 
 
 class Transactions(OnTopic):
-    """Transactions of 100 records of 100 B to 6 partitions, committed, as fast as answers arrive.
+    """Transactions of 100 records of 100 B to 6 partitions, committed, as fast as answers arrive,
+    or so many per second.
 
     With `has_offsets`, each transaction also commits an offset of one group that all producers
     share; each has a partition of its own in the topic that the group would read.
     """
 
     def __init__(
-        self, *, producers: int, seconds: float, version: int = 2, has_offsets: bool = False
+        self,
+        *,
+        producers: int,
+        seconds: float,
+        version: int = 2,
+        has_offsets: bool = False,
+        per_second: int | None = None,
     ) -> None:
         super().__init__(partitions=6)
         self.producers, self.seconds = producers, seconds
         self.version, self.has_offsets = version, has_offsets
+        self.per_second = per_second
         self.source = f"{self.topic}-source"
 
     def prepare(self, peer: Peer, scope: Scope) -> None:
@@ -33,7 +41,10 @@ class Transactions(OnTopic):
         super().prepare(peer, scope)
 
     def run(self, peer: Peer, scope: Scope) -> Ran:
-        by = ("seconds", scope.seconds(self.seconds))
+        by = (
+            f"seconds@{self.per_second}" if self.per_second else "seconds",
+            scope.seconds(self.seconds),
+        )
         group = (f"{self.topic}-group", self.source) if self.has_offsets else ()
         records = (RECORDS, RECORD_BYTES, "commit")
         load = (self.topic, self.partitions, self.producers, self.topic, self.version, *records)

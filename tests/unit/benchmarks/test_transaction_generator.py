@@ -268,3 +268,10 @@ def test_every_producer_ends_its_transaction_when_the_time_is_over() -> None:
         assert isinstance(mine[-1], EndTxnRequest)
     ends = sum(isinstance(each.message, EndTxnRequest) for each in asked)
     assert said["transactions"] == ends
+
+
+def test_a_rate_is_not_exceeded() -> None:
+    """However slow this machine is: one per second and producer, for 0.3 s and 1 s."""
+    said, asked = Load(by="seconds@2", amount=1, producers=2).run(Coordinator())
+    assert 2 <= said["transactions"] <= 4
+    assert names(asked).count("EndTxn v5") == said["transactions"]
