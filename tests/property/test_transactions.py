@@ -37,6 +37,8 @@ class Coordinator(RuleBasedStateMachine):
         self.producers: dict[str, list[ProducerIdAndEpoch]] = {name: [] for name in NAMES}
         # The highest epoch of each producer id: it never falls.
         self.epochs: dict[int, int] = {}
+        # The producer of the last transaction that was begun, by transactional id.
+        self.opened: dict[str, ProducerIdAndEpoch] = {}
         # Each transaction that was decided, and how: never both ways.
         self.outcomes: dict[tuple[str, int, int], MarkerKind] = {}
 
@@ -93,6 +95,13 @@ class Coordinator(RuleBasedStateMachine):
         for effect in self.stage.effects:
             key = effect.transactional_id, effect.producer_id, effect.producer_epoch
             if effect.partitions:
+                opened = self.opened[effect.transactional_id]
+                assert effect.producer_id == opened.producer_id
+                # A leader takes no marker of version 2 at the transaction's own epoch.
+                assert effect.producer_epoch > opened.producer_epoch or (
+                    effect.producer_epoch == opened.producer_epoch
+                    and effect.transaction_version < 2
+                )
                 assert self.outcomes.setdefault(key, effect.kind) is effect.kind
         self.stage.write_markers()
 
@@ -110,14 +119,15 @@ class Coordinator(RuleBasedStateMachine):
         self.stage.restart()
         assert {effect.transactional_id for effect in self.stage.effects} == prepared
 
-    @rule(name=names)
-    def use_up_epochs(self, name: str) -> None:
-        """Many transactions later: the id is near its last epoch."""
+    @rule(name=names, left=st.integers(1, 3))
+    def use_up_epochs(self, name: str, left: int) -> None:
+        """Many transactions later: the id is near or at the last epoch that clients get."""
         before = self.stage.machine.transactions.get(name)
         if before is None or before.state not in IDLE:
             return
-        if before.producer_epoch < PRODUCER_EPOCH_MAX - 3:
-            later = before._replace(producer_epoch=PRODUCER_EPOCH_MAX - 3, last_producer_epoch=-1)
+        epoch = PRODUCER_EPOCH_MAX - left
+        if before.producer_epoch < epoch:
+            later = before._replace(producer_epoch=epoch, last_producer_epoch=-1)
             self.stage.log.append(self.stage.machine.encode(later))
             self.stage.machine.replay(later)
             self.producers[name].append(ProducerIdAndEpoch(later.producer_id, later.producer_epoch))
@@ -143,6 +153,10 @@ class Coordinator(RuleBasedStateMachine):
             assert each.producer_epoch >= self.epochs.get(each.producer_id, 0)
             assert each.producer_epoch <= PRODUCER_EPOCH_MAX
             self.epochs[each.producer_id] = each.producer_epoch
+            if each.state is TransactionState.ONGOING:
+                self.opened[each.transactional_id] = ProducerIdAndEpoch(
+                    each.producer_id, each.producer_epoch
+                )
 
     @invariant()
     def an_open_transaction_has_a_timeout_and_others_have_none(self) -> None:

@@ -16,6 +16,7 @@ from ottla.coordinators.txn.machine import (
 from ottla.coordinators.txn.records import Record, decode, encode
 from ottla.coordinators.txn.transaction import Transaction
 from ottla.errors import ErrorCode, PeerError
+from ottla.metrics.meters import TransactionMeter
 from ottla.protocol.batch import MarkerKind
 from ottla.protocol.producer_epoch import ProducerIdAndEpoch
 from ottla.protocol.topic_partition import TopicPartition
@@ -43,13 +44,24 @@ class Stage:
         self.effects: list[WriteMarkers] = []
         self.timers: dict[str, int] = {}
         self._ids = itertools.count(1000)
+        # Whether there are producer ids left.
+        self.has_producer_ids = True
+        self.meter = TransactionMeter()
         self._tickets = itertools.count()
         self.machine = self.new_machine()
 
     def new_machine(self) -> TransactionMachine:
         return TransactionMachine(
-            lambda: self.rules, lambda: next(self._ids), lambda: self.transaction_version
+            lambda: self.rules,
+            self._new_producer_id,
+            lambda: self.transaction_version,
+            self.meter,
         )
+
+    def _new_producer_id(self) -> int:
+        if not self.has_producer_ids:
+            raise PeerError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "no producer ids")
+        return next(self._ids)
 
     def carry_out(self, decision: Decision) -> list[Answered]:
         for record in decision.records:

@@ -2,10 +2,11 @@
 hanging transaction. Gaps: none.
 """
 
-from collections.abc import Mapping
+import asyncio
 
 from ottla.broker.requests.authorization import CLUSTER
 from ottla.broker.requests.call import Call
+from ottla.coordinators.txn.partition_leaders import TURN_MARKERS_MAX, Codes, write_in_turns
 from ottla.errors import ErrorCode
 from ottla.protocol.batch import MarkerKind
 from ottla.protocol.messages.write_txn_markers import (
@@ -22,9 +23,15 @@ from ottla.replication.append.transaction_marker import TransactionMarker
 
 async def handle(request: WriteTxnMarkersRequest, call: Call) -> WriteTxnMarkersResponse:
     call.require(CLUSTER)
-    return WriteTxnMarkersResponse(
-        markers=tuple([await _write(marker, call) for marker in request.markers])
-    )
+    results = []
+    written = 0
+    for marker in request.markers:
+        if written >= TURN_MARKERS_MAX:
+            await asyncio.sleep(0)
+            written = 0
+        results.append(await _write(marker, call))
+        written += sum(len(topic.partition_indexes) for topic in marker.topics)
+    return WriteTxnMarkersResponse(markers=tuple(results))
 
 
 async def _write(asked: Marker, call: Call) -> MarkerResult:
@@ -40,9 +47,12 @@ async def _write(asked: Marker, call: Call) -> MarkerResult:
         for topic in asked.topics
         for index in topic.partition_indexes
     ]
-    codes = call.services.coordinators.partition_leaders.write(marker, names)
-    if not isinstance(codes, Mapping):
-        codes = await codes
+    if asked.producer_id < 0:
+        # Kafka finds that out too late, and answers UNKNOWN_SERVER_ERROR.
+        codes: Codes = dict.fromkeys(names, ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+    else:
+        leaders = call.services.coordinators.partition_leaders
+        codes = await write_in_turns(leaders, marker, names)
     for code in codes.values():
         if code is not ErrorCode.NONE:
             call.count_refusal(code)

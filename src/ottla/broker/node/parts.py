@@ -105,7 +105,7 @@ def make_parts(
     flusher = Flusher(seams.threads)
     turn_budget = TurnBudget()
     appender = Appender(replicas.create_log, replicas.directories, turn_budget)
-    producer_ids = ProducerIdBlocks(controller)
+    producer_ids = ProducerIdBlocks(controller, context.tasks.spawn)
     coordinators = _coordinators(context, publisher, replicas, appender, flusher, producer_ids)
     partitions = PartitionServices(
         replicas=replicas,

@@ -57,6 +57,17 @@ def transaction_shards(
             error=code.name,
         )
 
+    def delayed(name: TopicPartition | None, effect: WriteMarkers) -> None:
+        # A full disk, for example. A record of the end is missing if there is no partition.
+        environment.logger.warning(
+            "transaction cannot end yet",
+            repeats_of=str(name),
+            partition=str(name) if name else None,
+            transactional_id=effect.transactional_id,
+            producer_id=effect.producer_id,
+            producer_epoch=effect.producer_epoch,
+        )
+
     writer = MarkerWriter(
         leaders,
         lambda transactional_id: shards.of(transactional_id),
@@ -64,6 +75,7 @@ def transaction_shards(
         parts.spawn,
         environment.meter,
         refused,
+        delayed,
     )
     settings = environment.settings()
     kind = CoordinatorKind(

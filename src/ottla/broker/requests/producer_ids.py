@@ -1,13 +1,16 @@
 """Allocates producer ids from blocks that are reserved in the metadata log.
 
 A coordinator decides without waiting, and may need an id for its decision: `spare` is awaited
-before, so that `require` finds one.
+before, so that `require` finds one. Where nobody can wait, as at a timeout, a `require` that finds
+none has the next block reserved, and is repeated later.
 
 The unused ids of a block are lost when the broker stops: there are 2^63 of them.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
+from typing import Any
 
 from ottla.errors import ErrorCode, PeerError
 from ottla.metadata.controller_interface import Controller
@@ -16,12 +19,18 @@ from ottla.metadata.records import ProducerIds, Record
 
 BLOCK_IDS = 1000
 
+Spawn = Callable[[Coroutine[Any, Any, Any], str], None]
+
 
 class ProducerIdBlocks:
-    """Use `take` first, and wait for `next` if it returns None."""
+    """Use `take` first, and wait for `next` if it returns None.
 
-    def __init__(self, controller: Controller) -> None:
+    `spawn` starts a task in the background.
+    """
+
+    def __init__(self, controller: Controller, spawn: Spawn) -> None:
         self._controller = controller
+        self._spawn = spawn
         self._next_id = 0
         self._end_id = 0
         self._fetching = asyncio.Lock()
@@ -37,6 +46,8 @@ class ProducerIdBlocks:
         """A new producer id. PeerError, after which clients retry, if the block is used up."""
         producer_id = self.take()
         if producer_id is None:
+            if not self._fetching.locked():
+                self._spawn(self._spare_if_possible(), "producer ids")
             raise PeerError(
                 ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "the next producer ids are not reserved yet"
             )
@@ -51,6 +62,11 @@ class ProducerIdBlocks:
         async with self._fetching:
             if self.is_used_up:
                 await self._reserve()
+
+    async def _spare_if_possible(self) -> None:
+        # Whoever needs an id asks again.
+        with suppress(PeerError):
+            await self.spare()
 
     async def next(self) -> int:
         """A new producer id. Concurrent callers share the next block.

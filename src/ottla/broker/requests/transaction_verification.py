@@ -27,6 +27,12 @@ _UNANSWERED = frozenset(
         ErrorCode.NOT_COORDINATOR,
     }
 )
+_REASONS = {
+    ErrorCode.TRANSACTION_ABORTABLE: ", the partition was not added to it",
+    ErrorCode.PRODUCER_FENCED: ", the producer is fenced by a later one",
+    ErrorCode.INVALID_PRODUCER_ID_MAPPING: ", the transactional id has no such producer id",
+    ErrorCode.CONCURRENT_TRANSACTIONS: ", the markers of the last one are still being written",
+}
 # Errors after which a producer sends the same batch again.
 _RETRIED = RETRIABLE | {ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER}
 
@@ -91,7 +97,8 @@ class UnverifiedBatch:
     def refuse(self, code: ErrorCode, version: int) -> None:
         """Takes the coordinator's error code."""
         self.refusal = NotVerified(
-            produce_code(code, version), f"The transaction could not be verified: {code.name}."
+            produce_code(code, version),
+            f"The transaction could not be verified: {code.name}{_REASONS.get(code, '')}.",
         )
         self.end(self.refusal)
 

@@ -195,9 +195,10 @@ class GroupMachine:
         if not self._fits(request):
             raise PeerError(ErrorCode.INVALID_COMMIT_OFFSET_SIZE, "More than fits one batch.")
         if len(self.offsets.pending) + len(request.commits) > self._rules.pending_offsets_max:
-            # Transactions that end make room.
+            # Transactions that end make room, so the client is to try again. The codes that tell it
+            # to abort are fatal for clients that do not know them.
             raise PeerError(
-                ErrorCode.TRANSACTION_ABORTABLE,
+                ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
                 f"{self._rules.pending_offsets_max} offsets are in open transactions.",
             )
         group = self.groups.get(request.group_id)

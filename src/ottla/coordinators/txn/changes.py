@@ -44,10 +44,12 @@ def initialized(
     now_ms: int,
 ) -> Transaction:
     """A producer was given this id and epoch. It has no transaction yet."""
+    is_repeated = producer == (before.producer_id, before.producer_epoch)
     return before._replace(
         producer_id=producer.producer_id,
         producer_epoch=producer.producer_epoch,
-        previous_producer_id=before.producer_id,
+        # The answer may be lost more than once.
+        previous_producer_id=before.previous_producer_id if is_repeated else before.producer_id,
         next_producer_id=NO_PRODUCER_ID,
         last_producer_epoch=last_producer_epoch,
         timeout_ms=timeout_ms,
@@ -102,13 +104,18 @@ def prepared(
     )
 
 
-def fenced(before: Transaction, transaction_version: int, now_ms: int) -> Transaction:
+def fenced(
+    before: Transaction,
+    transaction_version: int,
+    now_ms: int,
+    next_producer_id: int = NO_PRODUCER_ID,
+) -> Transaction:
     """The coordinator aborts the transaction. The epoch is bumped, so that its producer is fenced.
 
     With transaction.version 2 that producer may renew its epoch (KIP-360): it is an ordinary bump.
     """
     if transaction_version >= EPOCH_BUMPED_SINCE:
-        return prepared(before, MarkerKind.ABORT, transaction_version, now_ms)
+        return prepared(before, MarkerKind.ABORT, transaction_version, now_ms, next_producer_id)
     bumped = before._replace(
         producer_epoch=min(before.producer_epoch + 1, PRODUCER_EPOCH_MAX),
         last_producer_epoch=NO_PRODUCER_EPOCH,

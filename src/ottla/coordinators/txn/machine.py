@@ -7,6 +7,7 @@ from typing import NamedTuple
 from ottla.coordinators.runtime.decision import NOTHING, Answered, TimerSet
 from ottla.coordinators.runtime.machine import WithoutTransactions
 from ottla.coordinators.txn import changes
+from ottla.coordinators.txn.changes import WITHOUT_BUMP
 from ottla.coordinators.txn.decision import Decision, WriteMarkers
 from ottla.coordinators.txn.records import Record, TransactionTombstone, decode, encode
 from ottla.coordinators.txn.states import (
@@ -187,9 +188,7 @@ class TransactionMachine(WithoutTransactions[Record]):
         if outcome is EndOutcome.IS_REPEATED:
             current = ProducerIdAndEpoch(before.producer_id, before.producer_epoch)
             return Decision(answers=(Answered(ticket, current),))
-        next_producer_id = NO_PRODUCER_ID
-        if client_version >= EPOCH_BUMPED_SINCE and is_exhausted(before.producer_epoch):
-            next_producer_id = self._new_producer_id()
+        next_producer_id = self._next_producer_id(before, client_version)
         after = changes.prepared(before, kind, client_version, now_ms, next_producer_id)
         if kind is MarkerKind.COMMIT:
             self._meter.commits += 1
@@ -226,8 +225,9 @@ class TransactionMachine(WithoutTransactions[Record]):
         transaction = self.transactions.get(transactional_id)
         if transaction is None or transaction.state is not _ONGOING:
             return NOTHING
+        decision = self._fence(transaction, now_ms)
         self._meter.timeouts += 1
-        return self._fence(transaction, now_ms)
+        return decision
 
     def replay(self, record: Record) -> None:
         if isinstance(record, TransactionTombstone):
@@ -309,8 +309,20 @@ class TransactionMachine(WithoutTransactions[Record]):
     def _fence(
         self, before: Transaction, now_ms: int, answers: tuple[Answered, ...] = ()
     ) -> Decision:
+        version = self._transaction_version()
+        next_producer_id = self._next_producer_id(before, version)
         self._meter.aborts += 1
-        return _prepared(changes.fenced(before, self._transaction_version(), now_ms), answers)
+        after = changes.fenced(before, version, now_ms, next_producer_id)
+        return _prepared(after, answers)
+
+    def _next_producer_id(self, before: Transaction, transaction_version: int) -> int:
+        """The id that replaces this one with the end of its transaction, if its epochs are used up.
+
+        An older client keeps its id: InitProducerId replaces it. PeerError if there is none now.
+        """
+        if transaction_version >= EPOCH_BUMPED_SINCE and is_exhausted(before.producer_epoch):
+            return self._new_producer_id()
+        return NO_PRODUCER_ID
 
     def _timeout_of(self, transaction: Transaction, now_ms: int) -> TimerSet:
         """When the transaction is aborted: at the first check after its timeout."""
@@ -389,12 +401,14 @@ def _prepared(after: Transaction, answers: tuple[Answered, ...]) -> Decision:
 
 
 def _markers_of(transaction: Transaction) -> WriteMarkers:
+    # The last epoch of all has none above it. Ottla 0.1.0 gave it to clients after a timeout.
+    is_bumped = transaction.producer_epoch != transaction.last_producer_epoch
     return WriteMarkers(
         transaction.transactional_id,
         transaction.producer_id,
         transaction.producer_epoch,
         MARKERS[transaction.state],
-        transaction.client_version,
+        transaction.client_version if is_bumped else WITHOUT_BUMP,
         transaction.partitions,
     )
 

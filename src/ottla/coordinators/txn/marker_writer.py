@@ -1,7 +1,8 @@
 """Writes the markers of decided transactions, again and again until all of them are written.
 
 An effect of the coordinator's decision: it begins once the decision is committed. On one broker the
-markers are written in the turn of the decision, before the client has its answer. If a leader does
+markers are written in the turn of the decision, before the client has its answer, unless the
+transaction has more partitions than one turn of the event loop may take. If a leader does
 not write its marker, the writer tries again until the coordinator moves to another broker, which
 then begins anew.
 """
@@ -11,7 +12,13 @@ from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ottla.coordinators.txn.decision import WriteMarkers
-from ottla.coordinators.txn.partition_leaders import Codes, PartitionLeaders
+from ottla.coordinators.txn.partition_leaders import (
+    TURN_MARKERS_MAX,
+    Codes,
+    ComingCodes,
+    PartitionLeaders,
+    write_in_turns,
+)
 from ottla.errors import ErrorCode, PeerError
 from ottla.metadata.image import Image
 from ottla.metrics.meters import TransactionMeter
@@ -23,6 +30,8 @@ if TYPE_CHECKING:
 
 RETRY_MS_MIN = 50
 RETRY_MS_MAX = 1_000
+# About two seconds.
+DELAYED_TRIES = 6
 
 # The partition has a later epoch of this producer: its transaction of this epoch is over there.
 _IS_OVER = frozenset({ErrorCode.NONE, ErrorCode.INVALID_PRODUCER_EPOCH})
@@ -32,7 +41,9 @@ class MarkerWriter:
     """Performs the effects of all shards of the transaction coordinator.
 
     `shard_of` finds the shard of a transactional id; PeerError if it is not on this broker.
-    `on_refused` is told of markers that a partition refuses for good.
+    `on_refused` is told of markers that a partition refuses for good, `on_delayed` of a partition
+    that has not written its marker after several tries; None if all have, and the end of the
+    transaction cannot be recorded.
     """
 
     def __init__(
@@ -43,6 +54,7 @@ class MarkerWriter:
         spawn: Callable[[Coroutine[Any, Any, Any], str], None],
         meter: TransactionMeter,
         on_refused: Callable[[TopicPartition, WriteMarkers, ErrorCode], None],
+        on_delayed: Callable[[TopicPartition | None, WriteMarkers], None],
     ) -> None:
         self._leaders = leaders
         self._shard_of = shard_of
@@ -50,6 +62,7 @@ class MarkerWriter:
         self._spawn = spawn
         self._meter = meter
         self._on_refused = on_refused
+        self._on_delayed = on_delayed
 
     def perform(self, effect: WriteMarkers) -> None:
         try:
@@ -76,6 +89,7 @@ class MarkerWriter:
         """Tries again until no partition is left and the end of the transaction is recorded."""
         self._meter.unfinished += 1
         wait_ms = RETRY_MS_MIN
+        tries = 0
         try:
             while True:
                 if codes is not None:
@@ -84,6 +98,9 @@ class MarkerWriter:
                 if not left and self._complete(shard, effect):
                     return
                 self._meter.marker_retries += 1
+                tries += 1
+                if tries == DELAYED_TRIES:
+                    self._on_delayed(next(iter(left), None), effect)
                 await asyncio.sleep(wait_ms / 1000)
                 wait_ms = min(2 * wait_ms, RETRY_MS_MAX)
                 if shard.is_closed:
@@ -110,7 +127,11 @@ class MarkerWriter:
         image = self._image()
         # In one order, so that a run can be repeated. A deleted partition needs no marker.
         existing = [name for name in sorted(partitions) if image.has_partition(*name)]
-        return self._leaders.write(marker, existing)
+        if len(existing) <= TURN_MARKERS_MAX:
+            return self._leaders.write(marker, existing)
+        return ComingCodes(
+            lambda: write_in_turns(self._leaders, marker, existing, lambda: not shard.is_closed)
+        )
 
     def _left(self, effect: WriteMarkers, codes: Codes) -> list[TopicPartition]:
         """The partitions whose marker is not written."""

@@ -1,6 +1,15 @@
 """The leaders of a transaction's partitions, which write its markers."""
 
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Mapping
+import asyncio
+from collections.abc import (
+    Awaitable,
+    Callable,
+    Coroutine,
+    Generator,
+    Iterable,
+    Mapping,
+    Sequence,
+)
 from functools import partial
 from typing import Any, Protocol
 
@@ -17,6 +26,9 @@ from ottla.seams.clock import Clock
 
 # A marker is retried by its coordinator, so nothing is lost after a timeout.
 COMMIT_TIMEOUT_MS = 30_000
+# The markers of one turn of the event loop. The first append to a partition makes its log, which
+# takes some tenths of a millisecond.
+TURN_MARKERS_MAX = 32
 
 Codes = Mapping[TopicPartition, ErrorCode]
 
@@ -35,7 +47,7 @@ class PartitionLeaders(Protocol):
         ...
 
 
-class _Settling:
+class ComingCodes:
     """Codes that are still to come. Nothing is begun for somebody who does not wait for them."""
 
     __slots__ = ("_settle",)
@@ -45,6 +57,29 @@ class _Settling:
 
     def __await__(self) -> Generator[Any, Any, Codes]:
         return self._settle().__await__()
+
+
+async def write_in_turns(
+    leaders: PartitionLeaders,
+    marker: TransactionMarker,
+    partitions: Sequence[TopicPartition],
+    may_continue: Callable[[], bool] = lambda: True,
+) -> Codes:
+    """Has the markers of many partitions written, and gives others their turn in between.
+
+    The partitions for which it may not continue have NOT_COORDINATOR.
+    """
+    codes: dict[TopicPartition, ErrorCode] = {}
+    for begin in range(0, len(partitions), TURN_MARKERS_MAX):
+        if begin:
+            await asyncio.sleep(0)
+        turn = partitions[begin : begin + TURN_MARKERS_MAX]
+        if not may_continue():
+            codes |= dict.fromkeys(turn, ErrorCode.NOT_COORDINATOR)
+            continue
+        written = leaders.write(marker, turn)
+        codes |= written if isinstance(written, Mapping) else await written
+    return codes
 
 
 class LocalPartitionLeaders:
@@ -83,7 +118,7 @@ class LocalPartitionLeaders:
             codes[name] = ErrorCode.NONE
             if not appended.is_settled:
                 unsettled[name] = Unacknowledged(replica, appended)
-        return _Settling(partial(self._settled, codes, unsettled)) if unsettled else codes
+        return ComingCodes(partial(self._settled, codes, unsettled)) if unsettled else codes
 
     def _find(self, name: TopicPartition) -> Replica:
         replica = self._replicas.named(name.topic, name.partition)

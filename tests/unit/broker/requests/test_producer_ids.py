@@ -1,8 +1,12 @@
 """Blocks of producer ids."""
 
 import asyncio
+from typing import Any
+
+import pytest
 
 from ottla.broker.requests.producer_ids import BLOCK_IDS, ProducerIdBlocks
+from ottla.errors import PeerError
 from ottla.metadata.embedded.store import EmbeddedStore
 from ottla.metadata.publisher import Publisher
 from tests.sim.seams.clock import SimClock
@@ -20,13 +24,25 @@ def test_concurrent_callers_share_a_block_and_reserve_the_next() -> None:
         await publisher.load()
         following = asyncio.create_task(publisher.follow())
         await publisher.lead(1)
-        blocks = ProducerIdBlocks(publisher)
+        spawned: list[asyncio.Task[Any]] = []
+        blocks = ProducerIdBlocks(
+            publisher, lambda work, _: spawned.append(asyncio.create_task(work))
+        )
         assert blocks.take() is None
         count = BLOCK_IDS + 5
         given = await asyncio.gather(*(blocks.next() for _ in range(count)))
         assert sorted(given) == list(range(count))
         assert publisher.image.next_producer_id == 2 * BLOCK_IDS
         assert blocks.take() == count
+        while blocks.take() is not None:
+            pass
+        # Nobody waits: the next block is reserved for whoever asks again.
+        for _ in range(2):
+            with pytest.raises(PeerError):
+                blocks.require()
+        await asyncio.gather(*spawned)
+        assert blocks.require() == 2 * BLOCK_IDS
+        assert publisher.image.next_producer_id == 3 * BLOCK_IDS
         following.cancel()
         await asyncio.wait([following])
         await store.close()

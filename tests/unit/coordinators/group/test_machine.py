@@ -451,7 +451,7 @@ def test_the_number_of_pending_offsets_is_limited_until_a_transaction_ends() -> 
     state = Stage(RULES._replace(pending_offsets_max=3))
     commit_pending(state, transactional(partitions=2))
     refused = refusal(lambda: commit_pending(state, transactional(partitions=2)))
-    assert refused == ErrorCode.TRANSACTION_ABORTABLE
+    assert refused == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     commit_pending(state, transactional(), producer_id=8)
     assert len(state.offsets.pending) == 3
     state.replay_marker(PRODUCER_ID, MarkerKind.ABORT)

@@ -6,7 +6,7 @@ import pytest
 
 from ottla.coordinators.txn.machine import EXPIRY_TIMER
 from ottla.coordinators.txn.states import TransactionState
-from ottla.errors import ErrorCode
+from ottla.errors import ErrorCode, PeerError
 from ottla.protocol.producer_epoch import NO_PRODUCER, PRODUCER_EPOCH_MAX, ProducerIdAndEpoch
 from tests.support.coordinators.transactions import (
     ABORT,
@@ -310,6 +310,53 @@ def test_a_transaction_that_exceeds_its_timeout_is_aborted_and_its_producer_fenc
     assert (markers.kind, markers.producer_epoch) == (ABORT, producer.producer_epoch + 1)
     assert refusal(lambda: stage.end(producer)) is ErrorCode.PRODUCER_FENCED
     assert stage.of().state is TransactionState.COMPLETE_ABORT
+
+
+@pytest.mark.parametrize("end", ["timeout", "fence"])
+def test_the_abort_of_the_last_epoch_is_followed_by_a_new_producer_id(end: str) -> None:
+    """The markers of a transaction of version 2 need an epoch above it."""
+    stage = Stage()
+    last = at_epoch(stage, PRODUCER_EPOCH_MAX - 1)
+    stage.add(last, T0, client_version=V2)
+    if end == "timeout":
+        stage.wait(stage.of().timeout_ms + RULES.timeout_check_interval_ms)
+    else:
+        assert refusal(stage.init) is ErrorCode.CONCURRENT_TRANSACTIONS
+    (markers,) = stage.write_markers()
+    assert markers.producer_epoch == PRODUCER_EPOCH_MAX
+    new = ProducerIdAndEpoch(1001, 0)
+    # Its owner learns of it, however it asks.
+    assert stage.end(last, ABORT, client_version=V2) == new
+    stage.restart()
+    assert stage.end(last, ABORT, client_version=V2) == new
+    assert stage.init(expected=last) == new
+    assert stage.init(expected=last) == new
+    stage.add(new, T1, client_version=V2)
+    stage.end(new, COMMIT, client_version=V2)
+    (markers,) = stage.write_markers()
+    assert (markers.producer_id, markers.producer_epoch) == (1001, 1)
+
+
+def test_a_timeout_at_the_last_epoch_waits_for_a_new_producer_id() -> None:
+    stage = Stage()
+    last = at_epoch(stage, PRODUCER_EPOCH_MAX - 1)
+    stage.add(last, T0, client_version=V2)
+    stage.has_producer_ids = False
+    with pytest.raises(PeerError):
+        stage.wait(stage.of().timeout_ms + RULES.timeout_check_interval_ms)
+    assert stage.of().state is TransactionState.ONGOING
+    assert stage.meter.timeouts == stage.meter.aborts == 0
+
+
+def test_an_epoch_above_the_last_one_that_a_client_has_got_can_be_ended() -> None:
+    """As Ottla 0.1.0 gave it to clients."""
+    stage = Stage()
+    highest = at_epoch(stage, PRODUCER_EPOCH_MAX)
+    stage.add(highest, T0, client_version=V2)
+    assert stage.end(highest, COMMIT, client_version=V2) == (1001, 0)
+    (markers,) = stage.write_markers()
+    # Of its own epoch, which is allowed without a bump.
+    assert (markers.producer_epoch, markers.transaction_version) == (PRODUCER_EPOCH_MAX, 0)
 
 
 def test_a_producer_whose_transaction_timed_out_may_renew_its_epoch() -> None:

@@ -77,6 +77,7 @@ class Stage:
         self.leaders = FakeLeaders(is_remote=is_remote)
         self.meter = TransactionMeter()
         self.refused: list[tuple[TopicPartition, ErrorCode]] = []
+        self.delayed: list[TopicPartition | None] = []
         self.tasks: list[asyncio.Task[Any]] = []
         self.writer = MarkerWriter(
             self.leaders,
@@ -85,6 +86,7 @@ class Stage:
             self._spawn,
             self.meter,
             lambda name, _, code: self.refused.append((name, code)),
+            lambda name, _: self.delayed.append(name),
         )
 
     def _spawn(self, work: Coroutine[Any, Any, Any], name: str) -> None:
@@ -197,5 +199,57 @@ def test_a_coordinator_that_has_moved_writes_nothing_more() -> None:
         assert len(stage.leaders.asked) == tries < 10
         assert stage.shard.completed == []
         assert stage.meter.unfinished == 0
+
+    run(story())
+
+
+def many(count: int) -> WriteMarkers:
+    return EFFECT._replace(partitions=frozenset(TopicPartition("t", n) for n in range(count)))
+
+
+def test_the_markers_of_many_partitions_are_written_in_several_turns() -> None:
+    async def story() -> None:
+        stage = Stage()
+        stage.leaders.codes[T1] = [LATER]
+        stage.writer.perform(many(100))
+        assert stage.leaders.asked == []
+        turns = []
+        while not stage.tasks[0].done() and len(turns) < 6:
+            await asyncio.sleep(0)
+            turns.append(sum(len(names) for _, names in stage.leaders.asked))
+        assert turns[:4] == [32, 64, 96, 100]
+        assert stage.shard.completed == []
+        await stage.settle()
+        assert [names for _, names in stage.leaders.asked][4:] == [[T1]]
+        assert stage.shard.completed == [many(100)]
+        assert stage.meter.markers == 100
+
+    run(story())
+
+
+def test_a_coordinator_that_moves_writes_no_more_of_many_markers() -> None:
+    async def story() -> None:
+        stage = Stage()
+        stage.writer.perform(many(100))
+        await asyncio.sleep(0)
+        stage.shard.is_closed = True
+        await stage.settle()
+        assert sum(len(names) for _, names in stage.leaders.asked) == 32
+        assert stage.shard.completed == []
+
+    run(story())
+
+
+def test_a_marker_that_is_not_written_for_long_is_reported_once() -> None:
+    async def story() -> None:
+        stage = Stage()
+        stage.leaders.codes[T1] = [LATER] * 10
+        stage.writer.perform(EFFECT)
+        await stage.settle()
+        assert stage.delayed == [T1]
+        stage.shard.refusals = 10
+        stage.writer.perform(EFFECT)
+        await stage.settle()
+        assert stage.delayed == [T1, None]
 
     run(story())
