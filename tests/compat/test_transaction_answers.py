@@ -51,7 +51,6 @@ DIFFERENT = {
     "a_transactional_batch_has_no_producer": "Kafka stores it: no marker could ever end it",
     "after_the_end_of_a_sequence_that_was": "Kafka verifies before it looks for duplicates",
     "a_transactional_id_has_no_name": "Kafka refuses it as invalid, we as unknown",
-    "fenced_at_the_last_epoch": "Kafka skips the first epoch of the new producer id",
 }
 # Kafka always refuses the InitProducerId that fences an open transaction, once.
 MAY_HAVE_TO_WAIT = "InitProducerIdRequest"

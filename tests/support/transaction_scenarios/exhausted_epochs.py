@@ -13,6 +13,7 @@ from tests.support.transaction_scenarios.peer import (
     Identity,
     TransactionPeer,
 )
+from tests.support.transaction_scenarios.timeouts import before_the_timeout, until_aborted
 
 # The highest epoch that a producer gets; one more is left for fencing.
 LAST_EPOCH = 2**15 - 2
@@ -119,4 +120,28 @@ def fenced_at_the_last_epoch(peer: TransactionPeer) -> None:
     peer.note_fetched("the log")
 
 
-SCENES = (ended_at_the_last_epoch, renewed_at_the_last_epoch, fenced_at_the_last_epoch)
+def timed_out_at_the_last_epoch(peer: TransactionPeer) -> None:
+    """A client of version 2 aborts after its timeout, and goes on."""
+    before_the_last_epoch(peer)
+    last = peer.start(timeout_ms=peer.short_ms)
+    with before_the_timeout(peer):
+        peer.open(last)
+        peer.store(last)
+    until_aborted(peer)
+    peer.note_transaction("it has timed out")
+    new = peer.end("the zombie aborts", last, 5, commits=False)
+    peer.init("and renews", last)
+    peer.note_transaction("it stands")
+    peer.open(new)
+    peer.store(new)
+    peer.end("commits", new, 5)
+    peer.until_complete()
+    peer.note_fetched("the log")
+
+
+SCENES = (
+    ended_at_the_last_epoch,
+    renewed_at_the_last_epoch,
+    fenced_at_the_last_epoch,
+    timed_out_at_the_last_epoch,
+)
