@@ -111,6 +111,6 @@ PENDING_OFFSETS_MAX = broker_setting(
     "ottla.pending.offsets.max",
     integer(1),
     100_000,
-    "The maximum number of offsets in open transactions per partition of the offsets topic. "
-    "Beyond it clients try again until a transaction ends.",
+    "The maximum number of offsets in open transactions per partition of the offsets topic, beyond "
+    "which clients wait until a transaction ends.",
 )
