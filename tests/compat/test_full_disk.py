@@ -202,6 +202,7 @@ def test_a_disk_that_is_full_to_the_last_byte_refuses_serves_and_recovers(
                 check_nothing_is_lost(broker, load)
                 disk.make_room(broker.pid)
             else:
+                assert f"the disk of {disk.data} is full".encode() in broker.said, broker.said
                 assert b"No space left" in broker.said, broker.said
                 disk.make_room(None)
                 broker.start()

@@ -31,10 +31,13 @@ from ottla.seams.workers import RealWorkers
 from ottla.settings.broker import BrokerSettings
 from ottla.settings.table.network import MAX_CONNECTIONS, SOCKET_LISTEN_BACKLOG_SIZE
 from ottla.settings.table.node import LISTENERS, LOG_DIRS, METRICS_PORT
+from ottla.settings.table.segments import DISK_RESERVE_BYTES
 
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 # Reference counting frees a request's objects, so the garbage collector can run rarely.
 GC_THRESHOLDS = (10_000, 20, 20)
+# Without EFBIG: against a limit on the size of one file, free space does not help.
+NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 
 
 def run_broker(
@@ -59,12 +62,17 @@ def run_broker(
         advice = f"`ottla log verify {data}` reports the damage, and can repair it"
         raise Failure(f"{data} is damaged", why=str(error), advice=advice) from error
     except StorageError as error:
+        if isinstance(error.__cause__, OSError) and error.__cause__.errno in NO_SPACE:
+            raise _full_disk_failure(settings, str(error)) from error
         raise _directory_failure(data, str(error)) from error
     except PermissionError as error:
         raise _directory_failure(data, f"{error.filename}: {error.strerror}") from error
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
             raise _port_failure(settings) from error
+        if error.errno in NO_SPACE:
+            why = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+            raise _full_disk_failure(settings, why) from error
         raise
     finally:
         # Only our own: after a failed start it belongs to the process that holds the directory.
@@ -166,6 +174,20 @@ def _directory_failure(data: str, why: str) -> Failure:
         why=why,
         advice="stop it (`ottla down`), or choose another directory with --data",
     )
+
+
+def _full_disk_failure(settings: BrokerSettings, why: str | None) -> Failure:
+    """Names all log directories: the error of a failed write does not tell which one it was."""
+    directories = " or ".join(os.path.abspath(path) for path in settings[LOG_DIRS])
+    reserve_bytes = settings[DISK_RESERVE_BYTES]
+    if reserve_bytes:
+        advice = (
+            f"free some space: with less than {reserve_bytes} bytes"
+            f" ({DISK_RESERVE_BYTES.name}) a broker refuses records"
+        )
+    else:
+        advice = f"free some space, and set {DISK_RESERVE_BYTES.name}: it keeps room for a start"
+    return Failure(f"the disk of {directories} is full", why=why, advice=advice)
 
 
 def _port_failure(settings: BrokerSettings) -> Failure:

@@ -101,10 +101,12 @@ def _start_failure(exit_code: int, log_path: str, log_start: int) -> Failure:
         log.seek(log_start)
         last_lines = [line.strip() for line in log][-_LOG_LINES_SHOWN_MAX:]
     known = exit_code in tuple(ExitCode)
+    # A full disk takes no log either.
+    unlogged = "run it without --detach to see its error"
     return Failure(
         "the broker did not start",
-        why="; ".join(last_lines) or None,
-        advice=f"see its log, {log_path}",
+        why="; ".join(last_lines) or f"it wrote nothing to its log, {log_path}",
+        advice=f"see its log, {log_path}" if last_lines else unlogged,
         exit_code=ExitCode(exit_code) if known else ExitCode.FAILED,
     )
 

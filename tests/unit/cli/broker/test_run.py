@@ -1,10 +1,78 @@
-"""Stop signals of a broker's process."""
+"""A broker's process: its stop signals, and the message after a failed start."""
 
 import asyncio
+import errno
+import gc
 import signal
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
-from ottla.cli.broker.run import STOP_SIGNALS, _stop_signal
+import pytest
+
+from ottla.broker.event_log import Level
+from ottla.cli.broker import run
+from ottla.cli.broker.run import STOP_SIGNALS, _stop_signal, run_broker
+from ottla.cli.broker.settings import BrokerFlags, load_settings
+from ottla.cli.shared.failure import Failure
+from ottla.errors import LogOffline
+from ottla.settings.table.segments import DISK_RESERVE_BYTES
+
+NO_SPACE = OSError(errno.ENOSPC, "No space left on device")
+NO_SPACE_FOR_A_FILE = OSError(errno.ENOSPC, "No space left on device", "/disk/file")
+
+
+@pytest.fixture
+def gc_thresholds() -> Iterator[None]:
+    """A broker sets its own, for the whole process."""
+    before = gc.get_threshold()
+    yield
+    gc.set_threshold(*before)
+
+
+def failed_start(
+    monkeypatch: pytest.MonkeyPatch, data: str, error: Exception, *sets: str
+) -> Failure:
+    async def failing(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr(run, "_run", failing)
+    settings = load_settings(BrokerFlags(data=data, sets=list(sets)), {})
+    with pytest.raises(Failure) as failed:
+        run_broker(settings, Level.INFO, lambda _: None, writes_pid_file=False)
+    return failed.value
+
+
+def offline_because_of(cause: OSError) -> LogOffline:
+    error = LogOffline(f"/disk/log: {cause}")
+    error.__cause__ = cause
+    return error
+
+
+@pytest.mark.usefixtures("gc_thresholds")
+@pytest.mark.parametrize(
+    ("error", "why"),
+    [
+        (NO_SPACE, "No space left on device"),
+        (NO_SPACE_FOR_A_FILE, "/disk/file: No space left on device"),
+        (OSError(errno.EDQUOT, "Disk quota exceeded"), "Disk quota exceeded"),
+        (offline_because_of(NO_SPACE), "/disk/log: [Errno 28] No space left on device"),
+    ],
+)
+def test_a_start_on_a_full_disk_names_the_directory_and_the_reserve(
+    error: Exception, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = str(tmp_path / "data")
+    failure = failed_start(monkeypatch, data, error)
+    assert (failure.what, failure.why) == (f"the disk of {data} is full", why)
+    assert failure.advice == (
+        f"free some space: with less than {DISK_RESERVE_BYTES.default} bytes"
+        " (ottla.disk.reserve.bytes) a broker refuses records"
+    )
+    unreserved = failed_start(monkeypatch, data, error, "ottla.disk.reserve.bytes=0")
+    assert unreserved.advice == (
+        "free some space, and set ottla.disk.reserve.bytes: it keeps room for a start"
+    )
 
 
 def test_two_stop_signals_in_one_turn_stop_once() -> None:

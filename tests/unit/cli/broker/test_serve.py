@@ -179,6 +179,18 @@ def test_debug_reaches_the_brokers_process(tmp_path: Path) -> None:
     assert "Traceback" in ran.stderr
 
 
+def test_a_detached_start_that_could_not_write_its_log_is_to_be_repeated_in_the_foreground(
+    tmp_path: Path,
+) -> None:
+    """A full disk takes no log either."""
+    log = tmp_path / "ottla.log"
+    log.write_text("error: of an earlier start\n")
+    failure = up._start_failure(1, str(log), log.stat().st_size)
+    assert failure.why == f"it wrote nothing to its log, {log}"
+    assert failure.advice == "run it without --detach to see its error"
+    assert up._start_failure(1, str(log), 0).advice == f"see its log, {log}"
+
+
 # Settings
 
 

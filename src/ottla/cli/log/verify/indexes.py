@@ -48,16 +48,16 @@ class EntryCheck(ABC):
         if self.fault is None:
             self._guard(lambda: self._check(placed))
 
-    def end(self, last_offset: int) -> None:
-        """Ends the check after the batch with `last_offset`."""
+    def end(self, end_offset: int) -> None:
+        """Ends the check at the segment's end offset: its base offset if it has no batches."""
         if self.fault is None:
-            self._guard(lambda: self._check_end(last_offset))
+            self._guard(lambda: self._check_end(end_offset))
 
     @abstractmethod
     def _check(self, placed: Placed) -> None: ...
 
     @abstractmethod
-    def _check_end(self, last_offset: int) -> None: ...
+    def _check_end(self, end_offset: int) -> None: ...
 
     def _fail(self, what: str) -> NoReturn:
         raise IndexFault(self._ahead.position if self._ahead else 0, what)
@@ -104,9 +104,9 @@ class OffsetCheck(EntryCheck):
             self._offset_before = offset
             self._advance()
 
-    def _check_end(self, last_offset: int) -> None:
-        if self._offset_before > last_offset:
-            self._fail(f"offset {self._offset_before} is listed, the segment ends at {last_offset}")
+    def _check_end(self, end_offset: int) -> None:
+        if self._offset_before >= end_offset:
+            self._fail(f"offset {self._offset_before} is listed, the segment ends at {end_offset}")
         if self._ahead is not None:
             relative, position = self._ahead.fields
             if self._shutdown.is_trusted(self._base_offset + relative):
@@ -155,10 +155,10 @@ class TimeCheck(EntryCheck):
             self._listed_ms = timestamp_ms
             self._advance()
 
-    def _check_end(self, last_offset: int) -> None:
+    def _check_end(self, end_offset: int) -> None:
         if self._ahead is not None:
             offset = self._base_offset + self._ahead.fields[1]
             if self._shutdown.is_trusted(offset):
-                self._fail(f"offset {offset} is listed, the segment ends at {last_offset}")
+                self._fail(f"offset {offset} is listed, the segment ends at {end_offset}")
         if self._is_sealed and self._listed_ms < self._largest_ms:
             self._fail(f"the largest time, {self._largest_ms}, is missing: retention uses it")

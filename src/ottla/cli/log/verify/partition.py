@@ -151,7 +151,7 @@ class _PartitionCheck:
             return
         self._report.add(aborted.end(is_whole=self._producers.is_whole))
         for index in indexes:
-            index.end(scan.last_offset)
+            index.end(scan.valid_end_offset)
             if index.fault:
                 self._report.add(
                     Damage(

@@ -286,6 +286,45 @@ def test_compaction_may_leave_a_gap_between_segments(directory: Path) -> None:
     assert verify(directory).exit_code == 0
 
 
+def drop_all_records(directory: Path) -> None:
+    """As retention does, and stops cleanly: an empty active segment is left."""
+    running = open_logs(directory)
+    for log in running.logs.values():
+        log.roll()
+        for path in log.drop_segments(len(log.segments) - 1):
+            Path(path).unlink()
+    running.close(broker_epoch=2)
+
+
+@pytest.mark.parametrize("is_clean", [True, False])
+def test_a_log_that_retention_emptied_has_no_damage(is_clean: bool, directory: Path) -> None:
+    drop_all_records(directory)
+    if not is_clean:
+        unclean(directory)
+    assert [path.stat().st_size for path in segments(directory)] == [0]
+    ran = verify(directory)
+    assert (ran.exit_code, ran.stdout) == (0, "")
+    assert ran.stderr == "2 partitions, 0 batches: no damage\n"
+
+
+@pytest.mark.parametrize(
+    ("suffix", "entry", "what"),
+    [
+        (".index", bytes([0, 0, 0, 1, 0, 0, 0, 9]), "position 9 is after the last batch"),
+        (".timeindex", bytes([*([0] * 7), 9, 0, 0, 0, 1]), "offset 41 is listed"),
+    ],
+)
+def test_an_index_entry_of_an_empty_segment_is_damage(
+    suffix: str, entry: bytes, what: str, directory: Path
+) -> None:
+    drop_all_records(directory)
+    path = segments(directory)[0].with_suffix(suffix)
+    path.write_bytes(entry)
+    (row,) = verify(directory).rows
+    assert row["file"] == str(path)
+    assert row["what"].startswith(what)
+
+
 def test_a_lost_tail_is_found_by_the_recovery_point(directory: Path) -> None:
     for file in segments(directory)[-1].parent.glob(f"{segments(directory)[-1].stem}.*"):
         file.unlink()
