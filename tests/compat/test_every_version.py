@@ -369,7 +369,7 @@ def transaction_entries(scene: Scene) -> dict[int, Entry]:
                 "markers.topics.partition_indexes": (0,),
             },
             NONE,
-            {*(NONE | TOPIC_CODES)},
+            {*NONE, *TOPIC_CODES, "invalid_producer_id_mapping"},
         ),
         28: Entry(
             range(6),

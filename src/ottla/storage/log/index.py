@@ -338,7 +338,6 @@ class TransactionIndex(EntryFile):
         The second result says that no entry of a later segment can have one.
         """
         found: list[AbortedTransaction] = []
-        # Consumers that keep up are beyond it, and read nothing here.
         if start_offset > self.last_offset:
             return found, False
         begin, count = self._search(start_offset, read)[0], len(self)

@@ -154,8 +154,9 @@ class ReadableLog:
         """The segments with aborted transactions, from the one that holds `offset` on."""
         if self._aborting is None:
             self._aborting = [segment for segment in self._segments if len(segment.aborted)]
-        if not self._aborting:
-            return self._aborting
+        # Consumers that keep up are beyond the last marker, in whichever segment it is.
+        if not self._aborting or self._aborting[-1].aborted.last_offset < offset:
+            return []
         first = self._segments[self._segment_index(offset)].base_offset
         begin = bisect_left(self._aborting, first, key=lambda segment: segment.base_offset)
         return self._aborting[begin:]

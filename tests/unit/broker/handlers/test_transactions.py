@@ -365,6 +365,31 @@ def test_an_administrator_ends_a_hanging_transaction_by_a_marker() -> None:
     with_broker(story, transaction_partition_verification_enable="false")
 
 
+def test_many_markers_are_written_in_several_turns_and_none_without_a_producer() -> None:
+    async def story(client: Client) -> None:
+        await create(client, new_topic("events", 100))
+
+        def marker(producer_id: int) -> Marker:
+            return Marker(
+                producer_id=producer_id,
+                producer_epoch=0,
+                transaction_result=True,
+                topics=(Topic(name="events", partition_indexes=tuple(range(100))),),
+                coordinator_epoch=0,
+            )
+
+        answer = await client.ask(WriteTxnMarkersRequest(markers=(marker(7), marker(-1))))
+        codes = [
+            {partition.error_code for partition in result.topics[0].partitions}
+            for result in answer.markers
+        ]
+        assert codes == [{NONE}, {ErrorCode.INVALID_PRODUCER_ID_MAPPING}]
+        for index in (0, 31, 32, 99):
+            assert only(await client.ask(fetch("events", wanted(index)), 12)).high_watermark == 1
+
+    with_broker(story)
+
+
 def test_the_transaction_version_can_be_lowered_and_raised() -> None:
     async def finalized(client: Client) -> dict[str, int]:
         answer = await client.ask(
