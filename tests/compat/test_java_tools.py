@@ -74,12 +74,14 @@ def test_a_client_is_throttled_by_its_quota(servers: str, topic: str) -> None:
     settings = {
         "bootstrap.servers": servers,
         "throttle_cb": lambda e: throttled_ms.append(e.throttle_time),
+        # All of it in one request: a second one would have to wait.
+        "linger.ms": 1000,
     }
     unlimited = Producer({**settings, "client.id": "another"})
     limited = Producer({**settings, "client.id": name})
     for producer, is_throttled in ((unlimited, False), (limited, True)):
-        # One burst is free.
-        for _ in range(13):
+        # Eleven seconds of the rate are free. A slow machine may need many more for all of it.
+        for _ in range(40):
             producer.produce(topic, bytes(rate))
             producer.poll(0)
         assert producer.flush(WAIT_S) == 0

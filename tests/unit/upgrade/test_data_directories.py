@@ -1,7 +1,6 @@
 """A data directory that an earlier version wrote opens, reads the same, and is written on."""
 
 import struct
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -13,7 +12,6 @@ from ottla.testing import Broker
 from tests.support.cluster_contents import WAIT_S, Json, contents, without_epochs
 from tests.support.raw_requests import produce
 from tests.support.upgrade_cases import UpgradeCase, recorded
-from tests.support.upgrade_settings import OPENING
 
 CASES = recorded("data-clean", "data-killed")
 # Groups whose members have left. The members of the others may be over by now.
@@ -26,13 +24,6 @@ BATCH_PREFIX = struct.Struct(">qi")
 def case(request: pytest.FixtureRequest) -> UpgradeCase:
     found: UpgradeCase = request.param
     return found
-
-
-@pytest.fixture
-def broker(case: UpgradeCase, tmp_path: Path) -> Iterator[Broker]:
-    """The present version on the directory."""
-    with Broker(OPENING, directory=str(case.unpack(tmp_path))) as running:
-        yield running
 
 
 def test_clients_read_the_same_as_from_the_version_that_wrote_it(

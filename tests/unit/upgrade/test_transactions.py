@@ -3,8 +3,6 @@ producers go on.
 """
 
 import time
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from confluent_kafka import TopicPartition
@@ -19,7 +17,6 @@ from tests.support.cluster_contents import Json, kafka_python_admin
 from tests.support.transaction_contents import settled_contents, stable_offsets
 from tests.support.transactional_producer import TransactionalProducer
 from tests.support.upgrade_cases import UpgradeCase, recorded
-from tests.support.upgrade_settings import OPENING
 
 TOPIC, PARTITIONS = "payments", 2
 # The transactional id, and the group, of the transaction that was open.
@@ -30,13 +27,6 @@ OPEN, PENDING = "open", "pending"
 def case(request: pytest.FixtureRequest) -> UpgradeCase:
     found: UpgradeCase = request.param
     return found
-
-
-@pytest.fixture
-def broker(case: UpgradeCase, tmp_path: Path) -> Iterator[Broker]:
-    """The present version on the directory."""
-    with Broker(OPENING, directory=str(case.unpack(tmp_path))) as running:
-        yield running
 
 
 def test_clients_read_the_same_as_from_the_version_that_wrote_it(
