@@ -28,7 +28,7 @@ RATE_ESTIMATES = {
     (1, False, 1): 8.0,
 }
 BECAUSE_OF_WAITING = {
-    2: "markers are written before EndTxn is answered, so that the next transaction begins at "
+    2: "markers are written in the turn of EndTxn's answer, so that the next transaction begins at "
     "once; Kafka's begins 20 ms later, since the broker that finds the last one incomplete asks "
     "again after that time",
     1: "as version 2, but Kafka's client waits 20 ms and asks again",
@@ -39,11 +39,12 @@ BECAUSE_OF_ONE_CORE = {
     100: "some producer is always ready, so that Kafka's waiting costs nothing: one core of Python "
     "beside all cores",
 }
-END_ESTIMATES = {1: 0.8, 10: 1.0, 100: 2.0}
+END_ESTIMATES = {1: 0.2, 10: 1.3, 100: 2.0}
 BECAUSE_END = {
-    1: "one write to the coordinator's log and one marker per partition before the answer, where "
-    "Kafka answers after the first write; but no hand-offs between threads",
-    10: "as with one producer, but one busier core",
+    1: "one write to the coordinator's log before the answer on both; here without hand-offs "
+    "between threads",
+    10: "all producers wait for one core, which is full, at twice Kafka's rate; the row with one "
+    "rate for both compares what a transaction has to wait for",
     100: "all producers wait for one core; Kafka's wait for their turn elsewhere",
 }
 
@@ -101,8 +102,8 @@ PACED = Row(
             unit="us, p50 of EndTxn",
             hold=None,
             estimate=1.3,
-            because="one write to the coordinator's log on Kafka; here one, six markers and the "
-            "record of the completion",
+            because="one write to the coordinator's log on both; here the markers of other "
+            "transactions may be ahead of it",
         ),
     ),
     cpu_per=CpuPer.REQUESTS,

@@ -1,6 +1,6 @@
 """EndTxn (26) v0-5. From v5 on the answer carries the producer's next epoch (KIP-890). Markers of
-partitions that this broker leads are written before the answer is sent, unless there are many.
-Gaps: none.
+partitions that this broker leads are written right after the answer, unless there are many: before
+another request is read. Gaps: none.
 """
 
 from typing import cast

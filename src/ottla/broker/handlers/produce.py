@@ -260,15 +260,22 @@ async def _answer_later(
     await append_waiting(answers, terms, services)
     if terms.acks == ACKS_NONE:
         return None
-    await asyncio.gather(*(_flush(produced, services) for produced in every(answers)))
+    unflushed = [each for each in every(answers) if _is_unflushed(each)]
+    if unflushed:
+        await asyncio.gather(*(_flush(produced, services) for produced in unflushed))
     if terms.acks == ACKS_ALL:
         await _acknowledge(answers, terms.timeout_ms, services)
     return response(answers)
 
 
+def _is_unflushed(produced: ProduceOutcome) -> bool:
+    append = produced.unacknowledged
+    return append is not None and _must_flush(append.replica)
+
+
 async def _flush(produced: ProduceOutcome, services: "Services") -> None:
     append = produced.unacknowledged
-    if append is None or append.replica.log is None or not _must_flush(append.replica):
+    if append is None or append.replica.log is None:
         return
     flusher = services.partitions.flusher
     try:

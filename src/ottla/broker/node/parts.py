@@ -23,6 +23,7 @@ from ottla.broker.requests.services import (
     RecordServices,
     Services,
 )
+from ottla.broker.requests.turn_queue import TurnQueue
 from ottla.coordinators.group.coordinator import GroupCoordinator
 from ottla.coordinators.runtime.shards import ShardParts
 from ottla.coordinators.txn.coordinator import LocalVerifier, TransactionShards
@@ -282,6 +283,7 @@ def _services(
                 context.tasks.spawn,
                 lambda: dynamic_settings.current[network.QUEUED_MAX_REQUEST_BYTES],
             ),
+            verified_appends=TurnQueue(),
         ),
         coordinators=coordinators,
     )

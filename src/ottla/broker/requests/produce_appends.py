@@ -99,6 +99,7 @@ async def append_waiting(answers: TopicOutcomes, terms: ProduceTerms, services: 
     try:
         if waiting and terms.transaction is not None:
             await _verify([batch for _, batch in waiting], terms.transaction, services)
+            await services.records.verified_appends.enter()
             for produced, batch in waiting:
                 _append_verified(produced, batch, terms.acks, services)
         for produced in every(answers):

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from ottla.broker.requests.auto_topic_creation import AutoTopicCreation
 from ottla.broker.requests.record_work import RecordWork, TurnBudget
 from ottla.broker.requests.response_cache import ResponseCache
+from ottla.broker.requests.turn_queue import TurnQueue
 from ottla.broker.tasks import Tasks
 from ottla.metadata.controller_interface import Controller
 from ottla.metadata.image import Image
@@ -75,6 +76,8 @@ class RecordServices:
 
     turn_budget: TurnBudget
     work: RecordWork
+    # For the appends of requests that a coordinator has verified: many may be verified at once.
+    verified_appends: TurnQueue
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

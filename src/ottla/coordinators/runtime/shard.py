@@ -322,16 +322,16 @@ class Shard(Generic[MachineT, EffectT]):
         for key, due_ms in timers:
             # On the steady clock: a jump of the wall clock must not expire sessions.
             self.timers.set(key, None if due_ms is None else due_ms - now_ms + steady_ms)
-        if effects:
-            if self._turn.rows:
-                self._turn.effects += effects
-            else:
-                self._perform_later(effects)
         if answers:
             if self._turn.rows:
                 self._turn.answers += answers
             else:
                 self._answer_later(answers, steady_ms)
+        if effects:
+            if self._turn.rows:
+                self._turn.effects += effects
+            else:
+                self._perform_later(effects)
 
     def _replay(self, records: Sequence[Any]) -> None:
         """Replays the records and adds all of them to one batch.
@@ -404,13 +404,14 @@ class Shard(Generic[MachineT, EffectT]):
         except PeerError as error:
             self._fail(error)
             return False
-        # Effects are scheduled before answers are given. So the markers of a transaction that need
-        # no other broker are written before the client can read the answer to its EndTxn.
-        if turn.effects:
-            self._perform_later(turn.effects)
+        # Answers first, so that they do not wait for effects. Effects follow in the same turn of
+        # the loop, so a request that a client sends after its answer finds them performed: markers
+        # that need no other broker are written before the next request of the transactional id.
         if turn.answers:
             self._answer_later(turn.answers, self._steady_ms())
             self._schedule_next()
+        if turn.effects:
+            self._perform_later(turn.effects)
         return True
 
     def _append_rows(
@@ -469,13 +470,13 @@ class Shard(Generic[MachineT, EffectT]):
 
     def _release(self) -> None:
         """Gives the answers and performs the effects of committed decisions."""
-        if self._effects:
-            # Through the loop: this may be inside an append, and an effect may decide again.
-            # Before the answers, as in `_append`.
-            asyncio.get_running_loop().call_soon(self._perform_committed)
         high_watermark = self.replica.high_watermark
         while self._unanswered and self._unanswered[0].end_offset <= high_watermark:
             self._give(self._unanswered.popleft().answers)
+        if self._effects:
+            # Through the loop: this may be inside an append, and an effect may decide again.
+            # After the answers, as in `_append`: their callbacks are scheduled already.
+            asyncio.get_running_loop().call_soon(self._perform_committed)
 
     def _perform_committed(self) -> None:
         try:

@@ -1,8 +1,8 @@
 """Writes the markers of decided transactions, again and again until all of them are written.
 
 An effect of the coordinator's decision: it begins once the decision is committed. On one broker the
-markers are written in the turn of the decision, before the client has its answer, unless the
-transaction has more partitions than one turn of the event loop may take. If a leader does
+markers are written right after the client's answer, before the event loop reads another request,
+unless the transaction has more partitions than one turn of the loop may take. If a leader does
 not write its marker, the writer tries again until the coordinator moves to another broker, which
 then begins anew.
 """

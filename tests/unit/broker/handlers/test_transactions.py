@@ -70,7 +70,7 @@ def test_a_transaction_is_seen_when_it_is_committed_and_never_when_aborted(versi
 
 @BOTH
 def test_a_hundred_transactions_need_no_retry(version: int) -> None:
-    """On one broker the markers are written before EndTxn is answered."""
+    """On one broker the markers are written before a request can follow EndTxn's answer."""
 
     async def story(client: Client) -> None:
         await create(client, new_topic("events", 2))

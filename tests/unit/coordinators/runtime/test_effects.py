@@ -43,33 +43,51 @@ def test_effects_are_performed_in_order_once_their_records_are_committed() -> No
     on_stage(story, isr=(ME, OTHER))
 
 
-def test_effects_are_performed_before_the_client_gets_its_answer() -> None:
-    seen: list[list[str]] = []
+class Moments:
+    """The effects performed when an answer is given, and one turn of the loop later."""
+
+    def __init__(self, stage: Stage) -> None:
+        self.at_answer: list[str] | None = None
+        self.next_turn: list[str] | None = None
+        self._stage = stage
+
+    def answered(self, _answer: object) -> None:
+        self.at_answer = list(self._stage.performed)
+        asyncio.get_running_loop().call_soon(self._look_again)
+
+    def _look_again(self) -> None:
+        self.next_turn = list(self._stage.performed)
+
+
+def test_effects_are_performed_right_after_the_answer_and_before_the_client_can_ask_again() -> None:
+    """The loop reads from sockets between two turns, so nothing comes in between."""
 
     async def story(stage: Stage) -> None:
-        def look(_answer: object) -> None:
-            seen.append(list(stage.performed))
-
+        moments = Moments(stage)
         with_records = stage.shard.ask(doing("first", records=(counted(1),)))
-        with_records.add_done_callback(look)
+        with_records.add_done_callback(moments.answered)
         await with_records
+        await written()
+        assert (moments.at_answer, moments.next_turn) == ([], ["first"])
         without_records = stage.shard.ask(doing("second"))
-        without_records.add_done_callback(look)
-        await without_records
+        assert without_records.done()
+        assert stage.performed == ["first"]
+        await asyncio.sleep(0)
+        assert stage.performed == ["first", "second"]
 
     on_stage(story)
-    assert seen == [["first"], ["first", "second"]]
 
 
-def test_effects_are_performed_before_the_answer_also_if_both_waited_for_the_commit() -> None:
+def test_answers_come_before_effects_also_if_both_waited_for_the_commit() -> None:
     async def story(stage: Stage) -> None:
-        seen: list[str] = []
+        moments = Moments(stage)
         asking = stage.shard.ask(doing("first", records=(counted(1),)))
-        asking.add_done_callback(lambda _: seen.extend(stage.performed))
+        asking.add_done_callback(moments.answered)
         await written()
+        assert moments.at_answer is None
         stage.partitions.change(stage.replica, isr=(ME,))
         await written()
-        assert seen == ["first"]
+        assert (moments.at_answer, moments.next_turn) == ([], ["first"])
 
     on_stage(story, isr=(ME, OTHER))
 
