@@ -425,8 +425,10 @@ def _check_successor(where: str, before: Partition, after: Partition) -> None:
 
 
 def _check_same_incarnation(known: Broker, broker: Broker) -> None:
-    if broker.inherits != known.inherits:
-        raise RuleBroken(f"{known.incarnation} inherits from {known.inherits}, and that stays")
+    if broker.inherited_epochs != known.inherited_epochs:
+        raise RuleBroken(f"{known.incarnation} inherits {known.inherited_epochs}, and that stays")
+    if broker.incarnation_id != known.incarnation_id:
+        raise RuleBroken(f"{known.incarnation} has the id {known.incarnation_id}, and that stays")
     if _STATE_ORDER.index(broker.state) < _STATE_ORDER.index(known.state):
         raise RuleBroken(f"{known.incarnation} is {known.state}, and not {broker.state} again")
 

@@ -19,6 +19,7 @@ from ottla.metadata.values import (
     Int32,
     Int64,
     Name,
+    PartitionId,
     QuotaEntity,
     ResourceKind,
     ScramCredential,
@@ -51,7 +52,10 @@ class ControllerStarted:
 class Broker:
     """The newest incarnation of a broker.
 
-    `inherits` is the epoch of its previous incarnation, if that left its disks intact.
+    `inherits` is the epoch of its previous incarnation, if that left its disks intact. If that one
+    ended before its own partitions named its epoch, `also_inherits` has the epochs that they name.
+    `incarnation_id` is the random id of the incarnation; None in records of earlier versions.
+    `damaged` are the partitions whose logs are not intact. It is empty once the broker is up.
     """
 
     broker_id: Int32
@@ -61,10 +65,23 @@ class Broker:
     rack: Name | None
     host: Name
     state: BrokerState
+    incarnation_id: Name | None = field(default=None, metadata=ADDED_LATER)
+    also_inherits: tuple[Int64, ...] = field(default=(), metadata=ADDED_LATER)
+    damaged: tuple[PartitionId, ...] = field(default=(), metadata=ADDED_LATER)
 
     @property
     def incarnation(self) -> Incarnation:
         return Incarnation(self.broker_id, self.epoch)
+
+    @property
+    def inherited_epochs(self) -> tuple[int, ...]:
+        """The epochs whose memberships belong to this incarnation."""
+        return () if self.inherits is None else (self.inherits, *self.also_inherits)
+
+    @property
+    def is_live(self) -> bool:
+        """Whether its session lasts, so that it can lead partitions."""
+        return self.state is not BrokerState.GONE
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from enum import StrEnum
 from typing import Annotated, NamedTuple
 
 from ottla.metadata.json_codec import Length, Range
+from ottla.protocol.primitives import Uuid
 from ottla.settings.listeners import SecurityProtocol
 
 # No number in the metadata is negative: None is used where Kafka's protocol has -1.
@@ -26,9 +27,16 @@ class Incarnation(NamedTuple):
     broker_epoch: Int64
 
 
+class PartitionId(NamedTuple):
+    """A partition, by the id of its topic."""
+
+    topic_id: Uuid
+    partition: Int32
+
+
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """An advertised listener of a broker."""
+    """A listener of a broker: the address under which others reach it."""
 
     listener: Name
     host: Name
@@ -37,8 +45,12 @@ class Endpoint:
 
 
 class BrokerState(StrEnum):
-    """The state of an incarnation, which only advances, in this order."""
+    """The state of an incarnation, which only advances, in this order.
 
+    A broker that is starting is live, and its partitions do not all name its new epoch yet.
+    """
+
+    STARTING = "starting"
     UP = "up"
     DRAINING = "draining"
     GONE = "gone"
