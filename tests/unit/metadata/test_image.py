@@ -380,3 +380,31 @@ def test_images_with_the_same_contents_are_equal_and_have_the_same_snapshot() ->
     assert one.snapshot() == two.snapshot()
     two.apply(partition(partition_epoch=1))
     assert one != two
+
+
+def test_a_fork_changes_without_its_image() -> None:
+    image, untouched = Image(), Image()
+    for each in (image, untouched):
+        for record in ONE_OF_EACH[:-1]:
+            each.apply(record)
+    moved = partition(
+        partition_epoch=1, leader=Incarnation(2, 6), leader_epoch=1, isr=(Incarnation(2, 6),)
+    )
+    fork = image.fork()
+    assert fork == image
+    for record in (
+        moved,
+        partition(index=1, leader_epoch=7),
+        Config(ResourceKind.TOPIC, "orders", "retention.ms", None),
+        Acl(BINDING, in_force=False),
+        User("alice", ScramMechanism.SHA_512, None),
+        Quota(ENTITY, "producer_byte_rate", None),
+        Feature("metadata", None),
+        EpochFloor(8),
+        broker(epoch=9),
+        TopicDeleted(topic_id(1), "orders"),
+        Topic("orders", topic_id(1)),
+    ):
+        fork.apply(record)
+    assert image == untouched
+    assert fork != untouched

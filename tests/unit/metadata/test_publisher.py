@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from ottla.errors import ErrorCode, PeerError
+from ottla.metadata.entry_codec import ENTRY_BYTES_MAX
 from ottla.metadata.image import Image, RuleBroken
 from ottla.metadata.publisher import MIN_REPLAYED_PER_SNAPSHOT, Publisher
 from ottla.metadata.records import (
@@ -14,7 +16,7 @@ from ottla.metadata.records import (
     EpochFloor,
     Feature,
     InvalidRecord,
-    Partition,
+    ProducerIds,
     Quota,
     Record,
     Topic,
@@ -29,7 +31,6 @@ from tests.support.metadata.sample_records import (
     BINDING,
     ENTITY,
     ONE_OF_EACH,
-    broker,
     partition,
     topic_id,
 )
@@ -154,34 +155,75 @@ def test_a_record_that_contradicts_itself_is_not_written() -> None:
     story(steps)
 
 
-def test_checking_records_does_not_change_the_image() -> None:
-    image, untouched = Image(), Image()
-    for each in (image, untouched):
-        for record in ONE_OF_EACH[:-1]:
-            each.apply(record)
-    moved = partition(
-        partition_epoch=1, leader=Incarnation(2, 6), leader_epoch=1, isr=(Incarnation(2, 6),)
-    )
-    image.check_records(
-        [
-            moved,
-            Partition(**{**_fields(partition()), "index": 1, "leader_epoch": 7}),
-            Config(ResourceKind.TOPIC, "orders", "retention.ms", None),
-            Acl(BINDING, in_force=False),
-            User("alice", ScramMechanism.SHA_512, None),
-            Quota(ENTITY, "producer_byte_rate", None),
-            Feature("metadata", None),
-            EpochFloor(8),
-            broker(epoch=9),
-            TopicDeleted(topic_id(1), "orders"),
-            *ORDERS[:1],
-        ]
-    )
-    assert image == untouched
+def test_decisions_that_wait_together_share_an_entry() -> None:
+    async def steps(ensemble: SimEnsemble) -> None:
+        publisher, _ = await leading(ensemble)
+        before = len(ensemble.entries)
+        seen: list[int] = []
+
+        def raising(image: Image) -> tuple[Sequence[Record], int]:
+            seen.append(image.next_producer_id)
+            return [ProducerIds(image.next_producer_id + 10)], image.next_producer_id
+
+        first = asyncio.create_task(publisher.commit(raising))
+        await asyncio.sleep(0)
+        others = [asyncio.create_task(publisher.commit(raising)) for _ in range(5)]
+        assert await asyncio.gather(first, *others) == [0, 10, 20, 30, 40, 50]
+        assert len(ensemble.entries) <= before + 2
+        assert publisher.image.next_producer_id == 60
+
+    story(steps)
 
 
-def _fields(record: Partition) -> dict[str, Any]:
-    return {name: getattr(record, name) for name in record.__dataclass_fields__}
+def test_a_decision_that_fails_in_a_group_fails_alone() -> None:
+    async def steps(ensemble: SimEnsemble) -> None:
+        publisher, _ = await leading(ensemble)
+
+        def refusing(_: Image) -> tuple[Sequence[Record], None]:
+            raise PeerError(ErrorCode.INVALID_REQUEST, "refused")
+
+        outcomes = await asyncio.gather(
+            publisher.commit(deciding(*ORDERS)),
+            publisher.commit(refusing),
+            # The first record can be applied and the second one cannot.
+            publisher.commit(deciding(ProducerIds(5), partition(partition_epoch=7))),
+            publisher.commit(lambda image: ((), image.next_producer_id)),
+            publisher.commit(deciding(setting(1))),
+            return_exceptions=True,
+        )
+        kinds = [type(each) for each in outcomes]
+        assert kinds == [type(None), PeerError, RuleBroken, int, type(None)]
+        assert outcomes[3] == 0
+        assert publisher.image.next_producer_id == 0
+        assert publisher.image == Image.of(await ensemble.connect().load())
+
+    story(steps)
+
+
+def test_no_entry_of_a_group_is_larger_than_an_entry_may_be() -> None:
+    async def steps(ensemble: SimEnsemble) -> None:
+        publisher, _ = await leading(ensemble)
+        before = len(ensemble.entries)
+        large = [Config(ResourceKind.BROKER, "", f"k{n}", "x" * 30_000) for n in range(10)]
+        await asyncio.gather(*(publisher.commit(deciding(*large)) for _ in range(6)))
+        assert before + 6 >= len(ensemble.entries) > before + 3
+        assert all(len(entry) <= ENTRY_BYTES_MAX for entry in ensemble.entries)
+
+    story(steps)
+
+
+def test_a_caller_that_is_cancelled_while_it_waits_decides_nothing() -> None:
+    async def steps(ensemble: SimEnsemble) -> None:
+        publisher, _ = await leading(ensemble)
+        first = asyncio.create_task(publisher.commit(deciding(setting(1))))
+        second = asyncio.create_task(publisher.commit(deciding(ProducerIds(7))))
+        await asyncio.sleep(0)
+        second.cancel()
+        await asyncio.gather(first, second, return_exceptions=True)
+        await publisher.commit(deciding(setting(2)))
+        assert publisher.image.next_producer_id == 0
+
+    story(steps)
 
 
 def test_a_broker_that_fell_behind_a_snapshot_continues_from_it() -> None:
