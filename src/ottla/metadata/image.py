@@ -13,7 +13,8 @@ is our own fault, and the image cannot continue.
 - Before a topic is deleted, the first epoch of its name is raised above every leader epoch of its
   partitions, so that a later topic of that name never reuses one.
 - The controller's epoch, the floor, the first epoch of a name, and the next producer id never fall.
-- A broker's epoch never falls. Within one epoch its state only advances, and `inherits` stays.
+- A broker's epoch never falls. Within one epoch its state only advances, its incarnation id stays,
+  and the inherited epochs stay until it is up.
 
 The records of a snapshot obey the same rules: the first record of a partition may have any
 partition epoch, and the floor and the deleted names come after all partitions.
@@ -434,7 +435,9 @@ def _check_successor(where: str, before: Partition, after: Partition) -> None:
 
 
 def _check_same_incarnation(known: Broker, broker: Broker) -> None:
-    if broker.inherited_epochs != known.inherited_epochs:
+    is_same = broker.inherited_epochs == known.inherited_epochs
+    is_over = not broker.inherited_epochs and broker.state is not BrokerState.STARTING
+    if not (is_same or is_over):
         raise RuleBroken(f"{known.incarnation} inherits {known.inherited_epochs}, and that stays")
     if broker.incarnation_id != known.incarnation_id:
         raise RuleBroken(f"{known.incarnation} has the id {known.incarnation_id}, and that stays")

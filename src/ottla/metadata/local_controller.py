@@ -5,12 +5,11 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from ottla.errors import ErrorCode, PeerError
-from ottla.metadata.controller.broker_restart import is_started
-from ottla.metadata.controller_duties import CurrentSettings, start_broker, update_min_isr
+from ottla.metadata.controller_duties import CurrentSettings, update_brokers, update_min_isr
 from ottla.metadata.image import Image
 from ottla.metadata.publisher import NotController, Publisher
 from ottla.metadata.records import Record
-from ottla.metadata.store import MetadataStore, RegisteredBroker
+from ottla.metadata.store import MetadataStore
 from ottla.protocol.topic_partition import TopicPartition
 
 Reply = TypeVar("Reply")
@@ -79,16 +78,13 @@ class LocalController:
             duties.result()
 
     async def _do_duties(self) -> None:
-        """Starts registered brokers; does not end."""
+        """Follows the registered brokers; does not end."""
         self._on_elected(self._publisher.image.controller_epoch)
-        async for brokers in self._store.registered_brokers():
-            for registered in brokers:
-                await self._bring_up(registered)
-            if not self._is_settled.is_set():
+        async for registered in self._store.registered_brokers():
+            is_first = not self._is_settled.is_set()
+            losses = await update_brokers(self._publisher, registered, is_first=is_first)
+            for partition in losses:
+                self._on_possible_loss(partition)
+            if is_first:
                 await update_min_isr(self._publisher, None, self._current_settings)
                 self._is_settled.set()
-
-    async def _bring_up(self, registered: RegisteredBroker) -> None:
-        if not is_started(self._publisher.image, registered):
-            for partition in await start_broker(self._publisher, registered):
-                self._on_possible_loss(partition)

@@ -78,28 +78,22 @@ class SupportedFeature(NamedTuple):
 class Registration:
     """The registration of one incarnation of a broker.
 
-    `inherits` is the epoch of its previous incarnation, if that left its disks intact. `damaged`
-    are the partitions whose logs are not intact. `replaces` are the ids of incarnations that used
-    the same data directory: one of them, left by a killed process, may still be registered.
+    `inherits` are the ids of earlier incarnations whose memberships of ISRs it may take over, since
+    their logs are intact except for those of the `damaged` partitions. `replaces` are the ids of
+    incarnations that used the same data directory: one of them, left by a killed process, may still
+    be registered.
     """
 
     broker_id: int
-    incarnation_id: str = ""
+    incarnation_id: str
     endpoints: tuple[Endpoint, ...]
     rack: str | None
     host: str
     features: tuple[SupportedFeature, ...] = ()
-    inherits: int | None = None
-    # Later epochs in which it never served.
-    unserved: tuple[int, ...] = ()
+    inherits: tuple[str, ...] = ()
     damaged: tuple[PartitionId, ...] = ()
     replaces: tuple[str, ...] = ()
     is_draining: bool = False
-
-    @property
-    def inherited_epochs(self) -> frozenset[int]:
-        """The epochs whose ISR memberships it may claim."""
-        return frozenset() if self.inherits is None else frozenset((self.inherits, *self.unserved))
 
 
 class RegisteredBroker(NamedTuple):

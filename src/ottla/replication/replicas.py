@@ -1,6 +1,6 @@
 """All replicas of this broker, by topic id and by topic name. They follow the metadata log."""
 
-from collections.abc import Callable, Iterator, Mapping, ValuesView
+from collections.abc import Callable, Iterator, Mapping, Sequence, ValuesView
 from contextlib import suppress
 from functools import cache
 
@@ -12,6 +12,7 @@ from ottla.metadata.store import Entry
 from ottla.metadata.values import Incarnation, ResourceKind
 from ottla.protocol.primitives import Uuid
 from ottla.protocol.topic_partition import TopicPartition
+from ottla.replication.local_broker import LocalBroker
 from ottla.replication.partition import Partition
 from ottla.replication.replica import Replica, TopicRules
 from ottla.seams.entropy import Entropy
@@ -29,7 +30,7 @@ class Replicas:
         self,
         *,
         directories: LogDirectories,
-        me: Incarnation,
+        me: LocalBroker,
         rules_of: RulesOf,
         entropy: Entropy,
         start_writeback: StartWriteback,
@@ -73,7 +74,7 @@ class Replicas:
         strays = [
             each
             for each in stored_partitions
-            if not _is_known(image, each) or (each.topic_id is None and each.partition in claimed)
+            if not self._is_known(image, each) or (each.topic_id is None and each.partition in claimed)
         ]
         for stray in strays:
             self.directories.set_aside(stray, self._unique())
@@ -115,12 +116,33 @@ class Replicas:
         if reset:
             self._refresh_rules({topic: rules(topic) for topic in reset})
 
+    def register(self, incarnation: Incarnation, image: Image) -> None:
+        """This broker has registered: it leads what the image gives to this incarnation."""
+        self._me.incarnation = incarnation
+        for replica in self.all:
+            record = image.partition(replica.partition.topic_id, replica.partition.index)
+            if record is not None and record.leader == incarnation:
+                self._take(replica, record)
+
+    def unregister(self) -> None:
+        """This broker's session was lost: it leads nothing until it has registered again."""
+        self._me.incarnation = None
+        for replica in self.all:
+            replica.partition.resign()
+            replica.waiting.wake_all()
+
     def _assign(self, topic: str, record: PartitionRecord, rules: TopicRules) -> None:
-        if self._me.broker_id not in record.replicas:
-            return
         replica = self._by_id.get((record.topic_id, record.index))
+        if self._me.broker_id not in record.replicas:
+            if replica is not None:
+                self._remove([replica])
+            return
         if replica is None:
             replica = self._add(topic, record, rules)
+        self._take(replica, record)
+
+    @staticmethod
+    def _take(replica: Replica, record: PartitionRecord) -> None:
         begins = replica.partition.assign(record, replica.end_offset)
         if begins and replica.log is not None:
             # A log that is offline gets its epoch when it is opened again.
@@ -147,13 +169,18 @@ class Replicas:
             return
         dropped = [each for each in self.all if each.partition.topic_id in deleted]
         deleted.clear()
+        self._remove(dropped)
+
+    def _remove(self, dropped: Sequence[Replica]) -> None:
+        """Removes replicas that this broker no longer has. It stops leading them first."""
+        for replica in dropped:
+            replica.partition.resign()
+            replica.waiting.wake_all()
         for replica in dropped:
             topic_id, index = replica.partition.topic_id, replica.name.partition
             del self._by_id[topic_id, index]
             del self.by_key[replica.name]
             del self.by_key[topic_id, index]
-            replica.partition.resign()
-            replica.waiting.wake_all()
         kept = [each for each in dropped if each.log is not None or each.is_unusable]
         if kept:
             # Readers get the longest file.delete.delay.ms of them.
@@ -197,11 +224,11 @@ class Replicas:
     def _unique(self) -> str:
         return self._entropy.token(16).hex()
 
-
-def _is_known(image: Image, stored: StoredPartition) -> bool:
-    """Whether a stored partition belongs to a topic of the image."""
-    name = stored.partition
-    topic = image.topic(name.topic)
-    if topic is None or image.partition(topic.topic_id, name.partition) is None:
-        return False
-    return stored.topic_id in (topic.topic_id, None)
+    def _is_known(self, image: Image, stored: StoredPartition) -> bool:
+        """Whether the image has a stored partition, with a replica on this broker."""
+        name = stored.partition
+        topic = image.topic(name.topic)
+        record = None if topic is None else image.partition(topic.topic_id, name.partition)
+        if topic is None or record is None or self._me.broker_id not in record.replicas:
+            return False
+        return stored.topic_id in (topic.topic_id, None)

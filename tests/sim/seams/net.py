@@ -90,19 +90,22 @@ class Connection:
 
 
 class SimListener:
+    """Nobody is let in while `factory` is None."""
+
     __slots__ = ("_host", "factory", "loopback_only", "port")
 
-    def __init__(
-        self, host: "SimNet", factory: ProtocolFactory, port: int, *, loopback_only: bool
-    ) -> None:
+    def __init__(self, host: "SimNet", port: int, *, loopback_only: bool) -> None:
         self._host = host
-        self.factory = factory
+        self.factory: ProtocolFactory | None = None
         self.port = port
         self.loopback_only = loopback_only
 
     @property
     def is_open(self) -> bool:
         return self._host.listeners.get(self.port) is self
+
+    async def accept(self, factory: ProtocolFactory) -> None:
+        self.factory = factory
 
     async def close(self) -> None:
         if self.is_open:
@@ -119,15 +122,20 @@ class SimNet:
         self._network = network
         self._ephemeral_ports = itertools.cycle(EPHEMERAL_PORTS)
 
-    async def listen(self, factory: ProtocolFactory, host: str, port: int) -> SimListener:
+    async def bind(self, host: str, port: int) -> SimListener:
         self._require_up()
         if host not in (*ANY_NAMES, *LOOPBACK_NAMES, self.name):
             raise OSError(errno.EADDRNOTAVAIL, f"{os.strerror(errno.EADDRNOTAVAIL)}: {host}")
         port = port or self.free_port()
         if port in self.listeners:
             raise OSError(errno.EADDRINUSE, f"{os.strerror(errno.EADDRINUSE)}: {host}:{port}")
-        listener = SimListener(self, factory, port, loopback_only=host in LOOPBACK_NAMES)
+        listener = SimListener(self, port, loopback_only=host in LOOPBACK_NAMES)
         self.listeners[port] = listener
+        return listener
+
+    async def listen(self, factory: ProtocolFactory, host: str, port: int) -> SimListener:
+        listener = await self.bind(host, port)
+        await listener.accept(factory)
         return listener
 
     async def connect(self, factory: ProtocolFactory, host: str, port: int) -> asyncio.BaseProtocol:
@@ -251,7 +259,11 @@ class SimNetwork:
         await there.cross(entropy)
         listener = target.listeners.get(port)
         await back.cross(entropy)
-        if listener is None or (listener.loopback_only and source is not target):
+        if (
+            listener is None
+            or listener.factory is None
+            or (listener.loopback_only and source is not target)
+        ):
             raise connection_error(errno.ECONNREFUSED)
         protocol = factory()
         ports = (source.free_port(), port)
@@ -274,7 +286,7 @@ def _ends(connection: Connection) -> tuple[SimTransport, SimTransport]:
 def _accept(listener: SimListener, transport: SimTransport) -> None:
     if transport.gone:
         return
-    if not listener.is_open:
+    if not listener.is_open or listener.factory is None:
         # Whoever listened has closed, or died, while the handshake was under way.
         transport.die()
         return

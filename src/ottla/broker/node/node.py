@@ -1,8 +1,8 @@
 """Starts and stops a broker. This module composes, and decides nothing.
 
-`start` runs these steps in order: load the metadata; register the broker's new incarnation, which
-the controller (this broker if there is no other) brings up; recover the logs; lead partitions; open
-the listeners.
+`start` runs these steps in order: load the metadata; recover the logs; bind the ports; store and
+register the broker's new incarnation; wait until the controller (this broker if there is no other)
+has brought it up; accept connections.
 """
 
 import asyncio
@@ -19,11 +19,12 @@ from ottla.broker.node.background import start_background
 from ottla.broker.node.context import NodeContext, Seams
 from ottla.broker.node.dynamic_settings import DynamicSettings
 from ottla.broker.node.endpoints import Endpoints
+from ottla.broker.node.damaged_logs import damaged_partitions
 from ottla.broker.node.log_dirs import (
-    PreparedDirectories,
-    find_cluster_id,
+    NO_BROKER_EPOCH,
     open_log_dirs,
     prepare_log_dirs,
+    proposed_cluster_id,
 )
 from ottla.broker.node.metadata_store import EMBEDDED, StoreFactory
 from ottla.broker.node.parts import Parts, load_replicas, make_checkpointer, make_parts
@@ -33,18 +34,23 @@ from ottla.broker.requests.dispatch import Dispatch
 from ottla.broker.requests.served_apis import SERVED
 from ottla.broker.requests.services import Identity
 from ottla.broker.tasks import Tasks
-from ottla.metadata.controller.broker_restart import is_started
+from ottla.metadata.controller.broker_registrations import is_up
 from ottla.metadata.controller_interface import Controller
 from ottla.metadata.local_controller import LocalController
 from ottla.metadata.publisher import Publisher
-from ottla.metadata.store import MetadataStore, RegisteredBroker
+from ottla.metadata.store import MetadataStore
 from ottla.metadata.values import Endpoint
 from ottla.metrics.node import NodeMetrics
+from ottla.replication.local_broker import LocalBroker
+from ottla.replication.replicas import Replicas
 from ottla.seams.net import Listener
 from ottla.settings.broker import BrokerSettings
 from ottla.settings.listener_protocols import protocol_of
 from ottla.settings.table import node
 from ottla.storage.directory.directories import LogDirectories
+
+# They say nothing about the address under which others reach the broker.
+ALL_ADDRESSES = ("", "0.0.0.0", "::")
 
 
 class Node:
@@ -116,14 +122,16 @@ class Node:
         if self._http_server:
             await self._http_server.close()
         await self._tasks.close()
-        if self._directories and self._registration:
-            faults = self._directories.close(broker_epoch=self._registration.broker_epoch)
+        if self._directories:
+            registration = self._registration
+            broker_epoch = NO_BROKER_EPOCH if registration is None else registration.broker_epoch
+            faults = self._directories.close(broker_epoch=broker_epoch)
             for path, error in faults.items():
                 self._logger.error("not closed cleanly", path=path, error=str(error))
                 if self._store:
                     self._store.log_directory_failed(path, error)
-            if not faults:
-                self._registration.save(clean=True)
+            if not faults and registration is not None and registration.is_serving:
+                registration.save(clean=True)
             self._directories = None
         if self._store:
             await self._store.close()
@@ -150,16 +158,38 @@ class Node:
         store = self._store = await self._stores.open(seams, prepared.home)
         self._on_owned()
         publisher = await self._follow_metadata(store)
-        self._registration = BrokerRegistration(seams.files, prepared.home, seams.clock)
-        member = await self._registration.register(
-            store, self.settings[node.NODE_ID], self._advertised() or ()
+        self.cluster_id = await store.cluster_id(proposed_cluster_id(self._context, prepared.home))
+        directories = self._directories = open_log_dirs(
+            self._context, prepared, publisher, cluster_id=self.cluster_id
         )
-        # After the new epoch is stored: as the controller, this broker transfers the memberships of
-        # the last incarnation to it.
+        replicas = load_replicas(
+            self._context, directories, LocalBroker(self.settings[node.NODE_ID]), publisher
+        )
+        await self._bind()
+        controller = await self._register(prepared.home, store, publisher, replicas)
+        return await self._serve(prepared.home, publisher, controller, replicas)
+
+    async def _register(
+        self, home: str, store: MetadataStore, publisher: Publisher, replicas: Replicas
+    ) -> LocalController:
+        """Registers this broker. It is up on return, and may lead partitions."""
+        seams = self._context.seams
+        registration = self._registration = BrokerRegistration(
+            files=seams.files,
+            clock=seams.clock,
+            entropy=seams.entropy,
+            home=home,
+            broker_id=self.settings[node.NODE_ID],
+            rack=None,
+        )
+        damaged = damaged_partitions(replicas)
+        registered = await registration.register(store, self._reachable_endpoints(), damaged)
+        replicas.register(registered.incarnation, publisher.image)
         controller = self._start_controller(publisher, store)
-        await publisher.until(lambda image: is_started(image, member))
+        await publisher.until(lambda image: is_up(image, registered))
         await controller.until_settled()
-        return await self._serve(prepared, publisher, controller, member, self._registration)
+        registration.save(clean=False)
+        return controller
 
     async def _follow_metadata(self, store: MetadataStore) -> Publisher:
         """Loads the image, and starts the task that keeps it up to date."""
@@ -188,25 +218,9 @@ class Node:
         return controller
 
     async def _serve(
-        self,
-        prepared: PreparedDirectories,
-        publisher: Publisher,
-        controller: Controller,
-        member: RegisteredBroker,
-        registration: BrokerRegistration,
+        self, home: str, publisher: Publisher, controller: Controller, replicas: Replicas
     ) -> Endpoints:
         context = self._context
-        self.cluster_id = find_cluster_id(context, prepared.home)
-        directories = self._directories = open_log_dirs(
-            context,
-            prepared,
-            publisher,
-            cluster_id=self.cluster_id,
-            broker_epoch=member.broker_epoch,
-        )
-        replicas = load_replicas(context, directories, member.incarnation, publisher)
-        checkpointer = make_checkpointer(context, directories)
-        registration.save(clean=False)
         parts = make_parts(
             context,
             identity=Identity(
@@ -218,8 +232,8 @@ class Node:
             publisher=publisher,
             controller=controller,
             replicas=replicas,
-            checkpointer=checkpointer,
-            home=prepared.home,
+            checkpointer=make_checkpointer(context, replicas.directories),
+            home=home,
             on_offline=self._on_offline,
         )
         self.metrics.disk_free_bytes = parts.tick.disks.free_bytes
@@ -232,25 +246,24 @@ class Node:
         quotas = QuotaEnforcement(parts.connections, dispatch, clock.steady_ns, self.metrics)
         quotas.load(publisher.image)
         publisher.subscribe(quotas.follow)
-        return await self._listen(parts, dispatch)
+        return await self._accept(parts, dispatch)
 
-    async def _listen(self, parts: Parts, dispatch: Dispatch) -> Endpoints:
-        bound = []
+    async def _bind(self) -> None:
+        """Binds the ports, so that they can be registered. They refuse connections until then."""
         for listener in self.settings[node.LISTENERS]:
-            opened = await parts.connections.listen(
-                dispatch,
-                listener.name,
-                protocol_of(self.settings, listener.name),
-                listener.host,
-                listener.port,
-            )
-            self._listeners.append(opened)
-            bound.append(Address(listener.host, opened.port))
+            self._listeners.append(await self._context.seams.net.bind(listener.host, listener.port))
+
+    async def _accept(self, parts: Parts, dispatch: Dispatch) -> Endpoints:
+        named = zip(self.settings[node.LISTENERS], self._listeners, strict=True)
+        for listener, bound in named:
+            protocol = protocol_of(self.settings, listener.name)
+            await parts.connections.accept(bound, dispatch, listener.name, protocol)
         server = HttpServer(self._context.seams.net, self.health, self.metrics.render)
         host = self.settings[node.METRICS_HOST]
         port = await server.start(host, self.settings[node.METRICS_PORT])
         self._http_server = server
-        return Endpoints(bound[0], Address(host, port))
+        kafka = Address(self.settings[node.LISTENERS][0].host, self._listeners[0].port)
+        return Endpoints(kafka, Address(host, port))
 
     def _advertised(self) -> tuple[Endpoint, ...] | None:
         listeners = self.settings[node.ADVERTISED_LISTENERS]
@@ -259,6 +272,21 @@ class Node:
         return tuple(
             Endpoint(each.name, each.host, each.port, protocol_of(self.settings, each.name))
             for each in listeners
+        )
+
+    def _reachable_endpoints(self) -> tuple[Endpoint, ...]:
+        """The addresses under which others reach this broker.
+
+        Those of its listeners if none are advertised, except where they listen on all addresses.
+        """
+        advertised = self._advertised()
+        if advertised is not None:
+            return advertised
+        named = zip(self.settings[node.LISTENERS], self._listeners, strict=True)
+        return tuple(
+            Endpoint(each.name, each.host, bound.port, protocol_of(self.settings, each.name))
+            for each, bound in named
+            if each.host not in ALL_ADDRESSES
         )
 
     # Callbacks
