@@ -10,7 +10,7 @@ from typing import NamedTuple, Protocol
 
 from ottla.errors import OttlaError
 from ottla.metadata.records import Record
-from ottla.metadata.values import Endpoint, Incarnation
+from ottla.metadata.values import Endpoint, Incarnation, PartitionId
 
 
 class Fenced(OttlaError):
@@ -76,12 +76,15 @@ class SupportedFeature(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Registration:
-    """The registration of a starting broker.
+    """The registration of one incarnation of a broker.
 
-    `inherits` is the epoch of its previous incarnation, if that left its disks intact.
+    `inherits` is the epoch of its previous incarnation, if that left its disks intact. `damaged`
+    are the partitions whose logs are not intact. `replaces` are the ids of incarnations that used
+    the same data directory: one of them, left by a killed process, may still be registered.
     """
 
     broker_id: int
+    incarnation_id: str = ""
     endpoints: tuple[Endpoint, ...]
     rack: str | None
     host: str
@@ -89,6 +92,9 @@ class Registration:
     inherits: int | None = None
     # Later epochs in which it never served.
     unserved: tuple[int, ...] = ()
+    damaged: tuple[PartitionId, ...] = ()
+    replaces: tuple[str, ...] = ()
+    is_draining: bool = False
 
     @property
     def inherited_epochs(self) -> frozenset[int]:
