@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from ottla.metadata.image import Image, RuleBroken
+from ottla.metadata.memory import MemoryEnsemble
 from ottla.metadata.publisher import MIN_REPLAYED_PER_SNAPSHOT, Publisher
 from ottla.metadata.records import (
     Acl,
@@ -23,7 +24,6 @@ from ottla.metadata.records import (
 )
 from ottla.metadata.store import Entry
 from ottla.metadata.values import Incarnation, ResourceKind, ScramMechanism
-from tests.sim.metadata_store import SimEnsemble
 from tests.sim.seams.loop import run
 from tests.support.metadata.sample_records import (
     BINDING,
@@ -46,7 +46,7 @@ def deciding(*records: Record) -> Callable[[Image], tuple[Sequence[Record], None
     return lambda _: (records, None)
 
 
-async def leading(ensemble: SimEnsemble) -> tuple[Publisher, asyncio.Task[None]]:
+async def leading(ensemble: MemoryEnsemble) -> tuple[Publisher, asyncio.Task[None]]:
     """A controller that follows its own commits."""
     publisher = Publisher(ensemble.connect())
     await publisher.load()
@@ -55,9 +55,9 @@ async def leading(ensemble: SimEnsemble) -> tuple[Publisher, asyncio.Task[None]]
     return publisher, following
 
 
-def story(steps: Callable[[SimEnsemble], Coroutine[Any, Any, None]]) -> None:
+def story(steps: Callable[[MemoryEnsemble], Coroutine[Any, Any, None]]) -> None:
     async def tell() -> None:
-        await steps(SimEnsemble())
+        await steps(MemoryEnsemble())
         for task in asyncio.all_tasks() - {asyncio.current_task()}:
             task.cancel()
 
@@ -105,7 +105,7 @@ def test_a_decision_waits_for_the_previous_one_even_if_its_caller_was_cancelled(
 
 
 def test_waiting_commits_are_cancelled_when_follow_ends() -> None:
-    async def steps(ensemble: SimEnsemble) -> None:
+    async def steps(ensemble: MemoryEnsemble) -> None:
         publisher, following = await leading(ensemble)
         following.cancel()
         await asyncio.gather(following, return_exceptions=True)
@@ -128,10 +128,10 @@ def test_waiting_commits_are_cancelled_when_follow_ends() -> None:
 def test_a_decision_that_breaks_a_rule_is_not_written(
     records: tuple[Record, ...], fault: str
 ) -> None:
-    async def steps(ensemble: SimEnsemble) -> None:
+    async def steps(ensemble: MemoryEnsemble) -> None:
         publisher, _ = await leading(ensemble)
         await publisher.commit(deciding(*ORDERS))
-        before = list(ensemble.entries)
+        before = ensemble.entries
 
         with pytest.raises(RuleBroken, match=fault):
             await publisher.commit(deciding(*records))
@@ -144,9 +144,9 @@ def test_a_decision_that_breaks_a_rule_is_not_written(
 
 
 def test_a_record_that_contradicts_itself_is_not_written() -> None:
-    async def steps(ensemble: SimEnsemble) -> None:
+    async def steps(ensemble: MemoryEnsemble) -> None:
         publisher, _ = await leading(ensemble)
-        before = list(ensemble.entries)
+        before = ensemble.entries
         with pytest.raises(InvalidRecord):
             await publisher.commit(deciding(*ORDERS[:1], partition(replicas=())))
         assert ensemble.entries == before
@@ -185,7 +185,7 @@ def _fields(record: Partition) -> dict[str, Any]:
 
 
 def test_a_broker_that_fell_behind_a_snapshot_continues_from_it() -> None:
-    async def steps(ensemble: SimEnsemble) -> None:
+    async def steps(ensemble: MemoryEnsemble) -> None:
         controller, _ = await leading(ensemble)
         await controller.commit(deciding(*ORDERS, Topic("old", topic_id(2)), partition(topic=2)))
         late = Publisher(ensemble.connect())
@@ -198,7 +198,7 @@ def test_a_broker_that_fell_behind_a_snapshot_continues_from_it() -> None:
         await controller.commit(deciding(partition(partition_epoch=1, isr=(Incarnation(1, 5),))))
         for number in range(MIN_REPLAYED_PER_SNAPSHOT):
             await controller.commit(deciding(setting(number)))
-        assert ensemble.snapshot.offset > late.image.offset
+        assert ensemble.snapshot_offset > late.image.offset
 
         following = asyncio.create_task(late.follow())
         await asyncio.sleep(1)
@@ -219,7 +219,7 @@ def test_a_broker_that_fell_behind_a_snapshot_continues_from_it() -> None:
 
 
 def test_the_delta_of_a_jump_has_all_removals() -> None:
-    async def steps(ensemble: SimEnsemble) -> None:
+    async def steps(ensemble: MemoryEnsemble) -> None:
         controller, _ = await leading(ensemble)
         topic_setting = Config(ResourceKind.TOPIC, "orders", "retention.ms", "1000")
         await controller.commit(
@@ -250,13 +250,13 @@ def test_the_delta_of_a_jump_has_all_removals() -> None:
 
 
 def test_many_records_in_few_entries_are_replaced_by_a_snapshot_too() -> None:
-    async def steps(ensemble: SimEnsemble) -> None:
+    async def steps(ensemble: MemoryEnsemble) -> None:
         controller, _ = await leading(ensemble)
         for life in range(8):
             await controller.commit(
                 deciding(*(setting(life * 1000 + number) for number in range(500)))
             )
-        assert ensemble.snapshot.offset >= 0
+        assert ensemble.snapshot_offset >= 0
         replayed = sum(
             1 + len(entry.records) for entry in (await ensemble.connect().load()).entries
         )
@@ -266,16 +266,16 @@ def test_many_records_in_few_entries_are_replaced_by_a_snapshot_too() -> None:
 
 
 def test_a_large_image_is_not_saved_again_for_every_few_records() -> None:
-    async def steps(ensemble: SimEnsemble) -> None:
+    async def steps(ensemble: MemoryEnsemble) -> None:
         controller, _ = await leading(ensemble)
         many = [Config(ResourceKind.BROKER, "", f"key-{n}", "1") for n in range(4_000)]
         for first in range(0, len(many), 500):
             await controller.commit(deciding(*many[first : first + 500]))
-        saved = ensemble.snapshot.offset
-        size = len(ensemble.snapshot.records)
+        saved = ensemble.snapshot_offset
+        size = len((await ensemble.connect().load()).snapshot.records)
         assert size > MIN_REPLAYED_PER_SNAPSHOT
         for number in range(MIN_REPLAYED_PER_SNAPSHOT // 2):
             await controller.commit(deciding(setting(number)))
-        assert ensemble.snapshot.offset == saved
+        assert ensemble.snapshot_offset == saved
 
     story(steps)
