@@ -9,6 +9,7 @@ import pytest
 from ottla.errors import ErrorCode, PeerError
 from ottla.metadata.entry_codec import ENTRY_BYTES_MAX
 from ottla.metadata.image import Image, RuleBroken
+from ottla.metadata.memory import MemoryEnsemble
 from ottla.metadata.publisher import MIN_REPLAYED_PER_SNAPSHOT, Publisher
 from ottla.metadata.records import (
     Acl,
@@ -25,7 +26,6 @@ from ottla.metadata.records import (
 )
 from ottla.metadata.store import Entry
 from ottla.metadata.values import Incarnation, ResourceKind, ScramMechanism
-from tests.sim.metadata_store import SimEnsemble
 from tests.sim.seams.loop import run
 from tests.support.metadata.sample_records import (
     BINDING,
@@ -47,7 +47,7 @@ def deciding(*records: Record) -> Callable[[Image], tuple[Sequence[Record], None
     return lambda _: (records, None)
 
 
-async def leading(ensemble: SimEnsemble) -> tuple[Publisher, asyncio.Task[None]]:
+async def leading(ensemble: MemoryEnsemble) -> tuple[Publisher, asyncio.Task[None]]:
     """A controller that follows its own commits."""
     publisher = Publisher(ensemble.connect())
     await publisher.load()
@@ -56,9 +56,9 @@ async def leading(ensemble: SimEnsemble) -> tuple[Publisher, asyncio.Task[None]]
     return publisher, following
 
 
-def story(steps: Callable[[SimEnsemble], Coroutine[Any, Any, None]]) -> None:
+def story(steps: Callable[[MemoryEnsemble], Coroutine[Any, Any, None]]) -> None:
     async def tell() -> None:
-        await steps(SimEnsemble())
+        await steps(MemoryEnsemble())
         for task in asyncio.all_tasks() - {asyncio.current_task()}:
             task.cancel()
 
@@ -106,7 +106,7 @@ def test_a_decision_waits_for_the_previous_one_even_if_its_caller_was_cancelled(
 
 
 def test_waiting_commits_are_cancelled_when_follow_ends() -> None:
-    async def steps(ensemble: SimEnsemble) -> None:
+    async def steps(ensemble: MemoryEnsemble) -> None:
         publisher, following = await leading(ensemble)
         following.cancel()
         await asyncio.gather(following, return_exceptions=True)
@@ -129,10 +129,10 @@ def test_waiting_commits_are_cancelled_when_follow_ends() -> None:
 def test_a_decision_that_breaks_a_rule_is_not_written(
     records: tuple[Record, ...], fault: str
 ) -> None:
-    async def steps(ensemble: SimEnsemble) -> None:
+    async def steps(ensemble: MemoryEnsemble) -> None:
         publisher, _ = await leading(ensemble)
         await publisher.commit(deciding(*ORDERS))
-        before = list(ensemble.entries)
+        before = ensemble.entries
 
         with pytest.raises(RuleBroken, match=fault):
             await publisher.commit(deciding(*records))
@@ -145,9 +145,9 @@ def test_a_decision_that_breaks_a_rule_is_not_written(
 
 
 def test_a_record_that_contradicts_itself_is_not_written() -> None:
-    async def steps(ensemble: SimEnsemble) -> None:
+    async def steps(ensemble: MemoryEnsemble) -> None:
         publisher, _ = await leading(ensemble)
-        before = list(ensemble.entries)
+        before = ensemble.entries
         with pytest.raises(InvalidRecord):
             await publisher.commit(deciding(*ORDERS[:1], partition(replicas=())))
         assert ensemble.entries == before
@@ -227,7 +227,7 @@ def test_a_caller_that_is_cancelled_while_it_waits_decides_nothing() -> None:
 
 
 def test_a_broker_that_fell_behind_a_snapshot_continues_from_it() -> None:
-    async def steps(ensemble: SimEnsemble) -> None:
+    async def steps(ensemble: MemoryEnsemble) -> None:
         controller, _ = await leading(ensemble)
         await controller.commit(deciding(*ORDERS, Topic("old", topic_id(2)), partition(topic=2)))
         late = Publisher(ensemble.connect())
@@ -240,7 +240,7 @@ def test_a_broker_that_fell_behind_a_snapshot_continues_from_it() -> None:
         await controller.commit(deciding(partition(partition_epoch=1, isr=(Incarnation(1, 5),))))
         for number in range(MIN_REPLAYED_PER_SNAPSHOT):
             await controller.commit(deciding(setting(number)))
-        assert ensemble.snapshot.offset > late.image.offset
+        assert ensemble.snapshot_offset > late.image.offset
 
         following = asyncio.create_task(late.follow())
         await asyncio.sleep(1)
@@ -261,7 +261,7 @@ def test_a_broker_that_fell_behind_a_snapshot_continues_from_it() -> None:
 
 
 def test_the_delta_of_a_jump_has_all_removals() -> None:
-    async def steps(ensemble: SimEnsemble) -> None:
+    async def steps(ensemble: MemoryEnsemble) -> None:
         controller, _ = await leading(ensemble)
         topic_setting = Config(ResourceKind.TOPIC, "orders", "retention.ms", "1000")
         await controller.commit(
@@ -292,13 +292,13 @@ def test_the_delta_of_a_jump_has_all_removals() -> None:
 
 
 def test_many_records_in_few_entries_are_replaced_by_a_snapshot_too() -> None:
-    async def steps(ensemble: SimEnsemble) -> None:
+    async def steps(ensemble: MemoryEnsemble) -> None:
         controller, _ = await leading(ensemble)
         for life in range(8):
             await controller.commit(
                 deciding(*(setting(life * 1000 + number) for number in range(500)))
             )
-        assert ensemble.snapshot.offset >= 0
+        assert ensemble.snapshot_offset >= 0
         replayed = sum(
             1 + len(entry.records) for entry in (await ensemble.connect().load()).entries
         )
@@ -308,16 +308,16 @@ def test_many_records_in_few_entries_are_replaced_by_a_snapshot_too() -> None:
 
 
 def test_a_large_image_is_not_saved_again_for_every_few_records() -> None:
-    async def steps(ensemble: SimEnsemble) -> None:
+    async def steps(ensemble: MemoryEnsemble) -> None:
         controller, _ = await leading(ensemble)
         many = [Config(ResourceKind.BROKER, "", f"key-{n}", "1") for n in range(4_000)]
         for first in range(0, len(many), 500):
             await controller.commit(deciding(*many[first : first + 500]))
-        saved = ensemble.snapshot.offset
-        size = len(ensemble.snapshot.records)
+        saved = ensemble.snapshot_offset
+        size = len((await ensemble.connect().load()).snapshot.records)
         assert size > MIN_REPLAYED_PER_SNAPSHOT
         for number in range(MIN_REPLAYED_PER_SNAPSHOT // 2):
             await controller.commit(deciding(setting(number)))
-        assert ensemble.snapshot.offset == saved
+        assert ensemble.snapshot_offset == saved
 
     story(steps)

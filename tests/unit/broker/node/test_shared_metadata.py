@@ -9,6 +9,7 @@ import pytest
 from ottla.broker.node.metadata_store import EMBEDDED
 from ottla.broker.node.node import Node
 from ottla.errors import ErrorCode
+from ottla.metadata.memory import MemoryEnsemble
 from ottla.protocol.messages.alter_configs import AlterConfigsRequest, Config, Resource
 from ottla.protocol.messages.create_topics import CreateTopicsRequest
 from ottla.protocol.messages.describe_cluster import DescribeClusterRequest
@@ -22,7 +23,6 @@ from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
 from ottla.protocol.messages.metadata import MetadataRequest
 from ottla.protocol.messages.metadata import RequestedTopic as RequestedMetadata
 from ottla.protocol.primitives import ZERO_UUID
-from tests.sim.metadata_store import SimEnsemble
 from tests.sim.seams.loop import run
 from tests.support.broker.produce_and_fetch import batch, fetch, only, produce, values, wanted
 from tests.support.broker.shared_metadata import SimStoreFactory
@@ -37,7 +37,7 @@ async def settle() -> None:
 
 
 def test_a_node_on_a_store_that_is_not_embedded_finds_its_records_after_a_restart() -> None:
-    machine = Machine(stores=SimStoreFactory(SimEnsemble()))
+    machine = Machine(stores=SimStoreFactory(MemoryEnsemble()))
 
     async def tell() -> None:
         async with machine.broker() as client:
@@ -65,7 +65,7 @@ def test_a_node_on_a_store_that_is_not_embedded_finds_its_records_after_a_restar
 def test_a_failed_log_directory_fails_the_metadata_only_if_it_holds_them(
     failing: str, is_embedded: bool, code: ErrorCode
 ) -> None:
-    machine = Machine(stores=EMBEDDED if is_embedded else SimStoreFactory(SimEnsemble()))
+    machine = Machine(stores=EMBEDDED if is_embedded else SimStoreFactory(MemoryEnsemble()))
 
     async def tell() -> None:
         async with machine.broker(log_dirs="/a,/b") as client:
@@ -86,7 +86,7 @@ class Pair:
     """Two brokers of one cluster. The first one to start is its controller."""
 
     def __init__(self) -> None:
-        self.ensemble = SimEnsemble()
+        self.ensemble = MemoryEnsemble()
         self.stores = [SimStoreFactory(self.ensemble) for _ in range(2)]
         first = Machine(1, stores=self.stores[0])
         self.machines = [first, Machine(2, stores=self.stores[1], host="two", beside=first)]
