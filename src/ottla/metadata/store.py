@@ -104,6 +104,10 @@ class Registration:
     replaces: tuple[str, ...] = ()
     is_draining: bool = False
 
+    def may_replace(self, other: "Registration") -> bool:
+        """Whether `other` is of the same data directory."""
+        return other.incarnation_id == self.incarnation_id or other.incarnation_id in self.replaces
+
 
 class RegisteredBroker(NamedTuple):
     """A registered broker with its broker epoch."""

@@ -74,7 +74,8 @@ class Replicas:
         strays = [
             each
             for each in stored_partitions
-            if not self._is_known(image, each) or (each.topic_id is None and each.partition in claimed)
+            if not self._is_known(image, each)
+            or (each.topic_id is None and each.partition in claimed)
         ]
         for stray in strays:
             self.directories.set_aside(stray, self._unique())

@@ -11,9 +11,9 @@ from ottla.protocol.batch import MarkerKind, read_header
 from ottla.protocol.primitives import Uuid
 from ottla.replication.append.appender import Appender, AppendResult
 from ottla.replication.append.transaction_marker import TransactionMarker
+from ottla.replication.local_broker import LocalBroker
 from ottla.replication.lookup import TopicKey, find_replica
 from ottla.replication.replica import Replica, RetentionRules, TopicRules
-from ottla.replication.local_broker import LocalBroker
 from ottla.replication.replicas import Replicas
 from ottla.storage.admission.rules import AdmissionRules
 from ottla.storage.directory.directories import LogDirectories

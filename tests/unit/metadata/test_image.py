@@ -342,9 +342,20 @@ def test_a_broker_that_is_gone_returns_only_as_another_incarnation() -> None:
     assert image.brokers[1].incarnation == Incarnation(1, 6)
 
 
-def test_the_inherited_epoch_of_an_incarnation_stays() -> None:
-    image = image_of(broker(inherits=4))
-    assert refuses(image, broker(inherits=None, state=BrokerState.DRAINING), r"inherits \(4,\)")
+def test_the_inherited_epochs_of_an_incarnation_stay_until_it_is_up() -> None:
+    starting = broker(state=BrokerState.STARTING, inherits=4, also_inherits=(2,))
+    image = image_of(starting)
+    for other in (replace(starting, also_inherits=()), replace(starting, inherits=None)):
+        assert refuses(image, other, r"inherits \(4, 2\)")
+    assert refuses(image, replace(starting, state=BrokerState.UP, inherits=3), r"inherits \(4, 2\)")
+    image.apply(replace(starting, state=BrokerState.UP, inherits=None, also_inherits=()))
+    assert refuses(image, broker(state=BrokerState.UP, inherits=4), r"inherits \(\)")
+
+
+def test_the_id_of_an_incarnation_stays() -> None:
+    image = image_of(broker(incarnation_id="a"))
+    assert refuses(image, broker(incarnation_id="b"), "has the id a")
+    image.apply(broker(epoch=6, incarnation_id="b"))
 
 
 def test_entries_are_applied_in_the_order_of_their_offsets() -> None:

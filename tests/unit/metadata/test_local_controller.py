@@ -9,15 +9,17 @@ from typing import Any
 import pytest
 
 from ottla.errors import ErrorCode, PeerError
-from ottla.metadata.controller.broker_restart import is_started
+from ottla.metadata.controller.broker_changes import partition_updates
+from ottla.metadata.controller.broker_registrations import is_up, membership_records
 from ottla.metadata.controller.entry_packing import MAX_RECORDS_PER_ENTRY
+from ottla.metadata.controller.topic_changes import assignment_fault
 from ottla.metadata.image import Image
 from ottla.metadata.local_controller import LocalController
 from ottla.metadata.memory import MemoryEnsemble, MemoryStore
 from ottla.metadata.publisher import MIN_REPLAYED_PER_SNAPSHOT, Publisher
-from ottla.metadata.records import Broker, Config, ControllerStarted, Record, Topic
+from ottla.metadata.records import Broker, Config, ControllerStarted, Partition, Record, Topic
 from ottla.metadata.store import Fence, RegisteredBroker
-from ottla.metadata.values import Incarnation, ResourceKind
+from ottla.metadata.values import BrokerState, Incarnation, PartitionId, ResourceKind
 from ottla.protocol.topic_partition import TopicPartition
 from ottla.settings.sources import load
 from tests.sim.seams.loop import run
@@ -301,12 +303,12 @@ def test_a_broker_is_up_only_after_the_last_of_its_partitions() -> None:
     async def steps(ensemble: MemoryEnsemble) -> None:
         await with_partitions(ensemble, count)
         first, second = Peer(ensemble, 1), Peer(ensemble, 2)
-        epoch = await second.store.register(replace(registration(2), inherits=1))
-        member = RegisteredBroker(replace(registration(2), inherits=1), epoch)
+        epoch = await second.store.register(registration(2, inherits=("epoch-1",)))
+        member = RegisteredBroker(registration(2, inherits=("epoch-1",)), epoch)
         seen: list[set[Incarnation | None]] = []
 
         def note(image: Image, _entry: object) -> None:
-            if is_started(image, member):
+            if is_up(image, member):
                 seen.append({each.leader for each in image.partitions(topic_id(1))})
 
         first.publisher.subscribe(note)
@@ -319,35 +321,136 @@ def test_a_broker_is_up_only_after_the_last_of_its_partitions() -> None:
     story(steps)
 
 
-def test_a_partition_created_during_a_restart_is_led_by_the_new_incarnation() -> None:
-    count = 2 * MAX_RECORDS_PER_ENTRY
-
+def test_a_broker_is_live_but_gets_no_new_partitions_while_it_is_starting() -> None:
     async def steps(ensemble: MemoryEnsemble) -> None:
-        await with_partitions(ensemble, count)
+        await with_partitions(ensemble, 2 * MAX_RECORDS_PER_ENTRY)
         first = Peer(ensemble, 1)
-        epoch = await ensemble.connect().register(replace(registration(2), inherits=1))
-        late = partition(
-            index=count,
-            replicas=(2,),
-            leader=Incarnation(2, 1),
-            isr=(Incarnation(2, 1),),
-            min_isr=2,
-        )
-        made: list[asyncio.Task[None]] = []
+        epoch = await ensemble.connect().register(registration(2, inherits=("epoch-1",)))
+        states: dict[BrokerState, int] = {}
 
-        def make_one(image: Image, _entry: object) -> None:
-            leads = image.partitions(topic_id(1))[0].leader == Incarnation(2, epoch)
-            if leads and not made:
-                made.append(asyncio.create_task(first.controller.commit(deciding(late))))
+        def note(image: Image, _entry: object) -> None:
+            broker_2 = image.brokers[2]
+            if broker_2.epoch == epoch:
+                assert broker_2.is_live
+                led = [each.leader for each in image.partitions(topic_id(1))]
+                states.setdefault(broker_2.state, led.count(Incarnation(2, epoch)))
+                fault = assignment_fault(image, (2,), 1)
+                assert (fault is None) == (broker_2.state is BrokerState.UP)
 
-        first.publisher.subscribe(make_one)
+        first.publisher.subscribe(note)
         await first.run()
         await settle()
+        assert states == {BrokerState.STARTING: 0, BrokerState.UP: 2 * MAX_RECORDS_PER_ENTRY}
+        first.check()
 
-        await made[0]
+    story(steps)
+
+
+def test_a_broker_whose_session_ended_is_gone_and_leads_nothing() -> None:
+    async def steps(ensemble: MemoryEnsemble) -> None:
+        await with_partitions(ensemble, 3)
+        first, store = Peer(ensemble, 1), ensemble.connect()
+        epoch = await store.register(registration(2, inherits=("epoch-1",)))
+        await first.run()
+        await settle()
+        ensemble.expire(store)
+        await settle()
+        assert first.image.brokers[2].state is BrokerState.GONE
+        me = Incarnation(2, epoch)
+        for each in first.image.partitions(topic_id(1)):
+            assert (each.leader, each.isr, each.elr) == (None, (), (me,))
+
+        again = await store.register(registration(2, inherits=("first",)))
+        await settle()
+        me = Incarnation(2, again)
+        for each in first.image.partitions(topic_id(1)):
+            assert (each.leader, each.isr, each.elr) == (me, (me,), ())
+        assert first.losses == []
+        first.check()
+
+    story(steps)
+
+
+def test_the_next_controller_completes_a_restart_that_the_last_one_began() -> None:
+    async def steps(ensemble: MemoryEnsemble) -> None:
+        await with_partitions(ensemble, 3)
+        store, broker_2 = ensemble.connect(), ensemble.connect()
+        epoch = await broker_2.register(registration(2, inherits=("epoch-1",)))
+        fence = await store.campaign()
+        begun = membership_records(
+            Image.of(await store.load()),
+            [RegisteredBroker(registration(2, inherits=("epoch-1",)), epoch)],
+        )
+        await store.append([ControllerStarted(fence.epoch), *begun], fence)
+        await store.close()
+        first = Peer(ensemble, 1)
+        await first.run()
+        await settle()
+        assert first.image.brokers[2].state is BrokerState.UP
         leaders = {each.leader for each in first.image.partitions(topic_id(1))}
         assert leaders == {Incarnation(2, epoch)}
-        assert len(first.image.partitions(topic_id(1))) == count + 1
+        first.check()
+
+    story(steps)
+
+
+def test_a_broker_that_restarts_in_the_middle_of_its_restart_inherits_all_of_it() -> None:
+    """Two of its partitions name the epoch before, one the epoch of the unfinished restart."""
+
+    async def steps(ensemble: MemoryEnsemble) -> None:
+        await with_partitions(ensemble, 3)
+        store, broker_2 = ensemble.connect(), ensemble.connect()
+        unfinished = registration(2, inherits=("epoch-1",), incarnation_id="second")
+        epoch = await broker_2.register(unfinished)
+        fence = await store.campaign()
+        image = Image.of(await store.load())
+        records = membership_records(image, [RegisteredBroker(unfinished, epoch)])
+        for record in records:
+            image.apply(record)
+        moved = partition_updates(image, [PartitionId(topic_id(1), 1)]).records
+        await store.append([ControllerStarted(fence.epoch), *records, *moved], fence)
+        await store.close()
+        ensemble.expire(broker_2)
+        third = registration(2, inherits=("epoch-1", "second"), incarnation_id="third")
+        last = await broker_2.register(third)
+        first = Peer(ensemble, 1)
+        await first.run()
+        await settle()
+        leaders = [each.leader for each in first.image.partitions(topic_id(1))]
+        assert leaders == [Incarnation(2, last)] * 3
+        assert first.losses == []
+        first.check()
+
+    story(steps)
+
+
+def test_only_damaged_logs_of_an_intact_broker_may_have_lost_records() -> None:
+    async def steps(ensemble: MemoryEnsemble) -> None:
+        await with_partitions(ensemble, 3)
+        first = Peer(ensemble, 1)
+        damaged = (PartitionId(topic_id(1), 1),)
+        told = replace(registration(2, inherits=("epoch-1",)), damaged=damaged)
+        epoch = await ensemble.connect().register(told)
+        await first.run()
+        await settle()
+        assert first.losses == [TopicPartition("orders", 1)]
+        leaders = {each.leader for each in first.image.partitions(topic_id(1))}
+        assert leaders == {Incarnation(2, epoch)}
+        assert first.image.brokers[2].damaged == ()
+
+    story(steps)
+
+
+def test_a_draining_broker_is_recorded_as_such() -> None:
+    async def steps(ensemble: MemoryEnsemble) -> None:
+        first, second = await two_brokers(ensemble)
+        await second.store.register(registration(2))
+        await settle()
+        assert first.image.brokers[2].state is BrokerState.UP
+        await second.store.drain()
+        await settle()
+        assert first.image.brokers[2].state is BrokerState.DRAINING
+        first.check()
 
     story(steps)
 
@@ -374,7 +477,7 @@ def test_a_new_controller_updates_min_isr_before_it_is_settled() -> None:
         first = Peer(ensemble, 1)
         member = RegisteredBroker(registration(1), await first.store.register(registration(1)))
         await first.run()
-        await first.publisher.until(lambda image: is_started(image, member))
+        await first.publisher.until(lambda image: is_up(image, member))
         await first.controller.until_settled()
         (record,) = first.image.partitions(topic_id(1))
         assert record.min_isr == 2
@@ -383,18 +486,16 @@ def test_a_new_controller_updates_min_isr_before_it_is_settled() -> None:
     story(steps)
 
 
-def test_the_record_of_a_broker_is_the_last_of_its_restart() -> None:
+def test_the_record_of_a_broker_comes_first_and_last() -> None:
     async def steps(ensemble: MemoryEnsemble) -> None:
         await with_partitions(ensemble, 3)
         first = Peer(ensemble, 1)
-        await ensemble.connect().register(replace(registration(2), inherits=1))
-        returned: list[tuple[Record, ...]] = []
-        first.publisher.subscribe(lambda _, entry: returned.append(entry.records))
+        await ensemble.connect().register(registration(2, inherits=("epoch-1",)))
+        returned: list[Record] = []
+        first.publisher.subscribe(lambda _, entry: returned.extend(entry.records))
         await first.run()
         await settle()
-        # One entry if all records fit it.
-        (records,) = [each for each in returned if any(isinstance(one, Broker) for one in each)]
-        assert len(records) == 4
-        assert isinstance(records[-1], Broker)
+        kinds = [type(each) for each in returned if isinstance(each, (Broker, Partition))]
+        assert kinds == [Broker, Partition, Partition, Partition, Broker]
 
     story(steps)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ottla.errors import ErrorCode, PeerError
-from ottla.metadata.entry_codec import ENTRY_BYTES_MAX
+from ottla.metadata.entry_codec import ENTRY_BYTES_MAX, encode
 from ottla.metadata.image import Image, RuleBroken
 from ottla.metadata.memory import MemoryEnsemble
 from ottla.metadata.publisher import MIN_REPLAYED_PER_SNAPSHOT, Publisher
@@ -156,7 +156,7 @@ def test_a_record_that_contradicts_itself_is_not_written() -> None:
 
 
 def test_decisions_that_wait_together_share_an_entry() -> None:
-    async def steps(ensemble: SimEnsemble) -> None:
+    async def steps(ensemble: MemoryEnsemble) -> None:
         publisher, _ = await leading(ensemble)
         before = len(ensemble.entries)
         seen: list[int] = []
@@ -176,7 +176,7 @@ def test_decisions_that_wait_together_share_an_entry() -> None:
 
 
 def test_a_decision_that_fails_in_a_group_fails_alone() -> None:
-    async def steps(ensemble: SimEnsemble) -> None:
+    async def steps(ensemble: MemoryEnsemble) -> None:
         publisher, _ = await leading(ensemble)
 
         def refusing(_: Image) -> tuple[Sequence[Record], None]:
@@ -201,19 +201,19 @@ def test_a_decision_that_fails_in_a_group_fails_alone() -> None:
 
 
 def test_no_entry_of_a_group_is_larger_than_an_entry_may_be() -> None:
-    async def steps(ensemble: SimEnsemble) -> None:
+    async def steps(ensemble: MemoryEnsemble) -> None:
         publisher, _ = await leading(ensemble)
         before = len(ensemble.entries)
         large = [Config(ResourceKind.BROKER, "", f"k{n}", "x" * 30_000) for n in range(10)]
         await asyncio.gather(*(publisher.commit(deciding(*large)) for _ in range(6)))
         assert before + 6 >= len(ensemble.entries) > before + 3
-        assert all(len(entry) <= ENTRY_BYTES_MAX for entry in ensemble.entries)
+        assert all(len(encode(entry.records)) <= ENTRY_BYTES_MAX for entry in ensemble.entries)
 
     story(steps)
 
 
 def test_a_caller_that_is_cancelled_while_it_waits_decides_nothing() -> None:
-    async def steps(ensemble: SimEnsemble) -> None:
+    async def steps(ensemble: MemoryEnsemble) -> None:
         publisher, _ = await leading(ensemble)
         first = asyncio.create_task(publisher.commit(deciding(setting(1))))
         second = asyncio.create_task(publisher.commit(deciding(ProducerIds(7))))

@@ -23,6 +23,4 @@ def damaged_partitions(replicas: Replicas) -> list[PartitionId]:
 
 
 def _is_damaged(recovery: Recovery | None) -> bool:
-    return (
-        recovery is not None and recovery.cut_because is not None and not recovery.is_torn_write
-    )
+    return recovery is not None and recovery.cut_because is not None and not recovery.is_torn_write

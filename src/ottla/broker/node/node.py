@@ -17,9 +17,9 @@ from ottla.broker.http.server import HttpServer
 from ottla.broker.net.connections import Connections
 from ottla.broker.node.background import start_background
 from ottla.broker.node.context import NodeContext, Seams
+from ottla.broker.node.damaged_logs import damaged_partitions
 from ottla.broker.node.dynamic_settings import DynamicSettings
 from ottla.broker.node.endpoints import Endpoints
-from ottla.broker.node.damaged_logs import damaged_partitions
 from ottla.broker.node.log_dirs import (
     NO_BROKER_EPOCH,
     open_log_dirs,
@@ -50,7 +50,7 @@ from ottla.settings.table import node
 from ottla.storage.directory.directories import LogDirectories
 
 # They say nothing about the address under which others reach the broker.
-ALL_ADDRESSES = ("", "0.0.0.0", "::")
+ALL_ADDRESSES = ("", "0.0.0.0", "::")  # noqa: S104 - nothing is bound here
 
 
 class Node:
@@ -254,15 +254,15 @@ class Node:
             self._listeners.append(await self._context.seams.net.bind(listener.host, listener.port))
 
     async def _accept(self, parts: Parts, dispatch: Dispatch) -> Endpoints:
-        named = zip(self.settings[node.LISTENERS], self._listeners, strict=True)
-        for listener, bound in named:
+        listeners = self.settings[node.LISTENERS]
+        for listener, bound in zip(listeners, self._listeners, strict=True):
             protocol = protocol_of(self.settings, listener.name)
             await parts.connections.accept(bound, dispatch, listener.name, protocol)
         server = HttpServer(self._context.seams.net, self.health, self.metrics.render)
         host = self.settings[node.METRICS_HOST]
         port = await server.start(host, self.settings[node.METRICS_PORT])
         self._http_server = server
-        kafka = Address(self.settings[node.LISTENERS][0].host, self._listeners[0].port)
+        kafka = Address(listeners[0].host, self._listeners[0].port)
         return Endpoints(kafka, Address(host, port))
 
     def _advertised(self) -> tuple[Endpoint, ...] | None:
@@ -282,10 +282,10 @@ class Node:
         advertised = self._advertised()
         if advertised is not None:
             return advertised
-        named = zip(self.settings[node.LISTENERS], self._listeners, strict=True)
+        listeners = self.settings[node.LISTENERS]
         return tuple(
             Endpoint(each.name, each.host, bound.port, protocol_of(self.settings, each.name))
-            for each, bound in named
+            for each, bound in zip(listeners, self._listeners, strict=True)
             if each.host not in ALL_ADDRESSES
         )
 
