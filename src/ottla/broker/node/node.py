@@ -189,7 +189,22 @@ class Node:
         await publisher.until(lambda image: is_up(image, registered))
         await controller.until_settled()
         registration.save(clean=False)
+        self._tasks.spawn(self._stay_registered(store, publisher, replicas), "registration")
         return controller
+
+    async def _stay_registered(
+        self, store: MetadataStore, publisher: Publisher, replicas: Replicas
+    ) -> None:
+        """Registers again whenever the session is lost; does not end."""
+        registration = self._registration
+        while registration is not None:
+            await store.until_unregistered()
+            # Others may lead its partitions by now. What it has acknowledged it still has.
+            replicas.unregister()
+            self._logger.warning("session lost", broker_epoch=registration.broker_epoch)
+            registered = await registration.register_again(store)
+            replicas.register(registered.incarnation, publisher.image)
+            self._logger.info("registered again", broker_epoch=registered.broker_epoch)
 
     async def _follow_metadata(self, store: MetadataStore) -> Publisher:
         """Loads the image, and starts the task that keeps it up to date."""
