@@ -8,7 +8,7 @@ import pytest
 from ottla.cli.log.adopt.registration import known_image
 from ottla.metadata.image import Image
 from ottla.metadata.incarnation import inherited_ids, read_incarnation
-from ottla.metadata.values import Incarnation, ResourceKind
+from ottla.metadata.values import ResourceKind
 from ottla.seams.clock import RealClock
 from ottla.seams.files import RealFiles
 from ottla.storage.directory.checkpoint_files import META_PROPERTIES, parse_directory_name
