@@ -12,15 +12,19 @@ from ottla.metadata.controller.broker_registrations import membership_records, u
 from ottla.metadata.controller.entry_packing import in_entries
 from ottla.metadata.controller_interface import Controller
 from ottla.metadata.image import Image
-from ottla.metadata.records import Record
+from ottla.metadata.records import Config, Record
 from ottla.metadata.store import RegisteredBroker
-from ottla.metadata.values import BrokerState, PartitionId
+from ottla.metadata.values import BrokerState, PartitionId, ResourceKind
 from ottla.protocol.topic_partition import TopicPartition
 from ottla.settings.broker import BrokerSettings
+from ottla.settings.table.replicas import MIN_INSYNC_REPLICAS
 
 # Returns the settings in force at the time of the call.
 CurrentSettings = Callable[[], BrokerSettings]
 PartitionIds = Sequence[PartitionId]
+
+# The name of the broker resource with the settings of all brokers.
+CLUSTER_WIDE = ""
 
 
 async def update_brokers(
@@ -77,6 +81,22 @@ async def update_partitions(
         for portion in in_entries(await controller.commit(find)):
             losses += await controller.commit(partial(update, portion))
     return losses
+
+
+async def record_min_isr(controller: Controller, current_settings: CurrentSettings) -> None:
+    """Records `min.insync.replicas` as a setting of the cluster, unless it is one already.
+
+    Otherwise it would depend on the settings of whichever broker becomes the controller.
+    """
+
+    def record(image: Image) -> tuple[Sequence[Record], None]:
+        name = MIN_INSYNC_REPLICAS.name
+        if name in image.configs(ResourceKind.BROKER, CLUSTER_WIDE):
+            return (), None
+        value = str(current_settings()[MIN_INSYNC_REPLICAS])
+        return (Config(ResourceKind.BROKER, CLUSTER_WIDE, name, value),), None
+
+    await controller.commit(record)
 
 
 async def update_min_isr(

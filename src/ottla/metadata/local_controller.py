@@ -5,7 +5,12 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from ottla.errors import ErrorCode, PeerError
-from ottla.metadata.controller_duties import CurrentSettings, update_brokers, update_min_isr
+from ottla.metadata.controller_duties import (
+    CurrentSettings,
+    record_min_isr,
+    update_brokers,
+    update_min_isr,
+)
 from ottla.metadata.image import Image
 from ottla.metadata.publisher import NotController, Publisher
 from ottla.metadata.records import Record
@@ -25,15 +30,20 @@ class LocalController:
         store: MetadataStore,
         broker_id: int,
         current_settings: CurrentSettings,
+        is_shared: bool = False,
         on_elected: Callable[[int], None] = lambda _epoch: None,
         on_possible_loss: Callable[[TopicPartition], None] = lambda _partition: None,
     ) -> None:
-        """`on_elected` gets the epoch of each term. `on_possible_loss` gets each partition that may
-        have lost records, because a replica restarted without intact disks."""
+        """`is_shared` if other brokers may be the controller, too.
+
+        `on_elected` gets the epoch of each term. `on_possible_loss` gets each partition that may
+        have lost records, because a replica restarted without intact disks.
+        """
         self._publisher = publisher
         self._store = store
         self._broker_id = broker_id
         self._current_settings = current_settings
+        self._is_shared = is_shared
         self._on_elected = on_elected
         self._on_possible_loss = on_possible_loss
         self._is_settled = asyncio.Event()
@@ -86,5 +96,7 @@ class LocalController:
             for partition in losses:
                 self._on_possible_loss(partition)
             if is_first:
+                if self._is_shared:
+                    await record_min_isr(self._publisher, self._current_settings)
                 await update_min_isr(self._publisher, None, self._current_settings)
                 self._is_settled.set()

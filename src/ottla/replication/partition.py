@@ -54,7 +54,7 @@ class Partition:
 
     def assign(self, record: records.Partition, end_offset: int) -> bool:
         """Takes a record of the metadata log. True if this broker begins to lead a new epoch."""
-        leads = self._me.is_(record.leader)
+        leads = self._me.leads_as(record.leader)
         begins = leads and (not self.is_leader or record.leader_epoch > self.leader_epoch)
         self.leader = record.leader
         self.is_leader = leads
@@ -80,6 +80,11 @@ class Partition:
     def commits_alone(self) -> bool:
         """Whether the leader is the whole ISR and that satisfies `min.insync.replicas`."""
         return len(self.isr) == 1 and (self.min_isr <= 1 or self.min_isr_in_force <= 1)
+
+    @property
+    def can_be_led_elsewhere(self) -> bool:
+        """Whether this broker leads, and another one is in sync."""
+        return self.is_leader and len(self.isr) > 1
 
     def resign(self) -> None:
         """This broker stops leading: the partition is no longer here, or the session was lost."""

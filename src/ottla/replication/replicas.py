@@ -6,10 +6,10 @@ from functools import cache
 
 from ottla.errors import LogOffline, StorageError
 from ottla.metadata.image import Image
-from ottla.metadata.records import Config, TopicDeleted
+from ottla.metadata.records import Broker, Config, TopicDeleted
 from ottla.metadata.records import Partition as PartitionRecord
 from ottla.metadata.store import Entry
-from ottla.metadata.values import Incarnation, ResourceKind
+from ottla.metadata.values import ResourceKind
 from ottla.protocol.primitives import Uuid
 from ottla.protocol.topic_partition import TopicPartition
 from ottla.replication.local_broker import LocalBroker
@@ -79,6 +79,9 @@ class Replicas:
         ]
         for stray in strays:
             self.directories.set_aside(stray, self._unique())
+        known = image.brokers.get(self._me.broker_id)
+        if known is not None:
+            self._me.follow(known)
         for topic_name in sorted(image.topic_names):
             topic = image.topic(topic_name)
             if topic is not None:
@@ -106,6 +109,8 @@ class Replicas:
                         self._assign(topic.name, record, rules(topic.name))
                 case TopicDeleted():
                     deleted.add(record.topic_id)
+                case Broker():
+                    self._me.follow(record)
                 case Config(kind=ResourceKind.TOPIC):
                     reset.add(record.name)
                 case Config(kind=ResourceKind.BROKER):
@@ -117,17 +122,9 @@ class Replicas:
         if reset:
             self._refresh_rules({topic: rules(topic) for topic in reset})
 
-    def register(self, incarnation: Incarnation, image: Image) -> None:
-        """This broker has registered: it leads what the image gives to this incarnation."""
-        self._me.incarnation = incarnation
-        for replica in self.all:
-            record = image.partition(replica.partition.topic_id, replica.partition.index)
-            if record is not None and record.leader == incarnation:
-                self._take(replica, record)
-
-    def unregister(self) -> None:
-        """This broker's session was lost: it leads nothing until it has registered again."""
-        self._me.incarnation = None
+    def lose_session(self, broker_epoch: int) -> None:
+        """The broker's session of this epoch has ended: it leads nothing until the next one."""
+        self._me.lose_session(broker_epoch)
         for replica in self.all:
             replica.partition.resign()
             replica.waiting.wake_all()

@@ -11,6 +11,8 @@ from ottla.seams.files import Files
 class SimStoreFactory:
     """`store` is the last opened store."""
 
+    is_shared = True
+
     def __init__(self, ensemble: MemoryEnsemble) -> None:
         self._ensemble = ensemble
         self.store: MemoryStore | None = None

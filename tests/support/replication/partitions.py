@@ -64,7 +64,7 @@ class Partitions:
         ]
         self.replicas = Replicas(
             directories=LogDirectories(directories, {}),
-            me=LocalBroker(ME.broker_id, ME),
+            me=LocalBroker(ME.broker_id, "me", ME),
             rules_of=lambda _image, _topic: self.rules,
             entropy=SimEntropy(),
             start_writeback=lambda _file, _position, _size: True,

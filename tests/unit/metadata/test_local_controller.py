@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from ottla.errors import ErrorCode, PeerError
+from ottla.metadata.configs import broker_settings
 from ottla.metadata.controller.broker_changes import partition_updates
 from ottla.metadata.controller.broker_registrations import is_up, membership_records
 from ottla.metadata.controller.entry_packing import MAX_RECORDS_PER_ENTRY
@@ -21,6 +22,7 @@ from ottla.metadata.records import Broker, Config, ControllerStarted, Partition,
 from ottla.metadata.store import Fence, RegisteredBroker
 from ottla.metadata.values import BrokerState, Incarnation, PartitionId, ResourceKind
 from ottla.protocol.topic_partition import TopicPartition
+from ottla.settings.broker import BrokerSettings
 from ottla.settings.sources import load
 from tests.sim.seams.loop import run
 from tests.support.metadata.sample_records import broker, partition, registration, topic_id
@@ -39,7 +41,9 @@ def deciding(*records: Record) -> Callable[[Image], tuple[Sequence[Record], None
 class Peer:
     """One broker's metadata: its store, its image and its controller."""
 
-    def __init__(self, ensemble: MemoryEnsemble, broker_id: int) -> None:
+    def __init__(
+        self, ensemble: MemoryEnsemble, broker_id: int, *, settings: BrokerSettings = SETTINGS
+    ) -> None:
         self.broker_id = broker_id
         self.store = ensemble.connect()
         self.publisher = Publisher(self.store)
@@ -49,7 +53,8 @@ class Peer:
             publisher=self.publisher,
             store=self.store,
             broker_id=broker_id,
-            current_settings=lambda: SETTINGS,
+            current_settings=lambda: broker_settings(self.image, broker_id, settings),
+            is_shared=True,
             on_elected=self.terms.append,
             on_possible_loss=self.losses.append,
         )
@@ -222,7 +227,7 @@ def test_a_deposed_controller_that_saves_a_snapshot_continues_to_follow() -> Non
         first = Peer(ensemble, 1)
         await first.run()
         await settle()
-        for number in range(MIN_REPLAYED_PER_SNAPSHOT // 2 - 2):
+        for number in range(MIN_REPLAYED_PER_SNAPSHOT // 2 - 3):
             await first.controller.commit(deciding(setting(number)))
         # The next entry makes a snapshot due. It is from another controller, whose
         # ControllerStarted is not written yet.
@@ -482,6 +487,24 @@ def test_a_new_controller_updates_min_isr_before_it_is_settled() -> None:
         (record,) = first.image.partitions(topic_id(1))
         assert record.min_isr == 2
         first.check()
+
+    story(steps)
+
+
+def test_min_isr_does_not_depend_on_who_becomes_the_controller() -> None:
+    other = load(given={"min.insync.replicas": "3"}, environment={}, file=None)
+
+    async def steps(ensemble: MemoryEnsemble) -> None:
+        await with_partitions(ensemble, 2)
+        first, second = Peer(ensemble, 1), Peer(ensemble, 2, settings=other)
+        await first.run()
+        await settle()
+        await second.run()
+        ensemble.expire(first.store)
+        await settle()
+        assert second.publisher.is_controller
+        assert {each.min_isr for each in second.image.partitions(topic_id(1))} == {2}
+        second.check()
 
     story(steps)
 

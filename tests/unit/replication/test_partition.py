@@ -32,7 +32,7 @@ def record(
 
 
 def partition(assigned: records.Partition, end_offset: int = 0) -> Partition:
-    made = Partition(topic_id(1), 0, LocalBroker(ME.broker_id, ME))
+    made = Partition(topic_id(1), 0, LocalBroker(ME.broker_id, "me", ME))
     made.assign(assigned, end_offset)
     return made
 
@@ -68,7 +68,7 @@ def test_no_more_in_sync_replicas_are_asked_for_than_there_are() -> None:
 
 
 def test_a_new_leader_epoch_begins_at_the_log_end_offset() -> None:
-    made = Partition(topic_id(1), 0, LocalBroker(ME.broker_id, ME))
+    made = Partition(topic_id(1), 0, LocalBroker(ME.broker_id, "me", ME))
     assert made.assign(record(leader_epoch=4, isr=(ME, OTHER)), 7)
     assert not made.assign(record(leader_epoch=4, isr=(ME, OTHER)), 9), "the same epoch again"
     assert made.epoch_start_offset == 7

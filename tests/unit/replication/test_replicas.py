@@ -62,7 +62,7 @@ def test_a_partition_whose_deletion_failed_does_not_take_its_successor_with_it(
     directories = LogDirectories([open_at(files, path) for path in ("/a", "/b")], {})
     replicas = Replicas(
         directories=directories,
-        me=LocalBroker(ME.broker_id, ME),
+        me=LocalBroker(ME.broker_id, "me", ME),
         rules_of=lambda _image, _topic: RULES,
         entropy=SimEntropy(),
         start_writeback=lambda _file, _position, _size: True,

@@ -15,6 +15,7 @@ from ottla.broker.event_log import Logger
 from ottla.broker.http.health import Health
 from ottla.broker.http.server import HttpServer
 from ottla.broker.net.connections import Connections
+from ottla.broker.node.applied_offset import AppliedOffset
 from ottla.broker.node.background import start_background
 from ottla.broker.node.context import NodeContext, Seams
 from ottla.broker.node.damaged_logs import damaged_partitions
@@ -36,10 +37,11 @@ from ottla.broker.requests.services import Identity
 from ottla.broker.tasks import Tasks
 from ottla.metadata.controller.broker_registrations import is_up
 from ottla.metadata.controller_interface import Controller
+from ottla.metadata.image import Image
 from ottla.metadata.local_controller import LocalController
 from ottla.metadata.publisher import Publisher
 from ottla.metadata.store import MetadataStore
-from ottla.metadata.values import Endpoint
+from ottla.metadata.values import BrokerState, Endpoint
 from ottla.metrics.node import NodeMetrics
 from ottla.replication.local_broker import LocalBroker
 from ottla.replication.replicas import Replicas
@@ -51,6 +53,8 @@ from ottla.storage.directory.directories import LogDirectories
 
 # They say nothing about the address under which others reach the broker.
 ALL_ADDRESSES = ("", "0.0.0.0", "::")  # noqa: S104 - nothing is bound here
+# How long a broker that stops waits for others to take over its leaderships.
+DRAIN_TIMEOUT_S = 10.0
 
 
 class Node:
@@ -90,6 +94,8 @@ class Node:
         )
         self._listeners: list[Listener] = []
         self._store: MetadataStore | None = None
+        self._publisher: Publisher | None = None
+        self._replicas: Replicas | None = None
         self._registration: BrokerRegistration | None = None
         self._directories: LogDirectories | None = None
         self._connections: Connections | None = None
@@ -112,8 +118,9 @@ class Node:
         return endpoints
 
     async def stop(self) -> None:
-        """Stops serving, then flushes and closes everything. Idempotent."""
+        """Hands over leaderships, stops serving, then flushes and closes everything. Idempotent."""
         self.health.ready.fail("stop", "stopping")
+        await self._drain()
         for listener in self._listeners:
             await listener.close()
         self._listeners.clear()
@@ -135,7 +142,32 @@ class Node:
             self._directories = None
         if self._store:
             await self._store.close()
-            self._store = None
+            self._store = self._publisher = self._replicas = None
+
+    async def _drain(self) -> None:
+        """Controlled shutdown: waits, for a limited time, until other brokers lead its partitions.
+
+        Partitions that have no other replica in sync stay until the session is closed.
+        """
+        store, publisher, replicas = self._store, self._publisher, self._replicas
+        me = self.settings[node.NODE_ID]
+        if store is None or publisher is None or replicas is None or self.fault.done():
+            return
+        if not any(
+            each.is_live for each in publisher.image.brokers.values() if each.broker_id != me
+        ):
+            return
+
+        def is_drained(image: Image) -> bool:
+            is_told = image.brokers[me].state in (BrokerState.DRAINING, BrokerState.GONE)
+            return is_told and not any(each.partition.can_be_led_elsewhere for each in replicas)
+
+        try:
+            async with asyncio.timeout(DRAIN_TIMEOUT_S):
+                await store.drain()
+                await publisher.until(is_drained)
+        except TimeoutError:
+            self._logger.warning("leaderships not handed over", seconds=DRAIN_TIMEOUT_S)
 
     async def _start_unless_fault(self) -> Endpoints:
         """Raises the error of a failed background task, for which the start may wait in vain."""
@@ -157,24 +189,21 @@ class Node:
         )
         store = self._store = await self._stores.open(seams, prepared.home)
         self._on_owned()
-        publisher = await self._follow_metadata(store)
+        publisher = self._publisher = await self._follow_metadata(store, prepared.home)
         self.cluster_id = await store.cluster_id(proposed_cluster_id(self._context, prepared.home))
         directories = self._directories = open_log_dirs(
             self._context, prepared, publisher, cluster_id=self.cluster_id
         )
-        replicas = load_replicas(
-            self._context, directories, LocalBroker(self.settings[node.NODE_ID]), publisher
-        )
+        registration = self._registration = self._new_registration(prepared.home)
+        me = LocalBroker(self.settings[node.NODE_ID], registration.incarnation_id)
+        replicas = self._replicas = load_replicas(self._context, directories, me, publisher)
         await self._bind()
-        controller = await self._register(prepared.home, store, publisher, replicas)
+        controller = await self._register(registration, store, publisher, replicas)
         return await self._serve(prepared.home, publisher, controller, replicas)
 
-    async def _register(
-        self, home: str, store: MetadataStore, publisher: Publisher, replicas: Replicas
-    ) -> LocalController:
-        """Registers this broker. It is up on return, and may lead partitions."""
+    def _new_registration(self, home: str) -> BrokerRegistration:
         seams = self._context.seams
-        registration = self._registration = BrokerRegistration(
+        return BrokerRegistration(
             files=seams.files,
             clock=seams.clock,
             entropy=seams.entropy,
@@ -182,35 +211,48 @@ class Node:
             broker_id=self.settings[node.NODE_ID],
             rack=None,
         )
+
+    async def _register(
+        self,
+        registration: BrokerRegistration,
+        store: MetadataStore,
+        publisher: Publisher,
+        replicas: Replicas,
+    ) -> LocalController:
+        """Registers this broker. It is up on return, and may lead partitions."""
         damaged = damaged_partitions(replicas)
         registered = await registration.register(store, self._reachable_endpoints(), damaged)
-        replicas.register(registered.incarnation, publisher.image)
         controller = self._start_controller(publisher, store)
         await publisher.until(lambda image: is_up(image, registered))
         await controller.until_settled()
         registration.save(clean=False)
-        self._tasks.spawn(self._stay_registered(store, publisher, replicas), "registration")
+        self._tasks.spawn(self._stay_registered(registration, store, replicas), "registration")
         return controller
 
     async def _stay_registered(
-        self, store: MetadataStore, publisher: Publisher, replicas: Replicas
+        self, registration: BrokerRegistration, store: MetadataStore, replicas: Replicas
     ) -> None:
         """Registers again whenever the session is lost; does not end."""
-        registration = self._registration
-        while registration is not None:
+        while True:
             await store.until_unregistered()
             # Others may lead its partitions by now. What it has acknowledged it still has.
-            replicas.unregister()
+            replicas.lose_session(registration.broker_epoch)
             self._logger.warning("session lost", broker_epoch=registration.broker_epoch)
-            registered = await registration.register_again(store)
-            replicas.register(registered.incarnation, publisher.image)
-            self._logger.info("registered again", broker_epoch=registered.broker_epoch)
+            await registration.register_again(store)
+            self._logger.info("registered again", broker_epoch=registration.broker_epoch)
 
-    async def _follow_metadata(self, store: MetadataStore) -> Publisher:
+    async def _follow_metadata(self, store: MetadataStore, home: str) -> Publisher:
         """Loads the image, and starts the task that keeps it up to date."""
         dynamic_settings = self._context.dynamic_settings
         publisher = Publisher(store, self._on_snapshot)
         await publisher.load()
+        if self._stores.is_shared:
+            applied = AppliedOffset(self._context.seams.files, home)
+            applied.check(publisher.image.offset)
+            applied.save(publisher.image.offset)
+            self._tasks.spawn(
+                applied.keep_saved(lambda: publisher.image.offset), "applied metadata offset"
+            )
         dynamic_settings.load(publisher.image)
         publisher.subscribe(dynamic_settings.follow)
         self._tasks.spawn(publisher.follow(), "metadata")
@@ -224,6 +266,7 @@ class Node:
             store=store,
             broker_id=self.settings[node.NODE_ID],
             current_settings=lambda: dynamic_settings.current,
+            is_shared=self._stores.is_shared,
             on_elected=lambda epoch: logger.debug("controller", epoch=epoch),
             on_possible_loss=lambda partition: logger.warning(
                 "possible data loss", partition=str(partition)

@@ -39,7 +39,7 @@ class BrokerRegistration:
         self._boot_id = clock.boot_id()
         self._broker_id = broker_id
         self._rack = rack
-        self._incarnation_id = entropy.token(INCARNATION_ID_BYTES).hex()
+        self.incarnation_id = entropy.token(INCARNATION_ID_BYTES).hex()
         self._endpoints: tuple[Endpoint, ...] = ()
         # -1 before it has registered.
         self.broker_epoch = -1
@@ -57,19 +57,19 @@ class BrokerRegistration:
         `damaged` are the logs that lost records. BrokerIdTaken if another broker has this id.
         """
         previous = read_incarnation(self._files, self._home)
-        saved = starting(previous, self._incarnation_id, self._boot_id, damaged)
+        saved = starting(previous, self.incarnation_id, self._boot_id, damaged)
         write_incarnation(self._files, self._home, saved)
         self._endpoints = endpoints
         return await self._register(
             store,
             inherits=inherited_ids(saved, self._boot_id),
             damaged=saved.damaged,
-            replaces=(*(previous.ids if previous is not None else ()), self._incarnation_id),
+            replaces=(*(previous.ids if previous is not None else ()), self.incarnation_id),
         )
 
     async def register_again(self, store: MetadataStore) -> RegisteredBroker:
         """Registers after the session was lost. The broker has lost nothing, and inherits all."""
-        own = (self._incarnation_id,)
+        own = (self.incarnation_id,)
         return await self._register(store, inherits=own, damaged=(), replaces=own)
 
     async def _register(
@@ -82,7 +82,7 @@ class BrokerRegistration:
     ) -> RegisteredBroker:
         registration = Registration(
             broker_id=self._broker_id,
-            incarnation_id=self._incarnation_id,
+            incarnation_id=self.incarnation_id,
             endpoints=self._endpoints,
             rack=self._rack,
             host="localhost",
@@ -96,6 +96,6 @@ class BrokerRegistration:
 
     def save(self, *, clean: bool) -> None:
         """Stores the incarnation: before the broker serves, and after the last flush."""
-        saved = serving(self._incarnation_id, self._boot_id, clean=clean)
+        saved = serving(self.incarnation_id, self._boot_id, clean=clean)
         write_incarnation(self._files, self._home, saved)
         self.is_serving = True
