@@ -10,7 +10,16 @@ from typing import NamedTuple, Protocol
 
 from ottla.errors import OttlaError
 from ottla.metadata.records import Record
-from ottla.metadata.values import Endpoint, Incarnation, PartitionId
+from ottla.metadata.values import (
+    Endpoint,
+    Incarnation,
+    Int16,
+    Int32,
+    Int64,
+    Name,
+    PartitionId,
+    Text,
+)
 
 
 class Fenced(OttlaError):
@@ -78,9 +87,9 @@ class Fence:
 class SupportedFeature(NamedTuple):
     """The levels of a feature that a broker supports."""
 
-    name: str
-    level_min: int
-    level_max: int
+    name: Name
+    level_min: Int16
+    level_max: Int16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,17 +101,17 @@ class Registration:
     the same data directory: one of them, left by a killed process, may still be registered.
     """
 
-    broker_id: int
-    incarnation_id: str = ""
+    broker_id: Int32
+    incarnation_id: Text = ""
     endpoints: tuple[Endpoint, ...]
-    rack: str | None
-    host: str
+    rack: Text | None
+    host: Text
     features: tuple[SupportedFeature, ...] = ()
-    inherits: int | None = None
+    inherits: Int64 | None = None
     # Later epochs in which it never served.
-    unserved: tuple[int, ...] = ()
+    unserved: tuple[Int64, ...] = ()
     damaged: tuple[PartitionId, ...] = ()
-    replaces: tuple[str, ...] = ()
+    replaces: tuple[Text, ...] = ()
     is_draining: bool = False
 
     def may_replace(self, other: "Registration") -> bool:

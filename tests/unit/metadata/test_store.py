@@ -29,6 +29,7 @@ from tests.support.metadata.store_kinds import (
     Memory,
     RealDirectory,
     SimMachine,
+    SimulatedZooKeeper,
     StorePlace,
     ThreadedMachine,
 )
@@ -37,13 +38,21 @@ WAIT_S = 5.0
 
 
 @pytest.fixture(
-    params=["embedded", "embedded, simulated disk", "embedded, simulated threads", "memory"]
+    params=[
+        "embedded",
+        "embedded, simulated disk",
+        "embedded, simulated threads",
+        "memory",
+        "ZooKeeper",
+    ]
 )
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> StorePlace:
     if request.param == "embedded":
         return RealDirectory(tmp_path)
     if request.param == "memory":
         return Memory()
+    if request.param == "ZooKeeper":
+        return SimulatedZooKeeper(seed=len(request.node.name))
     machine = ThreadedMachine if request.param == "embedded, simulated threads" else SimMachine
     return machine(seed=len(request.node.name))
 
