@@ -258,7 +258,8 @@ class SimZnodes:
         connection.pipe = self._servers.open_connection(
             self.link, self._context, connection.receive
         )
-        connection.send(Hello(self._session_id, self._last_zxid))
+        if self.link.connects:
+            connection.send(Hello(self._session_id, self._last_zxid))
         try:
             async with asyncio.timeout(self._servers.session_timeout_s / 3):
                 await connection.answered.wait()

@@ -8,6 +8,8 @@ from typing import Any, Generic, TypeVar
 
 from tests.sim.seams.entropy import SimEntropy
 
+RESEND_US_MAX = 1_000_000
+
 Message = TypeVar("Message")
 
 
@@ -34,25 +36,28 @@ class Pipe(Generic[Message]):
 
     def send(self, message: Message) -> None:
         self._messages.append(message)
-        self._schedule()
-
-    def release(self) -> None:
-        """The cut was healed."""
-        if not self._link.is_cut(to_servers=self._to_servers):
-            held, self._held = self._held, 0
-            for _ in range(held):
-                self._schedule()
-
-    def _schedule(self) -> None:
         loop = asyncio.get_running_loop()
         self._last_at = max(self._last_at, loop.time() + self._link.latency_s())
         loop.call_at(self._last_at, self._deliver, context=self._context)
 
+    def release(self) -> None:
+        """The cut was healed. TCP sends again at a time of its own, perhaps much later."""
+        if self._held:
+            asyncio.get_running_loop().call_later(
+                self._link.resend_s(), self._resume, context=self._context
+            )
+
     def _deliver(self) -> None:
-        if self._link.is_cut(to_servers=self._to_servers):
+        if self._held or self._link.is_cut(to_servers=self._to_servers):
             self._held += 1
         else:
             self._receive(self._messages.popleft())
+
+    def _resume(self) -> None:
+        if not self._link.is_cut(to_servers=self._to_servers):
+            held, self._held = self._held, 0
+            for _ in range(held):
+                self._receive(self._messages.popleft())
 
 
 class SimLink:
@@ -76,6 +81,14 @@ class SimLink:
 
     def is_cut(self, *, to_servers: bool) -> bool:
         return self._cut_to_servers if to_servers else self._cut_from_servers
+
+    @property
+    def connects(self) -> bool:
+        """Whether a new connection can be opened: that takes both directions."""
+        return not (self._cut_to_servers or self._cut_from_servers)
+
+    def resend_s(self) -> float:
+        return self._entropy.between(0, RESEND_US_MAX) / 1e6
 
     def latency_s(self) -> float:
         return self._entropy.between(50, self.latency_us_max) / 1e6
