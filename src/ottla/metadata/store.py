@@ -10,7 +10,15 @@ from typing import NamedTuple, Protocol
 
 from ottla.errors import OttlaError
 from ottla.metadata.records import Record
-from ottla.metadata.values import Endpoint, Incarnation, PartitionId
+from ottla.metadata.values import (
+    Endpoint,
+    Incarnation,
+    Int16,
+    Int32,
+    Name,
+    PartitionId,
+    Text,
+)
 
 
 class Fenced(OttlaError):
@@ -78,9 +86,9 @@ class Fence:
 class SupportedFeature(NamedTuple):
     """The levels of a feature that a broker supports."""
 
-    name: str
-    level_min: int
-    level_max: int
+    name: Name
+    level_min: Int16
+    level_max: Int16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,15 +101,15 @@ class Registration:
     be registered.
     """
 
-    broker_id: int
-    incarnation_id: str
+    broker_id: Int32
+    incarnation_id: Name
     endpoints: tuple[Endpoint, ...]
-    rack: str | None
-    host: str
+    rack: Text | None
+    host: Text
     features: tuple[SupportedFeature, ...] = ()
-    inherits: tuple[str, ...] = ()
+    inherits: tuple[Name, ...] = ()
     damaged: tuple[PartitionId, ...] = ()
-    replaces: tuple[str, ...] = ()
+    replaces: tuple[Text, ...] = ()
     is_draining: bool = False
 
     def may_replace(self, other: "Registration") -> bool:

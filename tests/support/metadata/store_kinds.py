@@ -7,8 +7,11 @@ from typing import Protocol
 from ottla.metadata.embedded.store import EmbeddedStore
 from ottla.metadata.memory import MemoryEnsemble, MemoryStore
 from ottla.metadata.store import MetadataStore
+from ottla.metadata.zookeeper.store import ZooKeeperStore
 from ottla.seams.clock import RealClock
 from ottla.seams.files import RealFiles
+from tests.sim.ensemble.client import SimZnodes
+from tests.sim.ensemble.servers import SimEnsemble
 from tests.sim.seams.clock import SimClock
 from tests.sim.seams.disk import SimDisk
 from tests.sim.seams.entropy import SimEntropy
@@ -94,3 +97,20 @@ class Memory:
     def crash(self) -> None:
         while self._stores:
             self.ensemble.expire(self._stores.pop())
+
+
+class SimulatedZooKeeper:
+    """The store in ZooKeeper, on simulated servers; a crash ends the sessions of the brokers."""
+
+    def __init__(self, seed: int = 0) -> None:
+        self.ensemble = SimEnsemble(seed)
+        self._clients: list[SimZnodes] = []
+
+    def open(self) -> ZooKeeperStore:
+        client = self.ensemble.client()
+        self._clients.append(client)
+        return ZooKeeperStore(client)
+
+    def crash(self) -> None:
+        while self._clients:
+            self.ensemble.expire(self._clients.pop())

@@ -29,6 +29,7 @@ from tests.support.metadata.store_kinds import (
     Memory,
     RealDirectory,
     SimMachine,
+    SimulatedZooKeeper,
     StorePlace,
     ThreadedMachine,
 )
@@ -37,13 +38,21 @@ WAIT_S = 5.0
 
 
 @pytest.fixture(
-    params=["embedded", "embedded, simulated disk", "embedded, simulated threads", "memory"]
+    params=[
+        "embedded",
+        "embedded, simulated disk",
+        "embedded, simulated threads",
+        "memory",
+        "ZooKeeper",
+    ]
 )
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> StorePlace:
     if request.param == "embedded":
         return RealDirectory(tmp_path)
     if request.param == "memory":
         return Memory()
+    if request.param == "ZooKeeper":
+        return SimulatedZooKeeper(seed=len(request.node.name))
     machine = ThreadedMachine if request.param == "embedded, simulated threads" else SimMachine
     return machine(seed=len(request.node.name))
 
@@ -265,7 +274,7 @@ def test_registered_brokers_are_listed_now_and_after_every_change(place: StorePl
         await append(store, await store.campaign(), 0)
         await asyncio.sleep(1)
         assert not waiting.done()
-        again = registration(1, inherits=epoch)
+        again = registration(1, inherits=("first",), incarnation_id="second")
         later = await store.register(again)
         present = await waiting
         # A store may show the end of the old registration before the new one.
