@@ -297,26 +297,35 @@ def test_a_store_that_was_restored_from_a_backup_is_not_followed() -> None:
 def test_a_killed_broker_replaces_its_own_registration() -> None:
     """Its session has not ended yet when it starts again."""
     ensemble = MemoryEnsemble()
-    machine = Machine(stores=SimStoreFactory(ensemble))
+    stores = SimStoreFactory(ensemble)
+    machine = Machine(stores=stores)
 
-    async def live_and_die() -> None:
+    async def tell() -> None:
         await machine.node().start()
         client = await machine.client()
         await create(client, new_topic("events"))
         assert only(await client.ask(produce("events", batch(b"x")), 9)).error_code == 0
-        assert machine.files is not None
-        machine.files.crash()
-        machine.net.crash()
-
-    run(live_and_die(), clock=machine.clock)
-
-    async def live_again() -> None:
+        await kill(machine)
+        assert stores.store is not None
+        # Only then can there be a new controller.
+        asyncio.get_running_loop().call_later(10, ensemble.expire, stores.store)
         async with machine.broker() as client:
             fetched = await client.ask(fetch("events", wanted()), 12)
             assert values(only(fetched).records) == [b"x"]
         assert "possible data loss" not in machine.notes.events("warning")
 
-    run(live_again(), clock=machine.clock)
+    run(tell(), clock=machine.clock)
+
+
+async def kill(machine: Machine) -> None:
+    """The process ends. Its session does not, since the ensemble has not noticed yet."""
+    assert machine.files is not None
+    machine.files.crash()
+    machine.net.crash()
+    tasks = sorted(asyncio.all_tasks() - {asyncio.current_task()}, key=hash)
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 # --- a lost session ---------------------------------------------------------------------------
