@@ -150,6 +150,12 @@ class SimZnodes:
         if connection is not None:
             connection.end()
 
+    def kill(self) -> None:
+        """The process of the client ends: the servers hear nothing, and no call returns."""
+        self._task.cancel()
+        if self._connection is not None:
+            self._connection.is_over.set()
+
     def drop_connection(self) -> None:
         """The connection breaks; both ends notice."""
         if self._connection is not None:
