@@ -14,6 +14,8 @@ from ottla.address import Address
 from ottla.broker.event_log import Logger
 from ottla.broker.http.health import Health
 from ottla.broker.http.server import HttpServer
+from ottla.broker.inter_broker.inter_broker import InterBroker
+from ottla.broker.inter_broker.listener import listener_between_brokers, registered_endpoints
 from ottla.broker.net.connections import Connections
 from ottla.broker.node.background import start_background
 from ottla.broker.node.context import NodeContext, Seams
@@ -26,7 +28,13 @@ from ottla.broker.node.log_dirs import (
     prepare_log_dirs,
 )
 from ottla.broker.node.metadata_store import EMBEDDED, StoreFactory
-from ottla.broker.node.parts import Parts, load_replicas, make_checkpointer, make_parts
+from ottla.broker.node.parts import (
+    Parts,
+    connect_brokers,
+    load_replicas,
+    make_checkpointer,
+    make_parts,
+)
 from ottla.broker.node.quota_enforcement import QuotaEnforcement
 from ottla.broker.node.registration import BrokerRegistration
 from ottla.broker.requests.dispatch import Dispatch
@@ -87,6 +95,7 @@ class Node:
         self._registration: BrokerRegistration | None = None
         self._directories: LogDirectories | None = None
         self._connections: Connections | None = None
+        self._inter_broker: InterBroker | None = None
         self._http_server: HttpServer | None = None
         self.cluster_id = ""
 
@@ -113,6 +122,8 @@ class Node:
         self._listeners.clear()
         if self._connections:
             self._connections.end_all("stopping")
+        if self._inter_broker:
+            self._inter_broker.close()
         if self._http_server:
             await self._http_server.close()
         await self._tasks.close()
@@ -152,7 +163,7 @@ class Node:
         publisher = await self._follow_metadata(store)
         self._registration = BrokerRegistration(seams.files, prepared.home, seams.clock)
         member = await self._registration.register(
-            store, self.settings[node.NODE_ID], self._advertised() or ()
+            store, self.settings[node.NODE_ID], registered_endpoints(self.settings)
         )
         # After the new epoch is stored: as the controller, this broker transfers the memberships of
         # the last incarnation to it.
@@ -207,20 +218,32 @@ class Node:
         replicas = load_replicas(context, directories, member.incarnation, publisher)
         checkpointer = make_checkpointer(context, directories)
         registration.save(clean=False)
+        identity = Identity(
+            node_id=self.settings[node.NODE_ID],
+            cluster_id=self.cluster_id,
+            served_apis=SERVED,
+            advertised=self._advertised(),
+            inter_broker_listener=listener_between_brokers(
+                self.settings, has_peers=self._stores is not EMBEDDED
+            ),
+        )
+        self._inter_broker = connect_brokers(
+            context,
+            identity=identity,
+            publisher=publisher,
+            controller=controller,
+            broker_epoch=lambda: registration.broker_epoch,
+        )
         parts = make_parts(
             context,
-            identity=Identity(
-                node_id=self.settings[node.NODE_ID],
-                cluster_id=self.cluster_id,
-                served_apis=SERVED,
-                advertised=self._advertised(),
-            ),
+            identity=identity,
             publisher=publisher,
             controller=controller,
             replicas=replicas,
             checkpointer=checkpointer,
             home=prepared.home,
             on_offline=self._on_offline,
+            inter_broker=self._inter_broker,
         )
         self.metrics.disk_free_bytes = parts.tick.disks.free_bytes
         self._connections = parts.connections
