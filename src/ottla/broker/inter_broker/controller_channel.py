@@ -103,8 +103,7 @@ class ControllerChannel:
 
     def follow(self, image: Image, entry: Entry) -> None:  # noqa: ARG002 - a subscriber's signature
         """Leaves a former controller, which may be out of reach without a word."""
-        target = self._find(image)
-        if target is not None and target != self._target:
+        if self._target is not None and self._find(image) != self._target:
             self._leave()
 
     def close(self) -> None:

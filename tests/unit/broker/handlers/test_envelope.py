@@ -13,6 +13,7 @@ from ottla.protocol.exchange import decode_response
 from ottla.protocol.messages import APIS
 from ottla.protocol.messages.create_topics import CreateTopicsRequest
 from ottla.protocol.messages.envelope import EnvelopeRequest
+from ottla.protocol.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
 from ottla.protocol.messages.metadata import MetadataRequest
 from ottla.protocol.principal_data import encode_principal
 from tests.support.broker.cluster import BROKERS_PORT, Cluster, with_cluster
@@ -115,7 +116,11 @@ def test_a_client_with_an_envelope_gets_nothing_on_its_own_listener() -> None:
 def test_a_broker_that_is_not_the_controller_opens_no_envelope() -> None:
     async def story(cluster: Cluster) -> None:
         broker = await cluster.client(2, BROKERS_PORT)
-        assert (await broker.ask(INSIDE)).error_code == ErrorCode.NOT_CONTROLLER
+        # Not even for what it could answer from its image, which may be behind.
+        reading = envelope(frame_of(ListPartitionReassignmentsRequest(), 0))
+        for each in (INSIDE, reading):
+            answer = await broker.ask(each)
+            assert (answer.error_code, answer.response_data) == (ErrorCode.NOT_CONTROLLER, None)
         assert await topics(broker) == []
 
     with_cluster(story)

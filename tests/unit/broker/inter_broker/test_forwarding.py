@@ -235,11 +235,12 @@ class Gate:
 
 
 @pytest.mark.parametrize("is_power_lost", [False, True])
+@pytest.mark.parametrize("broker_id", [2, 3], ids=["the next controller", "another broker"])
 def test_a_request_that_waits_for_a_killed_controller_is_answered_by_the_next(
-    is_power_lost: bool,
+    broker_id: int, is_power_lost: bool
 ) -> None:
     async def story(cluster: Cluster) -> None:
-        client, bystander = await cluster.client(2), await cluster.client(2)
+        client, bystander = await cluster.client(broker_id), await cluster.client(broker_id)
         gate = Gate(cluster.store(1))
         asked = asyncio.create_task(client.ask(creation("events")))
         await asyncio.sleep(1)
@@ -247,10 +248,16 @@ def test_a_request_that_waits_for_a_killed_controller_is_answered_by_the_next(
         assert not asked.done()
         # Other connections are served meanwhile.
         assert await names(bystander) == []
+        loop = asyncio.get_running_loop()
+        started = loop.time()
         await (cluster.lose(1) if is_power_lost else cluster.kill(1))
         answer = await asked
         assert codes(answer) == {NONE}
+        # Not only after request.timeout.ms.
+        assert loop.time() - started < 5
+        await asyncio.sleep(1)
         assert await names(bystander) == ["events"]
+        assert cluster.services(broker_id).controller_id == 2
 
     with_cluster(story, Cluster(3))
 

@@ -182,6 +182,25 @@ def test_the_first_request_for_a_coordinator_has_its_topic_created_by_the_contro
     assert answers(2)[0] == ErrorCode.NONE
 
 
+def test_a_client_is_told_its_coordinator_once_the_broker_knows_the_topic() -> None:
+    async def story(cluster: Cluster) -> None:
+        client = await cluster.client(2)
+        store = cluster.store(2)
+        entries = store._entries
+        # Broker 2 does not follow the metadata log.
+        store._entries = lambda _offset: ()  # type: ignore[method-assign]
+        asked = FindCoordinatorRequest(key_type=0, coordinator_keys=("group",))
+        asking = asyncio.create_task(client.ask(asked))
+        await asyncio.sleep(2)
+        assert not asking.done()
+        store._entries = entries  # type: ignore[method-assign]
+        cluster.ensemble.wake()
+        (found,) = (await asking).coordinators
+        assert found.error_code == ErrorCode.NONE
+
+    with_cluster(story)
+
+
 def test_a_refusal_of_the_controller_reaches_whoever_asks() -> None:
     async def story(cluster: Cluster) -> None:
         client = await cluster.client(2)
