@@ -6,6 +6,7 @@ from ottla.errors import ErrorCode, PeerError
 from ottla.protocol.primitives import Buffer, Part
 
 _LENGTH = struct.Struct(">i")
+LENGTH_BYTES = _LENGTH.size
 _NOTHING = memoryview(b"")
 # Smaller pieces of a frame are copied: a view costs more, and keeps its whole chunk alive.
 _VIEWED_BYTES_MIN = 16 * 1024

@@ -7,8 +7,10 @@ from ottla.settings.listeners import ListenerAddress, SecurityProtocol
 from ottla.settings.setting import BadSetting, Setting
 from ottla.settings.table.node import (
     ADVERTISED_LISTENERS,
+    INTER_BROKER_LISTENER_NAME,
     LISTENER_SECURITY_PROTOCOL_MAP,
     LISTENERS,
+    SECURITY_INTER_BROKER_PROTOCOL,
 )
 
 SUPPORTED = (SecurityProtocol.PLAINTEXT,)
@@ -17,6 +19,20 @@ SUPPORTED = (SecurityProtocol.PLAINTEXT,)
 def protocol_of(settings: BrokerSettings, listener: str) -> SecurityProtocol:
     """KeyError if the map has no such name."""
     return _protocols(settings)[listener]
+
+
+def inter_broker_listener(settings: BrokerSettings) -> str:
+    """The name of the listener for requests between brokers. It need not exist."""
+    return settings[INTER_BROKER_LISTENER_NAME] or settings[SECURITY_INTER_BROKER_PROTOCOL].value
+
+
+def inter_broker_address(settings: BrokerSettings) -> ListenerAddress | None:
+    """The address of that listener for other brokers; None if they cannot connect to it."""
+    name = inter_broker_listener(settings)
+    for listener in (*(settings[ADVERTISED_LISTENERS] or ()), *settings[LISTENERS]):
+        if listener.name == name and listener.is_reachable:
+            return listener
+    return None
 
 
 def check_listeners(settings: BrokerSettings) -> None:
@@ -51,6 +67,26 @@ def check_listeners(settings: BrokerSettings) -> None:
                 f"there is no listener {listener.name}: allowed are the names in "
                 f"{LISTENERS.name}, which are {', '.join(sorted(names))}",
             )
+
+    _check_inter_broker(settings, names)
+
+
+def _check_inter_broker(settings: BrokerSettings, names: Iterable[str]) -> None:
+    name = settings[INTER_BROKER_LISTENER_NAME]
+    if name is None:
+        return
+    if name not in names:
+        why = f"allowed are the names in {LISTENERS.name}, which are {', '.join(sorted(names))}"
+    elif inter_broker_address(settings) is None:
+        why = (
+            f"other brokers cannot connect to it: give its host and port in"
+            f" {ADVERTISED_LISTENERS.name}"
+        )
+    else:
+        return
+    raise BadSetting(
+        f"Invalid value {name} for configuration {INTER_BROKER_LISTENER_NAME.name}: {why}"
+    )
 
 
 def _protocols(settings: BrokerSettings) -> dict[str, SecurityProtocol]:

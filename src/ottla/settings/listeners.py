@@ -36,6 +36,11 @@ class ListenerAddress(NamedTuple):
     def __str__(self) -> str:
         return f"{self.name}://{Address(self.host, self.port)}"
 
+    @property
+    def is_reachable(self) -> bool:
+        """Whether others can connect to it: neither every interface nor any free port."""
+        return self.host not in _ANY_ADDRESS and self.port > 0
+
 
 @dataclass(frozen=True, kw_only=True)
 class ListenerList(Kind[tuple[ListenerAddress, ...]]):
@@ -64,10 +69,26 @@ class ListenerList(Kind[tuple[ListenerAddress, ...]]):
         listener = _listener(text.strip())
         if listener is None:
             raise NotAllowed(self.allowed)
-        is_reachable = listener.host not in _ANY_ADDRESS and listener.port > 0
-        if listener.port > PORT_MAX or (self.is_advertised and not is_reachable):
+        if listener.port > PORT_MAX or (self.is_advertised and not listener.is_reachable):
             raise NotAllowed(self.allowed)
         return listener
+
+
+@dataclass(frozen=True)
+class ListenerName(Kind[str]):
+    """The name of a listener. As in Kafka, the case does not matter."""
+
+    config_type = ConfigType.STRING
+    allowed = "the name of a listener"
+
+    def parse(self, text: str) -> str:
+        name = text.strip().upper()
+        if not name or not _NAME.issuperset(name):
+            raise NotAllowed(self.allowed)
+        return name
+
+    def format(self, value: str) -> str:
+        return value
 
 
 class ListenerProtocol(NamedTuple):

@@ -25,7 +25,7 @@ async def handle(request: AlterConfigsRequest, call: Call) -> AlterConfigsRespon
 
 
 async def _replace(resource: Resource, call: Call, *, validate_only: bool) -> None:
-    key = resource_key(resource, call.services)
+    key = resource_key(resource, call.services, is_forwarded=call.session.is_forwarded)
     configs = [(config.name, config.value) for config in resource.configs]
     await commit_config_change(
         call.services,

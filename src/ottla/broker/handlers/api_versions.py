@@ -1,10 +1,12 @@
 """ApiVersions (18) v0-4. The features `group.version` (KIP-848), which is always finalized, and
-`transaction.version` (KIP-890), which UpdateFeatures changes. Gaps: no other feature is offered.
+`transaction.version` (KIP-890), which UpdateFeatures changes. The APIs between brokers are offered
+on their listener. Gaps: no other feature is offered.
 """
 
 import string
 
 from ottla.broker.requests.call import Call
+from ottla.broker.requests.served_apis import INTER_BROKER
 from ottla.errors import ErrorCode, PeerError
 from ottla.metadata.features import SUPPORTED, finalized_features
 from ottla.metadata.image import Image
@@ -39,11 +41,18 @@ def handle(request: ApiVersionsRequest, call: Call) -> ApiVersionsResponse:
                 )
     return ApiVersionsResponse(
         error_code=ErrorCode.NONE,
-        api_keys=tuple(_offer(key) for key in sorted(call.services.identity.served_apis)),
+        api_keys=tuple(_offer(key) for key in sorted(_served(call))),
         supported_features=_SUPPORTED if call.version >= _FEATURES_FROM_ZERO_SINCE else (),
         finalized_features=_finalized(call.services.image),
         finalized_features_epoch=call.services.image.offset,
     )
+
+
+def _served(call: Call) -> frozenset[int]:
+    identity = call.services.identity
+    if call.session.listener == identity.inter_broker_listener:
+        return identity.served_apis | INTER_BROKER
+    return identity.served_apis
 
 
 def _names_software(text: str) -> bool:

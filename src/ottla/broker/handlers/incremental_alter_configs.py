@@ -31,7 +31,7 @@ async def handle(
 
 
 async def _change(resource: Resource, call: Call, *, validate_only: bool) -> None:
-    key = resource_key(resource, call.services)
+    key = resource_key(resource, call.services, is_forwarded=call.session.is_forwarded)
     changes = [_config_change(config) for config in resource.configs]
     await commit_config_change(
         call.services,

@@ -64,6 +64,7 @@ class Session:
     __slots__ = (
         "client_id",
         "handler",
+        "is_forwarded",
         "listener",
         "local_address",
         "peer_host",
@@ -84,6 +85,8 @@ class Session:
         self.quota: QuotaBucket = UNLIMITED
         # The client id of the last request.
         self.client_id: str | None = None
+        # Whether another broker forwards the client's requests.
+        self.is_forwarded = False
         # Known once the connection is made.
         self.peer_host = ""
         self.local_address: tuple[str, int] = ("", 0)

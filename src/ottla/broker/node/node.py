@@ -14,6 +14,8 @@ from ottla.address import Address
 from ottla.broker.event_log import Logger
 from ottla.broker.http.health import Health
 from ottla.broker.http.server import HttpServer
+from ottla.broker.inter_broker.inter_broker import InterBroker
+from ottla.broker.inter_broker.listener import listener_between_brokers, registered_endpoints
 from ottla.broker.net.connections import Connections
 from ottla.broker.node.applied_offset import AppliedOffset
 from ottla.broker.node.background import start_background
@@ -28,7 +30,13 @@ from ottla.broker.node.log_dirs import (
     proposed_cluster_id,
 )
 from ottla.broker.node.metadata_store import EMBEDDED, StoreFactory
-from ottla.broker.node.parts import Parts, load_replicas, make_checkpointer, make_parts
+from ottla.broker.node.parts import (
+    Parts,
+    connect_brokers,
+    load_replicas,
+    make_checkpointer,
+    make_parts,
+)
 from ottla.broker.node.quota_enforcement import QuotaEnforcement
 from ottla.broker.node.registration import BrokerRegistration
 from ottla.broker.requests.dispatch import Dispatch
@@ -51,8 +59,6 @@ from ottla.settings.listener_protocols import protocol_of
 from ottla.settings.table import node
 from ottla.storage.directory.directories import LogDirectories
 
-# They say nothing about the address under which others reach the broker.
-ALL_ADDRESSES = ("", "0.0.0.0", "::")  # noqa: S104 - nothing is bound here
 # How long a broker that stops waits for others to take over its leaderships.
 DRAIN_TIMEOUT_S = 10.0
 
@@ -99,6 +105,7 @@ class Node:
         self._registration: BrokerRegistration | None = None
         self._directories: LogDirectories | None = None
         self._connections: Connections | None = None
+        self._inter_broker: InterBroker | None = None
         self._http_server: HttpServer | None = None
         self.cluster_id = ""
 
@@ -126,6 +133,8 @@ class Node:
         self._listeners.clear()
         if self._connections:
             self._connections.end_all("stopping")
+        if self._inter_broker:
+            self._inter_broker.close()
         if self._http_server:
             await self._http_server.close()
         await self._tasks.close()
@@ -199,7 +208,7 @@ class Node:
         replicas = self._replicas = load_replicas(self._context, directories, me, publisher)
         await self._bind()
         controller = await self._register(registration, store, publisher, replicas)
-        return await self._serve(prepared.home, publisher, controller, replicas)
+        return await self._serve(prepared.home, publisher, controller, replicas, registration)
 
     def _new_registration(self, home: str) -> BrokerRegistration:
         seams = self._context.seams
@@ -221,7 +230,12 @@ class Node:
     ) -> LocalController:
         """Registers this broker. It is up on return, and may lead partitions."""
         damaged = damaged_partitions(replicas)
-        registered = await registration.register(store, self._reachable_endpoints(), damaged)
+        listeners = self.settings[node.LISTENERS]
+        ports = {
+            each.name: bound.port for each, bound in zip(listeners, self._listeners, strict=True)
+        }
+        endpoints = registered_endpoints(self.settings, ports)
+        registered = await registration.register(store, endpoints, damaged)
         controller = self._start_controller(publisher, store)
         await publisher.until(lambda image: is_up(image, registered))
         await controller.until_settled()
@@ -276,23 +290,40 @@ class Node:
         return controller
 
     async def _serve(
-        self, home: str, publisher: Publisher, controller: Controller, replicas: Replicas
+        self,
+        home: str,
+        publisher: Publisher,
+        controller: Controller,
+        replicas: Replicas,
+        registration: BrokerRegistration,
     ) -> Endpoints:
         context = self._context
+        identity = Identity(
+            node_id=self.settings[node.NODE_ID],
+            cluster_id=self.cluster_id,
+            served_apis=SERVED,
+            advertised=self._advertised(),
+            inter_broker_listener=listener_between_brokers(
+                self.settings, has_peers=self._stores.is_shared
+            ),
+        )
+        self._inter_broker = connect_brokers(
+            context,
+            identity=identity,
+            publisher=publisher,
+            controller=controller,
+            broker_epoch=lambda: registration.broker_epoch,
+        )
         parts = make_parts(
             context,
-            identity=Identity(
-                node_id=self.settings[node.NODE_ID],
-                cluster_id=self.cluster_id,
-                served_apis=SERVED,
-                advertised=self._advertised(),
-            ),
+            identity=identity,
             publisher=publisher,
             controller=controller,
             replicas=replicas,
             checkpointer=make_checkpointer(context, replicas.directories),
             home=home,
             on_offline=self._on_offline,
+            inter_broker=self._inter_broker,
         )
         self.metrics.disk_free_bytes = parts.tick.disks.free_bytes
         self._connections = parts.connections
@@ -330,21 +361,6 @@ class Node:
         return tuple(
             Endpoint(each.name, each.host, each.port, protocol_of(self.settings, each.name))
             for each in listeners
-        )
-
-    def _reachable_endpoints(self) -> tuple[Endpoint, ...]:
-        """The addresses under which others reach this broker.
-
-        Those of its listeners if none are advertised, except where they listen on all addresses.
-        """
-        advertised = self._advertised()
-        if advertised is not None:
-            return advertised
-        listeners = self.settings[node.LISTENERS]
-        return tuple(
-            Endpoint(each.name, each.host, bound.port, protocol_of(self.settings, each.name))
-            for each, bound in zip(listeners, self._listeners, strict=True)
-            if each.host not in ALL_ADDRESSES
         )
 
     # Callbacks

@@ -6,6 +6,8 @@ from functools import partial
 from typing import NamedTuple
 
 from ottla.broker.http.storage_health import StorageHealth
+from ottla.broker.inter_broker.controller_channel import ChannelParts
+from ottla.broker.inter_broker.inter_broker import InterBroker, make_inter_broker
 from ottla.broker.net.connections import Connections
 from ottla.broker.node.context import NodeContext
 from ottla.broker.node.dynamic_settings import cleaner_rules, connection_limits, tick_rules
@@ -28,6 +30,7 @@ from ottla.coordinators.group.coordinator import GroupCoordinator
 from ottla.coordinators.runtime.shards import ShardParts
 from ottla.coordinators.txn.coordinator import LocalVerifier, TransactionShards
 from ottla.coordinators.txn.partition_leaders import LocalPartitionLeaders
+from ottla.metadata.controller.producer_id_blocks import reserve_block
 from ottla.metadata.controller_interface import Controller
 from ottla.metadata.image import Image
 from ottla.metadata.publisher import Publisher
@@ -90,6 +93,34 @@ def load_replicas(
     return replicas
 
 
+def connect_brokers(
+    context: NodeContext,
+    *,
+    identity: Identity,
+    publisher: Publisher,
+    controller: Controller,
+    broker_epoch: Callable[[], int],
+) -> InterBroker | None:
+    """The channels to the controller, which follow the image; None without other brokers."""
+    if identity.inter_broker_listener is None:
+        return None
+    seams = context.seams
+    parts = ChannelParts(
+        image=lambda: publisher.image,
+        is_controller=lambda: publisher.is_controller,
+        node_id=identity.node_id,
+        listener=identity.inter_broker_listener,
+        net=seams.net,
+        entropy=seams.entropy,
+        logger=context.logger,
+        spawn=context.tasks.spawn,
+        request_timeout_ms=context.settings[network.REQUEST_TIMEOUT_MS],
+    )
+    inter_broker = make_inter_broker(parts, controller, broker_epoch)
+    publisher.subscribe(inter_broker.follow)
+    return inter_broker
+
+
 def make_parts(
     context: NodeContext,
     *,
@@ -100,13 +131,19 @@ def make_parts(
     checkpointer: Checkpointer,
     home: str,
     on_offline: Callable[[str, Exception], None],
+    inter_broker: InterBroker | None = None,
 ) -> Parts:
     """Makes the parts. The coordinators follow the image and load their partitions."""
     seams = context.seams
     flusher = Flusher(seams.threads)
     turn_budget = TurnBudget()
     appender = Appender(replicas.create_log, replicas.directories, turn_budget)
-    producer_ids = ProducerIdBlocks(controller, context.tasks.spawn)
+    producer_ids = ProducerIdBlocks(
+        inter_broker.own_requests.reserve_producer_ids
+        if inter_broker
+        else partial(controller.commit, reserve_block),
+        context.tasks.spawn,
+    )
     coordinators = _coordinators(context, publisher, replicas, appender, flusher, producer_ids)
     partitions = PartitionServices(
         replicas=replicas,
@@ -129,6 +166,7 @@ def make_parts(
         coordinators=coordinators.services,
         producer_ids=producer_ids,
         turn_budget=turn_budget,
+        inter_broker=inter_broker,
     )
     tick = _tick(context, partitions, on_offline)
     connections = Connections(
@@ -262,6 +300,7 @@ def _services(
     coordinators: CoordinatorServices,
     producer_ids: ProducerIdBlocks,
     turn_budget: TurnBudget,
+    inter_broker: InterBroker | None,
 ) -> Services:
     seams, dynamic_settings = context.seams, context.dynamic_settings
     return Services(
@@ -285,6 +324,7 @@ def _services(
             verified_appends=TurnQueue(),
         ),
         coordinators=coordinators,
+        inter_broker=inter_broker,
     )
 
 

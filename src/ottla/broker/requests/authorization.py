@@ -74,6 +74,7 @@ _REFUSALS = {
 }
 
 _OF_GROUP_MEMBERS = {AclResource.GROUP: _READ}
+_OF_BROKERS = {AclResource.CLUSTER: _CLUSTER_ACTION}
 _OF_CONFIG_READERS = dict.fromkeys(
     (AclResource.TOPIC, AclResource.GROUP, AclResource.CLUSTER), _DESCRIBE_CONFIGS
 )
@@ -150,6 +151,11 @@ OPERATIONS: Mapping[str, Mapping[AclResource, AclOperation]] = MappingProxyType(
         "ConsumerGroupDescribe": {AclResource.GROUP: _DESCRIBE, AclResource.TOPIC: _DESCRIBE},
         "ListConfigResources": {AclResource.CLUSTER: _DESCRIBE_CONFIGS},
         "DescribeTopicPartitions": {AclResource.TOPIC: _DESCRIBE},
+        "AlterPartition": _OF_BROKERS,
+        "Envelope": _OF_BROKERS,
+        "AllocateProducerIds": _OF_BROKERS,
+        "ReportOfflineLogs": _OF_BROKERS,
+        "DescribeLogEnds": _OF_BROKERS,
     }
 )
 

@@ -8,10 +8,17 @@ from collections.abc import Iterable
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from ottla.broker.inter_broker.controller_channel import ControllerIsHere
+from ottla.broker.inter_broker.own_requests import TopicOutcome
 from ottla.broker.requests import metadata_changes
 from ottla.errors import ErrorCode, PeerError
 from ottla.metadata.controller.topic_changes import NewTopic
-from ottla.settings.table.replicas import AUTO_CREATE_REQUEST_TOPICS_MAX
+from ottla.protocol.messages.create_topics import Topic
+from ottla.settings.table.replicas import (
+    AUTO_CREATE_REQUEST_TOPICS_MAX,
+    DEFAULT_REPLICATION_FACTOR,
+    NUM_PARTITIONS,
+)
 
 if TYPE_CHECKING:
     from ottla.broker.requests.services import Services
@@ -57,12 +64,46 @@ class AutoTopicCreation:
 
 
 async def _create(names: list[str], services: "Services") -> None:
+    """Creates the topics, here or on the controller, and reports those that are refused."""
+    try:
+        refusals = await _create_remotely(names, services)
+    except ControllerIsHere:
+        refusals = await _create_locally(names, services)
+    for name, code, message in refusals:
+        # Another request may have created it at the same time.
+        if code is not ErrorCode.TOPIC_ALREADY_EXISTS:
+            services.logger.warning(
+                "topic not created", repeats_of=code.name, topic=name, error=message
+            )
+
+
+async def _create_locally(names: list[str], services: "Services") -> list[TopicOutcome]:
     outcomes = await metadata_changes.create_topics(
         services, [NewTopic(name=name) for name in names]
     )
-    for name, outcome in zip(names, outcomes, strict=True):
-        # Another request may have created it at the same time.
-        if isinstance(outcome, PeerError) and outcome.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
-            services.logger.warning(
-                "topic not created", repeats_of=outcome.code.name, topic=name, error=str(outcome)
-            )
+    return [
+        TopicOutcome(name, outcome.code, str(outcome))
+        for name, outcome in zip(names, outcomes, strict=True)
+        if isinstance(outcome, PeerError)
+    ]
+
+
+async def _create_remotely(names: list[str], services: "Services") -> list[TopicOutcome]:
+    """One request for all topics. ControllerIsHere."""
+    if services.inter_broker is None:
+        raise ControllerIsHere
+    topics = [
+        Topic(
+            name=name,
+            num_partitions=services.settings[NUM_PARTITIONS],
+            replication_factor=services.settings[DEFAULT_REPLICATION_FACTOR],
+            assignments=(),
+            configs=(),
+        )
+        for name in names
+    ]
+    try:
+        outcomes = await services.inter_broker.own_requests.create_topics(topics)
+    except PeerError as error:
+        return [TopicOutcome(name, error.code, str(error)) for name in names]
+    return [each for each in outcomes if each.code is not ErrorCode.NONE]

@@ -41,10 +41,13 @@ ResourceT = TypeVar("ResourceT", bound=RequestedResource)
 ResultT = TypeVar("ResultT")
 
 
-def resource_key(resource: RequestedResource, services: Services) -> ResourceKey:
+def resource_key(
+    resource: RequestedResource, services: Services, *, is_forwarded: bool = False
+) -> ResourceKey:
     """The key of a requested resource, which need not exist.
 
-    PeerError if this broker does not serve its configs.
+    PeerError if this broker does not serve its configs. A forwarded request may name any registered
+    broker: the one that forwards it is another than this one.
     """
     name = resource.resource_name
     match resource.resource_type:
@@ -52,7 +55,8 @@ def resource_key(resource: RequestedResource, services: Services) -> ResourceKey
             check_topic_name(name)
             return ResourceKey(ResourceKind.TOPIC, name)
         case ResourceType.BROKER:
-            _check_broker(name, services.identity.node_id)
+            if not (is_forwarded and name in map(str, services.image.brokers)):
+                _check_broker(name, services.identity.node_id)
             return ResourceKey(ResourceKind.BROKER, name)
         case ResourceType.GROUP:
             if not name:

@@ -1,22 +1,32 @@
 """The topics of the coordinators, each created on the first request for its coordinator."""
 
+import asyncio
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
+from ottla.broker.inter_broker.controller_channel import ControllerIsHere
 from ottla.broker.requests import metadata_changes
 from ottla.broker.requests.services import Services
 from ottla.errors import ErrorCode, PeerError
-from ottla.metadata.controller.internal_topics import InternalTopic, create_internal_topic
+from ottla.metadata.controller.internal_topics import (
+    InternalTopic,
+    create_internal_topic,
+    replication_factor,
+)
 from ottla.metadata.controller.pending_topics import PendingTopics
 from ottla.metadata.controller.topic_changes import CreatedTopic
 from ottla.metadata.image import Image
 from ottla.metadata.records import Record
 from ottla.metadata.topic_names import CONSUMER_OFFSETS, TRANSACTION_STATE
+from ottla.protocol.messages.create_topics import Config, Topic
 from ottla.settings.broker import BrokerSettings
 from ottla.settings.table import groups, records, replicas, retention, segments, transactions
 
 # The generation of a large group, or a transaction with many partitions, is one record, which must
 # fit.
 MESSAGE_BYTES_MAX = 16 << 20
+# The time in which this broker learns of a topic that the controller has created.
+KNOWN_S_MAX = 5.0
 
 
 def offsets_topic(settings: BrokerSettings) -> InternalTopic:
@@ -53,7 +63,23 @@ def _configs(segment_bytes: int) -> Mapping[str, str]:
 
 
 async def create_coordinator_topic(services: Services, topic: InternalTopic) -> None:
-    """Creates the topic if it is missing. PeerError COORDINATOR_NOT_AVAILABLE if that fails."""
+    """Creates the topic if it is missing, here or on the controller.
+
+    PeerError COORDINATOR_NOT_AVAILABLE if that fails.
+    """
+    try:
+        try:
+            await _create_remotely(services, topic)
+        except ControllerIsHere:
+            await _create_locally(services, topic)
+    except PeerError as error:
+        # Another request may have created it at the same time.
+        if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
+            services.logger.warning("topic not created", topic=topic.name, error=str(error))
+            raise PeerError(ErrorCode.COORDINATOR_NOT_AVAILABLE, str(error)) from error
+
+
+async def _create_locally(services: Services, topic: InternalTopic) -> None:
     topic_id = metadata_changes.new_topic_id(services.entropy)
     start = metadata_changes.placement_start(services.entropy)
 
@@ -62,10 +88,28 @@ async def create_coordinator_topic(services: Services, topic: InternalTopic) -> 
             PendingTopics(image), topic, services.settings, topic_id, start
         )
 
-    try:
-        await services.controller.commit(decide)
-    except PeerError as error:
-        # Another request may have created it at the same time.
-        if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
-            services.logger.warning("topic not created", topic=topic.name, error=str(error))
-            raise PeerError(ErrorCode.COORDINATOR_NOT_AVAILABLE, str(error)) from error
+    await services.controller.commit(decide)
+
+
+async def _create_remotely(services: Services, topic: InternalTopic) -> None:
+    """PeerError if the controller refuses it. ControllerIsHere."""
+    if services.inter_broker is None:
+        raise ControllerIsHere
+    wanted = Topic(
+        name=topic.name,
+        num_partitions=topic.partitions,
+        replication_factor=replication_factor(services.image, topic),
+        assignments=(),
+        configs=tuple(Config(name=key, value=value) for key, value in topic.configs.items()),
+    )
+    for outcome in await services.inter_broker.own_requests.create_topics([wanted]):
+        if outcome.code is not ErrorCode.NONE:
+            raise PeerError(outcome.code, outcome.message or "")
+    # The client is told next who leads the topic's partitions.
+    await _until_known(services, topic.name)
+
+
+async def _until_known(services: Services, name: str) -> None:
+    with suppress(TimeoutError):
+        async with asyncio.timeout(KNOWN_S_MAX):
+            await services.metadata.publisher.until(lambda image: image.topic(name) is not None)

@@ -5,6 +5,9 @@ None if the request gets none, or an awaitable of either; a future needs no task
 handler when its API is first called. If older versions get another response, the handler has
 `in_version(response, version)`.
 
+A request that only the controller can carry out is forwarded if another broker is the controller
+(`broker.inter_broker`). A request between brokers is accepted on their listener only.
+
 A PeerError becomes an error response, as the API's message declares it. Bytes that are no request
 end the connection. Any other exception is a bug, and ends the broker.
 """
@@ -13,15 +16,23 @@ import asyncio
 import importlib
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
+from ottla.broker.inter_broker.controller_channel import ControllerIsHere
+from ottla.broker.inter_broker.forwarding import ENVELOPE_BYTES_MAX, FORWARDED, Forwarding
 from ottla.broker.net.connection import Connection, PendingResponse, ResponseParts
-from ottla.broker.net.session import UNLIMITED
+from ottla.broker.net.session import UNLIMITED, Session
+from ottla.broker.requests.authorization import Unauthorized
 from ottla.broker.requests.call import Call, make_call
 from ottla.broker.requests.commit_fast_path import OFFSET_COMMIT_KEY, CommitFastPath
 from ottla.broker.requests.produce_fast_path import PRODUCE_KEY, ProduceFastPath
+from ottla.broker.requests.served_apis import INTER_BROKER
 from ottla.errors import ErrorCode, PeerError
+from ottla.metadata.publisher import NotController
+from ottla.metadata.values import AclResource
 from ottla.native import produce as native_produce
+from ottla.protocol import framing
+from ottla.protocol.error_codes import has_error_code
 from ottla.protocol.exchange import UnsupportedVersion, decode_request, encode_response
 from ottla.protocol.headers import API_VERSIONS_KEY
 from ottla.protocol.messages import APIS, Api
@@ -35,6 +46,8 @@ if TYPE_CHECKING:
     from ottla.broker.requests.services import Services
 
 Handle = Callable[[Any, Call], Any]
+
+ENVELOPE_KEY = 58
 
 
 class Dispatch:
@@ -55,6 +68,7 @@ class Dispatch:
         }
         self._steady_ns = services.clock.steady_ns
         self._on_fault = on_fault
+        services.handle_embedded = self.handle_embedded
 
     def handle(
         self, frame: memoryview, connection: Connection
@@ -73,12 +87,21 @@ class Dispatch:
             )
         except UnsupportedVersion as error:
             return self._offer_versions(error)
-        if api.key not in self._served:
+        is_for_clients = api.key in self._served
+        if not is_for_clients and api.key not in INTER_BROKER:
             raise PeerError(ErrorCode.UNSUPPORTED_VERSION, f"{api.name} is not served")
         session = connection.session
         session.client_id = header.client_id
         call = make_call((api, header.request_api_version, session, self._services))
+        inter_broker = self._services.inter_broker
+        if inter_broker is not None and api.key in FORWARDED and not inter_broker.is_controller():
+            forwarding = inter_broker.forwarding
+            return self._forward(
+                bytes(frame), forwarding, request, call, header.correlation_id, started_ns
+            )
         try:
+            if not is_for_clients:
+                self._require_inter_broker(session)
             response = self._handle_of(api)(request, call)
         except PeerError as error:
             response = self._refuse(request, call, error)
@@ -103,7 +126,12 @@ class Dispatch:
     def _check_size(self, frame: memoryview) -> None:
         """Caps the size of non-produce requests so that one client cannot stall the loop."""
         size_max = self._services.settings[REQUEST_BESIDES_PRODUCE_MAX_BYTES]
-        if len(frame) > size_max and int.from_bytes(frame[:2], "big") != PRODUCE_KEY:
+        if len(frame) <= size_max:
+            return
+        key = int.from_bytes(frame[:2], "big")
+        if key == ENVELOPE_KEY:
+            size_max += ENVELOPE_BYTES_MAX
+        if len(frame) > size_max and key != PRODUCE_KEY:
             raise PeerError(
                 ErrorCode.INVALID_REQUEST,
                 f"a request of {len(frame)} bytes; {size_max} are taken unless it is a produce",
@@ -111,6 +139,68 @@ class Dispatch:
 
     def failed(self, error: Exception) -> None:
         self._on_fault(error)
+
+    # Between brokers
+
+    def _require_inter_broker(self, session: Session) -> None:
+        """Raises Unauthorized, a PeerError, unless the request came on the brokers' listener."""
+        if session.listener != self._services.identity.inter_broker_listener:
+            raise Unauthorized(AclResource.CLUSTER)
+
+    async def _forward(
+        self,
+        frame: bytes,
+        forwarding: Forwarding,
+        request: object,
+        call: Call,
+        correlation_id: int,
+        started_ns: int,
+    ) -> ResponseParts:
+        """Has the controller handle a request. Its response is sent on as it is."""
+        try:
+            answer = await forwarding.forward(frame, call.session, forwarding.timeout_ms(request))
+        except PeerError as error:
+            response = self._refuse(request, call, error)
+        except ControllerIsHere:
+            response = await self._handled(request, call)
+        else:
+            self._services.metrics.request_done(
+                call.api.name, (self._steady_ns() - started_ns) / 1e9
+            )
+            return framing.frame(b"", [answer])
+        return self._reply(response, call, correlation_id, started_ns)
+
+    async def handle_embedded(self, frame: bytes, session: Session) -> bytes:
+        """The frame of the response to a request that another broker forwards.
+
+        PeerError if it was not handled: NotController, or because it is no such request.
+        """
+        started_ns = self._steady_ns()
+        key = int.from_bytes(frame[:2], "big")
+        if key not in FORWARDED or key not in self._served:
+            raise PeerError(ErrorCode.INVALID_REQUEST, f"requests of key {key} are not forwarded")
+        self._check_size(memoryview(frame))
+        header, api, request = decode_request(frame, self._services.settings[REQUEST_ELEMENTS_MAX])
+        session.client_id = header.client_id
+        call = make_call((api, header.request_api_version, session, self._services))
+        response = await self._handled(request, call)
+        inter_broker = self._services.inter_broker
+        if (
+            inter_broker is not None
+            and not inter_broker.is_controller()
+            and has_error_code(response, ErrorCode.NOT_CONTROLLER)
+        ):
+            # The next controller is to carry out the rest.
+            raise NotController
+        parts = self._reply(response, call, header.correlation_id, started_ns) or []
+        return b"".join(cast("list[bytes]", parts))[framing.LENGTH_BYTES :]
+
+    async def _handled(self, request: object, call: Call) -> object:
+        try:
+            response = self._handle_of(call.api)(request, call)
+            return await response if isinstance(response, Awaitable) else response
+        except PeerError as error:
+            return self._refuse(request, call, error)
 
     async def _later(
         self,

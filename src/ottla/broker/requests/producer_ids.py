@@ -8,17 +8,15 @@ The unused ids of a block are lost when the broker stops: there are 2^63 of them
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from typing import Any
 
 from ottla.errors import ErrorCode, PeerError
-from ottla.metadata.controller_interface import Controller
-from ottla.metadata.image import Image
-from ottla.metadata.records import ProducerIds, Record
+from ottla.metadata.controller.producer_id_blocks import ProducerIdBlock
 
-BLOCK_IDS = 1000
-
+# Reserves the next block, here or on the controller. PeerError.
+Reserve = Callable[[], Awaitable[ProducerIdBlock]]
 Spawn = Callable[[Coroutine[Any, Any, Any], str], None]
 
 
@@ -28,8 +26,8 @@ class ProducerIdBlocks:
     `spawn` starts a task in the background.
     """
 
-    def __init__(self, controller: Controller, spawn: Spawn) -> None:
-        self._controller = controller
+    def __init__(self, reserve: Reserve, spawn: Spawn) -> None:
+        self._reserve_block = reserve
         self._spawn = spawn
         self._next_id = 0
         self._end_id = 0
@@ -79,11 +77,6 @@ class ProducerIdBlocks:
         return producer_id
 
     async def _reserve(self) -> None:
-        self._next_id = await self._controller.commit(_reserve_block)
-        self._end_id = self._next_id + BLOCK_IDS
-
-
-def _reserve_block(image: Image) -> tuple[Sequence[Record], int]:
-    """The record that reserves the next block, and its first id."""
-    first_id = image.next_producer_id
-    return [ProducerIds(first_id + BLOCK_IDS)], first_id
+        block = await self._reserve_block()
+        self._next_id = block.first_id
+        self._end_id = block.first_id + block.size

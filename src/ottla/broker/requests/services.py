@@ -1,9 +1,11 @@
 """The parts of a node that handlers use, grouped by subject. `broker.node` composes them."""
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ottla.broker.requests.auto_topic_creation import AutoTopicCreation
+from ottla.broker.requests.controller_decisions import ControllerDecisions
 from ottla.broker.requests.record_work import RecordWork, TurnBudget
 from ottla.broker.requests.response_cache import ResponseCache
 from ottla.broker.requests.turn_queue import TurnQueue
@@ -22,6 +24,8 @@ from ottla.seams.entropy import Entropy
 
 if TYPE_CHECKING:
     from ottla.broker.event_log import Logger
+    from ottla.broker.inter_broker.inter_broker import InterBroker
+    from ottla.broker.net.session import Session
     from ottla.broker.requests.authorization import Authorizer
     from ottla.broker.requests.producer_ids import ProducerIdBlocks
     from ottla.coordinators.group.coordinator import GroupShards
@@ -34,6 +38,9 @@ if TYPE_CHECKING:
 
 NO_CONTROLLER = -1
 
+# The frame of the response to a frame. PeerError if it was not handled.
+HandleEmbedded = Callable[[bytes, "Session"], Awaitable[bytes]]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
@@ -45,6 +52,8 @@ class Identity:
     served_apis: frozenset[int]
     # None: clients get the address that they connected to.
     advertised: tuple[Endpoint, ...] | None = None
+    # The only listener on which requests between brokers are accepted; None: nowhere.
+    inter_broker_listener: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,6 +119,11 @@ class Services:
     partitions: PartitionServices
     records: RecordServices
     coordinators: CoordinatorServices
+    controller_decisions: ControllerDecisions = field(default_factory=ControllerDecisions)
+    # Requests to other brokers; None if there are none.
+    inter_broker: "InterBroker | None" = None
+    # Handles a request that another broker forwards. Set by `Dispatch`.
+    handle_embedded: "HandleEmbedded | None" = None
     # None: every client may do everything.
     authorizer: "Authorizer | None" = None
 

@@ -122,15 +122,21 @@ _TABLE = (
     Api(50, "DescribeUserScramCredentials", (0, 0)),
     Api(51, "AlterUserScramCredentials", (0, 0)),
     Api(55, "DescribeQuorum", (0, 2)),
+    Api(56, "AlterPartition", (2, 3)),
     Api(57, "UpdateFeatures", (0, 2)),
+    Api(58, "Envelope", (0, 0)),
     Api(60, "DescribeCluster", (0, 2)),
     Api(61, "DescribeProducers", (0, 0)),
     Api(65, "DescribeTransactions", (0, 0)),
     Api(66, "ListTransactions", (0, 2)),
+    Api(67, "AllocateProducerIds", (0, 0)),
     Api(68, "ConsumerGroupHeartbeat", (0, 1)),
     Api(69, "ConsumerGroupDescribe", (0, 1)),
     Api(74, "ListConfigResources", (0, 1)),
     Api(75, "DescribeTopicPartitions", (0, 0)),
+    # Ours, between brokers. Kafka's keys stay far below.
+    Api(20_000, "ReportOfflineLogs", (0, 0)),
+    Api(20_001, "DescribeLogEnds", (0, 0)),
 )
 
 APIS: dict[int, Api] = {api.key: api for api in _TABLE}

@@ -77,6 +77,13 @@ CONNECTIONS_MAX_IDLE_MS = broker_setting(
     600_000,
     "A connection that was idle for this long is closed.",
 )
+REQUEST_TIMEOUT_MS = broker_setting(
+    "request.timeout.ms",
+    integer(1, unit=Unit.MS),
+    30_000,
+    "The time for which a broker waits for another broker's answer; a client's request for the"
+    " controller that has no timeout of its own is refused after it.",
+)
 FETCH_MAX_BYTES = broker_setting(
     "fetch.max.bytes",
     integer(1024, unit=Unit.BYTES),

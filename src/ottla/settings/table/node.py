@@ -1,10 +1,11 @@
 """The broker itself: its id, its listeners, its log directories."""
 
 from ottla.address import PORT_MAX
-from ottla.settings.kinds import Text, TextList, Unit, integer
+from ottla.settings.kinds import OneOf, Text, TextList, Unit, integer
 from ottla.settings.listeners import (
     ListenerAddress,
     ListenerList,
+    ListenerName,
     ListenerProtocol,
     ListenerProtocols,
     SecurityProtocol,
@@ -42,6 +43,23 @@ LISTENER_SECURITY_PROTOCOL_MAP = broker_setting(
     tuple(ListenerProtocol(protocol.value, protocol) for protocol in SecurityProtocol),
     "The security protocol of each listener by its name; a listener of another protocol than"
     " PLAINTEXT is not opened yet.",
+)
+INTER_BROKER_LISTENER_NAME = broker_setting(
+    "inter.broker.listener.name",
+    ListenerName(),
+    None,
+    "The listener on which brokers send each other requests, and the only one on which such"
+    " requests are accepted; its address for other brokers is the advertised one, else the one that"
+    " it listens on; by default the listener that is named after"
+    " `security.inter.broker.protocol`.",
+)
+SECURITY_INTER_BROKER_PROTOCOL = broker_setting(
+    "security.inter.broker.protocol",
+    OneOf(SecurityProtocol),
+    SecurityProtocol.PLAINTEXT,
+    "The security protocol between brokers; the name of their listener where"
+    " `inter.broker.listener.name` is not set.",
+    unsupported_reason="no listener of another protocol is opened",
 )
 LOG_DIRS = broker_setting(
     "log.dirs",

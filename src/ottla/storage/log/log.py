@@ -231,6 +231,11 @@ class Log(ReadableLog):
         if position + size >= self.writeback.due_bytes:
             self.writeback.offer(self._segments[-1])
 
+    @property
+    def last_written_epoch(self) -> int:
+        """The leader epoch of the last batch; -1 if there was none."""
+        return self._epoch_file.written
+
     def begin_epoch(self, epoch: int) -> None:
         """A new leader epoch starts at the log end offset. The flush of its first batch saves it.
 

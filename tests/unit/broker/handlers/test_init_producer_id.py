@@ -2,8 +2,8 @@
 
 import pytest
 
-from ottla.broker.requests.producer_ids import BLOCK_IDS
 from ottla.errors import ErrorCode
+from ottla.metadata.controller.producer_id_blocks import BLOCK_IDS
 from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
 from tests.sim.seams.loop import run
 from tests.support.broker.recorded_answers import ours, recordings

@@ -74,6 +74,12 @@ ELSEWHERE = {
     "offsets.topic.segment.bytes": "test_the_offsets_topic_is_created_with_the_brokers_settings",
     "ottla.groups.max": "test_the_number_of_groups_is_limited",
     "fetch.max.bytes": "test_the_brokers_limit_applies_to_every_fetch",
+    "inter.broker.listener.name": (
+        "test_requests_between_brokers_are_accepted_on_their_listener_only"
+    ),
+    "request.timeout.ms": (
+        "test_without_a_controller_a_request_times_out_and_the_connection_goes_on"
+    ),
     "listener.security.protocol.map": (
         "test_a_listener_of_any_name_is_opened_with_the_protocol_that_the_map_gives_it"
     ),

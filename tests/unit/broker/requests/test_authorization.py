@@ -8,7 +8,7 @@ import pytest
 
 from ottla.broker.net.session import Principal, Session
 from ottla.broker.requests.authorization import OPERATIONS, Resource
-from ottla.broker.requests.served_apis import SERVED
+from ottla.broker.requests.served_apis import INTER_BROKER, SERVED
 from ottla.errors import ErrorCode
 from ottla.metadata.values import AclOperation, AclResource
 from ottla.protocol.exchange import decode_response
@@ -491,6 +491,10 @@ OTHER_REQUESTS: dict[tuple[str, AclResource], Any] = {
 }
 
 
+# `test_inter_broker_listener` has the others.
+FOR_CLIENTS = {APIS[key].name: OPERATIONS[APIS[key].name] for key in sorted(SERVED)}
+
+
 def error_codes(answer: Any) -> Iterator[int]:
     """All error codes in a response."""
     if isinstance(answer, tuple | list):
@@ -505,8 +509,8 @@ def error_codes(answer: Any) -> Iterator[int]:
 
 
 def test_the_table_has_every_api_that_is_served() -> None:
-    assert set(OPERATIONS) == {APIS[key].name for key in SERVED}
-    assert set(REQUESTS) == {name for name, needed in OPERATIONS.items() if needed}
+    assert set(OPERATIONS) == {APIS[key].name for key in SERVED | INTER_BROKER}
+    assert set(REQUESTS) == {name for name, needed in FOR_CLIENTS.items() if needed}
 
 
 async def open_transaction(client: Client) -> None:
@@ -516,7 +520,7 @@ async def open_transaction(client: Client) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "kind"), [(name, kind) for name, needed in OPERATIONS.items() for kind in needed]
+    ("name", "kind"), [(name, kind) for name, needed in FOR_CLIENTS.items() for kind in needed]
 )
 def test_each_api_checks_its_operation(name: str, kind: AclResource) -> None:
     request = OTHER_REQUESTS.get((name, kind), REQUESTS[name])

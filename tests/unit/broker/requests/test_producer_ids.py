@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.requests.producer_ids import BLOCK_IDS, ProducerIdBlocks
+from ottla.broker.requests.producer_ids import ProducerIdBlocks
 from ottla.errors import PeerError
+from ottla.metadata.controller.producer_id_blocks import BLOCK_IDS, reserve_block
 from ottla.metadata.embedded.store import EmbeddedStore
 from ottla.metadata.publisher import Publisher
 from tests.sim.seams.clock import SimClock
@@ -26,7 +27,8 @@ def test_concurrent_callers_share_a_block_and_reserve_the_next() -> None:
         await publisher.lead(1)
         spawned: list[asyncio.Task[Any]] = []
         blocks = ProducerIdBlocks(
-            publisher, lambda work, _: spawned.append(asyncio.create_task(work))
+            lambda: publisher.commit(reserve_block),
+            lambda work, _: spawned.append(asyncio.create_task(work)),
         )
         assert blocks.take() is None
         count = BLOCK_IDS + 5

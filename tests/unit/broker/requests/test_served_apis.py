@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 from ottla.broker import handlers
-from ottla.broker.requests.served_apis import SERVED
+from ottla.broker.requests.served_apis import INTER_BROKER, SERVED
 from ottla.protocol.messages import APIS
 
 HEAVY = {"typer", "rich", "structlog", "starlette", "pyarrow", "pyspark", "nicegui", "kazoo"}
@@ -14,7 +14,7 @@ HEAVY = {"typer", "rich", "structlog", "starlette", "pyarrow", "pyspark", "niceg
 def test_served_apis_and_handlers_are_the_same() -> None:
     directory = Path(handlers.__file__).parent
     found = {path.stem for path in directory.glob("*.py") if not path.stem.startswith("_")}
-    assert found == {APIS[key].module.rpartition(".")[2] for key in SERVED}
+    assert found == {APIS[key].module.rpartition(".")[2] for key in SERVED | INTER_BROKER}
 
 
 def test_a_broker_imports_nothing_that_it_does_not_need() -> None:

@@ -1,0 +1,58 @@
+"""The parts of a node that send requests to other brokers."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ottla.broker.inter_broker.controller_channel import ChannelParts, ControllerChannel
+from ottla.broker.inter_broker.forwarding import Forwarding
+from ottla.broker.inter_broker.own_requests import OwnRequests
+from ottla.metadata.controller_interface import Controller
+from ottla.metadata.image import Image
+from ottla.metadata.store import Entry
+
+
+@dataclass(frozen=True, slots=True)
+class InterBroker:
+    """Clients' requests and the broker's own have a connection each, so that neither holds up the
+    other: a controller handles the requests of a connection one after another.
+    """
+
+    is_controller: Callable[[], bool]
+    # The epoch of this broker's current registration.
+    broker_epoch: Callable[[], int]
+    # For clients' requests.
+    clients_channel: ControllerChannel
+    forwarding: Forwarding
+    # For this broker's requests, such as AlterPartition.
+    channel: ControllerChannel
+    own_requests: OwnRequests
+
+    def follow(self, image: Image, entry: Entry) -> None:
+        """Follows the metadata log: another broker may be the controller."""
+        self.clients_channel.follow(image, entry)
+        self.channel.follow(image, entry)
+
+    def close(self) -> None:
+        self.clients_channel.close()
+        self.channel.close()
+
+
+def make_inter_broker(
+    parts: ChannelParts, controller: Controller, broker_epoch: Callable[[], int]
+) -> InterBroker:
+    """`broker_epoch` returns the epoch of this broker's current registration."""
+    clients_channel, channel = ControllerChannel(parts), ControllerChannel(parts)
+    return InterBroker(
+        is_controller=parts.is_controller,
+        broker_epoch=broker_epoch,
+        clients_channel=clients_channel,
+        forwarding=Forwarding(clients_channel, parts.request_timeout_ms),
+        channel=channel,
+        own_requests=OwnRequests(
+            controller=controller,
+            channel=channel,
+            forwarding=Forwarding(channel, parts.request_timeout_ms),
+            node_id=parts.node_id,
+            broker_epoch=broker_epoch,
+        ),
+    )

@@ -1,0 +1,88 @@
+"""Requests that a broker makes for itself: producer ids, and topics that it needs.
+
+Each is carried out here if this broker is the controller, else by the controller.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, cast
+
+from ottla.broker.inter_broker.controller_channel import ControllerChannel, ControllerIsHere
+from ottla.broker.inter_broker.forwarding import Forwarding
+from ottla.errors import ErrorCode, PeerError
+from ottla.metadata.controller.producer_id_blocks import ProducerIdBlock, reserve_block
+from ottla.metadata.controller_interface import Controller
+from ottla.protocol.exchange import decode_response, encode_request
+from ottla.protocol.framing import LENGTH_BYTES
+from ottla.protocol.messages import APIS
+from ottla.protocol.messages.allocate_producer_ids import (
+    AllocateProducerIdsRequest,
+    AllocateProducerIdsResponse,
+)
+from ottla.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse, Topic
+
+CREATE_TOPICS = APIS[19]
+# A client that waits for an id, or for its coordinator, asks again after this.
+TIMEOUT_MS = 10_000
+
+
+class TopicOutcome(NamedTuple):
+    """The outcome of the creation of one topic."""
+
+    name: str
+    code: ErrorCode
+    message: str | None
+
+
+class OwnRequests:
+    """`broker_epoch` returns the epoch of this broker's current registration."""
+
+    def __init__(
+        self,
+        *,
+        controller: Controller,
+        channel: ControllerChannel,
+        forwarding: Forwarding,
+        node_id: int,
+        broker_epoch: Callable[[], int],
+    ) -> None:
+        self._controller = controller
+        self._channel = channel
+        self._forwarding = forwarding
+        self._node_id = node_id
+        self._broker_epoch = broker_epoch
+
+    async def reserve_producer_ids(self) -> ProducerIdBlock:
+        """A block of ids that nobody else gets, also if an answer was lost. PeerError."""
+        while True:
+            request = AllocateProducerIdsRequest(
+                broker_id=self._node_id, broker_epoch=self._broker_epoch()
+            )
+            try:
+                response: AllocateProducerIdsResponse = await self._channel.ask(
+                    request, timeout_ms=TIMEOUT_MS
+                )
+            except ControllerIsHere:
+                try:
+                    return await self._controller.commit(reserve_block)
+                except PeerError as error:
+                    if error.code is not ErrorCode.NOT_CONTROLLER:
+                        raise
+                    continue
+            if response.error_code != ErrorCode.NONE:
+                raise PeerError(
+                    ErrorCode(response.error_code), "The controller gives no producer ids."
+                )
+            return ProducerIdBlock(response.producer_id_start, response.producer_id_len)
+
+    async def create_topics(self, topics: Sequence[Topic]) -> list[TopicOutcome]:
+        """Has the controller create topics. ControllerIsHere; PeerError as `Forwarding.forward`."""
+        version = CREATE_TOPICS.versions[1]
+        request = CreateTopicsRequest(topics=tuple(topics), timeout_ms=TIMEOUT_MS)
+        parts = encode_request(0, CREATE_TOPICS, version, request, f"broker-{self._node_id}")
+        frame = b"".join(cast("list[bytes]", parts))[LENGTH_BYTES:]
+        answer = await self._forwarding.forward(frame, None, TIMEOUT_MS)
+        response: CreateTopicsResponse = decode_response(answer, CREATE_TOPICS, version)
+        return [
+            TopicOutcome(each.name, ErrorCode(each.error_code), each.error_message)
+            for each in response.topics
+        ]
