@@ -256,7 +256,7 @@ def test_what_a_process_has_not_sent_before_its_pause_leaves_afterwards() -> Non
         await asyncio.sleep(1)
         (end,) = server.accepted
         assert end.transport is not None
-        end.transport.write(bytes(5_000))
+        server.owner.context().run(end.transport.write, bytes(5_000))
         sim_loop().pause(server.owner)
         await asyncio.sleep(30)
         # The kernel had taken a window's worth.
@@ -327,6 +327,26 @@ def test_the_kernel_finishes_a_threads_work_in_a_pause_and_the_process_hears_lat
         assert not task.done()
         sim_loop().resume(owner)
         assert await task == 5
+
+    run(main())
+
+
+def test_no_thread_of_a_paused_process_begins_more_work() -> None:
+    async def main() -> None:
+        owner = Owner("one")
+        threads = SimThreads(SimEntropy(0), workers_max=1, delay_us_max=1_000)
+        done: list[str] = []
+        tasks = [
+            spawn(owner, threads.run(lambda: done.append("first"))),
+            spawn(owner, threads.run(lambda: done.append("second"))),
+        ]
+        await asyncio.sleep(0)
+        sim_loop().pause(owner)
+        await asyncio.sleep(5)
+        assert done == ["first"]
+        sim_loop().resume(owner)
+        await asyncio.gather(*tasks)
+        assert done == ["first", "second"]
 
     run(main())
 
