@@ -5,9 +5,9 @@ and sessions are dead from then on, so whatever its code still does has no effec
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
-from typing import cast
+from typing import Any, cast
 
 from ottla.broker.node.context import Seams
 from ottla.broker.node.metadata_store import EMBEDDED, StoreFactory
@@ -40,18 +40,28 @@ class Process:
     files: SimFiles
     threads: SimThreads
     workers: SimWorkers
+    # Resolved when the process is killed.
+    death: asyncio.Future[None]
     # It runs while there is no reason to stand still.
     pauses: int = 0
 
-    def begin_start(self) -> asyncio.Task[object]:
-        return self._spawn(self.node.start(), "start")
+    async def start(self) -> asyncio.Task[Any]:
+        """The broker's start, done unless the process was killed on the way."""
+        return await self._until_done_or_dead(self.node.start(), "start")
 
-    def begin_stop(self) -> asyncio.Task[object]:
-        return self._spawn(self.node.stop(), "stop")
+    async def stop(self) -> asyncio.Task[Any]:
+        """The broker's clean stop, done unless the process was killed on the way."""
+        return await self._until_done_or_dead(self.node.stop(), "stop")
 
-    def _spawn(self, coroutine: object, name: str) -> asyncio.Task[object]:
-        loop = sim_loop()
-        return loop.create_task(coroutine, name=name, context=self.owner.context())  # type: ignore
+    async def _until_done_or_dead(
+        self, coroutine: Coroutine[Any, Any, Any], name: str
+    ) -> asyncio.Task[Any]:
+        context = self.owner.context()
+        task = asyncio.get_running_loop().create_task(coroutine, name=name, context=context)
+        # What the code of a dead process makes of its death is of no interest.
+        task.add_done_callback(lambda task: task.cancelled() or task.exception())
+        await asyncio.wait((task, self.death), return_when=asyncio.FIRST_COMPLETED)
+        return task
 
 
 def sim_loop() -> SimLoop:
@@ -109,15 +119,11 @@ class Machine:
         """A broker serves on return. Killed on the way, it is started again."""
         for _ in range(STARTS_MAX):
             process = self._new_process()
-            starting = process.begin_start()
-            await asyncio.wait((starting,))
+            starting = await process.start()
             if self._process is process:
                 starting.result()
                 self._witness.note("started")
                 return
-            # Dead: what its code made of that is nobody's business, but was looked at.
-            if not starting.cancelled():
-                starting.exception()
         raise AssertionError(f"the broker does not start, {STARTS_MAX} times")
 
     async def stop(self) -> None:
@@ -125,13 +131,10 @@ class Machine:
         process = self._process
         if process is None:
             return
-        stopping = process.begin_stop()
-        await asyncio.wait((stopping,))
+        stopping = await process.stop()
         if self._process is process:
             stopping.result()
             self.kill()
-        elif not stopping.cancelled():
-            stopping.exception()
 
     def kill(self, *, loses_power: bool = False) -> None:
         """The process ends here and now, perhaps with the whole machine."""
@@ -145,6 +148,7 @@ class Machine:
             process.threads.crash()
             process.workers.kill()
             sim_loop().kill(process.owner)
+            process.death.set_result(None)
         if loses_power:
             self.net.power_loss()
             self.disk.power_loss()
@@ -219,5 +223,6 @@ class Machine:
         node = owner.context().run(
             lambda: Node(settings, seams, self._witness, stores=self._stores)
         )
-        self._process = Process(node, owner, files, threads, workers)
+        death = asyncio.get_running_loop().create_future()
+        self._process = Process(node, owner, files, threads, workers, death)
         return self._process

@@ -144,6 +144,7 @@ class SimLoop(asyncio.SelectorEventLoop):
         super().__init__(VirtualSelector(timeline, entropy, lateness_ns_max))
         self.failures: list[Exception] = []
         self._numbers = itertools.count(1)
+        self._ended: list[SimTask] = []
         self.set_task_factory(self._make_task)
 
     def time(self) -> float:
@@ -181,8 +182,14 @@ class SimLoop(asyncio.SelectorEventLoop):
         self.resume(owner)
         for task in sorted(asyncio.all_tasks(self), key=hash):
             if isinstance(task, SimTask) and task.owner is owner:
-                # After its first step: else what it is to await would never be awaited.
-                self.call_soon(task.cancel, context=kernel_context())
+                self._end(task)
+
+    def _end(self, task: SimTask) -> None:
+        """Cancels a task of a dead process."""
+        # Nothing else may refer to it: it would be collected, at any time, where it stands.
+        self._ended.append(task)
+        # After its first step: else what it is to await would never be awaited.
+        self.call_soon(task.cancel, context=kernel_context())
 
     def _call_soon(
         self, callback: Callable[..., object], args: tuple[Any, ...], context: Context | None
@@ -225,7 +232,10 @@ class SimLoop(asyncio.SelectorEventLoop):
         coroutine: Coroutine[Any, Any, Any] | Generator[Any, None, Any],
         **options: Any,
     ) -> SimTask:
-        return SimTask(next(self._numbers), coroutine, loop=loop, **options)
+        task = SimTask(next(self._numbers), coroutine, loop=loop, **options)
+        if task.owner is not None and task.owner.is_dead:
+            self._end(task)
+        return task
 
     # The real loop wakes itself through a socket pair, for signals and threads. Here are neither.
 

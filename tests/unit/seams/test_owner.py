@@ -389,6 +389,25 @@ def test_a_task_that_is_killed_before_its_first_step_is_cancelled_after_it() -> 
     assert run(main())
 
 
+def test_a_task_that_a_dead_process_creates_while_it_unwinds_is_cancelled() -> None:
+    async def main() -> None:
+        owner, created = Owner("killed"), []
+
+        async def process() -> None:
+            try:
+                await asyncio.sleep(10)
+            finally:
+                created.append(asyncio.create_task(asyncio.sleep(10)))
+
+        spawn(owner, process())
+        await asyncio.sleep(1)
+        sim_loop().kill(owner)
+        await asyncio.sleep(1)
+        assert [task.cancelled() for task in created] == [True]
+
+    run(main())
+
+
 def test_a_process_that_is_killed_in_its_pause_never_gets_what_was_held() -> None:
     async def main() -> list[str]:
         owner, ran = Owner("killed"), []
