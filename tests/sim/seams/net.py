@@ -9,9 +9,11 @@ import itertools
 import os
 import socket
 from collections.abc import Callable
+from contextvars import Context, copy_context
 
 from ottla.seams.net import ProtocolFactory
 from tests.sim.seams.entropy import SimEntropy
+from tests.sim.seams.owner import OWNER, kernel_context, owner_in
 from tests.sim.seams.trace import Trace
 from tests.sim.seams.transport import SimTransport
 from tests.sim.seams.wire import Conditions, Wire, connection_error
@@ -64,16 +66,18 @@ class Connection:
         entropy: SimEntropy,
         trace: Trace,
         ports: tuple[int, int],
+        contexts: tuple[Context, Context],
     ) -> None:
         fork = entropy.fork
         onward = Wire(there, fork("onward"), self.reset, f"{number}>")
         backward = Wire(back, fork("backward"), self.reset, f"{number}<")
         near, far = (there.source.name, ports[0]), (there.target.name, ports[1])
+        names = {"sockname": near, "peername": far}, {"sockname": far, "peername": near}
         self.client = SimTransport(
-            onward, backward, there, fork("client"), trace, {"sockname": near, "peername": far}
+            onward, backward, there, fork("client"), trace, names[0], contexts[0]
         )
         self.server = SimTransport(
-            backward, onward, back, fork("server"), trace, {"sockname": far, "peername": near}
+            backward, onward, back, fork("server"), trace, names[1], contexts[1]
         )
         onward.source = backward.target = self.client
         onward.target = backward.source = self.server
@@ -90,12 +94,16 @@ class Connection:
 
 
 class SimListener:
-    """Nobody is let in while `factory` is None."""
+    """Nobody is let in while `factory` is None.
 
-    __slots__ = ("_host", "factory", "loopback_only", "port")
+    It accepts in the context in which it was bound: a process that is paused accepts later.
+    """
+
+    __slots__ = ("_host", "context", "factory", "loopback_only", "port")
 
     def __init__(self, host: "SimNet", port: int, *, loopback_only: bool) -> None:
         self._host = host
+        self.context = copy_context()
         self.factory: ProtocolFactory | None = None
         self.port = port
         self.loopback_only = loopback_only
@@ -163,7 +171,8 @@ class SimNet:
         return next(port for port in self._ephemeral_ports if port not in self.listeners)
 
     def _require_up(self) -> None:
-        if not self.up:
+        owner = OWNER.get()
+        if not self.up or (owner is not None and owner.is_dead):
             raise connection_error(errno.ENETDOWN)
 
 
@@ -267,11 +276,18 @@ class SimNetwork:
             raise connection_error(errno.ECONNREFUSED)
         protocol = factory()
         ports = (source.free_port(), port)
-        connection = Connection(number, there, back, entropy, self._trace, ports)
+        contexts = copy_context(), listener.context
+        connection = Connection(number, there, back, entropy, self._trace, ports, contexts)
         self._connections = [*self._live(), connection]
         # The listener hears of it once the handshake's last packet has arrived.
         loop = asyncio.get_running_loop()
-        loop.call_later(there.conditions.latency_s(entropy), _accept, listener, connection.server)
+        loop.call_later(
+            there.conditions.latency_s(entropy),
+            _arrive,
+            listener,
+            connection.server,
+            context=kernel_context(),
+        )
         connection.client.start(protocol)
         return protocol
 
@@ -281,6 +297,16 @@ class SimNetwork:
 
 def _ends(connection: Connection) -> tuple[SimTransport, SimTransport]:
     return connection.client, connection.server
+
+
+def _arrive(listener: SimListener, transport: SimTransport) -> None:
+    """The connection is in the listener's backlog, from where its process accepts it."""
+    owner = owner_in(listener.context)
+    if owner is not None and owner.is_paused and listener.is_open:
+        loop = asyncio.get_running_loop()
+        loop.call_soon(_accept, listener, transport, context=listener.context)
+    else:
+        listener.context.run(_accept, listener, transport)
 
 
 def _accept(listener: SimListener, transport: SimTransport) -> None:
