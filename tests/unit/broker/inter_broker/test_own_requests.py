@@ -1,7 +1,7 @@
 """What a broker that is not the controller wants for itself: producer ids, and topics."""
 
 import asyncio
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -182,25 +182,31 @@ def test_the_first_request_for_a_coordinator_has_its_topic_created_by_the_contro
     assert answers(2)[0] == ErrorCode.NONE
 
 
+class WithoutNews:
+    """The ensemble as a broker sees it that hears of no further entries."""
+
+    def __init__(self, ensemble: MemoryEnsemble) -> None:
+        self._ensemble = ensemble
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._ensemble, name)
+
+    def _entries_from(self, _from_offset: int) -> tuple[Entry, ...]:
+        return ()
+
+
 def test_a_client_is_told_its_coordinator_once_the_broker_knows_the_topic() -> None:
     async def story(cluster: Cluster) -> None:
         client = await cluster.client(2)
         # Broker 2 does not follow the metadata log.
-        publisher = cluster.nodes[2]._publisher
-        assert publisher is not None
-        holding = asyncio.Event()
-        publish = publisher._publish
-
-        async def publish_late(entry: Entry) -> None:
-            await holding.wait()
-            await publish(entry)
-
-        publisher._publish = publish_late  # type: ignore[method-assign]
+        store = cluster.store(2)
+        store._servers = lambda: cast("Any", WithoutNews(cluster.ensemble))  # type: ignore[method-assign]
         asked = FindCoordinatorRequest(key_type=0, coordinator_keys=("group",))
         asking = asyncio.create_task(client.ask(asked))
         await asyncio.sleep(2)
         assert not asking.done()
-        holding.set()
+        store._servers = lambda: cluster.ensemble  # type: ignore[method-assign]
+        cluster.ensemble._wake()
         (found,) = (await asking).coordinators
         assert found.error_code == ErrorCode.NONE
 
