@@ -8,6 +8,7 @@ import pytest
 from ottla.broker.inter_broker.own_requests import OwnRequests
 from ottla.errors import ErrorCode, PeerError
 from ottla.metadata.controller.producer_id_blocks import BLOCK_IDS
+from ottla.metadata.memory import MemoryEnsemble
 from ottla.metadata.store import Entry
 from ottla.metadata.values import ResourceKind
 from ottla.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
