@@ -8,7 +8,11 @@ from dataclasses import replace
 from enum import IntEnum
 
 from ottla.errors import ErrorCode, PeerError
-from ottla.metadata.controller.partition_update import settled, successor
+from ottla.metadata.controller.partition_update import (
+    settled,
+    successor,
+    with_unclean_leader,
+)
 from ottla.metadata.controller.topic_changes import Replicas, assignment_fault
 from ottla.metadata.image import Image
 from ottla.metadata.records import Partition
@@ -106,7 +110,5 @@ def _unclean(image: Image, partition: Partition) -> Partition:
     for broker_id in partition.replicas:
         broker = image.brokers.get(broker_id)
         if broker is not None and broker.state is BrokerState.UP:
-            leader = broker.incarnation
-            alone = replace(partition, leader=leader, isr=(leader,), elr=(), unclean=())
-            return successor(partition, alone)
+            return successor(partition, with_unclean_leader(clean, broker.incarnation))
     raise PeerError(ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, "None of its brokers is up.")

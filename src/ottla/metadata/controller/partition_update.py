@@ -59,7 +59,7 @@ def updated(partition: Partition, brokers: Brokers) -> Updated:
     changed = settled(partition, brokers)
     leader = _only_unclean(changed, brokers)
     if leader is not None:
-        changed = replace(changed, leader=leader, isr=(leader,), unclean=())
+        changed = with_unclean_leader(changed, leader)
     return Updated(successor(partition, changed), may_have_lost=leader is not None)
 
 
@@ -79,22 +79,40 @@ def settled(partition: Partition, brokers: Brokers) -> Partition:
             isr, elr = (leader,), without(elr, leader.broker_id)
     if leader is not None and len(isr) >= min_isr_in_force(partition):
         elr = ()
+    if (leader, isr, elr, unclean) == (
+        partition.leader,
+        partition.isr,
+        partition.elr,
+        partition.unclean,
+    ):
+        return partition
     return replace(partition, leader=leader, isr=isr, elr=elr, unclean=unclean)
 
 
-def successor(before: Partition, after: Partition) -> Partition:
-    """The partition `after` with the epochs that follow those of `before`.
+def with_unclean_leader(partition: Partition, leader: Incarnation) -> Partition:
+    """The partition under a leader that may have lost records; its epochs are not raised.
 
-    `before` itself if nothing else differs.
+    The leader's log is the history of the partition from now on. So nobody else is in sync or
+    eligible. The others that were become unclean, or stay so: until records are committed again,
+    one of them may have the records that the leader loses next.
     """
-    after = replace(
-        after,
-        leader_epoch=before.leader_epoch + (after.leader != before.leader),
-        partition_epoch=before.partition_epoch,
-    )
+    others = [*partition.unclean, *(each.broker_id for each in partition.isr + partition.elr)]
+    unclean = tuple(each for each in others if each != leader.broker_id)
+    return replace(partition, leader=leader, isr=(leader,), elr=(), unclean=unclean)
+
+
+def successor(before: Partition, after: Partition) -> Partition:
+    """The partition `after`, which has the epochs of `before`, with the epochs that follow.
+
+    `before` itself if they are equal.
+    """
     if after == before:
         return before
-    return replace(after, partition_epoch=before.partition_epoch + 1)
+    return replace(
+        after,
+        leader_epoch=before.leader_epoch + (after.leader != before.leader),
+        partition_epoch=before.partition_epoch + 1,
+    )
 
 
 def min_isr_in_force(partition: Partition) -> int:

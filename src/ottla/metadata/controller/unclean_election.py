@@ -5,10 +5,14 @@ whose last record has the latest leader epoch, and among those the longest log, 
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import NamedTuple
 
-from ottla.metadata.controller.partition_update import Brokers, successor, updated
+from ottla.metadata.controller.partition_update import (
+    Brokers,
+    successor,
+    updated,
+    with_unclean_leader,
+)
 from ottla.metadata.records import Partition
 from ottla.metadata.values import Incarnation
 
@@ -56,8 +60,6 @@ def elected_by_log_ends(
     None if the partition is not at this epoch any more, or if a candidate has not answered: the
     candidates are then to be asked again. Answers of other incarnations do not count, since a
     restart may have cut the log.
-
-    The leader's log is the history of the partition from now on. So nobody else is eligible.
     """
     asked = candidates(partition, brokers, is_unclean_allowed=is_unclean_allowed)
     if partition.partition_epoch != partition_epoch or not asked:
@@ -65,6 +67,4 @@ def elected_by_log_ends(
     if any(candidate not in ends for candidate in asked):
         return None
     leader = max(asked, key=lambda candidate: ends[candidate])
-    return successor(
-        partition, replace(partition, leader=leader, isr=(leader,), elr=(), unclean=())
-    )
+    return successor(partition, with_unclean_leader(partition, leader))
