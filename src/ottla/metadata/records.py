@@ -56,7 +56,8 @@ class Broker:
     ended before its own partitions named its epoch, `also_inherits` has the epochs that they name.
     `incarnation_id` is the random id of the incarnation; None in records of earlier versions.
     `damaged` are the partitions whose logs are not intact. Once the broker is up, it inherits
-    nothing more and has no damage left to tell.
+    nothing more and has no damage left to tell. `offline` are the partitions whose logs it cannot
+    read or write: for these it does not count as live.
     """
 
     broker_id: Int32
@@ -69,6 +70,7 @@ class Broker:
     incarnation_id: Name | None = field(default=None, metadata=ADDED_LATER)
     also_inherits: tuple[Int64, ...] = field(default=(), metadata=ADDED_LATER)
     damaged: tuple[PartitionId, ...] = field(default=(), metadata=ADDED_LATER)
+    offline: tuple[PartitionId, ...] = field(default=(), metadata=ADDED_LATER)
 
     @property
     def incarnation(self) -> Incarnation:

@@ -96,7 +96,8 @@ class Registration:
     """The registration of one incarnation of a broker.
 
     `inherits` are the ids of earlier incarnations whose memberships of ISRs it may take over, since
-    their logs are intact except for those of the `damaged` partitions. `replaces` are the ids of
+    their logs are intact except for those of the `damaged` partitions. The logs of the `offline`
+    partitions cannot be read or written. `replaces` are the ids of
     incarnations that used the same data directory: one of them, left by a killed process, may still
     be registered.
     """
@@ -109,6 +110,7 @@ class Registration:
     features: tuple[SupportedFeature, ...] = ()
     inherits: tuple[Name, ...] = ()
     damaged: tuple[PartitionId, ...] = ()
+    offline: tuple[PartitionId, ...] = ()
     replaces: tuple[Text, ...] = ()
     is_draining: bool = False
 

@@ -1,6 +1,6 @@
 """AlterPartition (56) v2-3. The controller changes the ISRs of partitions that a broker leads. Each
 partition has its own answer. Only on the inter-broker listener. Gaps: v2, which has no broker
-epochs, names the members' current incarnations; refused until the controller has a decision for it.
+epochs, names the members' current incarnations.
 """
 
 from collections.abc import Sequence
@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 from ottla.broker.requests.authorization import CLUSTER
 from ottla.broker.requests.call import Call
-from ottla.broker.requests.controller_decisions import Altered, AskedIsr
 from ottla.errors import ErrorCode, PeerError
 from ottla.metadata.controller.entry_packing import in_entries
+from ottla.metadata.controller.isr_changes import AskedIsr, altered
 from ottla.metadata.controller.requesting_broker import require_current
 from ottla.metadata.image import Image
 from ottla.metadata.records import Partition as PartitionRecord
@@ -42,9 +42,6 @@ async def handle(request: AlterPartitionRequest, call: Call) -> AlterPartitionRe
     """Answered when the new ISRs are committed. If this broker is not the controller, or the
     requester not registered, the whole request is refused."""
     call.require(CLUSTER)
-    decision = call.services.controller_decisions.altered
-    if decision is None:
-        raise PeerError(ErrorCode.UNSUPPORTED_VERSION, "ISRs are not changed yet.")
     requester = Incarnation(request.broker_id, request.broker_epoch)
     asked = [
         Requested(topic.topic_id, each) for topic in request.topics for each in topic.partitions
@@ -56,7 +53,7 @@ async def handle(request: AlterPartitionRequest, call: Call) -> AlterPartitionRe
             image: Image, portion: Sequence[Requested] = portion
         ) -> tuple[Sequence[Record], list[Outcome]]:
             require_current(image, requester)
-            return _decide(image, requester, portion, decision, call.version)
+            return _decide(image, requester, portion, call.version)
 
         outcomes += await call.services.controller.commit(decide)
     told = iter(zip(asked, outcomes, strict=True))
@@ -76,7 +73,6 @@ def _decide(
     image: Image,
     requester: Incarnation,
     asked: Sequence[Requested],
-    decision: Altered,
     version: int,
 ) -> tuple[list[Record], list[Outcome]]:
     records: list[Record] = []
@@ -89,7 +85,7 @@ def _decide(
                 # The image does not show the first change yet.
                 raise PeerError(ErrorCode.INVALID_REQUEST, "The partition is named twice.")
             before = image.partition(*key)
-            after = decision(image, requester, _asked(image, topic_id, partition, version))
+            after = altered(image, requester, _asked(image, topic_id, partition, version))
         except PeerError as error:
             if error.code is ErrorCode.NOT_CONTROLLER:
                 # The requester has seen records of a later controller.

@@ -1,13 +1,14 @@
 """ReportOfflineLogs (20000) v0-0. The controller takes a broker's offline logs out of the ISRs.
-Only on the inter-broker listener. Gaps: refused until the controller has a decision for it.
+Only on the inter-broker listener. Gaps: none.
 """
 
 from collections.abc import Sequence
 
 from ottla.broker.requests.authorization import CLUSTER
 from ottla.broker.requests.call import Call
-from ottla.errors import ErrorCode, PeerError
+from ottla.errors import ErrorCode
 from ottla.metadata.controller.entry_packing import in_entries
+from ottla.metadata.controller.offline_logs import logs_offline
 from ottla.metadata.controller.requesting_broker import require_current
 from ottla.metadata.image import Image
 from ottla.metadata.records import Record
@@ -21,9 +22,6 @@ from ottla.protocol.messages.report_offline_logs import (
 async def handle(request: ReportOfflineLogsRequest, call: Call) -> ReportOfflineLogsResponse:
     """Answered when all partitions are changed. A repeated report changes nothing."""
     call.require(CLUSTER)
-    decision = call.services.controller_decisions.logs_offline
-    if decision is None:
-        raise PeerError(ErrorCode.UNSUPPORTED_VERSION, "Offline logs are not handled yet.")
     requester = Incarnation(request.broker_id, request.broker_epoch)
     offline = [
         PartitionId(topic.topic_id, index)
@@ -36,7 +34,7 @@ async def handle(request: ReportOfflineLogsRequest, call: Call) -> ReportOffline
             image: Image, portion: Sequence[PartitionId] = portion
         ) -> tuple[Sequence[Record], None]:
             require_current(image, requester)
-            return decision(image, requester, portion), None
+            return logs_offline(image, requester.broker_id, portion), None
 
         await call.services.controller.commit(decide)
     return ReportOfflineLogsResponse(error_code=ErrorCode.NONE)

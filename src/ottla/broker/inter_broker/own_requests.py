@@ -4,13 +4,20 @@ Each is carried out here if this broker is the controller, else by the controlle
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import NamedTuple, cast
 
 from ottla.broker.inter_broker.controller_channel import ControllerChannel, ControllerIsHere
 from ottla.broker.inter_broker.forwarding import Forwarding
 from ottla.errors import ErrorCode, PeerError
+from ottla.metadata.controller.entry_packing import in_entries
+from ottla.metadata.controller.offline_logs import logs_offline
 from ottla.metadata.controller.producer_id_blocks import ProducerIdBlock, reserve_block
+from ottla.metadata.controller.requesting_broker import require_current
 from ottla.metadata.controller_interface import Controller
+from ottla.metadata.image import Image
+from ottla.metadata.records import Record
+from ottla.metadata.values import Incarnation, PartitionId
 from ottla.protocol.exchange import decode_response, encode_request
 from ottla.protocol.framing import LENGTH_BYTES
 from ottla.protocol.messages import APIS
@@ -19,6 +26,12 @@ from ottla.protocol.messages.allocate_producer_ids import (
     AllocateProducerIdsResponse,
 )
 from ottla.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse, Topic
+from ottla.protocol.messages.report_offline_logs import (
+    ReportOfflineLogsRequest,
+    ReportOfflineLogsResponse,
+)
+from ottla.protocol.messages.report_offline_logs import Topic as OfflineTopic
+from ottla.protocol.primitives import Uuid
 
 CREATE_TOPICS = APIS[19]
 # A client that waits for an id, or for its coordinator, asks again after this.
@@ -73,6 +86,38 @@ class OwnRequests:
                     ErrorCode(response.error_code), "The controller gives no producer ids."
                 )
             return ProducerIdBlock(response.producer_id_start, response.producer_id_len)
+
+    async def report_offline_logs(self, partitions: Sequence[PartitionId]) -> None:
+        """Has this broker leave the ISRs of partitions whose logs are offline. PeerError."""
+        by_topic: dict[Uuid, list[int]] = {}
+        for topic_id, index in partitions:
+            by_topic.setdefault(topic_id, []).append(index)
+        request = ReportOfflineLogsRequest(
+            broker_id=self._node_id,
+            broker_epoch=self._broker_epoch(),
+            topics=tuple(
+                OfflineTopic(topic_id=topic_id, partition_indexes=tuple(indexes))
+                for topic_id, indexes in by_topic.items()
+            ),
+        )
+        try:
+            response: ReportOfflineLogsResponse = await self._channel.ask(
+                request, timeout_ms=TIMEOUT_MS
+            )
+        except ControllerIsHere:
+            for portion in in_entries(partitions):
+                await self._controller.commit(partial(self._decide_offline, portion))
+            return
+        if response.error_code != ErrorCode.NONE:
+            raise PeerError(
+                ErrorCode(response.error_code), "The controller does not take offline logs."
+            )
+
+    def _decide_offline(
+        self, partitions: Sequence[PartitionId], image: Image
+    ) -> tuple[Sequence[Record], None]:
+        require_current(image, Incarnation(self._node_id, self._broker_epoch()))
+        return logs_offline(image, self._node_id, partitions), None
 
     async def create_topics(self, topics: Sequence[Topic]) -> list[TopicOutcome]:
         """Has the controller create topics. ControllerIsHere; PeerError as `Forwarding.forward`."""

@@ -30,6 +30,7 @@ from ottla.broker.node.log_dirs import (
     proposed_cluster_id,
 )
 from ottla.broker.node.metadata_store import EMBEDDED, StoreFactory
+from ottla.broker.node.offline_logs import OfflineLogReports, offline_partitions
 from ottla.broker.node.parts import (
     Parts,
     connect_brokers,
@@ -229,13 +230,13 @@ class Node:
         replicas: Replicas,
     ) -> LocalController:
         """Registers this broker. It is up on return, and may lead partitions."""
-        damaged = damaged_partitions(replicas)
+        damaged, offline = damaged_partitions(replicas), offline_partitions(replicas)
         listeners = self.settings[node.LISTENERS]
         ports = {
             each.name: bound.port for each, bound in zip(listeners, self._listeners, strict=True)
         }
         endpoints = registered_endpoints(self.settings, ports)
-        registered = await registration.register(store, endpoints, damaged)
+        registered = await registration.register(store, endpoints, damaged, offline)
         controller = self._start_controller(publisher, store)
         await publisher.until(lambda image: is_up(image, registered))
         await controller.until_settled()
@@ -330,6 +331,14 @@ class Node:
         self._connections.descriptors_max = self._connections_max
         context.dynamic_settings.subscribe(parts.apply_settings)
         start_background(context, parts)
+        if self._inter_broker is not None:
+            reports = OfflineLogReports(
+                replicas,
+                self._inter_broker.own_requests,
+                lambda: registration.broker_epoch,
+                offline_partitions(replicas),
+            )
+            self._tasks.spawn(reports.run(), "offline logs")
         dispatch = Dispatch(parts.services, SERVED, self._on_fault)
         clock = context.seams.clock
         quotas = QuotaEnforcement(parts.connections, dispatch, clock.steady_ns, self.metrics)

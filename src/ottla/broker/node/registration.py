@@ -51,10 +51,12 @@ class BrokerRegistration:
         store: MetadataStore,
         endpoints: tuple[Endpoint, ...],
         damaged: Sequence[PartitionId] = (),
+        offline: Sequence[PartitionId] = (),
     ) -> RegisteredBroker:
         """Stores the incarnation, and gets its broker epoch.
 
-        `damaged` are the logs that lost records. BrokerIdTaken if another broker has this id.
+        `damaged` are the logs that lost records, `offline` those that cannot be read or written.
+        BrokerIdTaken if another broker has this id.
         """
         previous = read_incarnation(self._files, self._home)
         saved = starting(previous, self.incarnation_id, self._boot_id, damaged)
@@ -64,20 +66,22 @@ class BrokerRegistration:
             store,
             inherits=inherited_ids(saved, self._boot_id),
             damaged=saved.damaged,
+            offline=tuple(offline),
             replaces=(*(previous.ids if previous is not None else ()), self.incarnation_id),
         )
 
     async def register_again(self, store: MetadataStore) -> RegisteredBroker:
         """Registers after the session was lost. The broker has lost nothing, and inherits all."""
         own = (self.incarnation_id,)
-        return await self._register(store, inherits=own, damaged=(), replaces=own)
+        return await self._register(store, inherits=own, replaces=own)
 
     async def _register(
         self,
         store: MetadataStore,
         *,
         inherits: tuple[str, ...],
-        damaged: tuple[PartitionId, ...],
+        damaged: tuple[PartitionId, ...] = (),
+        offline: tuple[PartitionId, ...] = (),
         replaces: tuple[str, ...],
     ) -> RegisteredBroker:
         registration = Registration(
@@ -88,6 +92,7 @@ class BrokerRegistration:
             host="localhost",
             inherits=inherits,
             damaged=damaged,
+            offline=offline,
             replaces=replaces,
         )
         registered = RegisteredBroker(registration, await store.register(registration))

@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ottla.broker.requests.auto_topic_creation import AutoTopicCreation
-from ottla.broker.requests.controller_decisions import ControllerDecisions
 from ottla.broker.requests.record_work import RecordWork, TurnBudget
 from ottla.broker.requests.response_cache import ResponseCache
 from ottla.broker.requests.turn_queue import TurnQueue
@@ -119,7 +118,6 @@ class Services:
     partitions: PartitionServices
     records: RecordServices
     coordinators: CoordinatorServices
-    controller_decisions: ControllerDecisions = field(default_factory=ControllerDecisions)
     # Requests to other brokers; None if there are none.
     inter_broker: "InterBroker | None" = None
     # Handles a request that another broker forwards. Set by `Dispatch`.

@@ -71,6 +71,7 @@ def _registration_record(image: Image, registered: RegisteredBroker) -> Broker |
         host=registration.host,
         state=BrokerState.STARTING,
         incarnation_id=registration.incarnation_id,
+        offline=registration.offline,
         # What the last incarnation could not tell in time.
         damaged=tuple(dict.fromkeys((*known_damage, *registration.damaged))) if inherited else (),
     )

@@ -6,6 +6,7 @@ from typing import NamedTuple
 from ottla.errors import ErrorCode, PeerError
 from ottla.metadata.controller.partition_update import (
     Brokers,
+    as_seen_by,
     min_isr_in_force,
     settled,
     successor,
@@ -36,7 +37,7 @@ def altered(image: Image, requester: Incarnation, asked: AskedIsr) -> Partition:
     """
     partition = _known(image, requester, asked)
     _check_epochs(partition, requester, asked)
-    _check_members(partition, requester, asked.isr, image.brokers)
+    _check_members(partition, requester, asked.isr, as_seen_by(partition, image.brokers))
     changed = completed(with_isr(partition, asked.isr))
     return successor(partition, settled(changed, image.brokers))
 

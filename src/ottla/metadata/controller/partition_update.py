@@ -7,6 +7,7 @@ A member of the ISR or of the ELR names a broker's epoch. The broker's record de
 | the same epoch, starting or up          | stays                                                |
 | the same epoch, draining                | leaves the ISR if others remain (it may stay in ELR) |
 | the same epoch, gone; or no record      | leaves the ISR (it may stay in the ELR)              |
+| the log of the partition is offline     | as gone                                              |
 | inherits the epoch, log not damaged     | is rewritten to the new epoch, then as above         |
 | any other epoch, or the log is damaged  | leaves ISR and ELR, becomes `unclean`                |
 
@@ -54,6 +55,7 @@ class _Memberships(NamedTuple):
 
 def updated(partition: Partition, brokers: Brokers) -> Updated:
     """The partition as it must be; the same object if it is so already."""
+    brokers = as_seen_by(partition, brokers)
     if _is_untouched(partition, brokers):
         return Updated(partition, may_have_lost=False)
     changed = settled(partition, brokers)
@@ -69,6 +71,7 @@ def settled(partition: Partition, brokers: Brokers) -> Partition:
     Its epochs are not raised. For decisions that also change the partition otherwise: their
     record raises the epochs once, and they do not report losses.
     """
+    brokers = as_seen_by(partition, brokers)
     isr, elr, unclean = _without_leaving(partition, _in_current_epochs(partition, brokers), brokers)
     leader = partition.leader if partition.leader in isr else None
     if leader is None:
@@ -87,6 +90,19 @@ def settled(partition: Partition, brokers: Brokers) -> Partition:
     ):
         return partition
     return replace(partition, leader=leader, isr=isr, elr=elr, unclean=unclean)
+
+
+def as_seen_by(partition: Partition, brokers: Brokers) -> Brokers:
+    """The brokers, of which those whose log of this partition is offline count as gone."""
+    where = PartitionId(partition.topic_id, partition.index)
+    gone = {
+        broker_id: replace(broker, state=BrokerState.GONE)
+        for broker_id in partition.replicas
+        if (broker := brokers.get(broker_id)) is not None
+        and broker.offline
+        and where in broker.offline
+    }
+    return {**brokers, **gone} if gone else brokers
 
 
 def with_unclean_leader(partition: Partition, leader: Incarnation) -> Partition:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from ottla.metadata.controller.partition_update import (
     Brokers,
+    as_seen_by,
     successor,
     updated,
     with_unclean_leader,
@@ -35,6 +36,7 @@ def candidates(
     """
     if updated(partition, brokers).partition is not partition or partition.leader is not None:
         return ()
+    brokers = as_seen_by(partition, brokers)
     live = [
         brokers[broker_id].incarnation
         for broker_id in partition.replicas
