@@ -217,7 +217,7 @@ class SimZnodes:
             self._connection = connection
             self._connected.set()
         elif isinstance(message, Expired):
-            # The next session may be with a server that lags behind all this one has read.
+            # The transaction that begins the next session is later than all this one has read.
             self._session_id, self._last_zxid = NO_SESSION, 0
             self.session_expiries += 1
             connection.end()

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from ottla.metadata.zookeeper import entries, registrations, snapshots
-from ottla.metadata.zookeeper.layout import CONTROLLER_EPOCH
+from ottla.metadata.zookeeper.layout import CONTROLLER_EPOCH, SNAPSHOT, read_pointer
 from ottla.metadata.zookeeper.term import Term
 from ottla.metadata.zookeeper.znodes import (
     ANY_VERSION,
@@ -108,8 +108,8 @@ def entries_are_deleted_before_the_pointer_is_set(patch: pytest.MonkeyPatch) -> 
     write, delete = snapshots._write, snapshots._delete_superseded
 
     async def early(znodes: Znodes, term: Term, operation: Any) -> None:
-        if operation.path == snapshots.SNAPSHOT:
-            await delete(znodes, term, snapshots.read_pointer(operation.data))
+        if operation.path == SNAPSHOT:
+            await delete(znodes, term, read_pointer(operation.data))
         await write(znodes, term, operation)
 
     patch.setattr(snapshots, "_write", early)

@@ -358,6 +358,8 @@ class SimEnsemble:
                     connection.changed(path)
             for connection in list(server.connections.values()):
                 connection.check_applied()
+                if transaction.ends_session and connection.session_id == transaction.session_id:
+                    connection.close()
 
     def _elect(self, term: int) -> None:
         if term != self._term:

@@ -13,6 +13,7 @@ from ottla.metadata.zookeeper.znodes import (
     ConnectionLost,
     Create,
     Delete,
+    Operation,
     Refused,
     SetData,
     fresh,
@@ -42,7 +43,7 @@ def test_a_multi_is_applied_as_a_whole_or_not_at_all() -> None:
     async def steps(ensemble: SimEnsemble) -> None:
         client = await connected(ensemble)
         await client.multi([Create("/a", b"0"), Create("/a/b", b"1")])
-        refusals = (
+        refusals: tuple[tuple[list[Operation], int], ...] = (
             ([Create("/c", b""), Create("/a", b"")], 1),
             ([SetData("/a", b"9", 0), Check("/a", 0)], 1),
             ([SetData("/a", b"9", 5)], 0),
@@ -86,6 +87,23 @@ def test_a_read_without_sync_may_be_stale_but_never_goes_back() -> None:
                     assert int(node.data) == number
                     seen[0] = number
         assert stale > 10
+
+    story(steps)
+
+
+def test_a_new_session_does_not_go_back_either() -> None:
+    async def steps(ensemble: SimEnsemble) -> None:
+        writer, reader = await connected(ensemble), await connected(ensemble)
+        for server in ensemble.servers:
+            server.lag_us_max = 5_000_000
+        for number in range(10):
+            await writer.multi([Create(f"/n{number}", b"")])
+            await patient(reader.sync)
+            session_id = reader.session_id
+            ensemble.expire(reader)
+            while reader.session_id in (0, session_id):
+                await asyncio.sleep(0.01)
+            assert await patient(lambda: reader.get(f"/n{number}")) is not None  # noqa: B023
 
     story(steps)
 
@@ -272,7 +290,7 @@ def test_a_client_runs_in_its_owners_context_and_the_servers_in_none() -> None:
             owners.setdefault(callback.__qualname__, set()).add(used.get(owner, ""))
             return schedule(when, callback, *args, context=context)
 
-        loop.call_at = call_at  # type: ignore[method-assign]
+        loop.call_at = call_at  # type: ignore[method-assign, assignment]
         context = copy_context()
         context.run(owner.set, "node 1")
         client = context.run(ensemble.client)

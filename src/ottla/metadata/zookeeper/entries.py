@@ -114,9 +114,7 @@ async def follow(znodes: Znodes, from_offset: int) -> AsyncGenerator[Entry, None
     changed = asyncio.Event()
     while True:
         changed.clear()
-        node = await patient(partial(znodes.get, HEAD, changed))
-        # A new session may read from a server that has not seen the log yet.
-        head = -1 if node is None else read_number(HEAD, node.data)
+        head = await patient(partial(read_head, znodes, changed))
         while from_offset <= head:
             entries = await patient(partial(_read_entries, znodes, from_offset, head))
             if not entries:
@@ -155,14 +153,14 @@ async def _read_entry(znodes: Znodes, offset: int) -> Entry | None:
     return None if node is None else Entry(offset, read_entry(path, node.data))
 
 
-async def read_head(znodes: Znodes) -> int:
+async def read_head(znodes: Znodes, watch: asyncio.Event | None = None) -> int:
     """The offset of the last entry."""
-    return read_number(HEAD, (await required(znodes, HEAD)).data)
+    return read_number(HEAD, (await required(znodes, HEAD, watch)).data)
 
 
-async def required(znodes: Znodes, path: str) -> Znode:
-    """A node that exists since the cluster was created. To be used within `fresh`."""
-    node = await znodes.get(path)
+async def required(znodes: Znodes, path: str, watch: asyncio.Event | None = None) -> Znode:
+    """A node that exists since the cluster was created."""
+    node = await znodes.get(path, watch)
     if node is None:
         raise CorruptEntry(path, "the node was deleted")
     return node

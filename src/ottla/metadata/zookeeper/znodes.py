@@ -79,7 +79,7 @@ class Znodes(Protocol):
 
     A call without a connection waits for one; ConnectionLost is only for a connection that breaks
     during the call. Reads come from the server that the client is connected to, which may lag
-    behind; within a session they never go backwards. A call raises StoreClosed once the client is
+    behind; for one client they never go backwards. A call raises StoreClosed once the client is
     closed, and a StorageError for any other failure that the servers report.
 
     The event of a watch is set when the node or the list of children changes, once, and also when
@@ -105,7 +105,7 @@ class Znodes(Protocol):
         ...
 
     async def sync(self) -> None:
-        """Later reads of this session see every write that was completed before this call."""
+        """Later reads of this client see every write that was completed before this call."""
         ...
 
     async def close(self) -> None:
@@ -123,7 +123,10 @@ async def patient(read: Callable[[], Awaitable[Found]]) -> Found:
 
 
 async def fresh(znodes: Znodes, read: Callable[[], Awaitable[Found]]) -> Found:
-    """The same for a state with every write that was completed before the call."""
+    """The same for a state with every write that was completed before the call.
+
+    On return the current session is the one that read, so it can be compared with owners of nodes.
+    """
     while True:
         session_id = znodes.session_id
         try:
@@ -131,6 +134,5 @@ async def fresh(znodes: Znodes, read: Callable[[], Awaitable[Found]]) -> Found:
             found = await read()
         except ConnectionLost:
             continue
-        # A new session may have read from a server that lags behind the one that was synced.
         if znodes.session_id == session_id:
             return found
