@@ -21,15 +21,21 @@ def listener_between_brokers(settings: BrokerSettings, *, has_peers: bool) -> st
     return name if any(each.name == name for each in settings[LISTENERS]) else None
 
 
-def registered_endpoints(settings: BrokerSettings) -> tuple[Endpoint, ...]:
-    """The advertised listeners, and the inter-broker listener if it is set and not among them."""
-    advertised = settings[ADVERTISED_LISTENERS] or ()
-    listeners = list(advertised)
+def registered_endpoints(settings: BrokerSettings, *, has_peers: bool) -> tuple[Endpoint, ...]:
+    """The advertised listeners, and the inter-broker listener if it is not among them.
+
+    As in Kafka, a broker with peers advertises by default the addresses that it listens on: clients
+    of the others need them.
+    """
+    advertised = settings[ADVERTISED_LISTENERS]
+    if advertised is None and has_peers:
+        advertised = tuple(each for each in settings[LISTENERS] if each.is_reachable)
+    listeners = list(advertised or ())
     address = inter_broker_address(settings)
     if (
         address is not None
-        and settings[INTER_BROKER_LISTENER_NAME] is not None
         and address not in listeners
+        and listener_between_brokers(settings, has_peers=has_peers) is not None
     ):
         listeners.append(address)
     return tuple(

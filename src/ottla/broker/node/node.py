@@ -163,7 +163,9 @@ class Node:
         publisher = await self._follow_metadata(store)
         self._registration = BrokerRegistration(seams.files, prepared.home, seams.clock)
         member = await self._registration.register(
-            store, self.settings[node.NODE_ID], registered_endpoints(self.settings)
+            store,
+            self.settings[node.NODE_ID],
+            registered_endpoints(self.settings, has_peers=self._has_peers),
         )
         # After the new epoch is stored: as the controller, this broker transfers the memberships of
         # the last incarnation to it.
@@ -224,7 +226,7 @@ class Node:
             served_apis=SERVED,
             advertised=self._advertised(),
             inter_broker_listener=listener_between_brokers(
-                self.settings, has_peers=self._stores is not EMBEDDED
+                self.settings, has_peers=self._has_peers
             ),
         )
         self._inter_broker = connect_brokers(
@@ -274,6 +276,11 @@ class Node:
         port = await server.start(host, self.settings[node.METRICS_PORT])
         self._http_server = server
         return Endpoints(bound[0], Address(host, port))
+
+    @property
+    def _has_peers(self) -> bool:
+        """Whether there may be other brokers: a metadata store of its own has no room for them."""
+        return self._stores is not EMBEDDED
 
     def _advertised(self) -> tuple[Endpoint, ...] | None:
         listeners = self.settings[node.ADVERTISED_LISTENERS]

@@ -120,8 +120,11 @@ def test_requests_that_are_sent_count_even_if_nobody_waits(
         for held_bytes in (60, 40):
             asking = channel.ask(QUESTION, timeout_ms=10, held_bytes=held_bytes)
             assert await refusal(asking) is ErrorCode.REQUEST_TIMED_OUT
+        loop = asyncio.get_running_loop()
+        started = loop.time()
         asking = channel.ask(QUESTION, timeout_ms=10_000, held_bytes=1)
         assert await refusal(asking) is ErrorCode.REQUEST_TIMED_OUT
+        assert loop.time() == started
         network.heal()
         await asyncio.sleep(1)
         response = await channel.ask(QUESTION, timeout_ms=10_000, held_bytes=100)

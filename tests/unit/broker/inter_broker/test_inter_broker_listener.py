@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from ottla.broker.inter_broker.listener import listener_between_brokers, registered_endpoints
 from ottla.broker.net.session import Session
 from ottla.broker.requests.authorization import CLUSTER, Resource
 from ottla.broker.requests.served_apis import INTER_BROKER, SERVED
@@ -129,16 +130,11 @@ def test_a_listener_that_no_broker_can_reach_is_refused(given: dict[str, str], w
 
 
 def test_a_listener_is_found_by_its_advertised_or_its_own_address() -> None:
-    from ottla.broker.inter_broker.listener import registered_endpoints
-
-    def addresses(**given: str) -> list[str]:
+    def addresses(*, has_peers: bool = False, **given: str) -> list[str]:
         named = {name.replace("_", "."): value for name, value in given.items()}
-        settings = load(
-            given={**LISTENERS, "inter.broker.listener.name": "brokers", **named},
-            environment={},
-            file=None,
-        )
-        found = registered_endpoints(settings)
+        named = {"inter.broker.listener.name": "brokers", **named}
+        settings = load(given={**LISTENERS, **named}, environment={}, file=None)
+        found = registered_endpoints(settings, has_peers=has_peers)
         return [f"{each.listener}://{each.host}:{each.port}" for each in found]
 
     both = "CLIENTS://c:1,BROKERS://b:2"
@@ -149,3 +145,24 @@ def test_a_listener_is_found_by_its_advertised_or_its_own_address() -> None:
         "CLIENTS://c:1",
         "BROKERS://host:9093",
     ]
+    # With peers, every address that others can connect to.
+    assert addresses(listeners=own, has_peers=True) == ["BROKERS://host:9093"]
+    both = "CLIENTS://host:9092,BROKERS://host:9093"
+    assert addresses(listeners=both, has_peers=True) == [
+        "CLIENTS://host:9092",
+        "BROKERS://host:9093",
+    ]
+
+
+def test_a_broker_without_settings_registers_an_address_only_if_it_has_peers() -> None:
+    settings = load(given={"listeners": "PLAINTEXT://host:9092"}, environment={}, file=None)
+    assert registered_endpoints(settings, has_peers=False) == ()
+    assert listener_between_brokers(settings, has_peers=False) is None
+    (endpoint,) = registered_endpoints(settings, has_peers=True)
+    assert (endpoint.listener, endpoint.host, endpoint.port) == ("PLAINTEXT", "host", 9092)
+    assert listener_between_brokers(settings, has_peers=True) == "PLAINTEXT"
+    settings = load(
+        given={**LISTENERS, "advertised.listeners": "CLIENTS://c:1"}, environment={}, file=None
+    )
+    assert listener_between_brokers(settings, has_peers=True) is None
+    assert len(registered_endpoints(settings, has_peers=True)) == 1
