@@ -7,7 +7,7 @@ from ottla.settings.listener_protocols import (
     inter_broker_listener,
     protocol_of,
 )
-from ottla.settings.table.node import ADVERTISED_LISTENERS, INTER_BROKER_LISTENER_NAME, LISTENERS
+from ottla.settings.table.node import INTER_BROKER_LISTENER_NAME, LISTENERS
 
 
 def listener_between_brokers(settings: BrokerSettings, *, has_peers: bool) -> str | None:
@@ -21,24 +21,13 @@ def listener_between_brokers(settings: BrokerSettings, *, has_peers: bool) -> st
     return name if any(each.name == name for each in settings[LISTENERS]) else None
 
 
-def registered_endpoints(settings: BrokerSettings, *, has_peers: bool) -> tuple[Endpoint, ...]:
-    """The advertised listeners, and the inter-broker listener if it is not among them.
-
-    As in Kafka, a broker with peers advertises by default the addresses that it listens on: clients
-    of the others need them.
-    """
-    advertised = settings[ADVERTISED_LISTENERS]
-    if advertised is None and has_peers:
-        advertised = tuple(each for each in settings[LISTENERS] if each.is_reachable)
-    listeners = list(advertised or ())
+def with_inter_broker_endpoint(
+    settings: BrokerSettings, endpoints: tuple[Endpoint, ...], *, has_peers: bool
+) -> tuple[Endpoint, ...]:
+    """The endpoints that a broker registers: those for clients, and its inter-broker listener."""
+    listener = listener_between_brokers(settings, has_peers=has_peers)
     address = inter_broker_address(settings)
-    if (
-        address is not None
-        and address not in listeners
-        and listener_between_brokers(settings, has_peers=has_peers) is not None
-    ):
-        listeners.append(address)
-    return tuple(
-        Endpoint(each.name, each.host, each.port, protocol_of(settings, each.name))
-        for each in listeners
-    )
+    if listener is None or address is None or any(each.listener == listener for each in endpoints):
+        return endpoints
+    protocol = protocol_of(settings, listener)
+    return (*endpoints, Endpoint(listener, address.host, address.port, protocol))

@@ -15,7 +15,7 @@ from ottla.broker.event_log import Logger
 from ottla.broker.http.health import Health
 from ottla.broker.http.server import HttpServer
 from ottla.broker.inter_broker.inter_broker import InterBroker
-from ottla.broker.inter_broker.listener import listener_between_brokers, registered_endpoints
+from ottla.broker.inter_broker.listener import listener_between_brokers, with_inter_broker_endpoint
 from ottla.broker.net.connections import Connections
 from ottla.broker.node.background import start_background
 from ottla.broker.node.context import NodeContext, Seams
@@ -165,7 +165,9 @@ class Node:
         member = await self._registration.register(
             store,
             self.settings[node.NODE_ID],
-            registered_endpoints(self.settings, has_peers=self._has_peers),
+            with_inter_broker_endpoint(
+                self.settings, self._advertised() or (), has_peers=self._has_peers
+            ),
         )
         # After the new epoch is stored: as the controller, this broker transfers the memberships of
         # the last incarnation to it.
