@@ -74,6 +74,31 @@ class Cluster:
         self.machine(broker_id).net.power_loss()
         await self.nodes.pop(broker_id).stop()
 
+    # The ensemble
+
+    def broker_epoch(self, broker_id: int) -> int:
+        """The epoch of a broker's registration."""
+        return self.ensemble.members[broker_id].broker_epoch
+
+    def prevent_elections(self) -> None:
+        """Nobody is elected from now on: a session without a broker is the controller."""
+        self._usurper = self.ensemble.controller = self.ensemble.connect()
+
+    def allow_elections(self) -> None:
+        self.ensemble.expire(self._usurper)
+
+    def stop_following(self, broker_id: int) -> Callable[[], None]:
+        """A broker learns of no entry from now on, until the result is called."""
+        store = self.store(broker_id)
+        entries = store._entries
+        store._entries = lambda _offset: ()  # type: ignore[method-assign]
+
+        def follow() -> None:
+            store._entries = entries  # type: ignore[method-assign]
+            self.ensemble.wake()
+
+        return follow
+
     def expire(self, broker_id: int) -> None:
         """The ensemble expires the session of a live broker."""
         self.ensemble.expire(self.store(broker_id))

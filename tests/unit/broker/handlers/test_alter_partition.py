@@ -32,7 +32,7 @@ class Scene:
     def __init__(self, cluster: Cluster, topic_id: Uuid) -> None:
         self.topic_id = topic_id
         self.services = cluster.services(1)
-        self.epochs = {each: cluster.ensemble.members[each].broker_epoch for each in (1, 2)}
+        self.epochs = {each: cluster.broker_epoch(each) for each in (1, 2)}
         self.asked: list[tuple[Incarnation, AskedIsr]] = []
         self.offline: list[tuple[Incarnation, list[PartitionId]]] = []
         self.refusal: PeerError | None = None

@@ -14,7 +14,6 @@ from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
 from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
 from ottla.protocol.messages.metadata import MetadataRequest, RequestedTopic
 from ottla.protocol.primitives import ZERO_UUID
-from tests.sim.metadata_store import SimMetadataStore
 from tests.support.broker.cluster import BROKERS_PORT, Cluster, with_cluster
 from tests.support.broker.simulated_broker import Client
 
@@ -25,10 +24,6 @@ def own_requests(cluster: Cluster, broker_id: int) -> OwnRequests:
     inter_broker = cluster.nodes[broker_id]._inter_broker
     assert inter_broker is not None
     return inter_broker.own_requests
-
-
-def epoch_of(cluster: Cluster, broker_id: int) -> int:
-    return cluster.ensemble.members[broker_id].broker_epoch
 
 
 async def asked_for_topics(client: Client, *names: str) -> None:
@@ -93,7 +88,7 @@ def test_only_the_current_incarnation_of_a_broker_gets_ids(
     async def story(cluster: Cluster) -> None:
         broker = await cluster.client(1, BROKERS_PORT)
         asked = AllocateProducerIdsRequest(
-            broker_id=broker_id, broker_epoch=epoch_of(cluster, 2) + difference
+            broker_id=broker_id, broker_epoch=cluster.broker_epoch(2) + difference
         )
         answer = await broker.ask(asked)
         assert answer.error_code == code
@@ -109,7 +104,7 @@ def test_only_the_current_incarnation_of_a_broker_gets_ids(
 def test_a_broker_that_is_not_the_controller_gives_no_ids_to_others() -> None:
     async def story(cluster: Cluster) -> None:
         broker = await cluster.client(2, BROKERS_PORT)
-        asked = AllocateProducerIdsRequest(broker_id=2, broker_epoch=epoch_of(cluster, 2))
+        asked = AllocateProducerIdsRequest(broker_id=2, broker_epoch=cluster.broker_epoch(2))
         assert (await broker.ask(asked)).error_code == ErrorCode.NOT_CONTROLLER
 
     with_cluster(story)
@@ -118,7 +113,7 @@ def test_a_broker_that_is_not_the_controller_gives_no_ids_to_others() -> None:
 def test_without_a_controller_a_client_is_told_to_ask_for_an_id_again() -> None:
     async def story(cluster: Cluster) -> None:
         client = await cluster.client(2)
-        cluster.ensemble.controller = SimMetadataStore(cluster.ensemble)
+        cluster.prevent_elections()
         await cluster.kill(1)
         answer = await client.ask(INIT)
         assert answer.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
@@ -185,16 +180,12 @@ def test_the_first_request_for_a_coordinator_has_its_topic_created_by_the_contro
 def test_a_client_is_told_its_coordinator_once_the_broker_knows_the_topic() -> None:
     async def story(cluster: Cluster) -> None:
         client = await cluster.client(2)
-        store = cluster.store(2)
-        entries = store._entries
-        # Broker 2 does not follow the metadata log.
-        store._entries = lambda _offset: ()  # type: ignore[method-assign]
+        follow = cluster.stop_following(2)
         asked = FindCoordinatorRequest(key_type=0, coordinator_keys=("group",))
         asking = asyncio.create_task(client.ask(asked))
         await asyncio.sleep(2)
         assert not asking.done()
-        store._entries = entries  # type: ignore[method-assign]
-        cluster.ensemble.wake()
+        follow()
         (found,) = (await asking).coordinators
         assert found.error_code == ErrorCode.NONE
 
@@ -204,7 +195,7 @@ def test_a_client_is_told_its_coordinator_once_the_broker_knows_the_topic() -> N
 def test_a_refusal_of_the_controller_reaches_whoever_asks() -> None:
     async def story(cluster: Cluster) -> None:
         client = await cluster.client(2)
-        cluster.ensemble.controller = SimMetadataStore(cluster.ensemble)
+        cluster.prevent_elections()
         await cluster.kill(1)
         asked = FindCoordinatorRequest(key_type=0, coordinator_keys=("group",))
         (found,) = (await client.ask(asked)).coordinators
