@@ -1,59 +1,102 @@
 """Changes of the metadata that need more than one entry; each is decided on the newest image.
 
-After a crash in between, the next start of the broker or the next controller completes them.
+After a crash in between, the next controller completes them.
 """
 
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
 
 from ottla.metadata.controller import min_isr
-from ottla.metadata.controller.broker_restart import (
-    Restart,
-    broker_started,
-    partitions_rejoined,
-    returning_partitions,
-)
-from ottla.metadata.controller.entry_packing import MAX_RECORDS_PER_ENTRY, in_entries
+from ottla.metadata.controller.broker_changes import partition_updates
+from ottla.metadata.controller.broker_registrations import membership_records, up_record
+from ottla.metadata.controller.entry_packing import in_entries
 from ottla.metadata.controller_interface import Controller
 from ottla.metadata.image import Image
-from ottla.metadata.records import Record
+from ottla.metadata.records import Config, Record
 from ottla.metadata.store import RegisteredBroker
-from ottla.protocol.primitives import Uuid
+from ottla.metadata.values import BrokerState, PartitionId, ResourceKind
 from ottla.protocol.topic_partition import TopicPartition
 from ottla.settings.broker import BrokerSettings
+from ottla.settings.table.replicas import MIN_INSYNC_REPLICAS
 
 # Returns the settings in force at the time of the call.
 CurrentSettings = Callable[[], BrokerSettings]
-PartitionIds = Sequence[tuple[Uuid, int]]
+PartitionIds = Sequence[PartitionId]
+
+# The name of the broker resource with the settings of all brokers.
+CLUSTER_WIDE = ""
 
 
-async def start_broker(
-    controller: Controller, registered: RegisteredBroker
+async def update_brokers(
+    controller: Controller, registered: Sequence[RegisteredBroker], *, is_first: bool
 ) -> list[TopicPartition]:
-    """Commits the records of a restart; returns the partitions that may have lost records."""
+    """Commits what follows from the brokers that are registered now.
+
+    First their own records, then their partitions, then that the new ones are up. The `is_first`
+    update of a controller also completes what the last controller began. Returns the partitions
+    that may have lost records.
+    """
+
+    def record(image: Image) -> tuple[Sequence[Record], list[int]]:
+        records = membership_records(image, registered)
+        return records, [broker.broker_id for broker in records]
+
+    def starting(image: Image) -> tuple[Sequence[Record], list[int]]:
+        return (), [
+            broker_id
+            for broker_id, broker in sorted(image.brokers.items())
+            if broker.state is BrokerState.STARTING
+        ]
+
+    def finish(broker_id: int, image: Image) -> tuple[Sequence[Record], None]:
+        up = up_record(image, broker_id)
+        return ((), None) if up is None else ((up,), None)
+
+    changed = await controller.commit(record)
+    losses = await update_partitions(controller, None if is_first else frozenset(changed))
+    for broker_id in await controller.commit(starting):
+        await controller.commit(partial(finish, broker_id))
+    return losses
+
+
+async def update_partitions(
+    controller: Controller, brokers: frozenset[int] | None
+) -> list[TopicPartition]:
+    """Brings the partitions of these brokers, or of all, in line with the state of the brokers.
+
+    Returns the partitions that may have lost records.
+    """
 
     def find(image: Image) -> tuple[Sequence[Record], PartitionIds]:
-        return (), list(returning_partitions(image, registered))
+        return (), _partitions_of(image, brokers)
 
-    def rejoin(partitions: PartitionIds, image: Image) -> tuple[Sequence[Record], Restart]:
-        restart = partitions_rejoined(image, registered, partitions)
-        return restart.records, restart
-
-    def finish(image: Image) -> tuple[Sequence[Record], Restart]:
-        restart = broker_started(image, registered)
-        return restart.records, restart
+    def update(
+        partitions: PartitionIds, image: Image
+    ) -> tuple[Sequence[Record], list[TopicPartition]]:
+        updates = partition_updates(image, partitions)
+        return updates.records, updates.possible_losses
 
     losses: list[TopicPartition] = []
-    returning = await controller.commit(find)
-    if len(returning) >= MAX_RECORDS_PER_ENTRY:
-        # Found once for all entries: each search looks at every partition.
-        for portion in in_entries(returning):
-            losses += (await controller.commit(partial(rejoin, portion))).possible_losses
-    while True:
-        restart = await controller.commit(finish)
-        losses += restart.possible_losses
-        if restart.is_up:
-            return losses
+    if brokers is None or brokers:
+        for portion in in_entries(await controller.commit(find)):
+            losses += await controller.commit(partial(update, portion))
+    return losses
+
+
+async def record_min_isr(controller: Controller, current_settings: CurrentSettings) -> None:
+    """Records `min.insync.replicas` as a setting of the cluster, unless it is one already.
+
+    Otherwise it would depend on the settings of whichever broker becomes the controller.
+    """
+
+    def record(image: Image) -> tuple[Sequence[Record], None]:
+        name = MIN_INSYNC_REPLICAS.name
+        if name in image.configs(ResourceKind.BROKER, CLUSTER_WIDE):
+            return (), None
+        value = str(current_settings()[MIN_INSYNC_REPLICAS])
+        return (Config(ResourceKind.BROKER, CLUSTER_WIDE, name, value),), None
+
+    await controller.commit(record)
 
 
 async def update_min_isr(
@@ -63,10 +106,29 @@ async def update_min_isr(
 
     def find(image: Image) -> tuple[Sequence[Record], PartitionIds]:
         names = image.topic_names if topics is None else topics
-        return (), list(min_isr.outdated_partitions(image, names, current_settings()))
+        outdated = min_isr.outdated_partitions(image, names, current_settings())
+        return (), [PartitionId(*each) for each in outdated]
 
     def correct(partitions: PartitionIds, image: Image) -> tuple[Sequence[Record], None]:
         return min_isr.corrections(image, partitions, current_settings()), None
 
     for portion in in_entries(await controller.commit(find)):
         await controller.commit(partial(correct, portion))
+
+
+def _partitions_of(image: Image, brokers: frozenset[int] | None) -> PartitionIds:
+    """The partitions with a replica on these brokers, or all; those that they lead come first.
+
+    Clients wait for a new leader, and nobody waits for the rest.
+    """
+    led: list[PartitionId] = []
+    others: list[PartitionId] = []
+    for name in sorted(image.topic_names):
+        topic = image.topic(name)
+        if topic is None:
+            continue
+        for index, each in enumerate(image.partitions(topic.topic_id)):
+            if brokers is None or not brokers.isdisjoint(each.replicas):
+                is_led = each.leader is None or brokers is None or each.leader.broker_id in brokers
+                (led if is_led else others).append(PartitionId(topic.topic_id, index))
+    return [*led, *others]

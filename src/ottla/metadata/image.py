@@ -13,7 +13,8 @@ is our own fault, and the image cannot continue.
 - Before a topic is deleted, the first epoch of its name is raised above every leader epoch of its
   partitions, so that a later topic of that name never reuses one.
 - The controller's epoch, the floor, the first epoch of a name, and the next producer id never fall.
-- A broker's epoch never falls. Within one epoch its state only advances, and `inherits` stays.
+- A broker's epoch never falls. Within one epoch its state only advances, its incarnation id stays,
+  and the inherited epochs stay until it is up.
 
 The records of a snapshot obey the same rules: the first record of a partition may have any
 partition epoch, and the floor and the deleted names come after all partitions.
@@ -96,6 +97,7 @@ class Image:
         "_features",
         "_metric_names",
         "_quotas",
+        "_shared",
         "_topic_ids",
         "_topics",
         "_users",
@@ -116,6 +118,8 @@ class Image:
         self.next_producer_id = 0
         self._brokers: dict[int, Broker] = {}
         self._topics: dict[Uuid, _TopicState] = {}
+        # The topics of a fork whose list of partitions still belongs to the image it came from.
+        self._shared: set[Uuid] = set()
         self._topic_ids: dict[str, Uuid] = {}
         # Of all topics; counted here so that creating a topic does not iterate over the others.
         self.partition_count = 0
@@ -146,7 +150,9 @@ class Image:
     __hash__ = None  # type: ignore[assignment]  # it changes
 
     def _contents(self) -> tuple[object, ...]:
-        return tuple(getattr(self, name) for name in self.__slots__ if name != "offset")
+        return tuple(
+            getattr(self, name) for name in self.__slots__ if name not in ("offset", "_shared")
+        )
 
     # Looking up
 
@@ -229,24 +235,18 @@ class Image:
             self.apply(record)
         self.offset = entry.offset
 
-    def check_records(self, records: Sequence[Record]) -> None:
-        """RuleBroken or InvalidRecord if these records could not be applied in this order.
+    def fork(self) -> "Image":
+        """A copy on which records can be tried. It is valid until this image changes.
 
-        The image does not change: they are applied to a copy, deep only where they change it.
+        The partitions of a topic are copied when one of them first changes.
         """
-        trial = copy.copy(self)
+        fork = copy.copy(self)
         for name in self.__slots__:
             owned = getattr(self, name)
             if isinstance(owned, dict):
-                setattr(trial, name, owned.copy())
-        for topic_id in {record.topic_id for record in records if isinstance(record, Partition)}:
-            state = self._topics.get(topic_id)
-            if state is not None:
-                trial._topics[topic_id] = _TopicState(state.topic, state.partitions.copy())
-        # No rule compares configs or quotas with their previous values.
-        trial._configs, trial._quotas = {}, {}
-        for record in records:
-            trial.apply(record)
+                setattr(fork, name, owned.copy())
+        fork._shared = set(self._topics)
+        return fork
 
     def apply(self, record: Record) -> None:
         """Applies a record; the image changes in no other way.
@@ -294,7 +294,7 @@ class Image:
         where = f"{state.topic.name}-{partition.index}"
         if partition.index < len(state.partitions):
             _check_successor(where, state.partitions[partition.index], partition)
-            state.partitions[partition.index] = partition
+            self._own_partitions(state)[partition.index] = partition
             return
         if partition.index > len(state.partitions):
             raise RuleBroken(f"{where}: index {len(state.partitions)} is to come first")
@@ -304,8 +304,18 @@ class Image:
                 f"{where}: leader epoch {partition.leader_epoch} is below the first one of its"
                 f" name, {first_epoch}"
             )
-        state.partitions.append(partition)
+        self._own_partitions(state).append(partition)
         self.partition_count += 1
+
+    def _own_partitions(self, state: _TopicState) -> list[Partition]:
+        """The partitions of a topic, to be changed."""
+        topic_id = state.topic.topic_id
+        if topic_id not in self._shared:
+            return state.partitions
+        self._shared.discard(topic_id)
+        own = state.partitions.copy()
+        self._topics[topic_id] = _TopicState(state.topic, own)
+        return own
 
     def _apply_topic(self, topic: Topic) -> None:
         if topic.name in self._topic_ids:
@@ -425,7 +435,9 @@ def _check_successor(where: str, before: Partition, after: Partition) -> None:
 
 
 def _check_same_incarnation(known: Broker, broker: Broker) -> None:
-    if broker.inherited_epochs != known.inherited_epochs:
+    is_same = broker.inherited_epochs == known.inherited_epochs
+    is_over = not broker.inherited_epochs and broker.state is not BrokerState.STARTING
+    if not (is_same or is_over):
         raise RuleBroken(f"{known.incarnation} inherits {known.inherited_epochs}, and that stays")
     if broker.incarnation_id != known.incarnation_id:
         raise RuleBroken(f"{known.incarnation} has the id {known.incarnation_id}, and that stays")
@@ -453,8 +465,10 @@ def _put(known: dict[Key, Value], key: Key, value: Value | None) -> None:
 def _put_inside(
     known: dict[Key, dict[str, Value]], outer: Key, key: str, value: Value | None
 ) -> None:
-    """The same one level deeper; empty inner dicts are removed."""
-    inner = known.setdefault(outer, {})
+    """The same one level deeper; empty inner dicts are removed.
+
+    An inner dict is replaced, not changed: a fork may share it.
+    """
+    inner = known.get(outer, {}).copy()
     _put(inner, key, value)
-    if not inner:
-        del known[outer]
+    _put(known, outer, inner or None)

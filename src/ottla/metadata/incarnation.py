@@ -2,35 +2,57 @@
 
 A broker that lost acknowledged records must not rejoin the ISR as if it had them. Its disks are
 intact if it stopped cleanly, or if the machine was not rebooted since: the writes of a killed
-process are still in the page cache.
+process are still in the page cache. Single logs may be damaged nevertheless.
 
-At a start: read it, compute `inherited_epochs`, register, save the new epoch as unserved, let the
-memberships carry over, and save the new incarnation before anything is served. At a clean stop,
-after the last flush: save it again as clean.
+At a start, after the recovery of all logs: `starting` is saved, then the broker registers. Once it
+is up, and before it serves anything, `serving` is saved. At a clean stop, after the last flush, it
+is saved again as clean.
 
-A membership carries over only if its epoch is exactly one of the saved epochs. A disk that was
-restored from a backup has an outdated epoch and claims nothing.
+Incarnations have random ids, which the controller compares for equality. A disk that was restored
+from a backup has an outdated id and claims nothing.
 """
 
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 
 from ottla.metadata.json_codec import ADDED_LATER, JsonMismatch, dump, object_codec, parse
-from ottla.metadata.values import Int64, Name
+from ottla.metadata.values import Int64, Name, PartitionId
 from ottla.seams.files import Files, read_file, replace_file
 
 FILE_NAME = "incarnation.json"
 
-_FILE_BYTES_MAX = 64 << 10
+_FILE_BYTES_MAX = 1 << 20
 # The most consecutive starts that ended before they served.
-UNSERVED_EPOCHS_MAX = 1_000
+UNSERVED_MAX = 1_000
+# A broker with more damaged logs is not intact.
+DAMAGED_MAX = 1_000
+
+_EPOCH_PREFIX = "epoch-"
 
 
 @dataclass(frozen=True, slots=True)
 class SavedIncarnation:
-    """The epoch in which a broker last served, with the machine's boot id; `clean` after a stop.
+    """The incarnation that last served, with the machine's boot id; `clean` after a stop.
 
-    `unserved` are later epochs in which it registered and ended before it served anything.
+    `unserved` are later incarnations that ended before they served anything. `damaged` are logs
+    that lost records, which these may not have told the controller.
     """
+
+    incarnation_id: Name
+    boot_id: Name
+    clean: bool
+    unserved: tuple[Name, ...] = field(default=(), metadata=ADDED_LATER)
+    damaged: tuple[PartitionId, ...] = field(default=(), metadata=ADDED_LATER)
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """The ids of these incarnations, the last that served first."""
+        return (self.incarnation_id, *self.unserved)
+
+
+@dataclass(frozen=True, slots=True)
+class _EpochIncarnation:
+    """The file of earlier versions, which knew incarnations by their broker epochs."""
 
     broker_epoch: Int64
     boot_id: Name
@@ -39,6 +61,19 @@ class SavedIncarnation:
 
 
 _CODEC = object_codec(SavedIncarnation)
+_EPOCH_CODEC = object_codec(_EpochIncarnation)
+
+
+def id_of_epoch(broker_epoch: int) -> str:
+    """The id of an incarnation of an earlier version, which had none."""
+    return f"{_EPOCH_PREFIX}{broker_epoch}"
+
+
+def epoch_of_id(incarnation_id: str) -> int | None:
+    """The broker epoch in the id of an incarnation of an earlier version; None in any other id."""
+    number = incarnation_id.removeprefix(_EPOCH_PREFIX)
+    is_epoch = number != incarnation_id and number.isdecimal() and number.isascii()
+    return int(number) if is_epoch else None
 
 
 def is_intact(previous: SavedIncarnation, boot_id: str) -> bool:
@@ -46,17 +81,36 @@ def is_intact(previous: SavedIncarnation, boot_id: str) -> bool:
     return previous.clean or previous.boot_id == boot_id
 
 
-def inherited_epochs(previous: SavedIncarnation | None, boot_id: str) -> tuple[int, ...]:
-    """The epochs whose memberships a starting broker may claim, the last served one first."""
-    if previous is None or not is_intact(previous, boot_id):
+def inherited_ids(previous: SavedIncarnation | None, boot_id: str) -> tuple[str, ...]:
+    """The incarnations whose memberships a starting broker may claim, the last served one first."""
+    if previous is None or not is_intact(previous, boot_id) or len(previous.damaged) > DAMAGED_MAX:
         return ()
-    return (previous.broker_epoch, *previous.unserved)
+    return previous.ids
 
 
-def with_unserved(previous: SavedIncarnation, broker_epoch: int) -> SavedIncarnation:
-    """To be saved before a new epoch takes over the first membership."""
-    unserved = (*previous.unserved, broker_epoch)[-UNSERVED_EPOCHS_MAX:]
-    return replace(previous, unserved=unserved)
+def starting(
+    previous: SavedIncarnation | None,
+    incarnation_id: str,
+    boot_id: str,
+    damaged: Iterable[PartitionId] = (),
+) -> SavedIncarnation:
+    """To be saved before the incarnation registers. `damaged` is what its recovery has found."""
+    if previous is None or not is_intact(previous, boot_id):
+        # Nothing is claimed from before, so there is nothing to remember.
+        return SavedIncarnation(incarnation_id, boot_id, clean=False)
+    return SavedIncarnation(
+        previous.incarnation_id,
+        previous.boot_id,
+        previous.clean,
+        (*previous.unserved, incarnation_id)[-UNSERVED_MAX:],
+        # One more than the limit is enough to say that there are too many.
+        tuple(dict.fromkeys((*previous.damaged, *damaged)))[: DAMAGED_MAX + 1],
+    )
+
+
+def serving(incarnation_id: str, boot_id: str, *, clean: bool) -> SavedIncarnation:
+    """To be saved before the broker serves, and at a clean stop."""
+    return SavedIncarnation(incarnation_id, boot_id, clean)
 
 
 def read_incarnation(files: Files, log_directory: str) -> SavedIncarnation | None:
@@ -68,7 +122,10 @@ def read_incarnation(files: Files, log_directory: str) -> SavedIncarnation | Non
     if not files.exists(path):
         return None
     try:
-        saved: SavedIncarnation = _CODEC.read(parse(read_file(files, path, _FILE_BYTES_MAX)))
+        found = parse(read_file(files, path, _FILE_BYTES_MAX))
+        if isinstance(found, dict) and "broker_epoch" in found:
+            return _converted(_EPOCH_CODEC.read(found))
+        saved: SavedIncarnation = _CODEC.read(found)
     except JsonMismatch:
         return None
     return saved
@@ -77,3 +134,12 @@ def read_incarnation(files: Files, log_directory: str) -> SavedIncarnation | Non
 def write_incarnation(files: Files, log_directory: str, saved: SavedIncarnation) -> None:
     """Durable on return."""
     replace_file(files, f"{log_directory}/{FILE_NAME}", dump(_CODEC.write(saved)))
+
+
+def _converted(earlier: _EpochIncarnation) -> SavedIncarnation:
+    return SavedIncarnation(
+        id_of_epoch(earlier.broker_epoch),
+        earlier.boot_id,
+        earlier.clean,
+        tuple(map(id_of_epoch, earlier.unserved)),
+    )

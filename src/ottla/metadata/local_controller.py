@@ -5,12 +5,16 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from ottla.errors import ErrorCode, PeerError
-from ottla.metadata.controller.broker_restart import is_started
-from ottla.metadata.controller_duties import CurrentSettings, start_broker, update_min_isr
+from ottla.metadata.controller_duties import (
+    CurrentSettings,
+    record_min_isr,
+    update_brokers,
+    update_min_isr,
+)
 from ottla.metadata.image import Image
 from ottla.metadata.publisher import NotController, Publisher
 from ottla.metadata.records import Record
-from ottla.metadata.store import MetadataStore, RegisteredBroker
+from ottla.metadata.store import MetadataStore
 from ottla.protocol.topic_partition import TopicPartition
 
 Reply = TypeVar("Reply")
@@ -26,15 +30,20 @@ class LocalController:
         store: MetadataStore,
         broker_id: int,
         current_settings: CurrentSettings,
+        is_shared: bool = False,
         on_elected: Callable[[int], None] = lambda _epoch: None,
         on_possible_loss: Callable[[TopicPartition], None] = lambda _partition: None,
     ) -> None:
-        """`on_elected` gets the epoch of each term. `on_possible_loss` gets each partition that may
-        have lost records, because a replica restarted without intact disks."""
+        """`is_shared` if other brokers may be the controller, too.
+
+        `on_elected` gets the epoch of each term. `on_possible_loss` gets each partition that may
+        have lost records, because a replica restarted without intact disks.
+        """
         self._publisher = publisher
         self._store = store
         self._broker_id = broker_id
         self._current_settings = current_settings
+        self._is_shared = is_shared
         self._on_elected = on_elected
         self._on_possible_loss = on_possible_loss
         self._is_settled = asyncio.Event()
@@ -79,16 +88,15 @@ class LocalController:
             duties.result()
 
     async def _do_duties(self) -> None:
-        """Starts registered brokers; does not end."""
+        """Follows the registered brokers; does not end."""
         self._on_elected(self._publisher.image.controller_epoch)
-        async for brokers in self._store.registered_brokers():
-            for registered in brokers:
-                await self._bring_up(registered)
-            if not self._is_settled.is_set():
+        async for registered in self._store.registered_brokers():
+            is_first = not self._is_settled.is_set()
+            losses = await update_brokers(self._publisher, registered, is_first=is_first)
+            for partition in losses:
+                self._on_possible_loss(partition)
+            if is_first:
+                if self._is_shared:
+                    await record_min_isr(self._publisher, self._current_settings)
                 await update_min_isr(self._publisher, None, self._current_settings)
                 self._is_settled.set()
-
-    async def _bring_up(self, registered: RegisteredBroker) -> None:
-        if not is_started(self._publisher.image, registered):
-            for partition in await start_broker(self._publisher, registered):
-                self._on_possible_loss(partition)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from ottla.errors import ErrorCode, PeerError
+from ottla.metadata.decision_queue import DecisionQueue
 from ottla.metadata.delta import image_delta
 from ottla.metadata.image import Image
 from ottla.metadata.records import ControllerStarted, Record
@@ -48,7 +49,9 @@ class Publisher:
         self._resigned = asyncio.Event()
         # Held from a decision until it is applied: the next decision is made on its result.
         self._deciding = asyncio.Lock()
-        self._commits: set[asyncio.Task[None]] = set()
+        self._decisions = DecisionQueue()
+        # Commits the waiting decisions; None if there are none.
+        self._committer: asyncio.Task[None] | None = None
         self._is_over = False
         self._applied = asyncio.Condition()
         self._subscribers: list[Callable[[Image, Entry], None]] = []
@@ -78,8 +81,9 @@ class Publisher:
         finally:
             # Their entries will not be applied any more.
             self._is_over = True
-            for commit in self._commits:
-                commit.cancel()
+            self._decisions.cancel_all()
+            if self._committer is not None:
+                self._committer.cancel()
 
     async def _follow(self) -> None:
         async for entry in self._store.follow(self.image.offset + 1):
@@ -102,14 +106,8 @@ class Publisher:
         NotController if another broker has taken over meanwhile.
         """
         fence = await self._store.campaign()
-        await self._deciding.acquire()
-        commit = None
-        try:
-            commit = self._begin([ControllerStarted(fence.epoch, broker_id)], fence)
-        finally:
-            if commit is None:
-                self._deciding.release()
-        await asyncio.shield(commit)
+        async with self._deciding:
+            await self._append([ControllerStarted(fence.epoch, broker_id)], fence)
         # Only now: decisions need an image with all entries of earlier controllers.
         self._fence = fence
         self._resigned = asyncio.Event()
@@ -132,53 +130,56 @@ class Publisher:
     async def commit(self, decide: Callable[[Image], tuple[Sequence[Record], Reply]]) -> Reply:
         """Decides on the newest image, commits, and replies once this broker has applied it.
 
-        RuleBroken or InvalidRecord, and nothing is written, if the image could not apply the
-        records: they would stop every broker that reads them, now and at every later start. A
-        cancelled caller does not stop the commit, and the next decision still waits for it.
-        NotController if this broker is not the controller, OSError if the disk cannot be written.
+        Decisions that wait for each other share an entry: all of its records are committed, or
+        none. RuleBroken or InvalidRecord, and nothing is written, if the image could not apply the
+        records. A cancelled caller does not stop a commit that has begun. NotController if this
+        broker is not the controller, OSError if the disk cannot be written.
         """
-        await self._deciding.acquire()
-        commit = None
-        try:
-            # Checked after the wait: the fence may have been lost meanwhile.
-            if self._fence is None:
-                raise NotController
-            records, reply = decide(self.image)
-            if records:
-                self.image.check_records(records)
-                commit = self._begin(records, self._fence)
-        finally:
-            if commit is None:
-                self._deciding.release()
-        if commit is not None:
-            await asyncio.shield(commit)
-        return reply
-
-    def _begin(self, records: Sequence[Record], fence: Fence) -> "asyncio.Task[None]":
-        """A task that a cancelled caller does not cancel; only the end of `follow` does."""
         if self._is_over:
             raise asyncio.CancelledError
-        commit = asyncio.get_running_loop().create_task(
-            self._commit(records, fence), name="commit metadata"
-        )
-        self._commits.add(commit)
-        commit.add_done_callback(self._committed)
-        return commit
+        outcome = self._decisions.add(decide)
+        if self._committer is None:
+            self._committer = asyncio.get_running_loop().create_task(
+                self._commit_all(), name="commit metadata"
+            )
+        reply: Reply = await outcome
+        return reply
 
-    async def _commit(self, records: Sequence[Record], fence: Fence) -> None:
+    async def _commit_all(self) -> None:
+        """Commits one entry after another until no decision waits."""
+        try:
+            while self._decisions:
+                async with self._deciding:
+                    await self._commit_next()
+        finally:
+            self._committer = None
+
+    async def _commit_next(self) -> None:
+        # Checked after the wait: the fence may have been lost meanwhile.
+        fence = self._fence
+        if fence is None:
+            self._decisions.refuse_all(NotController())
+            return
+        entry = self._decisions.next_entry(self.image)
+        try:
+            if entry.records:
+                await self._append(entry.records, fence)
+        except Exception as error:  # noqa: BLE001 - the callers raise it
+            entry.fail(error)
+        else:
+            entry.answer()
+        finally:
+            # Cancelled, because `follow` has ended.
+            entry.cancel()
+
+    async def _append(self, records: Sequence[Record], fence: Fence) -> None:
+        """Commits an entry. This broker has applied it on return."""
         try:
             offset = await self._store.append(records, fence)
         except Fenced as error:
             self._resign(fence)
             raise NotController from error
         await self.until(lambda image: image.offset >= offset)
-
-    def _committed(self, commit: "asyncio.Task[None]") -> None:
-        self._commits.discard(commit)
-        self._deciding.release()
-        if not commit.cancelled():
-            # Marks it as retrieved: the waiting caller gets the error.
-            commit.exception()
 
     async def _jump(self) -> None:
         """A snapshot has replaced the next entries: continues from the snapshot."""

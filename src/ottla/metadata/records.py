@@ -55,7 +55,8 @@ class Broker:
     `inherits` is the epoch of its previous incarnation, if that left its disks intact. If that one
     ended before its own partitions named its epoch, `also_inherits` has the epochs that they name.
     `incarnation_id` is the random id of the incarnation; None in records of earlier versions.
-    `damaged` are the partitions whose logs are not intact. It is empty once the broker is up.
+    `damaged` are the partitions whose logs are not intact. Once the broker is up, it inherits
+    nothing more and has no damage left to tell.
     """
 
     broker_id: Int32

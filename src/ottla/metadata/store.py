@@ -10,7 +10,15 @@ from typing import NamedTuple, Protocol
 
 from ottla.errors import OttlaError
 from ottla.metadata.records import Record
-from ottla.metadata.values import Endpoint, Incarnation
+from ottla.metadata.values import (
+    Endpoint,
+    Incarnation,
+    Int16,
+    Int32,
+    Name,
+    PartitionId,
+    Text,
+)
 
 
 class Fenced(OttlaError):
@@ -19,6 +27,15 @@ class Fenced(OttlaError):
 
 class StoreClosed(OttlaError):
     """The store was closed before or during the call. An append may or may not be committed."""
+
+
+class BrokerIdTaken(OttlaError):
+    """Another broker is registered under this id, from `host`."""
+
+    def __init__(self, broker_id: int, host: str) -> None:
+        super().__init__(f"broker id {broker_id} is in use: a broker on {host} is registered")
+        self.broker_id = broker_id
+        self.host = host
 
 
 class EntriesGone(OttlaError):
@@ -69,31 +86,35 @@ class Fence:
 class SupportedFeature(NamedTuple):
     """The levels of a feature that a broker supports."""
 
-    name: str
-    level_min: int
-    level_max: int
+    name: Name
+    level_min: Int16
+    level_max: Int16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Registration:
-    """The registration of a starting broker.
+    """The registration of one incarnation of a broker.
 
-    `inherits` is the epoch of its previous incarnation, if that left its disks intact.
+    `inherits` are the ids of earlier incarnations whose memberships of ISRs it may take over, since
+    their logs are intact except for those of the `damaged` partitions. `replaces` are the ids of
+    incarnations that used the same data directory: one of them, left by a killed process, may still
+    be registered.
     """
 
-    broker_id: int
+    broker_id: Int32
+    incarnation_id: Name
     endpoints: tuple[Endpoint, ...]
-    rack: str | None
-    host: str
+    rack: Text | None
+    host: Text
     features: tuple[SupportedFeature, ...] = ()
-    inherits: int | None = None
-    # Later epochs in which it never served.
-    unserved: tuple[int, ...] = ()
+    inherits: tuple[Name, ...] = ()
+    damaged: tuple[PartitionId, ...] = ()
+    replaces: tuple[Text, ...] = ()
+    is_draining: bool = False
 
-    @property
-    def inherited_epochs(self) -> frozenset[int]:
-        """The epochs whose ISR memberships it may claim."""
-        return frozenset() if self.inherits is None else frozenset((self.inherits, *self.unserved))
+    def may_replace(self, other: "Registration") -> bool:
+        """Whether `other` is of the same data directory."""
+        return other.incarnation_id == self.incarnation_id or other.incarnation_id in self.replaces
 
 
 class RegisteredBroker(NamedTuple):
@@ -107,40 +128,44 @@ class RegisteredBroker(NamedTuple):
         return Incarnation(self.registration.broker_id, self.broker_epoch)
 
 
-@dataclass(frozen=True, slots=True)
-class Lease:
-    """Until this time of the steady clock no other broker can have seen this one's session end."""
-
-    valid_until_ns: int
-
-    def is_valid(self, now_ns: int) -> bool:
-        return now_ns < self.valid_until_ns
-
-
 class MetadataStore(Protocol):
     """One broker's access to the metadata.
 
     Any call raises StoreClosed once the store is closed, and a StorageError or OSError if its disk
-    fails. After a StorageError only a newly opened store knows which entries are committed.
+    fails. After a StorageError only a newly opened store knows which entries are committed. A store
+    that cannot reach its servers waits for them: no call fails for that reason.
     """
 
+    async def cluster_id(self, proposed: str) -> str:
+        """The id of the cluster that the store belongs to.
+
+        The first proposal becomes the id, durably. An embedded store returns the proposal: the
+        cluster id of a single broker is in its log directories.
+        """
+        ...
+
     async def load(self) -> Loaded:
-        """All committed metadata. `follow` has the entries after it."""
+        """All metadata that was committed before the call. `follow` has the entries after it."""
         ...
 
     async def append(self, records: Sequence[Record], fence: Fence) -> int:
         """Commits one entry, durably, and returns its offset.
 
-        Calls may overlap; their entries are in the order of the calls. Fenced, EntryTooLarge and
-        OSError mean that nothing was written. An unknown outcome is never an error: a store that
-        lost its connection waits until it can check whether the entry exists.
+        Calls may overlap; their entries are in the order of the calls. A cancelled caller does not
+        stop its write. EntryTooLarge and OSError mean that nothing was written.
+
+        A store that lost its connection during the write looks for the entry afterwards, and writes
+        it again if it is absent. Fenced means that nothing was written, with one exception: if a
+        later controller has already replaced that offset by a snapshot, the outcome of such a write
+        is unknown.
         """
         ...
 
     async def save(self, snapshot: Snapshot, fence: Fence) -> None:
         """Replaces all entries up to and including the snapshot's offset, durably.
 
-        ValueError unless its entries are committed and it is not older than the last snapshot.
+        ValueError unless its entries are committed and it is not older than the last snapshot. Each
+        write is fenced like an append. After Fenced it is saved as a whole or not at all.
         """
         ...
 
@@ -154,23 +179,36 @@ class MetadataStore(Protocol):
     async def register(self, registration: Registration) -> int:
         """Registers this broker and returns its broker epoch, higher than all before.
 
-        The registration lasts until its session ends or until it registers again.
+        The registration lasts until its session ends or until it registers again. BrokerIdTaken if
+        the id is registered by another session, unless `may_replace` allows it.
+        """
+        ...
+
+    async def drain(self) -> None:
+        """Marks this broker's registration as draining. Without a registration it has no effect."""
+        ...
+
+    async def until_unregistered(self) -> None:
+        """Returns when this broker's registration has ended: its session has expired.
+
+        The broker must register again; it inherits from itself. Returns at once if it is not
+        registered.
         """
         ...
 
     def registered_brokers(self) -> AsyncIterator[tuple[RegisteredBroker, ...]]:
         """The registered brokers by id, now and after every change; it does not end.
 
-        A slow consumer gets only the newest state.
+        A slow consumer gets only the newest state. For the controller: a store watches the
+        registrations only while somebody iterates.
         """
         ...
 
     async def campaign(self) -> Fence:
-        """Waits until this broker is the controller. Every earlier fence is void from then on."""
-        ...
+        """Waits while another live session is the controller, until this broker is.
 
-    def session(self) -> Lease:
-        """The lease of this broker's session. Cheap enough to be called for every request."""
+        Every earlier fence is void from then on.
+        """
         ...
 
     def log_directory_failed(self, path: str, error: Exception) -> None:
@@ -178,5 +216,5 @@ class MetadataStore(Protocol):
         ...
 
     async def close(self) -> None:
-        """Ends the session and all waiting calls. Idempotent."""
+        """Ends the session, its registration included, and all waiting calls. Idempotent."""
         ...

@@ -8,6 +8,7 @@ from ottla.errors import ErrorCode, PeerError
 from ottla.metadata import records
 from ottla.metadata.values import Incarnation
 from ottla.protocol.primitives import NO_LEADER_EPOCH, Uuid
+from ottla.replication.local_broker import LocalBroker
 
 
 class Partition:
@@ -29,7 +30,7 @@ class Partition:
         "topic_id",
     )
 
-    def __init__(self, topic_id: Uuid, index: int, me: Incarnation) -> None:
+    def __init__(self, topic_id: Uuid, index: int, me: LocalBroker) -> None:
         self.topic_id = topic_id
         self.index = index
         self.leader: Incarnation | None = None
@@ -53,9 +54,10 @@ class Partition:
 
     def assign(self, record: records.Partition, end_offset: int) -> bool:
         """Takes a record of the metadata log. True if this broker begins to lead a new epoch."""
-        begins = record.leader_epoch > self.leader_epoch and record.leader == self._me
+        leads = self._me.leads_as(record.leader)
+        begins = leads and (not self.is_leader or record.leader_epoch > self.leader_epoch)
         self.leader = record.leader
-        self.is_leader = record.leader == self._me
+        self.is_leader = leads
         self.leader_epoch = record.leader_epoch
         self.partition_epoch = record.partition_epoch
         self.replicas = record.replicas
@@ -79,8 +81,13 @@ class Partition:
         """Whether the leader is the whole ISR and that satisfies `min.insync.replicas`."""
         return len(self.isr) == 1 and (self.min_isr <= 1 or self.min_isr_in_force <= 1)
 
+    @property
+    def can_be_led_elsewhere(self) -> bool:
+        """Whether this broker leads, and another one is in sync."""
+        return self.is_leader and len(self.isr) > 1
+
     def resign(self) -> None:
-        """The partition was deleted: it has no leader."""
+        """This broker stops leading: the partition is no longer here, or the session was lost."""
         self.leader = None
         self.is_leader = False
 

@@ -1,17 +1,18 @@
 """All replicas of this broker, by topic id and by topic name. They follow the metadata log."""
 
-from collections.abc import Callable, Iterator, Mapping, ValuesView
+from collections.abc import Callable, Iterator, Mapping, Sequence, ValuesView
 from contextlib import suppress
 from functools import cache
 
 from ottla.errors import LogOffline, StorageError
 from ottla.metadata.image import Image
-from ottla.metadata.records import Config, TopicDeleted
+from ottla.metadata.records import Broker, Config, TopicDeleted
 from ottla.metadata.records import Partition as PartitionRecord
 from ottla.metadata.store import Entry
-from ottla.metadata.values import Incarnation, ResourceKind
+from ottla.metadata.values import ResourceKind
 from ottla.protocol.primitives import Uuid
 from ottla.protocol.topic_partition import TopicPartition
+from ottla.replication.local_broker import LocalBroker
 from ottla.replication.partition import Partition
 from ottla.replication.replica import Replica, TopicRules
 from ottla.seams.entropy import Entropy
@@ -29,7 +30,7 @@ class Replicas:
         self,
         *,
         directories: LogDirectories,
-        me: Incarnation,
+        me: LocalBroker,
         rules_of: RulesOf,
         entropy: Entropy,
         start_writeback: StartWriteback,
@@ -73,10 +74,14 @@ class Replicas:
         strays = [
             each
             for each in stored_partitions
-            if not _is_known(image, each) or (each.topic_id is None and each.partition in claimed)
+            if not self._is_known(image, each)
+            or (each.topic_id is None and each.partition in claimed)
         ]
         for stray in strays:
             self.directories.set_aside(stray, self._unique())
+        known = image.brokers.get(self._me.broker_id)
+        if known is not None:
+            self._me.follow(known)
         for topic_name in sorted(image.topic_names):
             topic = image.topic(topic_name)
             if topic is not None:
@@ -104,6 +109,8 @@ class Replicas:
                         self._assign(topic.name, record, rules(topic.name))
                 case TopicDeleted():
                     deleted.add(record.topic_id)
+                case Broker():
+                    self._me.follow(record)
                 case Config(kind=ResourceKind.TOPIC):
                     reset.add(record.name)
                 case Config(kind=ResourceKind.BROKER):
@@ -115,12 +122,25 @@ class Replicas:
         if reset:
             self._refresh_rules({topic: rules(topic) for topic in reset})
 
+    def lose_session(self, broker_epoch: int) -> None:
+        """The broker's session of this epoch has ended: it leads nothing until the next one."""
+        self._me.lose_session(broker_epoch)
+        for replica in self.all:
+            replica.partition.resign()
+            replica.waiting.wake_all()
+
     def _assign(self, topic: str, record: PartitionRecord, rules: TopicRules) -> None:
-        if self._me.broker_id not in record.replicas:
-            return
         replica = self._by_id.get((record.topic_id, record.index))
+        if self._me.broker_id not in record.replicas:
+            if replica is not None:
+                self._remove([replica])
+            return
         if replica is None:
             replica = self._add(topic, record, rules)
+        self._take(replica, record)
+
+    @staticmethod
+    def _take(replica: Replica, record: PartitionRecord) -> None:
         begins = replica.partition.assign(record, replica.end_offset)
         if begins and replica.log is not None:
             # A log that is offline gets its epoch when it is opened again.
@@ -147,13 +167,18 @@ class Replicas:
             return
         dropped = [each for each in self.all if each.partition.topic_id in deleted]
         deleted.clear()
+        self._remove(dropped)
+
+    def _remove(self, dropped: Sequence[Replica]) -> None:
+        """Removes replicas that this broker no longer has. It stops leading them first."""
+        for replica in dropped:
+            replica.partition.resign()
+            replica.waiting.wake_all()
         for replica in dropped:
             topic_id, index = replica.partition.topic_id, replica.name.partition
             del self._by_id[topic_id, index]
             del self.by_key[replica.name]
             del self.by_key[topic_id, index]
-            replica.partition.resign()
-            replica.waiting.wake_all()
         kept = [each for each in dropped if each.log is not None or each.is_unusable]
         if kept:
             # Readers get the longest file.delete.delay.ms of them.
@@ -197,11 +222,11 @@ class Replicas:
     def _unique(self) -> str:
         return self._entropy.token(16).hex()
 
-
-def _is_known(image: Image, stored: StoredPartition) -> bool:
-    """Whether a stored partition belongs to a topic of the image."""
-    name = stored.partition
-    topic = image.topic(name.topic)
-    if topic is None or image.partition(topic.topic_id, name.partition) is None:
-        return False
-    return stored.topic_id in (topic.topic_id, None)
+    def _is_known(self, image: Image, stored: StoredPartition) -> bool:
+        """Whether the image has a stored partition, with a replica on this broker."""
+        name = stored.partition
+        topic = image.topic(name.topic)
+        record = None if topic is None else image.partition(topic.topic_id, name.partition)
+        if topic is None or record is None or self._me.broker_id not in record.replicas:
+            return False
+        return stored.topic_id in (topic.topic_id, None)

@@ -11,9 +11,16 @@ ProtocolFactory = Callable[[], asyncio.BaseProtocol]
 
 
 class Listener(Protocol):
+    """A bound port. It refuses connections until `accept`."""
+
     @property
     def port(self) -> int:
         """The bound port: the requested one, or the free one that the kernel chose for port 0."""
+        ...
+
+    async def accept(self, factory: ProtocolFactory) -> None:
+        """Accepts connections from now on, and creates one protocol for each. OSError if the port
+        is taken after all."""
         ...
 
     async def close(self) -> None:
@@ -22,8 +29,12 @@ class Listener(Protocol):
 
 
 class Net(Protocol):
+    async def bind(self, host: str, port: int) -> Listener:
+        """A port that does not accept connections yet. OSError if it is taken."""
+        ...
+
     async def listen(self, factory: ProtocolFactory, host: str, port: int) -> Listener:
-        """Creates one protocol per accepted connection. OSError if the port is taken."""
+        """A port that accepts connections at once. OSError if it is taken."""
         ...
 
     async def connect(self, factory: ProtocolFactory, host: str, port: int) -> asyncio.BaseProtocol:
@@ -32,10 +43,29 @@ class Net(Protocol):
 
 
 class RealListener:
-    __slots__ = ("_server",)
+    __slots__ = ("_factory", "_server")
 
-    def __init__(self, server: asyncio.Server) -> None:
-        self._server = server
+    _server: asyncio.Server
+
+    def __init__(self) -> None:
+        self._factory: ProtocolFactory | None = None
+
+    @classmethod
+    async def bind(cls, host: str, port: int, backlog_max: int) -> "RealListener":
+        listener = cls()
+        listener._server = await asyncio.get_running_loop().create_server(
+            listener._connected, host, port, backlog=backlog_max, start_serving=False
+        )
+        return listener
+
+    def _connected(self) -> asyncio.BaseProtocol:
+        if self._factory is None:
+            raise RuntimeError("a connection before `accept`")
+        return self._factory()
+
+    async def accept(self, factory: ProtocolFactory) -> None:
+        self._factory = factory
+        await self._server.start_serving()
 
     @property
     def port(self) -> int:
@@ -58,11 +88,13 @@ class RealNet:
     def __init__(self, backlog_max: int = 1024) -> None:
         self._backlog_max = backlog_max
 
+    async def bind(self, host: str, port: int) -> RealListener:
+        return await RealListener.bind(host, port, self._backlog_max)
+
     async def listen(self, factory: ProtocolFactory, host: str, port: int) -> RealListener:
-        loop = asyncio.get_running_loop()
-        return RealListener(
-            await loop.create_server(factory, host, port, backlog=self._backlog_max)
-        )
+        listener = await self.bind(host, port)
+        await listener.accept(factory)
+        return listener
 
     async def connect(self, factory: ProtocolFactory, host: str, port: int) -> asyncio.BaseProtocol:
         _, protocol = await asyncio.get_running_loop().create_connection(factory, host, port)

@@ -12,7 +12,7 @@ from tests.sim.broker.compacted_clients import Reader, Writer
 from tests.sim.broker.compacted_history import CompactedHistory
 from tests.sim.broker.crowd import work_against
 from tests.sim.broker.line import Line
-from tests.sim.broker.machine import OWN_TASK, Machine
+from tests.sim.broker.machine import Machine
 from tests.sim.broker.nemesis import Nemesis
 from tests.sim.broker.scenario import CREATE_VERSION, LATENESS_NS_MAX
 from tests.sim.broker.witness import Witness
@@ -106,9 +106,6 @@ class CompactedScenario:
         return machine.trace.hash()
 
     async def _run(self, steps: int) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        task.set_name(f"{OWN_TASK}main")
         await self._world.machine.start()
         await self._create_topic()
         writers = [

@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Sequence
 from typing import Protocol
 
-from tests.sim.broker.machine import OWN_TASK
 from tests.sim.broker.nemesis import Nemesis
 
 # How long it may take, once nothing more goes wrong, until all is as it should be.
@@ -23,9 +22,7 @@ class Client(Protocol):
 async def work_against(nemesis: Nemesis, clients: Sequence[Client], steps: int) -> None:
     """AssertionError if one is not at its end in time."""
     async with asyncio.TaskGroup() as group:
-        tasks = [
-            group.create_task(client.run(), name=f"{OWN_TASK}{client.name}") for client in clients
-        ]
+        tasks = [group.create_task(client.run(), name=client.name) for client in clients]
         await nemesis.run(steps)
         await asyncio.wait(tasks, timeout=RECOVERY_S_MAX)
         late = [

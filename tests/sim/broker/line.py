@@ -1,40 +1,19 @@
-"""A client's connection to the simulated broker, which holds the broker to one reply a request."""
+"""A client's connection to the simulated broker, with the life of the machine at its opening."""
 
 import asyncio
-from collections import deque
-from typing import Any, NamedTuple, cast
+from typing import cast
 
-from ottla.protocol.exchange import decode_correlation_id, decode_response, encode_request
-from ottla.protocol.framing import FrameReader
-from ottla.protocol.messages import APIS, Api
 from tests.sim.broker.machine import HOST, PORT, Machine
-
-FRAME_BYTES_MAX = 100 << 20
-REPLY_TIMEOUT_S = 8.0
-
-_API_OF = {api.request: api for api in APIS.values()}
+from tests.sim.request_line import REPLY_TIMEOUT_S, RequestLine
 
 
-class Expected(NamedTuple):
-    """A reply that is due."""
-
-    correlation_id: int
-    api: Api
-    version: int
-    reply: asyncio.Future[Any]
-
-
-class Line(asyncio.Protocol):
-    """Requests may be pipelined. `life` and `power_losses` are the machine's at its opening."""
+class Line(RequestLine):
+    """`life` and `power_losses` are the machine's at its opening."""
 
     def __init__(self, machine: Machine) -> None:
+        super().__init__()
         self.life = machine.lives
         self.power_losses = machine.power_losses
-        self._reader = FrameReader(FRAME_BYTES_MAX)
-        self._expected: deque[Expected] = deque()
-        self._sent = 0
-        self._transport: asyncio.Transport | None = None
-        self._is_lost = False
 
     @classmethod
     async def open(cls, machine: Machine, host: str) -> "Line":
@@ -43,63 +22,3 @@ class Line(asyncio.Protocol):
         async with asyncio.timeout(REPLY_TIMEOUT_S):
             line = await net.connect(lambda: cls(machine), HOST, PORT)
         return cast("Line", line)
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast("asyncio.Transport", transport)
-
-    def data_received(self, data: bytes) -> None:
-        self._reader.feed(data)
-        while (frame := self._reader.next_frame()) is not None:
-            self._take(bytes(frame))
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._is_lost = True
-        self._fail(ConnectionError("the connection is lost"))
-
-    def send(
-        self, request: object, version: int, *, is_answered: bool = True
-    ) -> asyncio.Future[Any]:
-        """The future reply; ConnectionError if the connection is lost before it comes."""
-        reply = asyncio.get_running_loop().create_future()
-        self._sent += 1
-        api = _API_OF[type(request)]
-        if self._is_lost or self._transport is None:
-            raise ConnectionError("the connection is lost")
-        parts = encode_request(self._sent, api, version, request, "simulation")
-        self._transport.write(b"".join(bytes(cast("bytes", part)) for part in parts))
-        if is_answered:
-            self._expected.append(Expected(self._sent, api, version, reply))
-        return reply
-
-    async def ask(self, request: object, version: int) -> Any:
-        """The reply. TimeoutError if it takes too long."""
-        return await self.wait_for(self.send(request, version))
-
-    async def wait_for(self, reply: asyncio.Future[Any]) -> Any:
-        async with asyncio.timeout(REPLY_TIMEOUT_S):
-            return await reply
-
-    def close(self) -> None:
-        if self._transport is not None:
-            self._transport.abort()
-
-    def _take(self, frame: bytes) -> None:
-        correlation_id = decode_correlation_id(frame)
-        if not self._expected:
-            raise AssertionError(f"a reply to nothing that was asked: {correlation_id}")
-        expected = self._expected.popleft()
-        if correlation_id != expected.correlation_id:
-            fault = f"a reply to request {correlation_id} where {expected.correlation_id} is due"
-            self._expected.appendleft(expected)
-            self._fail(AssertionError(fault))
-            return
-        if not expected.reply.done():
-            expected.reply.set_result(decode_response(frame, expected.api, expected.version))
-
-    def _fail(self, error: Exception) -> None:
-        while self._expected:
-            reply = self._expected.popleft().reply
-            if not reply.done():
-                reply.set_exception(error)
-                # Perhaps nobody waits for it any more, which is no fault.
-                reply.exception()

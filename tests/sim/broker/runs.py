@@ -9,7 +9,6 @@ from tests.sim.broker.scenario import STEPS_PER_SEED, Scenario
 from tests.sim.broker.witness import Witness
 
 TEST = "test_broker_under_faults.py"
-REPLAY = "OTTLA_SEED={seed} pytest tests/sim/broker/{test}"
 
 
 class Runnable(Protocol):
@@ -24,9 +23,11 @@ Told = TypeVar("Told", bound=Runnable)
 class Divergence(AssertionError):
     """The broker broke its word to a client, or failed where nothing was wrong with the disk."""
 
+    replay = "OTTLA_SEED={seed} pytest tests/sim/broker/{test}"
+
     def __init__(self, seed: int, witness: Witness, cause: Exception, test: str) -> None:
         reason = "\n".join(f"{type(each).__name__}: {each}" for each in _leaves(cause))
-        replay = REPLAY.format(seed=seed, test=test)
+        replay = self.replay.format(seed=seed, test=test)
         super().__init__("\n".join([f"seed {seed}", *witness.lines, "", reason, "", replay]))
         self.reason = reason
 

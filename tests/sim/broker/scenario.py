@@ -1,6 +1,5 @@
 """One seed: a broker, its clients, what befalls them, and what must hold in the end."""
 
-import asyncio
 from typing import Any
 
 from ottla.errors import ErrorCode
@@ -10,7 +9,7 @@ from tests.sim.broker.churn import Churner
 from tests.sim.broker.consumers import Consumer, batches_of
 from tests.sim.broker.crowd import work_against
 from tests.sim.broker.line import Line
-from tests.sim.broker.machine import OWN_TASK, Machine
+from tests.sim.broker.machine import Machine
 from tests.sim.broker.nemesis import Nemesis
 from tests.sim.broker.producers import Producer
 from tests.sim.broker.witness import Witness
@@ -48,9 +47,6 @@ class Scenario:
         return machine.trace.hash()
 
     async def _run(self, steps: int) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        task.set_name(f"{OWN_TASK}main")
         await self.world.machine.start()
         await self._create_main_topic()
         producers = [

@@ -1,7 +1,6 @@
 """Committed offsets while the broker is killed in the middle of anything, again and again."""
 
 import asyncio
-from typing import Any
 
 import pytest
 
@@ -10,7 +9,7 @@ from ottla.protocol.messages import offset_fetch
 from ottla.protocol.messages.create_topics import CreateTopicsRequest
 from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
 from tests.sim.broker.line import Line
-from tests.sim.broker.machine import OWN_TASK, Machine
+from tests.sim.broker.machine import Machine
 from tests.sim.broker.witness import Witness
 from tests.sim.seams.entropy import SimEntropy
 from tests.sim.seams.loop import run
@@ -81,7 +80,7 @@ async def live_and_die(seed: int, machine: Machine) -> Committer:
     entropy = SimEntropy(seed).fork("story")
     committer = Committer(machine)
     await machine.start()
-    committing = asyncio.create_task(committer.run(), name=f"{OWN_TASK}committer")
+    committing = asyncio.create_task(committer.run(), name="committer")
     for _ in range(LIVES):
         await machine.kill_within(
             entropy.between(1, 400), loses_power=entropy.chance(0.5), wait_s=5
@@ -97,12 +96,5 @@ async def live_and_die(seed: int, machine: Machine) -> Committer:
 @pytest.mark.parametrize("seed", range(8))
 def test_no_acknowledged_commit_is_lost(seed: int) -> None:
     machine = Machine(seed, Witness(), **DURABLE)
-
-    async def story() -> Any:
-        task = asyncio.current_task()
-        assert task is not None
-        task.set_name(f"{OWN_TASK}story")
-        return await live_and_die(seed, machine)
-
-    committer = run(story(), clock=machine.clock)
+    committer = run(live_and_die(seed, machine), clock=machine.clock)
     assert min(committer.acknowledged.values()) > 10

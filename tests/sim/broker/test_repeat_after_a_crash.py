@@ -4,7 +4,7 @@ import asyncio
 
 from ottla.protocol.messages.create_topics import CreateTopicsRequest
 from tests.sim.broker.line import Line
-from tests.sim.broker.machine import OWN_TASK, Machine
+from tests.sim.broker.machine import Machine
 from tests.sim.broker.witness import Witness
 from tests.sim.seams.loop import run
 from tests.support.broker.produce_and_fetch import batch, fetch, only, produce, values, wanted
@@ -55,14 +55,7 @@ async def stored_after_a_power_loss(machine: Machine) -> list[bytes | None]:
 
 def tell(seed: int) -> list[bytes | None]:
     machine = Machine(seed, Witness(), **{"log.flush.interval.messages": "1"})
-
-    async def story() -> list[bytes | None]:
-        task = asyncio.current_task()
-        assert task is not None
-        task.set_name(f"{OWN_TASK}story")
-        return await stored_after_a_power_loss(machine)
-
-    return run(story(), clock=machine.clock)
+    return run(stored_after_a_power_loss(machine), clock=machine.clock)
 
 
 def test_a_repeated_batch_is_flushed_before_it_is_acknowledged() -> None:

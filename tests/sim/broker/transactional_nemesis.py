@@ -3,9 +3,9 @@
 import asyncio
 from typing import Any
 
-from tests.sim.broker.machine import ANY_PATH
 from tests.sim.broker.nemesis import Nemesis
 from tests.sim.broker.transactional_world import TransactionalWorld
+from tests.sim.disk_switches import ANY_PATH
 
 COORDINATORS = "/data/__[ct]*/*.log"
 TRANSACTION_LOGS = "/data/__transaction_state-*"

@@ -20,7 +20,7 @@ from ottla.protocol.messages.metadata import MetadataRequest, RequestedTopic
 from ottla.protocol.topic_partition import TopicPartition
 from tests.sim.broker.crowd import Client, work_against
 from tests.sim.broker.line import Line
-from tests.sim.broker.machine import OWN_TASK, Machine
+from tests.sim.broker.machine import Machine
 from tests.sim.broker.producers import Producer
 from tests.sim.broker.scenario import CREATE_VERSION, LATENESS_NS_MAX
 from tests.sim.broker.transactional_audit import Audit
@@ -134,9 +134,6 @@ class TransactionalScenario:
         self.world.history.lose_power()
 
     async def _run(self, steps: int) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        task.set_name(f"{OWN_TASK}main")
         machine = self.world.base.machine
         await machine.start()
         await self._create_topics()

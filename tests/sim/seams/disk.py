@@ -4,6 +4,7 @@ A process crash keeps everything: the page cache survives. A power loss keeps wh
 of the rest what luck decides: writes whole, torn, zeroed or gone, names in force or never made.
 """
 
+from collections.abc import Callable
 from fnmatch import fnmatchcase
 
 from tests.sim.seams.clock import SimClock
@@ -16,7 +17,11 @@ from tests.sim.seams.trace import Trace
 
 
 class SimDisk:
-    """One machine's disk. With a clock it reboots the machine on power loss, and can stall it."""
+    """One machine's disk. With a clock it reboots the machine on power loss, and can stall it.
+
+    `on_stall` gets the milliseconds of each stall. Without it all machines of the clock's timeline
+    stand still for that time.
+    """
 
     def __init__(
         self,
@@ -25,9 +30,11 @@ class SimDisk:
         *,
         clock: SimClock | None = None,
         trace: Trace | None = None,
+        on_stall: Callable[[int], None] | None = None,
     ) -> None:
         self._entropy = SimEntropy(entropy) if isinstance(entropy, int) else entropy
         self._clock = clock
+        self._on_stall = on_stall
         self._trace = trace if trace is not None else Trace()
         self._processes: list[SimFiles] = []
         self._power_losses = 0
@@ -100,5 +107,7 @@ class SimDisk:
         return self._trace.hash()
 
     def _stall(self, elapsed_ms: int) -> None:
-        if self._clock is not None:
+        if self._on_stall is not None:
+            self._on_stall(elapsed_ms)
+        elif self._clock is not None:
             self._clock.advance(ms=elapsed_ms)

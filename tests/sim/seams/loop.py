@@ -5,15 +5,19 @@ for the kernel, so an hour takes no time; and whoever waits for what can never c
 """
 
 import asyncio
+import heapq
 import itertools
 import math
 import selectors
+from collections import deque
 from collections.abc import Callable, Coroutine, Generator, Mapping
 from concurrent.futures import Executor
+from contextvars import Context
 from typing import Any, NoReturn, TypeVar, TypeVarTuple
 
 from tests.sim.seams.clock import SimClock, Timeline
 from tests.sim.seams.entropy import SimEntropy
+from tests.sim.seams.owner import Owner, kernel_context, owner_in
 
 Result = TypeVar("Result")
 Arguments = TypeVarTuple("Arguments")
@@ -26,7 +30,7 @@ class SimulationStuckError(RuntimeError):
 
 
 class SimTask(asyncio.Task[Any]):
-    """A task whose hash is its number.
+    """A task that knows its owner, and whose hash is its number.
 
     asyncio keeps tasks in sets (a TaskGroup's children, for one). Hashed by address, as they are,
     they would be cancelled in another order in every run.
@@ -34,6 +38,7 @@ class SimTask(asyncio.Task[Any]):
 
     def __init__(self, number: int, coroutine: Any, **options: Any) -> None:
         self._number = number
+        self.owner = owner_in(options.get("context"))
         super().__init__(coroutine, **options)
 
     def __hash__(self) -> int:
@@ -49,6 +54,47 @@ class SimFuture(asyncio.Future[Any]):
 
     def __hash__(self) -> int:
         return self._number
+
+
+class OwnedHandle(asyncio.Handle):
+    """A callback that runs when its owner does."""
+
+    __slots__ = ("_owner",)
+
+    def __init__(
+        self,
+        callback: Callable[..., object],
+        args: tuple[Any, ...],
+        loop: asyncio.AbstractEventLoop,
+        context: Context | None,
+    ) -> None:
+        self._owner = owner_in(context)
+        super().__init__(callback, args, loop, context)
+
+    def _run(self) -> None:
+        if self._owner is None or self._owner.may_run(self):
+            super()._run()
+
+
+class OwnedTimer(asyncio.TimerHandle):
+    """A timer that fires when its owner runs."""
+
+    __slots__ = ("_owner",)
+
+    def __init__(
+        self,
+        when: float,
+        callback: Callable[..., object],
+        args: tuple[Any, ...],
+        loop: asyncio.AbstractEventLoop,
+        context: Context | None,
+    ) -> None:
+        self._owner = owner_in(context)
+        super().__init__(when, callback, args, loop, context)
+
+    def _run(self) -> None:
+        if self._owner is None or self._owner.may_run(self):
+            super()._run()
 
 
 class VirtualSelector(selectors.BaseSelector):
@@ -83,13 +129,22 @@ class VirtualSelector(selectors.BaseSelector):
 
 
 class SimLoop(asyncio.SelectorEventLoop):
-    """An event loop under a virtual clock. What nobody handles ends up in `failures`."""
+    """An event loop under a virtual clock. What nobody handles ends up in `failures`.
+
+    It runs all processes of a simulation. Each of them can be paused while the others go on, and
+    can be killed.
+    """
+
+    # asyncio's own queues: what is ready to run, and a heap of timers.
+    _ready: deque[asyncio.Handle]
+    _scheduled: list[asyncio.TimerHandle]
 
     def __init__(self, timeline: Timeline, entropy: SimEntropy, lateness_ns_max: int = 0) -> None:
         self._timeline = timeline
         super().__init__(VirtualSelector(timeline, entropy, lateness_ns_max))
         self.failures: list[Exception] = []
         self._numbers = itertools.count(1)
+        self._ended: list[SimTask] = []
         self.set_task_factory(self._make_task)
 
     def time(self) -> float:
@@ -104,6 +159,56 @@ class SimLoop(asyncio.SelectorEventLoop):
     @_clock_resolution.setter
     def _clock_resolution(self, resolution: float) -> None:
         """asyncio sets the real clock's, which says nothing here."""
+
+    # Owners
+
+    def pause(self, owner: Owner) -> None:
+        """Stops a process, as SIGSTOP does; the clock and all others go on."""
+        owner.is_paused = True
+
+    def resume(self, owner: Owner) -> None:
+        """All that became due for it meanwhile runs now, in order, before what is due later."""
+        owner.is_paused = False
+        held, owner.held = owner.held, []
+        self._ready.extendleft(reversed(held))
+
+    def kill(self, owner: Owner) -> None:
+        """Ends a process. Its timers never fire again, and its tasks are cancelled.
+
+        Its files, sockets and sessions are the caller's to end, before this call: tasks that unwind
+        still run code.
+        """
+        owner.is_dead = True
+        self.resume(owner)
+        for task in sorted(asyncio.all_tasks(self), key=hash):
+            if isinstance(task, SimTask) and task.owner is owner:
+                self._end(task)
+
+    def _end(self, task: SimTask) -> None:
+        """Cancels a task of a dead process."""
+        # Nothing else may refer to it: it would be collected, at any time, where it stands.
+        self._ended.append(task)
+        # After its first step: else what it is to await would never be awaited.
+        self.call_soon(task.cancel, context=kernel_context())
+
+    def _call_soon(
+        self, callback: Callable[..., object], args: tuple[Any, ...], context: Context | None
+    ) -> asyncio.Handle:
+        handle = OwnedHandle(callback, args, self, context)
+        self._ready.append(handle)
+        return handle
+
+    def call_at(
+        self,
+        when: float,
+        callback: Callable[[*Arguments], object],
+        *args: *Arguments,
+        context: Context | None = None,
+    ) -> asyncio.TimerHandle:
+        timer = OwnedTimer(when, callback, args, self, context)
+        heapq.heappush(self._scheduled, timer)
+        setattr(timer, "_scheduled", True)  # noqa: B010 - it is private to asyncio
+        return timer
 
     def create_future(self) -> asyncio.Future[Any]:
         return SimFuture(next(self._numbers), self)
@@ -127,7 +232,10 @@ class SimLoop(asyncio.SelectorEventLoop):
         coroutine: Coroutine[Any, Any, Any] | Generator[Any, None, Any],
         **options: Any,
     ) -> SimTask:
-        return SimTask(next(self._numbers), coroutine, loop=loop, **options)
+        task = SimTask(next(self._numbers), coroutine, loop=loop, **options)
+        if task.owner is not None and task.owner.is_dead:
+            self._end(task)
+        return task
 
     # The real loop wakes itself through a socket pair, for signals and threads. Here are neither.
 

@@ -9,9 +9,11 @@ import itertools
 import os
 import socket
 from collections.abc import Callable
+from contextvars import Context, copy_context
 
 from ottla.seams.net import ProtocolFactory
 from tests.sim.seams.entropy import SimEntropy
+from tests.sim.seams.owner import OWNER, kernel_context, owner_in
 from tests.sim.seams.trace import Trace
 from tests.sim.seams.transport import SimTransport
 from tests.sim.seams.wire import Conditions, Wire, connection_error
@@ -64,16 +66,18 @@ class Connection:
         entropy: SimEntropy,
         trace: Trace,
         ports: tuple[int, int],
+        contexts: tuple[Context, Context],
     ) -> None:
         fork = entropy.fork
         onward = Wire(there, fork("onward"), self.reset, f"{number}>")
         backward = Wire(back, fork("backward"), self.reset, f"{number}<")
         near, far = (there.source.name, ports[0]), (there.target.name, ports[1])
+        names = {"sockname": near, "peername": far}, {"sockname": far, "peername": near}
         self.client = SimTransport(
-            onward, backward, there, fork("client"), trace, {"sockname": near, "peername": far}
+            onward, backward, there, fork("client"), trace, names[0], contexts[0]
         )
         self.server = SimTransport(
-            backward, onward, back, fork("server"), trace, {"sockname": far, "peername": near}
+            backward, onward, back, fork("server"), trace, names[1], contexts[1]
         )
         onward.source = backward.target = self.client
         onward.target = backward.source = self.server
@@ -90,19 +94,26 @@ class Connection:
 
 
 class SimListener:
-    __slots__ = ("_host", "factory", "loopback_only", "port")
+    """Nobody is let in while `factory` is None.
 
-    def __init__(
-        self, host: "SimNet", factory: ProtocolFactory, port: int, *, loopback_only: bool
-    ) -> None:
+    It accepts in the context in which it was bound: a process that is paused accepts later.
+    """
+
+    __slots__ = ("_host", "context", "factory", "loopback_only", "port")
+
+    def __init__(self, host: "SimNet", port: int, *, loopback_only: bool) -> None:
         self._host = host
-        self.factory = factory
+        self.context = copy_context()
+        self.factory: ProtocolFactory | None = None
         self.port = port
         self.loopback_only = loopback_only
 
     @property
     def is_open(self) -> bool:
         return self._host.listeners.get(self.port) is self
+
+    async def accept(self, factory: ProtocolFactory) -> None:
+        self.factory = factory
 
     async def close(self) -> None:
         if self.is_open:
@@ -119,15 +130,20 @@ class SimNet:
         self._network = network
         self._ephemeral_ports = itertools.cycle(EPHEMERAL_PORTS)
 
-    async def listen(self, factory: ProtocolFactory, host: str, port: int) -> SimListener:
+    async def bind(self, host: str, port: int) -> SimListener:
         self._require_up()
         if host not in (*ANY_NAMES, *LOOPBACK_NAMES, self.name):
             raise OSError(errno.EADDRNOTAVAIL, f"{os.strerror(errno.EADDRNOTAVAIL)}: {host}")
         port = port or self.free_port()
         if port in self.listeners:
             raise OSError(errno.EADDRINUSE, f"{os.strerror(errno.EADDRINUSE)}: {host}:{port}")
-        listener = SimListener(self, factory, port, loopback_only=host in LOOPBACK_NAMES)
+        listener = SimListener(self, port, loopback_only=host in LOOPBACK_NAMES)
         self.listeners[port] = listener
+        return listener
+
+    async def listen(self, factory: ProtocolFactory, host: str, port: int) -> SimListener:
+        listener = await self.bind(host, port)
+        await listener.accept(factory)
         return listener
 
     async def connect(self, factory: ProtocolFactory, host: str, port: int) -> asyncio.BaseProtocol:
@@ -155,7 +171,8 @@ class SimNet:
         return next(port for port in self._ephemeral_ports if port not in self.listeners)
 
     def _require_up(self) -> None:
-        if not self.up:
+        owner = OWNER.get()
+        if not self.up or (owner is not None and owner.is_dead):
             raise connection_error(errno.ENETDOWN)
 
 
@@ -251,15 +268,26 @@ class SimNetwork:
         await there.cross(entropy)
         listener = target.listeners.get(port)
         await back.cross(entropy)
-        if listener is None or (listener.loopback_only and source is not target):
+        if (
+            listener is None
+            or listener.factory is None
+            or (listener.loopback_only and source is not target)
+        ):
             raise connection_error(errno.ECONNREFUSED)
         protocol = factory()
         ports = (source.free_port(), port)
-        connection = Connection(number, there, back, entropy, self._trace, ports)
+        contexts = copy_context(), listener.context
+        connection = Connection(number, there, back, entropy, self._trace, ports, contexts)
         self._connections = [*self._live(), connection]
         # The listener hears of it once the handshake's last packet has arrived.
         loop = asyncio.get_running_loop()
-        loop.call_later(there.conditions.latency_s(entropy), _accept, listener, connection.server)
+        loop.call_later(
+            there.conditions.latency_s(entropy),
+            _arrive,
+            listener,
+            connection.server,
+            context=kernel_context(),
+        )
         connection.client.start(protocol)
         return protocol
 
@@ -271,10 +299,20 @@ def _ends(connection: Connection) -> tuple[SimTransport, SimTransport]:
     return connection.client, connection.server
 
 
+def _arrive(listener: SimListener, transport: SimTransport) -> None:
+    """The connection is in the listener's backlog, from where its process accepts it."""
+    owner = owner_in(listener.context)
+    if owner is not None and owner.is_paused and listener.is_open:
+        loop = asyncio.get_running_loop()
+        loop.call_soon(_accept, listener, transport, context=listener.context)
+    else:
+        listener.context.run(_accept, listener, transport)
+
+
 def _accept(listener: SimListener, transport: SimTransport) -> None:
     if transport.gone:
         return
-    if not listener.is_open:
+    if not listener.is_open or listener.factory is None:
         # Whoever listened has closed, or died, while the handshake was under way.
         transport.die()
         return

@@ -2,9 +2,11 @@
 
 import asyncio
 from collections.abc import Callable
+from contextvars import Context, copy_context
 from typing import Any, TypeVar
 
 from tests.sim.seams.entropy import SimEntropy
+from tests.sim.seams.owner import kernel_context
 
 Result = TypeVar("Result")
 
@@ -12,11 +14,12 @@ Result = TypeVar("Result")
 class _Job:
     """One piece of work: waiting for a worker, then running, then done."""
 
-    __slots__ = ("error", "future", "result", "started", "timer", "work")
+    __slots__ = ("context", "error", "future", "result", "started", "timer", "work")
 
     def __init__(self, work: Callable[[], Any], future: asyncio.Future[Any]) -> None:
         self.work = work
         self.future = future
+        self.context = copy_context()
         self.started = False
         self.timer: asyncio.TimerHandle | None = None
         self.result: Any = None
@@ -42,7 +45,9 @@ class SimThreads:
     """`workers_max` pieces of work at once, the rest in line; when each runs, the seed decides.
 
     A piece of work happens at one instant; its caller hears of it at a later one. A caller that is
-    cancelled in between does not undo the work; one that is cancelled before, prevents it.
+    cancelled in between does not undo the work; one that is cancelled before, prevents it. While
+    the process is paused, the kernel completes work that a worker has taken; its callers hear of it
+    when the process is resumed.
     """
 
     def __init__(
@@ -109,7 +114,7 @@ class SimThreads:
             job = self._waiting.pop(0)
             if not job.future.cancelled():
                 self._running.append(job)
-                job.timer = self._later(self._start, job)
+                job.timer = self._later(self._start, job, kernel_context())
 
     def _start(self, job: _Job) -> None:
         if job.future.cancelled():
@@ -120,13 +125,16 @@ class SimThreads:
         self.is_working = False
         # The work itself may have been what killed the process.
         if not self._closed:
-            job.timer = self._later(self._finish, job)
+            job.timer = self._later(self._finish, job, job.context)
 
     def _finish(self, job: _Job) -> None:
         self._running.remove(job)
         job.report()
         self._hand_out()
 
-    def _later(self, step: Callable[[_Job], None], job: _Job) -> asyncio.TimerHandle:
+    def _later(
+        self, step: Callable[[_Job], None], job: _Job, context: Context
+    ) -> asyncio.TimerHandle:
         delay_us = self._entropy.between(1, self._delay_us_max)
-        return asyncio.get_running_loop().call_later(delay_us / 1e6, step, job)
+        loop = asyncio.get_running_loop()
+        return loop.call_later(delay_us / 1e6, step, job, context=context)

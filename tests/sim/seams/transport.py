@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Iterable
+from contextvars import Context
 from typing import Any
 
 from ottla.seams.files import Buffer
@@ -14,7 +15,11 @@ HIGH_WATER_BYTES = 64 * 1024
 
 
 class SimTransport(asyncio.Transport):
-    """One end. It is open until `close`, `abort` or a failure; then the protocol hears once."""
+    """One end. It is open until `close`, `abort` or a failure; then the protocol hears once.
+
+    The protocol is called in `context`, the one of the program that has this end. While that
+    program is paused, what arrives stays in the wire, up to its window.
+    """
 
     def __init__(
         self,
@@ -24,8 +29,10 @@ class SimTransport(asyncio.Transport):
         entropy: SimEntropy,
         trace: Trace,
         extra: dict[str, Any],
+        context: Context,
     ) -> None:
         super().__init__(extra)
+        self.context = context
         self._outgoing = outgoing
         self._incoming = incoming
         self._path = path
@@ -86,7 +93,7 @@ class SimTransport(asyncio.Transport):
             return
         self._closing = True
         if self._outgoing.unsent_bytes == 0:
-            self._loop.call_soon(self._lose, None)
+            self._loop.call_soon(self._lose, None, context=self.context)
 
     def abort(self) -> None:
         self._break(None)
@@ -139,7 +146,7 @@ class SimTransport(asyncio.Transport):
             self._writing_paused = False
             self._tell(self.get_protocol().resume_writing)
         if self._closing and unsent_bytes == 0:
-            self._loop.call_soon(self._lose, None)
+            self._loop.call_soon(self._lose, None, context=self.context)
 
     def on_readable(self) -> None:
         if self.gone:
@@ -151,9 +158,10 @@ class SimTransport(asyncio.Transport):
             return
         self._read_scheduled = True
         if self._entropy.chance(self._path.conditions.gather_rate):
-            self._loop.call_later(self._path.conditions.latency_s(self._entropy), self._read)
+            late_s = self._path.conditions.latency_s(self._entropy)
+            self._loop.call_later(late_s, self._read, context=self.context)
         else:
-            self._loop.call_soon(self._read)
+            self._loop.call_soon(self._read, context=self.context)
 
     def on_failure(self, error: OSError) -> None:
         self._outgoing.cut()
@@ -238,7 +246,7 @@ class SimTransport(asyncio.Transport):
             return
         self._outgoing.drop_unsent()
         self._closing = True
-        self._loop.call_soon(self._lose, error)
+        self._loop.call_soon(self._lose, error, context=self.context)
 
     def _lose(self, error: Exception | None) -> None:
         if self.gone:

@@ -8,12 +8,14 @@ import errno
 import os
 from collections import deque
 from collections.abc import Callable
+from contextvars import Context
 from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Protocol
 
 from ottla.seams.files import Buffer
 from tests.sim.seams.entropy import SimEntropy
+from tests.sim.seams.owner import kernel_context
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +62,12 @@ class Path(Protocol):
 
 
 class End(Protocol):
-    """One end of a connection, as its wires know it."""
+    """One end of a connection, as its wires know it. They call it from the kernel's context."""
+
+    @property
+    def context(self) -> Context:
+        """The context of the program that has this end."""
+        ...
 
     def on_drained(self) -> None:
         """Something that was unsent has left."""
@@ -104,6 +111,8 @@ class Wire:
         self._end_sent = False
         self._cut = False
         self._orphaned = False
+        # Packets travel, and are given up, whatever becomes of the processes at both ends.
+        self._kernel = kernel_context()
         self._arrival: asyncio.TimerHandle | None = None
         self._departure: asyncio.TimerHandle | None = None
         self._giving_up: asyncio.TimerHandle | None = None
@@ -220,7 +229,7 @@ class Wire:
     def _arm(self) -> None:
         if self._arrival is None and self._giving_up is None and self._flight:
             loop = asyncio.get_running_loop()
-            self._arrival = loop.call_at(self._flight[0][0], self._arrive)
+            self._arrival = loop.call_at(self._flight[0][0], self._arrive, context=self._kernel)
 
     def _drop_flight(self) -> None:
         self._flight.clear()
@@ -237,7 +246,7 @@ class Wire:
                 return
             loop = asyncio.get_running_loop()
             give_up_s = self._path.conditions.give_up_ms / 1e3
-            self._giving_up = loop.call_later(give_up_s, self._give_up)
+            self._giving_up = loop.call_later(give_up_s, self._give_up, context=self._kernel)
             return
         now = asyncio.get_running_loop().time()
         while self._flight and self._flight[0][0] <= now:
@@ -261,7 +270,10 @@ class Wire:
         if self._departure is None and not self._cut and self._unsent:
             latency_s = self._path.conditions.latency_s(self._entropy)
             loop = asyncio.get_running_loop()
-            self._departure = loop.call_later(latency_s, self._depart_on_time)
+            # What is unsent is still with the program, which may be paused.
+            self._departure = loop.call_later(
+                latency_s, self._depart_on_time, context=self.source.context
+            )
 
     def _depart_on_time(self) -> None:
         self._departure = None

@@ -6,7 +6,7 @@ from typing import Any, cast
 
 from ottla.broker.node.node import Node
 from ottla.broker.requests.services import Services
-from tests.sim.metadata_store import SimEnsemble, SimMetadataStore
+from ottla.metadata.memory import MemoryEnsemble, MemoryStore
 from tests.sim.seams.loop import run
 from tests.support.broker.shared_metadata import SimStoreFactory
 from tests.support.broker.simulated_broker import PORT, Client, Machine
@@ -22,7 +22,7 @@ class Cluster:
     """
 
     def __init__(self, size: int = 2, *, is_listener_shared: bool = False, **settings: str) -> None:
-        self.ensemble = SimEnsemble()
+        self.ensemble = MemoryEnsemble()
         self._factories = [SimStoreFactory(self.ensemble) for _ in range(size)]
         self._is_listener_shared = is_listener_shared
         self._settings = settings
@@ -37,7 +37,7 @@ class Cluster:
     def machine(self, broker_id: int) -> Machine:
         return self.machines[broker_id - 1]
 
-    def store(self, broker_id: int) -> SimMetadataStore:
+    def store(self, broker_id: int) -> MemoryStore:
         store = self._factories[broker_id - 1].store
         assert store is not None
         return store
@@ -67,37 +67,28 @@ class Cluster:
     async def kill(self, broker_id: int) -> None:
         """Ends a broker. Its machine closes the connections, and its session expires at once."""
         self.machine(broker_id).net.crash()
-        await self.nodes.pop(broker_id).stop()
+        await self._end(broker_id)
 
     async def lose(self, broker_id: int) -> None:
         """The same, but the machine is gone without a word."""
         self.machine(broker_id).net.power_loss()
-        await self.nodes.pop(broker_id).stop()
+        await self._end(broker_id)
 
-    # The ensemble
+    async def _end(self, broker_id: int) -> None:
+        """Without a controlled shutdown."""
+        node = self.nodes.pop(broker_id)
+        node._publisher = None
+        await node.stop()
+
+    def hold_controller(self) -> MemoryStore:
+        """Nobody is elected when the controller is gone, until the held session is expired."""
+        held = self.ensemble.connect()
+        self.ensemble._controller = held
+        return held
 
     def broker_epoch(self, broker_id: int) -> int:
-        """The epoch of a broker's registration."""
-        return self.ensemble.members[broker_id].broker_epoch
-
-    def prevent_elections(self) -> None:
-        """Nobody is elected from now on: a session without a broker is the controller."""
-        self._usurper = self.ensemble.controller = self.ensemble.connect()
-
-    def allow_elections(self) -> None:
-        self.ensemble.expire(self._usurper)
-
-    def stop_following(self, broker_id: int) -> Callable[[], None]:
-        """A broker learns of no entry from now on, until the result is called."""
-        store = self.store(broker_id)
-        entries = store._entries
-        store._entries = lambda _offset: ()  # type: ignore[method-assign]
-
-        def follow() -> None:
-            store._entries = entries  # type: ignore[method-assign]
-            self.ensemble.wake()
-
-        return follow
+        registered = {each.incarnation for each in self.ensemble.registered}
+        return dict(registered)[broker_id]
 
     def expire(self, broker_id: int) -> None:
         """The ensemble expires the session of a live broker."""

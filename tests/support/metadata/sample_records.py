@@ -82,9 +82,12 @@ def partition(topic: int = 1, index: int = 0, **changes: Any) -> Partition:
     return Partition(topic_id=topic_id(topic), index=index, **{**fields, **changes})
 
 
-def registration(broker_id: int = 1, inherits: int | None = None) -> Registration:
+def registration(
+    broker_id: int = 1, inherits: tuple[str, ...] = (), incarnation_id: str = "first"
+) -> Registration:
     return Registration(
         broker_id=broker_id,
+        incarnation_id=incarnation_id,
         endpoints=(ENDPOINT,),
         rack=None,
         host="one",

@@ -5,10 +5,13 @@ from pathlib import Path
 from typing import Protocol
 
 from ottla.metadata.embedded.store import EmbeddedStore
+from ottla.metadata.memory import MemoryEnsemble, MemoryStore
 from ottla.metadata.store import MetadataStore
+from ottla.metadata.zookeeper.store import ZooKeeperStore
 from ottla.seams.clock import RealClock
 from ottla.seams.files import RealFiles
-from tests.sim.metadata_store import SimEnsemble, SimMetadataStore
+from tests.sim.ensemble.client import SimZnodes
+from tests.sim.ensemble.servers import SimEnsemble
 from tests.sim.seams.clock import SimClock
 from tests.sim.seams.disk import SimDisk
 from tests.sim.seams.entropy import SimEntropy
@@ -79,18 +82,35 @@ class ThreadedMachine(SimMachine):
         super().crash()
 
 
-class Ensemble:
-    """Simulated servers; a crash ends the broker's session."""
+class Memory:
+    """Metadata in memory; a crash ends the sessions of the brokers."""
 
     def __init__(self) -> None:
-        self.servers = SimEnsemble()
-        self._sessions: list[SimMetadataStore] = []
+        self.ensemble = MemoryEnsemble()
+        self._stores: list[MemoryStore] = []
 
-    def open(self) -> SimMetadataStore:
-        store = self.servers.connect()
-        self._sessions.append(store)
+    def open(self) -> MemoryStore:
+        store = self.ensemble.connect()
+        self._stores.append(store)
         return store
 
     def crash(self) -> None:
-        while self._sessions:
-            self.servers.expire(self._sessions.pop())
+        while self._stores:
+            self.ensemble.expire(self._stores.pop())
+
+
+class SimulatedZooKeeper:
+    """The store in ZooKeeper, on simulated servers; a crash ends the sessions of the brokers."""
+
+    def __init__(self, seed: int = 0) -> None:
+        self.ensemble = SimEnsemble(seed)
+        self._clients: list[SimZnodes] = []
+
+    def open(self) -> ZooKeeperStore:
+        client = self.ensemble.client()
+        self._clients.append(client)
+        return ZooKeeperStore(client)
+
+    def crash(self) -> None:
+        while self._clients:
+            self.ensemble.expire(self._clients.pop())

@@ -11,6 +11,7 @@ from ottla.protocol.batch import MarkerKind, read_header
 from ottla.protocol.primitives import Uuid
 from ottla.replication.append.appender import Appender, AppendResult
 from ottla.replication.append.transaction_marker import TransactionMarker
+from ottla.replication.local_broker import LocalBroker
 from ottla.replication.lookup import TopicKey, find_replica
 from ottla.replication.replica import Replica, RetentionRules, TopicRules
 from ottla.replication.replicas import Replicas
@@ -63,7 +64,7 @@ class Partitions:
         ]
         self.replicas = Replicas(
             directories=LogDirectories(directories, {}),
-            me=ME,
+            me=LocalBroker(ME.broker_id, "me", ME),
             rules_of=lambda _image, _topic: self.rules,
             entropy=SimEntropy(),
             start_writeback=lambda _file, _position, _size: True,

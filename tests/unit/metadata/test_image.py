@@ -342,9 +342,20 @@ def test_a_broker_that_is_gone_returns_only_as_another_incarnation() -> None:
     assert image.brokers[1].incarnation == Incarnation(1, 6)
 
 
-def test_the_inherited_epoch_of_an_incarnation_stays() -> None:
-    image = image_of(broker(inherits=4))
-    assert refuses(image, broker(inherits=None, state=BrokerState.DRAINING), r"inherits \(4,\)")
+def test_the_inherited_epochs_of_an_incarnation_stay_until_it_is_up() -> None:
+    starting = broker(state=BrokerState.STARTING, inherits=4, also_inherits=(2,))
+    image = image_of(starting)
+    for other in (replace(starting, also_inherits=()), replace(starting, inherits=None)):
+        assert refuses(image, other, r"inherits \(4, 2\)")
+    assert refuses(image, replace(starting, state=BrokerState.UP, inherits=3), r"inherits \(4, 2\)")
+    image.apply(replace(starting, state=BrokerState.UP, inherits=None, also_inherits=()))
+    assert refuses(image, broker(state=BrokerState.UP, inherits=4), r"inherits \(\)")
+
+
+def test_the_id_of_an_incarnation_stays() -> None:
+    image = image_of(broker(incarnation_id="a"))
+    assert refuses(image, broker(incarnation_id="b"), "has the id a")
+    image.apply(broker(epoch=6, incarnation_id="b"))
 
 
 def test_entries_are_applied_in_the_order_of_their_offsets() -> None:
@@ -380,3 +391,31 @@ def test_images_with_the_same_contents_are_equal_and_have_the_same_snapshot() ->
     assert one.snapshot() == two.snapshot()
     two.apply(partition(partition_epoch=1))
     assert one != two
+
+
+def test_a_fork_changes_without_its_image() -> None:
+    image, untouched = Image(), Image()
+    for each in (image, untouched):
+        for record in ONE_OF_EACH[:-1]:
+            each.apply(record)
+    moved = partition(
+        partition_epoch=1, leader=Incarnation(2, 6), leader_epoch=1, isr=(Incarnation(2, 6),)
+    )
+    fork = image.fork()
+    assert fork == image
+    for record in (
+        moved,
+        partition(index=1, leader_epoch=7),
+        Config(ResourceKind.TOPIC, "orders", "retention.ms", None),
+        Acl(BINDING, in_force=False),
+        User("alice", ScramMechanism.SHA_512, None),
+        Quota(ENTITY, "producer_byte_rate", None),
+        Feature("metadata", None),
+        EpochFloor(8),
+        broker(epoch=9),
+        TopicDeleted(topic_id(1), "orders"),
+        Topic("orders", topic_id(1)),
+    ):
+        fork.apply(record)
+    assert image == untouched
+    assert fork != untouched

@@ -9,17 +9,21 @@ from typing import Any
 import pytest
 
 from ottla.errors import ErrorCode, PeerError
-from ottla.metadata.controller.broker_restart import is_started
+from ottla.metadata.configs import broker_settings
+from ottla.metadata.controller.broker_changes import partition_updates
+from ottla.metadata.controller.broker_registrations import is_up, membership_records
 from ottla.metadata.controller.entry_packing import MAX_RECORDS_PER_ENTRY
+from ottla.metadata.controller.topic_changes import assignment_fault
 from ottla.metadata.image import Image
 from ottla.metadata.local_controller import LocalController
+from ottla.metadata.memory import MemoryEnsemble, MemoryStore
 from ottla.metadata.publisher import MIN_REPLAYED_PER_SNAPSHOT, Publisher
-from ottla.metadata.records import Broker, Config, ControllerStarted, Record, Topic
+from ottla.metadata.records import Broker, Config, ControllerStarted, Partition, Record, Topic
 from ottla.metadata.store import Fence, RegisteredBroker
-from ottla.metadata.values import Incarnation, ResourceKind
+from ottla.metadata.values import BrokerState, Incarnation, PartitionId, ResourceKind
 from ottla.protocol.topic_partition import TopicPartition
+from ottla.settings.broker import BrokerSettings
 from ottla.settings.sources import load
-from tests.sim.metadata_store import SimEnsemble, SimMetadataStore
 from tests.sim.seams.loop import run
 from tests.support.metadata.sample_records import broker, partition, registration, topic_id
 
@@ -37,7 +41,9 @@ def deciding(*records: Record) -> Callable[[Image], tuple[Sequence[Record], None
 class Peer:
     """One broker's metadata: its store, its image and its controller."""
 
-    def __init__(self, ensemble: SimEnsemble, broker_id: int) -> None:
+    def __init__(
+        self, ensemble: MemoryEnsemble, broker_id: int, *, settings: BrokerSettings = SETTINGS
+    ) -> None:
         self.broker_id = broker_id
         self.store = ensemble.connect()
         self.publisher = Publisher(self.store)
@@ -47,7 +53,8 @@ class Peer:
             publisher=self.publisher,
             store=self.store,
             broker_id=broker_id,
-            current_settings=lambda: SETTINGS,
+            current_settings=lambda: broker_settings(self.image, broker_id, settings),
+            is_shared=True,
             on_elected=self.terms.append,
             on_possible_loss=self.losses.append,
         )
@@ -81,9 +88,9 @@ async def settle() -> None:
     await asyncio.sleep(1)
 
 
-def story(steps: Callable[[SimEnsemble], Coroutine[Any, Any, None]]) -> None:
+def story(steps: Callable[[MemoryEnsemble], Coroutine[Any, Any, None]]) -> None:
     async def tell() -> None:
-        await steps(SimEnsemble())
+        await steps(MemoryEnsemble())
         tasks = asyncio.all_tasks() - {asyncio.current_task()}
         for task in tasks:
             task.cancel()
@@ -92,7 +99,7 @@ def story(steps: Callable[[SimEnsemble], Coroutine[Any, Any, None]]) -> None:
     run(tell())
 
 
-async def two_brokers(ensemble: SimEnsemble) -> tuple[Peer, Peer]:
+async def two_brokers(ensemble: MemoryEnsemble) -> tuple[Peer, Peer]:
     """The first one is the controller."""
     first, second = Peer(ensemble, 1), Peer(ensemble, 2)
     await first.run()
@@ -103,13 +110,13 @@ async def two_brokers(ensemble: SimEnsemble) -> tuple[Peer, Peer]:
 
 
 def test_the_controller_is_known_to_every_broker_and_only_it_commits() -> None:
-    async def steps(ensemble: SimEnsemble) -> None:
+    async def steps(ensemble: MemoryEnsemble) -> None:
         first, second = await two_brokers(ensemble)
 
         assert (first.publisher.is_controller, second.publisher.is_controller) == (True, False)
         assert first.image.controller_id == second.image.controller_id == 1
         await first.controller.commit(deciding(setting(1)))
-        entries = list(ensemble.entries)
+        entries = ensemble.entries
         assert await second.refusal(setting(2)) is ErrorCode.NOT_CONTROLLER
         assert ensemble.entries == entries
 
@@ -117,7 +124,7 @@ def test_the_controller_is_known_to_every_broker_and_only_it_commits() -> None:
 
 
 def test_a_controller_that_lost_its_session_is_succeeded_and_campaigns_again() -> None:
-    async def steps(ensemble: SimEnsemble) -> None:
+    async def steps(ensemble: MemoryEnsemble) -> None:
         first, second = await two_brokers(ensemble)
         ensemble.expire(first.store)
         await settle()
@@ -142,15 +149,16 @@ def test_a_controller_that_lost_its_session_is_succeeded_and_campaigns_again() -
 def test_the_commit_of_a_deposed_controller_is_refused() -> None:
     """It decides before it has applied the entry of its successor."""
 
-    async def steps(ensemble: SimEnsemble) -> None:
+    async def steps(ensemble: MemoryEnsemble) -> None:
         first, second = await two_brokers(ensemble)
         commits = [
             asyncio.create_task(first.controller.commit(deciding(setting(number))))
             for number in range(3)
         ]
-        ensemble.controller = second.store
-        ensemble.controller_epoch += 1
-        entries = list(ensemble.entries)
+        ensemble.expire(first.store)
+        successor = ensemble.connect()
+        await successor.campaign()
+        entries = ensemble.entries
         outcomes = await asyncio.gather(*commits, return_exceptions=True)
 
         codes = [outcome.code for outcome in outcomes if isinstance(outcome, PeerError)]
@@ -158,19 +166,19 @@ def test_the_commit_of_a_deposed_controller_is_refused() -> None:
         assert ensemble.entries == entries
         assert not first.publisher.is_controller
         # The holder of the newest fence is gone: the next campaign wins.
-        ensemble.expire(second.store)
+        await successor.close()
         await settle()
-        assert ensemble.controller in (first.store, second.store)
+        assert first.publisher.is_controller or second.publisher.is_controller
         first.check()
         second.check()
 
     story(steps)
 
 
-class LateStore(SimMetadataStore):
+class LateStore(MemoryStore):
     """Entries reach this broker only while the test allows it."""
 
-    def __init__(self, ensemble: SimEnsemble) -> None:
+    def __init__(self, ensemble: MemoryEnsemble) -> None:
         super().__init__(ensemble)
         self.hears = asyncio.Event()
         self.hears.set()
@@ -182,7 +190,7 @@ class LateStore(SimMetadataStore):
 
 
 def test_a_new_controller_decides_only_after_it_has_applied_all_earlier_entries() -> None:
-    async def steps(ensemble: SimEnsemble) -> None:
+    async def steps(ensemble: MemoryEnsemble) -> None:
         first, second = Peer(ensemble, 1), Peer(ensemble, 2)
         late = LateStore(ensemble)
         second.store = late
@@ -215,28 +223,29 @@ def test_a_new_controller_decides_only_after_it_has_applied_all_earlier_entries(
 
 
 def test_a_deposed_controller_that_saves_a_snapshot_continues_to_follow() -> None:
-    async def steps(ensemble: SimEnsemble) -> None:
+    async def steps(ensemble: MemoryEnsemble) -> None:
         first = Peer(ensemble, 1)
         await first.run()
         await settle()
-        for number in range(MIN_REPLAYED_PER_SNAPSHOT // 2 - 2):
+        for number in range(MIN_REPLAYED_PER_SNAPSHOT // 2 - 3):
             await first.controller.commit(deciding(setting(number)))
         # The next entry makes a snapshot due. It is from another controller, whose
         # ControllerStarted is not written yet.
-        ensemble.controller_epoch += 1
+        ensemble.expire(first.store)
         other = ensemble.connect()
+        fence = await other.campaign()
         for number in range(5):
-            await other.append([setting(number)], Fence(ensemble.controller_epoch))
+            await other.append([setting(number)], fence)
         await settle()
         first.check()
-        assert ensemble.snapshot.offset == -1
+        assert ensemble.snapshot_offset == -1
         assert first.image.offset == len(ensemble.entries) - 1
 
     story(steps)
 
 
 def test_a_disk_that_cannot_be_written_is_a_storage_error() -> None:
-    async def steps(ensemble: SimEnsemble) -> None:
+    async def steps(ensemble: MemoryEnsemble) -> None:
         first = Peer(ensemble, 1)
         await first.run()
         await settle()
@@ -261,7 +270,7 @@ def many(count: int, old: Incarnation) -> list[Record]:
     ]
 
 
-async def with_partitions(ensemble: SimEnsemble, count: int) -> None:
+async def with_partitions(ensemble: MemoryEnsemble, count: int) -> None:
     """A log in which the previous incarnation of broker 2 led this many partitions."""
     old = Incarnation(2, 1)
     store = ensemble.connect()
@@ -274,7 +283,7 @@ async def with_partitions(ensemble: SimEnsemble, count: int) -> None:
 
 
 def test_a_controller_starts_brokers_that_registered_before_and_after_its_election() -> None:
-    async def steps(ensemble: SimEnsemble) -> None:
+    async def steps(ensemble: MemoryEnsemble) -> None:
         first, second = Peer(ensemble, 1), Peer(ensemble, 2)
         epoch = await second.store.register(registration(2))
         await first.run()
@@ -296,15 +305,15 @@ def test_a_broker_is_up_only_after_the_last_of_its_partitions() -> None:
     """After it the broker may forget the epochs from which it inherits."""
     count = 2 * MAX_RECORDS_PER_ENTRY + 1
 
-    async def steps(ensemble: SimEnsemble) -> None:
+    async def steps(ensemble: MemoryEnsemble) -> None:
         await with_partitions(ensemble, count)
         first, second = Peer(ensemble, 1), Peer(ensemble, 2)
-        epoch = await second.store.register(replace(registration(2), inherits=1))
-        member = RegisteredBroker(replace(registration(2), inherits=1), epoch)
+        epoch = await second.store.register(registration(2, inherits=("epoch-1",)))
+        member = RegisteredBroker(registration(2, inherits=("epoch-1",)), epoch)
         seen: list[set[Incarnation | None]] = []
 
         def note(image: Image, _entry: object) -> None:
-            if is_started(image, member):
+            if is_up(image, member):
                 seen.append({each.leader for each in image.partitions(topic_id(1))})
 
         first.publisher.subscribe(note)
@@ -317,41 +326,142 @@ def test_a_broker_is_up_only_after_the_last_of_its_partitions() -> None:
     story(steps)
 
 
-def test_a_partition_created_during_a_restart_is_led_by_the_new_incarnation() -> None:
-    count = 2 * MAX_RECORDS_PER_ENTRY
-
-    async def steps(ensemble: SimEnsemble) -> None:
-        await with_partitions(ensemble, count)
+def test_a_broker_is_live_but_gets_no_new_partitions_while_it_is_starting() -> None:
+    async def steps(ensemble: MemoryEnsemble) -> None:
+        await with_partitions(ensemble, 2 * MAX_RECORDS_PER_ENTRY)
         first = Peer(ensemble, 1)
-        epoch = await ensemble.connect().register(replace(registration(2), inherits=1))
-        late = partition(
-            index=count,
-            replicas=(2,),
-            leader=Incarnation(2, 1),
-            isr=(Incarnation(2, 1),),
-            min_isr=2,
-        )
-        made: list[asyncio.Task[None]] = []
+        epoch = await ensemble.connect().register(registration(2, inherits=("epoch-1",)))
+        states: dict[BrokerState, int] = {}
 
-        def make_one(image: Image, _entry: object) -> None:
-            leads = image.partitions(topic_id(1))[0].leader == Incarnation(2, epoch)
-            if leads and not made:
-                made.append(asyncio.create_task(first.controller.commit(deciding(late))))
+        def note(image: Image, _entry: object) -> None:
+            broker_2 = image.brokers[2]
+            if broker_2.epoch == epoch:
+                assert broker_2.is_live
+                led = [each.leader for each in image.partitions(topic_id(1))]
+                states.setdefault(broker_2.state, led.count(Incarnation(2, epoch)))
+                fault = assignment_fault(image, (2,), 1)
+                assert (fault is None) == (broker_2.state is BrokerState.UP)
 
-        first.publisher.subscribe(make_one)
+        first.publisher.subscribe(note)
         await first.run()
         await settle()
+        assert states == {BrokerState.STARTING: 0, BrokerState.UP: 2 * MAX_RECORDS_PER_ENTRY}
+        first.check()
 
-        await made[0]
+    story(steps)
+
+
+def test_a_broker_whose_session_ended_is_gone_and_leads_nothing() -> None:
+    async def steps(ensemble: MemoryEnsemble) -> None:
+        await with_partitions(ensemble, 3)
+        first, store = Peer(ensemble, 1), ensemble.connect()
+        epoch = await store.register(registration(2, inherits=("epoch-1",)))
+        await first.run()
+        await settle()
+        ensemble.expire(store)
+        await settle()
+        assert first.image.brokers[2].state is BrokerState.GONE
+        me = Incarnation(2, epoch)
+        for each in first.image.partitions(topic_id(1)):
+            assert (each.leader, each.isr, each.elr) == (None, (), (me,))
+
+        again = await store.register(registration(2, inherits=("first",)))
+        await settle()
+        me = Incarnation(2, again)
+        for each in first.image.partitions(topic_id(1)):
+            assert (each.leader, each.isr, each.elr) == (me, (me,), ())
+        assert first.losses == []
+        first.check()
+
+    story(steps)
+
+
+def test_the_next_controller_completes_a_restart_that_the_last_one_began() -> None:
+    async def steps(ensemble: MemoryEnsemble) -> None:
+        await with_partitions(ensemble, 3)
+        store, broker_2 = ensemble.connect(), ensemble.connect()
+        epoch = await broker_2.register(registration(2, inherits=("epoch-1",)))
+        fence = await store.campaign()
+        begun = membership_records(
+            Image.of(await store.load()),
+            [RegisteredBroker(registration(2, inherits=("epoch-1",)), epoch)],
+        )
+        await store.append([ControllerStarted(fence.epoch), *begun], fence)
+        await store.close()
+        first = Peer(ensemble, 1)
+        await first.run()
+        await settle()
+        assert first.image.brokers[2].state is BrokerState.UP
         leaders = {each.leader for each in first.image.partitions(topic_id(1))}
         assert leaders == {Incarnation(2, epoch)}
-        assert len(first.image.partitions(topic_id(1))) == count + 1
+        first.check()
+
+    story(steps)
+
+
+def test_a_broker_that_restarts_in_the_middle_of_its_restart_inherits_all_of_it() -> None:
+    """Two of its partitions name the epoch before, one the epoch of the unfinished restart."""
+
+    async def steps(ensemble: MemoryEnsemble) -> None:
+        await with_partitions(ensemble, 3)
+        store, broker_2 = ensemble.connect(), ensemble.connect()
+        unfinished = registration(2, inherits=("epoch-1",), incarnation_id="second")
+        epoch = await broker_2.register(unfinished)
+        fence = await store.campaign()
+        image = Image.of(await store.load())
+        records = membership_records(image, [RegisteredBroker(unfinished, epoch)])
+        for record in records:
+            image.apply(record)
+        moved = partition_updates(image, [PartitionId(topic_id(1), 1)]).records
+        await store.append([ControllerStarted(fence.epoch), *records, *moved], fence)
+        await store.close()
+        ensemble.expire(broker_2)
+        third = registration(2, inherits=("epoch-1", "second"), incarnation_id="third")
+        last = await broker_2.register(third)
+        first = Peer(ensemble, 1)
+        await first.run()
+        await settle()
+        leaders = [each.leader for each in first.image.partitions(topic_id(1))]
+        assert leaders == [Incarnation(2, last)] * 3
+        assert first.losses == []
+        first.check()
+
+    story(steps)
+
+
+def test_only_damaged_logs_of_an_intact_broker_may_have_lost_records() -> None:
+    async def steps(ensemble: MemoryEnsemble) -> None:
+        await with_partitions(ensemble, 3)
+        first = Peer(ensemble, 1)
+        damaged = (PartitionId(topic_id(1), 1),)
+        told = replace(registration(2, inherits=("epoch-1",)), damaged=damaged)
+        epoch = await ensemble.connect().register(told)
+        await first.run()
+        await settle()
+        assert first.losses == [TopicPartition("orders", 1)]
+        leaders = {each.leader for each in first.image.partitions(topic_id(1))}
+        assert leaders == {Incarnation(2, epoch)}
+        assert first.image.brokers[2].damaged == ()
+
+    story(steps)
+
+
+def test_a_draining_broker_is_recorded_as_such() -> None:
+    async def steps(ensemble: MemoryEnsemble) -> None:
+        first, second = await two_brokers(ensemble)
+        await second.store.register(registration(2))
+        await settle()
+        assert first.image.brokers[2].state is BrokerState.UP
+        await second.store.drain()
+        await settle()
+        assert first.image.brokers[2].state is BrokerState.DRAINING
+        first.check()
 
     story(steps)
 
 
 def test_possible_losses_of_a_broker_without_its_disks_are_reported() -> None:
-    async def steps(ensemble: SimEnsemble) -> None:
+    async def steps(ensemble: MemoryEnsemble) -> None:
         await with_partitions(ensemble, 1)
         first = Peer(ensemble, 1)
         await ensemble.connect().register(registration(2))
@@ -363,7 +473,7 @@ def test_possible_losses_of_a_broker_without_its_disks_are_reported() -> None:
 
 
 def test_a_new_controller_updates_min_isr_before_it_is_settled() -> None:
-    async def steps(ensemble: SimEnsemble) -> None:
+    async def steps(ensemble: MemoryEnsemble) -> None:
         await with_partitions(ensemble, 0)
         store = ensemble.connect()
         alone = partition(replicas=(2,), leader=None, isr=(), min_isr=1)
@@ -372,7 +482,7 @@ def test_a_new_controller_updates_min_isr_before_it_is_settled() -> None:
         first = Peer(ensemble, 1)
         member = RegisteredBroker(registration(1), await first.store.register(registration(1)))
         await first.run()
-        await first.publisher.until(lambda image: is_started(image, member))
+        await first.publisher.until(lambda image: is_up(image, member))
         await first.controller.until_settled()
         (record,) = first.image.partitions(topic_id(1))
         assert record.min_isr == 2
@@ -381,18 +491,34 @@ def test_a_new_controller_updates_min_isr_before_it_is_settled() -> None:
     story(steps)
 
 
-def test_the_record_of_a_broker_is_the_last_of_its_restart() -> None:
-    async def steps(ensemble: SimEnsemble) -> None:
-        await with_partitions(ensemble, 3)
-        first = Peer(ensemble, 1)
-        await ensemble.connect().register(replace(registration(2), inherits=1))
-        returned: list[tuple[Record, ...]] = []
-        first.publisher.subscribe(lambda _, entry: returned.append(entry.records))
+def test_min_isr_does_not_depend_on_who_becomes_the_controller() -> None:
+    other = load(given={"min.insync.replicas": "3"}, environment={}, file=None)
+
+    async def steps(ensemble: MemoryEnsemble) -> None:
+        await with_partitions(ensemble, 2)
+        first, second = Peer(ensemble, 1), Peer(ensemble, 2, settings=other)
         await first.run()
         await settle()
-        # One entry if all records fit it.
-        (records,) = [each for each in returned if any(isinstance(one, Broker) for one in each)]
-        assert len(records) == 4
-        assert isinstance(records[-1], Broker)
+        await second.run()
+        ensemble.expire(first.store)
+        await settle()
+        assert second.publisher.is_controller
+        assert {each.min_isr for each in second.image.partitions(topic_id(1))} == {2}
+        second.check()
+
+    story(steps)
+
+
+def test_the_record_of_a_broker_comes_first_and_last() -> None:
+    async def steps(ensemble: MemoryEnsemble) -> None:
+        await with_partitions(ensemble, 3)
+        first = Peer(ensemble, 1)
+        await ensemble.connect().register(registration(2, inherits=("epoch-1",)))
+        returned: list[Record] = []
+        first.publisher.subscribe(lambda _, entry: returned.extend(entry.records))
+        await first.run()
+        await settle()
+        kinds = [type(each) for each in returned if isinstance(each, (Broker, Partition))]
+        assert kinds == [Broker, Partition, Partition, Partition, Broker]
 
     story(steps)

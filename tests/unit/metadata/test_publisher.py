@@ -6,7 +6,10 @@ from typing import Any
 
 import pytest
 
+from ottla.errors import ErrorCode, PeerError
+from ottla.metadata.entry_codec import ENTRY_BYTES_MAX, encode
 from ottla.metadata.image import Image, RuleBroken
+from ottla.metadata.memory import MemoryEnsemble
 from ottla.metadata.publisher import MIN_REPLAYED_PER_SNAPSHOT, Publisher
 from ottla.metadata.records import (
     Acl,
@@ -14,7 +17,7 @@ from ottla.metadata.records import (
     EpochFloor,
     Feature,
     InvalidRecord,
-    Partition,
+    ProducerIds,
     Quota,
     Record,
     Topic,
@@ -23,13 +26,11 @@ from ottla.metadata.records import (
 )
 from ottla.metadata.store import Entry
 from ottla.metadata.values import Incarnation, ResourceKind, ScramMechanism
-from tests.sim.metadata_store import SimEnsemble
 from tests.sim.seams.loop import run
 from tests.support.metadata.sample_records import (
     BINDING,
     ENTITY,
     ONE_OF_EACH,
-    broker,
     partition,
     topic_id,
 )
@@ -46,7 +47,7 @@ def deciding(*records: Record) -> Callable[[Image], tuple[Sequence[Record], None
     return lambda _: (records, None)
 
 
-async def leading(ensemble: SimEnsemble) -> tuple[Publisher, asyncio.Task[None]]:
+async def leading(ensemble: MemoryEnsemble) -> tuple[Publisher, asyncio.Task[None]]:
     """A controller that follows its own commits."""
     publisher = Publisher(ensemble.connect())
     await publisher.load()
@@ -55,9 +56,9 @@ async def leading(ensemble: SimEnsemble) -> tuple[Publisher, asyncio.Task[None]]
     return publisher, following
 
 
-def story(steps: Callable[[SimEnsemble], Coroutine[Any, Any, None]]) -> None:
+def story(steps: Callable[[MemoryEnsemble], Coroutine[Any, Any, None]]) -> None:
     async def tell() -> None:
-        await steps(SimEnsemble())
+        await steps(MemoryEnsemble())
         for task in asyncio.all_tasks() - {asyncio.current_task()}:
             task.cancel()
 
@@ -105,7 +106,7 @@ def test_a_decision_waits_for_the_previous_one_even_if_its_caller_was_cancelled(
 
 
 def test_waiting_commits_are_cancelled_when_follow_ends() -> None:
-    async def steps(ensemble: SimEnsemble) -> None:
+    async def steps(ensemble: MemoryEnsemble) -> None:
         publisher, following = await leading(ensemble)
         following.cancel()
         await asyncio.gather(following, return_exceptions=True)
@@ -128,10 +129,10 @@ def test_waiting_commits_are_cancelled_when_follow_ends() -> None:
 def test_a_decision_that_breaks_a_rule_is_not_written(
     records: tuple[Record, ...], fault: str
 ) -> None:
-    async def steps(ensemble: SimEnsemble) -> None:
+    async def steps(ensemble: MemoryEnsemble) -> None:
         publisher, _ = await leading(ensemble)
         await publisher.commit(deciding(*ORDERS))
-        before = list(ensemble.entries)
+        before = ensemble.entries
 
         with pytest.raises(RuleBroken, match=fault):
             await publisher.commit(deciding(*records))
@@ -144,9 +145,9 @@ def test_a_decision_that_breaks_a_rule_is_not_written(
 
 
 def test_a_record_that_contradicts_itself_is_not_written() -> None:
-    async def steps(ensemble: SimEnsemble) -> None:
+    async def steps(ensemble: MemoryEnsemble) -> None:
         publisher, _ = await leading(ensemble)
-        before = list(ensemble.entries)
+        before = ensemble.entries
         with pytest.raises(InvalidRecord):
             await publisher.commit(deciding(*ORDERS[:1], partition(replicas=())))
         assert ensemble.entries == before
@@ -154,38 +155,79 @@ def test_a_record_that_contradicts_itself_is_not_written() -> None:
     story(steps)
 
 
-def test_checking_records_does_not_change_the_image() -> None:
-    image, untouched = Image(), Image()
-    for each in (image, untouched):
-        for record in ONE_OF_EACH[:-1]:
-            each.apply(record)
-    moved = partition(
-        partition_epoch=1, leader=Incarnation(2, 6), leader_epoch=1, isr=(Incarnation(2, 6),)
-    )
-    image.check_records(
-        [
-            moved,
-            Partition(**{**_fields(partition()), "index": 1, "leader_epoch": 7}),
-            Config(ResourceKind.TOPIC, "orders", "retention.ms", None),
-            Acl(BINDING, in_force=False),
-            User("alice", ScramMechanism.SHA_512, None),
-            Quota(ENTITY, "producer_byte_rate", None),
-            Feature("metadata", None),
-            EpochFloor(8),
-            broker(epoch=9),
-            TopicDeleted(topic_id(1), "orders"),
-            *ORDERS[:1],
-        ]
-    )
-    assert image == untouched
+def test_decisions_that_wait_together_share_an_entry() -> None:
+    async def steps(ensemble: MemoryEnsemble) -> None:
+        publisher, _ = await leading(ensemble)
+        before = len(ensemble.entries)
+        seen: list[int] = []
+
+        def raising(image: Image) -> tuple[Sequence[Record], int]:
+            seen.append(image.next_producer_id)
+            return [ProducerIds(image.next_producer_id + 10)], image.next_producer_id
+
+        first = asyncio.create_task(publisher.commit(raising))
+        await asyncio.sleep(0)
+        others = [asyncio.create_task(publisher.commit(raising)) for _ in range(5)]
+        assert await asyncio.gather(first, *others) == [0, 10, 20, 30, 40, 50]
+        assert len(ensemble.entries) <= before + 2
+        assert publisher.image.next_producer_id == 60
+
+    story(steps)
 
 
-def _fields(record: Partition) -> dict[str, Any]:
-    return {name: getattr(record, name) for name in record.__dataclass_fields__}
+def test_a_decision_that_fails_in_a_group_fails_alone() -> None:
+    async def steps(ensemble: MemoryEnsemble) -> None:
+        publisher, _ = await leading(ensemble)
+
+        def refusing(_: Image) -> tuple[Sequence[Record], None]:
+            raise PeerError(ErrorCode.INVALID_REQUEST, "refused")
+
+        outcomes = await asyncio.gather(
+            publisher.commit(deciding(*ORDERS)),
+            publisher.commit(refusing),
+            # The first record can be applied and the second one cannot.
+            publisher.commit(deciding(ProducerIds(5), partition(partition_epoch=7))),
+            publisher.commit(lambda image: ((), image.next_producer_id)),
+            publisher.commit(deciding(setting(1))),
+            return_exceptions=True,
+        )
+        kinds = [type(each) for each in outcomes]
+        assert kinds == [type(None), PeerError, RuleBroken, int, type(None)]
+        assert outcomes[3] == 0
+        assert publisher.image.next_producer_id == 0
+        assert publisher.image == Image.of(await ensemble.connect().load())
+
+    story(steps)
+
+
+def test_no_entry_of_a_group_is_larger_than_an_entry_may_be() -> None:
+    async def steps(ensemble: MemoryEnsemble) -> None:
+        publisher, _ = await leading(ensemble)
+        before = len(ensemble.entries)
+        large = [Config(ResourceKind.BROKER, "", f"k{n}", "x" * 30_000) for n in range(10)]
+        await asyncio.gather(*(publisher.commit(deciding(*large)) for _ in range(6)))
+        assert before + 6 >= len(ensemble.entries) > before + 3
+        assert all(len(encode(entry.records)) <= ENTRY_BYTES_MAX for entry in ensemble.entries)
+
+    story(steps)
+
+
+def test_a_caller_that_is_cancelled_while_it_waits_decides_nothing() -> None:
+    async def steps(ensemble: MemoryEnsemble) -> None:
+        publisher, _ = await leading(ensemble)
+        first = asyncio.create_task(publisher.commit(deciding(setting(1))))
+        second = asyncio.create_task(publisher.commit(deciding(ProducerIds(7))))
+        await asyncio.sleep(0)
+        second.cancel()
+        await asyncio.gather(first, second, return_exceptions=True)
+        await publisher.commit(deciding(setting(2)))
+        assert publisher.image.next_producer_id == 0
+
+    story(steps)
 
 
 def test_a_broker_that_fell_behind_a_snapshot_continues_from_it() -> None:
-    async def steps(ensemble: SimEnsemble) -> None:
+    async def steps(ensemble: MemoryEnsemble) -> None:
         controller, _ = await leading(ensemble)
         await controller.commit(deciding(*ORDERS, Topic("old", topic_id(2)), partition(topic=2)))
         late = Publisher(ensemble.connect())
@@ -198,7 +240,7 @@ def test_a_broker_that_fell_behind_a_snapshot_continues_from_it() -> None:
         await controller.commit(deciding(partition(partition_epoch=1, isr=(Incarnation(1, 5),))))
         for number in range(MIN_REPLAYED_PER_SNAPSHOT):
             await controller.commit(deciding(setting(number)))
-        assert ensemble.snapshot.offset > late.image.offset
+        assert ensemble.snapshot_offset > late.image.offset
 
         following = asyncio.create_task(late.follow())
         await asyncio.sleep(1)
@@ -219,7 +261,7 @@ def test_a_broker_that_fell_behind_a_snapshot_continues_from_it() -> None:
 
 
 def test_the_delta_of_a_jump_has_all_removals() -> None:
-    async def steps(ensemble: SimEnsemble) -> None:
+    async def steps(ensemble: MemoryEnsemble) -> None:
         controller, _ = await leading(ensemble)
         topic_setting = Config(ResourceKind.TOPIC, "orders", "retention.ms", "1000")
         await controller.commit(
@@ -250,13 +292,13 @@ def test_the_delta_of_a_jump_has_all_removals() -> None:
 
 
 def test_many_records_in_few_entries_are_replaced_by_a_snapshot_too() -> None:
-    async def steps(ensemble: SimEnsemble) -> None:
+    async def steps(ensemble: MemoryEnsemble) -> None:
         controller, _ = await leading(ensemble)
         for life in range(8):
             await controller.commit(
                 deciding(*(setting(life * 1000 + number) for number in range(500)))
             )
-        assert ensemble.snapshot.offset >= 0
+        assert ensemble.snapshot_offset >= 0
         replayed = sum(
             1 + len(entry.records) for entry in (await ensemble.connect().load()).entries
         )
@@ -266,16 +308,16 @@ def test_many_records_in_few_entries_are_replaced_by_a_snapshot_too() -> None:
 
 
 def test_a_large_image_is_not_saved_again_for_every_few_records() -> None:
-    async def steps(ensemble: SimEnsemble) -> None:
+    async def steps(ensemble: MemoryEnsemble) -> None:
         controller, _ = await leading(ensemble)
         many = [Config(ResourceKind.BROKER, "", f"key-{n}", "1") for n in range(4_000)]
         for first in range(0, len(many), 500):
             await controller.commit(deciding(*many[first : first + 500]))
-        saved = ensemble.snapshot.offset
-        size = len(ensemble.snapshot.records)
+        saved = ensemble.snapshot_offset
+        size = len((await ensemble.connect().load()).snapshot.records)
         assert size > MIN_REPLAYED_PER_SNAPSHOT
         for number in range(MIN_REPLAYED_PER_SNAPSHOT // 2):
             await controller.commit(deciding(setting(number)))
-        assert ensemble.snapshot.offset == saved
+        assert ensemble.snapshot_offset == saved
 
     story(steps)

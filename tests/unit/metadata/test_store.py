@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Coroutine
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +26,10 @@ from ottla.metadata.values import Incarnation, ResourceKind
 from tests.sim.seams.loop import run
 from tests.support.metadata.sample_records import ONE_OF_EACH, partition, registration
 from tests.support.metadata.store_kinds import (
-    Ensemble,
+    Memory,
     RealDirectory,
     SimMachine,
+    SimulatedZooKeeper,
     StorePlace,
     ThreadedMachine,
 )
@@ -36,13 +38,21 @@ WAIT_S = 5.0
 
 
 @pytest.fixture(
-    params=["embedded", "embedded, simulated disk", "embedded, simulated threads", "simulated"]
+    params=[
+        "embedded",
+        "embedded, simulated disk",
+        "embedded, simulated threads",
+        "memory",
+        "ZooKeeper",
+    ]
 )
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> StorePlace:
     if request.param == "embedded":
         return RealDirectory(tmp_path)
-    if request.param == "simulated":
-        return Ensemble()
+    if request.param == "memory":
+        return Memory()
+    if request.param == "ZooKeeper":
+        return SimulatedZooKeeper(seed=len(request.node.name))
     machine = ThreadedMachine if request.param == "embedded, simulated threads" else SimMachine
     return machine(seed=len(request.node.name))
 
@@ -240,7 +250,7 @@ def test_registrations_get_rising_epochs(place: StorePlace) -> None:
         fence = await store.campaign()
         epochs = [await store.register(registration()) for _ in range(3)]
         await append(store, fence, 0)
-        epochs.append(await store.register(registration(2)))
+        epochs.append(await store.register(registration()))
         await saved_up_to_now(store, fence)
         place.crash()
         epochs.append(await place.open().register(registration()))
@@ -264,7 +274,7 @@ def test_registered_brokers_are_listed_now_and_after_every_change(place: StorePl
         await append(store, await store.campaign(), 0)
         await asyncio.sleep(1)
         assert not waiting.done()
-        again = registration(1, inherits=epoch)
+        again = registration(1, inherits=("first",), incarnation_id="second")
         later = await store.register(again)
         present = await waiting
         # A store may show the end of the old registration before the new one.
@@ -399,12 +409,48 @@ def test_a_follower_that_keeps_up_does_not_notice_a_snapshot(place: StorePlace) 
     story(steps())
 
 
-def test_the_lease_is_valid_while_the_session_is(place: StorePlace) -> None:
+def test_the_cluster_id_is_kept(place: StorePlace) -> None:
+    async def steps() -> None:
+        assert await place.open().cluster_id("first") == "first"
+        place.crash()
+        again = await place.open().cluster_id("first")
+        assert again == "first"
+
+    story(steps())
+
+
+def test_a_draining_broker_is_still_registered_under_its_epoch(place: StorePlace) -> None:
     async def steps() -> None:
         store = place.open()
-        lease = store.session()
-        assert lease.is_valid(lease.valid_until_ns - 1)
-        assert not lease.is_valid(lease.valid_until_ns)
+        await store.drain()
+        brokers = store.registered_brokers()
+        assert await anext(brokers) == ()
+        epoch = await store.register(registration())
+        assert await anext(brokers) == (RegisteredBroker(registration(), epoch),)
+        await store.drain()
+        draining = replace(registration(), is_draining=True)
+        assert await anext(brokers) == (RegisteredBroker(draining, epoch),)
+        # The next registration is not draining unless it says so.
+        later = await store.register(registration())
+        present = await anext(brokers)
+        if present == ():
+            present = await anext(brokers)
+        assert present == (RegisteredBroker(registration(), later),)
+
+    story(steps())
+
+
+def test_a_registration_lasts_as_long_as_its_session(place: StorePlace) -> None:
+    async def steps() -> None:
+        store = place.open()
+        await asyncio.wait_for(store.until_unregistered(), WAIT_S)
+        await store.register(registration())
+        waiting = asyncio.create_task(store.until_unregistered())
+        await asyncio.sleep(60)
+        assert not waiting.done()
+        await store.close()
+        with pytest.raises(StoreClosed):
+            await waiting
 
     story(steps())
 
@@ -428,7 +474,10 @@ def test_a_closed_store_does_nothing_more(place: StorePlace) -> None:
             store.load(),
             store.append([], fence),
             store.save(Snapshot(0, ()), fence),
+            store.cluster_id("a"),
             store.register(registration()),
+            store.drain(),
+            store.until_unregistered(),
             store.campaign(),
             take(store.follow(0), 1),
             anext(store.registered_brokers()),
@@ -436,8 +485,6 @@ def test_a_closed_store_does_nothing_more(place: StorePlace) -> None:
         for call in calls:
             with pytest.raises(StoreClosed):
                 await call
-        with pytest.raises(StoreClosed):
-            store.session()
         loaded = await place.open().load()
         assert [entry.records for entry in loaded.entries] == [(setting(0),)]
 

@@ -5,6 +5,7 @@ import pytest
 from ottla.errors import ErrorCode, PeerError
 from ottla.metadata import records
 from ottla.metadata.values import Incarnation
+from ottla.replication.local_broker import LocalBroker
 from ottla.replication.partition import NO_LEADER_EPOCH, Partition
 from tests.support.replication.partitions import ME, OTHER, topic_id
 
@@ -31,7 +32,7 @@ def record(
 
 
 def partition(assigned: records.Partition, end_offset: int = 0) -> Partition:
-    made = Partition(topic_id(1), 0, ME)
+    made = Partition(topic_id(1), 0, LocalBroker(ME.broker_id, "me", ME))
     made.assign(assigned, end_offset)
     return made
 
@@ -67,7 +68,7 @@ def test_no_more_in_sync_replicas_are_asked_for_than_there_are() -> None:
 
 
 def test_a_new_leader_epoch_begins_at_the_log_end_offset() -> None:
-    made = Partition(topic_id(1), 0, ME)
+    made = Partition(topic_id(1), 0, LocalBroker(ME.broker_id, "me", ME))
     assert made.assign(record(leader_epoch=4, isr=(ME, OTHER)), 7)
     assert not made.assign(record(leader_epoch=4, isr=(ME, OTHER)), 9), "the same epoch again"
     assert made.epoch_start_offset == 7

@@ -7,6 +7,7 @@ import pytest
 from ottla.metadata import records
 from ottla.metadata.image import Image
 from ottla.protocol.topic_partition import TopicPartition
+from ottla.replication.local_broker import LocalBroker
 from ottla.replication.replicas import Replicas
 from ottla.storage.directory.directories import LogDirectories
 from tests.sim.seams.disk import SimDisk
@@ -61,7 +62,7 @@ def test_a_partition_whose_deletion_failed_does_not_take_its_successor_with_it(
     directories = LogDirectories([open_at(files, path) for path in ("/a", "/b")], {})
     replicas = Replicas(
         directories=directories,
-        me=ME,
+        me=LocalBroker(ME.broker_id, "me", ME),
         rules_of=lambda _image, _topic: RULES,
         entropy=SimEntropy(),
         start_writeback=lambda _file, _position, _size: True,

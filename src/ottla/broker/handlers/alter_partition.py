@@ -1,6 +1,6 @@
 """AlterPartition (56) v2-3. The controller changes the ISRs of partitions that a broker leads. Each
 partition has its own answer. Only on the inter-broker listener. Gaps: v2, which has no broker
-epochs, names the members' current incarnations; refused until the controller has a decision for it.
+epochs, names the members' current incarnations.
 """
 
 from collections.abc import Sequence
@@ -8,9 +8,10 @@ from typing import NamedTuple
 
 from ottla.broker.requests.authorization import CLUSTER
 from ottla.broker.requests.call import Call
-from ottla.broker.requests.controller_decisions import Altered, AskedIsr
+from ottla.broker.requests.controller_decisions import Altered
 from ottla.errors import ErrorCode, PeerError
 from ottla.metadata.controller.entry_packing import in_entries
+from ottla.metadata.controller.isr_changes import AskedIsr
 from ottla.metadata.controller.requesting_broker import require_current
 from ottla.metadata.image import Image
 from ottla.metadata.records import Partition as PartitionRecord
@@ -43,8 +44,6 @@ async def handle(request: AlterPartitionRequest, call: Call) -> AlterPartitionRe
     requester not registered, the whole request is refused."""
     call.require(CLUSTER)
     decision = call.services.controller_decisions.altered
-    if decision is None:
-        raise PeerError(ErrorCode.UNSUPPORTED_VERSION, "ISRs are not changed yet.")
     requester = Incarnation(request.broker_id, request.broker_epoch)
     asked = [
         Requested(topic.topic_id, each) for topic in request.topics for each in topic.partitions

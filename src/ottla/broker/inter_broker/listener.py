@@ -1,13 +1,14 @@
 """The inter-broker listener of a node, and the endpoints that the node registers."""
 
+from collections.abc import Mapping
+
 from ottla.metadata.values import Endpoint
 from ottla.settings.broker import BrokerSettings
 from ottla.settings.listener_protocols import (
-    inter_broker_address,
     inter_broker_listener,
     protocol_of,
 )
-from ottla.settings.table.node import INTER_BROKER_LISTENER_NAME, LISTENERS
+from ottla.settings.table.node import ADVERTISED_LISTENERS, INTER_BROKER_LISTENER_NAME, LISTENERS
 
 
 def listener_between_brokers(settings: BrokerSettings, *, has_peers: bool) -> str | None:
@@ -21,13 +22,22 @@ def listener_between_brokers(settings: BrokerSettings, *, has_peers: bool) -> st
     return name if any(each.name == name for each in settings[LISTENERS]) else None
 
 
-def with_inter_broker_endpoint(
-    settings: BrokerSettings, endpoints: tuple[Endpoint, ...], *, has_peers: bool
+def registered_endpoints(
+    settings: BrokerSettings, ports: Mapping[str, int]
 ) -> tuple[Endpoint, ...]:
-    """The endpoints that a broker registers: those for clients, and its inter-broker listener."""
-    listener = listener_between_brokers(settings, has_peers=has_peers)
-    address = inter_broker_address(settings)
-    if listener is None or address is None or any(each.listener == listener for each in endpoints):
-        return endpoints
-    protocol = protocol_of(settings, listener)
-    return (*endpoints, Endpoint(listener, address.host, address.port, protocol))
+    """The addresses under which clients and other brokers reach this broker.
+
+    The advertised listeners, or else those that do not listen on all addresses; and the
+    inter-broker listener if it is set. `ports` has the bound ports by listener.
+    """
+    advertised = settings[ADVERTISED_LISTENERS]
+    opened = [each._replace(port=ports[each.name]) for each in settings[LISTENERS]]
+    bound = [each for each in opened if each.is_reachable]
+    listeners = list(bound if advertised is None else advertised)
+    between = settings[INTER_BROKER_LISTENER_NAME]
+    if between not in {each.name for each in listeners}:
+        listeners += [each for each in bound if each.name == between]
+    return tuple(
+        Endpoint(each.name, each.host, each.port, protocol_of(settings, each.name))
+        for each in listeners
+    )

@@ -15,7 +15,7 @@ from ottla.broker.net.receive_buffer import SCRATCH_BYTES
 from ottla.broker.net.session import Session
 from ottla.metrics.node import NodeMetrics
 from ottla.seams.clock import Clock
-from ottla.seams.net import Listener, Net
+from ottla.seams.net import Listener
 from ottla.seams.threads import Threads
 from ottla.settings.listeners import SecurityProtocol
 
@@ -42,7 +42,6 @@ class Connections:
     def __init__(
         self,
         *,
-        net: Net,
         clock: Clock,
         threads: Threads,
         limits: ConnectionLimits,
@@ -55,7 +54,6 @@ class Connections:
         self.is_request_memory_full = False
         # The connections for which the process has file descriptors.
         self.descriptors_max = sys.maxsize
-        self._net = net
         self.now_ns = clock.steady_ns
         self._threads = threads
         self._metrics = metrics
@@ -80,15 +78,14 @@ class Connections:
     def __len__(self) -> int:
         return len(self._open)
 
-    async def listen(
+    async def accept(
         self,
+        listener: Listener,
         requests: RequestDispatcher,
         name: str,
         security_protocol: SecurityProtocol,
-        host: str,
-        port: int,
-    ) -> Listener:
-        """Opens a listener. OSError if the port is in use."""
+    ) -> None:
+        """Accepts the connections of a listener. OSError if its port is in use."""
 
         def connect() -> Connection:
             return Connection(
@@ -100,7 +97,7 @@ class Connections:
                 frame_bytes_max=self.limits.frame_bytes_max,
             )
 
-        return await self._net.listen(connect, host, port)
+        await listener.accept(connect)
 
     def route_to(self, handler: FrameHandler) -> None:
         """Has the frames of all sessions handled by this handler from now on."""

@@ -25,6 +25,9 @@ from ottla.storage.directory.directory_opening import (
 )
 from ottla.storage.directory.placements import Placements
 
+# In the clean shutdown marker of a broker that has not registered.
+NO_BROKER_EPOCH = -1
+
 
 @dataclass(frozen=True, slots=True)
 class PreparedDirectories:
@@ -54,8 +57,8 @@ def prepare_log_dirs(
     return PreparedDirectories(home, usable, failed, placements)
 
 
-def find_cluster_id(context: NodeContext, home: str) -> str:
-    """The cluster id that the home stores, or a new one."""
+def proposed_cluster_id(context: NodeContext, home: str) -> str:
+    """The cluster id that the home stores, or a new one: for a store that has none yet."""
     meta = MetaProperties.read(context.seams.files, home)
     return meta.cluster_id if meta else str(_new_id(context))
 
@@ -66,7 +69,6 @@ def open_log_dirs(
     publisher: Publisher,
     *,
     cluster_id: str,
-    broker_epoch: int,
 ) -> LogDirectories:
     """Opens the usable log directories, and recovers their logs."""
     opened: list[LogDirectory] = []
@@ -78,7 +80,7 @@ def open_log_dirs(
             failed[path] = error
         except BaseException:
             for directory in opened:
-                directory.close(broker_epoch=broker_epoch)
+                directory.close(broker_epoch=NO_BROKER_EPOCH)
             raise
     _log_outcome(context, opened, failed)
     return LogDirectories(opened, failed, prepared.placements)

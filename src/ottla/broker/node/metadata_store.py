@@ -13,6 +13,11 @@ from ottla.seams.files import Files
 class StoreFactory(Protocol):
     """Opens one kind of store. A node uses its store only through this and `MetadataStore`."""
 
+    @property
+    def is_shared(self) -> bool:
+        """Whether other brokers use the same metadata."""
+        ...
+
     def home(self, files: Files, log_dirs: Sequence[str]) -> str:
         """The log directory that stores this broker's incarnation and its cluster id.
 
@@ -27,6 +32,8 @@ class StoreFactory(Protocol):
 
 class EmbeddedStoreFactory:
     """Keeps the metadata in one of the node's log directories, its home."""
+
+    is_shared = False
 
     def home(self, files: Files, log_dirs: Sequence[str]) -> str:
         return find_metadata_directory(files, log_dirs)

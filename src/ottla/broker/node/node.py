@@ -1,8 +1,8 @@
 """Starts and stops a broker. This module composes, and decides nothing.
 
-`start` runs these steps in order: load the metadata; register the broker's new incarnation, which
-the controller (this broker if there is no other) brings up; recover the logs; lead partitions; open
-the listeners.
+`start` runs these steps in order: load the metadata; recover the logs; bind the ports; store and
+register the broker's new incarnation; wait until the controller (this broker if there is no other)
+has brought it up; accept connections.
 """
 
 import asyncio
@@ -15,17 +15,19 @@ from ottla.broker.event_log import Logger
 from ottla.broker.http.health import Health
 from ottla.broker.http.server import HttpServer
 from ottla.broker.inter_broker.inter_broker import InterBroker
-from ottla.broker.inter_broker.listener import listener_between_brokers, with_inter_broker_endpoint
+from ottla.broker.inter_broker.listener import listener_between_brokers, registered_endpoints
 from ottla.broker.net.connections import Connections
+from ottla.broker.node.applied_offset import AppliedOffset
 from ottla.broker.node.background import start_background
 from ottla.broker.node.context import NodeContext, Seams
+from ottla.broker.node.damaged_logs import damaged_partitions
 from ottla.broker.node.dynamic_settings import DynamicSettings
 from ottla.broker.node.endpoints import Endpoints
 from ottla.broker.node.log_dirs import (
-    PreparedDirectories,
-    find_cluster_id,
+    NO_BROKER_EPOCH,
     open_log_dirs,
     prepare_log_dirs,
+    proposed_cluster_id,
 )
 from ottla.broker.node.metadata_store import EMBEDDED, StoreFactory
 from ottla.broker.node.parts import (
@@ -41,18 +43,24 @@ from ottla.broker.requests.dispatch import Dispatch
 from ottla.broker.requests.served_apis import SERVED
 from ottla.broker.requests.services import Identity
 from ottla.broker.tasks import Tasks
-from ottla.metadata.controller.broker_restart import is_started
+from ottla.metadata.controller.broker_registrations import is_up
 from ottla.metadata.controller_interface import Controller
+from ottla.metadata.image import Image
 from ottla.metadata.local_controller import LocalController
 from ottla.metadata.publisher import Publisher
-from ottla.metadata.store import MetadataStore, RegisteredBroker
-from ottla.metadata.values import Endpoint
+from ottla.metadata.store import MetadataStore
+from ottla.metadata.values import BrokerState, Endpoint
 from ottla.metrics.node import NodeMetrics
+from ottla.replication.local_broker import LocalBroker
+from ottla.replication.replicas import Replicas
 from ottla.seams.net import Listener
 from ottla.settings.broker import BrokerSettings
 from ottla.settings.listener_protocols import protocol_of
 from ottla.settings.table import node
 from ottla.storage.directory.directories import LogDirectories
+
+# How long a broker that stops waits for others to take over its leaderships.
+DRAIN_TIMEOUT_S = 10.0
 
 
 class Node:
@@ -92,6 +100,8 @@ class Node:
         )
         self._listeners: list[Listener] = []
         self._store: MetadataStore | None = None
+        self._publisher: Publisher | None = None
+        self._replicas: Replicas | None = None
         self._registration: BrokerRegistration | None = None
         self._directories: LogDirectories | None = None
         self._connections: Connections | None = None
@@ -115,8 +125,9 @@ class Node:
         return endpoints
 
     async def stop(self) -> None:
-        """Stops serving, then flushes and closes everything. Idempotent."""
+        """Hands over leaderships, stops serving, then flushes and closes everything. Idempotent."""
         self.health.ready.fail("stop", "stopping")
+        await self._drain()
         for listener in self._listeners:
             await listener.close()
         self._listeners.clear()
@@ -127,18 +138,45 @@ class Node:
         if self._http_server:
             await self._http_server.close()
         await self._tasks.close()
-        if self._directories and self._registration:
-            faults = self._directories.close(broker_epoch=self._registration.broker_epoch)
+        if self._directories:
+            registration = self._registration
+            broker_epoch = NO_BROKER_EPOCH if registration is None else registration.broker_epoch
+            faults = self._directories.close(broker_epoch=broker_epoch)
             for path, error in faults.items():
                 self._logger.error("not closed cleanly", path=path, error=str(error))
                 if self._store:
                     self._store.log_directory_failed(path, error)
-            if not faults:
-                self._registration.save(clean=True)
+            if not faults and registration is not None and registration.is_serving:
+                registration.save(clean=True)
             self._directories = None
         if self._store:
             await self._store.close()
-            self._store = None
+            self._store = self._publisher = self._replicas = None
+
+    async def _drain(self) -> None:
+        """Controlled shutdown: waits, for a limited time, until other brokers lead its partitions.
+
+        Partitions that have no other replica in sync stay until the session is closed.
+        """
+        store, publisher, replicas = self._store, self._publisher, self._replicas
+        me = self.settings[node.NODE_ID]
+        if store is None or publisher is None or replicas is None or self.fault.done():
+            return
+        if not any(
+            each.is_live for each in publisher.image.brokers.values() if each.broker_id != me
+        ):
+            return
+
+        def is_drained(image: Image) -> bool:
+            is_told = image.brokers[me].state in (BrokerState.DRAINING, BrokerState.GONE)
+            return is_told and not any(each.partition.can_be_led_elsewhere for each in replicas)
+
+        try:
+            async with asyncio.timeout(DRAIN_TIMEOUT_S):
+                await store.drain()
+                await publisher.until(is_drained)
+        except TimeoutError:
+            self._logger.warning("leaderships not handed over", seconds=DRAIN_TIMEOUT_S)
 
     async def _start_unless_fault(self) -> Endpoints:
         """Raises the error of a failed background task, for which the start may wait in vain."""
@@ -160,27 +198,75 @@ class Node:
         )
         store = self._store = await self._stores.open(seams, prepared.home)
         self._on_owned()
-        publisher = await self._follow_metadata(store)
-        self._registration = BrokerRegistration(seams.files, prepared.home, seams.clock)
-        member = await self._registration.register(
-            store,
-            self.settings[node.NODE_ID],
-            with_inter_broker_endpoint(
-                self.settings, self._advertised() or (), has_peers=self._has_peers
-            ),
+        publisher = self._publisher = await self._follow_metadata(store, prepared.home)
+        self.cluster_id = await store.cluster_id(proposed_cluster_id(self._context, prepared.home))
+        directories = self._directories = open_log_dirs(
+            self._context, prepared, publisher, cluster_id=self.cluster_id
         )
-        # After the new epoch is stored: as the controller, this broker transfers the memberships of
-        # the last incarnation to it.
-        controller = self._start_controller(publisher, store)
-        await publisher.until(lambda image: is_started(image, member))
-        await controller.until_settled()
-        return await self._serve(prepared, publisher, controller, member, self._registration)
+        registration = self._registration = self._new_registration(prepared.home)
+        me = LocalBroker(self.settings[node.NODE_ID], registration.incarnation_id)
+        replicas = self._replicas = load_replicas(self._context, directories, me, publisher)
+        await self._bind()
+        controller = await self._register(registration, store, publisher, replicas)
+        return await self._serve(prepared.home, publisher, controller, replicas, registration)
 
-    async def _follow_metadata(self, store: MetadataStore) -> Publisher:
+    def _new_registration(self, home: str) -> BrokerRegistration:
+        seams = self._context.seams
+        return BrokerRegistration(
+            files=seams.files,
+            clock=seams.clock,
+            entropy=seams.entropy,
+            home=home,
+            broker_id=self.settings[node.NODE_ID],
+            rack=None,
+        )
+
+    async def _register(
+        self,
+        registration: BrokerRegistration,
+        store: MetadataStore,
+        publisher: Publisher,
+        replicas: Replicas,
+    ) -> LocalController:
+        """Registers this broker. It is up on return, and may lead partitions."""
+        damaged = damaged_partitions(replicas)
+        listeners = self.settings[node.LISTENERS]
+        ports = {
+            each.name: bound.port for each, bound in zip(listeners, self._listeners, strict=True)
+        }
+        endpoints = registered_endpoints(self.settings, ports)
+        registered = await registration.register(store, endpoints, damaged)
+        controller = self._start_controller(publisher, store)
+        await publisher.until(lambda image: is_up(image, registered))
+        await controller.until_settled()
+        registration.save(clean=False)
+        self._tasks.spawn(self._stay_registered(registration, store, replicas), "registration")
+        return controller
+
+    async def _stay_registered(
+        self, registration: BrokerRegistration, store: MetadataStore, replicas: Replicas
+    ) -> None:
+        """Registers again whenever the session is lost; does not end."""
+        while True:
+            await store.until_unregistered()
+            # Others may lead its partitions by now. What it has acknowledged it still has.
+            replicas.lose_session(registration.broker_epoch)
+            self._logger.warning("session lost", broker_epoch=registration.broker_epoch)
+            await registration.register_again(store)
+            self._logger.info("registered again", broker_epoch=registration.broker_epoch)
+
+    async def _follow_metadata(self, store: MetadataStore, home: str) -> Publisher:
         """Loads the image, and starts the task that keeps it up to date."""
         dynamic_settings = self._context.dynamic_settings
         publisher = Publisher(store, self._on_snapshot)
         await publisher.load()
+        if self._stores.is_shared:
+            applied = AppliedOffset(self._context.seams.files, home)
+            applied.check(publisher.image.offset)
+            applied.save(publisher.image.offset)
+            self._tasks.spawn(
+                applied.keep_saved(lambda: publisher.image.offset), "applied metadata offset"
+            )
         dynamic_settings.load(publisher.image)
         publisher.subscribe(dynamic_settings.follow)
         self._tasks.spawn(publisher.follow(), "metadata")
@@ -194,6 +280,7 @@ class Node:
             store=store,
             broker_id=self.settings[node.NODE_ID],
             current_settings=lambda: dynamic_settings.current,
+            is_shared=self._stores.is_shared,
             on_elected=lambda epoch: logger.debug("controller", epoch=epoch),
             on_possible_loss=lambda partition: logger.warning(
                 "possible data loss", partition=str(partition)
@@ -204,31 +291,20 @@ class Node:
 
     async def _serve(
         self,
-        prepared: PreparedDirectories,
+        home: str,
         publisher: Publisher,
         controller: Controller,
-        member: RegisteredBroker,
+        replicas: Replicas,
         registration: BrokerRegistration,
     ) -> Endpoints:
         context = self._context
-        self.cluster_id = find_cluster_id(context, prepared.home)
-        directories = self._directories = open_log_dirs(
-            context,
-            prepared,
-            publisher,
-            cluster_id=self.cluster_id,
-            broker_epoch=member.broker_epoch,
-        )
-        replicas = load_replicas(context, directories, member.incarnation, publisher)
-        checkpointer = make_checkpointer(context, directories)
-        registration.save(clean=False)
         identity = Identity(
             node_id=self.settings[node.NODE_ID],
             cluster_id=self.cluster_id,
             served_apis=SERVED,
             advertised=self._advertised(),
             inter_broker_listener=listener_between_brokers(
-                self.settings, has_peers=self._has_peers
+                self.settings, has_peers=self._stores.is_shared
             ),
         )
         self._inter_broker = connect_brokers(
@@ -244,8 +320,8 @@ class Node:
             publisher=publisher,
             controller=controller,
             replicas=replicas,
-            checkpointer=checkpointer,
-            home=prepared.home,
+            checkpointer=make_checkpointer(context, replicas.directories),
+            home=home,
             on_offline=self._on_offline,
             inter_broker=self._inter_broker,
         )
@@ -259,30 +335,24 @@ class Node:
         quotas = QuotaEnforcement(parts.connections, dispatch, clock.steady_ns, self.metrics)
         quotas.load(publisher.image)
         publisher.subscribe(quotas.follow)
-        return await self._listen(parts, dispatch)
+        return await self._accept(parts, dispatch)
 
-    async def _listen(self, parts: Parts, dispatch: Dispatch) -> Endpoints:
-        bound = []
+    async def _bind(self) -> None:
+        """Binds the ports, so that they can be registered. They refuse connections until then."""
         for listener in self.settings[node.LISTENERS]:
-            opened = await parts.connections.listen(
-                dispatch,
-                listener.name,
-                protocol_of(self.settings, listener.name),
-                listener.host,
-                listener.port,
-            )
-            self._listeners.append(opened)
-            bound.append(Address(listener.host, opened.port))
+            self._listeners.append(await self._context.seams.net.bind(listener.host, listener.port))
+
+    async def _accept(self, parts: Parts, dispatch: Dispatch) -> Endpoints:
+        listeners = self.settings[node.LISTENERS]
+        for listener, bound in zip(listeners, self._listeners, strict=True):
+            protocol = protocol_of(self.settings, listener.name)
+            await parts.connections.accept(bound, dispatch, listener.name, protocol)
         server = HttpServer(self._context.seams.net, self.health, self.metrics.render)
         host = self.settings[node.METRICS_HOST]
         port = await server.start(host, self.settings[node.METRICS_PORT])
         self._http_server = server
-        return Endpoints(bound[0], Address(host, port))
-
-    @property
-    def _has_peers(self) -> bool:
-        """Whether there may be other brokers: a metadata store of its own has no room for them."""
-        return self._stores is not EMBEDDED
+        kafka = Address(listeners[0].host, self._listeners[0].port)
+        return Endpoints(kafka, Address(host, port))
 
     def _advertised(self) -> tuple[Endpoint, ...] | None:
         listeners = self.settings[node.ADVERTISED_LISTENERS]

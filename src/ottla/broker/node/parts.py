@@ -35,7 +35,6 @@ from ottla.metadata.controller_interface import Controller
 from ottla.metadata.image import Image
 from ottla.metadata.publisher import Publisher
 from ottla.metadata.topic_names import CONSUMER_OFFSETS
-from ottla.metadata.values import Incarnation
 from ottla.replication.append.appender import Appender
 from ottla.replication.append.early_writeback import EarlyWriteback
 from ottla.replication.append.flusher import Flusher
@@ -44,6 +43,7 @@ from ottla.replication.fetch.sessions import FetchSessions
 from ottla.replication.housekeeping.checkpointer import Checkpointer, DeletedPartitions
 from ottla.replication.housekeeping.log_cleaner import LogCleaner
 from ottla.replication.housekeeping.tick import Tick
+from ottla.replication.local_broker import LocalBroker
 from ottla.replication.replicas import Replicas
 from ottla.settings.broker import BrokerSettings
 from ottla.settings.table import network
@@ -72,7 +72,7 @@ class Parts:
 
 
 def load_replicas(
-    context: NodeContext, directories: LogDirectories, me: Incarnation, publisher: Publisher
+    context: NodeContext, directories: LogDirectories, me: LocalBroker, publisher: Publisher
 ) -> Replicas:
     """The replicas of the image's partitions. They follow the image from then on."""
     seams, logger = context.seams, context.logger
@@ -170,7 +170,6 @@ def make_parts(
     )
     tick = _tick(context, partitions, on_offline)
     connections = Connections(
-        net=seams.net,
         clock=seams.clock,
         threads=seams.threads,
         limits=connection_limits(context.dynamic_settings.current),

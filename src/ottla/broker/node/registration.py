@@ -3,49 +3,99 @@
 `metadata.incarnation` explains the order of these steps.
 """
 
+from collections.abc import Sequence
+
 from ottla.metadata.incarnation import (
-    SavedIncarnation,
-    inherited_epochs,
+    inherited_ids,
     read_incarnation,
-    with_unserved,
+    serving,
+    starting,
     write_incarnation,
 )
 from ottla.metadata.store import MetadataStore, RegisteredBroker, Registration
-from ottla.metadata.values import Endpoint
+from ottla.metadata.values import Endpoint, PartitionId
 from ottla.seams.clock import Clock
+from ottla.seams.entropy import Entropy
 from ottla.seams.files import Files
+
+INCARNATION_ID_BYTES = 16
 
 
 class BrokerRegistration:
     """The registration of one incarnation, up to the `save` of a clean stop."""
 
-    def __init__(self, files: Files, home: str, clock: Clock) -> None:
+    def __init__(
+        self,
+        *,
+        files: Files,
+        clock: Clock,
+        entropy: Entropy,
+        home: str,
+        broker_id: int,
+        rack: str | None,
+    ) -> None:
         self._files = files
         self._home = home
         self._boot_id = clock.boot_id()
+        self._broker_id = broker_id
+        self._rack = rack
+        self.incarnation_id = entropy.token(INCARNATION_ID_BYTES).hex()
+        self._endpoints: tuple[Endpoint, ...] = ()
+        # -1 before it has registered.
         self.broker_epoch = -1
+        # Whether it was saved as one that serves.
+        self.is_serving = False
 
     async def register(
-        self, store: MetadataStore, broker_id: int, endpoints: tuple[Endpoint, ...]
+        self,
+        store: MetadataStore,
+        endpoints: tuple[Endpoint, ...],
+        damaged: Sequence[PartitionId] = (),
     ) -> RegisteredBroker:
-        """Gets the new broker epoch. The incarnation may inherit partitions on return."""
+        """Stores the incarnation, and gets its broker epoch.
+
+        `damaged` are the logs that lost records. BrokerIdTaken if another broker has this id.
+        """
         previous = read_incarnation(self._files, self._home)
-        inherits = inherited_epochs(previous, self._boot_id)
-        registration = Registration(
-            broker_id=broker_id,
-            endpoints=endpoints,
-            rack=None,
-            host="localhost",
-            inherits=inherits[0] if inherits else None,
-            unserved=inherits[1:],
+        saved = starting(previous, self.incarnation_id, self._boot_id, damaged)
+        write_incarnation(self._files, self._home, saved)
+        self._endpoints = endpoints
+        return await self._register(
+            store,
+            inherits=inherited_ids(saved, self._boot_id),
+            damaged=saved.damaged,
+            replaces=(*(previous.ids if previous is not None else ()), self.incarnation_id),
         )
-        member = RegisteredBroker(registration, await store.register(registration))
-        self.broker_epoch = member.broker_epoch
-        if previous is not None and inherits:
-            write_incarnation(self._files, self._home, with_unserved(previous, member.broker_epoch))
-        return member
+
+    async def register_again(self, store: MetadataStore) -> RegisteredBroker:
+        """Registers after the session was lost. The broker has lost nothing, and inherits all."""
+        own = (self.incarnation_id,)
+        return await self._register(store, inherits=own, damaged=(), replaces=own)
+
+    async def _register(
+        self,
+        store: MetadataStore,
+        *,
+        inherits: tuple[str, ...],
+        damaged: tuple[PartitionId, ...],
+        replaces: tuple[str, ...],
+    ) -> RegisteredBroker:
+        registration = Registration(
+            broker_id=self._broker_id,
+            incarnation_id=self.incarnation_id,
+            endpoints=self._endpoints,
+            rack=self._rack,
+            host="localhost",
+            inherits=inherits,
+            damaged=damaged,
+            replaces=replaces,
+        )
+        registered = RegisteredBroker(registration, await store.register(registration))
+        self.broker_epoch = registered.broker_epoch
+        return registered
 
     def save(self, *, clean: bool) -> None:
-        """Stores the incarnation: before the listeners open, and after the last flush."""
-        saved = SavedIncarnation(self.broker_epoch, self._boot_id, clean)
+        """Stores the incarnation: before the broker serves, and after the last flush."""
+        saved = serving(self.incarnation_id, self._boot_id, clean=clean)
         write_incarnation(self._files, self._home, saved)
+        self.is_serving = True

@@ -2,23 +2,11 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
+from ottla.metadata.controller.isr_changes import AskedIsr, altered
 from ottla.metadata.image import Image
 from ottla.metadata.records import Partition
 from ottla.metadata.values import Incarnation, PartitionId
-from ottla.protocol.primitives import Uuid
-
-
-class AskedIsr(NamedTuple):
-    """The ISR that a leader asks for, with the epochs of the record that it knows."""
-
-    topic_id: Uuid
-    partition: int
-    leader_epoch: int
-    partition_epoch: int
-    isr: tuple[Incarnation, ...]
-
 
 # The partition with the ISR that its leader asks for; the same object if it has it already.
 Altered = Callable[[Image, Incarnation, AskedIsr], Partition]
@@ -28,7 +16,7 @@ LogsOffline = Callable[[Image, Incarnation, Sequence[PartitionId]], Sequence[Par
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControllerDecisions:
-    """None: the request is refused."""
+    """The decisions of a node. Without one the request is refused."""
 
-    altered: Altered | None = None
+    altered: Altered = altered
     logs_offline: LogsOffline | None = None

@@ -26,6 +26,23 @@ _PARTITION_BYTES_MAX = 1 << 10
 _SMALL_RECORD_BYTES_MAX = 512
 
 
+class EntryRoom:
+    """What is left of an entry."""
+
+    __slots__ = ("_bytes", "_records")
+
+    def __init__(self) -> None:
+        self._bytes = ENTRY_BYTES_MAX
+        self._records = MAX_RECORDS_PER_ENTRY
+
+    def has_room_for(self, records: Sequence[Record]) -> bool:
+        return len(records) <= self._records and sum(map(_bytes_max, records)) <= self._bytes
+
+    def take(self, records: Sequence[Record]) -> None:
+        self._records -= len(records)
+        self._bytes -= sum(map(_bytes_max, records))
+
+
 def decide_entry(
     changes: Sequence[Change], decide: Callable[[Change], tuple[list[Record], Reply]]
 ) -> tuple[list[Record], list[Reply | PeerError]]:
@@ -35,17 +52,16 @@ def decide_entry(
     """
     records: list[Record] = []
     outcomes: list[Reply | PeerError] = []
-    left_bytes = ENTRY_BYTES_MAX
+    room = EntryRoom()
     for change in changes[:MAX_CHANGES_PER_ENTRY]:
         try:
             decided, reply = decide(change)
         except PeerError as error:
             outcomes.append(error)
             continue
-        left_bytes -= sum(map(_bytes_max, decided))
-        is_full = left_bytes < 0 or len(records) + len(decided) > MAX_RECORDS_PER_ENTRY
-        if records and is_full:
+        if records and not room.has_room_for(decided):
             break
+        room.take(decided)
         records += decided
         outcomes.append(reply)
     return records, outcomes

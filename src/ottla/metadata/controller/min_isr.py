@@ -7,8 +7,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from ottla.metadata.configs import topic_configs
+from ottla.metadata.controller.partition_update import Brokers, settled, successor
+from ottla.metadata.controller.reassignment import completed
 from ottla.metadata.image import Image
-from ottla.metadata.records import Record, Topic
+from ottla.metadata.records import Partition, Record, Topic
 from ottla.protocol.primitives import Uuid
 from ottla.settings.broker import BrokerSettings
 from ottla.settings.table.replicas import MIN_INSYNC_REPLICAS
@@ -36,16 +38,20 @@ def corrections(
             continue
         min_isr = _in_force(image, topic, settings)
         if partition.min_isr != min_isr:
-            # The eligible leader replicas were determined with the old value.
-            records.append(
-                replace(
-                    partition,
-                    min_isr=min_isr,
-                    elr=(),
-                    partition_epoch=partition.partition_epoch + 1,
-                )
-            )
+            records.append(with_min_isr(partition, min_isr, image.brokers))
     return records
+
+
+def with_min_isr(partition: Partition, min_isr: int, brokers: Brokers) -> Partition:
+    """The partition with another `min_isr`.
+
+    Its eligible leader replicas stay if the ISR is smaller than the new value: no record was
+    committed since they left the ISR. Else records are committed without them from now on, and they
+    are eligible no longer; but not while nobody leads, since one of them may be the only candidate.
+    A reassignment that waited for `min_isr` replicas may be complete.
+    """
+    changed = completed(replace(partition, min_isr=min_isr))
+    return successor(partition, settled(changed, brokers))
 
 
 def _in_force(image: Image, topic: Topic, settings: BrokerSettings) -> int:

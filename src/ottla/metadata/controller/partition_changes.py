@@ -4,15 +4,15 @@ Each takes the image and returns the changed partition, or None if nothing chang
 not possible is a PeerError with Kafka's code. Decides, does no I/O.
 """
 
-from collections.abc import Iterable
 from dataclasses import replace
 from enum import IntEnum
 
 from ottla.errors import ErrorCode, PeerError
+from ottla.metadata.controller.partition_update import settled, successor
 from ottla.metadata.controller.topic_changes import Replicas, assignment_fault
 from ottla.metadata.image import Image
 from ottla.metadata.records import Partition
-from ottla.metadata.values import BrokerState, Incarnation
+from ottla.metadata.values import BrokerState
 
 
 class Election(IntEnum):
@@ -83,49 +83,30 @@ def _preferred(image: Image, partition: Partition) -> Partition:
     preferred = partition.replicas[0]
     if partition.leader is not None and partition.leader.broker_id == preferred:
         raise PeerError(ErrorCode.ELECTION_NOT_NEEDED, "The preferred replica leads already.")
-    leader = _first_up(image, (preferred,), partition.isr)
-    if leader is None:
+    broker = image.brokers.get(preferred)
+    if (
+        broker is None
+        or broker.state is not BrokerState.UP
+        or broker.incarnation not in partition.isr
+    ):
         raise PeerError(
             ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE,
             f"Broker {preferred} is not up, or not in sync.",
         )
-    return _under(partition, leader)
+    return successor(partition, replace(partition, leader=broker.incarnation))
 
 
 def _unclean(image: Image, partition: Partition) -> Partition:
     """Elects an in-sync replica, else an eligible leader replica, else any replica that is up."""
     if partition.leader is not None:
         raise PeerError(ErrorCode.ELECTION_NOT_NEEDED, "Somebody leads already.")
-    leader = _first_up(image, partition.replicas, partition.isr)
-    if leader is not None:
-        return _under(partition, leader)
-    leader = _first_up(image, partition.replicas, partition.elr)
-    if leader is not None:
-        elr = tuple(each for each in partition.elr if each != leader)
-        return _under(replace(partition, isr=(leader,), elr=elr), leader)
+    clean = settled(partition, image.brokers)
+    if clean.leader is not None:
+        return successor(partition, clean)
     for broker_id in partition.replicas:
         broker = image.brokers.get(broker_id)
         if broker is not None and broker.state is BrokerState.UP:
             leader = broker.incarnation
-            return _under(replace(partition, isr=(leader,), elr=(), unclean=()), leader)
+            alone = replace(partition, leader=leader, isr=(leader,), elr=(), unclean=())
+            return successor(partition, alone)
     raise PeerError(ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, "None of its brokers is up.")
-
-
-def _first_up(
-    image: Image, replicas: Iterable[int], among: tuple[Incarnation, ...]
-) -> Incarnation | None:
-    """The first of these replicas that is up with its incarnation in `among`."""
-    for broker_id in replicas:
-        broker = image.brokers.get(broker_id)
-        if broker is not None and broker.state is BrokerState.UP and broker.incarnation in among:
-            return broker.incarnation
-    return None
-
-
-def _under(partition: Partition, leader: Incarnation) -> Partition:
-    return replace(
-        partition,
-        leader=leader,
-        leader_epoch=partition.leader_epoch + 1,
-        partition_epoch=partition.partition_epoch + 1,
-    )

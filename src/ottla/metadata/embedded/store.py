@@ -7,6 +7,7 @@ read again.
 import asyncio
 import errno
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 
 from ottla.errors import StorageError
@@ -19,7 +20,6 @@ from ottla.metadata.store import (
     Entry,
     Fence,
     Fenced,
-    Lease,
     Loaded,
     RegisteredBroker,
     Registration,
@@ -35,7 +35,6 @@ LOCK_NAME = ".lock"
 PACKED_PER_SLICE = 64
 
 _EMPTY_SNAPSHOT = Snapshot(-1, ())
-_ENDLESS_LEASE = Lease(2**63 - 1)
 
 
 class StoreInUse(StorageError):
@@ -50,7 +49,8 @@ class EmbeddedStore:
 
     The lock on the directory, held while the store is open, is the fence against other processes;
     within this process the last campaign has the fence. A broker epoch is the offset of an entry
-    without records that the registration writes, so it is unique. The lease never ends.
+    without records that the registration writes, so it is unique. A registration lasts until
+    the store is closed.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class EmbeddedStore:
         self._snapshot = snapshot
         # The entries read by `open`, for the first `load`: decoding them is most of a start's cost.
         self._opened_entries: tuple[Entry, ...] | None = tuple(self._entries())
-        self._registered: dict[int, RegisteredBroker] = {}
+        self._registered: RegisteredBroker | None = None
         self._fence: Fence | None = None
         self._controller_epoch = 0
         self._is_open = True
@@ -116,6 +116,10 @@ class EmbeddedStore:
             lock.release()
             raise
         return store
+
+    async def cluster_id(self, proposed: str) -> str:
+        self._require_open()
+        return proposed
 
     async def load(self) -> Loaded:
         self._require_open()
@@ -175,16 +179,29 @@ class EmbeddedStore:
 
     async def register(self, registration: Registration) -> int:
         epoch = await self._commit((), None)
-        self._registered[registration.broker_id] = RegisteredBroker(registration, epoch)
+        self._registered = RegisteredBroker(registration, epoch)
         self._wake()
         return epoch
+
+    async def drain(self) -> None:
+        self._require_open()
+        if self._registered is not None:
+            registration = replace(self._registered.registration, is_draining=True)
+            self._registered = self._registered._replace(registration=registration)
+            self._wake()
+
+    async def until_unregistered(self) -> None:
+        while self._registered is not None:
+            self._require_open()
+            await self._changed.wait()
+        self._require_open()
 
     async def registered_brokers(self) -> AsyncIterator[tuple[RegisteredBroker, ...]]:
         yielded: tuple[RegisteredBroker, ...] | None = None
         while True:
             self._require_open()
             changed = self._changed
-            present = tuple(broker for _, broker in sorted(self._registered.items()))
+            present = () if self._registered is None else (self._registered,)
             if present == yielded:
                 await changed.wait()
             else:
@@ -196,10 +213,6 @@ class EmbeddedStore:
         self._controller_epoch += 1
         self._fence = Fence(self._controller_epoch)
         return self._fence
-
-    def session(self) -> Lease:
-        self._require_open()
-        return _ENDLESS_LEASE
 
     def log_directory_failed(self, path: str, error: Exception) -> None:
         """If the store is in this directory, each later write is an OSError; committed entries are

@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 from ottla.errors import CorruptLog
+from ottla.protocol.batch import HEADER_BYTES, read_header
 from ottla.storage.log.batch_scan import BatchWalk, Placed
 from ottla.storage.log.leader_epochs import EpochEntry
 from ottla.storage.log.segment import LOG, Segment
@@ -15,6 +16,8 @@ class Recovery(NamedTuple):
     cut_bytes: int = 0
     cut_segments: int = 0
     cut_because: str | None = None
+    # The cut bytes were one unfinished batch at the end, as a killed process may leave it.
+    is_torn_write: bool = False
 
 
 class TailScan:
@@ -112,9 +115,25 @@ def _cut(segments: list[Segment], kept: int, damage: CorruptLog) -> Recovery:
     """Keeps `kept` segments, the last of them up to its last indexed batch."""
     later = segments[kept:]
     cut_bytes = sum(segment.file.size() for segment in later)
+    is_torn_write = False
     if kept:
+        is_torn_write = not later and _ends_in_batch(segments[kept - 1])
         cut_bytes += segments[kept - 1].cut_to_noted()
     for segment in later:
         segment.remove()
     del segments[kept:]
-    return Recovery(cut_bytes=cut_bytes, cut_segments=len(later), cut_because=str(damage))
+    return Recovery(
+        cut_bytes=cut_bytes,
+        cut_segments=len(later),
+        cut_because=str(damage),
+        is_torn_write=is_torn_write,
+    )
+
+
+def _ends_in_batch(segment: Segment) -> bool:
+    """Whether the file ends within the batch behind the last indexed one."""
+    rest = segment.file.size() - segment.size_bytes
+    if rest < HEADER_BYTES:
+        return True
+    header = memoryview(bytearray(segment.file.read_at(segment.size_bytes, HEADER_BYTES)))
+    return rest < read_header(header).size

@@ -82,6 +82,7 @@ def test_answers_to_recorded_requests_are_those_of_kafka() -> None:
     machine = Machine()
     machine.entropy.ids.append(Uuid(b"cluster of tests"))
     machine.entropy.ids.append(Uuid(b"directory of one"))
+    machine.entropy.ids.append(Uuid(b"incarnation of 1"))
     machine.entropy.ids.append(Uuid.parse(RECORDED_TOPIC_ID))
     with_broker(story, machine=machine)
     assert compared == STATELESS

@@ -83,6 +83,7 @@ def test_answers_to_recorded_requests_are_those_of_kafka() -> None:
     machine.clock.jump_wall(RECORDED_WALL_MS - machine.clock.wall_ms())
     machine.entropy.ids.append(Uuid(b"cluster of tests"))
     machine.entropy.ids.append(Uuid(b"directory of one"))
+    machine.entropy.ids.append(Uuid(b"incarnation of 1"))
     machine.entropy.ids.extend(map(Uuid.parse, RECORDED_TOPICS.values()))
     with_broker(story, machine=machine)
     assert compared == STATELESS

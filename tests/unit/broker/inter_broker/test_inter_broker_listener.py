@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.inter_broker.listener import listener_between_brokers, with_inter_broker_endpoint
+from ottla.broker.inter_broker.listener import registered_endpoints
 from ottla.broker.net.session import Session
 from ottla.broker.requests.authorization import CLUSTER, Resource
 from ottla.broker.requests.served_apis import INTER_BROKER, SERVED
 from ottla.errors import ErrorCode
-from ottla.metadata.values import AclOperation, Endpoint
+from ottla.metadata.values import AclOperation
 from ottla.protocol.messages import APIS
 from ottla.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from ottla.protocol.messages.alter_partition import AlterPartitionRequest
@@ -19,9 +19,9 @@ from ottla.protocol.messages.describe_log_ends import DescribeLogEndsRequest
 from ottla.protocol.messages.envelope import EnvelopeRequest
 from ottla.protocol.messages.metadata import MetadataRequest
 from ottla.protocol.messages.report_offline_logs import ReportOfflineLogsRequest
-from ottla.settings.listeners import SecurityProtocol
 from ottla.settings.setting import BadSetting
 from ottla.settings.sources import load
+from ottla.settings.table.node import LISTENERS as LISTENERS_SETTING
 from tests.support.broker.cluster import BROKERS_PORT, Cluster, with_cluster
 from tests.support.broker.sessions import change_sessions, services_of
 from tests.support.broker.simulated_broker import Client, with_broker
@@ -130,38 +130,28 @@ def test_a_listener_that_no_broker_can_reach_is_refused(given: dict[str, str], w
         load(given={**LISTENERS, **given}, environment={}, file=None)
 
 
-def endpoint(listener: str, host: str, port: int) -> Endpoint:
-    return Endpoint(listener, host, port, SecurityProtocol.PLAINTEXT)
+def test_a_listener_is_found_by_its_advertised_or_its_own_address() -> None:
+    def addresses(**given: str) -> list[str]:
+        named = {name.replace("_", "."): value for name, value in given.items()}
+        settings = load(
+            given={**LISTENERS, "inter.broker.listener.name": "brokers", **named},
+            environment={},
+            file=None,
+        )
+        ports = {each.name: each.port or 5 for each in settings[LISTENERS_SETTING]}
+        found = registered_endpoints(settings, ports)
+        return [f"{each.listener}://{each.host}:{each.port}" for each in found]
 
-
-def registered(*endpoints: Endpoint, has_peers: bool = False, **given: str) -> list[str]:
-    named = {name.replace("_", "."): value for name, value in given.items()}
-    settings = load(given={**LISTENERS, **named}, environment={}, file=None)
-    found = with_inter_broker_endpoint(settings, endpoints, has_peers=has_peers)
-    return [f"{each.listener}://{each.host}:{each.port}" for each in found]
-
-
-def test_a_broker_registers_its_inter_broker_listener_by_its_advertised_or_its_own_address() -> (
-    None
-):
-    clients, brokers = endpoint("CLIENTS", "c", 1), endpoint("BROKERS", "b", 2)
-    named = {"inter_broker_listener_name": "brokers"}
-    advertised = {"advertised_listeners": "BROKERS://b:2", **named}
-    assert registered(clients, brokers, **advertised) == ["CLIENTS://c:1", "BROKERS://b:2"]
-    assert registered(clients, **advertised) == ["CLIENTS://c:1", "BROKERS://b:2"]
-    own = {"listeners": "CLIENTS://0.0.0.0:9092,BROKERS://host:9093", **named}
-    assert registered(clients, **own) == ["CLIENTS://c:1", "BROKERS://host:9093"]
-    assert registered(**own) == ["BROKERS://host:9093"]
-
-
-def test_without_the_setting_a_broker_registers_one_only_if_it_has_peers() -> None:
-    plain = {
-        "listeners": "PLAINTEXT://host:9092",
-        "listener_security_protocol_map": "PLAINTEXT:PLAINTEXT",
-    }
-    assert registered(**plain) == []
-    assert registered(has_peers=True, **plain) == ["PLAINTEXT://host:9092"]
-    # No listener has the name of the protocol.
-    assert registered(endpoint("CLIENTS", "c", 1), has_peers=True) == ["CLIENTS://c:1"]
-    settings = load(given=LISTENERS, environment={}, file=None)
-    assert listener_between_brokers(settings, has_peers=True) is None
+    both = "CLIENTS://c:1,BROKERS://b:2"
+    assert addresses(advertised_listeners=both) == ["CLIENTS://c:1", "BROKERS://b:2"]
+    own = "CLIENTS://0.0.0.0:9092,BROKERS://host:9093"
+    assert addresses(listeners=own) == ["BROKERS://host:9093"]
+    free = "CLIENTS://c:0,BROKERS://b:0"
+    assert addresses(listeners=free, advertised_listeners="BROKERS://b:7,CLIENTS://c:1") == [
+        "BROKERS://b:7",
+        "CLIENTS://c:1",
+    ]
+    assert addresses(listeners=own, advertised_listeners="CLIENTS://c:1") == [
+        "CLIENTS://c:1",
+        "BROKERS://host:9093",
+    ]

@@ -1,13 +1,15 @@
 """What a broker that is not the controller wants for itself: producer ids, and topics."""
 
 import asyncio
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from ottla.broker.inter_broker.own_requests import OwnRequests
 from ottla.errors import ErrorCode, PeerError
 from ottla.metadata.controller.producer_id_blocks import BLOCK_IDS
+from ottla.metadata.memory import MemoryEnsemble
+from ottla.metadata.store import Entry
 from ottla.metadata.values import ResourceKind
 from ottla.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
@@ -24,6 +26,10 @@ def own_requests(cluster: Cluster, broker_id: int) -> OwnRequests:
     inter_broker = cluster.nodes[broker_id]._inter_broker
     assert inter_broker is not None
     return inter_broker.own_requests
+
+
+def epoch_of(cluster: Cluster, broker_id: int) -> int:
+    return cluster.broker_epoch(broker_id)
 
 
 async def asked_for_topics(client: Client, *names: str) -> None:
@@ -88,7 +94,7 @@ def test_only_the_current_incarnation_of_a_broker_gets_ids(
     async def story(cluster: Cluster) -> None:
         broker = await cluster.client(1, BROKERS_PORT)
         asked = AllocateProducerIdsRequest(
-            broker_id=broker_id, broker_epoch=cluster.broker_epoch(2) + difference
+            broker_id=broker_id, broker_epoch=epoch_of(cluster, 2) + difference
         )
         answer = await broker.ask(asked)
         assert answer.error_code == code
@@ -104,7 +110,7 @@ def test_only_the_current_incarnation_of_a_broker_gets_ids(
 def test_a_broker_that_is_not_the_controller_gives_no_ids_to_others() -> None:
     async def story(cluster: Cluster) -> None:
         broker = await cluster.client(2, BROKERS_PORT)
-        asked = AllocateProducerIdsRequest(broker_id=2, broker_epoch=cluster.broker_epoch(2))
+        asked = AllocateProducerIdsRequest(broker_id=2, broker_epoch=epoch_of(cluster, 2))
         assert (await broker.ask(asked)).error_code == ErrorCode.NOT_CONTROLLER
 
     with_cluster(story)
@@ -113,7 +119,7 @@ def test_a_broker_that_is_not_the_controller_gives_no_ids_to_others() -> None:
 def test_without_a_controller_a_client_is_told_to_ask_for_an_id_again() -> None:
     async def story(cluster: Cluster) -> None:
         client = await cluster.client(2)
-        cluster.prevent_elections()
+        cluster.hold_controller()
         await cluster.kill(1)
         answer = await client.ask(INIT)
         assert answer.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
@@ -177,15 +183,31 @@ def test_the_first_request_for_a_coordinator_has_its_topic_created_by_the_contro
     assert answers(2)[0] == ErrorCode.NONE
 
 
+class WithoutNews:
+    """The ensemble as a broker sees it that hears of no further entries."""
+
+    def __init__(self, ensemble: MemoryEnsemble) -> None:
+        self._ensemble = ensemble
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._ensemble, name)
+
+    def _entries_from(self, _from_offset: int) -> tuple[Entry, ...]:
+        return ()
+
+
 def test_a_client_is_told_its_coordinator_once_the_broker_knows_the_topic() -> None:
     async def story(cluster: Cluster) -> None:
         client = await cluster.client(2)
-        follow = cluster.stop_following(2)
+        # Broker 2 does not follow the metadata log.
+        store = cluster.store(2)
+        store._servers = lambda: cast("Any", WithoutNews(cluster.ensemble))  # type: ignore[method-assign]
         asked = FindCoordinatorRequest(key_type=0, coordinator_keys=("group",))
         asking = asyncio.create_task(client.ask(asked))
         await asyncio.sleep(2)
         assert not asking.done()
-        follow()
+        store._servers = lambda: cluster.ensemble  # type: ignore[method-assign]
+        cluster.ensemble._wake()
         (found,) = (await asking).coordinators
         assert found.error_code == ErrorCode.NONE
 
@@ -195,7 +217,7 @@ def test_a_client_is_told_its_coordinator_once_the_broker_knows_the_topic() -> N
 def test_a_refusal_of_the_controller_reaches_whoever_asks() -> None:
     async def story(cluster: Cluster) -> None:
         client = await cluster.client(2)
-        cluster.prevent_elections()
+        cluster.hold_controller()
         await cluster.kill(1)
         asked = FindCoordinatorRequest(key_type=0, coordinator_keys=("group",))
         (found,) = (await client.ask(asked)).coordinators

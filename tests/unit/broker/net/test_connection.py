@@ -169,7 +169,6 @@ class Place:
         self.letters = Letters()
         self.metrics = NodeMetrics()
         self.connections = Connections(
-            net=self.network.host("broker"),
             clock=clock,
             threads=SimThreads(SimEntropy(seed)),
             limits=limits,
@@ -179,7 +178,8 @@ class Place:
 
     async def open(self) -> None:
         plaintext = SecurityProtocol.PLAINTEXT
-        await self.connections.listen(self.letters, "PLAINTEXT", plaintext, "0.0.0.0", 9092)
+        listener = await self.network.host("broker").bind("0.0.0.0", 9092)
+        await self.connections.accept(listener, self.letters, "PLAINTEXT", plaintext)
 
     async def connect(self, host: str = "client") -> Peer:
         peer = await self.network.host(host).connect(Peer, "broker", 9092)

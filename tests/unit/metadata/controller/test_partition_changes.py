@@ -74,7 +74,7 @@ def test_a_partition_with_a_leader_needs_no_unclean_election() -> None:
 def test_an_unclean_election_prefers_an_in_sync_replica() -> None:
     image = image_with((2, 3), leader=None, isr=(ONE, THREE), elr=(TWO,))
     changed = elect(image, UNCLEAN)
-    assert (changed.leader, changed.isr, changed.elr) == (THREE, (ONE, THREE), (TWO,))
+    assert (changed.leader, changed.isr, changed.elr) == (THREE, (THREE,), (TWO, ONE))
 
 
 def test_an_unclean_election_then_takes_an_eligible_leader_replica() -> None:

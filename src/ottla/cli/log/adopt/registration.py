@@ -9,8 +9,9 @@ from ottla.cli.log.adopt.survey import SurveyedPartition
 from ottla.metadata.embedded.entry_log import PARTITION
 from ottla.metadata.embedded.store import EmbeddedStore
 from ottla.metadata.image import Image
-from ottla.metadata.incarnation import SavedIncarnation, read_incarnation, write_incarnation
+from ottla.metadata.incarnation import epoch_of_id, read_incarnation, serving, write_incarnation
 from ottla.metadata.records import (
+    Broker,
     Config,
     ControllerStarted,
     Partition,
@@ -19,7 +20,7 @@ from ottla.metadata.records import (
     Topic,
 )
 from ottla.metadata.store import MetadataStore, Registration
-from ottla.metadata.values import Incarnation, ResourceKind
+from ottla.metadata.values import BrokerState, Incarnation, ResourceKind
 from ottla.protocol.topic_partition import TopicPartition
 from ottla.seams.clock import Clock
 from ottla.seams.files import Files
@@ -61,9 +62,9 @@ def register_topics(
         store = EmbeddedStore.open(files, directory, clock)
         try:
             image = Image.of(await store.load())
-            member = await _incarnation(files, directory, clock, store, node_id)
+            member, brokers = await _incarnation(files, directory, clock, store, node_id, image)
             fence = await store.campaign()
-            started: list[Record] = [ControllerStarted(fence.epoch, node_id)]
+            started: list[Record] = [ControllerStarted(fence.epoch, node_id), *brokers]
             for entry in (started, *_entries(topics, recovered, image, member)):
                 for record in entry:
                     image.apply(record)
@@ -75,20 +76,37 @@ def register_topics(
 
 
 async def _incarnation(
-    files: Files, directory: str, clock: Clock, store: MetadataStore, node_id: int
-) -> Incarnation:
-    """The broker incarnation in the partitions' ISR until the broker starts.
+    files: Files, directory: str, clock: Clock, store: MetadataStore, node_id: int, image: Image
+) -> tuple[Incarnation, list[Record]]:
+    """The broker incarnation in the partitions' ISR until the broker starts, and its record if it
+    is new.
 
     The broker inherits the ISR memberships of the incarnation saved in its directory. A directory
     without one gets an incarnation that was shut down cleanly.
     """
-    saved = read_incarnation(files, directory)
+    saved, broker = read_incarnation(files, directory), image.brokers.get(node_id)
     if saved is not None:
-        return Incarnation(node_id, saved.broker_epoch)
-    registration = Registration(broker_id=node_id, endpoints=(), rack=None, host="adopted")
+        # An earlier version may have adopted topics for a broker that has not started since.
+        epoch = epoch_of_id(saved.incarnation_id) if broker is None else broker.epoch
+        if epoch is not None:
+            return Incarnation(node_id, epoch), []
+    incarnation_id = f"adopted-{clock.wall_ms()}"
+    registration = Registration(
+        broker_id=node_id, incarnation_id=incarnation_id, endpoints=(), rack=None, host="adopted"
+    )
     epoch = await store.register(registration)
-    write_incarnation(files, directory, SavedIncarnation(epoch, clock.boot_id(), clean=True))
-    return Incarnation(node_id, epoch)
+    write_incarnation(files, directory, serving(incarnation_id, clock.boot_id(), clean=True))
+    record = Broker(
+        broker_id=node_id,
+        epoch=epoch,
+        inherits=None,
+        endpoints=(),
+        rack=None,
+        host="adopted",
+        state=BrokerState.GONE,
+        incarnation_id=incarnation_id,
+    )
+    return record.incarnation, [record]
 
 
 def _entries(

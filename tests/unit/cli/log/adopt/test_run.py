@@ -7,8 +7,8 @@ import pytest
 
 from ottla.cli.log.adopt.registration import known_image
 from ottla.metadata.image import Image
-from ottla.metadata.incarnation import inherited_epochs, read_incarnation
-from ottla.metadata.values import Incarnation, ResourceKind
+from ottla.metadata.incarnation import inherited_ids, read_incarnation
+from ottla.metadata.values import ResourceKind
 from ottla.seams.clock import RealClock
 from ottla.seams.files import RealFiles
 from ottla.storage.directory.checkpoint_files import META_PROPERTIES, parse_directory_name
@@ -114,12 +114,13 @@ def test_the_broker_inherits_the_adopted_partitions(tmp_path: Path) -> None:
     data = unpack("records", tmp_path)
     adopt(data, data)
     saved = read_incarnation(RealFiles(), str(data))
-    (epoch,) = inherited_epochs(saved, "another boot")
     image = image_of(data)
+    broker = image.brokers[1]
+    assert inherited_ids(saved, "another boot") == (broker.incarnation_id,)
     for name in image.topic_names:
         topic = image.topic(name)
         assert topic is not None
-        assert image.partitions(topic.topic_id)[0].isr == (Incarnation(1, epoch),)
+        assert image.partitions(topic.topic_id)[0].isr == (broker.incarnation,)
 
 
 def test_a_repeat_does_nothing_new(tmp_path: Path) -> None:
@@ -139,12 +140,11 @@ def test_a_second_directory_can_be_adopted_into_the_same_data(tmp_path: Path) ->
     for case in ("records", "idempotent"):
         assert adopt(unpack(case, tmp_path), data).exit_code == 0
     assert {"records", "idempotent"} <= set(image_of(data).topic_names)
-    saved = read_incarnation(RealFiles(), str(data))
-    topic = image_of(data).topic("idempotent")
-    assert saved is not None
+    image = image_of(data)
+    topic = image.topic("idempotent")
     assert topic is not None
-    (partition,) = image_of(data).partitions(topic.topic_id)
-    assert partition.isr == (Incarnation(1, saved.broker_epoch),)
+    (partition,) = image.partitions(topic.topic_id)
+    assert partition.isr == (image.brokers[1].incarnation,)
 
 
 def test_an_unfinished_copy_is_begun_again(tmp_path: Path) -> None:

@@ -1,0 +1,68 @@
+"""The partitions that change because brokers came, went, or drain. Decides, does no I/O.
+
+Everything follows from the image, so that the next controller completes what the last one began.
+"""
+
+from collections.abc import Collection, Iterable, Iterator
+from typing import NamedTuple
+
+from ottla.metadata.controller.partition_update import updated
+from ottla.metadata.image import Image
+from ottla.metadata.records import Partition
+from ottla.metadata.values import PartitionId
+from ottla.protocol.topic_partition import TopicPartition
+
+
+class PartitionUpdates(NamedTuple):
+    """New records of partitions, and the partitions whose leaders may have lost records."""
+
+    records: list[Partition]
+    possible_losses: list[TopicPartition]
+
+
+def outdated_partitions(image: Image, brokers: Collection[int] | None) -> Iterator[PartitionId]:
+    """The partitions that do not agree with the image's brokers, changes of leader first.
+
+    Only partitions with a replica on these brokers, or all. The image may change between two
+    steps of the iterator.
+    """
+    later: list[PartitionId] = []
+    for partition in _partitions(image):
+        if brokers is not None and not any(each in brokers for each in partition.replicas):
+            continue
+        after = updated(partition, image.brokers).partition
+        if after is partition:
+            continue
+        where = PartitionId(partition.topic_id, partition.index)
+        if after.leader != partition.leader:
+            yield where
+        else:
+            later.append(where)
+    yield from later
+
+
+def partition_updates(image: Image, ids: Iterable[PartitionId]) -> PartitionUpdates:
+    """New records of these partitions, except those that are up to date or do not exist."""
+    updates = PartitionUpdates([], [])
+    for topic_id, index in ids:
+        topic, partition = image.topic_by_id(topic_id), image.partition(topic_id, index)
+        if topic is None or partition is None:
+            continue
+        after, may_have_lost = updated(partition, image.brokers)
+        if after is not partition:
+            updates.records.append(after)
+        if may_have_lost:
+            updates.possible_losses.append(TopicPartition(topic.name, index))
+    return updates
+
+
+def _partitions(image: Image) -> Iterator[Partition]:
+    """All partitions, by topic name and index, also while the image changes."""
+    for name in sorted(image.topic_names):
+        topic = image.topic(name)
+        if topic is None:
+            continue
+        index = 0
+        while (partition := image.partition(topic.topic_id, index)) is not None:
+            yield partition
+            index += 1

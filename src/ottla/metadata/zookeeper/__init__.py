@@ -1,0 +1,1 @@
+"""The metadata store in ZooKeeper, for a cluster of brokers."""

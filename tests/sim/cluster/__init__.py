@@ -1,0 +1,1 @@
+"""Several brokers of one cluster under crashes, pauses, partitions and power losses, by seeds."""

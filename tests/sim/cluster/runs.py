@@ -1,0 +1,23 @@
+"""Runs a seed of the cluster's simulation, and tells how to run it again if it fails."""
+
+from tests.sim.broker.runs import Divergence
+from tests.sim.broker.witness import Witness
+from tests.sim.cluster.scenario import STEPS_PER_SEED, Outcome, Scenario
+from tests.sim.cluster.world import Shape
+
+TEST = "test_cluster_under_faults.py"
+
+
+class ClusterDivergence(Divergence):
+    """The cluster broke its word."""
+
+    replay = "OTTLA_SEED={seed} pytest tests/sim/cluster/{test}"
+
+
+def run_seed(seed: int, steps: int = STEPS_PER_SEED, shape: Shape | None = None) -> Outcome:
+    """ClusterDivergence if something was not as it must be."""
+    witness = Witness()
+    try:
+        return Scenario(seed, witness, shape or Shape()).run(steps)
+    except Exception as error:
+        raise ClusterDivergence(seed, witness, error, TEST) from error

@@ -1,0 +1,1 @@
+"""A simulated ZooKeeper: servers, sessions, watches, and their faults."""
