@@ -6,7 +6,8 @@ what was done the first time is refused the second time (TOPIC_ALREADY_EXISTS), 
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -71,8 +72,9 @@ class ControllerChannel:
             request_timeout_ms=parts.request_timeout_ms,
             max_in_flight_requests_per_connection=IN_FLIGHT_MAX,
         )
-        self._waiting = 0
-        self._waiting_bytes = 0
+        # The requests of callers, and those that are sent: a caller may have given up meanwhile.
+        self._waiting = _Load()
+        self._sent = _Load()
         self._connection: Connection | None = None
         # Whom the connection, or the one that is being opened, is to.
         self._target: ControllerAddress | None = None
@@ -88,18 +90,14 @@ class ControllerChannel:
         no answer within `timeout_ms`, or too many requests wait: the request may have been carried
         out. `held_bytes` is the request's size, if it is not small.
         """
-        if self._waiting >= WAITING_MAX or self._waiting_bytes + held_bytes > WAITING_BYTES_MAX:
+        if self._waiting.is_full(held_bytes) or self._sent.is_full(held_bytes):
             raise _timed_out("Too many requests wait for the controller.")
-        self._waiting += 1
-        self._waiting_bytes += held_bytes
         try:
-            async with asyncio.timeout(timeout_ms / 1e3):
-                return await self._ask_until_answered(request)
+            with self._waiting.holding(held_bytes):
+                async with asyncio.timeout(timeout_ms / 1e3):
+                    return await self._ask_until_answered(request, held_bytes)
         except TimeoutError:
             raise _timed_out("The controller has not answered in time.") from None
-        finally:
-            self._waiting -= 1
-            self._waiting_bytes -= held_bytes
 
     def follow(self, image: Image, entry: Entry) -> None:  # noqa: ARG002 - a subscriber's signature
         """Leaves a former controller, which may be out of reach without a word."""
@@ -115,7 +113,7 @@ class ControllerChannel:
             connection.close()
         self._former.clear()
 
-    async def _ask_until_answered(self, request: object) -> Any:
+    async def _ask_until_answered(self, request: object, held_bytes: int) -> Any:
         losses = failures = 0
         while True:
             if self._parts.is_controller():
@@ -123,7 +121,7 @@ class ControllerChannel:
             try:
                 connection = await self._connected()
                 if connection is not None:
-                    response = await connection.ask(request)
+                    response = await self._exchange(connection, request, held_bytes)
                     if response.error_code != ErrorCode.NOT_CONTROLLER:
                         return response
             except ClientError as error:
@@ -133,6 +131,33 @@ class ControllerChannel:
                     raise _timed_out("The controller ends the connection.") from error
             await asyncio.sleep(self._backoff_s(failures))
             failures += 1
+
+    async def _exchange(self, connection: Connection, request: object, held_bytes: int) -> Any:
+        """The response on this connection. ClientError."""
+        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._parts.spawn(self._send(connection, request, held_bytes, answer), "ask the controller")
+        return await answer
+
+    async def _send(
+        self,
+        connection: Connection,
+        request: object,
+        held_bytes: int,
+        answer: "asyncio.Future[Any]",
+    ) -> None:
+        """Waits for the response even if nobody else does: without one in time the connection is
+        ended, which callers with less time would never do."""
+        with self._sent.holding(held_bytes):
+            try:
+                response = await connection.ask(request)
+            except ClientError as error:
+                if not answer.done():
+                    answer.set_exception(error)
+                else:
+                    self._report(error)
+            else:
+                if not answer.done():
+                    answer.set_result(response)
 
     async def _connected(self) -> Connection | None:
         """An open connection; None if no controller is known. ClientError."""
@@ -208,6 +233,28 @@ class ControllerChannel:
 
     def _report(self, why: object) -> None:
         self._parts.logger.warning("controller not reached", repeats_of=str(why), error=str(why))
+
+
+class _Load:
+    """A number of requests and their size, with the limits of both."""
+
+    def __init__(self) -> None:
+        self._requests = 0
+        self._bytes = 0
+
+    def is_full(self, held_bytes: int) -> bool:
+        """Whether there is no room for one more request."""
+        return self._requests >= WAITING_MAX or self._bytes + held_bytes > WAITING_BYTES_MAX
+
+    @contextmanager
+    def holding(self, held_bytes: int) -> Iterator[None]:
+        self._requests += 1
+        self._bytes += held_bytes
+        try:
+            yield
+        finally:
+            self._requests -= 1
+            self._bytes -= held_bytes
 
 
 def _timed_out(why: str) -> PeerError:

@@ -1,4 +1,4 @@
-"""AlterPartition and ReportOfflineLogs on the controller, with decisions of the test."""
+"""AlterPartition and ReportOfflineLogs on the controller: the wire, with decisions of the test."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.requests.controller_decisions import AskedIsr, ControllerDecisions
+from ottla.broker.requests.controller_decisions import ControllerDecisions
 from ottla.errors import ErrorCode, PeerError
+from ottla.metadata.controller.isr_changes import AskedIsr
 from ottla.metadata.image import Image
 from ottla.metadata.records import Partition as PartitionRecord
 from ottla.metadata.values import Incarnation, PartitionId
@@ -32,7 +33,7 @@ class Scene:
     def __init__(self, cluster: Cluster, topic_id: Uuid) -> None:
         self.topic_id = topic_id
         self.services = cluster.services(1)
-        self.epochs = {each: cluster.ensemble.members[each].broker_epoch for each in (1, 2)}
+        self.epochs = {each: cluster.broker_epoch(each) for each in (1, 2)}
         self.asked: list[tuple[Incarnation, AskedIsr]] = []
         self.offline: list[tuple[Incarnation, list[PartitionId]]] = []
         self.refusal: PeerError | None = None
@@ -158,5 +159,40 @@ def test_an_earlier_incarnation_changes_nothing() -> None:
         assert (await broker.ask(current)).error_code == NONE
         ids = [PartitionId(scene.topic_id, index) for index in (0, 1)]
         assert scene.offline == [(Incarnation(2, scene.epochs[2]), ids)]
+
+    tell(story)
+
+
+def test_a_leader_shrinks_its_isr_and_a_follower_changes_nothing() -> None:
+    async def story(scene: Scene, broker: Any) -> None:
+        # The controller's own decisions.
+        scene.services.controller_decisions = ControllerDecisions()
+        before = scene.partition(0)
+        assert [member.broker_id for member in before.isr] == [2, 1]
+
+        def request(requester: int) -> AlterPartitionRequest:
+            leader = BrokerState(broker_id=requester, broker_epoch=scene.epochs[requester])
+            partition = Partition(
+                partition_index=0,
+                leader_epoch=before.leader_epoch,
+                new_isr_with_epochs=(leader,),
+                partition_epoch=before.partition_epoch,
+            )
+            return AlterPartitionRequest(
+                broker_id=requester,
+                broker_epoch=scene.epochs[requester],
+                topics=(Topic(topic_id=scene.topic_id, partitions=(partition,)),),
+            )
+
+        (result,) = (await broker.ask(request(1))).topics[0].partitions
+        assert result.error_code == ErrorCode.INVALID_REQUEST
+        assert scene.partition(0) == before
+        (result,) = (await broker.ask(request(2))).topics[0].partitions
+        assert (result.error_code, result.isr, result.leader_id) == (NONE, (2,), 2)
+        assert result.partition_epoch == before.partition_epoch + 1
+        assert scene.partition(0).isr == (Incarnation(2, scene.epochs[2]),)
+        # Asked again, as after a lost answer.
+        (result,) = (await broker.ask(request(2))).topics[0].partitions
+        assert result.error_code == ErrorCode.INVALID_UPDATE_VERSION
 
     tell(story)

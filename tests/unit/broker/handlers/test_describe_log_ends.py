@@ -37,7 +37,7 @@ def test_a_broker_tells_the_ends_of_its_logs_and_who_it_is() -> None:
         unknown = Uuid(bytes(15) + b"x")
         assert await ends(broker, unknown, 0) == [(ErrorCode.UNKNOWN_TOPIC_ID, -1, -1)]
         answer = await broker.ask(DescribeLogEndsRequest(topics=()))
-        epoch = cluster.ensemble.members[2].broker_epoch
+        epoch = cluster.broker_epoch(2)
         assert (answer.broker_id, answer.broker_epoch) == (2, epoch)
 
     with_cluster(story)

@@ -1,6 +1,7 @@
 """The channel to the controller: limits, lost connections, former controllers."""
 
 import asyncio
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -85,6 +86,49 @@ def test_a_short_timeout_does_not_end_the_connection_of_others() -> None:
         network.heal()
         assert (await patient).broker_id == 1
         assert channel._connection is connection
+
+    with_cluster(story)
+
+
+def test_a_connection_without_answers_is_replaced_even_if_nobody_waits_that_long() -> None:
+    async def story(cluster: Cluster) -> None:
+        channel = channel_of(cluster, 2)
+        await channel.ask(QUESTION, timeout_ms=5_000)
+        silent = channel._connection
+        assert silent is not None
+        # The answers on this connection are lost, and others would arrive.
+        silent.data_received = lambda data: None  # type: ignore[method-assign]
+        for _ in range(8):
+            with suppress(PeerError):
+                assert (await channel.ask(QUESTION, timeout_ms=1_000)).broker_id == 1
+        assert not silent.is_open
+        assert (await channel.ask(QUESTION, timeout_ms=1_000)).broker_id == 1
+
+    with_cluster(story, Cluster(request_timeout_ms="6000"))
+
+
+def test_requests_that_are_sent_count_even_if_nobody_waits(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(controller_channel, "WAITING_BYTES_MAX", 100)
+
+    async def story(cluster: Cluster) -> None:
+        channel = channel_of(cluster, 2)
+        await channel.ask(QUESTION, timeout_ms=5_000)
+        network = cluster.machines[0].network
+        network.block("one", "two")
+        for held_bytes in (60, 40):
+            asking = channel.ask(QUESTION, timeout_ms=10, held_bytes=held_bytes)
+            assert await refusal(asking) is ErrorCode.REQUEST_TIMED_OUT
+        loop = asyncio.get_running_loop()
+        started = loop.time()
+        asking = channel.ask(QUESTION, timeout_ms=10_000, held_bytes=1)
+        assert await refusal(asking) is ErrorCode.REQUEST_TIMED_OUT
+        assert loop.time() == started
+        network.heal()
+        await asyncio.sleep(1)
+        response = await channel.ask(QUESTION, timeout_ms=10_000, held_bytes=100)
+        assert response.broker_id == 1
 
     with_cluster(story)
 
