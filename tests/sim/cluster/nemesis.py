@@ -297,7 +297,7 @@ FAULTS = (
     Weighted(Nemesis.fill_disk, 1),
     Weighted(Nemesis.fail_a_write, 1),
     Weighted(Nemesis.fail_a_read, 1),
-    Weighted(Nemesis.lose_a_log_directory, 1),
+    Weighted(Nemesis.lose_a_log_directory, 2),
     Weighted(Nemesis.power_loss, 3, loses_power=True),
     Weighted(Nemesis.power_loss_in_the_middle, 3, loses_power=True),
     Weighted(Nemesis.fail_a_sync, 1, loses_power=True),

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from ottla.errors import ErrorCode
@@ -30,6 +31,7 @@ START_S_MAX = 30.0
 # How long it may take, once nothing more goes wrong, until all clients are at their end.
 RECOVERY_S_MAX = 60.0
 SETTLING_S = 5.0
+RUN_S_MAX = 180.0
 
 
 class GivenUp(Exception):
@@ -60,14 +62,19 @@ class Scenario:
         witness.clock = cluster.all[0].clock
         self.world = World(cluster, shape, entropy, witness, Oracle())
         for machine in cluster.all:
-            machine.on_power_loss = lambda machine=machine: self.world.lose_power(machine)
+            machine.on_power_loss = partial(self.world.lose_power, machine)
 
     def run(self, steps: int = STEPS_PER_SEED) -> Outcome:
         given_up = None
         clock = self.world.cluster.all[0].clock
         with probing(self.world.oracle):
             try:
-                run(self._run(steps), self._seed, clock=clock, lateness_ns_max=LATENESS_NS_MAX)
+                run(
+                    self._run_in_time(steps),
+                    self._seed,
+                    clock=clock,
+                    lateness_ns_max=LATENESS_NS_MAX,
+                )
             except GivenUp as reason:
                 given_up = str(reason)
         acknowledged = sum(
@@ -76,6 +83,16 @@ class Scenario:
         )
         trace = self.world.cluster.trace.hash()
         return Outcome(trace, acknowledged, self.world.oracle.entries, given_up)
+
+    async def _run_in_time(self, steps: int) -> None:
+        """A broken invariant explains all failures that come after it."""
+        try:
+            async with asyncio.timeout(RUN_S_MAX):
+                await self._run(steps)
+        except Exception:
+            self.world.oracle.check()
+            self.world.cluster.check_faults()
+            raise
 
     async def _run(self, steps: int) -> None:
         world = self.world
@@ -90,7 +107,8 @@ class Scenario:
             for number, kind in enumerate((True, True, False))
         ]
         world.producers_left = len(producers)
-        clients = (*producers, Consumer(world, "consumer-0"), Consumer(world, "consumer-1"), admin)
+        consumers = [Consumer(world, f"consumer-{number}") for number in range(2)]
+        clients: list[Client] = [*producers, *consumers, admin]
         nemesis = Nemesis(world, [client.name for client in clients], loses_power=self._is_flushed)
         await _work_against(nemesis, clients, steps)
         await self._check(admin)
