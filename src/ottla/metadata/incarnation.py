@@ -35,7 +35,8 @@ class SavedIncarnation:
     """The incarnation that last served, with the machine's boot id; `clean` after a stop.
 
     `unserved` are later incarnations that ended before they served anything. `damaged` are logs
-    that lost records, which these may not have told the controller.
+    that lost records, which these may not have told the controller. `former` are incarnations from
+    which nothing is inherited, but which may still be registered.
     """
 
     incarnation_id: Name
@@ -43,11 +44,17 @@ class SavedIncarnation:
     clean: bool
     unserved: tuple[Name, ...] = field(default=(), metadata=ADDED_LATER)
     damaged: tuple[PartitionId, ...] = field(default=(), metadata=ADDED_LATER)
+    former: tuple[Name, ...] = field(default=(), metadata=ADDED_LATER)
 
     @property
     def ids(self) -> tuple[str, ...]:
         """The ids of these incarnations, the last that served first."""
         return (self.incarnation_id, *self.unserved)
+
+    @property
+    def replaced_ids(self) -> tuple[str, ...]:
+        """The ids of all incarnations of this data directory that may still be registered."""
+        return (*self.ids, *self.former)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +103,8 @@ def starting(
 ) -> SavedIncarnation:
     """To be saved before the incarnation registers. `damaged` is what its recovery has found."""
     if previous is None or not is_intact(previous, boot_id):
-        # Nothing is claimed from before, so there is nothing to remember.
-        return SavedIncarnation(incarnation_id, boot_id, clean=False)
+        former = () if previous is None else previous.replaced_ids[-UNSERVED_MAX:]
+        return SavedIncarnation(incarnation_id, boot_id, clean=False, former=former)
     return SavedIncarnation(
         previous.incarnation_id,
         previous.boot_id,
@@ -105,6 +112,7 @@ def starting(
         (*previous.unserved, incarnation_id)[-UNSERVED_MAX:],
         # One more than the limit is enough to say that there are too many.
         tuple(dict.fromkeys((*previous.damaged, *damaged)))[: DAMAGED_MAX + 1],
+        previous.former,
     )
 
 

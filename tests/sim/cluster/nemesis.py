@@ -188,6 +188,9 @@ class Nemesis:
     def cut_off_from_the_ensemble(self) -> None:
         self._cut(self._pick_machine().host, [sessions.HOST])
 
+    def the_ensemble_changes_its_leader(self) -> None:
+        self._cluster.ensemble.servers.change_leader(self._entropy.between(10, 2_000) / 1e3)
+
     def cut_off_from_clients(self) -> None:
         self._cut(self._pick_machine().host, self._clients)
 
@@ -292,6 +295,7 @@ FAULTS = (
     Weighted(Nemesis.cut_off_from_a_peer, 2),
     Weighted(Nemesis.cut_off_from_all_peers, 1),
     Weighted(Nemesis.cut_off_from_the_ensemble, 3),
+    Weighted(Nemesis.the_ensemble_changes_its_leader, 2),
     Weighted(Nemesis.cut_off_from_clients, 1),
     Weighted(Nemesis.cut_off_a_client, 1),
     Weighted(Nemesis.fill_disk, 1),

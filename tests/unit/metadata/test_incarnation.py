@@ -80,6 +80,17 @@ def test_damage_is_remembered_until_the_broker_serves() -> None:
     assert serving("c", "monday", clean=False).damaged == ()
 
 
+def test_all_incarnations_that_may_still_be_registered_are_remembered() -> None:
+    """A power loss breaks the inheritance, and the session of the lost process goes on."""
+    saved = starting(started(KILLED, "b"), "c", "tuesday")
+    saved = starting(saved, "d", "tuesday")
+    assert inherited_ids(saved, "tuesday") == ("c", "d")
+    saved = starting(saved, "e", "wednesday")
+    assert inherited_ids(saved, "wednesday") == ("e",)
+    assert set(saved.replaced_ids) == set("abcde")
+    assert serving("e", "wednesday", clean=False).replaced_ids == ("e",)
+
+
 def test_a_broker_with_too_many_damaged_logs_is_not_intact() -> None:
     many = [PartitionId(topic_id(1), index) for index in range(DAMAGED_MAX + 500)]
     saved = starting(KILLED, "b", "monday", many[:DAMAGED_MAX])

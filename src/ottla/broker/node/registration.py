@@ -67,7 +67,7 @@ class BrokerRegistration:
             inherits=inherited_ids(saved, self._boot_id),
             damaged=saved.damaged,
             offline=tuple(offline),
-            replaces=(*(previous.ids if previous is not None else ()), self.incarnation_id),
+            replaces=saved.replaced_ids,
         )
 
     async def register_again(self, store: MetadataStore) -> RegisteredBroker:
