@@ -79,7 +79,7 @@ bench-full: setup $(SPARK_CONNECTOR_JARS)/.done
 # Longer runs: more simulation seeds, more fuzz, more kills.
 soak: setup $(KAFKA_JARS)/.done $(SPARK_CONNECTOR_JARS)/.done
 	OTTLA_FORGERIES=20000 HYPOTHESIS_PROFILE=soak $(BIN)/pytest -n 2 tests/property/test_forged_batches.py --timeout 7200
-	OTTLA_MODEL_DEPTH=8 $(BIN)/pytest -s tests/model --timeout 7200
+	MODEL_DEPTH=8 $(BIN)/pytest -s tests/model --timeout 7200
 	OTTLA_SEEDS=20000 HYPOTHESIS_PROFILE=soak $(BIN)/pytest -n 2 tests/property tests/sim --timeout 7200
 	KILLS=$(KILLS) $(BIN)/pytest tests/compat/test_broker_kill.py --timeout 7200
 	COPIED=100000 $(BIN)/pytest -n 2 tests/compat/test_transaction_clients.py --timeout 7200

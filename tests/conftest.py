@@ -4,6 +4,7 @@ HYPOTHESIS_PROFILE=soak   many more examples, new ones each time
 OTTLA_SEEDS=20000         that many seeds of each simulation
 OTTLA_SEED=123            this one seed alone, to replay a failure
 OTTLA_FORGERIES=350       that many logs of forged batches for each kind of topic
+MODEL_DEPTH=8             that many events in every run of the partition model
 """
 
 import os

@@ -1,6 +1,6 @@
 """Every state of a partition on three brokers, within a number of events, keeps its promises.
 
-`OTTLA_MODEL_DEPTH` is the number of events.
+`MODEL_DEPTH` is the number of events.
 """
 
 import os
@@ -13,7 +13,7 @@ from tests.model.events import Rules, steps
 from tests.model.exploration import Exploration
 from tests.model.state import State, key_of, start, start_below_min_isr, state_of
 
-DEPTH = int(os.environ.get("OTTLA_MODEL_DEPTH", "6"))
+DEPTH = int(os.environ.get("MODEL_DEPTH", "6"))
 ENOUGH_ALONE, WHOLE, BELOW_MIN_ISR = start(min_isr=1), start(min_isr=2), start_below_min_isr()
 STARTS = (ENOUGH_ALONE, WHOLE, BELOW_MIN_ISR)
 

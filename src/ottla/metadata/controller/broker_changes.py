@@ -6,7 +6,7 @@ Everything follows from the image, so that the next controller completes what th
 from collections.abc import Collection, Iterable, Iterator
 from typing import NamedTuple
 
-from ottla.metadata.controller.partition_update import updated
+from ottla.metadata.controller.partition_update import has_serving_leader, is_untouched, updated
 from ottla.metadata.image import Image
 from ottla.metadata.records import Partition
 from ottla.metadata.values import PartitionId
@@ -30,15 +30,22 @@ def outdated_partitions(image: Image, brokers: Collection[int] | None) -> Iterat
     for partition in _partitions(image):
         if brokers is not None and not any(each in brokers for each in partition.replicas):
             continue
-        after = updated(partition, image.brokers).partition
-        if after is partition:
+        if is_untouched(partition, image.brokers):
             continue
         where = PartitionId(partition.topic_id, partition.index)
+        # Decided below: a step of the iterator must not decide on thousands of partitions.
+        if has_serving_leader(partition, image.brokers):
+            later.append(where)
+            continue
+        after = updated(partition, image.brokers).partition
         if after.leader != partition.leader:
             yield where
-        else:
+        elif after is not partition:
             later.append(where)
-    yield from later
+    for where in later:
+        present = image.partition(*where)
+        if present is not None and updated(present, image.brokers).partition is not present:
+            yield where
 
 
 def partition_updates(image: Image, ids: Iterable[PartitionId]) -> PartitionUpdates:

@@ -37,22 +37,26 @@ def altered(image: Image, requester: Incarnation, asked: AskedIsr) -> Partition:
     """
     partition = _known(image, requester, asked)
     _check_epochs(partition, requester, asked)
+<<<<<<< HEAD
     _check_members(partition, requester, asked.isr, as_seen_by(partition, image.brokers))
     changed = completed(with_isr(partition, asked.isr))
+=======
+    _check_members(partition, requester, asked.isr, image.brokers)
+    changed = completed(_with_isr(partition, asked.isr))
+>>>>>>> transitions
     return successor(partition, settled(changed, image.brokers))
 
 
-def with_isr(partition: Partition, isr: tuple[Incarnation, ...]) -> Partition:
+def _with_isr(partition: Partition, isr: tuple[Incarnation, ...]) -> Partition:
     """The partition with another ISR, in the order of its replicas; its epochs are not raised.
 
-    Replicas that leave become eligible leader replicas if fewer than `min_isr` remain.
+    Replicas that leave become eligible leader replicas if fewer than `min_isr` remain. Those that
+    are eligible stay so: the ISR is large enough only if it still is after all other changes.
     """
     by_id = {member.broker_id: member for member in isr}
     members = tuple(by_id[each] for each in partition.replicas if each in by_id)
     elr = without(partition.elr, *by_id)
-    if len(members) >= min_isr_in_force(partition):
-        elr = ()
-    else:
+    if len(members) < min_isr_in_force(partition):
         elr += without(partition.isr, *by_id)
     unclean = tuple(each for each in partition.unclean if each not in by_id)
     return replace(partition, isr=members, elr=elr, unclean=unclean)

@@ -15,9 +15,8 @@ Replicas that leave the ISR become eligible leader replicas if fewer than `min_i
 watermark stands still from then on, so they have all committed records. For the same reason the ELR
 is emptied as soon as somebody leads with an ISR of `min_isr` or more.
 
-`min_isr` counts at most as the number of replicas, as for the leader, which moves the high
-watermark under the same condition (KIP-966): without the cap, a `min.insync.replicas` above the
-replication factor would keep replicas in the ELR while records are committed without them.
+`min_isr` counts at most as the number of replicas (KIP-966): this is the ISR with which the leader
+moves the high watermark.
 
 The leader stays while it is a live member of the ISR under the same epoch. A draining leader yields
 to a member that is not draining. Else the first replica, in replica order, that is live leads:
@@ -27,7 +26,7 @@ to a member that is not draining. Else the first replica, in replica order, that
 3. if ISR and ELR are empty and exactly one replica is unclean: that one. It may have lost records.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -38,6 +37,7 @@ Brokers = Mapping[int, Broker]
 Members = tuple[Incarnation, ...]
 
 _SERVING = (BrokerState.STARTING, BrokerState.UP)
+_ANY = tuple(BrokerState)
 
 
 class Updated(NamedTuple):
@@ -55,14 +55,40 @@ class _Memberships(NamedTuple):
 
 def updated(partition: Partition, brokers: Brokers) -> Updated:
     """The partition as it must be; the same object if it is so already."""
+<<<<<<< HEAD
     brokers = as_seen_by(partition, brokers)
     if _is_untouched(partition, brokers):
+=======
+    if is_untouched(partition, brokers):
+>>>>>>> transitions
         return Updated(partition, may_have_lost=False)
     changed = settled(partition, brokers)
     leader = _only_unclean(changed, brokers)
     if leader is not None:
         changed = with_unclean_leader(changed, leader)
     return Updated(successor(partition, changed), may_have_lost=leader is not None)
+
+
+def is_untouched(partition: Partition, brokers: Brokers) -> bool:
+    """Whether it is certain, at little cost, that nothing changes. Most partitions are so."""
+    if partition.leader is None:
+        # Nobody can lead before a member of the ELR is back.
+        return (
+            not partition.isr
+            and bool(partition.elr)
+            and _are_current(partition.elr, brokers, (BrokerState.GONE,))
+        )
+    if not _are_current(partition.isr, brokers, _SERVING):
+        return False
+    if not partition.elr:
+        return True
+    is_small = len(partition.isr) < min_isr_in_force(partition)
+    return is_small and _are_current(partition.elr, brokers, _ANY)
+
+
+def has_serving_leader(partition: Partition, brokers: Brokers) -> bool:
+    """Whether it is certain, at little cost, that the leader stays."""
+    return partition.leader is not None and _are_current((partition.leader,), brokers, _SERVING)
 
 
 def settled(partition: Partition, brokers: Brokers) -> Partition:
@@ -144,17 +170,6 @@ def without(members: Members, *broker_ids: int) -> Members:
 # --- steps of the update ----------------------------------------------------------------------
 
 
-def _is_untouched(partition: Partition, brokers: Brokers) -> bool:
-    """Whether it is certain, at little cost, that nothing changes. Most partitions are so."""
-    if partition.leader is None or partition.elr:
-        return False
-    for member in partition.isr:
-        broker = brokers.get(member.broker_id)
-        if broker is None or broker.epoch != member.broker_epoch or broker.state not in _SERVING:
-            return False
-    return True
-
-
 def _in_current_epochs(partition: Partition, brokers: Brokers) -> _Memberships:
     """The members under the current epochs of their brokers.
 
@@ -224,3 +239,12 @@ def _is_live(member: Incarnation, brokers: Brokers, *, draining: bool = True) ->
     if broker is None or broker.epoch != member.broker_epoch:
         return False
     return broker.is_live if draining else broker.state in _SERVING
+
+
+def _are_current(members: Members, brokers: Brokers, states: Collection[BrokerState]) -> bool:
+    """Whether the brokers of all members have the members' epochs and are in these states."""
+    for broker_id, epoch in members:
+        broker = brokers.get(broker_id)
+        if broker is None or broker.epoch != epoch or broker.state not in states:
+            return False
+    return True

@@ -59,6 +59,32 @@ def test_changes_of_leader_come_first() -> None:
     assert [each.leader for each in image.partitions(topic_id(2))] == [TWO, TWO, TWO]
 
 
+def test_a_draining_leader_that_stays_and_partitions_without_a_leader_are_up_to_date() -> None:
+    image = image_of(
+        partition(1, replicas=(1,), isr=(ONE,)),
+        partition(2, leader=None, isr=(), elr=(TWO, THREE)),
+        partition(3, isr=(ONE,), elr=(TWO,)),
+    )
+    image.apply(broker(1, 5, state=BrokerState.DRAINING))
+    for broker_id in (2, 3):
+        image.apply(broker(broker_id, 4 + broker_id, state=BrokerState.GONE))
+    assert list(outdated_partitions(image, None)) == []
+
+    image.apply(broker(3, 11, inherits=7, state=BrokerState.STARTING))
+    assert list(outdated_partitions(image, None)) == [where(2)]
+
+
+def test_partitions_that_were_updated_meanwhile_are_left_out() -> None:
+    image = image_of(partition(1), partition(2, leader=TWO), partition(3, leader=TWO))
+    image.apply(broker(1, 5, state=BrokerState.GONE))
+    search = outdated_partitions(image, None)
+
+    assert next(search) == where(1)
+    apply(image, [where(1), where(2)])
+
+    assert list(search) == [where(3)]
+
+
 def test_only_partitions_with_a_replica_on_the_brokers_are_examined() -> None:
     image = image_of(
         partition(1, replicas=(1,), isr=(ONE,)), partition(2, replicas=(2,), leader=TWO, isr=(TWO,))

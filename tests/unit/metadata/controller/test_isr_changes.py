@@ -90,6 +90,11 @@ def test_a_draining_leader_yields_to_the_replica_that_joins() -> None:
     assert (after.isr, after.elr) == ((TWO,), (ONE,))
 
 
+def test_an_isr_that_is_large_enough_only_with_a_draining_leader_does_not_empty_the_elr() -> None:
+    after = ask(image_with(DRAINING, isr=(ONE,), elr=(TWO,)), ONE, THREE)
+    assert (after.leader, after.isr, after.elr) == (THREE, (THREE,), (TWO, ONE))
+
+
 def test_a_lost_replica_that_the_leader_drops_does_not_become_eligible() -> None:
     """Its broker has registered without inheriting; the partition's update is still due."""
     image = image_with()

@@ -6,7 +6,13 @@ from typing import Any
 
 import pytest
 
-from ottla.metadata.controller.partition_update import Updated, updated
+from ottla.metadata.controller.partition_update import (
+    Updated,
+    has_serving_leader,
+    is_untouched,
+    settled,
+    updated,
+)
 from ottla.metadata.image import Image
 from ottla.metadata.records import Broker, Partition, Topic, check
 from ottla.metadata.values import BrokerState, Incarnation, PartitionId
@@ -302,6 +308,10 @@ def test_every_update_settles_is_consistent_and_leads_where_it_can() -> None:
     for before, brokers in product(every_partition(), every_brokers()):
         done = after(before, brokers).partition
         check(done)
+        if is_untouched(before, brokers):
+            assert settled(before, brokers) is before
+        if has_serving_leader(before, brokers):
+            assert done.leader == before.leader
         live = [each.incarnation for each in brokers.values() if each.is_live]
         assert all(member in live for member in done.isr)
         if any(member in live for member in (*done.isr, *done.elr)):

@@ -74,6 +74,25 @@ def test_brokers_of_one_host_are_kept_apart_where_there_are_no_racks() -> None:
     assert all(len({host_of[broker_id] for broker_id in replicas}) == 3 for replicas in placed)
 
 
+def test_replicas_that_share_a_rack_are_on_different_hosts() -> None:
+    """Two racks of two hosts with two brokers each."""
+    crowded = [
+        UsableBroker(number + 1, f"rack-{number // 4}", f"host-{number // 2}")
+        for number in range(8)
+    ]
+    host_of = {broker.broker_id: broker.host for broker in crowded}
+    rack_of = {broker.broker_id: broker.rack for broker in crowded}
+
+    for start in range(16):
+        placed = place_replicas(crowded, 10, 4, start)
+
+        assert all(len({host_of[each] for each in replicas}) == 4 for replicas in placed)
+        for replicas in placed:
+            assert (
+                sorted(rack_of[each] or "" for each in replicas) == ["rack-0"] * 2 + ["rack-1"] * 2
+            )
+
+
 def test_the_replicas_of_a_brokers_partitions_are_on_different_brokers() -> None:
     placed = place_replicas(usable(6), 12, 2, 0)
 
