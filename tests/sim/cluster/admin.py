@@ -164,7 +164,9 @@ class Admin:
                 offset = header.next_offset
             if not batches:
                 break
-        assert offset >= history.acknowledged_end, f"{offset=}, {history.acknowledged_end=}"
+        assert offset >= history.acknowledged_end, (
+            f"{topic_id} ends at {offset}, and {history.acknowledged_end} were acknowledged"
+        )
 
     async def _delete(self, topic_id: Uuid) -> None:
         """By its id: a request that arrives late must not hit the next one of that name."""

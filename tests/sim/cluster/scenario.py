@@ -100,11 +100,10 @@ class Scenario:
         await world.cluster.start(START_S_MAX)
         admin = Admin(world)
         await admin.create_main_topic()
+        indexes = [world.entropy.below(world.shape.partitions) for _ in range(3)]
         producers = [
-            Producer(
-                world, f"producer-{number}", number % world.shape.partitions, is_idempotent=kind
-            )
-            for number, kind in enumerate((True, True, False))
+            Producer(world, f"producer-{number}", index, is_idempotent=number < 2)
+            for number, index in enumerate(indexes)
         ]
         world.producers_left = len(producers)
         consumers = [Consumer(world, f"consumer-{number}") for number in range(2)]

@@ -17,7 +17,8 @@ class Shape:
     """The size of a scenario. With `forwards` any broker takes requests for the controller."""
 
     brokers: int = 3
-    partitions: int = 3
+    # Two per broker: one in each of its log directories.
+    partitions: int = 6
     replication_factor: int = 1
     forwards: bool = False
 
