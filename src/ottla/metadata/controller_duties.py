@@ -7,11 +7,12 @@ from collections.abc import Callable, Collection, Sequence
 from functools import partial
 
 from ottla.metadata.controller import min_isr
-from ottla.metadata.controller.broker_changes import partition_updates
+from ottla.metadata.controller.broker_changes import outdated_partitions, partition_updates
 from ottla.metadata.controller.broker_registrations import membership_records, up_record
 from ottla.metadata.controller.entry_packing import in_entries
 from ottla.metadata.controller_interface import Controller
 from ottla.metadata.image import Image
+from ottla.metadata.publisher import Publisher
 from ottla.metadata.records import Config, Record
 from ottla.metadata.store import RegisteredBroker
 from ottla.metadata.values import BrokerState, PartitionId, ResourceKind
@@ -28,7 +29,7 @@ CLUSTER_WIDE = ""
 
 
 async def update_brokers(
-    controller: Controller, registered: Sequence[RegisteredBroker], *, is_first: bool
+    publisher: Publisher, registered: Sequence[RegisteredBroker], *, is_first: bool
 ) -> list[TopicPartition]:
     """Commits what follows from the brokers that are registered now.
 
@@ -52,23 +53,21 @@ async def update_brokers(
         up = up_record(image, broker_id)
         return ((), None) if up is None else ((up,), None)
 
-    changed = await controller.commit(record)
-    losses = await update_partitions(controller, None if is_first else frozenset(changed))
-    for broker_id in await controller.commit(starting):
-        await controller.commit(partial(finish, broker_id))
+    changed = await publisher.commit(record)
+    losses = await update_partitions(publisher, None if is_first else frozenset(changed))
+    for broker_id in await publisher.commit(starting):
+        await publisher.commit(partial(finish, broker_id))
     return losses
 
 
 async def update_partitions(
-    controller: Controller, brokers: frozenset[int] | None
+    publisher: Publisher, brokers: frozenset[int] | None
 ) -> list[TopicPartition]:
     """Brings the partitions of these brokers, or of all, in line with the state of the brokers.
 
-    Returns the partitions that may have lost records.
+    New leaders come first, since clients wait for them. Returns the partitions that may have lost
+    records.
     """
-
-    def find(image: Image) -> tuple[Sequence[Record], PartitionIds]:
-        return (), _partitions_of(image, brokers)
 
     def update(
         partitions: PartitionIds, image: Image
@@ -78,8 +77,8 @@ async def update_partitions(
 
     losses: list[TopicPartition] = []
     if brokers is None or brokers:
-        for portion in in_entries(await controller.commit(find)):
-            losses += await controller.commit(partial(update, portion))
+        for portion in in_entries(outdated_partitions(publisher.image, brokers)):
+            losses += await publisher.commit(partial(update, portion))
     return losses
 
 
@@ -114,21 +113,3 @@ async def update_min_isr(
 
     for portion in in_entries(await controller.commit(find)):
         await controller.commit(partial(correct, portion))
-
-
-def _partitions_of(image: Image, brokers: frozenset[int] | None) -> PartitionIds:
-    """The partitions with a replica on these brokers, or all; those that they lead come first.
-
-    Clients wait for a new leader, and nobody waits for the rest.
-    """
-    led: list[PartitionId] = []
-    others: list[PartitionId] = []
-    for name in sorted(image.topic_names):
-        topic = image.topic(name)
-        if topic is None:
-            continue
-        for index, each in enumerate(image.partitions(topic.topic_id)):
-            if brokers is None or not brokers.isdisjoint(each.replicas):
-                is_led = each.leader is None or brokers is None or each.leader.broker_id in brokers
-                (led if is_led else others).append(PartitionId(topic.topic_id, index))
-    return [*led, *others]

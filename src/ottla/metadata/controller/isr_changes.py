@@ -37,13 +37,8 @@ def altered(image: Image, requester: Incarnation, asked: AskedIsr) -> Partition:
     """
     partition = _known(image, requester, asked)
     _check_epochs(partition, requester, asked)
-<<<<<<< HEAD
     _check_members(partition, requester, asked.isr, as_seen_by(partition, image.brokers))
-    changed = completed(with_isr(partition, asked.isr))
-=======
-    _check_members(partition, requester, asked.isr, image.brokers)
     changed = completed(_with_isr(partition, asked.isr))
->>>>>>> transitions
     return successor(partition, settled(changed, image.brokers))
 
 

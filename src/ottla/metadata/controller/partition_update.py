@@ -55,12 +55,8 @@ class _Memberships(NamedTuple):
 
 def updated(partition: Partition, brokers: Brokers) -> Updated:
     """The partition as it must be; the same object if it is so already."""
-<<<<<<< HEAD
     brokers = as_seen_by(partition, brokers)
-    if _is_untouched(partition, brokers):
-=======
     if is_untouched(partition, brokers):
->>>>>>> transitions
         return Updated(partition, may_have_lost=False)
     changed = settled(partition, brokers)
     leader = _only_unclean(changed, brokers)
