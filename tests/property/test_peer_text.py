@@ -22,6 +22,7 @@ from tests.support.paths import ROOT
 ALLOWED = {
     "ottla.cli.log.broker_files": "names of files on disk, at a start",
     "ottla.metadata.embedded.snapshot_file": "a file of ours, a line of fixed length",
+    "ottla.metadata.zookeeper.layout": "names and numbers that brokers wrote to ZooKeeper",
     "ottla.protocol.messages": "names of our own classes",
     "ottla.storage.directory.checkpoint_format": "files on disk",
     "ottla.storage.directory.checkpoint_files": "files on disk",
