@@ -24,6 +24,9 @@ from ottla.settings.table.replicas import MIN_INSYNC_REPLICAS
 CurrentSettings = Callable[[], BrokerSettings]
 PartitionIds = Sequence[PartitionId]
 
+# Half of what an entry may hold: every broker applies an entry in one step.
+UPDATED_PER_ENTRY = 250
+
 # The name of the broker resource with the settings of all brokers.
 CLUSTER_WIDE = ""
 
@@ -77,7 +80,8 @@ async def update_partitions(
 
     losses: list[TopicPartition] = []
     if brokers is None or brokers:
-        for portion in in_entries(outdated_partitions(publisher.image, brokers)):
+        outdated = outdated_partitions(publisher.image, brokers)
+        for portion in in_entries(outdated, UPDATED_PER_ENTRY):
             losses += await publisher.commit(partial(update, portion))
     return losses
 

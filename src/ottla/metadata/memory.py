@@ -8,8 +8,9 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 
-from ottla.metadata.entry_codec import EntryPacker, decode, encode
+from ottla.metadata.entry_codec import decode, encode
 from ottla.metadata.records import Record
+from ottla.metadata.snapshot_packing import pack
 from ottla.metadata.store import (
     BrokerIdTaken,
     EntriesGone,
@@ -35,6 +36,8 @@ class MemoryEnsemble:
         self._entries: list[bytes] = []
         self._snapshot: list[bytes] = []
         self._snapshot_offset = -1
+        # One below the offset of the first entry.
+        self._deleted_offset = -1
         self._cluster_id: str | None = None
         self._sessions: dict[int, tuple[MemoryStore, RegisteredBroker]] = {}
         self._controller: MemoryStore | None = None
@@ -85,17 +88,23 @@ class MemoryEnsemble:
     @property
     def _head(self) -> int:
         """The offset of the last committed entry."""
-        return self._snapshot_offset + len(self._entries)
+        return self._deleted_offset + len(self._entries)
 
     def _load(self) -> Loaded:
         records = tuple(record for chunk in self._snapshot for record in decode(chunk))
         return Loaded(Snapshot(self._snapshot_offset, records), self.entries)
 
     def _entries_from(self, from_offset: int) -> tuple[Entry, ...]:
-        found = self._entries[from_offset - self._snapshot_offset - 1 :]
+        found = self._entries[from_offset - self._deleted_offset - 1 :]
         return tuple(
             Entry(offset, decode(entry)) for offset, entry in enumerate(found, start=from_offset)
         )
+
+    def _entry(self, offset: int) -> Entry | None:
+        """None if there is no such entry yet."""
+        if offset > self._head:
+            return None
+        return Entry(offset, decode(self._entries[offset - self._deleted_offset - 1]))
 
     def _propose_cluster_id(self, proposed: str) -> str:
         if self._cluster_id is None:
@@ -108,19 +117,18 @@ class MemoryEnsemble:
         self._wake()
         return self._head
 
-    def _save(self, snapshot: Snapshot, fence: Fence) -> None:
+    def _save(self, offset: int, chunks: list[bytes], fence: Fence) -> None:
         self._require_newest(fence)
         oldest = max(self._snapshot_offset, 0)
-        if not oldest <= snapshot.offset <= self._head:
+        if not oldest <= offset <= self._head:
             raise ValueError(
-                f"a snapshot of entry {snapshot.offset}, between {oldest} and {self._head} expected"
+                f"a snapshot of entry {offset}, between {oldest} and {self._head} expected"
             )
-        packer = EntryPacker()
-        for record in snapshot.records:
-            packer.add(record)
-        del self._entries[: snapshot.offset - self._snapshot_offset]
-        self._snapshot_offset = snapshot.offset
-        self._snapshot = packer.entries()
+        # Entries stay until the next snapshot, for brokers that are a little behind.
+        del self._entries[: self._snapshot_offset - self._deleted_offset]
+        self._deleted_offset = self._snapshot_offset
+        self._snapshot_offset = offset
+        self._snapshot = chunks
         self._wake()
 
     def _register(self, store: "MemoryStore", registration: Registration) -> int:
@@ -184,20 +192,22 @@ class MemoryStore:
         return self._servers()._append(records, fence)
 
     async def save(self, snapshot: Snapshot, fence: Fence) -> None:
-        self._servers()._save(snapshot, fence)
+        self._servers()._require_newest(fence)
+        chunks = await pack(snapshot.records)
+        self._servers()._save(snapshot.offset, chunks, fence)
 
     async def follow(self, from_offset: int) -> AsyncIterator[Entry]:
         while True:
             servers = self._servers()
-            if from_offset <= servers.snapshot_offset:
-                raise EntriesGone(from_offset, servers.snapshot_offset + 1)
+            if from_offset <= servers._deleted_offset:
+                raise EntriesGone(from_offset, servers._deleted_offset + 1)
             changed = servers._changed
-            entries = servers._entries_from(from_offset)
-            for entry in entries:
-                yield entry
-            from_offset += len(entries)
-            if not entries:
+            entry = servers._entry(from_offset)
+            if entry is None:
                 await changed.wait()
+                continue
+            yield entry
+            from_offset += 1
 
     async def register(self, registration: Registration) -> int:
         return self._servers()._register(self, registration)

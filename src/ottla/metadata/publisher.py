@@ -23,6 +23,8 @@ Reply = TypeVar("Reply")
 MIN_REPLAYED_PER_SNAPSHOT = 1_000
 # A failed snapshot is retried after this many more entries and records.
 REPLAYED_BEFORE_RETRY = 200
+# Other tasks run between the steps of a larger entry.
+RECORDS_PER_STEP_MAX = 50
 
 
 class NotController(PeerError):
@@ -87,11 +89,13 @@ class Publisher:
 
     async def _follow(self) -> None:
         async for entry in self._store.follow(self.image.offset + 1):
+            await _yield_if_large(entry.records)
             self.image.replay(entry)
             self._resign_if_succeeded()
             await self._publish(entry)
             self._replayed += 1 + len(entry.records)
             await self._save_if_due()
+            await _yield_if_large(entry.records)
 
     # Leading
 
@@ -163,6 +167,7 @@ class Publisher:
         entry = self._decisions.next_entry(self.image)
         try:
             if entry.records:
+                await _yield_if_large(entry.records)
                 await self._append(entry.records, fence)
         except Exception as error:  # noqa: BLE001 - the callers raise it
             entry.fail(error)
@@ -217,3 +222,9 @@ class Publisher:
         """Waits until the image fulfils the condition."""
         async with self._applied:
             await self._applied.wait_for(lambda: condition(self.image))
+
+
+async def _yield_if_large(records: Sequence[Record]) -> None:
+    """Lets other tasks run between the steps of a large entry: each takes several milliseconds."""
+    if len(records) > RECORDS_PER_STEP_MAX:
+        await asyncio.sleep(0)

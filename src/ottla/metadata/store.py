@@ -166,6 +166,7 @@ class MetadataStore(Protocol):
     async def save(self, snapshot: Snapshot, fence: Fence) -> None:
         """Replaces all entries up to and including the snapshot's offset, durably.
 
+        Followers may still get some of these entries, until the next snapshot.
         ValueError unless its entries are committed and it is not older than the last snapshot. Each
         write is fenced like an append. After Fenced it is saved as a whole or not at all.
         """

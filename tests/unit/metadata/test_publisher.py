@@ -313,6 +313,7 @@ def test_a_large_image_is_not_saved_again_for_every_few_records() -> None:
         many = [Config(ResourceKind.BROKER, "", f"key-{n}", "1") for n in range(4_000)]
         for first in range(0, len(many), 500):
             await controller.commit(deciding(*many[first : first + 500]))
+        await asyncio.sleep(1)
         saved = ensemble.snapshot_offset
         size = len((await ensemble.connect().load()).snapshot.records)
         assert size > MIN_REPLAYED_PER_SNAPSHOT

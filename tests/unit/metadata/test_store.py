@@ -380,16 +380,17 @@ def test_a_follower_of_replaced_entries_is_told_to_load_again(place: StorePlace)
         store = place.open()
         fence = await store.campaign()
         first_offset, *_ = await append(store, fence, 0, 1, 2)
+        await saved_up_to_now(store, fence)
+        await append(store, fence, 3)
+        # A store may keep entries until the snapshot after the next one.
         snapshot = await saved_up_to_now(store, fence)
         with pytest.raises(EntriesGone) as caught:
             await take(store.follow(first_offset), 1)
-        assert (caught.value.from_offset, caught.value.first_offset) == (
-            first_offset,
-            snapshot.offset + 1,
-        )
+        assert caught.value.from_offset == first_offset
+        assert first_offset < caught.value.first_offset <= snapshot.offset + 1
         follower = store.follow(snapshot.offset + 1)
-        await append(store, fence, 3)
-        assert await take(follower, 1) == [Entry(snapshot.offset + 1, (setting(3),))]
+        await append(store, fence, 4)
+        assert await take(follower, 1) == [Entry(snapshot.offset + 1, (setting(4),))]
 
     story(steps())
 

@@ -21,10 +21,10 @@ class PartitionUpdates(NamedTuple):
 
 
 def outdated_partitions(image: Image, brokers: Collection[int] | None) -> Iterator[PartitionId]:
-    """The partitions that do not agree with the image's brokers, changes of leader first.
+    """The partitions that may not agree with the image's brokers, changes of leader first.
 
-    Only partitions with a replica on these brokers, or all. The image may change between two
-    steps of the iterator.
+    Only partitions with a replica on these brokers, or all. It is for `partition_updates` to decide
+    which of them change. The image may change between two steps of the iterator.
     """
     later: list[PartitionId] = []
     for partition in _partitions(image):
@@ -33,19 +33,11 @@ def outdated_partitions(image: Image, brokers: Collection[int] | None) -> Iterat
         if is_untouched(partition, image.brokers):
             continue
         where = PartitionId(partition.topic_id, partition.index)
-        # Decided below: a step of the iterator must not decide on thousands of partitions.
         if has_serving_leader(partition, image.brokers):
             later.append(where)
-            continue
-        after = updated(partition, image.brokers).partition
-        if after.leader != partition.leader:
+        else:
             yield where
-        elif after is not partition:
-            later.append(where)
-    for where in later:
-        present = image.partition(*where)
-        if present is not None and updated(present, image.brokers).partition is not present:
-            yield where
+    yield from later
 
 
 def partition_updates(image: Image, ids: Iterable[PartitionId]) -> PartitionUpdates:

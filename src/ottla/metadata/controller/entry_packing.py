@@ -67,10 +67,12 @@ def decide_entry(
     return records, outcomes
 
 
-def in_entries(items: Iterable[Item]) -> Iterator[list[Item]]:
+def in_entries(
+    items: Iterable[Item], items_max: int = MAX_RECORDS_PER_ENTRY
+) -> Iterator[list[Item]]:
     """Divides items of one record each into portions that fit one entry."""
     left = iter(items)
-    while portion := list(islice(left, MAX_RECORDS_PER_ENTRY)):
+    while portion := list(islice(left, items_max)):
         yield portion
 
 

@@ -13,8 +13,8 @@ from functools import partial
 from ottla.errors import StorageError
 from ottla.metadata.embedded.entry_log import PARTITION, EntryLog
 from ottla.metadata.embedded.snapshot_file import read_snapshot, write_snapshot
-from ottla.metadata.entry_codec import EntryPacker
 from ottla.metadata.records import ControllerStarted, Record
+from ottla.metadata.snapshot_packing import pack
 from ottla.metadata.store import (
     EntriesGone,
     Entry,
@@ -31,8 +31,6 @@ from ottla.seams.files import Files, Lock
 from ottla.seams.threads import SameThread, Threads
 
 LOCK_NAME = ".lock"
-# Takes about a millisecond; then other tasks run.
-PACKED_PER_SLICE = 64
 
 _EMPTY_SNAPSHOT = Snapshot(-1, ())
 
@@ -140,21 +138,14 @@ class EmbeddedStore:
                 f"a snapshot of entry {snapshot.offset}, between {self._snapshot.offset} and"
                 f" {self._log.next_offset - 1} expected"
             )
-        packer = EntryPacker()
-        for number, record in enumerate(snapshot.records, start=1):
-            packer.add(record)
-            if number % PACKED_PER_SLICE == 0:
-                # A large image takes longer than other tasks should wait.
-                await asyncio.sleep(0)
+        chunks = await pack(snapshot.records)
         async with self._writing:
             # Checked again after the wait.
             self._require_open()
             self._require_newest(fence)
             self._require_online()
             await self._threads.run(
-                partial(
-                    write_snapshot, self._files, self._directory, snapshot.offset, packer.entries()
-                )
+                partial(write_snapshot, self._files, self._directory, snapshot.offset, chunks)
             )
             self._snapshot, self._opened_entries = snapshot, None
             if self._offline is None:

@@ -92,13 +92,20 @@ def entry_path(offset: int) -> str:
     return f"{LOG}/e{offset}"
 
 
-def superseded(children: Iterable[str], pointer: SnapshotPointer) -> list[str]:
-    """The paths of entries that the snapshot replaces, and of chunks of any other snapshot."""
+def superseded(
+    children: Iterable[str], pointer: SnapshotPointer, last_entry: int | None = None
+) -> list[str]:
+    """The paths of entries that the snapshot replaces, and of chunks of any other snapshot.
+
+    Entries after `last_entry`, if that is given, are not among them.
+    """
+    if last_entry is None:
+        last_entry = pointer.last_offset
     paths = []
     for name in children:
         entry = _ENTRY_NAME.fullmatch(name)
         chunk = _CHUNK_NAME.fullmatch(name)
-        if (entry and int(entry[1]) <= pointer.last_offset) or (
+        if (entry and int(entry[1]) <= last_entry) or (
             chunk and int(chunk[1]) != pointer.last_offset
         ):
             paths.append(f"{LOG}/{name}")

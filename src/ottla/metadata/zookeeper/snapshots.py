@@ -1,7 +1,8 @@
 """Saves snapshots of the metadata in ZooKeeper, and deletes the nodes that they replace.
 
 The chunks are written first, then the pointer to them. Nodes that a snapshot replaces are deleted
-last. Each write checks the fence: a deposed controller changes nothing.
+last; but entries stay until the next snapshot, for brokers that are a little behind. Each write
+checks the fence: a deposed controller changes nothing.
 """
 
 from collections.abc import Sequence
@@ -52,7 +53,7 @@ async def save(znodes: Znodes, term: Term, offset: int, chunks: Sequence[bytes])
         for path, chunk in zip(pointer.chunk_paths(), chunks, strict=True):
             await _write(znodes, term, Create(path, chunk))
         await _write(znodes, term, SetData(SNAPSHOT, write_pointer(pointer), state.pointer_version))
-    await _delete_superseded(znodes, term, pointer)
+    await _delete_superseded(znodes, term, pointer, state.pointer.last_offset)
 
 
 async def _read_state(znodes: Znodes, term: Term) -> _LogState:
@@ -73,10 +74,12 @@ async def _write(znodes: Znodes, term: Term, operation: Create | SetData) -> Non
             return
 
 
-async def _delete_superseded(znodes: Znodes, term: Term, pointer: SnapshotPointer) -> None:
+async def _delete_superseded(
+    znodes: Znodes, term: Term, pointer: SnapshotPointer, last_entry: int | None = None
+) -> None:
     while True:
         children = await fresh(znodes, partial(znodes.children, LOG))
-        paths = iter(superseded(children, pointer))
+        paths = iter(superseded(children, pointer, last_entry))
         is_done = True
         while deleted := [Delete(path, ANY_VERSION) for path in islice(paths, DELETED_PER_MULTI)]:
             is_done = await try_fenced(znodes, term, *deleted) and is_done

@@ -5,8 +5,9 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing
 from functools import partial
 
-from ottla.metadata.entry_codec import EntryPacker, encode
+from ottla.metadata.entry_codec import encode
 from ottla.metadata.records import Record
+from ottla.metadata.snapshot_packing import pack
 from ottla.metadata.store import (
     Entry,
     Fence,
@@ -28,9 +29,6 @@ from ottla.metadata.zookeeper.layout import (
 )
 from ottla.metadata.zookeeper.term import Term
 from ottla.metadata.zookeeper.znodes import ConnectionLost, Create, Refused, Znodes, fresh
-
-# Takes about a millisecond; then other tasks run.
-PACKED_PER_SLICE = 64
 
 
 class ZooKeeperStore:
@@ -77,14 +75,10 @@ class ZooKeeperStore:
 
     async def save(self, snapshot: Snapshot, fence: Fence) -> None:
         self._require_term(fence)
-        packer = EntryPacker()
-        for number, record in enumerate(snapshot.records, start=1):
-            packer.add(record)
-            if number % PACKED_PER_SLICE == 0:
-                await asyncio.sleep(0)
+        chunks = await pack(snapshot.records)
         async with self._saving:
             term = self._require_term(fence)
-            await snapshots.save(self._znodes, term, snapshot.offset, packer.entries())
+            await snapshots.save(self._znodes, term, snapshot.offset, chunks)
 
     async def follow(self, from_offset: int) -> AsyncIterator[Entry]:
         await self._prepare()

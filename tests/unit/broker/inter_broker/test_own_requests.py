@@ -192,8 +192,8 @@ class WithoutNews:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._ensemble, name)
 
-    def _entries_from(self, _from_offset: int) -> tuple[Entry, ...]:
-        return ()
+    def _entry(self, _offset: int) -> Entry | None:
+        return None
 
 
 def test_a_client_is_told_its_coordinator_once_the_broker_knows_the_topic() -> None:

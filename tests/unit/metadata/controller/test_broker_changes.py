@@ -68,10 +68,11 @@ def test_a_draining_leader_that_stays_and_partitions_without_a_leader_are_up_to_
     image.apply(broker(1, 5, state=BrokerState.DRAINING))
     for broker_id in (2, 3):
         image.apply(broker(broker_id, 4 + broker_id, state=BrokerState.GONE))
-    assert list(outdated_partitions(image, None)) == []
+    assert partition_updates(image, outdated_partitions(image, None)).records == []
 
     image.apply(broker(3, 11, inherits=7, state=BrokerState.STARTING))
-    assert list(outdated_partitions(image, None)) == [where(2)]
+    (changed,) = partition_updates(image, outdated_partitions(image, None)).records
+    assert PartitionId(changed.topic_id, changed.index) == where(2)
 
 
 def test_partitions_that_were_updated_meanwhile_are_left_out() -> None:

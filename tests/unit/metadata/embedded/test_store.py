@@ -12,9 +12,10 @@ from ottla.errors import LogOffline, StorageError
 from ottla.metadata.embedded import entry_log
 from ottla.metadata.embedded.entry_log import READ_BYTES_MAX
 from ottla.metadata.embedded.snapshot_file import FILE_NAME
-from ottla.metadata.embedded.store import PACKED_PER_SLICE, StoreInUse
+from ottla.metadata.embedded.store import StoreInUse
 from ottla.metadata.image import Image
 from ottla.metadata.records import ControllerStarted
+from ottla.metadata.snapshot_packing import PACKED_PER_SLICE
 from ottla.metadata.store import Entry, StoreClosed
 from ottla.storage.log.config import LogConfig
 from tests.sim.seams.faults import Operation

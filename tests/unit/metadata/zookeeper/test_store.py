@@ -128,7 +128,9 @@ def test_a_lost_append_that_a_later_snapshot_replaced_is_fenced() -> None:
         first, second = Broker(ensemble), Broker(ensemble)
         appending = await cut_off_during_an_append(LostWrite.UNANSWERED, first)
         fence = await second.store.campaign()
-        await second.store.save(Image.of(await second.store.load()).snapshot(), fence)
+        # The second snapshot deletes the entries that the first one replaced.
+        for _ in range(2):
+            await second.store.save(Image.of(await second.store.load()).snapshot(), fence)
         first.client.link.heal()
         with pytest.raises(Fenced):
             await asyncio.wait_for(appending, 60)
@@ -147,7 +149,8 @@ def test_a_lost_append_that_a_snapshot_of_its_own_term_replaced_is_committed() -
         async def save_first(*args: Any) -> bool:
             # Its own follower has seen the entry before the append has its answer.
             image = Image.of(await entries.load(broker.client))
-            await broker.store.save(image.snapshot(), fence)
+            for _ in range(2):
+                await broker.store.save(image.snapshot(), fence)
             return await find(*args)
 
         with pytest.MonkeyPatch.context() as patch:
@@ -240,7 +243,13 @@ def test_a_snapshot_survives_the_loss_of_any_of_its_writes(
             await broker.store.save(image.snapshot(), fence)
             broker.client.lost_writes = 0.0
             assert await broker.store.load() == Loaded(image.snapshot(), ())
-            assert await broker.nodes() == ("head", f"s{image.offset}-0", "snapshot")
+            kept = {f"e{offset}" for offset in range(image.offset - 4, image.offset + 1)}
+            assert set(await broker.nodes()) == {
+                *kept,
+                "head",
+                f"s{image.offset}-0",
+                "snapshot",
+            }
 
     story(steps)
 
@@ -345,12 +354,30 @@ def test_a_follower_that_was_away_for_long_must_load_again() -> None:
         reader.client.link.cut()
         await writer.store.append([setting(1)], fence)
         await writer.store.append([setting(2)], fence)
-        await writer.store.save(Image.of(await writer.store.load()).snapshot(), fence)
+        for _ in range(2):
+            await writer.store.save(Image.of(await writer.store.load()).snapshot(), fence)
         await writer.store.append([setting(3)], fence)
         reader.client.link.heal()
         with pytest.raises(EntriesGone) as caught:
             await asyncio.wait_for(anext(follower), 60)
         assert (caught.value.from_offset, caught.value.first_offset) == (1, 3)
+
+    story(steps)
+
+
+def test_a_follower_that_is_a_little_behind_a_snapshot_continues() -> None:
+    async def steps(ensemble: SimEnsemble) -> None:
+        writer, reader = Broker(ensemble), Broker(ensemble)
+        fence = await writer.store.campaign()
+        follower = reader.store.follow(0)
+        await writer.store.append([setting(0)], fence)
+        assert (await anext(follower)).offset == 0
+        reader.client.link.cut()
+        await writer.store.append([setting(1)], fence)
+        await writer.store.save(Image.of(await writer.store.load()).snapshot(), fence)
+        reader.client.link.heal()
+        found = await asyncio.wait_for(anext(follower), 60)
+        assert (found.offset, found.records) == (1, (setting(1),))
 
     story(steps)
 
