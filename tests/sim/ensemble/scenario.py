@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from ottla.metadata.image import Image
 from ottla.metadata.records import Config
-from ottla.metadata.store import EntriesGone, Fence, Fenced, Loaded, Registration
+from ottla.metadata.store import EntriesGone, Fence, Fenced, Loaded, MetadataStore, Registration
 from ottla.metadata.values import ResourceKind
 from ottla.metadata.zookeeper.store import ZooKeeperStore
 from tests.sim.ensemble.audit import Claims, Truth
@@ -21,6 +21,8 @@ FAULTS = 40
 SESSION_TIMEOUT_S = 2.0
 HEALED_WITHIN_S = 60.0
 LOST_WRITES = 0.05
+# How long it may take after healing until every broker is registered.
+REGISTERED_S_MAX = 60.0
 
 
 class Process:
@@ -236,14 +238,28 @@ class Scenario:
         await self._until(lambda: all(each.image.offset >= target for each in processes))
         store = self.ensemble.connect()
         self.claims.load(max(self.claims.acknowledged), await store.load())
-        registered = [each.incarnation for each in await anext(store.registered_brokers())]
-        expected = [
-            (broker.number, process.broker_epoch)
-            for broker, process in zip(self._brokers, processes, strict=True)
-        ]
-        if registered != expected:
-            raise AssertionError(f"{registered} are registered, and not {expected}")
+        await self._check_registered(store)
         self.claims.check(Truth.of(self.ensemble.log))
+
+    async def _check_registered(self, store: MetadataStore) -> None:
+        """A broker whose session has just ended registers again."""
+        registered: list[tuple[int, int]] = []
+        expected: list[tuple[int, int]] = []
+        try:
+            async with asyncio.timeout(REGISTERED_S_MAX):
+                while True:
+                    present = await anext(store.registered_brokers())
+                    registered = [each.incarnation for each in present]
+                    expected = [
+                        (broker.number, broker.process.broker_epoch)
+                        for broker in self._brokers
+                        if broker.process is not None
+                    ]
+                    if registered == expected:
+                        return
+                    await asyncio.sleep(0.1)
+        except TimeoutError:
+            raise AssertionError(f"{registered} are registered, and not {expected}") from None
 
     async def _until(self, condition: Callable[[], bool]) -> None:
         async with asyncio.timeout(HEALED_WITHIN_S):
