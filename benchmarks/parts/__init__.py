@@ -1,8 +1,8 @@
-"""Micro-benchmarks of parts: admission, the codec, the log on disk, compaction."""
+"""Micro-benchmarks of parts: admission, metadata, the codec, the log on disk, compaction."""
 
 from collections.abc import Callable
 
-from benchmarks.parts import admission, codec, compaction, storage
+from benchmarks.parts import admission, broker_death, codec, compaction, storage
 from benchmarks.parts.part import Part
 
 GB = 1_000_000_000
@@ -12,7 +12,9 @@ COMPACTED_BYTES = 200_000_000
 def measure_quick_parts(say: Callable[[str], None]) -> list[Part]:
     """The parts that take a few seconds."""
     say("the parts: admission")
-    return list(admission.measure())
+    found = list(admission.measure())
+    say("the parts: the death of a broker")
+    return [*found, *broker_death.measure()]
 
 
 def measure_parts(say: Callable[[str], None]) -> list[Part]:
