@@ -157,11 +157,14 @@ class Node:
     async def _drain(self) -> None:
         """Controlled shutdown: waits, for a limited time, until other brokers lead its partitions.
 
-        Partitions that have no other replica in sync stay until the session is closed.
+        Partitions that have no other replica in sync stay until the session is closed. A broker
+        whose start has failed has nothing to hand over.
         """
         store, publisher, replicas = self._store, self._publisher, self._replicas
         me = self.settings[node.NODE_ID]
         if store is None or publisher is None or replicas is None or self.fault.done():
+            return
+        if self._registration is None or not self._registration.is_serving:
             return
         if not any(
             each.is_live for each in publisher.image.brokers.values() if each.broker_id != me
