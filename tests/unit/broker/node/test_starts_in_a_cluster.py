@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from ottla.broker.node.node import DRAIN_TIMEOUT_S
+from ottla.metadata.values import BrokerState
 from tests.sim.seams.loop import run
 from tests.support.broker.cluster import BROKERS_PORT, Cluster
 
@@ -58,5 +59,24 @@ def test_a_start_that_waits_for_a_controller_can_be_given_up() -> None:
         with pytest.raises(asyncio.CancelledError):
             await starting
         assert not cluster.ensemble.registered
+
+    tell(story)
+
+
+def test_a_broker_that_loses_its_session_before_it_is_up_registers_again() -> None:
+    async def story(cluster: Cluster) -> None:
+        starting = await start_without_controller(cluster)
+        first_epoch = cluster.broker_epoch(2)
+        cluster.expire(2)
+        await asyncio.sleep(1)
+        assert cluster.broker_epoch(2) > first_epoch
+        assert cluster.ensemble._controller is not None
+        cluster.ensemble.expire(cluster.ensemble._controller)
+        async with asyncio.timeout(60):
+            await starting
+        publisher = cluster.nodes[2]._publisher
+        assert publisher is not None
+        broker = publisher.image.brokers[2]
+        assert (broker.state, broker.epoch) == (BrokerState.UP, cluster.broker_epoch(2))
 
     tell(story)
