@@ -23,19 +23,24 @@ from ottla.settings.table.replicas import MIN_INSYNC_REPLICAS
 # Returns the settings in force at the time of the call.
 CurrentSettings = Callable[[], BrokerSettings]
 PartitionIds = Sequence[PartitionId]
+# Called with each partition whose leader may have lost records.
+OnPossibleLoss = Callable[[TopicPartition], None]
 
 # The name of the broker resource with the settings of all brokers.
 CLUSTER_WIDE = ""
 
 
 async def update_brokers(
-    publisher: Publisher, registered: Sequence[RegisteredBroker], *, is_first: bool
-) -> list[TopicPartition]:
+    publisher: Publisher,
+    registered: Sequence[RegisteredBroker],
+    on_possible_loss: OnPossibleLoss,
+    *,
+    is_first: bool,
+) -> None:
     """Commits what follows from the brokers that are registered now.
 
     First their own records, then their partitions, then that the new ones are up. The `is_first`
-    update of a controller also completes what the last controller began. Returns the partitions
-    that may have lost records.
+    update of a controller also completes what the last controller began.
     """
 
     def record(image: Image) -> tuple[Sequence[Record], list[int]]:
@@ -54,19 +59,19 @@ async def update_brokers(
         return ((), None) if up is None else ((up,), None)
 
     changed = await publisher.commit(record)
-    losses = await update_partitions(publisher, None if is_first else frozenset(changed))
+    brokers = None if is_first else frozenset(changed)
+    await update_partitions(publisher, brokers, on_possible_loss)
     for broker_id in await publisher.commit(starting):
         await publisher.commit(partial(finish, broker_id))
-    return losses
 
 
 async def update_partitions(
-    publisher: Publisher, brokers: frozenset[int] | None
-) -> list[TopicPartition]:
+    publisher: Publisher, brokers: frozenset[int] | None, on_possible_loss: OnPossibleLoss
+) -> None:
     """Brings the partitions of these brokers, or of all, in line with the state of the brokers.
 
-    New leaders come first, since clients wait for them. Returns the partitions that may have lost
-    records.
+    New leaders come first, since clients wait for them. Losses are reported entry by entry: a
+    controller that is deposed in between has a successor that does not know of them.
     """
 
     def update(
@@ -75,11 +80,10 @@ async def update_partitions(
         updates = partition_updates(image, partitions)
         return updates.records, updates.possible_losses
 
-    losses: list[TopicPartition] = []
     if brokers is None or brokers:
         for portion in in_entries(outdated_partitions(publisher.image, brokers)):
-            losses += await publisher.commit(partial(update, portion))
-    return losses
+            for partition in await publisher.commit(partial(update, portion)):
+                on_possible_loss(partition)
 
 
 async def record_min_isr(controller: Controller, current_settings: CurrentSettings) -> None:

@@ -19,7 +19,7 @@ from ottla.metadata.local_controller import LocalController
 from ottla.metadata.memory import MemoryEnsemble, MemoryStore
 from ottla.metadata.publisher import MIN_REPLAYED_PER_SNAPSHOT, Publisher
 from ottla.metadata.records import Broker, Config, ControllerStarted, Partition, Record, Topic
-from ottla.metadata.store import Fence, RegisteredBroker
+from ottla.metadata.store import Entry, Fence, RegisteredBroker
 from ottla.metadata.values import BrokerState, Incarnation, PartitionId, ResourceKind
 from ottla.protocol.topic_partition import TopicPartition
 from ottla.settings.broker import BrokerSettings
@@ -468,6 +468,30 @@ def test_possible_losses_of_a_broker_without_its_disks_are_reported() -> None:
         await first.run()
         await settle()
         assert first.losses == [TopicPartition("orders", 0)]
+
+    story(steps)
+
+
+def test_possible_losses_are_reported_by_the_controller_that_recorded_them() -> None:
+    """It is deposed in the middle of the update; its successor finds those partitions led."""
+
+    async def steps(ensemble: MemoryEnsemble) -> None:
+        await with_partitions(ensemble, MAX_RECORDS_PER_ENTRY + 1)
+        first, successor = Peer(ensemble, 1), ensemble.connect()
+
+        def depose(_: Image, entry: Entry) -> None:
+            if any(isinstance(record, Partition) for record in entry.records):
+                ensemble.expire(first.store)
+                ensemble._try_election(successor)
+
+        first.publisher.subscribe(depose)
+        await ensemble.connect().register(registration(2))
+        await first.run()
+        await settle()
+        assert not first.publisher.is_controller
+        changed = [each for each in first.image.partitions(topic_id(1)) if each.partition_epoch]
+        assert len(changed) == MAX_RECORDS_PER_ENTRY
+        assert len(first.losses) == MAX_RECORDS_PER_ENTRY
 
     story(steps)
 
