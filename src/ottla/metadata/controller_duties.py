@@ -9,7 +9,7 @@ from functools import partial
 from ottla.metadata.controller import min_isr
 from ottla.metadata.controller.broker_changes import outdated_partitions, partition_updates
 from ottla.metadata.controller.broker_registrations import membership_records, up_record
-from ottla.metadata.controller.entry_packing import in_entries
+from ottla.metadata.controller.entry_packing import decide_entry, in_entries
 from ottla.metadata.controller_interface import Controller
 from ottla.metadata.image import Image
 from ottla.metadata.publisher import Publisher
@@ -44,8 +44,9 @@ async def update_brokers(
     """
 
     def record(image: Image) -> tuple[Sequence[Record], list[int]]:
-        records = membership_records(image, registered)
-        return records, [broker.broker_id for broker in records]
+        brokers = membership_records(image, registered)
+        records, _ = decide_entry(brokers, lambda broker: ([broker], None))
+        return records, [broker.broker_id for broker in brokers[: len(records)]]
 
     def starting(image: Image) -> tuple[Sequence[Record], list[int]]:
         return (), [
@@ -58,7 +59,9 @@ async def update_brokers(
         up = up_record(image, broker_id)
         return ((), None) if up is None else ((up,), None)
 
-    changed = await publisher.commit(record)
+    changed: list[int] = []
+    while recorded := await publisher.commit(record):
+        changed += recorded
     brokers = None if is_first else frozenset(changed)
     await update_partitions(publisher, brokers, on_possible_loss)
     for broker_id in await publisher.commit(starting):

@@ -15,6 +15,7 @@ from ottla.metadata.controller.broker_registrations import is_up, membership_rec
 from ottla.metadata.controller.entry_packing import MAX_RECORDS_PER_ENTRY
 from ottla.metadata.controller.topic_changes import assignment_fault
 from ottla.metadata.image import Image
+from ottla.metadata.incarnation import DAMAGED_MAX
 from ottla.metadata.local_controller import LocalController
 from ottla.metadata.memory import MemoryEnsemble, MemoryStore
 from ottla.metadata.publisher import MIN_REPLAYED_PER_SNAPSHOT, Publisher
@@ -442,6 +443,25 @@ def test_only_damaged_logs_of_an_intact_broker_may_have_lost_records() -> None:
         leaders = {each.leader for each in first.image.partitions(topic_id(1))}
         assert leaders == {Incarnation(2, epoch)}
         assert first.image.brokers[2].damaged == ()
+
+    story(steps)
+
+
+def test_many_brokers_that_start_at_once_with_damaged_logs_come_up() -> None:
+    """Their records do not fit one entry."""
+
+    async def steps(ensemble: MemoryEnsemble) -> None:
+        await with_partitions(ensemble, 1)
+        logs = tuple(PartitionId(topic_id(number), 0) for number in range(DAMAGED_MAX))
+        for broker_id in range(2, 12):
+            told = registration(broker_id, inherits=("epoch-1",))
+            await ensemble.connect().register(replace(told, damaged=logs, offline=logs))
+        first = Peer(ensemble, 1)
+        await first.run()
+        await settle()
+        first.check()
+        states = {each.state for each in first.image.brokers.values()}
+        assert (len(first.image.brokers), states) == (10, {BrokerState.UP})
 
     story(steps)
 
