@@ -9,7 +9,7 @@ from functools import partial
 from ottla.metadata.controller import min_isr
 from ottla.metadata.controller.broker_changes import outdated_partitions, partition_updates
 from ottla.metadata.controller.broker_registrations import membership_records, up_record
-from ottla.metadata.controller.entry_packing import in_entries
+from ottla.metadata.controller.entry_packing import decide_entry, in_entries
 from ottla.metadata.controller_interface import Controller
 from ottla.metadata.image import Image
 from ottla.metadata.publisher import Publisher
@@ -23,6 +23,8 @@ from ottla.settings.table.replicas import MIN_INSYNC_REPLICAS
 # Returns the settings in force at the time of the call.
 CurrentSettings = Callable[[], BrokerSettings]
 PartitionIds = Sequence[PartitionId]
+# Called with each partition whose leader may have lost records.
+OnPossibleLoss = Callable[[TopicPartition], None]
 
 # Half of what an entry may hold: every broker applies an entry in one step.
 UPDATED_PER_ENTRY = 250
@@ -32,18 +34,22 @@ CLUSTER_WIDE = ""
 
 
 async def update_brokers(
-    publisher: Publisher, registered: Sequence[RegisteredBroker], *, is_first: bool
-) -> list[TopicPartition]:
+    publisher: Publisher,
+    registered: Sequence[RegisteredBroker],
+    on_possible_loss: OnPossibleLoss,
+    *,
+    is_first: bool,
+) -> None:
     """Commits what follows from the brokers that are registered now.
 
     First their own records, then their partitions, then that the new ones are up. The `is_first`
-    update of a controller also completes what the last controller began. Returns the partitions
-    that may have lost records.
+    update of a controller also completes what the last controller began.
     """
 
     def record(image: Image) -> tuple[Sequence[Record], list[int]]:
-        records = membership_records(image, registered)
-        return records, [broker.broker_id for broker in records]
+        brokers = membership_records(image, registered)
+        records, _ = decide_entry(brokers, lambda broker: ([broker], None))
+        return records, [broker.broker_id for broker in brokers[: len(records)]]
 
     def starting(image: Image) -> tuple[Sequence[Record], list[int]]:
         return (), [
@@ -56,20 +62,22 @@ async def update_brokers(
         up = up_record(image, broker_id)
         return ((), None) if up is None else ((up,), None)
 
-    changed = await publisher.commit(record)
-    losses = await update_partitions(publisher, None if is_first else frozenset(changed))
+    changed: list[int] = []
+    while recorded := await publisher.commit(record):
+        changed += recorded
+    brokers = None if is_first else frozenset(changed)
+    await update_partitions(publisher, brokers, on_possible_loss)
     for broker_id in await publisher.commit(starting):
         await publisher.commit(partial(finish, broker_id))
-    return losses
 
 
 async def update_partitions(
-    publisher: Publisher, brokers: frozenset[int] | None
-) -> list[TopicPartition]:
+    publisher: Publisher, brokers: frozenset[int] | None, on_possible_loss: OnPossibleLoss
+) -> None:
     """Brings the partitions of these brokers, or of all, in line with the state of the brokers.
 
-    New leaders come first, since clients wait for them. Returns the partitions that may have lost
-    records.
+    New leaders come first, since clients wait for them. Losses are reported entry by entry: a
+    controller that is deposed in between has a successor that does not know of them.
     """
 
     def update(
@@ -78,12 +86,11 @@ async def update_partitions(
         updates = partition_updates(image, partitions)
         return updates.records, updates.possible_losses
 
-    losses: list[TopicPartition] = []
     if brokers is None or brokers:
         outdated = outdated_partitions(publisher.image, brokers)
         for portion in in_entries(outdated, UPDATED_PER_ENTRY):
-            losses += await publisher.commit(partial(update, portion))
-    return losses
+            for partition in await publisher.commit(partial(update, portion)):
+                on_possible_loss(partition)
 
 
 async def record_min_isr(controller: Controller, current_settings: CurrentSettings) -> None:

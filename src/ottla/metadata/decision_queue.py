@@ -70,7 +70,8 @@ class DecisionQueue:
         """Makes the first waiting decisions, as many as fit one entry; at least one.
 
         A caller whose decision fails gets the error: its own, or RuleBroken or InvalidRecord if the
-        image could not apply the records. These would stop every broker that reads them.
+        image could not apply the records. These would stop every broker that reads them. Or
+        EntryTooLarge, if no entry can hold one of the records.
         """
         entry, room, fork = DecidedEntry([], []), EntryRoom(), image.fork()
         while self._waiting:
@@ -81,7 +82,9 @@ class DecisionQueue:
                 continue
             try:
                 records, reply = decide(fork)
-                if entry.records and not room.has_room_for(records):
+                # Also for the first decision: its records must fit some entry.
+                has_room = room.has_room_for(records)
+                if entry.records and not has_room:
                     break
                 for record in records:
                     fork.apply(record)

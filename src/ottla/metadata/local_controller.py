@@ -7,6 +7,7 @@ from typing import TypeVar
 from ottla.errors import ErrorCode, PeerError
 from ottla.metadata.controller_duties import (
     CurrentSettings,
+    OnPossibleLoss,
     record_min_isr,
     update_brokers,
     update_min_isr,
@@ -15,7 +16,6 @@ from ottla.metadata.image import Image
 from ottla.metadata.publisher import NotController, Publisher
 from ottla.metadata.records import Record
 from ottla.metadata.store import MetadataStore
-from ottla.protocol.topic_partition import TopicPartition
 
 Reply = TypeVar("Reply")
 
@@ -32,7 +32,7 @@ class LocalController:
         current_settings: CurrentSettings,
         is_shared: bool = False,
         on_elected: Callable[[int], None] = lambda _epoch: None,
-        on_possible_loss: Callable[[TopicPartition], None] = lambda _partition: None,
+        on_possible_loss: OnPossibleLoss = lambda _partition: None,
     ) -> None:
         """`is_shared` if other brokers may be the controller, too.
 
@@ -92,9 +92,9 @@ class LocalController:
         self._on_elected(self._publisher.image.controller_epoch)
         async for registered in self._store.registered_brokers():
             is_first = not self._is_settled.is_set()
-            losses = await update_brokers(self._publisher, registered, is_first=is_first)
-            for partition in losses:
-                self._on_possible_loss(partition)
+            await update_brokers(
+                self._publisher, registered, self._on_possible_loss, is_first=is_first
+            )
             if is_first:
                 if self._is_shared:
                     await record_min_isr(self._publisher, self._current_settings)

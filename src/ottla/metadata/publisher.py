@@ -155,6 +155,8 @@ class Publisher:
             while self._decisions:
                 async with self._deciding:
                     await self._commit_next()
+        except Exception as error:  # noqa: BLE001 - a bug, which the callers raise
+            self._decisions.refuse_all(error)
         finally:
             self._committer = None
 

@@ -15,11 +15,12 @@ from ottla.metadata.controller.broker_registrations import is_up, membership_rec
 from ottla.metadata.controller.entry_packing import MAX_RECORDS_PER_ENTRY
 from ottla.metadata.controller.topic_changes import assignment_fault
 from ottla.metadata.image import Image
+from ottla.metadata.incarnation import DAMAGED_MAX
 from ottla.metadata.local_controller import LocalController
 from ottla.metadata.memory import MemoryEnsemble, MemoryStore
 from ottla.metadata.publisher import MIN_REPLAYED_PER_SNAPSHOT, Publisher
 from ottla.metadata.records import Broker, Config, ControllerStarted, Partition, Record, Topic
-from ottla.metadata.store import Fence, RegisteredBroker
+from ottla.metadata.store import Entry, Fence, RegisteredBroker
 from ottla.metadata.values import BrokerState, Incarnation, PartitionId, ResourceKind
 from ottla.protocol.topic_partition import TopicPartition
 from ottla.settings.broker import BrokerSettings
@@ -446,6 +447,25 @@ def test_only_damaged_logs_of_an_intact_broker_may_have_lost_records() -> None:
     story(steps)
 
 
+def test_many_brokers_that_start_at_once_with_damaged_logs_come_up() -> None:
+    """Their records do not fit one entry."""
+
+    async def steps(ensemble: MemoryEnsemble) -> None:
+        await with_partitions(ensemble, 1)
+        logs = tuple(PartitionId(topic_id(number), 0) for number in range(DAMAGED_MAX))
+        for broker_id in range(2, 12):
+            told = registration(broker_id, inherits=("epoch-1",))
+            await ensemble.connect().register(replace(told, damaged=logs, offline=logs))
+        first = Peer(ensemble, 1)
+        await first.run()
+        await settle()
+        first.check()
+        states = {each.state for each in first.image.brokers.values()}
+        assert (len(first.image.brokers), states) == (10, {BrokerState.UP})
+
+    story(steps)
+
+
 def test_a_draining_broker_is_recorded_as_such() -> None:
     async def steps(ensemble: MemoryEnsemble) -> None:
         first, second = await two_brokers(ensemble)
@@ -468,6 +488,30 @@ def test_possible_losses_of_a_broker_without_its_disks_are_reported() -> None:
         await first.run()
         await settle()
         assert first.losses == [TopicPartition("orders", 0)]
+
+    story(steps)
+
+
+def test_possible_losses_are_reported_by_the_controller_that_recorded_them() -> None:
+    """It is deposed in the middle of the update; its successor finds those partitions led."""
+
+    async def steps(ensemble: MemoryEnsemble) -> None:
+        await with_partitions(ensemble, MAX_RECORDS_PER_ENTRY + 1)
+        first, successor = Peer(ensemble, 1), ensemble.connect()
+
+        def depose(_: Image, entry: Entry) -> None:
+            if any(isinstance(record, Partition) for record in entry.records):
+                ensemble.expire(first.store)
+                ensemble._try_election(successor)
+
+        first.publisher.subscribe(depose)
+        await ensemble.connect().register(registration(2))
+        await first.run()
+        await settle()
+        assert not first.publisher.is_controller
+        changed = [each for each in first.image.partitions(topic_id(1)) if each.partition_epoch]
+        assert len(changed) == MAX_RECORDS_PER_ENTRY
+        assert len(first.losses) == MAX_RECORDS_PER_ENTRY
 
     story(steps)
 

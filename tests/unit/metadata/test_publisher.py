@@ -2,12 +2,13 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
-from typing import Any
+from typing import Any, Never
 
 import pytest
 
 from ottla.errors import ErrorCode, PeerError
-from ottla.metadata.entry_codec import ENTRY_BYTES_MAX, encode
+from ottla.metadata.decision_queue import DecisionQueue
+from ottla.metadata.entry_codec import ENTRY_BYTES_MAX, EntryTooLarge, encode
 from ottla.metadata.image import Image, RuleBroken
 from ottla.metadata.memory import MemoryEnsemble
 from ottla.metadata.publisher import MIN_REPLAYED_PER_SNAPSHOT, Publisher
@@ -25,12 +26,13 @@ from ottla.metadata.records import (
     User,
 )
 from ottla.metadata.store import Entry
-from ottla.metadata.values import Incarnation, ResourceKind, ScramMechanism
+from ottla.metadata.values import Incarnation, PartitionId, ResourceKind, ScramMechanism
 from tests.sim.seams.loop import run
 from tests.support.metadata.sample_records import (
     BINDING,
     ENTITY,
     ONE_OF_EACH,
+    broker,
     partition,
     topic_id,
 )
@@ -196,6 +198,52 @@ def test_a_decision_that_fails_in_a_group_fails_alone() -> None:
         assert outcomes[3] == 0
         assert publisher.image.next_producer_id == 0
         assert publisher.image == Image.of(await ensemble.connect().load())
+
+    story(steps)
+
+
+LOGS = tuple(PartitionId(topic_id(number), 0) for number in range(20_000))
+
+
+@pytest.mark.parametrize(
+    ("record", "fault"),
+    [
+        (Config(ResourceKind.BROKER, "", "key", "x" * 40_000), InvalidRecord),
+        (broker(damaged=LOGS), EntryTooLarge),
+    ],
+    ids=["a value that cannot be encoded", "a record larger than an entry"],
+)
+def test_a_record_that_no_entry_can_hold_stops_no_later_decision(
+    record: Record, fault: type[Exception]
+) -> None:
+    async def steps(ensemble: MemoryEnsemble) -> None:
+        publisher, _ = await leading(ensemble)
+        async with asyncio.timeout(60):
+            with pytest.raises(fault):
+                await publisher.commit(deciding(record))
+            outcomes = await asyncio.gather(
+                publisher.commit(deciding(setting(1))),
+                publisher.commit(deciding(record)),
+                publisher.commit(deciding(setting(2))),
+                return_exceptions=True,
+            )
+        assert [type(each) for each in outcomes] == [type(None), fault, type(None)]
+        assert publisher.image == Image.of(await ensemble.connect().load())
+
+    story(steps)
+
+
+def test_a_bug_in_the_queue_reaches_all_that_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    def next_entry(_: DecisionQueue, __: Image) -> Never:
+        raise ZeroDivisionError
+
+    async def steps(ensemble: MemoryEnsemble) -> None:
+        publisher, _ = await leading(ensemble)
+        monkeypatch.setattr(DecisionQueue, "next_entry", next_entry)
+        commits = (publisher.commit(deciding(setting(number))) for number in range(2))
+        async with asyncio.timeout(60):
+            outcomes = await asyncio.gather(*commits, return_exceptions=True)
+        assert [type(each) for each in outcomes] == [ZeroDivisionError] * 2
 
     story(steps)
 

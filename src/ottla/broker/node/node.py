@@ -44,7 +44,6 @@ from ottla.broker.requests.dispatch import Dispatch
 from ottla.broker.requests.served_apis import SERVED
 from ottla.broker.requests.services import Identity
 from ottla.broker.tasks import Tasks
-from ottla.metadata.controller.broker_registrations import is_up
 from ottla.metadata.controller_interface import Controller
 from ottla.metadata.image import Image
 from ottla.metadata.local_controller import LocalController
@@ -157,11 +156,14 @@ class Node:
     async def _drain(self) -> None:
         """Controlled shutdown: waits, for a limited time, until other brokers lead its partitions.
 
-        Partitions that have no other replica in sync stay until the session is closed.
+        Partitions that have no other replica in sync stay until the session is closed. A broker
+        whose start has failed has nothing to hand over.
         """
         store, publisher, replicas = self._store, self._publisher, self._replicas
         me = self.settings[node.NODE_ID]
         if store is None or publisher is None or replicas is None or self.fault.done():
+            return
+        if self._registration is None or not self._registration.is_serving:
             return
         if not any(
             each.is_live for each in publisher.image.brokers.values() if each.broker_id != me
@@ -236,12 +238,13 @@ class Node:
             each.name: bound.port for each, bound in zip(listeners, self._listeners, strict=True)
         }
         endpoints = registered_endpoints(self.settings, ports)
-        registered = await registration.register(store, endpoints, damaged, offline)
+        await registration.register(store, endpoints, damaged, offline)
+        # Also while it waits: there may be no controller for longer than a session lasts.
+        self._tasks.spawn(self._stay_registered(registration, store, replicas), "registration")
         controller = self._start_controller(publisher, store)
-        await publisher.until(lambda image: is_up(image, registered))
+        await publisher.until(registration.is_up)
         await controller.until_settled()
         registration.save(clean=False)
-        self._tasks.spawn(self._stay_registered(registration, store, replicas), "registration")
         return controller
 
     async def _stay_registered(
@@ -253,7 +256,7 @@ class Node:
             # Others may lead its partitions by now. What it has acknowledged it still has.
             replicas.lose_session(registration.broker_epoch)
             self._logger.warning("session lost", broker_epoch=registration.broker_epoch)
-            await registration.register_again(store)
+            await registration.register_again(store, offline_partitions(replicas))
             self._logger.info("registered again", broker_epoch=registration.broker_epoch)
 
     async def _follow_metadata(self, store: MetadataStore, home: str) -> Publisher:

@@ -4,7 +4,11 @@
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
+from ottla.broker.node.log_dirs import NO_BROKER_EPOCH
+from ottla.metadata.controller.broker_registrations import is_up
+from ottla.metadata.image import Image
 from ottla.metadata.incarnation import (
     inherited_ids,
     read_incarnation,
@@ -40,9 +44,7 @@ class BrokerRegistration:
         self._broker_id = broker_id
         self._rack = rack
         self.incarnation_id = entropy.token(INCARNATION_ID_BYTES).hex()
-        self._endpoints: tuple[Endpoint, ...] = ()
-        # -1 before it has registered.
-        self.broker_epoch = -1
+        self._registered: RegisteredBroker | None = None
         # Whether it was saved as one that serves.
         self.is_serving = False
 
@@ -52,7 +54,7 @@ class BrokerRegistration:
         endpoints: tuple[Endpoint, ...],
         damaged: Sequence[PartitionId] = (),
         offline: Sequence[PartitionId] = (),
-    ) -> RegisteredBroker:
+    ) -> None:
         """Stores the incarnation, and gets its broker epoch.
 
         `damaged` are the logs that lost records, `offline` those that cannot be read or written.
@@ -61,43 +63,45 @@ class BrokerRegistration:
         previous = read_incarnation(self._files, self._home)
         saved = starting(previous, self.incarnation_id, self._boot_id, damaged)
         write_incarnation(self._files, self._home, saved)
-        self._endpoints = endpoints
-        return await self._register(
-            store,
+        registration = Registration(
+            broker_id=self._broker_id,
+            incarnation_id=self.incarnation_id,
+            endpoints=endpoints,
+            rack=self._rack,
+            host="localhost",
             inherits=inherited_ids(saved, self._boot_id),
             damaged=saved.damaged,
             offline=tuple(offline),
             replaces=saved.replaced_ids,
         )
+        await self._register(store, registration)
 
-    async def register_again(self, store: MetadataStore) -> RegisteredBroker:
-        """Registers after the session was lost. The broker has lost nothing, and inherits all."""
-        own = (self.incarnation_id,)
-        return await self._register(store, inherits=own, replaces=own)
+    async def register_again(
+        self, store: MetadataStore, offline: Sequence[PartitionId] = ()
+    ) -> None:
+        """Registers after the session was lost. What the incarnation wrote it still has.
 
-    async def _register(
-        self,
-        store: MetadataStore,
-        *,
-        inherits: tuple[str, ...],
-        damaged: tuple[PartitionId, ...] = (),
-        offline: tuple[PartitionId, ...] = (),
-        replaces: tuple[str, ...],
-    ) -> RegisteredBroker:
-        registration = Registration(
-            broker_id=self._broker_id,
-            incarnation_id=self.incarnation_id,
-            endpoints=self._endpoints,
-            rack=self._rack,
-            host="localhost",
-            inherits=inherits,
-            damaged=damaged,
-            offline=offline,
-            replaces=replaces,
-        )
-        registered = RegisteredBroker(registration, await store.register(registration))
-        self.broker_epoch = registered.broker_epoch
-        return registered
+        Until it serves, it also inherits what the lost registration did.
+        """
+        if self._registered is None:
+            raise RuntimeError("it has not registered yet")
+        registration = replace(self._registered.registration, offline=tuple(offline))
+        if self.is_serving:
+            own = (self.incarnation_id,)
+            registration = replace(registration, inherits=own, damaged=(), replaces=own)
+        await self._register(store, registration)
+
+    async def _register(self, store: MetadataStore, registration: Registration) -> None:
+        self._registered = RegisteredBroker(registration, await store.register(registration))
+
+    @property
+    def broker_epoch(self) -> int:
+        """The epoch of the current registration, or of the last one; -1 before the first one."""
+        return NO_BROKER_EPOCH if self._registered is None else self._registered.broker_epoch
+
+    def is_up(self, image: Image) -> bool:
+        """Whether the image has all that follows from the current registration."""
+        return self._registered is not None and is_up(image, self._registered)
 
     def save(self, *, clean: bool) -> None:
         """Stores the incarnation: before the broker serves, and after the last flush."""

@@ -41,12 +41,12 @@ def up_record(image: Image, broker_id: int) -> Broker | None:
 
 
 def is_up(image: Image, registered: RegisteredBroker) -> bool:
-    """Whether the image has all records of a broker's start."""
+    """Whether the image has all records of a broker's start, and its session lasts."""
     broker = image.brokers.get(registered.registration.broker_id)
     return (
         broker is not None
         and broker.epoch >= registered.broker_epoch
-        and broker.state is not BrokerState.STARTING
+        and broker.state in (BrokerState.UP, BrokerState.DRAINING)
     )
 
 

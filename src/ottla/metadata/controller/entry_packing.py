@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from ottla.errors import PeerError
 from ottla.metadata.entry_codec import ENTRY_BYTES_MAX, encode
-from ottla.metadata.records import Config, Partition, Record
+from ottla.metadata.records import Broker, Config, Partition, Record
 
 Change = TypeVar("Change")
 Reply = TypeVar("Reply")
@@ -21,7 +21,7 @@ MAX_CHANGES_PER_ENTRY = 500
 MAX_RECORDS_PER_ENTRY = 500
 
 # The most bytes that a record needs in an entry. A partition of six replicas needs about 600 bytes;
-# any other record, except a config, is little longer than a topic's name.
+# any other record, except a broker or a config, is little longer than a topic's name.
 _PARTITION_BYTES_MAX = 1 << 10
 _SMALL_RECORD_BYTES_MAX = 512
 
@@ -79,6 +79,6 @@ def in_entries(
 def _bytes_max(record: Record) -> int:
     if isinstance(record, Partition):
         return _PARTITION_BYTES_MAX
-    if isinstance(record, Config):
+    if isinstance(record, Broker | Config):
         return len(encode((record,)))
     return _SMALL_RECORD_BYTES_MAX

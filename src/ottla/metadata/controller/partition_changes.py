@@ -9,6 +9,7 @@ from enum import IntEnum
 
 from ottla.errors import ErrorCode, PeerError
 from ottla.metadata.controller.partition_update import (
+    as_seen_by,
     settled,
     successor,
     with_unclean_leader,
@@ -107,8 +108,11 @@ def _unclean(image: Image, partition: Partition) -> Partition:
     clean = settled(partition, image.brokers)
     if clean.leader is not None:
         return successor(partition, clean)
+    brokers = as_seen_by(partition, image.brokers)
     for broker_id in partition.replicas:
-        broker = image.brokers.get(broker_id)
+        broker = brokers.get(broker_id)
         if broker is not None and broker.state is BrokerState.UP:
             return successor(partition, with_unclean_leader(clean, broker.incarnation))
-    raise PeerError(ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, "None of its brokers is up.")
+    raise PeerError(
+        ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, "None of its brokers is up with its log."
+    )

@@ -9,8 +9,8 @@ from ottla.metadata.controller.entry_packing import (
 from ottla.metadata.controller.topic_changes import REPLICATION_FACTOR_MAX
 from ottla.metadata.entry_codec import encode
 from ottla.metadata.records import Config, Partition, Record, Topic
-from ottla.metadata.values import Incarnation, ResourceKind
-from tests.support.metadata.sample_records import topic_id
+from ottla.metadata.values import Incarnation, PartitionId, ResourceKind
+from tests.support.metadata.sample_records import broker, topic_id
 
 
 def largest_partition(index: int) -> Partition:
@@ -44,6 +44,14 @@ def test_changes_with_large_records_are_limited_by_the_entry_size() -> None:
     assert encode(records)
     assert outcomes == list(range(len(outcomes)))
     assert 10 < len(outcomes) < 1_000
+
+
+def test_brokers_with_many_damaged_and_offline_logs_do_not_exceed_an_entry() -> None:
+    logs = tuple(PartitionId(topic_id(number), 999) for number in range(1_000))
+    brokers = [broker(number, damaged=logs, offline=logs) for number in range(1, 21)]
+    records, outcomes = decide_entry(brokers, lambda each: ([each], None))
+    assert 1 < len(records) == len(outcomes) < len(brokers)
+    encode(records)
 
 
 def test_the_records_of_an_entry_are_limited() -> None:

@@ -1,5 +1,6 @@
 """Elections and reassignments, each applied to the image that it was decided on."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -8,7 +9,7 @@ from ottla.errors import ErrorCode, PeerError
 from ottla.metadata.controller.partition_changes import Election, elected, is_moving, reassigned
 from ottla.metadata.image import Image
 from ottla.metadata.records import EpochFloor, Partition, Topic
-from ottla.metadata.values import BrokerState, Incarnation
+from ottla.metadata.values import BrokerState, Incarnation, PartitionId
 from tests.support.metadata.sample_records import broker, partition, topic_id
 
 ONE, TWO, THREE = Incarnation(1, 5), Incarnation(2, 6), Incarnation(3, 7)
@@ -90,6 +91,16 @@ def test_an_unclean_election_takes_any_replica_at_last() -> None:
     assert (changed.leader, changed.isr, changed.elr) == (TWO, (TWO,), ())
     assert changed.unclean == (3, 1)
     assert changed.leader_epoch == 1
+
+
+def test_an_unclean_election_passes_over_a_replica_whose_log_is_offline() -> None:
+    image = image_with((1, 2), leader=None, isr=(), elr=(THREE,))
+    where = PartitionId(topic_id(1), 0)
+    image.apply(replace(image.brokers[1], offline=(where,)))
+    assert elect(image, UNCLEAN).leader == TWO
+    image = image_with((1,), leader=None, isr=(), elr=(THREE,))
+    image.apply(replace(image.brokers[1], offline=(where,)))
+    assert refusal(image, UNCLEAN) == ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE
 
 
 def test_no_replica_is_elected_if_none_is_up() -> None:
