@@ -14,6 +14,7 @@ from ottla.metadata.controller.broker_changes import partition_updates
 from ottla.metadata.controller.broker_registrations import is_up, membership_records
 from ottla.metadata.controller.entry_packing import MAX_RECORDS_PER_ENTRY
 from ottla.metadata.controller.topic_changes import assignment_fault
+from ottla.metadata.controller_duties import UPDATED_PER_ENTRY
 from ottla.metadata.image import Image
 from ottla.metadata.incarnation import DAMAGED_MAX
 from ottla.metadata.local_controller import LocalController
@@ -496,7 +497,7 @@ def test_possible_losses_are_reported_by_the_controller_that_recorded_them() -> 
     """It is deposed in the middle of the update; its successor finds those partitions led."""
 
     async def steps(ensemble: MemoryEnsemble) -> None:
-        await with_partitions(ensemble, MAX_RECORDS_PER_ENTRY + 1)
+        await with_partitions(ensemble, UPDATED_PER_ENTRY + 1)
         first, successor = Peer(ensemble, 1), ensemble.connect()
 
         def depose(_: Image, entry: Entry) -> None:
@@ -510,8 +511,8 @@ def test_possible_losses_are_reported_by_the_controller_that_recorded_them() -> 
         await settle()
         assert not first.publisher.is_controller
         changed = [each for each in first.image.partitions(topic_id(1)) if each.partition_epoch]
-        assert len(changed) == MAX_RECORDS_PER_ENTRY
-        assert len(first.losses) == MAX_RECORDS_PER_ENTRY
+        assert len(changed) == UPDATED_PER_ENTRY
+        assert len(first.losses) == UPDATED_PER_ENTRY
 
     story(steps)
 
