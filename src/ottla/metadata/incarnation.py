@@ -103,7 +103,7 @@ def starting(
 ) -> SavedIncarnation:
     """To be saved before the incarnation registers. `damaged` is what its recovery has found."""
     if previous is None or not is_intact(previous, boot_id):
-        former = () if previous is None else previous.replaced_ids[-UNSERVED_MAX:]
+        former = () if previous is None else (*previous.former, *previous.ids)[-UNSERVED_MAX:]
         return SavedIncarnation(incarnation_id, boot_id, clean=False, former=former)
     return SavedIncarnation(
         previous.incarnation_id,

@@ -126,8 +126,9 @@ class Replicas:
         """The broker's session of this epoch has ended: it leads nothing until the next one."""
         self._me.lose_session(broker_epoch)
         for replica in self.all:
-            replica.partition.resign()
-            replica.waiting.wake_all()
+            if replica.partition.is_leader:
+                replica.partition.resign()
+                replica.waiting.wake_all()
 
     def _assign(self, topic: str, record: PartitionRecord, rules: TopicRules) -> None:
         replica = self._by_id.get((record.topic_id, record.index))

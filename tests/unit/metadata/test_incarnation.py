@@ -4,6 +4,7 @@ import pytest
 
 from ottla.metadata.incarnation import (
     DAMAGED_MAX,
+    UNSERVED_MAX,
     SavedIncarnation,
     epoch_of_id,
     id_of_epoch,
@@ -173,3 +174,11 @@ def test_a_broker_without_a_boot_id_is_our_own_fault() -> None:
     _, files = new_disk()
     with pytest.raises(JsonMismatch, match="boot_id"):
         write_incarnation(files, DIRECTORY, SavedIncarnation("a", "", clean=False))
+
+
+def test_the_newest_of_many_former_incarnations_are_kept() -> None:
+    """The last one is the most likely to be registered still."""
+    former = tuple(f"former-{number}" for number in range(UNSERVED_MAX))
+    previous = SavedIncarnation("last", "boot-1", clean=False, former=former)
+    saved = starting(previous, "new", "boot-2")
+    assert saved.former == (*former[1:], "last")

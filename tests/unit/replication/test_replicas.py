@@ -6,6 +6,7 @@ import pytest
 
 from ottla.metadata import records
 from ottla.metadata.image import Image
+from ottla.metadata.values import Incarnation
 from ottla.protocol.topic_partition import TopicPartition
 from ottla.replication.local_broker import LocalBroker
 from ottla.replication.replicas import Replicas
@@ -91,3 +92,26 @@ def test_a_topic_that_is_deleted_and_made_again_by_one_entry_begins_anew() -> No
     new = partitions.find("events")
     assert (new.partition.topic_id, new.log) == (topic_id(9), None)
     assert partitions.append(new, b"new").first_offset == 0
+
+
+def test_a_follower_that_loses_its_session_still_knows_the_leader() -> None:
+    """No record of the metadata log would tell it again: nothing has changed for the partition."""
+    partitions = Partitions()
+    led, followed = partitions.create("led"), partitions.create("followed")
+    before = partitions.image.partition(followed.partition.topic_id, 0)
+    assert before is not None
+    other = Incarnation(ME.broker_id + 1, 70)
+    partitions.commit(
+        replace(
+            before,
+            replicas=(ME.broker_id, other.broker_id),
+            leader=other,
+            leader_epoch=before.leader_epoch + 1,
+            isr=(other,),
+            partition_epoch=before.partition_epoch + 1,
+        )
+    )
+    assert (led.partition.is_leader, followed.partition.is_leader) == (True, False)
+    partitions.replicas.lose_session(ME.broker_epoch)
+    assert (led.partition.is_leader, led.partition.leader) == (False, None)
+    assert followed.partition.leader == other

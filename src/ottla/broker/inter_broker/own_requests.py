@@ -9,6 +9,7 @@ from typing import NamedTuple, cast
 
 from ottla.broker.inter_broker.controller_channel import ControllerChannel, ControllerIsHere
 from ottla.broker.inter_broker.forwarding import Forwarding
+from ottla.client.errors import error_code
 from ottla.errors import ErrorCode, PeerError
 from ottla.metadata.controller.entry_packing import in_entries
 from ottla.metadata.controller.offline_logs import logs_offline
@@ -83,7 +84,7 @@ class OwnRequests:
                     continue
             if response.error_code != ErrorCode.NONE:
                 raise PeerError(
-                    ErrorCode(response.error_code), "The controller gives no producer ids."
+                    error_code(response.error_code), "The controller gives no producer ids."
                 )
             return ProducerIdBlock(response.producer_id_start, response.producer_id_len)
 
@@ -110,7 +111,7 @@ class OwnRequests:
             return
         if response.error_code != ErrorCode.NONE:
             raise PeerError(
-                ErrorCode(response.error_code), "The controller does not take offline logs."
+                error_code(response.error_code), "The controller does not take offline logs."
             )
 
     def _decide_offline(
@@ -128,6 +129,6 @@ class OwnRequests:
         answer = await self._forwarding.forward(frame, None, TIMEOUT_MS)
         response: CreateTopicsResponse = decode_response(answer, CREATE_TOPICS, version)
         return [
-            TopicOutcome(each.name, ErrorCode(each.error_code), each.error_message)
+            TopicOutcome(each.name, error_code(each.error_code), each.error_message)
             for each in response.topics
         ]

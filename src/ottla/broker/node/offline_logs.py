@@ -9,13 +9,12 @@ from collections.abc import Callable, Iterable, Sequence
 
 from ottla.broker.inter_broker.own_requests import OwnRequests
 from ottla.errors import PeerError, StorageError
+from ottla.metadata.controller.offline_logs import OFFLINE_MAX
 from ottla.metadata.values import PartitionId
 from ottla.replication.replica import Replica
 from ottla.replication.replicas import Replicas
 
 REPORT_INTERVAL_S = 1.0
-# The limit of one broker's record. A broker with more should not run.
-OFFLINE_MAX = 1_000
 
 
 class TooManyOfflineLogs(StorageError):

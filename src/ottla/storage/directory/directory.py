@@ -52,6 +52,8 @@ class LogDirectory:
     # The errors of logs that could not be opened.
     unusable: dict[TopicPartition, Exception] = field(default_factory=dict)
     recoveries: dict[TopicPartition, Recovery] = field(default_factory=dict)
+    # The partitions of which the last checkpoint had flushed records, and no log was found.
+    missing: frozenset[TopicPartition] = frozenset()
     offline: Exception | None = None
     # The placements file that names the logs of this directory, if it is in another one.
     placements_path: str | None = None
@@ -79,7 +81,7 @@ class LogDirectory:
                 self._open(partition, is_clean=is_clean)
             elif name.endswith(DELETE_SUFFIX):
                 self.purge(f"{self.path}/{name}")
-        self._offsets.forget_except(found)
+        self.missing = self._offsets.forget_except(found)
         self.checkpoint()
 
     def create(self, partition: TopicPartition, topic_id: Uuid) -> Log:

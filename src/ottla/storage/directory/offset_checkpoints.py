@@ -79,11 +79,17 @@ class OffsetCheckpoints:
             offsets.pop(partition, None)
         self._forgotten_by[partition] = self._begun + 1
 
-    def forget_except(self, found: set[TopicPartition]) -> None:
-        """Only these partitions are in the directory."""
+    def forget_except(self, found: set[TopicPartition]) -> frozenset[TopicPartition]:
+        """Only these partitions are in the directory. Returns the others that had records."""
+        lost = frozenset(
+            partition
+            for partition, offset in self._recovery_points.items()
+            if offset > 0 and partition not in found
+        )
         for offsets in self._all:
             for partition in offsets.keys() - found:
                 del offsets[partition]
+        return lost
 
     @property
     def _all(self) -> tuple[dict[TopicPartition, int], ...]:

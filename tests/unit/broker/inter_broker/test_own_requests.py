@@ -11,10 +11,14 @@ from ottla.metadata.controller.producer_id_blocks import BLOCK_IDS
 from ottla.metadata.memory import MemoryEnsemble
 from ottla.metadata.store import Entry
 from ottla.metadata.values import ResourceKind
-from ottla.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
+from ottla.protocol.messages.allocate_producer_ids import (
+    AllocateProducerIdsRequest,
+    AllocateProducerIdsResponse,
+)
 from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
 from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
 from ottla.protocol.messages.metadata import MetadataRequest, RequestedTopic
+from ottla.protocol.messages.report_offline_logs import ReportOfflineLogsResponse
 from ottla.protocol.primitives import ZERO_UUID
 from tests.support.broker.cluster import BROKERS_PORT, Cluster, with_cluster
 from tests.support.broker.simulated_broker import Client
@@ -105,6 +109,31 @@ def test_only_the_current_incarnation_of_a_broker_gets_ids(
         assert answer.producer_id == (BLOCK_IDS if is_given else 0)
 
     with_cluster(story)
+
+
+class LaterController:
+    """Answers with an error code that this version does not know."""
+
+    async def ask(self, request: object, **_: object) -> Any:
+        if isinstance(request, AllocateProducerIdsRequest):
+            return AllocateProducerIdsResponse(
+                error_code=9_999, producer_id_start=0, producer_id_len=0
+            )
+        return ReportOfflineLogsResponse(error_code=9_999)
+
+
+def test_an_error_code_of_a_later_version_is_a_refusal_like_any_other() -> None:
+    own = OwnRequests(
+        controller=cast("Any", None),
+        channel=cast("Any", LaterController()),
+        forwarding=cast("Any", None),
+        node_id=2,
+        broker_epoch=lambda: 5,
+    )
+    for request in (own.reserve_producer_ids(), own.report_offline_logs([])):
+        with pytest.raises(PeerError) as refused:
+            asyncio.run(cast("Any", request))
+        assert refused.value.code is ErrorCode.UNKNOWN_SERVER_ERROR
 
 
 def test_a_broker_that_is_not_the_controller_gives_no_ids_to_others() -> None:

@@ -5,9 +5,9 @@ import pytest
 from ottla.errors import ErrorCode, PeerError
 from ottla.metadata.controller.broker_changes import partition_updates
 from ottla.metadata.controller.isr_changes import AskedIsr, altered
-from ottla.metadata.controller.offline_logs import logs_offline
+from ottla.metadata.controller.offline_logs import OFFLINE_MAX, logs_offline
 from ottla.metadata.image import Image
-from ottla.metadata.records import Record, Topic
+from ottla.metadata.records import DeletedName, Record, Topic, TopicDeleted
 from ottla.metadata.values import Incarnation, PartitionId
 from tests.support.metadata.sample_records import broker, partition, topic_id
 
@@ -68,3 +68,32 @@ def test_a_broker_does_not_join_an_isr_while_its_log_is_offline() -> None:
     with pytest.raises(PeerError) as caught:
         altered(image, TWO, AskedIsr(topic_id(1), 0, 0, 0, (ONE, TWO)))
     assert caught.value.code is ErrorCode.INELIGIBLE_REPLICA
+
+
+def test_logs_of_deleted_topics_are_forgotten_with_the_next_report() -> None:
+    image = image_of(*(partition(index=index, replicas=(1, 2), min_isr=1) for index in (0, 1)))
+    image.apply(Topic("deleted", topic_id(2)))
+    image.apply(partition(topic=2, replicas=(1, 2), min_isr=1))
+    apply(image, PartitionId(topic_id(2), 0), FIRST)
+    image.apply(DeletedName("deleted", 2))
+    image.apply(TopicDeleted(topic_id(2), "deleted"))
+    apply(image, SECOND)
+    assert image.brokers[1].offline == (FIRST, SECOND)
+
+
+def test_a_broker_with_too_many_offline_logs_is_refused_and_nothing_changes() -> None:
+    count = OFFLINE_MAX + 1
+    image = image_of(
+        *(partition(index=index, replicas=(1, 2), min_isr=1) for index in range(count))
+    )
+    where = [PartitionId(topic_id(1), index) for index in range(count)]
+    apply(image, *where[:-1])
+    assert len(image.brokers[1].offline) == OFFLINE_MAX
+    with pytest.raises(PeerError) as refused:
+        apply(image, where[-1])
+    assert refused.value.code is ErrorCode.INVALID_REQUEST
+
+
+def test_a_report_of_unknown_partitions_changes_nothing() -> None:
+    image = image_of(partition(replicas=(1, 2), min_isr=1))
+    assert apply(image, PartitionId(topic_id(9), 0), SECOND) == []
