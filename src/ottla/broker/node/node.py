@@ -29,6 +29,7 @@ from ottla.broker.node.log_dirs import (
     prepare_log_dirs,
     proposed_cluster_id,
 )
+from ottla.broker.node.membership import drain, stay_registered
 from ottla.broker.node.metadata_store import EMBEDDED, StoreFactory
 from ottla.broker.node.offline_logs import OfflineLogReports, offline_partitions
 from ottla.broker.node.parts import (
@@ -45,11 +46,10 @@ from ottla.broker.requests.served_apis import SERVED
 from ottla.broker.requests.services import Identity
 from ottla.broker.tasks import Tasks
 from ottla.metadata.controller_interface import Controller
-from ottla.metadata.image import Image
 from ottla.metadata.local_controller import LocalController
 from ottla.metadata.publisher import Publisher
 from ottla.metadata.store import MetadataStore
-from ottla.metadata.values import BrokerState, Endpoint
+from ottla.metadata.values import Endpoint
 from ottla.metrics.node import NodeMetrics
 from ottla.replication.local_broker import LocalBroker
 from ottla.replication.replicas import Replicas
@@ -58,9 +58,6 @@ from ottla.settings.broker import BrokerSettings
 from ottla.settings.listener_protocols import protocol_of
 from ottla.settings.table import node
 from ottla.storage.directory.directories import LogDirectories
-
-# How long a broker that stops waits for others to take over its leaderships.
-DRAIN_TIMEOUT_S = 10.0
 
 
 class Node:
@@ -154,32 +151,12 @@ class Node:
             self._store = self._publisher = self._replicas = None
 
     async def _drain(self) -> None:
-        """Controlled shutdown: waits, for a limited time, until other brokers lead its partitions.
-
-        Partitions that have no other replica in sync stay until the session is closed. A broker
-        whose start has failed has nothing to hand over.
-        """
+        """Hands over leaderships, unless the broker has failed or never served."""
         store, publisher, replicas = self._store, self._publisher, self._replicas
-        me = self.settings[node.NODE_ID]
         if store is None or publisher is None or replicas is None or self.fault.done():
             return
-        if self._registration is None or not self._registration.is_serving:
-            return
-        if not any(
-            each.is_live for each in publisher.image.brokers.values() if each.broker_id != me
-        ):
-            return
-
-        def is_drained(image: Image) -> bool:
-            is_told = image.brokers[me].state in (BrokerState.DRAINING, BrokerState.GONE)
-            return is_told and not any(each.partition.can_be_led_elsewhere for each in replicas)
-
-        try:
-            async with asyncio.timeout(DRAIN_TIMEOUT_S):
-                await store.drain()
-                await publisher.until(is_drained)
-        except TimeoutError:
-            self._logger.warning("leaderships not handed over", seconds=DRAIN_TIMEOUT_S)
+        if self._registration is not None and self._registration.is_serving:
+            await drain(self.settings[node.NODE_ID], store, publisher, replicas, self._logger)
 
     async def _start_unless_fault(self) -> Endpoints:
         """Raises the error of a failed background task, for which the start may wait in vain."""
@@ -240,24 +217,14 @@ class Node:
         endpoints = registered_endpoints(self.settings, ports)
         await registration.register(store, endpoints, damaged, offline)
         # Also while it waits: there may be no controller for longer than a session lasts.
-        self._tasks.spawn(self._stay_registered(registration, store, replicas), "registration")
+        self._tasks.spawn(
+            stay_registered(registration, store, replicas, self._logger), "registration"
+        )
         controller = self._start_controller(publisher, store)
         await publisher.until(registration.is_up)
         await controller.until_settled()
         registration.save(clean=False)
         return controller
-
-    async def _stay_registered(
-        self, registration: BrokerRegistration, store: MetadataStore, replicas: Replicas
-    ) -> None:
-        """Registers again whenever the session is lost; does not end."""
-        while True:
-            await store.until_unregistered()
-            # Others may lead its partitions by now. What it has acknowledged it still has.
-            replicas.lose_session(registration.broker_epoch)
-            self._logger.warning("session lost", broker_epoch=registration.broker_epoch)
-            await registration.register_again(store, offline_partitions(replicas))
-            self._logger.info("registered again", broker_epoch=registration.broker_epoch)
 
     async def _follow_metadata(self, store: MetadataStore, home: str) -> Publisher:
         """Loads the image, and starts the task that keeps it up to date."""

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.node.node import DRAIN_TIMEOUT_S
+from ottla.broker.node.membership import DRAIN_TIMEOUT_S
 from ottla.metadata.values import BrokerState
 from tests.sim.seams.loop import run
 from tests.support.broker.cluster import BROKERS_PORT, Cluster

@@ -1,0 +1,51 @@
+"""A node's membership of its cluster while it runs: lost sessions, and the controlled shutdown."""
+
+import asyncio
+
+from ottla.broker.event_log import Logger
+from ottla.broker.node.offline_logs import offline_partitions
+from ottla.broker.node.registration import BrokerRegistration
+from ottla.metadata.image import Image
+from ottla.metadata.publisher import Publisher
+from ottla.metadata.store import MetadataStore
+from ottla.metadata.values import BrokerState
+from ottla.replication.replicas import Replicas
+
+# How long a broker that stops waits for others to take over its leaderships.
+DRAIN_TIMEOUT_S = 10.0
+
+
+async def stay_registered(
+    registration: BrokerRegistration, store: MetadataStore, replicas: Replicas, logger: Logger
+) -> None:
+    """Registers again whenever the session is lost; does not end."""
+    while True:
+        await store.until_unregistered()
+        # Others may lead its partitions by now. What it has acknowledged it still has.
+        replicas.lose_session(registration.broker_epoch)
+        logger.warning("session lost", broker_epoch=registration.broker_epoch)
+        await registration.register_again(store, offline_partitions(replicas))
+        logger.info("registered again", broker_epoch=registration.broker_epoch)
+
+
+async def drain(
+    broker_id: int, store: MetadataStore, publisher: Publisher, replicas: Replicas, logger: Logger
+) -> None:
+    """Controlled shutdown: waits, for a limited time, until other brokers lead its partitions.
+
+    Partitions that have no other replica in sync stay until the session is closed.
+    """
+    others = (each for each in publisher.image.brokers.values() if each.broker_id != broker_id)
+    if not any(each.is_live for each in others):
+        return
+
+    def is_drained(image: Image) -> bool:
+        is_told = image.brokers[broker_id].state in (BrokerState.DRAINING, BrokerState.GONE)
+        return is_told and not any(each.partition.can_be_led_elsewhere for each in replicas)
+
+    try:
+        async with asyncio.timeout(DRAIN_TIMEOUT_S):
+            await store.drain()
+            await publisher.until(is_drained)
+    except TimeoutError:
+        logger.warning("leaderships not handed over", seconds=DRAIN_TIMEOUT_S)
