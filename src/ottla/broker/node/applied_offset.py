@@ -6,9 +6,11 @@ it, and the broker would take their logs for strays.
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 
 from ottla.errors import StorageError
 from ottla.seams.files import Files, read_file, replace_file
+from ottla.seams.threads import Threads
 
 FILE_NAME = "metadata-applied-offset"
 SAVE_INTERVAL_S = 5.0
@@ -44,12 +46,12 @@ class AppliedOffset:
             replace_file(self._files, self._path, b"%d\n" % offset)
             self._saved = offset
 
-    async def keep_saved(self, current: Callable[[], int]) -> None:
-        """Saves the current offset every few seconds; does not end."""
+    async def keep_saved(self, current: Callable[[], int], threads: Threads) -> None:
+        """Saves the current offset every few seconds, in a thread; does not end."""
         while True:
             await asyncio.sleep(SAVE_INTERVAL_S)
             try:
-                self.save(current())
+                await threads.run(partial(self.save, current()))
             except OSError:
                 continue  # a full disk, for example; an older offset is good enough
 

@@ -232,11 +232,13 @@ class Node:
         publisher = Publisher(store, self._on_snapshot)
         await publisher.load()
         if self._stores.is_shared:
-            applied = AppliedOffset(self._context.seams.files, home)
+            seams = self._context.seams
+            applied = AppliedOffset(seams.files, home)
             applied.check(publisher.image.offset)
             applied.save(publisher.image.offset)
             self._tasks.spawn(
-                applied.keep_saved(lambda: publisher.image.offset), "applied metadata offset"
+                applied.keep_saved(lambda: publisher.image.offset, seams.threads),
+                "applied metadata offset",
             )
         dynamic_settings.load(publisher.image)
         publisher.subscribe(dynamic_settings.follow)
