@@ -237,6 +237,8 @@ class Node:
         }
         endpoints = registered_endpoints(self.settings, ports)
         registered = await registration.register(store, endpoints, damaged, offline)
+        for directory in replicas.directories.directories:
+            directory.damage_recorded()
         controller = self._start_controller(publisher, store)
         await publisher.until(lambda image: is_up(image, registered))
         await controller.until_settled()
