@@ -49,7 +49,7 @@ from ottla.metadata.controller_interface import Controller
 from ottla.metadata.image import Image
 from ottla.metadata.local_controller import LocalController
 from ottla.metadata.publisher import Publisher
-from ottla.metadata.store import MetadataStore
+from ottla.metadata.store import MetadataStore, RegisteredBroker
 from ottla.metadata.values import BrokerState, Endpoint
 from ottla.metrics.node import NodeMetrics
 from ottla.replication.local_broker import LocalBroker
@@ -240,7 +240,10 @@ class Node:
         for directory in replicas.directories.directories:
             directory.damage_recorded()
         controller = self._start_controller(publisher, store)
-        await publisher.until(lambda image: is_up(image, registered))
+        while not await _comes_up(registered, store, publisher):
+            # Perhaps no controller has seen the registration that is lost.
+            self._logger.warning("session lost", broker_epoch=registered.broker_epoch)
+            registered = await registration.register(store, endpoints, damaged, offline)
         await controller.until_settled()
         registration.save(clean=False)
         self._tasks.spawn(self._stay_registered(registration, store, replicas), "registration")
@@ -395,3 +398,23 @@ class Node:
         """Reports a bug. The process that runs the node then stops it."""
         if not self.fault.done():
             self.fault.set_result(error)
+
+
+async def _comes_up(
+    registered: RegisteredBroker, store: MetadataStore, publisher: Publisher
+) -> bool:
+    """Waits until a registered broker is up. False if its session is lost before."""
+    loop = asyncio.get_running_loop()
+    up = loop.create_task(publisher.until(lambda image: is_up(image, registered)), name="up")
+    lost = loop.create_task(store.until_unregistered(), name="session")
+    try:
+        await asyncio.wait((up, lost), return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        up.cancel()
+        lost.cancel()
+        await asyncio.gather(up, lost, return_exceptions=True)
+    if up.cancelled():
+        lost.result()
+        return False
+    up.result()
+    return True
