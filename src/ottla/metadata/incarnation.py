@@ -101,15 +101,19 @@ def starting(
     boot_id: str,
     damaged: Iterable[PartitionId] = (),
 ) -> SavedIncarnation:
-    """To be saved before the incarnation registers. `damaged` is what its recovery has found."""
+    """To be saved before the incarnation registers. `damaged` is what its recovery has found.
+
+    The same if the incarnation has lost its session, and registers once more.
+    """
     if previous is None or not is_intact(previous, boot_id):
         former = () if previous is None else (*previous.former, *previous.ids)[-UNSERVED_MAX:]
         return SavedIncarnation(incarnation_id, boot_id, clean=False, former=former)
+    own = () if incarnation_id in previous.ids else (incarnation_id,)
     return SavedIncarnation(
         previous.incarnation_id,
         previous.boot_id,
         previous.clean,
-        (*previous.unserved, incarnation_id)[-UNSERVED_MAX:],
+        (*previous.unserved, *own)[-UNSERVED_MAX:],
         # One more than the limit is enough to say that there are too many.
         tuple(dict.fromkeys((*previous.damaged, *damaged)))[: DAMAGED_MAX + 1],
         previous.former,

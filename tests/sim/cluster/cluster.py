@@ -1,9 +1,12 @@
 """The machines of one cluster, on one network, one timeline and one metadata ensemble."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
 from ottla.errors import StorageError
+from ottla.metadata.image import Image
+from ottla.metadata.records import Record
 from tests.sim.broker.witness import Witness
 from tests.sim.cluster.sessions import Ensemble
 from tests.sim.cluster.settings import CLIENT_PORT, broker_settings, host_of
@@ -19,18 +22,33 @@ from tests.sim.seams.trace import Trace
 WALL_MS = 1_700_000_000_000
 WALL_OFFSET_MS_MAX = 5_000
 POLL_S = 0.05
+POSSIBLE_LOSS = "possible data loss"
+SESSION_LOST = "session lost"
+
+
+class Warned(NamedTuple):
+    """A broker's warning, and the partition that it is about, if it is about one."""
+
+    event: str
+    partition: str
 
 
 class HostWitness(Witness):
     """Notes what happens on one host."""
 
-    def __init__(self, host: str, witness: Witness) -> None:
+    def __init__(self, host: str, witness: Witness, warnings: list[Warned]) -> None:
+        """The broker's warnings are appended to `warnings`."""
         super().__init__()
+        self._warnings = warnings
         self._host = host
         self._witness = witness
 
     def note(self, event: str) -> None:
         self._witness.note(f"{self._host}: {event.strip()}")
+
+    def warning(self, event: str, /, *, repeats_of: str = "", **fields: object) -> None:
+        super().warning(event, repeats_of=repeats_of, **fields)
+        self._warnings.append(Warned(event, str(fields.get("partition", ""))))
 
 
 class BrokerMachine(Machine):
@@ -47,13 +65,14 @@ class BrokerMachine(Machine):
         trace: Trace,
         ensemble: Ensemble,
         settings: Mapping[str, str],
+        warnings: list[Warned],
     ) -> None:
         host = host_of(broker_id)
         offset_ms = entropy.fork("wall").between(-WALL_OFFSET_MS_MAX, WALL_OFFSET_MS_MAX)
         super().__init__(
             host,
             entropy,
-            HostWitness(host, witness),
+            HostWitness(host, witness, warnings),
             clock=SimClock(timeline, machine=host, wall_ms=WALL_MS + offset_ms),
             network=network,
             trace=trace,
@@ -109,6 +128,29 @@ class BrokerMachine(Machine):
         self._stopping_life = self.lives
         await super().stop()
 
+    @property
+    def is_controller(self) -> bool:
+        """As far as its broker knows."""
+        publisher = self.node._publisher if self.node is not None else None
+        return publisher is not None and publisher.is_controller
+
+    async def commit(
+        self, decide: Callable[[Image], tuple[Sequence[Record], bool]], timeout_s: float
+    ) -> bool:
+        """Has the broker's publisher commit a decision. False if it does not, or not in time."""
+        process = self._process
+        publisher = None if process is None else process.node._publisher
+        if process is None or publisher is None:
+            return False
+        # A process that dies or stands still meanwhile takes the task with it.
+        task = asyncio.get_running_loop().create_task(
+            publisher.commit(decide), name="commit", context=process.owner.context()
+        )
+        task.add_done_callback(lambda task: task.cancelled() or task.exception())
+        await asyncio.wait((task,), timeout=timeout_s)
+        is_decided = task.done() and not task.cancelled() and task.exception() is None
+        return is_decided and task.result()
+
     def disk_fails(self) -> None:
         """From now on, for this life, the broker may fail in what it does with its disk."""
         self.failed_life = self.lives
@@ -151,6 +193,7 @@ class Cluster:
 
     def __init__(self, seed: int, count: int, witness: Witness, **settings: str) -> None:
         entropy = SimEntropy(seed).fork("cluster")
+        self.warnings: list[Warned] = []
         self.timeline = Timeline()
         self.trace = Trace()
         self.network = SimNetwork(entropy.fork("network"), trace=self.trace)
@@ -165,6 +208,7 @@ class Cluster:
                 trace=self.trace,
                 ensemble=self.ensemble,
                 settings=settings,
+                warnings=self.warnings,
             )
             for broker_id in range(1, count + 1)
         }
@@ -176,6 +220,16 @@ class Cluster:
     @property
     def hosts(self) -> list[str]:
         return [machine.host for machine in self.all]
+
+    @property
+    def possible_losses(self) -> list[str]:
+        """The partitions whose possible loss controllers have reported, in that order."""
+        return [each.partition for each in self.warnings if each.event == POSSIBLE_LOSS]
+
+    @property
+    def sessions_lost(self) -> int:
+        """How often a broker lost its session and lived on."""
+        return sum(each.event == SESSION_LOST for each in self.warnings)
 
     def wall_ms(self) -> int:
         """The time of a clock that nobody sets."""

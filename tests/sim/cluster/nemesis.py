@@ -9,6 +9,7 @@ from tests.sim.cluster.cluster import BrokerMachine
 from tests.sim.cluster.settings import SECOND_DIRECTORY
 from tests.sim.cluster.world import World
 from tests.sim.seams.faults import FaultRates
+from tests.sim.seams.owner import kernel_context
 from tests.sim.seams.wire import Conditions
 
 LOGS = "/[ab]/main-*/*"
@@ -17,6 +18,7 @@ SEGMENTS = "/[ab]/main-*/*.log"
 START_S_MAX = 60.0
 # Within a resend of a batch its timestamp must not be too far in the future.
 CLOCK_JUMP_MS_MAX = 600_000
+SESSION_TIMEOUT_MS = int(sessions.SESSION_TIMEOUT_S * 1e3)
 
 Fault = Callable[["Nemesis"], None]
 
@@ -69,11 +71,13 @@ class Nemesis:
 
     async def _make_peace(self) -> None:
         self._world.witness.note("peace")
+        self._world.claims.on_save = lambda _process: None
         while self._pending:
             self._pending.pop(0)()
         await asyncio.gather(*self._repairs)
         self._network.heal()
         self._network.conditions = Conditions()
+        self._cluster.ensemble.lose_writes(0.0)
         for machine in self._cluster.all:
             self._make_whole(machine)
             # A log that went offline is opened at the next start.
@@ -160,11 +164,39 @@ class Nemesis:
 
     def pause(self) -> None:
         """Up to several session timeouts."""
-        machine = self._pick_machine()
+        self._pause(self._pick_machine(), self._entropy.pick((500, 3_000, 15_000)))
+
+    def _pause(self, machine: BrokerMachine, ms_max: int) -> None:
         process = machine.pause()
         if process is not None:
-            ms_max = self._entropy.pick((500, 3_000, 15_000))
             self._repair_later(ms_max, lambda: machine.resume(process))
+
+    def pause_within_a_snapshot(self) -> None:
+        """The next controller that saves one stands still meanwhile, and may be deposed."""
+        claims = self._world.claims
+
+        def pause(process: str) -> None:
+            claims.on_save = lambda _process: None
+            for machine in self._cluster.all:
+                if machine.process_name == process:
+                    self._pause_soon(machine)
+
+        claims.on_save = pause
+
+    def _pause_soon(self, machine: BrokerMachine) -> None:
+        process = machine.process_name
+        delay_s = self._entropy.between(0, 80) / 1e3
+
+        async def wait_and_pause() -> None:
+            await asyncio.sleep(delay_s)
+            if machine.process_name == process:
+                self._pause(machine, 3 * SESSION_TIMEOUT_MS)
+
+        # Not in the context of the process, which is to stand still.
+        task = asyncio.get_running_loop().create_task(
+            wait_and_pause(), name="pause", context=kernel_context()
+        )
+        self._repairs.append(task)
 
     def jump_clock(self) -> None:
         self._pick_machine().clock.jump_wall(
@@ -187,6 +219,10 @@ class Nemesis:
 
     def cut_off_from_the_ensemble(self) -> None:
         self._cut(self._pick_machine().host, [sessions.HOST])
+
+    def expire_a_session(self) -> None:
+        """Of a broker that lives, and is heard: the servers' clocks are their own."""
+        self._cluster.ensemble.expire(self._pick_machine().host)
 
     def the_ensemble_changes_its_leader(self) -> None:
         self._cluster.ensemble.servers.change_leader(self._entropy.between(10, 2_000) / 1e3)
@@ -239,7 +275,7 @@ class Nemesis:
     def lose_a_log_directory(self) -> None:
         """The second one, in the middle of a life or from its start on."""
         machine = self._pick_machine()
-        if self._entropy.chance(0.5):
+        if self._entropy.chance(0.7):
             machine.kill()
 
         def fail(machine: BrokerMachine) -> None:
@@ -276,6 +312,7 @@ class Nemesis:
             window_bytes=entropy.pick((1_000, 8_000, 65_536)),
             late_read=entropy.chance(0.5),
         )
+        self._cluster.ensemble.lose_writes(entropy.pick((0.0, 0.0, 0.02, 0.1)))
         for machine in self._cluster.all:
             machine.disk.faults.rates = FaultRates(
                 short_write=entropy.pick((0.0, 0.2)),
@@ -290,18 +327,20 @@ FAULTS = (
     Weighted(Nemesis.crash_in_the_middle, 3),
     Weighted(Nemesis.clean_stop, 2),
     Weighted(Nemesis.pause, 3),
+    Weighted(Nemesis.pause_within_a_snapshot, 2),
     Weighted(Nemesis.jump_clock, 1),
     Weighted(Nemesis.reset_connections, 2),
     Weighted(Nemesis.cut_off_from_a_peer, 2),
     Weighted(Nemesis.cut_off_from_all_peers, 1),
     Weighted(Nemesis.cut_off_from_the_ensemble, 3),
+    Weighted(Nemesis.expire_a_session, 3),
     Weighted(Nemesis.the_ensemble_changes_its_leader, 2),
     Weighted(Nemesis.cut_off_from_clients, 1),
     Weighted(Nemesis.cut_off_a_client, 1),
     Weighted(Nemesis.fill_disk, 1),
     Weighted(Nemesis.fail_a_write, 1),
     Weighted(Nemesis.fail_a_read, 1),
-    Weighted(Nemesis.lose_a_log_directory, 2),
+    Weighted(Nemesis.lose_a_log_directory, 4),
     Weighted(Nemesis.power_loss, 3, loses_power=True),
     Weighted(Nemesis.power_loss_in_the_middle, 3, loses_power=True),
     Weighted(Nemesis.fail_a_sync, 1, loses_power=True),

@@ -7,6 +7,7 @@ The numbers are those of the invariants that a cluster keeps whatever happens:
    partition with a live candidate is led.
 7. Every broker's image is the fold of one prefix of one log. Controller epochs never decrease, a
    partition epoch rises by one.
+11. Within a bound after the last fault every broker is up and every partition is led.
 """
 
 import hashlib
@@ -70,9 +71,12 @@ class Oracle:
         records = (record for record in entry.records if isinstance(record, Partition))
         self._guard(lambda: self._take_image(process, image, records))
 
-    def appended(self, process: str, partition: PartitionKey, leader_epoch: int) -> None:
+    def appended(
+        self, process: str, broker_id: int, partition: PartitionKey, leader_epoch: int
+    ) -> None:
         """A process has appended to a partition as its leader."""
         self.appends += 1
+        self._check_leads(process, broker_id, partition)
         first = self._writers.setdefault((partition, leader_epoch), process)
         if first != process:
             topic_id, index = partition
@@ -80,6 +84,19 @@ class Oracle:
                 1,
                 f"{process} appends to {topic_id}-{index} in leader epoch {leader_epoch}, in which"
                 f" {first} has appended",
+            )
+
+    def _check_leads(self, process: str, broker_id: int, partition: PartitionKey) -> None:
+        """A broker appends only to partitions of which its own image says that it leads them."""
+        image = self.images.get(process)
+        record = None if image is None else image.partition(*partition)
+        leader = None if record is None or record.leader is None else record.leader.broker_id
+        if image is not None and broker_id != leader:
+            topic_id, index = partition
+            self._fail(
+                1,
+                f"{process} appends to {topic_id}-{index}, which broker {leader} leads in its own"
+                f" image of entry {image.offset}",
             )
 
     def _guard(self, step: Callable[[], None]) -> None:
@@ -192,6 +209,22 @@ def check_settled(images: dict[str, Image]) -> None:
             raise InvariantBroken(6, f"{name} has no leader, and candidates: {sorted(candidates)}")
         if partition.leader is not None and partition.leader not in live:
             raise InvariantBroken(6, f"{name} is led by {partition.leader}, which is gone")
+
+
+def not_serving(image: Image, broker_ids: Iterable[int]) -> list[str]:
+    """Invariant 11: the brokers that are not up, and the partitions that no live broker leads."""
+    up = {
+        broker.broker_id: broker.incarnation
+        for broker in image.brokers.values()
+        if broker.state is BrokerState.UP
+    }
+    brokers = [f"broker {broker_id}" for broker_id in broker_ids if broker_id not in up]
+    live = list(up.values())
+    return brokers + [
+        f"{partition.topic_id}-{partition.index}"
+        for partition in _all_partitions(image)
+        if partition.leader not in live
+    ]
 
 
 def _all_partitions(image: Image) -> list[Partition]:

@@ -1,24 +1,78 @@
 """Probes in every broker of a simulation: they tell the oracle what the brokers do."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 from unittest.mock import patch
 
 from ottla.broker.node import node
+from ottla.metadata import publisher
+from ottla.metadata.decision_queue import Decide
+from ottla.metadata.image import Image
 from ottla.metadata.publisher import Publisher
-from ottla.metadata.store import Entry
+from ottla.metadata.records import Record
+from ottla.metadata.store import Entry, Fence, Fenced, Snapshot
+from ottla.metadata.zookeeper.store import ZooKeeperStore
 from ottla.replication.append.appender import Appender, AppendResult
 from ottla.replication.replica import Replica
+from tests.sim.cluster.metadata_audit import SavedSnapshot, StoreClaims
 from tests.sim.cluster.oracle import Oracle
 from tests.sim.seams.owner import OWNER
 
+# So low that the controllers of a seed save several snapshots.
+MIN_REPLAYED_PER_SNAPSHOT = 40
+
 
 @contextmanager
-def probing(oracle: Oracle) -> Iterator[None]:
+def probing(oracle: Oracle, claims: StoreClaims) -> Iterator[None]:
     """All brokers of this process are probed inside the context."""
-    # Freezing is for a process that has one node, not one after another.
-    with patch.object(node, "gc"), _images_probed(oracle), _appends_probed(oracle):
+    with (
+        # Freezing is for a process that has one node, not one after another.
+        patch.object(node, "gc"),
+        patch.object(publisher, "MIN_REPLAYED_PER_SNAPSHOT", MIN_REPLAYED_PER_SNAPSHOT),
+        _images_probed(oracle),
+        _appends_probed(oracle),
+        _stores_probed(claims),
+    ):
+        yield
+
+
+@contextmanager
+def _stores_probed(claims: StoreClaims) -> Iterator[None]:
+    append, save = ZooKeeperStore._append, ZooKeeperStore.save
+    commit = Publisher.commit
+
+    async def append_and_tell(self: ZooKeeperStore, entry: bytes, fence: Fence) -> int:
+        try:
+            offset = await append(self, entry, fence)
+        except Fenced:
+            claims.refused.append((fence.epoch, entry))
+            raise
+        claims.acknowledged[offset] = fence.epoch, entry
+        return offset
+
+    async def save_and_tell(self: ZooKeeperStore, snapshot: Snapshot, fence: Fence) -> None:
+        claims.on_save(_process())
+        await save(self, snapshot, fence)
+        claims.saved.append(SavedSnapshot(snapshot.offset, fence.epoch))
+
+    async def commit_and_tell(self: Publisher, decide: Decide) -> Any:
+        decided: Sequence[Record] = ()
+
+        def decide_and_tell(image: Image) -> tuple[Sequence[Record], Any]:
+            nonlocal decided
+            decided, reply = decide(image)
+            return decided, reply
+
+        reply = await commit(self, decide_and_tell)
+        claims.answered += decided
+        return reply
+
+    with (
+        patch.object(Publisher, "commit", commit_and_tell),
+        patch.object(ZooKeeperStore, "_append", append_and_tell),
+        patch.object(ZooKeeperStore, "save", save_and_tell),
+    ):
         yield
 
 
@@ -66,7 +120,8 @@ def _appends_probed(oracle: Oracle) -> Iterator[None]:
 
 def _tell(oracle: Oracle, replica: Replica, leader_epoch: int) -> None:
     partition = replica.partition
-    oracle.appended(_process(), (partition.topic_id, partition.index), leader_epoch)
+    key = partition.topic_id, partition.index
+    oracle.appended(_process(), partition._me.broker_id, key, leader_epoch)
 
 
 def _process() -> str:

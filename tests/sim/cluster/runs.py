@@ -2,10 +2,12 @@
 
 from tests.sim.broker.runs import Divergence
 from tests.sim.broker.witness import Witness
+from tests.sim.cluster.losses import Losses, LossScenario
 from tests.sim.cluster.scenario import STEPS_PER_SEED, Outcome, Scenario
 from tests.sim.cluster.world import Shape
 
 TEST = "test_cluster_under_faults.py"
+LOSSES_TEST = "test_losses.py"
 
 
 class ClusterDivergence(Divergence):
@@ -21,3 +23,12 @@ def run_seed(seed: int, steps: int = STEPS_PER_SEED, shape: Shape | None = None)
         return Scenario(seed, witness, shape or Shape()).run(steps)
     except Exception as error:
         raise ClusterDivergence(seed, witness, error, TEST) from error
+
+
+def run_losses(seed: int) -> Losses:
+    """ClusterDivergence if a record was lost that must not be, or without a report."""
+    witness = Witness()
+    try:
+        return LossScenario(seed, witness).run()
+    except Exception as error:
+        raise ClusterDivergence(seed, witness, error, LOSSES_TEST) from error

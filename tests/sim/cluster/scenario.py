@@ -13,9 +13,11 @@ from tests.sim.broker.crowd import Client
 from tests.sim.broker.witness import Witness
 from tests.sim.cluster.admin import Admin
 from tests.sim.cluster.cluster import Cluster
+from tests.sim.cluster.config_changer import ConfigChanger
 from tests.sim.cluster.consumers import Consumer
+from tests.sim.cluster.mover import Mover
 from tests.sim.cluster.nemesis import Nemesis
-from tests.sim.cluster.oracle import InvariantBroken, Oracle, check_settled
+from tests.sim.cluster.oracle import InvariantBroken, Oracle, check_settled, not_serving
 from tests.sim.cluster.probes import probing
 from tests.sim.cluster.producers import Producer
 from tests.sim.cluster.routing import Routing
@@ -31,6 +33,8 @@ START_S_MAX = 30.0
 # How long it may take, once nothing more goes wrong, until all clients are at their end.
 RECOVERY_S_MAX = 60.0
 SETTLING_S = 5.0
+# How long it may take, once all brokers run, until all are up and every partition is led.
+LED_S_MAX = 10.0
 RUN_S_MAX = 180.0
 
 
@@ -45,6 +49,10 @@ class Outcome:
     trace: str
     acknowledged: int
     entries: int
+    snapshots: int
+    sessions_lost: int
+    moves: int
+    changes: int
     given_up: str | None = None
 
 
@@ -61,13 +69,14 @@ class Scenario:
         cluster = Cluster(seed, shape.brokers, witness, **settings)
         witness.clock = cluster.all[0].clock
         self.world = World(cluster, shape, entropy, witness, Oracle())
+        self._changer, self._mover = ConfigChanger(self.world), Mover(self.world)
         for machine in cluster.all:
             machine.on_power_loss = partial(self.world.lose_power, machine)
 
     def run(self, steps: int = STEPS_PER_SEED) -> Outcome:
         given_up = None
         clock = self.world.cluster.all[0].clock
-        with probing(self.world.oracle):
+        with probing(self.world.oracle, self.world.claims):
             try:
                 run(
                     self._run_in_time(steps),
@@ -81,8 +90,16 @@ class Scenario:
             len(self.world.main_partition(index).acknowledged)
             for index in range(self.world.shape.partitions)
         )
-        trace = self.world.cluster.trace.hash()
-        return Outcome(trace, acknowledged, self.world.oracle.entries, given_up)
+        return Outcome(
+            trace=self.world.cluster.trace.hash(),
+            acknowledged=acknowledged,
+            entries=self.world.oracle.entries,
+            snapshots=len(self.world.claims.saved),
+            sessions_lost=self.world.cluster.sessions_lost,
+            moves=self._mover.moves,
+            changes=self._changer.acknowledged,
+            given_up=given_up,
+        )
 
     async def _run_in_time(self, steps: int) -> None:
         """A broken invariant explains all failures that come after it."""
@@ -90,9 +107,13 @@ class Scenario:
             async with asyncio.timeout(RUN_S_MAX):
                 await self._run(steps)
         except Exception:
-            self.world.oracle.check()
+            self._check_metadata()
             self.world.cluster.check_faults()
             raise
+
+    def _check_metadata(self) -> None:
+        self.world.oracle.check()
+        self.world.claims.check(self.world.cluster.ensemble.servers.log)
 
     async def _run(self, steps: int) -> None:
         world = self.world
@@ -107,14 +128,50 @@ class Scenario:
         ]
         world.producers_left = len(producers)
         consumers = [Consumer(world, f"consumer-{number}") for number in range(2)]
-        clients: list[Client] = [*producers, *consumers, admin]
+        clients: list[Client] = [*producers, *consumers, admin, self._changer, self._mover]
         nemesis = Nemesis(world, [client.name for client in clients], loses_power=self._is_flushed)
-        await _work_against(nemesis, clients, steps)
+        await self._work_against(nemesis, clients, steps)
         await self._check(admin)
         for machine in world.cluster.all:
             await machine.stop()
         world.cluster.check_faults()
+        self._check_metadata()
+        losses = world.cluster.possible_losses
+        assert self._is_flushed or not losses, f"possible losses without a cause: {losses}"
         serving.cancel()
+
+    async def _work_against(self, nemesis: Nemesis, clients: Sequence[Client], steps: int) -> None:
+        """InvariantBroken if the cluster does not serve, or a client is not at its end, in time."""
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(client.run(), name=client.name) for client in clients]
+            await nemesis.run(steps)
+            await self._expect_leaders()
+            await asyncio.wait(tasks, timeout=RECOVERY_S_MAX)
+            late = [
+                repr(client) for client, task in zip(clients, tasks, strict=True) if not task.done()
+            ]
+            if late:
+                raise InvariantBroken(11, f"not at their end in {RECOVERY_S_MAX} s: {late}")
+
+    async def _expect_leaders(self) -> None:
+        """Also brokers that lived on without a session are up again, and lead."""
+        try:
+            async with asyncio.timeout(LED_S_MAX):
+                while any(self._not_serving().values()):
+                    await asyncio.sleep(0.1)
+        except TimeoutError:
+            raise InvariantBroken(
+                11, f"does not serve after {LED_S_MAX} s: {self._not_serving()}"
+            ) from None
+
+    def _not_serving(self) -> dict[str, list[str]]:
+        world = self.world
+        return {
+            machine.process_name: not_serving(
+                world.oracle.images[machine.process_name], world.cluster.machines
+            )
+            for machine in world.cluster.all
+        }
 
     # In the end
 
@@ -136,6 +193,7 @@ class Scenario:
             world.main_partition(index).check_log(0, values)
         routing.close()
         await admin.check()
+        await self._changer.check()
         world.oracle.check()
 
     async def _read_all(self, line: Any, index: int) -> list[bytes]:
@@ -150,16 +208,3 @@ class Scenario:
             if not batches:
                 assert result.high_watermark == len(values)
                 return values
-
-
-async def _work_against(nemesis: Nemesis, clients: Sequence[Client], steps: int) -> None:
-    """InvariantBroken if a client is not at its end in time."""
-    async with asyncio.TaskGroup() as group:
-        tasks = [group.create_task(client.run(), name=client.name) for client in clients]
-        await nemesis.run(steps)
-        await asyncio.wait(tasks, timeout=RECOVERY_S_MAX)
-        late = [
-            repr(client) for client, task in zip(clients, tasks, strict=True) if not task.done()
-        ]
-        if late:
-            raise InvariantBroken(11, f"not at their end in {RECOVERY_S_MAX} s: {late}")

@@ -9,7 +9,10 @@ from collections.abc import Sequence
 
 from ottla.broker.node.context import Seams
 from ottla.metadata.store import MetadataStore
+from ottla.metadata.zookeeper.layout import BROKERS
+from ottla.metadata.zookeeper.store import ZooKeeperStore
 from ottla.seams.files import Files
+from tests.sim.ensemble.client import SimZnodes
 from tests.sim.ensemble.link import SimLink
 from tests.sim.ensemble.servers import SimEnsemble
 from tests.sim.seams.entropy import SimEntropy
@@ -53,12 +56,31 @@ class Ensemble:
         self.servers = SimEnsemble(entropy, session_timeout_s=SESSION_TIMEOUT_S)
         self._network = network
         self._links: dict[str, NetworkLink] = {}
+        self._factories: dict[str, SessionStoreFactory] = {}
 
     def stores(self, host: str) -> "SessionStoreFactory":
         """Opens the stores of the broker on this host."""
         link = NetworkLink(self._network, host, self.servers.entropy.fork(f"link of {host}"))
         self._links[host] = link
-        return SessionStoreFactory(self.servers, link)
+        factory = self._factories[host] = SessionStoreFactory(self.servers, link)
+        return factory
+
+    @property
+    def registered_ids(self) -> list[int]:
+        """The ids of the brokers that are registered, as the newest server has them."""
+        newest = max(self.servers.servers, key=lambda server: server.applied)
+        return sorted(map(int, newest.tree.children(BROKERS)))
+
+    def lose_writes(self, share: float) -> None:
+        """From now on connections break at this share of writes, before them or after them."""
+        for factory in self._factories.values():
+            factory.lose_writes(share)
+
+    def expire(self, host: str) -> None:
+        """Ends the session of the broker on this host, whether it lives or not."""
+        client = self._factories[host].client
+        if client is not None:
+            self.servers.expire(client)
 
     async def run(self) -> None:
         """Notices healed cuts; does not end."""
@@ -76,9 +98,19 @@ class SessionStoreFactory:
     def __init__(self, servers: SimEnsemble, link: NetworkLink) -> None:
         self._servers = servers
         self._link = link
+        self._lost_writes = 0.0
+        # Of the last life.
+        self.client: SimZnodes | None = None
+
+    def lose_writes(self, share: float) -> None:
+        self._lost_writes = share
+        if self.client is not None:
+            self.client.lost_writes = share
 
     def home(self, files: Files, log_dirs: Sequence[str]) -> str:
         return log_dirs[0]
 
     async def open(self, seams: Seams, home: str) -> MetadataStore:
-        return self._servers.connect(self._link)
+        self.client = self._servers.client(self._link)
+        self.client.lost_writes = self._lost_writes
+        return ZooKeeperStore(self.client)

@@ -1,6 +1,7 @@
 """The names, addresses and settings of a simulated cluster's brokers."""
 
 CLIENT_PORT = 9092
+INTERNAL_PORT = 9093
 HOME = "/a"
 SECOND_DIRECTORY = "/b"
 
@@ -14,9 +15,15 @@ def broker_settings(broker_id: int, **settings: str) -> dict[str, str]:
     return {
         "node.id": str(broker_id),
         "log.dirs": f"{HOME},{SECOND_DIRECTORY}",
-        "listeners": f"PLAINTEXT://0.0.0.0:{CLIENT_PORT}",
-        "advertised.listeners": f"PLAINTEXT://{host_of(broker_id)}:{CLIENT_PORT}",
+        "listeners": _listeners("0.0.0.0"),
+        "advertised.listeners": _listeners(host_of(broker_id)),
+        "listener.security.protocol.map": "CLIENTS:PLAINTEXT,INTERNAL:PLAINTEXT",
+        "inter.broker.listener.name": "INTERNAL",
         "ottla.disk.reserve.bytes": "0",
         "auto.create.topics.enable": "false",
         **settings,
     }
+
+
+def _listeners(host: str) -> str:
+    return f"CLIENTS://{host}:{CLIENT_PORT},INTERNAL://{host}:{INTERNAL_PORT}"

@@ -12,22 +12,31 @@ from tests.sim.cluster.runs import run_seed
 
 # The share of seeds that may end in a state in which nothing is promised.
 GIVEN_UP_SHARE_MAX = 0.05
+# So many seeds of a block meet all that is counted below.
+SEEDS_MIN = 10
 
 
-@pytest.mark.seeds(60)
+@pytest.mark.seeds(300)
 def test_what_was_acknowledged_is_there_once_and_in_order_whatever_happens(seeds: range) -> None:
     began_s = time.monotonic()
     outcomes = [run_seed(seed) for seed in seeds]
     given_up = [outcome.given_up for outcome in outcomes if outcome.given_up is not None]
-    acknowledged = sum(outcome.acknowledged for outcome in outcomes)
-    print(
-        f"{len(seeds)} seeds, {(time.monotonic() - began_s) / len(seeds):.2f} s each,"
-        f" {acknowledged} records acknowledged, {len(given_up)} given up"
-    )
+    totals = {
+        what: sum(getattr(outcome, what) for outcome in outcomes)
+        for what in ("acknowledged", "entries", "snapshots", "sessions_lost", "moves", "changes")
+    }
+    seconds = (time.monotonic() - began_s) / len(seeds)
+    print(f"{len(seeds)} seeds, {seconds:.2f} s each, {len(given_up)} given up, {totals}")
     assert len(given_up) <= GIVEN_UP_SHARE_MAX * len(seeds), given_up
+    if len(seeds) < SEEDS_MIN:
+        return  # a seed that is run again, which may have met little
     # A cluster that serves nobody would break no promise.
-    assert acknowledged >= 50 * len(seeds)
-    assert all(outcome.entries for outcome in outcomes)
+    assert totals["acknowledged"] >= 50 * len(seeds)
+    assert totals["entries"] >= 30 * len(seeds)
+    assert totals["snapshots"] >= 2 * len(seeds)
+    assert totals["sessions_lost"] >= 0.2 * len(seeds)
+    assert totals["moves"] >= 2 * len(seeds)
+    assert totals["changes"] >= 5 * len(seeds)
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -45,7 +45,7 @@ async def ask(cluster: Cluster, broker_id: int) -> Any:
 
 
 def members(cluster: Cluster) -> list[int]:
-    return sorted(cluster.ensemble.servers.members)
+    return cluster.ensemble.registered_ids
 
 
 def test_a_paused_broker_is_silent_and_loses_its_session_while_its_peers_serve() -> None:
@@ -55,10 +55,26 @@ def test_a_paused_broker_is_silent_and_loses_its_session_while_its_peers_serve()
         assert process is not None
         with pytest.raises(TimeoutError):
             await ask(cluster, 2)
-        assert [broker.node_id for broker in (await ask(cluster, 1)).brokers] == [1, 2, 3]
+        assert [broker.node_id for broker in (await ask(cluster, 1)).brokers] == [1, 3]
         assert members(cluster) == [1, 3]
         machine.resume(process)
         await ask(cluster, 2)
+        await asyncio.sleep(sessions.SESSION_TIMEOUT_S)
+        assert [broker.node_id for broker in (await ask(cluster, 1)).brokers] == [1, 2, 3]
+
+    with_cluster(story)
+
+
+def test_a_broker_whose_session_ends_while_it_lives_registers_again() -> None:
+    async def story(cluster: Cluster) -> None:
+        before = {each.node_id for each in (await ask(cluster, 1)).brokers}
+        cluster.ensemble.expire(cluster.machines[2].host)
+        await asyncio.sleep(0.02)
+        assert members(cluster) == [1, 3]
+        await asyncio.sleep(1)
+        assert members(cluster) == [1, 2, 3]
+        assert {each.node_id for each in (await ask(cluster, 3)).brokers} == before
+        assert cluster.machines[2].lives == 1
 
     with_cluster(story)
 

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.sim.cluster.mutants import MUTANTS, Mutant
-from tests.sim.cluster.runs import ClusterDivergence, run_seed
+from tests.sim.cluster.runs import ClusterDivergence
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=[mutant.name for mutant in MUTANTS])
@@ -11,7 +11,7 @@ def test_a_planted_bug_is_found(mutant: Mutant, monkeypatch: pytest.MonkeyPatch)
     mutant.plant(monkeypatch)
     others: list[str] = []
     for seed in mutant.seeds:
-        reason = _why_it_fails(seed)
+        reason = _why_it_fails(mutant, seed)
         if reason is not None and mutant.is_found_by(reason):
             print(f"{mutant.name}: found by seed {seed} of {mutant.seeds}: {reason}")
             return
@@ -20,9 +20,9 @@ def test_a_planted_bug_is_found(mutant: Mutant, monkeypatch: pytest.MonkeyPatch)
     pytest.fail(f"none of the seeds {mutant.seeds} has found it; other failures: {others}")
 
 
-def _why_it_fails(seed: int) -> str | None:
+def _why_it_fails(mutant: Mutant, seed: int) -> str | None:
     try:
-        run_seed(seed)
+        mutant.run(seed)
     except ClusterDivergence as divergence:
         return divergence.reason
     return None

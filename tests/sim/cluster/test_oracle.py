@@ -83,12 +83,24 @@ def test_an_epoch_that_is_skipped_or_kept_is_found(after: Partition, reason: str
 
 def test_two_processes_that_append_in_one_leader_epoch_are_found() -> None:
     oracle = Oracle()
-    oracle.appended("one", (TOPIC_ID, 0), 4)
-    oracle.appended("one", (TOPIC_ID, 0), 4)
-    oracle.appended("two", (TOPIC_ID, 0), 5)
+    oracle.appended("one", 1, (TOPIC_ID, 0), 4)
+    oracle.appended("one", 1, (TOPIC_ID, 0), 4)
+    oracle.appended("two", 2, (TOPIC_ID, 0), 5)
     oracle.check()
-    oracle.appended("two", (TOPIC_ID, 0), 4)
+    oracle.appended("two", 2, (TOPIC_ID, 0), 4)
     with pytest.raises(InvariantBroken, match=r"invariant 1.*leader epoch 4"):
+        oracle.check()
+
+
+def test_an_append_to_a_partition_that_another_broker_leads_is_found() -> None:
+    oracle = Oracle()
+    image = image_of(broker(ONE), broker(TWO), Topic("events", TOPIC_ID), PARTITION)
+    for process in ("one", "two"):
+        oracle.loaded(process, image)
+    oracle.appended("one", 1, (TOPIC_ID, 0), 4)
+    oracle.check()
+    oracle.appended("two", 2, (TOPIC_ID, 0), 5)
+    with pytest.raises(InvariantBroken, match=r"invariant 1: two appends to .* broker 1 leads"):
         oracle.check()
 
 

@@ -6,6 +6,7 @@ from ottla.protocol.primitives import ZERO_UUID, Uuid
 from tests.sim.broker.history import History, PartitionHistory
 from tests.sim.broker.witness import Witness
 from tests.sim.cluster.cluster import BrokerMachine, Cluster
+from tests.sim.cluster.metadata_audit import StoreClaims
 from tests.sim.cluster.oracle import Oracle
 from tests.sim.seams.entropy import SimEntropy
 
@@ -14,13 +15,13 @@ MAIN_TOPIC = "main"
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """The size of a scenario. With `forwards` any broker takes requests for the controller."""
+    """The size of a scenario. With `forwards` requests for the controller go to any broker."""
 
     brokers: int = 3
     # Two per broker: one in each of its log directories.
     partitions: int = 6
     replication_factor: int = 1
-    forwards: bool = False
+    forwards: bool = True
 
 
 @dataclass(slots=True)
@@ -32,6 +33,7 @@ class World:
     entropy: SimEntropy
     witness: Witness
     oracle: Oracle
+    claims: StoreClaims = field(default_factory=StoreClaims)
     history: History = field(default_factory=History)
     main_id: Uuid = ZERO_UUID
     is_calm: bool = False

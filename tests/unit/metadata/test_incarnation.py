@@ -81,6 +81,13 @@ def test_damage_is_remembered_until_the_broker_serves() -> None:
     assert serving("c", "monday", clean=False).damaged == ()
 
 
+def test_an_incarnation_that_registers_twice_is_remembered_once() -> None:
+    first = starting(KILLED, "b", "monday", DAMAGED)
+    assert starting(first, "b", "monday", DAMAGED) == first
+    alone = starting(None, "b", "monday")
+    assert starting(alone, "b", "monday") == alone
+
+
 def test_all_incarnations_that_may_still_be_registered_are_remembered() -> None:
     """A power loss breaks the inheritance, and the session of the lost process goes on."""
     saved = starting(started(KILLED, "b"), "c", "tuesday")

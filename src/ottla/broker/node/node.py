@@ -216,6 +216,9 @@ class Node:
         }
         endpoints = registered_endpoints(self.settings, ports)
         await registration.register(store, endpoints, damaged, offline)
+        # The damage is stored with the incarnation.
+        for directory in replicas.directories.directories:
+            directory.damage_recorded()
         # Also while it waits: there may be no controller for longer than a session lasts.
         self._tasks.spawn(
             stay_registered(registration, store, replicas, self._logger), "registration"

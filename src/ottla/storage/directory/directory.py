@@ -22,6 +22,7 @@ from ottla.storage.log.config import LogConfig
 from ottla.storage.log.file_pool import FilePool
 from ottla.storage.log.flush import FirstSync
 from ottla.storage.log.log import Log
+from ottla.storage.opening.cut_mark import remove_cut_mark
 from ottla.storage.opening.recovery import open_log
 from ottla.storage.opening.tail_scan import Recovery
 from ottla.storage.opening.unsynced_tail import mark_unsynced
@@ -286,6 +287,12 @@ class LogDirectory:
         self.logs[partition], self.recoveries[partition] = opened
         if self._offsets.was_never_flushed(partition):
             opened.log.first_sync = self._first_sync(partition)
+
+    def damage_recorded(self) -> None:
+        """The caller has recorded, durably, what the recovery of the logs has cut."""
+        for partition, recovery in self.recoveries.items():
+            if recovery.cut_because is not None:
+                remove_cut_mark(self.files, self.partition_path(partition))
 
     def _read_topic_id(self, partition: TopicPartition) -> Uuid | None:
         path = self.partition_path(partition)

@@ -7,6 +7,7 @@ truncated at the first damage.
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 from ottla.errors import CorruptLog
@@ -20,6 +21,7 @@ from ottla.storage.log.leader_epochs import EpochEntry, LeaderEpochs
 from ottla.storage.log.log import DELETED, Log
 from ottla.storage.log.segment import LOG, Segment
 from ottla.storage.log.state import LogState
+from ottla.storage.opening.cut_mark import mark_cut, with_earlier_cut
 from ottla.storage.opening.index_repair import mend_indexes
 from ottla.storage.opening.tail_scan import Recovery, TailScan, recover
 from ottla.storage.opening.unsynced_tail import is_marked_unsynced, remove_mark, rewrite_tail
@@ -104,7 +106,7 @@ def open_log(
         # name that comes back is removed again.
         files.sync_dir(directory)
     log = Log(pool, directory, config, state, clock=clock, checkpoint=checkpoint)
-    return Opened(log, recovery)
+    return Opened(log, with_earlier_cut(files, directory, recovery))
 
 
 def _take_as_durable(files: Files, segments: list[Segment]) -> list[Segment]:
@@ -120,7 +122,7 @@ def _recover_tail(
     """Scans beyond the recovery point. Returns the result and the rebuilt segments."""
     trusted = _count_trusted(segments, scan.recovery_point)
     unindexed = mend_indexes(files, segments, trusted)
-    recovery = recover(segments, trusted, scan)
+    recovery = recover(segments, trusted, scan, partial(mark_cut, files, directory))
     if is_marked_unsynced(files, directory):
         rewrite_tail(segments[trusted:], scan.recovery_point)
         remove_mark(files, directory)

@@ -1,5 +1,6 @@
 """Recovery of a log after a crash: reads every batch beyond the recovery point, cuts damage."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from ottla.errors import CorruptLog
@@ -82,21 +83,29 @@ class TailScan:
             self.epochs.append(EpochEntry(header.partition_leader_epoch, self.end_offset))
 
 
-def recover(segments: list[Segment], first: int, scan: TailScan) -> Recovery:
-    """Scans the segments from `first` on, and truncates the log at the first damage."""
+def recover(
+    segments: list[Segment],
+    first: int,
+    scan: TailScan,
+    on_damage: Callable[[], None] = lambda: None,
+) -> Recovery:
+    """Scans the segments from `first` on, and truncates the log at the first damage.
+
+    `on_damage` is called before more than a torn write is truncated.
+    """
     if segments[0].base_offset > scan.end_offset:
-        return _cut(segments, 0, scan.misplaced(segments[0]))
+        return _cut(segments, 0, scan.misplaced(segments[0]), on_damage)
     scan.end_offset = segments[first].base_offset
     scan.is_of_all = first == 0
     cut = Recovery()
     for index in range(first, len(segments)):
         segment = segments[index]
         if not scan.may_begin(segment):
-            cut = _cut(segments, index, scan.misplaced(segment))
+            cut = _cut(segments, index, scan.misplaced(segment), on_damage)
             break
         damage = scan.read(segment)
         if damage:
-            cut = _cut(segments, index + 1, damage)
+            cut = _cut(segments, index + 1, damage, on_damage)
             break
         if index + 1 < len(segments):
             segment.seal()
@@ -111,13 +120,16 @@ def recover(segments: list[Segment], first: int, scan: TailScan) -> Recovery:
     return cut._replace(scanned_bytes=scan.scanned_bytes)
 
 
-def _cut(segments: list[Segment], kept: int, damage: CorruptLog) -> Recovery:
+def _cut(
+    segments: list[Segment], kept: int, damage: CorruptLog, on_damage: Callable[[], None]
+) -> Recovery:
     """Keeps `kept` segments, the last of them up to its last indexed batch."""
     later = segments[kept:]
     cut_bytes = sum(segment.file.size() for segment in later)
-    is_torn_write = False
+    is_torn_write = kept > 0 and not later and _ends_in_batch(segments[kept - 1])
+    if not is_torn_write:
+        on_damage()
     if kept:
-        is_torn_write = not later and _ends_in_batch(segments[kept - 1])
         cut_bytes += segments[kept - 1].cut_to_noted()
     for segment in later:
         segment.remove()

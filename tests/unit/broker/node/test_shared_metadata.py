@@ -289,6 +289,40 @@ def test_a_killed_broker_replaces_its_own_registration() -> None:
     run(tell(), clock=machine.clock)
 
 
+def test_a_broker_that_loses_its_session_while_it_starts_registers_again_and_inherits() -> None:
+    """No controller has seen its first registration."""
+    ensemble = MemoryEnsemble()
+    stores = SimStoreFactory(ensemble)
+    machine = Machine(stores=stores)
+
+    async def tell() -> None:
+        await machine.node().start()
+        client = await machine.client()
+        await create(client, new_topic("events"))
+        assert only(await client.ask(produce("events", batch(b"x")), 9)).error_code == 0
+        await kill(machine)
+        former = stores.store
+        assert former is not None
+
+        def expire_the_new_one() -> None:
+            assert stores.store is not None
+            assert stores.store is not former
+            ensemble.expire(stores.store)
+
+        loop = asyncio.get_running_loop()
+        loop.call_later(5, expire_the_new_one)
+        # The controller's session: until then nobody brings the broker up.
+        loop.call_later(10, ensemble.expire, former)
+        async with asyncio.timeout(60), machine.broker() as client:
+            fetched = await client.ask(fetch("events", wanted()), 12)
+            assert values(only(fetched).records) == [b"x"]
+        warnings = machine.notes.events("warning")
+        assert warnings.count("session lost") == 1
+        assert "possible data loss" not in warnings
+
+    run(tell(), clock=machine.clock)
+
+
 async def kill(machine: Machine) -> None:
     """The process ends. Its session does not, since the ensemble has not noticed yet."""
     assert machine.files is not None
