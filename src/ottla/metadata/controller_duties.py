@@ -62,13 +62,19 @@ async def update_brokers(
         up = up_record(image, broker_id)
         return ((), None) if up is None else ((up,), None)
 
-    changed: list[int] = []
-    while recorded := await publisher.commit(record):
-        changed += recorded
-    brokers = None if is_first else frozenset(changed)
-    await update_partitions(publisher, brokers, on_possible_loss)
-    for broker_id in await publisher.commit(starting):
-        await publisher.commit(partial(finish, broker_id))
+    is_whole = is_first
+    while True:
+        changed: list[int] = []
+        while recorded := await publisher.commit(record):
+            changed += recorded
+        if not changed and not is_whole:
+            return
+        brokers = None if is_whole else frozenset(changed)
+        await update_partitions(publisher, brokers, on_possible_loss)
+        for broker_id in await publisher.commit(starting):
+            await publisher.commit(partial(finish, broker_id))
+        # Once more: a broker that drains before it is up has to be up first.
+        is_whole = False
 
 
 async def update_partitions(

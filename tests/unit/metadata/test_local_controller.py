@@ -536,6 +536,25 @@ def test_a_new_controller_updates_min_isr_before_it_is_settled() -> None:
     story(steps)
 
 
+def test_a_broker_that_drains_before_it_is_up_is_up_and_then_draining() -> None:
+    async def steps(ensemble: MemoryEnsemble) -> None:
+        first, second = Peer(ensemble, 1), Peer(ensemble, 2)
+        await second.store.register(registration(2))
+        await second.store.drain()
+        states: list[BrokerState] = []
+
+        def note(_image: Image, entry: Entry) -> None:
+            states.extend(each.state for each in entry.records if isinstance(each, Broker))
+
+        first.publisher.subscribe(note)
+        await first.run()
+        await settle()
+        assert states == [BrokerState.STARTING, BrokerState.UP, BrokerState.DRAINING]
+        first.check()
+
+    story(steps)
+
+
 def test_min_isr_does_not_depend_on_who_becomes_the_controller() -> None:
     other = load(given={"min.insync.replicas": "3"}, environment={}, file=None)
 

@@ -135,20 +135,27 @@ class Node:
         if self._http_server:
             await self._http_server.close()
         await self._tasks.close()
-        if self._directories:
-            registration = self._registration
-            broker_epoch = NO_BROKER_EPOCH if registration is None else registration.broker_epoch
-            faults = self._directories.close(broker_epoch=broker_epoch)
-            for path, error in faults.items():
-                self._logger.error("not closed cleanly", path=path, error=str(error))
-                if self._store:
-                    self._store.log_directory_failed(path, error)
-            if not faults and registration is not None and registration.is_serving:
-                registration.save(clean=True)
-            self._directories = None
-        if self._store:
-            await self._store.close()
+        try:
+            self._close_directories()
+        finally:
+            if self._store:
+                await self._store.close()
             self._store = self._publisher = self._replicas = None
+
+    def _close_directories(self) -> None:
+        """Flushes and closes all logs, and stores whether that was clean. OSError if it cannot."""
+        directories, self._directories = self._directories, None
+        if directories is None:
+            return
+        registration = self._registration
+        broker_epoch = NO_BROKER_EPOCH if registration is None else registration.broker_epoch
+        faults = directories.close(broker_epoch=broker_epoch)
+        for path, error in faults.items():
+            self._logger.error("not closed cleanly", path=path, error=str(error))
+            if self._store:
+                self._store.log_directory_failed(path, error)
+        if not faults and registration is not None and registration.is_serving:
+            registration.save(clean=True)
 
     async def _drain(self) -> None:
         """Hands over leaderships, unless the broker has failed or never served."""

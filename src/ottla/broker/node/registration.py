@@ -68,7 +68,7 @@ class BrokerRegistration:
             incarnation_id=self.incarnation_id,
             endpoints=endpoints,
             rack=self._rack,
-            host="localhost",
+            host=endpoints[0].host if endpoints else "localhost",
             inherits=inherited_ids(saved, self._boot_id),
             damaged=saved.damaged,
             offline=tuple(offline),
