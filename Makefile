@@ -57,7 +57,7 @@ test: setup $(KAFKA_JARS)/.done $(SPARK_CONNECTOR_JARS)/.done
 	@$(TIMED) run check 4 $(MAKE) --no-print-directory check
 	@$(TIMED) run "forged batches" 1 env OTTLA_FORGERIES=350 $(BIN)/pytest -n 2 tests/property/test_forged_batches.py
 	@$(TIMED) run model 2 $(BIN)/pytest -s tests/model
-	@$(TIMED) run simulation 8 $(BIN)/pytest -n 2 tests/sim
+	@$(TIMED) run simulation 11 $(BIN)/pytest -n 2 tests/sim
 	@$(TIMED) run "clients and tools" 7 $(BIN)/pytest -n 2 tests/compat
 	@$(TIMED) run Spark 15 $(BIN)/pytest -n 2 --dist loadfile tests/spark
 	@$(TIMED) run interpreted 3 tools/interpreted tests/unit tests/property

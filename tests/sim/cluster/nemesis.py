@@ -312,7 +312,7 @@ class Nemesis:
             window_bytes=entropy.pick((1_000, 8_000, 65_536)),
             late_read=entropy.chance(0.5),
         )
-        self._cluster.ensemble.lose_writes(entropy.pick((0.0, 0.0, 0.02, 0.1)))
+        self._cluster.ensemble.lose_writes(entropy.pick((0.0, 0.02, 0.1, 0.1)))
         for machine in self._cluster.all:
             machine.disk.faults.rates = FaultRates(
                 short_write=entropy.pick((0.0, 0.2)),
@@ -327,7 +327,7 @@ FAULTS = (
     Weighted(Nemesis.crash_in_the_middle, 3),
     Weighted(Nemesis.clean_stop, 2),
     Weighted(Nemesis.pause, 3),
-    Weighted(Nemesis.pause_within_a_snapshot, 2),
+    Weighted(Nemesis.pause_within_a_snapshot, 4),
     Weighted(Nemesis.jump_clock, 1),
     Weighted(Nemesis.reset_connections, 2),
     Weighted(Nemesis.cut_off_from_a_peer, 2),
