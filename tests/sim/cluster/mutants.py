@@ -10,7 +10,6 @@ import pytest
 
 from ottla.broker.net.connection import Connection
 from ottla.broker.node import node
-from ottla.broker.node.node import Node
 from ottla.metadata import controller_duties, incarnation, local_controller
 from ottla.metadata import image as images
 from ottla.metadata.controller import partition_update
@@ -100,8 +99,12 @@ def a_broker_is_up_before_its_partitions(patch: pytest.MonkeyPatch) -> None:
     """What it inherits is forgotten before its partitions name its epoch."""
 
     async def update_brokers(
-        publisher: Publisher, registered: Sequence[RegisteredBroker], *, is_first: bool
-    ) -> Any:
+        publisher: Publisher,
+        registered: Sequence[RegisteredBroker],
+        on_possible_loss: controller_duties.OnPossibleLoss,
+        *,
+        is_first: bool,
+    ) -> None:
         def record(image: Image) -> Any:
             records = controller_duties.membership_records(image, registered)
             fork = image.fork()
@@ -111,7 +114,7 @@ def a_broker_is_up_before_its_partitions(patch: pytest.MonkeyPatch) -> None:
             return [*records, *(each for each in ups if each is not None)], None
 
         await publisher.commit(record)
-        return await controller_duties.update_partitions(publisher, None)
+        await controller_duties.update_partitions(publisher, None, on_possible_loss)
 
     patch.setattr(local_controller, "update_brokers", update_brokers)
 
@@ -184,7 +187,7 @@ def a_broker_does_not_register_again(patch: pytest.MonkeyPatch) -> None:
     async def stay(*args: Any) -> None:
         await asyncio.Event().wait()
 
-    patch.setattr(Node, "_stay_registered", stay)
+    patch.setattr(node, "stay_registered", stay)
 
 
 def any_earlier_incarnation_is_inherited(patch: pytest.MonkeyPatch) -> None:

@@ -273,15 +273,22 @@ class Nemesis:
         )
 
     def lose_a_log_directory(self) -> None:
-        """The second one, in the middle of a life or from its start on."""
+        """The second one, in the middle of a life or from its start on.
+
+        In the middle of a life its syncs fail, and no mark of that can be written there: as after
+        any failed sync, only a new boot tells what is gone for good.
+        """
         machine = self._pick_machine()
-        if self._entropy.chance(0.7):
+        is_from_the_start = self._entropy.chance(0.7)
+        if is_from_the_start:
             machine.kill()
 
         def fail(machine: BrokerMachine) -> None:
             machine.failed_directory.path = SECOND_DIRECTORY
 
-        self._fail_disk(fail, machine=machine)
+        self._fail_disk(
+            fail, machine=machine, loses_power=self._loses_power and not is_from_the_start
+        )
 
     def _fail_disk(
         self,
