@@ -23,7 +23,7 @@ from ottla.metadata.image import Image
 from ottla.metadata.memory import MemoryEnsemble, MemoryStore
 from ottla.metadata.publisher import Publisher
 from ottla.metadata.records import Partition, Record, Topic
-from ottla.metadata.store import MetadataStore
+from ottla.metadata.store import MetadataStore, Registration
 from ottla.protocol.primitives import Uuid
 from ottla.seams.clock import RealClock
 from ottla.seams.entropy import RealEntropy
@@ -161,9 +161,8 @@ async def _kill(
 ) -> tuple[float, float]:
     if dead.store is None:
         raise RuntimeError("the broker is not started")
-    # It does not register again.
     dead_id = BROKERS
-    dead.store.until_unregistered = asyncio.Event().wait  # type: ignore[method-assign, assignment]
+    dead.store.register = _never  # type: ignore[method-assign]
     stalls = _Stalls()
     watching = asyncio.create_task(stalls.watch())
     started = time.perf_counter()
@@ -173,6 +172,12 @@ async def _kill(
     elapsed_s = time.perf_counter() - started
     watching.cancel()
     return elapsed_s, stalls.longest_s
+
+
+async def _never(_registration: Registration) -> int:
+    """A dead broker does not register again."""
+    await asyncio.Event().wait()
+    raise AssertionError("nobody sets it")
 
 
 def _is_gone(image: Image, broker_id: int) -> bool:
