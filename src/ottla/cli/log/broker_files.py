@@ -9,13 +9,14 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from ottla.broker.node import applied_offset
 from ottla.cli.broker.pid_file import PID_FILE
 from ottla.metadata import incarnation
 from ottla.metadata.embedded import snapshot_file
 from ottla.storage.directory import checkpoint_files, placements
 from ottla.storage.directory.directory_opening import LOCK
 from ottla.storage.log import leader_epochs
-from ottla.storage.opening import unsynced_tail
+from ottla.storage.opening import cut_mark, unsynced_tail
 
 # The log of a broker that `ottla up --detach` started.
 LOG_FILE = "ottla.log"
@@ -33,6 +34,7 @@ _ROOT_FILES = (
     checkpoint_files.CLEANER_OFFSETS,
     placements.FILE_NAME,
     incarnation.FILE_NAME,
+    applied_offset.FILE_NAME,
     LOCK,
     PID_FILE,
     LOG_FILE,
@@ -42,6 +44,7 @@ _PARTITION_FILES = (
     checkpoint_files.RECOVERY_POINTS,
     leader_epochs.FILE_NAME,
     unsynced_tail.MARK,
+    cut_mark.MARK,
     snapshot_file.FILE_NAME,
     # Kafka's own metadata.
     "quorum-state",

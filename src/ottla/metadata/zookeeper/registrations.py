@@ -39,7 +39,7 @@ async def register(znodes: Znodes, registration: Registration) -> RegisteredBrok
             if not registration.may_replace(other):
                 raise BrokerIdTaken(registration.broker_id, other.host)
         elif node is not None and is_attempted and node.czxid != replaced:
-            # Of this session: nobody else has created it.
+            # It belongs to our own ZooKeeper session, so nobody else has created it.
             return RegisteredBroker(registration, node.czxid)
         is_attempted, replaced = True, None if node is None else node.czxid
         try:

@@ -615,6 +615,8 @@ def test_a_wipe_removes_all_files_of_a_broker_and_the_tools(tmp_path: Path) -> N
         "w-2.adopting/00000000000000000000.log",
         "x-3/partition.metadata.tmp",
         "y-4/written-again-when-opened",
+        "y-4/cut-and-not-reported",
+        "metadata-applied-offset",
         "z-5/00000000000000000000.log.swap",
     ):
         (data / name).parent.mkdir(exist_ok=True)
