@@ -1,16 +1,21 @@
-"""A node's membership of its cluster while it runs: lost sessions, and the controlled shutdown."""
+"""A node in its cluster while it runs: lost sessions, the applied metadata offset, draining."""
 
 import asyncio
+from collections.abc import Callable
+from functools import partial
 
 from ottla.broker.event_log import Logger
 from ottla.broker.node.offline_logs import offline_partitions
 from ottla.broker.node.registration import BrokerRegistration
+from ottla.metadata.applied_offset import AppliedOffset
 from ottla.metadata.image import Image
 from ottla.metadata.publisher import Publisher
 from ottla.metadata.store import MetadataStore
 from ottla.metadata.values import BrokerState
 from ottla.replication.replicas import Replicas
+from ottla.seams.threads import Threads
 
+SAVE_INTERVAL_S = 5.0
 # How long a broker that stops waits for others to take over its leaderships.
 DRAIN_TIMEOUT_S = 10.0
 
@@ -49,3 +54,13 @@ async def drain(
             await publisher.until(is_drained)
     except TimeoutError:
         logger.warning("leaderships not handed over", seconds=DRAIN_TIMEOUT_S)
+
+
+async def keep_saved(applied: AppliedOffset, current: Callable[[], int], threads: Threads) -> None:
+    """Saves the current offset every few seconds, in a thread; does not end."""
+    while True:
+        await asyncio.sleep(SAVE_INTERVAL_S)
+        try:
+            await threads.run(partial(applied.save, current()))
+        except OSError:
+            continue  # a full disk, for example; an older offset is good enough

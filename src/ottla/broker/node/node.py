@@ -17,7 +17,6 @@ from ottla.broker.http.server import HttpServer
 from ottla.broker.inter_broker.inter_broker import InterBroker
 from ottla.broker.inter_broker.listener import listener_between_brokers, registered_endpoints
 from ottla.broker.net.connections import Connections
-from ottla.broker.node.applied_offset import AppliedOffset
 from ottla.broker.node.background import start_background
 from ottla.broker.node.context import NodeContext, Seams
 from ottla.broker.node.damaged_logs import damaged_partitions
@@ -29,7 +28,7 @@ from ottla.broker.node.log_dirs import (
     prepare_log_dirs,
     proposed_cluster_id,
 )
-from ottla.broker.node.membership import drain, stay_registered
+from ottla.broker.node.membership import drain, keep_saved, stay_registered
 from ottla.broker.node.metadata_store import EMBEDDED, StoreFactory
 from ottla.broker.node.offline_logs import OfflineLogReports, offline_partitions
 from ottla.broker.node.parts import (
@@ -45,6 +44,7 @@ from ottla.broker.requests.dispatch import Dispatch
 from ottla.broker.requests.served_apis import SERVED
 from ottla.broker.requests.services import Identity
 from ottla.broker.tasks import Tasks
+from ottla.metadata.applied_offset import AppliedOffset
 from ottla.metadata.controller_interface import Controller
 from ottla.metadata.local_controller import LocalController
 from ottla.metadata.publisher import Publisher
@@ -247,7 +247,7 @@ class Node:
             applied.check(publisher.image.offset)
             applied.save(publisher.image.offset)
             self._tasks.spawn(
-                applied.keep_saved(lambda: publisher.image.offset, seams.threads),
+                keep_saved(applied, lambda: publisher.image.offset, seams.threads),
                 "applied metadata offset",
             )
         dynamic_settings.load(publisher.image)

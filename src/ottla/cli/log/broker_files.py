@@ -9,9 +9,8 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ottla.broker.node import applied_offset
 from ottla.cli.broker.pid_file import PID_FILE
-from ottla.metadata import incarnation
+from ottla.metadata import applied_offset, incarnation
 from ottla.metadata.embedded import snapshot_file
 from ottla.storage.directory import checkpoint_files, placements
 from ottla.storage.directory.directory_opening import LOCK

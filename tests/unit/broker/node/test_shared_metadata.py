@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.node.applied_offset import SAVE_INTERVAL_S, MetadataWentBack
+from ottla.broker.node.membership import SAVE_INTERVAL_S
 from ottla.broker.node.metadata_store import EMBEDDED
 from ottla.broker.node.node import Node
 from ottla.errors import ErrorCode
+from ottla.metadata.applied_offset import MetadataWentBack
 from ottla.metadata.memory import MemoryEnsemble
 from ottla.metadata.store import BrokerIdTaken
 from ottla.protocol.messages.create_topics import CreateTopicsRequest

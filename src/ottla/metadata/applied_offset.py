@@ -4,16 +4,10 @@ A store that was restored from a backup has a shorter log. Topics created since 
 it, and the broker would take their logs for strays.
 """
 
-import asyncio
-from collections.abc import Callable
-from functools import partial
-
 from ottla.errors import StorageError
 from ottla.seams.files import Files, read_file, replace_file
-from ottla.seams.threads import Threads
 
 FILE_NAME = "metadata-applied-offset"
-SAVE_INTERVAL_S = 5.0
 
 _FILE_BYTES_MAX = 64
 
@@ -45,15 +39,6 @@ class AppliedOffset:
         if offset > self._saved:
             replace_file(self._files, self._path, b"%d\n" % offset)
             self._saved = offset
-
-    async def keep_saved(self, current: Callable[[], int], threads: Threads) -> None:
-        """Saves the current offset every few seconds, in a thread; does not end."""
-        while True:
-            await asyncio.sleep(SAVE_INTERVAL_S)
-            try:
-                await threads.run(partial(self.save, current()))
-            except OSError:
-                continue  # a full disk, for example; an older offset is good enough
 
     def _read(self) -> int:
         if not self._files.exists(self._path):

@@ -7,9 +7,9 @@ from typing import TypeVar
 
 import pytest
 
-from ottla.broker.node.applied_offset import (
+from ottla.broker.node.membership import SAVE_INTERVAL_S, keep_saved
+from ottla.metadata.applied_offset import (
     FILE_NAME,
-    SAVE_INTERVAL_S,
     AppliedOffset,
     MetadataWentBack,
 )
@@ -61,7 +61,7 @@ def test_a_running_broker_saves_it_outside_of_the_loop() -> None:
     async def keep(threads: Threads) -> None:
         with suppress(TimeoutError, asyncio.CancelledError):
             async with asyncio.timeout(2.5 * SAVE_INTERVAL_S):
-                await applied.keep_saved(lambda: 7, threads)
+                await keep_saved(applied, lambda: 7, threads)
 
     run(keep(NoThreads()))
     assert not files.exists(f"/data/{FILE_NAME}")
