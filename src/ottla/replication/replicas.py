@@ -36,6 +36,7 @@ class Replicas:
         start_writeback: StartWriteback,
     ) -> None:
         self.directories = directories
+        directories.checkpoint_high_watermarks(self._high_watermark_of)
         # (file.delete.delay.ms, path) of deleted partitions.
         self._leftovers: list[tuple[int, str]] = []
         self._me = me
@@ -156,7 +157,9 @@ class Replicas:
             self.directories.write_topic_id(name, record.topic_id)
             log.config = rules.log
             log.writeback.start = self._start_writeback
-        replica = Replica(name, Partition(record.topic_id, record.index, self._me), rules, log)
+        partition = Partition(record.topic_id, record.index, self._me)
+        partition.high_watermark = self.directories.high_watermark(name)
+        replica = Replica(name, partition, rules, log)
         replica.is_unusable = self.directories.is_unusable(name)
         self._by_id[record.topic_id, record.index] = replica
         self.by_key[topic, record.index] = self.by_key[record.topic_id, record.index] = replica
@@ -208,12 +211,16 @@ class Replicas:
     def _is_empty(replica: Replica) -> bool:
         return replica.log is None and not replica.is_unusable
 
-    def create_log(self, replica: Replica) -> Log:
+    def _high_watermark_of(self, name: TopicPartition) -> int | None:
+        replica = self.by_key.get(name)
+        return None if replica is None else replica.partition.high_watermark
+
+    def create_log(self, replica: Replica, start_offset: int = 0) -> Log:
         """Creates the log of a partition. OSError or StorageError if the disk refuses."""
         if replica.is_unusable:
             raise StorageError(f"{replica.name} could not be opened")
         partition = replica.partition
-        log = self.directories.create(replica.name, partition.topic_id)
+        log = self.directories.create(replica.name, partition.topic_id, start_offset)
         log.config = replica.rules.log
         log.writeback.start = self._start_writeback
         log.begin_epoch(partition.leader_epoch)
