@@ -15,6 +15,7 @@ import asyncio
 import itertools
 from collections import deque
 from collections.abc import Callable, Coroutine, Hashable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any, Generic, NamedTuple, Never, TypeVar
 
 from ottla.coordinators.runtime.decision import Answered, Decision
@@ -24,6 +25,7 @@ from ottla.errors import ErrorCode, PeerError, StorageError
 from ottla.protocol import batch
 from ottla.protocol.producer_epoch import NO_PRODUCER, ProducerIdAndEpoch
 from ottla.replication.append.appender import ACKS_ALL, Appender, AppendResult
+from ottla.replication.append.commit_queue import CommitWaiter
 from ottla.replication.append.flusher import Flusher
 from ottla.replication.append.transaction_marker import TransactionMarker
 from ottla.replication.replica import Replica
@@ -69,7 +71,7 @@ class _Turn(Generic[EffectT]):
 
 
 class Shard(Generic[MachineT, EffectT]):
-    """See the module. It watches its partition and releases answers when the high watermark moves.
+    """See the module. Answers and effects wait in the commit queue of the partition.
 
     `perform` starts an effect and returns; it is never called from within a decision. `schedule` is
     called with the time of the first due timer, whenever a timer was set. `on_failed` is called
@@ -117,7 +119,8 @@ class Shard(Generic[MachineT, EffectT]):
         self._spawn = spawn
         # Whether a flush is under way that effects wait for.
         self._is_flushing = False
-        replica.waiting.enter(self)
+        # One for each batch that answers or effects wait for, in the order of their offsets.
+        self._commit_waiters: deque[CommitWaiter] = deque()
 
     # Requests
 
@@ -257,19 +260,13 @@ class Shard(Generic[MachineT, EffectT]):
     def close(self) -> None:
         """This broker is no longer the coordinator: waiting requests get NOT_COORDINATOR."""
         self.is_closed = True
-        self.replica.waiting.leave(self)
+        for waiter in self._commit_waiters:
+            self.replica.commits.leave(waiter)
+        self._commit_waiters.clear()
         self._unanswered.clear()
         self._effects.clear()
         self._turn = _Turn()
         self._refuse_all(_not_coordinator())
-
-    def count(self, amount: int) -> None:  # noqa: ARG002 - the interface of a waiter
-        """The high watermark has moved."""
-        self._release()
-
-    def wake(self) -> None:
-        """Leadership may have changed: `Shards` then closes this shard."""
-        self._release()
 
     # Parts
 
@@ -280,11 +277,16 @@ class Shard(Generic[MachineT, EffectT]):
         return self._clock.wall_ms(), self._steady_ms()
 
     def _require_active(self) -> None:
-        partition = self.replica.partition
-        if self.is_closed or not partition.is_leader or partition.leader_epoch != self.leader_epoch:
+        if self.is_closed or not self._is_leader:
             raise _not_coordinator()
         if not self.is_loaded:
             raise PeerError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "the coordinator is loading")
+
+    @property
+    def _is_leader(self) -> bool:
+        """Whether this broker still leads the partition in the leader epoch of the shard."""
+        partition = self.replica.partition
+        return partition.is_leader and partition.leader_epoch == self.leader_epoch
 
     def _require_writable(self) -> None:
         """Checked before a decision: a decision that cannot be written must not be made."""
@@ -456,12 +458,35 @@ class Shard(Generic[MachineT, EffectT]):
         overdue_ms = steady_ms + self._commit_timeout_ms
         self._unanswered.append(_Unanswered(self._end_offset, overdue_ms, answers))
         self._release()
+        self._await_commit(self._end_offset)
 
     def _perform_later(self, effects: Iterable[EffectT]) -> None:
         """Like `_answer_later`, but without a timeout."""
         end_offset = self._end_offset
         self._effects.extend((end_offset, effect) for effect in effects)
         self._release()
+        self._await_commit(end_offset)
+
+    def _await_commit(self, end_offset: int) -> None:
+        """Releases answers and effects when the log is committed up to this offset."""
+        waiters = self._commit_waiters
+        if end_offset <= self.replica.high_watermark or (
+            waiters and waiters[-1].committed_offset >= end_offset
+        ):
+            return
+        settle = partial(self._settled, end_offset)
+        waiters.append(self.replica.commits.wait(end_offset, settle))
+
+    def _settled(self, end_offset: int, error: PeerError | None) -> None:
+        if self.is_closed:
+            return
+        self._commit_waiters.popleft()
+        if error is None:
+            self._release()
+        elif self._is_leader:
+            # The ISR is too small. The decisions stand, and are committed when it has grown.
+            self._await_commit(end_offset)
+        # Otherwise leadership is lost, and `Shards` closes this shard.
 
     def _schedule_next(self) -> None:
         next_due_ms = self.next_due_ms
@@ -527,13 +552,7 @@ class Shard(Generic[MachineT, EffectT]):
 
     def _is_releasable(self, end_offset: int) -> bool:
         """Whether effects of decisions up to this offset may be performed."""
-        partition = self.replica.partition
-        return (
-            self.is_loaded
-            and partition.is_leader
-            and partition.leader_epoch == self.leader_epoch
-            and end_offset <= partition.high_watermark
-        )
+        return self.is_loaded and self._is_leader and end_offset <= self.replica.high_watermark
 
     def _give(self, answers: Iterable[Answered]) -> None:
         for ticket, response in answers:

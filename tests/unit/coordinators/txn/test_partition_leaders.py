@@ -86,7 +86,6 @@ def test_a_marker_waits_for_the_in_sync_replicas() -> None:
         coming = leaders(partitions).write(MARKER, [E0])
         assert not isinstance(coming, Mapping)
         partitions.change(replica, isr=(ME,))
-        replica.waiting.wake_all()
         assert await coming == {E0: NONE}
 
     run(story())

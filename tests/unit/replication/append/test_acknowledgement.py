@@ -10,9 +10,8 @@ from tests.support.replication.partitions import ME, OTHER, Partitions
 
 
 def commit(replica: Replica, offset: int) -> None:
-    """What a follower's fetch does once there are followers."""
-    replica.partition.high_watermark = offset
-    replica.waiting.count(1)
+    """The follower has fetched everything before the offset."""
+    replica.fetched_by(OTHER, offset, 0)
 
 
 def codes(errors: list[PeerError | None]) -> list[ErrorCode]:
@@ -41,7 +40,7 @@ def test_with_others_in_sync_each_waits_for_its_own_partition() -> None:
         loop.call_later(0.3, commit, second, 1)
         assert codes(await until_committed(appends, 5_000)) == [ErrorCode.NONE] * 2
         assert round(loop.time(), 3) == 0.3
-        assert (len(first.waiting), len(second.waiting)) == (0, 0)
+        assert (len(first.commits), len(second.commits)) == (0, 0)
 
     run(story())
 
