@@ -11,9 +11,7 @@ from ottla.replication.following.session import (
 from tests.support.replication.partitions import topic_id
 
 ME = Incarnation(2, 20)
-BOUNDS = FetchBounds(
-    wait_ms_max=500, bytes_min=1, response_bytes_max=1000, partition_bytes_max=100
-)
+BOUNDS = FetchBounds(wait_ms_max=500, bytes_min=1, response_bytes_max=1000, partition_bytes_max=100)
 FIRST, SECOND = PartitionId(topic_id(1), 0), PartitionId(topic_id(2), 3)
 
 
@@ -114,3 +112,17 @@ def test_the_epoch_of_a_session_wraps_to_one() -> None:
     session._epoch = EPOCH_MAX
     session.answered(answer(9))
     assert session.request(BOUNDS).session_epoch == 1
+
+
+def test_an_answer_is_void_once_the_position_has_changed() -> None:
+    session = FollowerSession(ME)
+    assert not session.is_as_asked(FIRST)
+    session.put(FIRST, at(7))
+    session.request(BOUNDS)
+    assert session.is_as_asked(FIRST)
+    session.put(FIRST, at(7)._replace(leader_epoch=5))
+    assert not session.is_as_asked(FIRST)
+    session.request(BOUNDS)
+    assert session.is_as_asked(FIRST)
+    session.remove(FIRST)
+    assert not session.is_as_asked(FIRST)
