@@ -26,8 +26,10 @@ from ottla.seams.threads import RealThreads
 
 PRODUCE_KEY, PRODUCE_VERSION = 0, 9
 BATCH_BYTES = 16 << 10
-BATCHES, WARM_UP_BATCHES = 4_000, 500
-CONNECTIONS = 6
+BATCHES, WARM_UP_BATCHES = 6_000, 600
+PARTITIONS = 6
+# Each has one batch in flight: five batches per partition.
+CONNECTIONS = 30
 IDLE_PARTITIONS = 3_333
 REPEATS = 3
 
@@ -55,7 +57,7 @@ async def _produce() -> float:
         try:
             endpoints = [await node.start() for node in nodes]
             publisher = publisher_of(nodes[0])
-            await publisher.commit(lambda image: (add_topic(image, 0, CONNECTIONS), None))
+            await publisher.commit(lambda image: (add_topic(image, 0, PARTITIONS), None))
             await asyncio.sleep(1.0)
             ports = [each.kafka.port for each in endpoints]
             clients = [await _client(net, ports, index) for index in range(CONNECTIONS)]
@@ -99,7 +101,7 @@ class _Client(asyncio.Protocol):
 
 async def _client(net: MemoryNet, ports: list[int], index: int) -> _Client:
     """A client of the broker that leads the partition."""
-    frame = _frame(index)
+    frame = _frame(index % PARTITIONS)
     made = await net.connect(lambda: _Client(frame), HOST, ports[index % BROKERS])
     if not isinstance(made, _Client):
         raise TypeError(made)
@@ -127,7 +129,7 @@ async def _send(clients: list[_Client], batches: int) -> None:
 
 def _check(nodes: list[Node]) -> None:
     """All replicas have all records, and the leaders have committed them."""
-    per_partition = (BATCHES // CONNECTIONS + WARM_UP_BATCHES // CONNECTIONS) * (BATCH_BYTES // 107)
+    per_partition = (BATCHES + WARM_UP_BATCHES) // PARTITIONS * (BATCH_BYTES // 107)
     for node in nodes:
         for replica in node._replicas or ():
             if replica.end_offset != per_partition:
