@@ -1,10 +1,13 @@
 """A transactional producer of a cluster: each request goes to the broker that it is for."""
 
+import asyncio
 from collections.abc import Mapping
+from dataclasses import replace
 
 from ottla.coordinators.runtime.key_hash import java_hash
 from ottla.errors import ErrorCode
 from ottla.metadata.image import Image
+from ottla.metadata.records import Partition
 from ottla.metadata.topic_names import CONSUMER_OFFSETS, TRANSACTION_STATE
 from ottla.protocol.coordinator_type import CoordinatorType
 from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
@@ -51,6 +54,35 @@ def key_of(image: Image, topic: str, broker_id: int, prefix: str = "key") -> str
     """A key that this broker coordinates."""
     keys = (f"{prefix}-{number}" for number in range(1_000))
     return next(key for key in keys if leader_of_key(image, topic, key) == broker_id)
+
+
+async def lead(
+    cluster: Cluster, topic: str, index: int, broker_id: int | None, *, controller_id: int = 1
+) -> None:
+    """Has another broker lead a partition alone, or nobody."""
+    publisher = cluster.nodes[controller_id]._publisher
+    assert publisher is not None
+
+    def decide(image: Image) -> tuple[list[Partition], None]:
+        known = image.topic(topic)
+        assert known is not None
+        before = image.partition(known.topic_id, index)
+        assert before is not None
+        leader = None if broker_id is None else image.brokers[broker_id].incarnation
+        replicas = (*before.replicas, *(() if leader is None else (leader.broker_id,)))
+        after = replace(
+            before,
+            replicas=tuple(dict.fromkeys(replicas)),
+            leader=leader,
+            leader_epoch=before.leader_epoch + 1,
+            isr=() if leader is None else (leader,),
+            elr=before.isr if leader is None else (),
+            partition_epoch=before.partition_epoch + 1,
+        )
+        return [after], None
+
+    await publisher.commit(decide)
+    await asyncio.sleep(0.1)
 
 
 class ClusterProducer(Producer):

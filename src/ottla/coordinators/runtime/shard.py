@@ -128,7 +128,8 @@ class Shard(Generic[MachineT, EffectT]):
 
         `decide` gets a ticket, which the answering decision names, and the time. PeerError if it
         refuses the request or if this broker is not the coordinator; the future raises one if the
-        broker stops being the coordinator.
+        broker stops being the coordinator, or for a refusal that has to wait: it may come from
+        records that are not committed yet.
         """
         now_ms, steady_ms = self._begin()
         ticket: Hashable = next(self._tickets)
@@ -136,7 +137,7 @@ class Shard(Generic[MachineT, EffectT]):
         answer = loop.create_future()
         self._waiting[ticket] = answer
         try:
-            self._carry_out(decide(ticket, now_ms), now_ms, steady_ms)
+            self._carry_out(self._decided(decide, ticket, now_ms), now_ms, steady_ms)
             self._schedule_next()
         except BaseException:
             self._waiting.pop(ticket, None)
@@ -150,11 +151,17 @@ class Shard(Generic[MachineT, EffectT]):
         return answer
 
     async def read(self, look: Callable[[int], Seen]) -> Seen:
-        """The result of `look` on the state of now, returned once that state is committed."""
+        """The result of `look` on the state of now, returned once that state is committed.
+
+        A PeerError that `look` raises is a result as well.
+        """
         self._require_active()
-        seen = look(self._clock.wall_ms())
-        if self._turn.rows or self.replica.high_watermark < self._end_offset:
-            await self.ask(_answer_at_once)
+        try:
+            seen = look(self._clock.wall_ms())
+        except PeerError:
+            await self._until_committed()
+            raise
+        await self._until_committed()
         return seen
 
     async def write(self, decide: Callable[[int], Decision[Any, EffectT]]) -> None:
@@ -256,22 +263,58 @@ class Shard(Generic[MachineT, EffectT]):
 
     def close(self) -> None:
         """This broker is no longer the coordinator: waiting requests get NOT_COORDINATOR."""
-        self.is_closed = True
         self.replica.waiting.leave(self)
-        self._unanswered.clear()
-        self._effects.clear()
-        self._turn = _Turn()
-        self._refuse_all(_not_coordinator())
+        self._resign()
 
     def count(self, amount: int) -> None:  # noqa: ARG002 - the interface of a waiter
         """The high watermark has moved."""
         self._release()
 
     def wake(self) -> None:
-        """Leadership may have changed: `Shards` then closes this shard."""
-        self._release()
+        """Leadership may have changed. A session that is lost has no record in the metadata log."""
+        if self._is_leading:
+            self._release()
+        elif not self.is_closed:
+            self._resign()
+            # Not now: the partition is calling all of its watchers.
+            asyncio.get_running_loop().call_soon(self.replica.waiting.leave, self)
 
     # Parts
+
+    def _resign(self) -> None:
+        self.is_closed = True
+        self.timers = Timers()
+        self._unanswered.clear()
+        self._effects.clear()
+        self._turn = _Turn()
+        self._refuse_all(_not_coordinator())
+
+    @property
+    def _is_leading(self) -> bool:
+        partition = self.replica.partition
+        return partition.is_leader and partition.leader_epoch == self.leader_epoch
+
+    @property
+    def _is_committed(self) -> bool:
+        """Whether all that the state comes from is committed."""
+        return not self._turn.rows and self.replica.high_watermark >= self._end_offset
+
+    async def _until_committed(self) -> None:
+        if not self._is_committed:
+            await self.ask(_answer_at_once)
+
+    def _decided(
+        self,
+        decide: Callable[[Hashable, int], Decision[Any, EffectT]],
+        ticket: Hashable,
+        now_ms: int,
+    ) -> Decision[Any, EffectT]:
+        try:
+            return decide(ticket, now_ms)
+        except PeerError as error:
+            if self._is_committed:
+                raise
+            return Decision(answers=(Answered(ticket, error),))
 
     def _begin(self) -> tuple[int, int]:
         """The time of a decision on both clocks. PeerError if no decision can be made now."""
@@ -280,8 +323,7 @@ class Shard(Generic[MachineT, EffectT]):
         return self._clock.wall_ms(), self._steady_ms()
 
     def _require_active(self) -> None:
-        partition = self.replica.partition
-        if self.is_closed or not partition.is_leader or partition.leader_epoch != self.leader_epoch:
+        if self.is_closed or not self._is_leading:
             raise _not_coordinator()
         if not self.is_loaded:
             raise PeerError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "the coordinator is loading")
@@ -527,13 +569,7 @@ class Shard(Generic[MachineT, EffectT]):
 
     def _is_releasable(self, end_offset: int) -> bool:
         """Whether effects of decisions up to this offset may be performed."""
-        partition = self.replica.partition
-        return (
-            self.is_loaded
-            and partition.is_leader
-            and partition.leader_epoch == self.leader_epoch
-            and end_offset <= partition.high_watermark
-        )
+        return self.is_loaded and self._is_leading and end_offset <= self.replica.high_watermark
 
     def _give(self, answers: Iterable[Answered]) -> None:
         for ticket, response in answers:
