@@ -53,6 +53,8 @@ class Identity:
     advertised: tuple[Endpoint, ...] | None = None
     # The only listener on which requests between brokers are accepted; None: nowhere.
     inter_broker_listener: str | None = None
+    # Whether other brokers use the same metadata.
+    has_peers: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -33,6 +33,16 @@ TURN_MARKERS_MAX = 32
 
 Codes = Mapping[TopicPartition, ErrorCode]
 
+# As in Kafka: the answer is about a partition, also if a coordinator has to write the marker.
+_LEADER_CODES = dict.fromkeys(
+    (
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.NOT_COORDINATOR,
+    ),
+    ErrorCode.NOT_LEADER_OR_FOLLOWER,
+)
+
 
 class PartitionLeaders(Protocol):
     """Has markers written, on this broker or on others."""
@@ -147,7 +157,7 @@ class LocalPartitionLeaders:
                 replica = self._find(name)
                 appended = self._append(replica, marker)
             except PeerError as error:
-                codes[name] = error.code
+                codes[name] = _LEADER_CODES.get(error.code, error.code)
                 continue
             codes[name] = ErrorCode.NONE
             if not appended.is_settled:
