@@ -2,26 +2,39 @@
 
 The high watermark is the smallest log end offset of the in-sync replicas. Consumers read below it,
 and `acks=all` waits for it. It does not move while the ISR is smaller than `min.insync.replicas`.
+
+A leader that has asked the controller for another ISR does not know when the change is in force. So
+until it is settled, the high watermark also waits for the members of that ISR (the maximal ISR).
 """
 
 from ottla.errors import ErrorCode, PeerError
 from ottla.metadata import records
 from ottla.metadata.values import Incarnation
 from ottla.protocol.primitives import NO_LEADER_EPOCH, Uuid
+from ottla.replication.follower_progress import FollowerProgress, LagTicks
 from ottla.replication.local_broker import LocalBroker
+
+Members = tuple[Incarnation, ...]
 
 
 class Partition:
-    """Changes by `assign`, with records of the metadata log, and by `appended`."""
+    """Changes by `assign`, with records of the metadata log; on the leader by `appended`, `fetched`
+    and ISR changes; on a follower by `replicated` and `truncated`.
+    """
 
     __slots__ = (
+        "_lag_ticks",
         "_me",
+        "asked_isr",
+        "commits_alone",
         "end_offset",
         "epoch_start_offset",
+        "followers",
         "high_watermark",
         "index",
         "is_leader",
         "isr",
+        "lag_due_offset",
         "leader",
         "leader_epoch",
         "min_isr",
@@ -37,15 +50,24 @@ class Partition:
         self.leader_epoch = NO_LEADER_EPOCH
         self.partition_epoch = -1
         self.replicas: tuple[int, ...] = ()
-        self.isr: tuple[Incarnation, ...] = ()
+        self.isr: Members = ()
         self.min_isr = 1
         self.high_watermark = 0
-        # The log end offset of the last `appended`.
+        # The log end offset of the last `appended` or `replicated`.
         self.end_offset = 0
         self.epoch_start_offset = 0
         self._me = me
         # Kept as a field, because every request reads it.
         self.is_leader = False
+        # Whether the leader is the whole maximal ISR, and that satisfies `min.insync.replicas`.
+        self.commits_alone = False
+        # By broker id; those that have fetched in this leader epoch.
+        self.followers: dict[int, FollowerProgress] = {}
+        # The ISR that the leader has asked for, while the outcome is open.
+        self.asked_isr: Members | None = None
+        self._lag_ticks = LagTicks()
+        # A follower whose log ends below this lags.
+        self.lag_due_offset = -1
 
     @property
     def is_committed_to_epoch(self) -> bool:
@@ -65,31 +87,115 @@ class Partition:
         self.min_isr = record.min_isr
         if begins:
             self.epoch_start_offset = end_offset
-        self.appended(end_offset)
+        if begins or not leads:
+            self._forget_followers()
+        # The controller changes this record only, so an earlier request can no longer succeed.
+        self.asked_isr = None
+        self._update_commits_alone()
+        self.end_offset = end_offset
+        self._advance()
         return begins
+
+    def resign(self) -> None:
+        """This broker stops leading: the partition is no longer here, or the session was lost."""
+        self.leader = None
+        self.is_leader = False
+        self.asked_isr = None
+        self._forget_followers()
+        self._update_commits_alone()
+
+    def _forget_followers(self) -> None:
+        self.followers.clear()
+        self._lag_ticks.clear()
+        self.lag_due_offset = -1
+
+    # On the leader
 
     def appended(self, end_offset: int) -> bool:
         """Takes the new log end offset. True if the high watermark moved."""
         self.end_offset = end_offset
-        if end_offset <= self.high_watermark or not self.is_leader or not self.commits_alone:
+        if not self.commits_alone or end_offset <= self.high_watermark:
+            # With followers it moves when the last of them has fetched the records.
             return False
         self.high_watermark = end_offset
         return True
 
+    def fetched(self, follower: Incarnation, offset: int, start_offset: int) -> bool:
+        """A follower fetches from `offset`: it has all before. True if the high watermark moved."""
+        known = self.followers.get(follower.broker_id)
+        if known is not None and known.incarnation.broker_epoch > follower.broker_epoch:
+            # A request of a former incarnation that was on its way for long.
+            return False
+        self.followers[follower.broker_id] = FollowerProgress(follower, offset, start_offset)
+        return self._advance()
+
+    def _advance(self) -> bool:
+        """Moves the high watermark to the least log end offset of the maximal ISR."""
+        if not self.is_leader or len(self.isr) < self.min_isr_in_force:
+            return False
+        least = self.end_offset
+        for member in self.maximal_isr:
+            if member != self.leader:
+                progress = self.followers.get(member.broker_id)
+                if progress is None or progress.incarnation != member:
+                    return False
+                least = min(least, progress.end_offset)
+        if least <= self.high_watermark:
+            return False
+        self.high_watermark = least
+        return True
+
     @property
-    def commits_alone(self) -> bool:
-        """Whether the leader is the whole ISR and that satisfies `min.insync.replicas`."""
-        return len(self.isr) == 1 and (self.min_isr <= 1 or self.min_isr_in_force <= 1)
+    def maximal_isr(self) -> Members:
+        """The ISR, and those who may have joined it."""
+        if self.asked_isr is None:
+            return self.isr
+        return self.isr + tuple(each for each in self.asked_isr if each not in self.isr)
+
+    def isr_asked(self, isr: Members) -> None:
+        """The controller is asked for this ISR."""
+        self.asked_isr = isr
+        self._update_commits_alone()
+
+    def isr_refused(self, isr: Members) -> bool:
+        """The controller has refused this ISR for good. True if the high watermark moved."""
+        if self.asked_isr != isr:
+            return False
+        self.asked_isr = None
+        self._update_commits_alone()
+        return self._advance()
+
+    def _update_commits_alone(self) -> None:
+        self.commits_alone = (
+            self.is_leader and len(self.maximal_isr) == 1 and self.min_isr_in_force <= 1
+        )
+
+    def tick(self) -> None:
+        """A tick of the leader, by which it measures how far its followers are behind."""
+        self.lag_due_offset = self._lag_ticks.tick(self.end_offset)
 
     @property
     def can_be_led_elsewhere(self) -> bool:
         """Whether this broker leads, and another one is in sync."""
         return self.is_leader and len(self.isr) > 1
 
-    def resign(self) -> None:
-        """This broker stops leading: the partition is no longer here, or the session was lost."""
-        self.leader = None
-        self.is_leader = False
+    # On a follower
+
+    def replicated(self, end_offset: int, leaders_high_watermark: int) -> bool:
+        """Takes its own log end and the leader's high watermark. True if its own one moved."""
+        self.end_offset = end_offset
+        high_watermark = min(end_offset, leaders_high_watermark)
+        if high_watermark <= self.high_watermark:
+            return False
+        self.high_watermark = high_watermark
+        return True
+
+    def truncated(self, end_offset: int) -> None:
+        """The log ends here now. Below the high watermark only after an unclean election."""
+        self.end_offset = end_offset
+        self.high_watermark = min(self.high_watermark, end_offset)
+
+    # Checks of requests
 
     @property
     def min_isr_in_force(self) -> int:

@@ -40,6 +40,7 @@ from ottla.broker.node.parts import (
 )
 from ottla.broker.node.quota_enforcement import QuotaEnforcement
 from ottla.broker.node.registration import BrokerRegistration
+from ottla.broker.node.replication import start_replication
 from ottla.broker.requests.dispatch import Dispatch
 from ottla.broker.requests.served_apis import SERVED
 from ottla.broker.requests.services import Identity
@@ -321,6 +322,15 @@ class Node:
                 offline_partitions(replicas),
             )
             self._tasks.spawn(reports.run(), "offline logs")
+            start_replication(
+                context,
+                me=replicas.me,
+                listener=identity.inter_broker_listener or "",
+                publisher=publisher,
+                replicas=replicas,
+                inter_broker=self._inter_broker,
+                follower_sessions=parts.services.partitions.follower_sessions,
+            )
         dispatch = Dispatch(parts.services, SERVED, self._on_fault)
         clock = context.seams.clock
         quotas = QuotaEnforcement(parts.connections, dispatch, clock.steady_ns, self.metrics)

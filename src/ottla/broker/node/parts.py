@@ -39,6 +39,7 @@ from ottla.replication.append.appender import Appender
 from ottla.replication.append.early_writeback import EarlyWriteback
 from ottla.replication.append.flusher import Flusher
 from ottla.replication.fetch.cold_reads import ColdReads
+from ottla.replication.fetch.follower_sessions import FollowerSessions
 from ottla.replication.fetch.sessions import FetchSessions
 from ottla.replication.housekeeping.checkpointer import Checkpointer, DeletedPartitions
 from ottla.replication.housekeeping.log_cleaner import LogCleaner
@@ -156,6 +157,7 @@ def make_parts(
             seams.clock,
             seams.entropy,
         ),
+        follower_sessions=FollowerSessions(seams.clock, seams.entropy),
     )
     services = _services(
         context,

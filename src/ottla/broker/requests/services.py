@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from ottla.coordinators.txn.partition_leaders import PartitionLeaders
     from ottla.coordinators.txn.verification import TransactionVerifier
     from ottla.metrics.node import NodeMetrics
+    from ottla.replication.fetch.follower_sessions import FollowerSessions
     from ottla.replication.fetch.sessions import FetchSessions
     from ottla.settings.broker import BrokerSettings
 
@@ -76,6 +77,7 @@ class PartitionServices:
     checkpointer: Checkpointer
     cold_reads: ColdReads
     fetch_sessions: "FetchSessions"
+    follower_sessions: "FollowerSessions"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

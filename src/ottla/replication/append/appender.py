@@ -149,8 +149,11 @@ class Appender:
         record_count = header.count
         if appended.duplicate_timestamp_ms is not None:
             append_time_ms, record_count = appended.duplicate_timestamp_ms, 0
-        elif partition.appended(log.end_offset) and replica.waiting.watchers:
-            _tell_watchers(replica, len(stored))
+        else:
+            if partition.appended(log.end_offset) and replica.waiting.watchers:
+                _tell_watchers(replica, len(stored))
+            if replica.waiting_followers.watchers:
+                replica.waiting_followers.count(len(stored))
         committed_offset = appended.last_offset + 1
         is_settled = (
             append_time_ms == NO_TIMESTAMP
@@ -204,8 +207,11 @@ class Appender:
             appended = log.append_together(batches, leader_epoch=partition.leader_epoch)
         except (OSError, StorageError):
             return None
-        if appended and partition.appended(log.end_offset) and replica.waiting.watchers:
-            _tell_watchers(replica, appended.size_bytes)
+        if appended:
+            if partition.appended(log.end_offset) and replica.waiting.watchers:
+                _tell_watchers(replica, appended.size_bytes)
+            if replica.waiting_followers.watchers:
+                replica.waiting_followers.count(appended.size_bytes)
         return appended
 
     def append_marker(
@@ -243,6 +249,7 @@ class Appender:
         if partition.appended(log.end_offset):
             # More bytes than those of the marker may be stable now.
             replica.waiting.wake_all()
+        replica.waiting_followers.count(len(batch))
         return AppendResult(
             first_offset=appended.first_offset,
             committed_offset=committed_offset,

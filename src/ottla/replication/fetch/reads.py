@@ -1,8 +1,11 @@
-"""Reads committed records of a partition, as slices of the log's files."""
+"""Reads records of a partition, as slices of the log's files: committed ones for consumers, all for
+followers.
+"""
 
 from typing import NamedTuple
 
 from ottla.errors import ErrorCode, OffsetOutOfRange, PeerError, StorageError
+from ottla.metadata.values import Incarnation
 from ottla.protocol.isolation_level import Isolation
 from ottla.protocol.primitives import NO_LEADER_EPOCH
 from ottla.replication.replica import Replica
@@ -22,7 +25,7 @@ class ReadResult(NamedTuple):
     aborted: list[AbortedTransaction] | None
     # Whether the fetch offset is the end of what the consumer may read.
     is_caught_up: bool
-    # Where the log of the fetching replica diverged, if it did. Then there are no records.
+    # Where the log of the reader diverged from this one, if it did. Then there are no records.
     diverging: EpochEnd | None = None
 
     @property
@@ -84,6 +87,63 @@ def read(
         offset >= bound,
         diverging,
     )
+
+
+def read_for_follower(
+    replica: Replica,
+    follower: Incarnation,
+    offset: int,
+    *,
+    start_offset: int,
+    bytes_max: int,
+    is_first: bool,
+    current_leader_epoch: int,
+    last_fetched_epoch: int,
+    warm_only: bool = False,
+) -> ReadResult:
+    """All batches from `offset` on. As `read`, but up to the log end.
+
+    It also reports the follower's progress: what it fetches from an offset on, it has before. So
+    this may move the high watermark. OFFSET_OUT_OF_RANGE if its log ends before this one starts.
+    """
+    partition = replica.partition
+    partition.check_leadership(current_leader_epoch)
+    log = replica.log
+    if log is not None and log.offline is not None:
+        raise PeerError(ErrorCode.KAFKA_STORAGE_ERROR, str(log.offline))
+    if offset < replica.start_offset:
+        raise OffsetOutOfRange(offset, replica.start_offset, replica.end_offset)
+    diverging = _follower_diverges(replica, offset, last_fetched_epoch)
+    records = None
+    if diverging is None:
+        replica.fetched_by(follower, offset, start_offset)
+        if log is not None and offset < log.end_offset and (is_first or bytes_max > 0):
+            try:
+                records = log.read(offset, bytes_max=bytes_max, warm_only=warm_only)
+            except (StorageError, OSError) as error:
+                raise PeerError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
+            if records and not is_first and records.size > bytes_max:
+                records = None
+    return ReadResult(
+        records,
+        partition.high_watermark,
+        partition.high_watermark,
+        replica.start_offset,
+        None,
+        offset >= replica.end_offset,
+        diverging,
+    )
+
+
+def _follower_diverges(replica: Replica, offset: int, last_fetched_epoch: int) -> EpochEnd | None:
+    """Where a follower must truncate. None if all that it has is in this log."""
+    log, end = replica.log, UNKNOWN_END
+    if log is not None and last_fetched_epoch != NO_LEADER_EPOCH:
+        end = log.epochs.end_offset(last_fetched_epoch, log.end_offset)
+    if end == UNKNOWN_END:
+        # It has no record, or this log has none: only the ends can be compared.
+        end = EpochEnd(max(last_fetched_epoch, 0), replica.end_offset)
+    return end if end.epoch < last_fetched_epoch or end.end_offset < offset else None
 
 
 def _diverging(log: Log, offset: int, last_fetched_epoch: int) -> EpochEnd | None:

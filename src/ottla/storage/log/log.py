@@ -10,6 +10,7 @@ from typing import NoReturn
 
 from ottla.errors import LogOffline, OffsetOutOfRange, StorageError
 from ottla.protocol.batch import (
+    HEADER_BYTES,
     PREFIX_BYTES,
     UNCOUNTED_BYTES,
     BatchHeader,
@@ -189,12 +190,17 @@ class Log(ReadableLog):
         return make_appended((offset, offset + header.last_offset_delta, None))
 
     def append_replicated(self, batches: Buffer) -> None:
-        """Appends batches as the leader wrote them, as a follower does."""
+        """Appends batches as the leader wrote them, as a follower does.
+
+        The last batch may be incomplete, because a fetch ends after so many bytes: it is left out.
+        """
         self._require_online()
         view = memoryview(batches)
         position = 0
-        while position < len(view):
+        while len(view) - position >= HEADER_BYTES:
             header = read_header(view, position)
+            if header.size > len(view) - position:
+                return
             check_replicated(view, position, header, self.end_offset)
             batch = view[position : position + header.size]
             self._write((batch,), header, marker_of(batch, header))
@@ -410,6 +416,11 @@ class Log(ReadableLog):
         self.messages_unflushed = min(
             self.messages_unflushed, self.end_offset - self.recovery_point
         )
+
+    def restart_at(self, offset: int) -> None:
+        """Removes all records, and continues at an offset beyond the log end, durably."""
+        self._require_online()
+        raise NotImplementedError(offset)
 
     def _cut(self, offset: int) -> None:
         while self._segments[-1].base_offset > offset:

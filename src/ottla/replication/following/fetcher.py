@@ -1,0 +1,177 @@
+"""Fetches all partitions that this broker follows from one leader, on one connection."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ottla.address import Address
+from ottla.client.connection.connection import Connection, connect
+from ottla.client.errors import ClientError, error_code
+from ottla.client.options import ClientOptions
+from ottla.errors import ErrorCode, PeerError, StorageError
+from ottla.metadata.values import PartitionId
+from ottla.protocol.messages.fetch import FetchResponse, PartitionResult
+from ottla.replication.following.replica_update import CreateLog, position_of, update_replica
+from ottla.replication.following.session import FetchBounds, FollowerSession
+from ottla.replication.local_broker import LocalBroker
+from ottla.replication.replica import Replica
+from ottla.seams.clock import Clock
+from ottla.seams.net import Net
+
+# Other tasks run after this many bytes were appended.
+TURN_BYTES_MAX = 1 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetcherParts:
+    """The parts of a node that its fetchers use."""
+
+    me: LocalBroker
+    # The inter-broker address of a broker; None if it is not known or not live.
+    address_of: Callable[[int], Address | None]
+    create_log: CreateLog
+    net: Net
+    clock: Clock
+    bounds: Callable[[], FetchBounds]
+    backoff_ms: Callable[[], int]
+    options: ClientOptions
+    # Reports a fault of a partition or a leader, and that it is over.
+    problem: Callable[[str, Exception], None]
+    solved: Callable[[str], None]
+
+
+class ReplicaFetcher:
+    """`run` does not end. Partitions may be put and removed at any time.
+
+    A partition whose answer could not be applied is left out for `replica.fetch.backoff.ms`.
+    """
+
+    def __init__(self, leader_id: int, parts: FetcherParts) -> None:
+        self.leader_id = leader_id
+        self._parts = parts
+        self._replicas: dict[PartitionId, Replica] = {}
+        # Those that are left out, and until when by the steady clock.
+        self._delayed_ns: dict[PartitionId, int] = {}
+        self._session: FollowerSession | None = None
+        self._has_partitions = asyncio.Event()
+
+    def __len__(self) -> int:
+        return len(self._replicas)
+
+    def put(self, partition: PartitionId, replica: Replica) -> None:
+        """Fetches a partition from the end of its log on, in its current leader epoch."""
+        self._replicas[partition] = replica
+        self._delayed_ns.pop(partition, None)
+        self._has_partitions.set()
+        if self._session is not None:
+            self._session.put(partition, position_of(replica))
+
+    def remove(self, partition: PartitionId) -> None:
+        """What is still on its way for the partition is ignored."""
+        self._replicas.pop(partition, None)
+        self._delayed_ns.pop(partition, None)
+        if self._session is not None:
+            self._session.remove(partition)
+        if not self._replicas:
+            self._has_partitions.clear()
+
+    async def run(self) -> None:
+        while True:
+            await self._has_partitions.wait()
+            connection = await self._connect()
+            if connection is not None:
+                try:
+                    await self._fetch_on(connection)
+                    self._parts.solved(self._name)
+                except ClientError as error:
+                    self._parts.problem(self._name, error)
+                finally:
+                    self._session = None
+                    connection.close()
+            await asyncio.sleep(self._parts.backoff_ms() / 1e3)
+
+    async def _connect(self) -> Connection | None:
+        address = self._parts.address_of(self.leader_id)
+        if address is None:
+            return None
+        try:
+            return await connect(self._parts.net, address, self._parts.options)
+        except ClientError as error:
+            self._parts.problem(self._name, error)
+            return None
+
+    async def _fetch_on(self, connection: Connection) -> None:
+        """Fetches until the session ends: refused by the leader, or of a former incarnation."""
+        me = self._parts.me.incarnation
+        if me is None:
+            return
+        session = self._session = FollowerSession(me)
+        for partition, replica in self._replicas.items():
+            if partition not in self._delayed_ns:
+                session.put(partition, position_of(replica))
+        while self._parts.me.incarnation == me and self._replicas:
+            self._resume(session)
+            bounds = self._parts.bounds()
+            timeout_ms = bounds.wait_ms_max + self._parts.options.request_timeout_ms
+            response = await connection.ask(session.request(bounds), timeout_ms=timeout_ms)
+            if response.error_code != ErrorCode.NONE:
+                code = error_code(response.error_code)
+                refused = PeerError(code, f"the leader refuses to be followed: {code.name}")
+                self._parts.problem(self._name, refused)
+                return
+            session.answered(response)
+            await self._take(response, session)
+
+    def _resume(self, session: FollowerSession) -> None:
+        """Fetches those again that were left out for long enough."""
+        if self._delayed_ns:
+            now_ns = self._parts.clock.steady_ns()
+            for partition in [key for key, due in self._delayed_ns.items() if due <= now_ns]:
+                del self._delayed_ns[partition]
+                session.put(partition, position_of(self._replicas[partition]))
+
+    async def _take(self, response: FetchResponse, session: FollowerSession) -> None:
+        appended_bytes = 0
+        for topic in response.responses:
+            for result in topic.partitions:
+                partition = PartitionId(topic.topic_id, result.partition_index)
+                if appended_bytes >= TURN_BYTES_MAX:
+                    appended_bytes = 0
+                    await asyncio.sleep(0)
+                replica = self._current(partition, session)
+                if replica is not None:
+                    self._update(partition, replica, result, session)
+                    appended_bytes += len(result.records) if result.records else 0
+
+    def _current(self, partition: PartitionId, session: FollowerSession) -> Replica | None:
+        """The replica, if it still follows as it did when it was asked for."""
+        replica, asked = self._replicas.get(partition), session.position(partition)
+        if replica is None or asked is None or session is not self._session:
+            return None
+        state = replica.partition
+        is_followed = not state.is_leader and state.leader_epoch == asked.leader_epoch
+        return replica if is_followed and asked == position_of(replica) else None
+
+    def _update(
+        self,
+        partition: PartitionId,
+        replica: Replica,
+        result: PartitionResult,
+        session: FollowerSession,
+    ) -> None:
+        name = str(replica.name)
+        try:
+            update_replica(replica, result, self._parts.create_log)
+        except (PeerError, OSError, StorageError) as error:
+            # Of the leader, or a full disk: nothing is lost, and it is tried again.
+            self._parts.problem(name, error)
+            session.remove(partition)
+            delay_ns = self._parts.backoff_ms() * 1_000_000
+            self._delayed_ns[partition] = self._parts.clock.steady_ns() + delay_ns
+            return
+        self._parts.solved(name)
+        session.put(partition, position_of(replica))
+
+    @property
+    def _name(self) -> str:
+        return f"replication from broker {self.leader_id}"
