@@ -6,6 +6,7 @@ from typing import Any
 from ottla.errors import ErrorCode
 from ottla.metadata.values import PartitionId
 from ottla.protocol.messages.describe_cluster import DescribeClusterRequest
+from ottla.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
 from ottla.protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
     RequestedTopic,
@@ -14,6 +15,7 @@ from ottla.protocol.messages.metadata import MetadataRequest
 from ottla.protocol.messages.metadata import RequestedTopic as MetadataTopic
 from ottla.protocol.primitives import NO_BROKER
 from tests.support.broker.cluster import Cluster, with_cluster
+from tests.support.broker.produce_and_fetch import batch, only, produce
 from tests.support.broker.simulated_broker import Client, create, new_topic
 
 
@@ -96,6 +98,29 @@ def test_a_replica_with_a_failed_log_is_offline_though_its_broker_is_there() -> 
         partition = await described(client)
         assert (partition.leader_id, partition.isr_nodes) == (1, (1,))
         assert partition.offline_replicas == (2,)
+
+    with_cluster(story)
+
+
+def test_the_offset_lag_of_a_follower_is_what_it_lacks_of_the_committed_records() -> None:
+    async def lag(client: Client) -> int:
+        (directory,) = (await client.ask(DescribeLogDirsRequest(topics=None))).results
+        ((partition,),) = [topic.partitions for topic in directory.topics if topic.name == "events"]
+        return int(partition.offset_lag)
+
+    async def story(cluster: Cluster) -> None:
+        leader, follower = await created(cluster, 1, 2), await cluster.client(2)
+        assert only(await leader.ask(produce("events", batch(b"a", b"b")), 9)).error_code == 0
+        await asyncio.sleep(1)
+        assert (await lag(leader), await lag(follower)) == (0, 0)
+        replicas = cluster.nodes[2]._replicas
+        assert replicas is not None
+        replica = replicas.named("events", 0)
+        assert replica is not None
+        # As if the leader had answered without the records.
+        replica.partition.replicated(replica.end_offset, 5)
+        assert await lag(follower) == 3
+        assert await lag(leader) == 0
 
     with_cluster(story)
 

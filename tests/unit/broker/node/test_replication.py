@@ -1,12 +1,10 @@
 """Brokers that replicate partitions from each other."""
 
 import asyncio
-from typing import Any
 
 from ottla.errors import ErrorCode
 from ottla.metadata.image import Image
 from ottla.metadata.records import Partition
-from ottla.protocol.primitives import Uuid
 from ottla.replication.replica import Replica
 from ottla.seams.files import read_file
 from tests.support.broker.cluster import Cluster, with_cluster
