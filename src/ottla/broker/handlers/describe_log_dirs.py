@@ -27,7 +27,8 @@ IsAskedFor = Callable[[TopicPartition], bool]
 def handle(request: DescribeLogDirsRequest, call: Call) -> DescribeLogDirsResponse:
     """This broker's log directories, with the requested partitions, their sizes and lags.
 
-    The lag of a follower is the number of committed offsets that it lacks. A partition without a log has no directory yet. It is listed with the first directory.
+    The lag of a follower is the number of committed offsets that it lacks. A partition without a
+    log has no directory yet. It is listed with the first directory.
     """
     call.require(CLUSTER)
     replicas = call.services.partitions.replicas

@@ -50,8 +50,8 @@ REPLICA_SELECTOR_CLASS = broker_setting(
     "replica.selector.class",
     ClassName(ReplicaSelectorClass),
     None,
-    "The replica from which a consumer reads: with `RackAwareReplicaSelector` one in the rack of its"
-    " `client.rack`, if one there is in sync; by default the leader; the same on all brokers.",
+    "The replica from which a consumer reads: with `RackAwareReplicaSelector` one in the rack of"
+    " its `client.rack`, if one there is in sync; by default the leader; the same on all brokers.",
 )
 MIN_INSYNC_REPLICAS = topic_setting(
     "min.insync.replicas",
