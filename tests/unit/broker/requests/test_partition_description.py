@@ -11,10 +11,10 @@ from ottla.protocol.primitives import NO_BROKER, Uuid
 ONE, TWO = Incarnation(1, 10), Incarnation(2, 20)
 
 
-def partition(leader: Incarnation | None) -> Partition:
+def partition(leader: Incarnation | None, index: int = 0) -> Partition:
     return Partition(
         topic_id=Uuid(bytes(16)),
-        index=0,
+        index=index,
         replicas=(1, 2),
         leader=leader,
         leader_epoch=3,
@@ -48,12 +48,10 @@ def broker(broker_id: int, *offline: int) -> Broker:
     )
 
 
-@pytest.mark.parametrize(("failed", "offline"), [((0,), (2,)), ((1, 2), ())])
-def test_a_replica_whose_log_is_offline_is_offline(
-    failed: tuple[int, ...], offline: tuple[int, ...]
-) -> None:
-    logs = offline_logs([broker(1), broker(2, *failed)])
-    assert describe_partition(partition(ONE), {1, 2}, logs)[3] == offline
+@pytest.mark.parametrize(("index", "offline"), [(0, ()), (1, (2,)), (2, (2,))])
+def test_a_replica_whose_log_is_offline_is_offline(index: int, offline: tuple[int, ...]) -> None:
+    logs = offline_logs([broker(1), broker(2, 1, 2)])
+    assert describe_partition(partition(ONE, index), {1, 2}, logs)[3] == offline
 
 
 def test_the_log_of_one_broker_and_the_absence_of_another_count_together() -> None:
