@@ -3,9 +3,11 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ottla.broker.inter_broker.controller_channel import ChannelParts, ControllerChannel
+from ottla.broker.inter_broker.broker_channels import BrokerChannels
+from ottla.broker.inter_broker.controller_channel import ControllerChannel
 from ottla.broker.inter_broker.forwarding import Forwarding
 from ottla.broker.inter_broker.own_requests import OwnRequests
+from ottla.broker.inter_broker.shared_connection import ChannelParts
 from ottla.metadata.controller_interface import Controller
 from ottla.metadata.image import Image
 from ottla.metadata.store import Entry
@@ -14,7 +16,7 @@ from ottla.metadata.store import Entry
 @dataclass(frozen=True, slots=True)
 class InterBroker:
     """Clients' requests and the broker's own have a connection each, so that neither holds up the
-    other: a controller handles the requests of a connection one after another.
+    other: a broker handles the requests of a connection one after another.
     """
 
     is_controller: Callable[[], bool]
@@ -26,15 +28,19 @@ class InterBroker:
     # For this broker's requests, such as AlterPartition.
     channel: ControllerChannel
     own_requests: OwnRequests
+    # For requests to any broker.
+    brokers: BrokerChannels
 
     def follow(self, image: Image, entry: Entry) -> None:
-        """Follows the metadata log: another broker may be the controller."""
+        """Follows the metadata log: brokers come and go, and another may be the controller."""
         self.clients_channel.follow(image, entry)
         self.channel.follow(image, entry)
+        self.brokers.follow(image, entry)
 
     def close(self) -> None:
         self.clients_channel.close()
         self.channel.close()
+        self.brokers.close()
 
 
 def make_inter_broker(
@@ -55,4 +61,5 @@ def make_inter_broker(
             node_id=parts.node_id,
             broker_epoch=broker_epoch,
         ),
+        brokers=BrokerChannels(parts),
     )

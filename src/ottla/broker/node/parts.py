@@ -6,8 +6,8 @@ from functools import partial
 from typing import NamedTuple
 
 from ottla.broker.http.storage_health import StorageHealth
-from ottla.broker.inter_broker.controller_channel import ChannelParts
 from ottla.broker.inter_broker.inter_broker import InterBroker, make_inter_broker
+from ottla.broker.inter_broker.shared_connection import ChannelParts
 from ottla.broker.net.connections import Connections
 from ottla.broker.node.context import NodeContext
 from ottla.broker.node.dynamic_settings import cleaner_rules, connection_limits, tick_rules
@@ -102,7 +102,7 @@ def connect_brokers(
     controller: Controller,
     broker_epoch: Callable[[], int],
 ) -> InterBroker | None:
-    """The channels to the controller, which follow the image; None without other brokers."""
+    """The channels to other brokers, which follow the image; None without other brokers."""
     if identity.inter_broker_listener is None:
         return None
     seams = context.seams
