@@ -152,6 +152,7 @@ class BrokerMeter:
         "offline_log_dirs",
         "offline_replicas",
         "partitions",
+        "possible_data_losses",
         "queued_request_bytes",
         "recovered_bytes",
         "recovery_bytes_left",
@@ -166,6 +167,7 @@ class BrokerMeter:
         self.leaders = 0
         self.partitions = 0
         self.under_replicated_partitions = 0
+        self.possible_data_losses = 0
         self.under_min_isr_partitions = 0
         self.at_min_isr_partitions = 0
         self.offline_replicas = 0

@@ -105,6 +105,11 @@ BROKER_FAMILIES = {
     "replication_bytes_out": Family(
         "counter", f"{_TOPICS}replicationbytesout", "Bytes of batches sent to followers."
     ),
+    "possible_data_losses": Family(
+        "counter",
+        "ottla_possible_data_loss",
+        "Elections, in the whole cluster, of leaders that may have lost records.",
+    ),
     "offline_log_dirs": Family(
         "gauge", "kafka_log_logmanager_offlinelogdirectorycount", "Log directories that failed."
     ),

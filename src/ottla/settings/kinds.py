@@ -37,6 +37,7 @@ class Unit(StrEnum):
     NONE = ""
     BYTES = "bytes"
     MS = "ms"
+    SECONDS = "seconds"
     MINUTES = "minutes"
     HOURS = "hours"
     MESSAGES = "messages"
@@ -268,6 +269,35 @@ class TextList(Kind[tuple[str, ...]]):
 
     def format(self, value: tuple[str, ...]) -> str:
         return ",".join(value)
+
+
+# `*` instead of a list.
+ALL_REPLICAS = "*"
+# As long as any 32-bit number.
+_ID_DIGITS_MAX = 10
+
+
+@dataclass(frozen=True, kw_only=True)
+class ThrottledReplicaList(TextList):
+    """Replicas as `partition:broker`, or `*` for all."""
+
+    @property
+    def allowed(self) -> str:
+        return f"{ALL_REPLICAS} or a comma-separated list of partition:broker"
+
+    def parse(self, text: str) -> tuple[str, ...]:
+        values = super().parse(text)
+        if values != (ALL_REPLICAS,) and not all(map(_is_replica, values)):
+            raise NotAllowed(self.allowed)
+        return values
+
+
+def _is_replica(text: str) -> bool:
+    numbers = text.split(":")
+    return len(numbers) == 2 and all(
+        number.isascii() and number.isdecimal() and len(number) <= _ID_DIGITS_MAX
+        for number in numbers
+    )
 
 
 class Secret:

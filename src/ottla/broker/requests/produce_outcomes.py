@@ -110,11 +110,13 @@ def every(answers: TopicOutcomes) -> Iterator[ProduceOutcome]:
         yield from partitions
 
 
-def response(answers: TopicOutcomes, terms: ProduceTerms, services: "Services") -> ProduceResponse:
+def response(
+    answers: TopicOutcomes, version: int, session: "Session", services: "Services"
+) -> ProduceResponse:
     """The response. A batch that another broker would take is answered with that leader."""
     leaders = None
-    if terms.version >= CURRENT_LEADER_SINCE and any(each.error for each in every(answers)):
-        leaders = CurrentLeaders(services, terms.session)
+    if version >= CURRENT_LEADER_SINCE and any(each.error for each in every(answers)):
+        leaders = CurrentLeaders(services, session)
     responses = tuple(
         TopicResult(
             name=key if isinstance(key, str) else "",
