@@ -12,12 +12,14 @@ from ottla.broker.tasks import Tasks
 from ottla.metadata.controller_interface import Controller
 from ottla.metadata.image import Image
 from ottla.metadata.publisher import Publisher
+from ottla.metadata.unclean_elections import UncleanElections
 from ottla.metadata.values import Endpoint
 from ottla.replication.append.appender import Appender
 from ottla.replication.append.flusher import Flusher
 from ottla.replication.fetch.cold_reads import ColdReads
 from ottla.replication.housekeeping.checkpointer import Checkpointer
 from ottla.replication.replicas import Replicas
+from ottla.replication.throttle import ReplicationThrottles
 from ottla.seams.clock import Clock
 from ottla.seams.entropy import Entropy
 
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
     from ottla.broker.requests.producer_ids import ProducerIdBlocks
     from ottla.coordinators.group.coordinator import GroupShards
     from ottla.coordinators.txn.coordinator import TransactionShards
-    from ottla.coordinators.txn.partition_leaders import PartitionLeaders
+    from ottla.coordinators.txn.partition_leaders import LocalPartitionLeaders
     from ottla.coordinators.txn.verification import TransactionVerifier
     from ottla.metrics.node import NodeMetrics
     from ottla.replication.fetch.follower_sessions import FollowerSessions
@@ -54,6 +56,8 @@ class Identity:
     advertised: tuple[Endpoint, ...] | None = None
     # The only listener on which requests between brokers are accepted; None: nowhere.
     inter_broker_listener: str | None = None
+    # Whether other brokers use the same metadata.
+    has_peers: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +66,8 @@ class MetadataServices:
 
     publisher: Publisher
     producer_ids: "ProducerIdBlocks"
+    # For the controller: elections that compare the logs of replicas.
+    unclean_elections: UncleanElections
     auto_topic_creation: AutoTopicCreation = field(default_factory=AutoTopicCreation)
     # The responses to Metadata requests, encoded once per image.
     response_cache: ResponseCache = field(default_factory=ResponseCache)
@@ -78,6 +84,7 @@ class PartitionServices:
     cold_reads: ColdReads
     fetch_sessions: "FetchSessions"
     follower_sessions: "FollowerSessions"
+    throttles: ReplicationThrottles
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,9 +103,10 @@ class CoordinatorServices:
 
     groups: "GroupShards"
     transactions: "TransactionShards"
-    # The coordinators of transactions and the leaders of partitions, on any broker.
+    # Asks the coordinators of transactions, on any broker.
     verifier: "TransactionVerifier"
-    partition_leaders: "PartitionLeaders"
+    # Writes the markers of partitions that this broker leads.
+    partition_leaders: "LocalPartitionLeaders"
 
 
 @dataclass(slots=True, kw_only=True)

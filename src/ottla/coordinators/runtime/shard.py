@@ -121,6 +121,7 @@ class Shard(Generic[MachineT, EffectT]):
         self._is_flushing = False
         # One for each batch that answers or effects wait for, in the order of their offsets.
         self._commit_waiters: deque[CommitWaiter] = deque()
+        replica.waiting.enter(self)
 
     # Requests
 
@@ -131,7 +132,8 @@ class Shard(Generic[MachineT, EffectT]):
 
         `decide` gets a ticket, which the answering decision names, and the time. PeerError if it
         refuses the request or if this broker is not the coordinator; the future raises one if the
-        broker stops being the coordinator.
+        broker stops being the coordinator, or for a refusal that has to wait: it may come from
+        records that are not committed yet.
         """
         now_ms, steady_ms = self._begin()
         ticket: Hashable = next(self._tickets)
@@ -139,7 +141,7 @@ class Shard(Generic[MachineT, EffectT]):
         answer = loop.create_future()
         self._waiting[ticket] = answer
         try:
-            self._carry_out(decide(ticket, now_ms), now_ms, steady_ms)
+            self._carry_out(self._decided(decide, ticket, now_ms), now_ms, steady_ms)
             self._schedule_next()
         except BaseException:
             self._waiting.pop(ticket, None)
@@ -153,11 +155,17 @@ class Shard(Generic[MachineT, EffectT]):
         return answer
 
     async def read(self, look: Callable[[int], Seen]) -> Seen:
-        """The result of `look` on the state of now, returned once that state is committed."""
+        """The result of `look` on the state of now, returned once that state is committed.
+
+        A PeerError that `look` raises is a result as well.
+        """
         self._require_active()
-        seen = look(self._clock.wall_ms())
-        if self._turn.rows or self.replica.high_watermark < self._end_offset:
-            await self.ask(_answer_at_once)
+        try:
+            seen = look(self._clock.wall_ms())
+        except PeerError:
+            await self._until_committed()
+            raise
+        await self._until_committed()
         return seen
 
     async def write(self, decide: Callable[[int], Decision[Any, EffectT]]) -> None:
@@ -259,7 +267,24 @@ class Shard(Generic[MachineT, EffectT]):
 
     def close(self) -> None:
         """This broker is no longer the coordinator: waiting requests get NOT_COORDINATOR."""
+        self.replica.waiting.leave(self)
+        self._resign()
+
+    def count(self, amount: int) -> None:
+        """Does nothing: a commit is awaited where it is needed."""
+
+    def wake(self) -> None:
+        """Leadership may have changed. A session that is lost has no record in the metadata log."""
+        if not self.is_closed and not self._is_leading:
+            self._resign()
+            # Not now: the partition is calling all of its watchers.
+            asyncio.get_running_loop().call_soon(self.replica.waiting.leave, self)
+
+    # Parts
+
+    def _resign(self) -> None:
         self.is_closed = True
+        self.timers = Timers()
         for waiter in self._commit_waiters:
             self.replica.commits.leave(waiter)
         self._commit_waiters.clear()
@@ -268,7 +293,33 @@ class Shard(Generic[MachineT, EffectT]):
         self._turn = _Turn()
         self._refuse_all(_not_coordinator())
 
-    # Parts
+    @property
+    def _is_leading(self) -> bool:
+        """Whether this broker still leads the partition in the leader epoch of the shard."""
+        partition = self.replica.partition
+        return partition.is_leader and partition.leader_epoch == self.leader_epoch
+
+    @property
+    def _is_committed(self) -> bool:
+        """Whether all that the state comes from is committed."""
+        return not self._turn.rows and self.replica.high_watermark >= self._end_offset
+
+    async def _until_committed(self) -> None:
+        if not self._is_committed:
+            await self.ask(_answer_at_once)
+
+    def _decided(
+        self,
+        decide: Callable[[Hashable, int], Decision[Any, EffectT]],
+        ticket: Hashable,
+        now_ms: int,
+    ) -> Decision[Any, EffectT]:
+        try:
+            return decide(ticket, now_ms)
+        except PeerError as error:
+            if self._is_committed:
+                raise
+            return Decision(answers=(Answered(ticket, error),))
 
     def _begin(self) -> tuple[int, int]:
         """The time of a decision on both clocks. PeerError if no decision can be made now."""
@@ -277,16 +328,10 @@ class Shard(Generic[MachineT, EffectT]):
         return self._clock.wall_ms(), self._steady_ms()
 
     def _require_active(self) -> None:
-        if self.is_closed or not self._is_leader:
+        if self.is_closed or not self._is_leading:
             raise _not_coordinator()
         if not self.is_loaded:
             raise PeerError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "the coordinator is loading")
-
-    @property
-    def _is_leader(self) -> bool:
-        """Whether this broker still leads the partition in the leader epoch of the shard."""
-        partition = self.replica.partition
-        return partition.is_leader and partition.leader_epoch == self.leader_epoch
 
     def _require_writable(self) -> None:
         """Checked before a decision: a decision that cannot be written must not be made."""
@@ -483,10 +528,10 @@ class Shard(Generic[MachineT, EffectT]):
         self._commit_waiters.popleft()
         if error is None:
             self._release()
-        elif self._is_leader:
+        elif self._is_leading:
             # The ISR is too small. The decisions stand, and are committed when it has grown.
             self._await_commit(end_offset)
-        # Otherwise leadership is lost, and `Shards` closes this shard.
+        # Otherwise leadership is lost, and `wake` follows.
 
     def _schedule_next(self) -> None:
         next_due_ms = self.next_due_ms
@@ -552,7 +597,7 @@ class Shard(Generic[MachineT, EffectT]):
 
     def _is_releasable(self, end_offset: int) -> bool:
         """Whether effects of decisions up to this offset may be performed."""
-        return self.is_loaded and self._is_leader and end_offset <= self.replica.high_watermark
+        return self.is_loaded and self._is_leading and end_offset <= self.replica.high_watermark
 
     def _give(self, answers: Iterable[Answered]) -> None:
         for ticket, response in answers:

@@ -69,13 +69,16 @@ ELSEWHERE = {
     "offsets.retention.minutes": "test_a_simple_consumers_offsets_expire_after_the_commit",
     "offsets.topic.num.partitions": "test_the_offsets_topic_is_created_with_the_brokers_settings",
     "offsets.topic.replication.factor": (
-        "test_an_internal_topic_has_at_most_as_many_replicas_as_brokers"
+        "test_an_internal_topic_has_as_many_replicas_as_are_wanted"
     ),
     "offsets.topic.segment.bytes": "test_the_offsets_topic_is_created_with_the_brokers_settings",
     "ottla.groups.max": "test_the_number_of_groups_is_limited",
     "fetch.max.bytes": "test_the_brokers_limit_applies_to_every_fetch",
     "inter.broker.listener.name": (
         "test_requests_between_brokers_are_accepted_on_their_listener_only"
+    ),
+    "replica.selector.class": (
+        "test_a_consumer_is_sent_to_the_replica_in_its_rack_and_reads_there"
     ),
     "request.timeout.ms": (
         "test_without_a_controller_a_request_times_out_and_the_connection_goes_on"
@@ -122,7 +125,7 @@ ELSEWHERE = {
     "ottla.pending.offsets.max": "test_offsets_in_open_transactions_are_limited",
     "transaction.state.log.load.buffer.size": "test_a_log_is_read_in_pieces_of_the_load_buffer",
     "transaction.state.log.replication.factor": (
-        "test_an_internal_topic_has_at_most_as_many_replicas_as_brokers"
+        "test_an_internal_topic_has_as_many_replicas_as_are_wanted"
     ),
     **{
         f"replica.fetch.{name}": ("test_a_follower_fetches_in_pieces_and_waits_as_its_settings_say")
