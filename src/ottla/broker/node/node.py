@@ -214,7 +214,7 @@ class Node:
             entropy=seams.entropy,
             home=home,
             broker_id=self.settings[node.NODE_ID],
-            rack=self.settings[node.RACK] or None,
+            rack=self.settings[node.BROKER_RACK] or None,
         )
 
     async def _register(
