@@ -2,10 +2,14 @@
 
 from dataclasses import dataclass, field
 
+from ottla.errors import ErrorCode, PeerError
 from ottla.metadata.topic_names import is_internal
+from ottla.metadata.values import Incarnation
 from ottla.metrics.meters import TopicCounters
 from ottla.protocol.topic_partition import TopicPartition
+from ottla.replication.append.commit_queue import CommitQueue
 from ottla.replication.append.verification_guards import VerificationGuards
+from ottla.replication.isr import IsrCandidates, is_candidate
 from ottla.replication.partition import Partition
 from ottla.replication.purgatory import WaitingRoom
 from ottla.storage.admission.rules import AdmissionRules
@@ -46,9 +50,16 @@ class Replica:
     log: Log | None = None
     # The log exists and could not be opened.
     is_unusable: bool = field(default=False, kw_only=True)
+    # Appends, which wait for the high watermark.
+    commits: CommitQueue = field(default_factory=CommitQueue, kw_only=True)
+    # Consumers, which wait for the high watermark.
     waiting: WaitingRoom = field(default_factory=WaitingRoom, kw_only=True)
+    # Followers, which wait for appends.
+    waiting_followers: WaitingRoom = field(default_factory=WaitingRoom, kw_only=True)
     # The appends that wait for the verification of their transaction.
     verifications: VerificationGuards = field(default_factory=VerificationGuards, kw_only=True)
+    # Told of followers that may join the ISR; None if this broker has no peers.
+    isr_candidates: IsrCandidates | None = field(default=None, kw_only=True)
     # The metrics of its topic, once something was counted.
     counters: TopicCounters | None = field(default=None, kw_only=True)
     # Only the broker writes to internal topics.
@@ -75,3 +86,54 @@ class Replica:
         if self.log is None:
             return 0
         return self.log.producers.last_stable_offset(self.partition.high_watermark)
+
+    def fetched_by(self, follower: Incarnation, offset: int, start_offset: int) -> None:
+        """A follower has everything before `offset`: the high watermark may move."""
+        partition = self.partition
+        before, known = partition.high_watermark, partition.followers.get(follower.broker_id)
+        if known is None or known.start_offset != start_offset:
+            # DeleteRecords waits for it.
+            self.waiting.wake_all()
+        if partition.fetched(follower, offset, start_offset):
+            self.high_watermark_moved(before)
+        if self.isr_candidates is not None and is_candidate(partition, follower):
+            self.isr_candidates.put(self)
+
+    def high_watermark_moved(self, before: int) -> None:
+        """Tells those who wait for it. Followers learn of it with their next fetch."""
+        after = self.partition.high_watermark
+        if self.commits.waiters:
+            self.commits.moved(after)
+        self.waiting_followers.count(0)
+        watchers = self.waiting.watchers
+        if not watchers:
+            return
+        size_bytes = None if self.log is None else self.log.bytes_between(before, after)
+        if size_bytes is None:
+            self.waiting.wake_all()
+        elif self.last_stable_offset == after:
+            self.waiting.count(size_bytes)
+        else:
+            self.waiting.count_unstable(size_bytes)
+
+    def leadership_lost(self) -> None:
+        """Refuses the appends that wait: their leader epoch is over, and others may differ."""
+        self.commits.fail(
+            PeerError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "the leader epoch of the append is over")
+        )
+        self.wake_all()
+
+    def why_not_committed(self) -> PeerError | None:
+        """Why appended records are not committed soon: the ISR is too small."""
+        partition = self.partition
+        if partition.is_in_sync:
+            return None
+        return PeerError(
+            ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+            f"{len(partition.isr)} in sync where {partition.min_isr_in_force} are needed",
+        )
+
+    def wake_all(self) -> None:
+        """Has all parked requests check again: the partition has another leader, ISR or state."""
+        self.waiting.wake_all()
+        self.waiting_followers.wake_all()

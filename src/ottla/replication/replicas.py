@@ -12,6 +12,7 @@ from ottla.metadata.store import Entry
 from ottla.metadata.values import ResourceKind
 from ottla.protocol.primitives import Uuid
 from ottla.protocol.topic_partition import TopicPartition
+from ottla.replication.isr import IsrCandidates
 from ottla.replication.local_broker import LocalBroker
 from ottla.replication.partition import Partition
 from ottla.replication.replica import Replica, TopicRules
@@ -37,9 +38,11 @@ class Replicas:
     ) -> None:
         self.directories = directories
         directories.checkpoint_high_watermarks(self._high_watermark_of)
+        # The partitions of this broker whose ISR may have to change.
+        self.isr_candidates = IsrCandidates()
         # (file.delete.delay.ms, path) of deleted partitions.
         self._leftovers: list[tuple[int, str]] = []
-        self._me = me
+        self.me = me
         self._rules_of = rules_of
         self._entropy = entropy
         self._start_writeback = start_writeback
@@ -80,9 +83,9 @@ class Replicas:
         ]
         for stray in strays:
             self.directories.set_aside(stray, self._unique())
-        known = image.brokers.get(self._me.broker_id)
+        known = image.brokers.get(self.me.broker_id)
         if known is not None:
-            self._me.follow(known)
+            self.me.follow(known)
         for topic_name in sorted(image.topic_names):
             topic = image.topic(topic_name)
             if topic is not None:
@@ -111,7 +114,7 @@ class Replicas:
                 case TopicDeleted():
                     deleted.add(record.topic_id)
                 case Broker():
-                    self._me.follow(record)
+                    self.me.follow(record)
                 case Config(kind=ResourceKind.TOPIC):
                     reset.add(record.name)
                 case Config(kind=ResourceKind.BROKER):
@@ -125,15 +128,15 @@ class Replicas:
 
     def lose_session(self, broker_epoch: int) -> None:
         """The broker's session of this epoch has ended: it leads nothing until the next one."""
-        self._me.lose_session(broker_epoch)
+        self.me.lose_session(broker_epoch)
         for replica in self.all:
             if replica.partition.is_leader:
                 replica.partition.resign()
-                replica.waiting.wake_all()
+                replica.leadership_lost()
 
     def _assign(self, topic: str, record: PartitionRecord, rules: TopicRules) -> None:
         replica = self._by_id.get((record.topic_id, record.index))
-        if self._me.broker_id not in record.replicas:
+        if self.me.broker_id not in record.replicas:
             if replica is not None:
                 self._remove([replica])
             return
@@ -143,12 +146,24 @@ class Replicas:
 
     @staticmethod
     def _take(replica: Replica, record: PartitionRecord) -> None:
-        begins = replica.partition.assign(record, replica.end_offset)
-        if begins and replica.log is not None:
+        partition, before = replica.partition, replica.high_watermark
+        led = partition.is_leader
+        begins = partition.assign(record, replica.end_offset)
+        if led and (begins or not partition.is_leader):
+            replica.leadership_lost()
+        if replica.log is not None:
             # A log that is offline gets its epoch when it is opened again.
             with suppress(LogOffline):
-                replica.log.begin_epoch(record.leader_epoch)
-        replica.waiting.wake_all()
+                if begins:
+                    replica.log.begin_epoch(record.leader_epoch)
+                elif not partition.is_leader:
+                    # An epoch in which it led and wrote nothing is not one of its log.
+                    replica.log.truncate(replica.log.end_offset)
+        if replica.high_watermark > before:
+            replica.high_watermark_moved(before)
+        if replica.commits.waiters and (error := replica.why_not_committed()):
+            replica.commits.fail(error)
+        replica.wake_all()
 
     def _add(self, topic: str, record: PartitionRecord, rules: TopicRules) -> Replica:
         name = TopicPartition(topic, record.index)
@@ -157,9 +172,11 @@ class Replicas:
             self.directories.write_topic_id(name, record.topic_id)
             log.config = rules.log
             log.writeback.start = self._start_writeback
-        partition = Partition(record.topic_id, record.index, self._me)
-        partition.high_watermark = self.directories.high_watermark(name)
+        partition = Partition(record.topic_id, record.index, self.me)
+        if log is not None:
+            partition.high_watermark = min(self.directories.high_watermark(name), log.end_offset)
         replica = Replica(name, partition, rules, log)
+        replica.isr_candidates = self.isr_candidates
         replica.is_unusable = self.directories.is_unusable(name)
         self._by_id[record.topic_id, record.index] = replica
         self.by_key[topic, record.index] = self.by_key[record.topic_id, record.index] = replica
@@ -177,7 +194,7 @@ class Replicas:
         """Removes replicas that this broker no longer has. It stops leading them first."""
         for replica in dropped:
             replica.partition.resign()
-            replica.waiting.wake_all()
+            replica.leadership_lost()
         for replica in dropped:
             topic_id, index = replica.partition.topic_id, replica.name.partition
             del self._by_id[topic_id, index]
@@ -215,15 +232,22 @@ class Replicas:
         replica = self.by_key.get(name)
         return None if replica is None else replica.partition.high_watermark
 
-    def create_log(self, replica: Replica, start_offset: int = 0) -> Log:
-        """Creates the log of a partition. OSError or StorageError if the disk refuses."""
+    def create_log(self, replica: Replica) -> Log:
+        """Creates the log of a partition that this broker leads.
+
+        OSError or StorageError if the disk refuses.
+        """
+        log = self.create_followers_log(replica, 0)
+        log.begin_epoch(replica.partition.leader_epoch)
+        return log
+
+    def create_followers_log(self, replica: Replica, start_offset: int) -> Log:
+        """As `create_log`, for a follower, whose leader's log starts at `start_offset`."""
         if replica.is_unusable:
             raise StorageError(f"{replica.name} could not be opened")
-        partition = replica.partition
-        log = self.directories.create(replica.name, partition.topic_id, start_offset)
+        log = self.directories.create(replica.name, replica.partition.topic_id, start_offset)
         log.config = replica.rules.log
         log.writeback.start = self._start_writeback
-        log.begin_epoch(partition.leader_epoch)
         replica.log = log
         return log
 
@@ -235,6 +259,6 @@ class Replicas:
         name = stored.partition
         topic = image.topic(name.topic)
         record = None if topic is None else image.partition(topic.topic_id, name.partition)
-        if topic is None or record is None or self._me.broker_id not in record.replicas:
+        if topic is None or record is None or self.me.broker_id not in record.replicas:
             return False
         return stored.topic_id in (topic.topic_id, None)

@@ -2,14 +2,11 @@
 
 import asyncio
 import errno
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-import pytest
-
 from ottla.errors import ErrorCode, PeerError
-from ottla.metadata.configs import broker_settings
 from ottla.metadata.controller.broker_changes import partition_updates
 from ottla.metadata.controller.broker_registrations import is_up, membership_records
 from ottla.metadata.controller.entry_packing import MAX_RECORDS_PER_ENTRY
@@ -17,88 +14,18 @@ from ottla.metadata.controller.topic_changes import assignment_fault
 from ottla.metadata.controller_duties import UPDATED_PER_ENTRY
 from ottla.metadata.image import Image
 from ottla.metadata.incarnation import DAMAGED_MAX
-from ottla.metadata.local_controller import LocalController
 from ottla.metadata.memory import MemoryEnsemble, MemoryStore
 from ottla.metadata.publisher import MIN_REPLAYED_PER_SNAPSHOT, Publisher
 from ottla.metadata.records import Broker, Config, ControllerStarted, Partition, Record, Topic
 from ottla.metadata.store import Entry, Fence, RegisteredBroker
 from ottla.metadata.values import BrokerState, Incarnation, PartitionId, ResourceKind
-from ottla.protocol.topic_partition import TopicPartition
-from ottla.settings.broker import BrokerSettings
 from ottla.settings.sources import load
-from tests.sim.seams.loop import run
+from tests.support.metadata.controller_peers import Peer, deciding, settle, story
 from tests.support.metadata.sample_records import broker, partition, registration, topic_id
-
-SETTINGS = load(given={"min.insync.replicas": "2"}, environment={}, file=None)
 
 
 def setting(number: int) -> Record:
     return Config(ResourceKind.BROKER, "", "key", str(number))
-
-
-def deciding(*records: Record) -> Callable[[Image], tuple[Sequence[Record], None]]:
-    return lambda _: (records, None)
-
-
-class Peer:
-    """One broker's metadata: its store, its image and its controller."""
-
-    def __init__(
-        self, ensemble: MemoryEnsemble, broker_id: int, *, settings: BrokerSettings = SETTINGS
-    ) -> None:
-        self.broker_id = broker_id
-        self.store = ensemble.connect()
-        self.publisher = Publisher(self.store)
-        self.terms: list[int] = []
-        self.losses: list[TopicPartition] = []
-        self.controller = LocalController(
-            publisher=self.publisher,
-            store=self.store,
-            broker_id=broker_id,
-            current_settings=lambda: broker_settings(self.image, broker_id, settings),
-            is_shared=True,
-            on_elected=self.terms.append,
-            on_possible_loss=self.losses.append,
-        )
-        self.tasks: list[asyncio.Task[None]] = []
-
-    @property
-    def image(self) -> Image:
-        return self.publisher.image
-
-    async def follow(self) -> None:
-        await self.publisher.load()
-        self.tasks.append(asyncio.create_task(self.publisher.follow()))
-
-    async def run(self) -> None:
-        await self.follow()
-        self.tasks.append(asyncio.create_task(self.controller.run()))
-
-    async def refusal(self, *records: Record) -> ErrorCode:
-        with pytest.raises(PeerError) as caught:
-            await self.controller.commit(deciding(*records))
-        return caught.value.code
-
-    def check(self) -> None:
-        """Raises the error of a task that has ended."""
-        for task in self.tasks:
-            if task.done():
-                task.result()
-
-
-async def settle() -> None:
-    await asyncio.sleep(1)
-
-
-def story(steps: Callable[[MemoryEnsemble], Coroutine[Any, Any, None]]) -> None:
-    async def tell() -> None:
-        await steps(MemoryEnsemble())
-        tasks = asyncio.all_tasks() - {asyncio.current_task()}
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-
-    run(tell())
 
 
 async def two_brokers(ensemble: MemoryEnsemble) -> tuple[Peer, Peer]:
@@ -414,7 +341,7 @@ def test_a_broker_that_restarts_in_the_middle_of_its_restart_inherits_all_of_it(
         records = membership_records(image, [RegisteredBroker(unfinished, epoch)])
         for record in records:
             image.apply(record)
-        moved = partition_updates(image, [PartitionId(topic_id(1), 1)]).records
+        moved = partition_updates(image, [PartitionId(topic_id(1), 1)])
         await store.append([ControllerStarted(fence.epoch), *records, *moved], fence)
         await store.close()
         ensemble.expire(broker_2)
@@ -440,7 +367,7 @@ def test_only_damaged_logs_of_an_intact_broker_may_have_lost_records() -> None:
         epoch = await ensemble.connect().register(told)
         await first.run()
         await settle()
-        assert first.losses == [TopicPartition("orders", 1)]
+        assert first.losses == [1]
         leaders = {each.leader for each in first.image.partitions(topic_id(1))}
         assert leaders == {Incarnation(2, epoch)}
         assert first.image.brokers[2].damaged == ()
@@ -481,20 +408,20 @@ def test_a_draining_broker_is_recorded_as_such() -> None:
     story(steps)
 
 
-def test_possible_losses_of_a_broker_without_its_disks_are_reported() -> None:
+def test_possible_losses_of_a_broker_without_its_disks_are_recorded() -> None:
     async def steps(ensemble: MemoryEnsemble) -> None:
         await with_partitions(ensemble, 1)
         first = Peer(ensemble, 1)
         await ensemble.connect().register(registration(2))
         await first.run()
         await settle()
-        assert first.losses == [TopicPartition("orders", 0)]
+        assert first.losses == [0]
 
     story(steps)
 
 
-def test_possible_losses_are_reported_by_the_controller_that_recorded_them() -> None:
-    """It is deposed in the middle of the update; its successor finds those partitions led."""
+def test_possible_losses_outlive_the_controller_that_decided_them() -> None:
+    """It is deposed in the middle of the update; every broker finds them in the records."""
 
     async def steps(ensemble: MemoryEnsemble) -> None:
         await with_partitions(ensemble, UPDATED_PER_ENTRY + 1)

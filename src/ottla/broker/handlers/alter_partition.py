@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 from ottla.broker.requests.authorization import CLUSTER
 from ottla.broker.requests.call import Call
-from ottla.errors import ErrorCode, PeerError
+from ottla.errors import ErrorCode
 from ottla.metadata.controller.entry_packing import in_entries
-from ottla.metadata.controller.isr_changes import AskedIsr, altered
+from ottla.metadata.controller.isr_changes import AskedIsr, altered_partitions
 from ottla.metadata.controller.requesting_broker import require_current
 from ottla.metadata.image import Image
 from ottla.metadata.records import Partition as PartitionRecord
@@ -53,7 +53,9 @@ async def handle(request: AlterPartitionRequest, call: Call) -> AlterPartitionRe
             image: Image, portion: Sequence[Requested] = portion
         ) -> tuple[Sequence[Record], list[Outcome]]:
             require_current(image, requester)
-            return _decide(image, requester, portion, call.version)
+            return altered_partitions(
+                image, requester, [_asked(image, each, call.version) for each in portion]
+            )
 
         outcomes += await call.services.controller.commit(decide)
     told = iter(zip(asked, outcomes, strict=True))
@@ -69,37 +71,8 @@ async def handle(request: AlterPartitionRequest, call: Call) -> AlterPartitionRe
     )
 
 
-def _decide(
-    image: Image,
-    requester: Incarnation,
-    asked: Sequence[Requested],
-    version: int,
-) -> tuple[list[Record], list[Outcome]]:
-    records: list[Record] = []
-    outcomes: list[Outcome] = []
-    changed: set[tuple[Uuid, int]] = set()
-    for topic_id, partition in asked:
-        key = topic_id, partition.partition_index
-        try:
-            if key in changed:
-                # The image does not show the first change yet.
-                raise PeerError(ErrorCode.INVALID_REQUEST, "The partition is named twice.")
-            before = image.partition(*key)
-            after = altered(image, requester, _asked(image, topic_id, partition, version))
-        except PeerError as error:
-            if error.code is ErrorCode.NOT_CONTROLLER:
-                # The requester has seen records of a later controller.
-                raise
-            outcomes.append(error.code)
-            continue
-        outcomes.append(after)
-        if after is not before:
-            changed.add(key)
-            records.append(after)
-    return records, outcomes
-
-
-def _asked(image: Image, topic_id: Uuid, partition: Partition, version: int) -> AskedIsr:
+def _asked(image: Image, requested: Requested, version: int) -> AskedIsr:
+    topic_id, partition = requested
     if version >= _EPOCHS_SINCE:
         isr = [
             Incarnation(each.broker_id, each.broker_epoch) for each in partition.new_isr_with_epochs

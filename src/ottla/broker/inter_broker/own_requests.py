@@ -1,4 +1,4 @@
-"""Requests that a broker makes for itself: producer ids, and topics that it needs.
+"""Requests that a broker makes for itself: producer ids, ISR changes, topics that it needs.
 
 Each is carried out here if this broker is the controller, else by the controller.
 """
@@ -9,9 +9,11 @@ from typing import NamedTuple, cast
 
 from ottla.broker.inter_broker.controller_channel import ControllerChannel, ControllerIsHere
 from ottla.broker.inter_broker.forwarding import Forwarding
+from ottla.broker.inter_broker.shared_connection import client_id_of
 from ottla.client.errors import error_code
 from ottla.errors import ErrorCode, PeerError
 from ottla.metadata.controller.entry_packing import in_entries
+from ottla.metadata.controller.isr_changes import AskedIsr, altered_partitions
 from ottla.metadata.controller.offline_logs import logs_offline
 from ottla.metadata.controller.producer_id_blocks import ProducerIdBlock, reserve_block
 from ottla.metadata.controller.requesting_broker import require_current
@@ -26,6 +28,13 @@ from ottla.protocol.messages.allocate_producer_ids import (
     AllocateProducerIdsRequest,
     AllocateProducerIdsResponse,
 )
+from ottla.protocol.messages.alter_partition import (
+    AlterPartitionRequest,
+    AlterPartitionResponse,
+)
+from ottla.protocol.messages.alter_partition import BrokerState as IsrMember
+from ottla.protocol.messages.alter_partition import Partition as AskedPartition
+from ottla.protocol.messages.alter_partition import Topic as AskedTopic
 from ottla.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse, Topic
 from ottla.protocol.messages.report_offline_logs import (
     ReportOfflineLogsRequest,
@@ -114,6 +123,34 @@ class OwnRequests:
                 error_code(response.error_code), "The controller does not take offline logs."
             )
 
+    async def alter_partitions(self, asked: Sequence[AskedIsr]) -> list[ErrorCode]:
+        """Has the ISRs of partitions changed that this broker leads. The outcome of each.
+
+        REQUEST_TIMED_OUT, a PeerError, if the outcome is not known. An outcome other than
+        INELIGIBLE_REPLICA may come from a change that an earlier attempt has made.
+        """
+        requester = Incarnation(self._node_id, self._broker_epoch())
+        try:
+            response: AlterPartitionResponse = await self._channel.ask(
+                alter_partition_request(requester, asked), timeout_ms=TIMEOUT_MS
+            )
+        except ControllerIsHere:
+            outcomes: list[ErrorCode] = []
+            for portion in in_entries(asked):
+                outcomes += await self._controller.commit(partial(_decide_isrs, requester, portion))
+            return outcomes
+        if response.error_code != ErrorCode.NONE:
+            raise PeerError(
+                error_code(response.error_code), "The controller does not take ISR changes."
+            )
+        by_partition = {
+            (topic.topic_id, each.partition_index): error_code(each.error_code)
+            for topic in response.topics
+            for each in topic.partitions
+        }
+        unknown = ErrorCode.UNKNOWN_SERVER_ERROR
+        return [by_partition.get((each.topic_id, each.partition), unknown) for each in asked]
+
     def _decide_offline(
         self, partitions: Sequence[PartitionId], image: Image
     ) -> tuple[Sequence[Record], None]:
@@ -124,7 +161,7 @@ class OwnRequests:
         """Has the controller create topics. ControllerIsHere; PeerError as `Forwarding.forward`."""
         version = CREATE_TOPICS.versions[1]
         request = CreateTopicsRequest(topics=tuple(topics), timeout_ms=TIMEOUT_MS)
-        parts = encode_request(0, CREATE_TOPICS, version, request, f"broker-{self._node_id}")
+        parts = encode_request(0, CREATE_TOPICS, version, request, client_id_of(self._node_id))
         frame = b"".join(cast("list[bytes]", parts))[LENGTH_BYTES:]
         answer = await self._forwarding.forward(frame, None, TIMEOUT_MS)
         response: CreateTopicsResponse = decode_response(answer, CREATE_TOPICS, version)
@@ -132,3 +169,38 @@ class OwnRequests:
             TopicOutcome(each.name, error_code(each.error_code), each.error_message)
             for each in response.topics
         ]
+
+
+def alter_partition_request(
+    requester: Incarnation, asked: Sequence[AskedIsr]
+) -> AlterPartitionRequest:
+    """The request of a leader for these ISRs."""
+    by_topic: dict[Uuid, list[AskedPartition]] = {}
+    for each in asked:
+        by_topic.setdefault(each.topic_id, []).append(
+            AskedPartition(
+                partition_index=each.partition,
+                leader_epoch=each.leader_epoch,
+                new_isr_with_epochs=tuple(
+                    IsrMember(broker_id=member.broker_id, broker_epoch=member.broker_epoch)
+                    for member in each.isr
+                ),
+                partition_epoch=each.partition_epoch,
+            )
+        )
+    return AlterPartitionRequest(
+        broker_id=requester.broker_id,
+        broker_epoch=requester.broker_epoch,
+        topics=tuple(
+            AskedTopic(topic_id=topic_id, partitions=tuple(partitions))
+            for topic_id, partitions in by_topic.items()
+        ),
+    )
+
+
+def _decide_isrs(
+    requester: Incarnation, asked: Sequence[AskedIsr], image: Image
+) -> tuple[Sequence[Record], list[ErrorCode]]:
+    require_current(image, requester)
+    records, outcomes = altered_partitions(image, requester, asked)
+    return records, [each if isinstance(each, ErrorCode) else ErrorCode.NONE for each in outcomes]

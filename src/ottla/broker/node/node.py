@@ -15,7 +15,12 @@ from ottla.broker.event_log import Logger
 from ottla.broker.http.health import Health
 from ottla.broker.http.server import HttpServer
 from ottla.broker.inter_broker.inter_broker import InterBroker
-from ottla.broker.inter_broker.listener import listener_between_brokers, registered_endpoints
+from ottla.broker.inter_broker.listener import (
+    listener_between_brokers,
+    registered_endpoints,
+    require_reachable,
+)
+from ottla.broker.inter_broker.log_end_queries import LogEndQueries
 from ottla.broker.net.connections import Connections
 from ottla.broker.node.background import start_background
 from ottla.broker.node.context import NodeContext, Seams
@@ -38,20 +43,22 @@ from ottla.broker.node.parts import (
     make_checkpointer,
     make_parts,
 )
+from ottla.broker.node.possible_losses import PossibleLosses
 from ottla.broker.node.quota_enforcement import QuotaEnforcement
 from ottla.broker.node.registration import BrokerRegistration
+from ottla.broker.node.replication import start_replication
 from ottla.broker.requests.dispatch import Dispatch
 from ottla.broker.requests.served_apis import SERVED
 from ottla.broker.requests.services import Identity
 from ottla.broker.tasks import Tasks
 from ottla.metadata.applied_offset import AppliedOffset
-from ottla.metadata.controller_interface import Controller
 from ottla.metadata.local_controller import LocalController
 from ottla.metadata.publisher import Publisher
 from ottla.metadata.store import MetadataStore
 from ottla.metadata.values import Endpoint
 from ottla.metrics.node import NodeMetrics
 from ottla.replication.local_broker import LocalBroker
+from ottla.replication.log_ends import log_end
 from ottla.replication.replicas import Replicas
 from ottla.seams.net import Listener
 from ottla.settings.broker import BrokerSettings
@@ -179,6 +186,8 @@ class Node:
 
     async def _start(self) -> Endpoints:
         seams = self._context.seams
+        if self._stores.is_shared:
+            require_reachable(self.settings)
         log_dirs = [path.rstrip("/") for path in self.settings[node.LOG_DIRS]]
         prepared = prepare_log_dirs(
             seams.files, list(dict.fromkeys(log_dirs)), self.settings[node.NODE_ID], self._stores
@@ -205,7 +214,7 @@ class Node:
             entropy=seams.entropy,
             home=home,
             broker_id=self.settings[node.NODE_ID],
-            rack=None,
+            rack=self.settings[node.BROKER_RACK] or None,
         )
 
     async def _register(
@@ -230,7 +239,7 @@ class Node:
         self._tasks.spawn(
             stay_registered(registration, store, replicas, self._logger), "registration"
         )
-        controller = self._start_controller(publisher, store)
+        controller = self._start_controller(publisher, store, replicas, registration)
         await publisher.until(registration.is_up)
         await controller.until_settled()
         registration.save(clean=False)
@@ -252,12 +261,29 @@ class Node:
             )
         dynamic_settings.load(publisher.image)
         publisher.subscribe(dynamic_settings.follow)
+        losses = PossibleLosses(
+            self.metrics, self.health.warnings, self._logger, lambda: publisher.is_controller
+        )
+        losses.load(publisher.image)
+        publisher.subscribe(losses.follow)
         self._tasks.spawn(publisher.follow(), "metadata")
         return publisher
 
-    def _start_controller(self, publisher: Publisher, store: MetadataStore) -> LocalController:
+    def _start_controller(
+        self,
+        publisher: Publisher,
+        store: MetadataStore,
+        replicas: Replicas,
+        registration: BrokerRegistration,
+    ) -> LocalController:
         """Starts the task that makes this broker the controller if there is none."""
         dynamic_settings, logger = self._context.dynamic_settings, self._logger
+        ask_log_ends = LogEndQueries(
+            node_id=self.settings[node.NODE_ID],
+            broker_epoch=lambda: registration.broker_epoch,
+            own_log_end=lambda where: log_end(replicas, publisher.image, where),
+            channels=lambda: self._inter_broker.brokers if self._inter_broker else None,
+        )
         controller = LocalController(
             publisher=publisher,
             store=store,
@@ -265,9 +291,7 @@ class Node:
             current_settings=lambda: dynamic_settings.current,
             is_shared=self._stores.is_shared,
             on_elected=lambda epoch: logger.debug("controller", epoch=epoch),
-            on_possible_loss=lambda partition: logger.warning(
-                "possible data loss", partition=str(partition)
-            ),
+            ask_log_ends=ask_log_ends,
         )
         self._tasks.spawn(controller.run(), "controller")
         return controller
@@ -276,7 +300,7 @@ class Node:
         self,
         home: str,
         publisher: Publisher,
-        controller: Controller,
+        controller: LocalController,
         replicas: Replicas,
         registration: BrokerRegistration,
     ) -> Endpoints:
@@ -289,6 +313,7 @@ class Node:
             inter_broker_listener=listener_between_brokers(
                 self.settings, has_peers=self._stores.is_shared
             ),
+            has_peers=self._stores.is_shared,
         )
         self._inter_broker = connect_brokers(
             context,
@@ -306,6 +331,7 @@ class Node:
             checkpointer=make_checkpointer(context, replicas.directories),
             home=home,
             on_offline=self._on_offline,
+            unclean_elections=controller.unclean_elections,
             inter_broker=self._inter_broker,
         )
         self.metrics.disk_free_bytes = parts.tick.disks.free_bytes
@@ -321,6 +347,16 @@ class Node:
                 offline_partitions(replicas),
             )
             self._tasks.spawn(reports.run(), "offline logs")
+            start_replication(
+                context,
+                me=replicas.me,
+                listener=identity.inter_broker_listener or "",
+                publisher=publisher,
+                replicas=replicas,
+                checkpointer=parts.services.partitions.checkpointer,
+                inter_broker=self._inter_broker,
+                follower_sessions=parts.services.partitions.follower_sessions,
+            )
         dispatch = Dispatch(parts.services, SERVED, self._on_fault)
         clock = context.seams.clock
         quotas = QuotaEnforcement(parts.connections, dispatch, clock.steady_ns, self.metrics)

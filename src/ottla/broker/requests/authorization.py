@@ -84,7 +84,8 @@ _OF_CONFIG_WRITERS = dict.fromkeys(_OF_CONFIG_READERS, _ALTER_CONFIGS)
 OPERATIONS: Mapping[str, Mapping[AclResource, AclOperation]] = MappingProxyType(
     {
         "Produce": {AclResource.TRANSACTIONAL_ID: _WRITE, AclResource.TOPIC: _WRITE},
-        "Fetch": {AclResource.TOPIC: _READ},
+        # Followers need CLUSTER_ACTION.
+        "Fetch": {AclResource.TOPIC: _READ, AclResource.CLUSTER: _CLUSTER_ACTION},
         "ListOffsets": {AclResource.TOPIC: _DESCRIBE},
         "Metadata": {AclResource.TOPIC: _DESCRIBE},
         "OffsetCommit": {AclResource.GROUP: _READ, AclResource.TOPIC: _READ},

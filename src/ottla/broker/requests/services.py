@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ottla.broker.requests.auto_topic_creation import AutoTopicCreation
+from ottla.broker.requests.marker_senders import MarkerSenders
 from ottla.broker.requests.record_work import RecordWork, TurnBudget
 from ottla.broker.requests.response_cache import ResponseCache
 from ottla.broker.requests.turn_queue import TurnQueue
@@ -12,12 +13,14 @@ from ottla.broker.tasks import Tasks
 from ottla.metadata.controller_interface import Controller
 from ottla.metadata.image import Image
 from ottla.metadata.publisher import Publisher
+from ottla.metadata.unclean_elections import UncleanElections
 from ottla.metadata.values import Endpoint
 from ottla.replication.append.appender import Appender
 from ottla.replication.append.flusher import Flusher
 from ottla.replication.fetch.cold_reads import ColdReads
 from ottla.replication.housekeeping.checkpointer import Checkpointer
 from ottla.replication.replicas import Replicas
+from ottla.replication.throttle import ReplicationThrottles
 from ottla.seams.clock import Clock
 from ottla.seams.entropy import Entropy
 
@@ -29,9 +32,10 @@ if TYPE_CHECKING:
     from ottla.broker.requests.producer_ids import ProducerIdBlocks
     from ottla.coordinators.group.coordinator import GroupShards
     from ottla.coordinators.txn.coordinator import TransactionShards
-    from ottla.coordinators.txn.partition_leaders import PartitionLeaders
+    from ottla.coordinators.txn.partition_leaders import LocalPartitionLeaders
     from ottla.coordinators.txn.verification import TransactionVerifier
     from ottla.metrics.node import NodeMetrics
+    from ottla.replication.fetch.follower_sessions import FollowerSessions
     from ottla.replication.fetch.sessions import FetchSessions
     from ottla.settings.broker import BrokerSettings
 
@@ -53,6 +57,8 @@ class Identity:
     advertised: tuple[Endpoint, ...] | None = None
     # The only listener on which requests between brokers are accepted; None: nowhere.
     inter_broker_listener: str | None = None
+    # Whether other brokers use the same metadata.
+    has_peers: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +67,8 @@ class MetadataServices:
 
     publisher: Publisher
     producer_ids: "ProducerIdBlocks"
+    # For the controller: elections that compare the logs of replicas.
+    unclean_elections: UncleanElections
     auto_topic_creation: AutoTopicCreation = field(default_factory=AutoTopicCreation)
     # The responses to Metadata requests, encoded once per image.
     response_cache: ResponseCache = field(default_factory=ResponseCache)
@@ -76,6 +84,8 @@ class PartitionServices:
     checkpointer: Checkpointer
     cold_reads: ColdReads
     fetch_sessions: "FetchSessions"
+    follower_sessions: "FollowerSessions"
+    throttles: ReplicationThrottles
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,9 +104,11 @@ class CoordinatorServices:
 
     groups: "GroupShards"
     transactions: "TransactionShards"
-    # The coordinators of transactions and the leaders of partitions, on any broker.
+    # Asks the coordinators of transactions, on any broker.
     verifier: "TransactionVerifier"
-    partition_leaders: "PartitionLeaders"
+    # Writes the markers of partitions that this broker leads.
+    partition_leaders: "LocalPartitionLeaders"
+    marker_senders: MarkerSenders = field(default_factory=MarkerSenders)
 
 
 @dataclass(slots=True, kw_only=True)

@@ -1,5 +1,6 @@
 """Changes of the ISR that a leader asks for: AlterPartition (KIP-497, 841, 903). Does no I/O."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -14,7 +15,7 @@ from ottla.metadata.controller.partition_update import (
 )
 from ottla.metadata.controller.reassignment import completed
 from ottla.metadata.image import Image
-from ottla.metadata.records import Partition
+from ottla.metadata.records import Partition, Record
 from ottla.metadata.values import BrokerState, Incarnation
 from ottla.protocol.primitives import Uuid
 
@@ -27,6 +28,36 @@ class AskedIsr(NamedTuple):
     leader_epoch: int
     partition_epoch: int
     isr: tuple[Incarnation, ...]
+
+
+def altered_partitions(
+    image: Image, requester: Incarnation, asked: Sequence[AskedIsr]
+) -> tuple[list[Record], list[Partition | ErrorCode]]:
+    """The records of changed partitions, and the outcome of each: the partition, or why not.
+
+    NOT_CONTROLLER, a PeerError, if the requester has seen records of a later controller.
+    """
+    records: list[Record] = []
+    outcomes: list[Partition | ErrorCode] = []
+    changed: set[tuple[Uuid, int]] = set()
+    for each in asked:
+        key = each.topic_id, each.partition
+        try:
+            if key in changed:
+                # The image does not show the first change yet.
+                raise PeerError(ErrorCode.INVALID_REQUEST, "The partition is named twice.")
+            before = image.partition(*key)
+            after = altered(image, requester, each)
+        except PeerError as error:
+            if error.code is ErrorCode.NOT_CONTROLLER:
+                raise
+            outcomes.append(error.code)
+            continue
+        outcomes.append(after)
+        if after is not before:
+            changed.add(key)
+            records.append(after)
+    return records, outcomes
 
 
 def altered(image: Image, requester: Incarnation, asked: AskedIsr) -> Partition:

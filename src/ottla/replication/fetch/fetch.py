@@ -5,12 +5,15 @@ from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
 from ottla.errors import PeerError
+from ottla.metadata.values import Incarnation
 from ottla.protocol.isolation_level import Isolation
 from ottla.protocol.messages.fetch import Partition as AskedPartition
+from ottla.protocol.primitives import NO_BROKER
 from ottla.replication.fetch.cold_reads import ColdPiece, ColdReads
-from ottla.replication.fetch.reads import ReadResult, read
+from ottla.replication.fetch.reads import ReadResult, read, read_for_follower, redirect
+from ottla.replication.fetch.replica_selection import ReplicaSelection
 from ottla.replication.lookup import TopicKey
-from ottla.replication.purgatory import Waiter
+from ottla.replication.purgatory import Waiter, WaitingRoom
 from ottla.replication.replica import Replica
 from ottla.storage.log.cold_read import COLD_READS_MAX, ColdRead
 from ottla.storage.log.log import Log
@@ -18,6 +21,8 @@ from ottla.storage.log.log import Log
 Find = Callable[[TopicKey, int], Replica]
 
 NO_SESSION = 0
+# The partitions in an answer to a follower that is given at once.
+URGENT_READS_MAX = 500
 NO_TRIES: "Mapping[FetchItem, int]" = MappingProxyType({})
 
 
@@ -65,11 +70,17 @@ Begin = Callable[[list[ItemRead]], int]
 
 
 class FetchLimits(NamedTuple):
-    """The limits of a request: fetch.min.bytes, fetch.max.bytes, isolation level."""
+    """The limits of a request: fetch.min.bytes, fetch.max.bytes, and what its reader may read."""
 
     bytes_min: int
     bytes_max: int
     isolation: Isolation
+    # The follower that fetches, which reads to the log end; None for a consumer.
+    follower: Incarnation | None = None
+    # Sends a consumer to a closer replica; None: this broker serves it.
+    selection: ReplicaSelection | None = None
+    # Whether consumers are served from replicas that this broker does not lead.
+    may_follow: bool = False
 
 
 class Answer(NamedTuple):
@@ -109,17 +120,20 @@ class Context(Protocol):
 class FullFetch:
     """A full fetch: the request names all partitions. Its reply may begin a session."""
 
-    __slots__ = ("_begin", "_is_committed_only", "_items")
+    __slots__ = ("_begin", "_is_committed_only", "_is_follower", "_items")
 
     def __init__(
         self,
         items: list[FetchItem],
         begin: Begin | None,
         isolation: Isolation,
+        *,
+        is_follower: bool = False,
     ) -> None:
         self._items = items
         self._begin = begin
         self._is_committed_only = isolation is Isolation.READ_COMMITTED
+        self._is_follower = is_follower
 
     @property
     def is_empty(self) -> bool:
@@ -131,12 +145,13 @@ class FullFetch:
     def enter(self, waiter: Waiter) -> None:
         for item in self._items:
             if item.replica is not None:
-                item.replica.waiting.enter(waiter, is_committed_only=self._is_committed_only)
+                room = waiting_room(item.replica, is_follower=self._is_follower)
+                room.enter(waiter, is_committed_only=self._is_committed_only)
 
     def leave(self, waiter: Waiter) -> None:
         for item in self._items:
             if item.replica is not None:
-                item.replica.waiting.leave(waiter)
+                waiting_room(item.replica, is_follower=self._is_follower).leave(waiter)
 
     def settle(self, reading: Reading) -> None:
         """Does nothing: a full fetch reads all partitions each time."""
@@ -144,6 +159,11 @@ class FullFetch:
     def answer(self, reading: Reading) -> Answer:
         session_id = NO_SESSION if self._begin is None else self._begin(reading.reads)
         return Answer(session_id, reading.reads)
+
+
+def waiting_room(replica: Replica, *, is_follower: bool) -> WaitingRoom:
+    """Where a fetch waits: a follower for appends, a consumer for the high watermark."""
+    return replica.waiting_followers if is_follower else replica.waiting
 
 
 class Fetch:
@@ -160,6 +180,10 @@ class Fetch:
         self._cold_reads = cold_reads
         # The number of times that each partition was cold.
         self._tries: dict[FetchItem, int] = {}
+
+    @property
+    def follower(self) -> Incarnation | None:
+        return self._limits.follower
 
     def read(self) -> Reading:
         reading = read_items(self._context.items(), self._limits, self._find, self._tries)
@@ -224,19 +248,43 @@ def read_items(
     cold_items: list[ColdItem] = []
     bytes_left, is_first, is_urgent = limits.bytes_max, True, False
     for item in items:
+        if is_urgent and limits.follower is not None and len(reads) >= URGENT_READS_MAX:
+            # After an election thousands of partitions have an error. The next fetch has the rest.
+            break
         asked = item.asked
         try:
             replica = _locate(item, find)
-            result = read(
-                replica,
-                asked.fetch_offset,
-                bytes_max=max(0, min(asked.partition_max_bytes, bytes_left)),
-                isolation=limits.isolation,
-                is_first=is_first,
-                current_leader_epoch=asked.current_leader_epoch,
-                last_fetched_epoch=asked.last_fetched_epoch,
-                warm_only=not tries or tries.get(item, 0) < COLD_READS_MAX,
-            )
+            bytes_max = max(0, min(asked.partition_max_bytes, bytes_left))
+            warm_only = not tries or tries.get(item, 0) < COLD_READS_MAX
+            closer_id = None
+            if limits.selection is not None:
+                closer_id = limits.selection.select(replica.partition, asked.fetch_offset)
+            if closer_id is not None:
+                result = redirect(replica, closer_id, asked.current_leader_epoch)
+            elif limits.follower is None:
+                result = read(
+                    replica,
+                    asked.fetch_offset,
+                    bytes_max=bytes_max,
+                    isolation=limits.isolation,
+                    is_first=is_first,
+                    current_leader_epoch=asked.current_leader_epoch,
+                    last_fetched_epoch=asked.last_fetched_epoch,
+                    warm_only=warm_only,
+                    may_follow=limits.may_follow,
+                )
+            else:
+                result = read_for_follower(
+                    replica,
+                    limits.follower,
+                    asked.fetch_offset,
+                    start_offset=asked.log_start_offset,
+                    bytes_max=bytes_max,
+                    is_first=is_first,
+                    current_leader_epoch=asked.current_leader_epoch,
+                    last_fetched_epoch=asked.last_fetched_epoch,
+                    warm_only=warm_only,
+                )
         except ColdRead as cold:
             needed = cold.needed.after(tries.get(item, 0))
             cold_items.append(ColdItem(item, ColdPiece(_log_of(item), needed)))
@@ -252,7 +300,7 @@ def read_items(
         if result.records is not None:
             bytes_left -= result.records.size
             is_first = False
-        elif result.diverging is not None:
+        elif result.diverging is not None or result.preferred_read_replica != NO_BROKER:
             is_urgent = True
     return Reading(reads, limits.bytes_max - bytes_left, is_urgent, cold_items)
 

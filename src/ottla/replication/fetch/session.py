@@ -11,7 +11,8 @@ from ottla.errors import PeerError
 from ottla.protocol.isolation_level import Isolation
 from ottla.protocol.messages.fetch import FetchRequest, ForgottenTopic, Topic
 from ottla.protocol.messages.fetch import Partition as AskedPartition
-from ottla.replication.fetch.fetch import Answer, FetchItem, ItemRead, Reading
+from ottla.protocol.primitives import NO_BROKER
+from ottla.replication.fetch.fetch import Answer, FetchItem, ItemRead, Reading, waiting_room
 from ottla.replication.lookup import TopicKey
 from ottla.replication.purgatory import Waiter, WaitingRoom
 from ottla.replication.replica import Replica
@@ -34,7 +35,7 @@ class SessionItem(FetchItem):
 
     def attach(self, replica: Replica | None) -> None:
         if self.replica is not None:
-            self.replica.waiting.leave(self)
+            waiting_room(self.replica, is_follower=self._session.is_follower).leave(self)
         self.replica = replica
         self.watch()
 
@@ -42,7 +43,8 @@ class SessionItem(FetchItem):
         """Watches the replica for bytes that the session's isolation level may read."""
         if self.replica is not None:
             is_committed_only = self._session.isolation is Isolation.READ_COMMITTED
-            self.replica.waiting.enter(self, is_committed_only=is_committed_only)
+            room = waiting_room(self.replica, is_follower=self._session.is_follower)
+            room.enter(self, is_committed_only=is_committed_only)
 
     def count(self, amount: int) -> None:
         """The partition has more bytes to read, or another high watermark."""
@@ -61,6 +63,7 @@ class SessionItem(FetchItem):
             isinstance(result, PeerError)
             or result.records is not None
             or result.diverging is not None
+            or result.preferred_read_replica != NO_BROKER
             or result.high_watermark != self._told_high_watermark
             or result.start_offset != self._told_start_offset
         )
@@ -84,6 +87,7 @@ class Session:
         "dirty",
         "epoch",
         "id",
+        "is_follower",
         "isolation",
         "used_ns",
         "uses_ids",
@@ -91,12 +95,19 @@ class Session:
     )
 
     def __init__(
-        self, session_id: int, isolation: Isolation, *, uses_ids: bool, now_ns: int
+        self,
+        session_id: int,
+        isolation: Isolation,
+        *,
+        uses_ids: bool,
+        now_ns: int,
+        is_follower: bool = False,
     ) -> None:
         self.id = session_id
         self.epoch = INITIAL_EPOCH
         self.isolation = isolation
         self.uses_ids = uses_ids
+        self.is_follower = is_follower
         self.created_ns = self.used_ns = now_ns
         # Dicts, because a set has no order.
         self.dirty: dict[SessionItem, None] = {}

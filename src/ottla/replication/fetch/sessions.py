@@ -5,7 +5,7 @@ from collections import OrderedDict
 from ottla.errors import ErrorCode, PeerError
 from ottla.protocol.isolation_level import Isolation
 from ottla.protocol.messages.fetch import FetchRequest
-from ottla.replication.fetch.fetch import NO_SESSION, Context, FetchItem, FullFetch, ItemRead
+from ottla.replication.fetch.fetch import NO_SESSION, Begin, Context, FetchItem, FullFetch, ItemRead
 from ottla.replication.fetch.session import (
     INITIAL_EPOCH,
     IncrementalFetch,
@@ -34,11 +34,14 @@ class FetchSessions:
         entropy: Entropy,
         *,
         partitions_max: int = PARTITIONS_MAX,
+        is_follower: bool = False,
     ) -> None:
+        """`is_follower` if they are the sessions of a follower, which reads to the log end."""
         self._slots_max = slots_max
         self._clock = clock
         self._entropy = entropy
         self._partitions_max = partitions_max
+        self._is_follower = is_follower
         # Least recently used first.
         self._sessions: OrderedDict[int, Session] = OrderedDict()
         self._partitions = 0
@@ -60,12 +63,12 @@ class FetchSessions:
                 for topic, asked in asked_partitions(request.topics, uses_ids=uses_ids)
             ]
             if request.session_epoch == FINAL_EPOCH:
-                return FullFetch(items, None, isolation)
+                return self._full(items, None, isolation)
 
             def begin(reads: list[ItemRead]) -> int:
                 return self._begin(reads, isolation, uses_ids=uses_ids)
 
-            return FullFetch(items, begin, isolation)
+            return self._full(items, begin, isolation)
         session = self._checked(request, uses_ids=uses_ids)
         before = len(session)
         session.update(request, isolation)
@@ -79,15 +82,28 @@ class FetchSessions:
         self._sessions.move_to_end(session.id)
         if not len(session):
             self._close(session)
-            return FullFetch([], None, isolation)
+            return self._full([], None, isolation)
         return IncrementalFetch(session)
+
+    def close_all(self) -> None:
+        for session in list(self._sessions.values()):
+            self._close(session)
+
+    def _full(self, items: list[FetchItem], begin: Begin | None, isolation: Isolation) -> FullFetch:
+        return FullFetch(items, begin, isolation, is_follower=self._is_follower)
 
     def _begin(self, reads: list[ItemRead], isolation: Isolation, *, uses_ids: bool) -> int:
         """Creates a session of these partitions. Returns its id, or NO_SESSION without room."""
         now_ns = self._clock.steady_ns()
         if not reads or not self._make_room(len(reads), now_ns):
             return NO_SESSION
-        session = Session(self._new_id(), isolation, uses_ids=uses_ids, now_ns=now_ns)
+        session = Session(
+            self._new_id(),
+            isolation,
+            uses_ids=uses_ids,
+            now_ns=now_ns,
+            is_follower=self._is_follower,
+        )
         session.begin(reads)
         self._sessions[session.id] = session
         self._partitions += len(session)

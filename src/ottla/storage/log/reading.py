@@ -80,6 +80,10 @@ class ReadableLog:
             return slice_ if slice_.size > 0 else None
         return None
 
+    def bytes_between(self, start_offset: int, end_offset: int) -> int | None:
+        """The size of recent batches; None if that would have to be read from the disk."""
+        return self._tail.bytes_between(start_offset, end_offset)
+
     @property
     def largest_claim_ms(self) -> int:
         """The largest max timestamp of all batch headers; -1 if there is none."""

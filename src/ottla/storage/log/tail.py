@@ -71,6 +71,17 @@ class Tail:
         index = bisect_left(self._positions, position)
         return self._last_offsets[index - 1] + 1 if index else None
 
+    def bytes_between(self, start_offset: int, end_offset: int) -> int | None:
+        """The size of the batches in between; None if not all of them are in memory."""
+        if start_offset < self.start_offset or not self._last_offsets:
+            return None
+        return self._position_of(end_offset) - self._position_of(start_offset)
+
+    def _position_of(self, offset: int) -> int:
+        """Where the batch with this offset, or the next one, begins or will begin."""
+        index = bisect_left(self._last_offsets, offset)
+        return self._positions[index] if index < len(self._positions) else self._end_position
+
     def clear(self, start_offset: int) -> None:
         """Removes all batches. The next one begins at `start_offset`."""
         self.start_offset = start_offset

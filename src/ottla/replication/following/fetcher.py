@@ -1,0 +1,207 @@
+"""Fetches all partitions that this broker follows from one leader, on one connection."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ottla.address import Address
+from ottla.client.connection.connection import Connection, connect
+from ottla.client.errors import ClientError, error_code
+from ottla.client.options import ClientOptions
+from ottla.errors import ErrorCode, PeerError, StorageError
+from ottla.metadata.values import PartitionId
+from ottla.protocol.messages.fetch import FetchResponse, PartitionResult
+from ottla.replication.following.replica_update import FollowerLogs, position_of, update_replica
+from ottla.replication.following.session import FetchBounds, FollowerSession
+from ottla.replication.local_broker import LocalBroker
+from ottla.replication.replica import Replica
+from ottla.seams.clock import Clock
+from ottla.seams.net import Net
+
+# Other tasks run after this many bytes were appended.
+TURN_BYTES_MAX = 1 << 20
+# One of both brokers has not heard of the other's leadership yet.
+_OF_ELECTIONS = frozenset(
+    {
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+    }
+)
+ELECTION_BACKOFF_MS = 50
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetcherParts:
+    """The parts of a node that its fetchers use."""
+
+    me: LocalBroker
+    # The inter-broker address of a broker; None if it is not known or not live.
+    address_of: Callable[[int], Address | None]
+    logs: FollowerLogs
+    net: Net
+    clock: Clock
+    bounds: Callable[[], FetchBounds]
+    backoff_ms: Callable[[], int]
+    options: ClientOptions
+    # Reports a fault of a partition or a leader, and that it is over.
+    problem: Callable[[str, Exception], None]
+    solved: Callable[[str], None]
+
+
+class ReplicaFetcher:
+    """`run` does not end. Partitions may be put and removed at any time.
+
+    A partition whose answer could not be applied is left out for `replica.fetch.backoff.ms`, or a
+    shorter time if that is due to an election.
+    """
+
+    def __init__(self, leader_id: int, parts: FetcherParts) -> None:
+        self.leader_id = leader_id
+        self._parts = parts
+        self._replicas: dict[PartitionId, Replica] = {}
+        # Those that are left out, and until when by the steady clock.
+        self._delayed_ns: dict[PartitionId, int] = {}
+        self._session: FollowerSession | None = None
+        self._has_partitions = asyncio.Event()
+
+    def __len__(self) -> int:
+        return len(self._replicas)
+
+    def put(self, partition: PartitionId, replica: Replica) -> None:
+        """Fetches a partition from the end of its log on, in its current leader epoch."""
+        self._replicas[partition] = replica
+        self._delayed_ns.pop(partition, None)
+        self._has_partitions.set()
+        if self._session is not None:
+            self._session.put(partition, position_of(replica))
+
+    def start_moved(self, partition: PartitionId) -> None:
+        """The log of a partition starts later than before, which the leader wants to know."""
+        replica = self._replicas.get(partition)
+        if replica is not None and self._session is not None and partition not in self._delayed_ns:
+            self._session.put(partition, position_of(replica))
+
+    def remove(self, partition: PartitionId) -> None:
+        """What is still on its way for the partition is ignored."""
+        self._replicas.pop(partition, None)
+        self._delayed_ns.pop(partition, None)
+        if self._session is not None:
+            self._session.remove(partition)
+        if not self._replicas:
+            self._has_partitions.clear()
+
+    async def run(self) -> None:
+        while True:
+            await self._has_partitions.wait()
+            connection = await self._connect()
+            if connection is not None:
+                try:
+                    await self._fetch_on(connection)
+                    self._parts.solved(self._name)
+                except ClientError as error:
+                    self._parts.problem(self._name, error)
+                finally:
+                    self._session = None
+                    connection.close()
+            await asyncio.sleep(self._parts.backoff_ms() / 1e3)
+
+    async def _connect(self) -> Connection | None:
+        address = self._parts.address_of(self.leader_id)
+        if address is None:
+            return None
+        try:
+            return await connect(self._parts.net, address, self._parts.options)
+        except ClientError as error:
+            self._parts.problem(self._name, error)
+            return None
+
+    async def _fetch_on(self, connection: Connection) -> None:
+        """Fetches until the session ends: refused by the leader, or of a former incarnation."""
+        me = self._parts.me.incarnation
+        if me is None:
+            return
+        session = self._session = FollowerSession(me)
+        for partition, replica in self._replicas.items():
+            if partition not in self._delayed_ns:
+                session.put(partition, position_of(replica))
+        while self._parts.me.incarnation == me and self._replicas:
+            self._resume(session)
+            if not len(session):
+                # All are left out for now. The leader would answer an empty request at once.
+                await asyncio.sleep(self._longest_pause_s())
+                continue
+            bounds = self._parts.bounds()
+            timeout_ms = bounds.wait_ms_max + self._parts.options.request_timeout_ms
+            response = await connection.ask(session.request(bounds), timeout_ms=timeout_ms)
+            if response.error_code != ErrorCode.NONE:
+                code = error_code(response.error_code)
+                refused = PeerError(code, f"the leader refuses to be followed: {code.name}")
+                self._parts.problem(self._name, refused)
+                return
+            session.answered(response)
+            await self._take(response, session)
+
+    def _longest_pause_s(self) -> float:
+        """The time until the first of the partitions that are left out is due."""
+        due_ns = min(self._delayed_ns.values()) - self._parts.clock.steady_ns()
+        return max(0.001, due_ns / 1e9)
+
+    def _resume(self, session: FollowerSession) -> None:
+        """Fetches those again that were left out for long enough."""
+        if self._delayed_ns:
+            now_ns = self._parts.clock.steady_ns()
+            for partition in [key for key, due in self._delayed_ns.items() if due <= now_ns]:
+                del self._delayed_ns[partition]
+                session.put(partition, position_of(self._replicas[partition]))
+
+    async def _take(self, response: FetchResponse, session: FollowerSession) -> None:
+        appended_bytes = 0
+        for topic in response.responses:
+            for result in topic.partitions:
+                partition = PartitionId(topic.topic_id, result.partition_index)
+                if appended_bytes >= TURN_BYTES_MAX:
+                    appended_bytes = 0
+                    await asyncio.sleep(0)
+                replica = self._current(partition, session)
+                if replica is not None:
+                    self._update(partition, replica, result, session)
+                    appended_bytes += len(result.records) if result.records else 0
+
+    def _current(self, partition: PartitionId, session: FollowerSession) -> Replica | None:
+        """The replica, if it still follows as it did when it was asked for.
+
+        Since then it may follow another leader, or the same one in a later epoch, whose log may
+        have been truncated in between.
+        """
+        if session is not self._session or not session.is_as_asked(partition):
+            return None
+        return self._replicas.get(partition)
+
+    def _update(
+        self,
+        partition: PartitionId,
+        replica: Replica,
+        result: PartitionResult,
+        session: FollowerSession,
+    ) -> None:
+        name = str(replica.name)
+        backoff_ms = self._parts.backoff_ms()
+        try:
+            update_replica(replica, result, self._parts.logs)
+        except (PeerError, OSError, StorageError) as error:
+            # Of the leader, or a full disk: nothing is lost, and it is tried again.
+            if isinstance(error, PeerError) and error.code in _OF_ELECTIONS:
+                backoff_ms = min(backoff_ms, ELECTION_BACKOFF_MS)
+            else:
+                self._parts.problem(name, error)
+            session.remove(partition)
+            self._delayed_ns[partition] = self._parts.clock.steady_ns() + backoff_ms * 1_000_000
+            return
+        self._parts.solved(name)
+        session.put(partition, position_of(replica))
+
+    @property
+    def _name(self) -> str:
+        return f"replication from broker {self.leader_id}"
