@@ -55,6 +55,7 @@ NOT_DESCRIBED_BY_KAFKA = {
     "leader.imbalance.per.broker.percentage": "Kafka 4 has every preferred replica lead again",
     "leader.replication.throttled.rate": "described only where it is set",
     "follower.replication.throttled.rate": "described only where it is set",
+    "replica.alter.log.dirs.io.max.bytes.per.second": "described only where it is set",
 }
 
 

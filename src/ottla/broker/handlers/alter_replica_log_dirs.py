@@ -1,5 +1,5 @@
-"""AlterReplicaLogDirs (34) v1-2. Each partition has its own answer. Gaps: logs do not move between
-directories, such a request is refused with UNSUPPORTED_VERSION.
+"""AlterReplicaLogDirs (34) v1-2. Each partition has its own answer. Moves run in the background; a
+later request replaces an earlier one. Gaps: none.
 """
 
 from ottla.broker.requests.authorization import CLUSTER
@@ -15,6 +15,10 @@ from ottla.protocol.topic_partition import TopicPartition
 from ottla.replication.lookup import find_replica
 from ottla.storage.directory.directories import LogDirectories
 from ottla.storage.directory.directory import LogDirectory
+
+# The limit of partitions that this broker has no replica of, and that are to be created in a given
+# log directory.
+PREFERRED_MAX = 10_000
 
 
 def handle(request: AlterReplicaLogDirsRequest, call: Call) -> AlterReplicaLogDirsResponse:
@@ -39,25 +43,34 @@ def handle(request: AlterReplicaLogDirsRequest, call: Call) -> AlterReplicaLogDi
 
 def _code(path: str, name: TopicPartition, call: Call) -> ErrorCode:
     try:
-        _require_in_directory(path, name, call)
+        _move(path, name, call)
     except PeerError as error:
         call.count_refusal(error.code)
         return error.code
     return ErrorCode.NONE
 
 
-def _require_in_directory(path: str, name: TopicPartition, call: Call) -> None:
-    """PeerError unless the partition's log is in this directory, or can only be created there."""
-    services = call.services
-    directories = services.partitions.replicas.directories
+def _move(path: str, name: TopicPartition, call: Call) -> None:
+    partitions = call.services.partitions
+    directories = partitions.replicas.directories
     directory = _online(directories, path)
-    replica = find_replica(services.partitions.replicas, services.image, *name)
-    is_there = name in directory.logs
-    if replica.log is None:
-        # The first append creates the log.
-        is_there = directories.directories == [directory] and not directories.failed
-    if not is_there:
-        raise PeerError(ErrorCode.UNSUPPORTED_VERSION, "logs do not move between directories")
+    try:
+        replica = find_replica(partitions.replicas, call.services.image, *name)
+    except PeerError as error:
+        if error.code is not ErrorCode.NOT_LEADER_OR_FOLLOWER:
+            raise
+        replica = None
+    if replica is not None and replica.log is not None:
+        if replica.log.offline is not None:
+            raise PeerError(ErrorCode.KAFKA_STORAGE_ERROR, f"the log of {name} is offline")
+        partitions.log_moves.request(replica, directory)
+        return
+    # The first append creates the log.
+    if len(directories.preferred) >= PREFERRED_MAX and name not in directories.preferred:
+        raise PeerError(ErrorCode.POLICY_VIOLATION, "too many partitions wait for their creation")
+    directories.preferred[name] = path
+    if replica is None:
+        raise PeerError(ErrorCode.REPLICA_NOT_AVAILABLE, f"there is no replica of {name} here")
 
 
 def _online(directories: LogDirectories, path: str) -> LogDirectory:

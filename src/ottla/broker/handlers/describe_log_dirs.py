@@ -17,6 +17,7 @@ from ottla.protocol.messages.describe_log_dirs import (
 from ottla.protocol.topic_partition import TopicPartition
 from ottla.replication.replicas import Replicas
 from ottla.storage.directory.directory import LogDirectory
+from ottla.storage.log.log import Log
 
 # Kafka's value for a log that is no replica of this broker (any more).
 NO_LAG_KNOWN = -1
@@ -66,19 +67,19 @@ def _online(
     except OSError:
         # The directory has failed. The background checks will notice soon.
         return _offline(directory.path)
-    sizes = {name: log.size_bytes for name, log in directory.logs.items() if asked_for(name)}
-    sizes.update((name, 0) for name in unwritten if asked_for(name))
+    found = [
+        (name, _partition(name, log.size_bytes, _lag(replicas, name)))
+        for name, log in directory.logs.items()
+    ]
+    found += [(name, _partition(name, 0, _lag(replicas, name))) for name in unwritten]
+    found += [(name, _future(name, log, replicas)) for name, log in directory.copies.items()]
+    listed = sorted((each for each in found if asked_for(each[0])), key=lambda each: each[0])
     return LogDir(
         error_code=ErrorCode.NONE,
         log_dir=directory.path,
         topics=tuple(
-            Topic(
-                name=topic,
-                partitions=tuple(
-                    _partition(name, sizes[name], _lag(replicas, name)) for name in names
-                ),
-            )
-            for topic, names in groupby(sorted(sizes), key=lambda name: name.topic)
+            Topic(name=topic, partitions=tuple(partition for _, partition in of_topic))
+            for topic, of_topic in groupby(listed, key=lambda each: each[0].topic)
         ),
         total_bytes=total_bytes,
         usable_bytes=usable_bytes,
@@ -91,12 +92,23 @@ def _lag(replicas: Replicas, name: TopicPartition) -> int:
 
 
 def _partition(name: TopicPartition, size_bytes: int, lag: int) -> Partition:
-    # Logs do not move between directories, so there are no future logs.
     return Partition(
         partition_index=name.partition,
         partition_size=size_bytes,
         offset_lag=lag,
         is_future_key=False,
+    )
+
+
+def _future(name: TopicPartition, copy: Log, replicas: Replicas) -> Partition:
+    """A log that is being copied from another log directory, and the offsets that it lacks."""
+    replica = replicas.by_key.get(name)
+    lag = NO_LAG_KNOWN if replica is None else max(0, replica.end_offset - copy.end_offset)
+    return Partition(
+        partition_index=name.partition,
+        partition_size=copy.size_bytes,
+        offset_lag=lag,
+        is_future_key=True,
     )
 
 

@@ -21,6 +21,9 @@ def start_background(context: NodeContext, parts: Parts) -> None:
     spawn(parts.tick.disks.run(), "disks")
     spawn(parts.tick.run(), "tick")
     spawn(parts.cleaner.run(), "cleaner")
+    log_moves = parts.services.partitions.log_moves
+    log_moves.resume()
+    spawn(log_moves.run(), "log moves")
     spawn(_refresh_connection_gauges(context, parts.connections), "connections")
     spawn(_measure_loop_delay(context), "loop")
     spawn(parts.gauges.run(), "gauges")

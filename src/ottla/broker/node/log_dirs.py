@@ -23,6 +23,7 @@ from ottla.storage.directory.directory_opening import (
     open_directory,
     prepare_directories,
 )
+from ottla.storage.directory.future_log import settle_swaps
 from ottla.storage.directory.placements import Placements
 
 # In the clean shutdown marker of a broker that has not registered.
@@ -82,6 +83,7 @@ def open_log_dirs(
             for directory in opened:
                 directory.close(broker_epoch=NO_BROKER_EPOCH)
             raise
+    settle_swaps(context.seams.files, opened)
     _log_outcome(context, opened, failed)
     return LogDirectories(opened, failed, prepared.placements)
 

@@ -38,12 +38,14 @@ from ottla.replication.fetch.follower_sessions import FollowerSessions
 from ottla.replication.fetch.sessions import FetchSessions
 from ottla.replication.housekeeping.checkpointer import Checkpointer, DeletedPartitions
 from ottla.replication.housekeeping.log_cleaner import LogCleaner
+from ottla.replication.housekeeping.log_moves import LogMoves
 from ottla.replication.housekeeping.tick import Tick
 from ottla.replication.local_broker import LocalBroker
 from ottla.replication.replicas import Replicas
 from ottla.replication.throttle import ReplicationThrottles
 from ottla.settings.broker import BrokerSettings
 from ottla.settings.table import network
+from ottla.settings.table.replicas import REPLICA_ALTER_LOG_DIRS_IO_MAX_BYTES_PER_SECOND
 from ottla.storage.directory.directories import LogDirectories
 
 
@@ -152,6 +154,7 @@ def make_parts(
         producer_ids=producer_ids,
         inter_broker=inter_broker,
     )
+    tick = _tick(context, replicas, flusher, checkpointer, on_offline)
     partitions = PartitionServices(
         replicas=replicas,
         appender=appender,
@@ -165,6 +168,7 @@ def make_parts(
         ),
         follower_sessions=FollowerSessions(seams.clock, seams.entropy),
         throttles=_throttles(context, identity.node_id, publisher),
+        log_moves=_log_moves(context, replicas, flusher, checkpointer, tick),
     )
     services = _services(
         context,
@@ -178,7 +182,6 @@ def make_parts(
         turn_budget=turn_budget,
         inter_broker=inter_broker,
     )
-    tick = _tick(context, partitions, on_offline)
     connections = Connections(
         clock=seams.clock,
         threads=seams.threads,
@@ -222,19 +225,41 @@ def make_checkpointer(context: NodeContext, directories: LogDirectories) -> Chec
 
 def _tick(
     context: NodeContext,
-    partitions: PartitionServices,
+    replicas: Replicas,
+    flusher: Flusher,
+    checkpointer: Checkpointer,
     on_offline: Callable[[str, Exception], None],
 ) -> Tick:
     return Tick(
-        replicas=partitions.replicas,
-        flusher=partitions.flusher,
-        checkpointer=partitions.checkpointer,
+        replicas=replicas,
+        flusher=flusher,
+        checkpointer=checkpointer,
         threads=context.seams.threads,
         clock=context.seams.clock,
         rules=tick_rules(context.dynamic_settings.current),
         problem=partial(_problem, context),
         solved=partial(_solved, context),
         offline=on_offline,
+    )
+
+
+def _log_moves(
+    context: NodeContext,
+    replicas: Replicas,
+    flusher: Flusher,
+    checkpointer: Checkpointer,
+    tick: Tick,
+) -> LogMoves:
+    rate = REPLICA_ALTER_LOG_DIRS_IO_MAX_BYTES_PER_SECOND
+    return LogMoves(
+        replicas=replicas,
+        flusher=flusher,
+        checkpointer=checkpointer,
+        threads=context.seams.threads,
+        entropy=context.seams.entropy,
+        bytes_per_second=lambda: context.dynamic_settings.current[rate],
+        remove_later=tick.remove_later,
+        problem=partial(_problem, context),
     )
 
 

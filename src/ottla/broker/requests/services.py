@@ -19,6 +19,7 @@ from ottla.replication.append.appender import Appender
 from ottla.replication.append.flusher import Flusher
 from ottla.replication.fetch.cold_reads import ColdReads
 from ottla.replication.housekeeping.checkpointer import Checkpointer
+from ottla.replication.housekeeping.log_moves import LogMoves
 from ottla.replication.replicas import Replicas
 from ottla.replication.throttle import ReplicationThrottles
 from ottla.seams.clock import Clock
@@ -86,6 +87,7 @@ class PartitionServices:
     fetch_sessions: "FetchSessions"
     follower_sessions: "FollowerSessions"
     throttles: ReplicationThrottles
+    log_moves: LogMoves
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from ottla.cli.broker.pid_file import PID_FILE
 from ottla.metadata import applied_offset, incarnation
 from ottla.metadata.embedded import snapshot_file
-from ottla.storage.directory import checkpoint_files, placements
+from ottla.storage.directory import checkpoint_files, move_mark, placements
 from ottla.storage.directory.directory_opening import LOCK
 from ottla.storage.log import leader_epochs
 from ottla.storage.opening import cut_mark, unsynced_tail
@@ -44,6 +44,7 @@ _PARTITION_FILES = (
     leader_epochs.FILE_NAME,
     unsynced_tail.MARK,
     cut_mark.MARK,
+    move_mark.MARK,
     snapshot_file.FILE_NAME,
     # Kafka's own metadata.
     "quorum-state",

@@ -135,6 +135,7 @@ class LogCleaner:
                 replica.rules.compaction.compacts
                 and log is not None
                 and log.offline is None
+                and not log.is_moving
                 and self._uncleanable.get(log.directory) is not log
             ):
                 part = find_cleanable(

@@ -111,6 +111,14 @@ FOLLOWER_REPLICATION_THROTTLED_RATE = broker_setting(
     " not in sync.",
     is_dynamic=True,
 )
+REPLICA_ALTER_LOG_DIRS_IO_MAX_BYTES_PER_SECOND = broker_setting(
+    "replica.alter.log.dirs.io.max.bytes.per.second",
+    long(1, unit=Unit.BYTES),
+    UNTHROTTLED,
+    "The bytes per second that are copied when replicas move between the log directories of this"
+    " broker.",
+    is_dynamic=True,
+)
 LEADER_REPLICATION_THROTTLED_REPLICAS = topic_setting(
     "leader.replication.throttled.replicas",
     ThrottledReplicaList(),

@@ -27,7 +27,7 @@ class LogDirectories:
     `placements` tells which partitions a missing directory has. Without it, it may be any.
     """
 
-    __slots__ = ("_lost", "_placements", "directories", "failed", "forget", "full")
+    __slots__ = ("_lost", "_placements", "directories", "failed", "forget", "full", "preferred")
 
     def __init__(
         self,
@@ -43,6 +43,8 @@ class LogDirectories:
         self.full: dict[str, str] = {}
         # Removes deleted partitions from the checkpoint files. A broker does it in a thread.
         self.forget: Callable[[LogDirectory], None] = LogDirectory.forget_deleted
+        # Where partitions without a log are to be created: the path of a log directory.
+        self.preferred: dict[TopicPartition, str] = {}
         self._placements = placements
         self._lost = placements.lost(self._opened()) if placements is not None else set()
 
@@ -175,17 +177,31 @@ class LogDirectories:
         online = [directory for directory in self.directories if directory.offline is None]
         if not online:
             raise StorageError("every log directory is offline")
-        roomy = [directory for directory in online if directory.path not in self.full]
+        roomy = [
+            directory
+            for directory in online
+            if directory.path not in self.full and partition not in directory.leaving
+        ]
         if not roomy:
             raise StorageError(self.why_full(None) or "no log directory has room")
-        directory = min(roomy, key=lambda directory: len(directory.logs))
-        if self._placements is not None and directory.path != self._placements.home:
-            self._placements.add((topic_id, partition.partition), directory.identity)
+        wanted = self.preferred.pop(partition, None)
+        directory = min(roomy, key=lambda each: (each.path != wanted, len(each.logs)))
+        self.note_placement(partition, topic_id, directory)
         try:
             return directory.create(partition, topic_id, start_offset)
         except OSError as error:
             directory.fail_unless_full(error)
             raise
+
+    def note_placement(
+        self, partition: TopicPartition, topic_id: Uuid, directory: LogDirectory
+    ) -> None:
+        """Notes the directory of a partition before its log is there. OSError, StorageError.
+
+        The log's first flush makes the note durable.
+        """
+        if self._placements is not None and directory.path != self._placements.home:
+            self._placements.add((topic_id, partition.partition), directory.identity)
 
     def close(self, *, broker_epoch: int) -> dict[str, Exception]:
         """Closes all directories. Returns the errors by path.

@@ -17,6 +17,7 @@ from ottla.storage.directory import checkpoint_files
 from ottla.storage.directory.checkpoint_files import MetaProperties
 from ottla.storage.directory.checkpoint_task import Checkpoint
 from ottla.storage.directory.full_disk import FULL
+from ottla.storage.directory.move_mark import mark_path, read_move_mark
 from ottla.storage.directory.offset_checkpoints import HighWatermarkOf, OffsetCheckpoints
 from ottla.storage.log.config import LogConfig
 from ottla.storage.log.file_pool import FilePool
@@ -29,6 +30,8 @@ from ottla.storage.opening.unsynced_tail import mark_unsynced
 
 DELETE_SUFFIX = "-delete"
 STRAY_SUFFIX = "-stray"
+# A log that is being copied from another log directory.
+FUTURE_SUFFIX = "-future"
 # The limit of file systems. The name of a topic may have 249 bytes.
 NAME_BYTES_MAX = 255
 # Directories of metadata logs look like partitions and are not.
@@ -53,6 +56,12 @@ class LogDirectory:
     # The errors of logs that could not be opened.
     unusable: dict[TopicPartition, Exception] = field(default_factory=dict)
     recoveries: dict[TopicPartition, Recovery] = field(default_factory=dict)
+    # Copies of logs of other directories, which are to move here.
+    copies: dict[TopicPartition, Log] = field(default_factory=dict)
+    # Partitions that have moved to another directory, while their files are still here.
+    leaving: set[TopicPartition] = field(default_factory=set)
+    # The paths of unfinished copies that a start has found.
+    unfinished_copies: dict[TopicPartition, str] = field(default_factory=dict)
     # The partitions of which the last checkpoint had flushed or committed records, and no log was
     # found.
     missing: frozenset[TopicPartition] = frozenset()
@@ -85,8 +94,19 @@ class LogDirectory:
                 self._open(partition, is_clean=is_clean)
             elif name.endswith(DELETE_SUFFIX):
                 self.purge(f"{self.path}/{name}")
+            elif name.endswith(FUTURE_SUFFIX):
+                self._find_copy(f"{self.path}/{name}")
         self.missing = self._offsets.forget_except(found)
         self.checkpoint()
+
+    def _find_copy(self, path: str) -> None:
+        """Notes an unfinished copy, which will be made anew. A second one is removed."""
+        moved = read_move_mark(self.files, path)
+        partition = None if moved is None else partition_of(moved)
+        if partition is None or partition in self.unfinished_copies:
+            self.purge(path)
+        else:
+            self.unfinished_copies[partition] = path
 
     def create(self, partition: TopicPartition, topic_id: Uuid, start_offset: int = 0) -> Log:
         """Creates an empty log at an offset. Its first flush makes its directory durable."""
@@ -110,6 +130,14 @@ class LogDirectory:
         # Nothing of it is durable, wherever it begins.
         log.recovery_point = 0
         return log
+
+    def moved_here(self) -> list[TopicPartition]:
+        """The partitions whose move to this directory was not finished."""
+        return [
+            partition
+            for partition in sorted(self.logs.keys() | self.unusable.keys())
+            if self.files.exists(mark_path(self.partition_path(partition)))
+        ]
 
     def holds(self, partition: TopicPartition) -> bool:
         """Whether the partition is in this directory, usable or not."""
@@ -139,7 +167,7 @@ class LogDirectory:
         self._require_online()
         left = []
         for number, partition in enumerate(partitions):
-            name = _name_aside(partition, number, f".{unique}{suffix}")
+            name = name_aside(partition, number, f".{unique}{suffix}")
             left.append(self._set_aside(partition, name))
             self._offsets.forget(partition)
         return left
@@ -152,16 +180,36 @@ class LogDirectory:
             if error.errno not in FULL:
                 raise
 
-    def _set_aside(self, partition: TopicPartition, name: str) -> str:
+    def release(self, partition: TopicPartition) -> None:
+        """Closes a log without a flush, and forgets it. Its files stay."""
         log = self.logs.pop(partition, None)
         if log:
             log.abandon()
         self.unusable.pop(partition, None)
+        self.recoveries.pop(partition, None)
         self.topic_ids.pop(partition, None)
+
+    def adopt(self, partition: TopicPartition, topic_id: Uuid, log: Log) -> None:
+        """Takes a log that was copied here. Its first flush makes its new name durable."""
+        del self.copies[partition]
+        self.logs[partition] = log
+        self.topic_ids[partition] = topic_id
+        log.first_sync = self._first_sync(partition)
+
+    def drop_copy(self, partition: TopicPartition) -> None:
+        """A copy is given up. Its files stay."""
+        log = self.copies.pop(partition, None)
+        if log is not None:
+            log.abandon()
+            self._offsets.forget(partition)
+
+    def _set_aside(self, partition: TopicPartition, name: str) -> str:
+        self.release(partition)
         source = self.partition_path(partition)
         target = f"{self.path}/{name}"
         self.pool.forget_below(source)
         self.files.rename(source, target)
+        self.leaving.discard(partition)
         return target
 
     def purge(self, path: str) -> None:
@@ -178,7 +226,7 @@ class LogDirectory:
         """Makes recovery points and start offsets of all logs durable, planned starts included."""
         self._require_online()
         # Without new high watermarks: they are not needed at once, and cost more syncs.
-        checkpoint = self._offsets.begin(self.logs)
+        checkpoint = self._offsets.begin(self.logs, copies=self.copies)
         try:
             checkpoint.run()
         except OSError as error:
@@ -191,7 +239,7 @@ class LogDirectory:
         `end_checkpoint` follows, or `fail_unless_full` after an OSError. StorageError if the
         directory is offline."""
         self._require_online()
-        return self._offsets.begin(self.logs, self.high_watermark_of)
+        return self._offsets.begin(self.logs, self.high_watermark_of, copies=self.copies)
 
     def end_checkpoint(self, checkpoint: Checkpoint) -> None:
         """The checkpoint has run: its planned starts are in force, forgotten names are free."""
@@ -235,7 +283,7 @@ class LogDirectory:
         if self.offline is not None:
             return
         self.offline = error
-        for log in self.logs.values():
+        for log in (*self.logs.values(), *self.copies.values()):
             if log.offline is None:
                 log.abandon(error)
 
@@ -350,7 +398,7 @@ class LogDirectory:
             raise StorageError(f"{self.path} is offline: {self.offline}") from self.offline
 
 
-def _name_aside(partition: TopicPartition, number: int, ending: str) -> str:
+def name_aside(partition: TopicPartition, number: int, ending: str) -> str:
     """The name of a deleted or stray partition's directory: its name, cut to fit, and an ending.
 
     Cut names are distinguished by a number.

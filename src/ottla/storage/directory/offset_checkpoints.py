@@ -5,6 +5,7 @@ what the next checkpoint says; `checkpoint_task` writes it.
 """
 
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 from ottla.protocol.topic_partition import TopicPartition
@@ -16,6 +17,9 @@ from ottla.storage.log.log import Log
 
 # The high watermark of a partition; None if this broker has no replica of it (yet).
 HighWatermarkOf = Callable[[TopicPartition], int | None]
+
+
+_NO_LOGS: Mapping[TopicPartition, Log] = MappingProxyType({})
 
 
 class SavedOffsets(NamedTuple):
@@ -117,10 +121,13 @@ class OffsetCheckpoints:
         self,
         logs: Mapping[TopicPartition, Log],
         high_watermark_of: HighWatermarkOf = lambda _: None,
+        *,
+        copies: Mapping[TopicPartition, Log] = _NO_LOGS,
     ) -> Checkpoint:
         """The next checkpoint. The planned start offsets of logs are part of it.
 
-        Without `high_watermark_of` high watermarks stay as they are, unless the log ends before
+        Of `copies`, which are not yet in use, only the start offset is saved. Without
+        `high_watermark_of` high watermarks stay as they are, unless the log ends before
         them, as after a truncation.
         """
         planned: list[PlannedStart] = []
@@ -138,6 +145,8 @@ class OffsetCheckpoints:
                     planned.append(PlannedStart(log, log.planned_start, log.truncations))
                     if log.first_sync is not None:
                         first_syncs.append(log.first_sync)
+        for partition, log in copies.items():
+            self._start_offsets[partition] = log.start_offset
         self._begun += 1
         has_cleaned_news = self._cleaned_offsets != self._cleaned_saved
         has_moved = self._high_watermarks != self._high_watermarks_saved

@@ -1,12 +1,13 @@
 """The leader-epoch-checkpoint of a log. A flush saves new epochs before the recovery point."""
 
+from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 
 from ottla.seams.files import Files, replace_file
 from ottla.seams.mutex import new_mutex
 from ottla.storage.directory.full_disk import FULL
-from ottla.storage.log.leader_epochs import FILE_NAME, LeaderEpochs
+from ottla.storage.log.leader_epochs import FILE_NAME, EpochEntry, LeaderEpochs
 
 
 class NoRoomForEpochs(OSError):
@@ -89,6 +90,22 @@ class EpochFile:
         """The save has run. Ignored if a later one has begun."""
         if save.number == self._begun:
             self._saved = save.epoch
+
+    def adopt(self, entries: Iterable[EpochEntry], written: int) -> None:
+        """Takes over the epochs of the log of which this one is a copy. The next flush saves them.
+
+        `written` is the newest of them that has a batch.
+        """
+        self._epochs.truncate_end(0)
+        for epoch, start_offset in entries:
+            self._epochs.assign(epoch, start_offset)
+        self.written = written
+        self._saved = -1
+
+    def renamed(self, directory: str) -> None:
+        """The directory of the log has a new path. No save is under way."""
+        with self._place.mutex:
+            self._place.path = f"{directory}/{FILE_NAME}"
 
     def abandon(self) -> None:
         """No save writes from now on, not even one that has begun: the log is closed or deleted."""

@@ -43,6 +43,8 @@ class Log(AppendableLog):
         self.planned_start: int | None = None
         # The offset to which the log is being truncated.
         self.planned_end: int | None = None
+        # It is being copied to another log directory: its records must stay as they are.
+        self.is_moving = False
         self._last_flush_ms = self._steady_ms()
         # The cleaner offset: the log is compacted below it.
         self.cleaned_offset = state.cleaned_offset
@@ -299,9 +301,9 @@ class Log(AppendableLog):
         first = self._segment_index(sources[0].base_offset)
         end = first + len(sources)
         are_there = end < len(self._segments) and self._segments[first:end] == list(sources)
-        if truncations != self.truncations or not are_there:
+        if truncations != self.truncations or not are_there or self.is_moving:
             raise segment_swap.OutputIsUseless(
-                f"{self.directory}: truncated or trimmed during a compaction"
+                f"{self.directory}: truncated, trimmed or moved during a compaction"
             )
         with self._disk_faults():
             end_offset = self._segments[end].base_offset
@@ -311,6 +313,40 @@ class Log(AppendableLog):
             self._segments[first:end] = [output]
             self._aborting = None
             return left
+
+    # Moving
+
+    def take_over(self, source: "Log") -> None:
+        """Takes over the start offset, epochs and cleaner offset of the log that this one copies.
+
+        Both have the same records. A flush saves the epochs, a checkpoint the start offset. A
+        snapshot has the producers whose records were deleted. OSError if the disk is full.
+        """
+        self._require_online()
+        try:
+            snapshot_files.write_snapshot(
+                self._pool.files, self.directory, self.end_offset, source.producers
+            )
+        except OSError as error:
+            self._give_up_unless_full(error)
+        if source.start_offset > self.start_offset:
+            self.start_offset = source.start_offset
+            self.producers.truncate_start(source.start_offset)
+        self.cleaned_offset = source.cleaned_offset
+        if self.epochs != source.epochs or self.last_written_epoch != source.last_written_epoch:
+            self._epoch_file.adopt(source.epochs.entries, source.last_written_epoch)
+
+    def renamed(self, directory: str, checkpoint: Callable[[], None]) -> None:
+        """The directory of the log has a new path, in which `checkpoint` is responsible for it.
+
+        No flush is under way.
+        """
+        self._pool.forget_below(self.directory)
+        self.directory = directory
+        self._checkpoint = checkpoint
+        for segment in self._segments:
+            segment.renamed(directory)
+        self._epoch_file.renamed(directory)
 
     # Failing
 

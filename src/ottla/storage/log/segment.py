@@ -107,6 +107,17 @@ class Segment:
         pool.create(segment_path(directory, base_offset, LOG) + ending)
         return cls(pool, directory, base_offset, config, ending=ending)
 
+    def renamed(self, directory: str) -> None:
+        """The directory of the segment has a new path. Its files were forgotten by the pool."""
+        self._directory = directory
+        self._log_path = self.path(LOG)
+        for index, suffix in (
+            (self.offsets, OFFSETS),
+            (self.times, TIMES),
+            (self.aborted, TRANSACTIONS),
+        ):
+            index.path = self.path(suffix)
+
     def path(self, suffix: str) -> str:
         return segment_path(self._directory, self.base_offset, suffix) + self._ending
 

@@ -1,11 +1,16 @@
-"""AlterReplicaLogDirs: the current directory is accepted, and moves are refused."""
+"""AlterReplicaLogDirs: logs move between the log directories of a broker while it serves them."""
+
+import asyncio
 
 import pytest
 
 from ottla.errors import ErrorCode
 from ottla.protocol.messages.alter_replica_log_dirs import AlterReplicaLogDirsRequest, LogDir, Topic
+from ottla.protocol.messages.delete_topics import DeleteTopicsRequest
 from ottla.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
-from tests.support.broker.produce_and_fetch import batch, only, produce
+from ottla.storage.directory.move_mark import MARK
+from tests.sim.seams.loop import run
+from tests.support.broker.produce_and_fetch import batch, fetch, only, produce, values, wanted
 from tests.support.broker.recorded_answers import (
     SETTINGS,
     comparable,
@@ -17,7 +22,6 @@ from tests.support.broker.simulated_broker import Client, Machine, create, new_t
 
 ALTER_REPLICA_LOG_DIRS = 34
 NONE = ErrorCode.NONE
-DOES_NOT_MOVE = ErrorCode.UNSUPPORTED_VERSION
 
 
 async def move(client: Client, path: str, *indexes: int, topic: str = "orders") -> list[ErrorCode]:
@@ -71,19 +75,125 @@ def test_with_one_directory_every_partition_is_in_it() -> None:
     with_broker(story)
 
 
-def test_with_several_directories_a_move_is_refused() -> None:
+async def until_moved(client: Client, index: int, path: str) -> None:
+    for _ in range(600):
+        if await directory_of(client, index) == path and not await futures(client):
+            return
+        await asyncio.sleep(0.1)
+    raise AssertionError(f"{index} is still in {await directory_of(client, index)}")
+
+
+async def futures(client: Client) -> list[tuple[str, int, int]]:
+    """The directory, partition and lag of every copy."""
+    return [
+        (log_dir.log_dir, partition.partition_index, partition.offset_lag)
+        for log_dir in (await client.ask(DescribeLogDirsRequest(topics=None))).results
+        for topic in log_dir.topics
+        for partition in topic.partitions
+        if partition.is_future_key
+    ]
+
+
+def other(path: str) -> str:
+    return {"/one": "/two", "/two": "/one"}[path]
+
+
+async def stored(client: Client, index: int) -> list[bytes | None]:
+    found = only(await client.ask(fetch("orders", wanted(index)), 12))
+    assert found.error_code == NONE
+    return values(found.records)
+
+
+def test_a_log_moves_with_its_records_and_is_found_there_again() -> None:
+    async def story(machine: Machine) -> None:
+        async with machine.broker(log_dirs="/one,/two") as client:
+            await create(client, new_topic("orders", 2))
+            for _ in range(5):
+                await write(client, 0)
+            home = await directory_of(client, 0)
+            before = await stored(client, 0)
+            assert len(before) == 5
+            assert await move(client, other(home), 0) == [NONE]
+            await until_moved(client, 0, other(home))
+            assert await stored(client, 0) == before
+            await write(client, 0)
+            await asyncio.sleep(1)
+            assert not [path for path in machine.disk.files() if path.endswith(MARK)]
+        async with machine.broker(log_dirs="/one,/two") as client:
+            assert await directory_of(client, 0) == other(home)
+            assert (await stored(client, 0))[:5] == before
+            assert len(await stored(client, 0)) == 6
+            # And back again.
+            assert await move(client, home, 0) == [NONE]
+            await until_moved(client, 0, home)
+            assert len(await stored(client, 0)) == 6
+
+    machine = Machine()
+    run(story(machine), clock=machine.clock)
+
+
+def test_a_later_request_replaces_an_earlier_one() -> None:
     async def story(client: Client) -> None:
-        await create(client, new_topic("orders", 3))
+        await create(client, new_topic("orders"))
         await write(client, 0)
-        await write(client, 1)
-        homes = [await directory_of(client, index) for index in (0, 1)]
-        assert sorted(homes) == ["/one", "/two"]
-        assert await move(client, homes[0], 0, 1) == [NONE, DOES_NOT_MOVE]
-        # Nobody knows yet where it will be.
-        assert await move(client, "/one", 2) == [DOES_NOT_MOVE]
-        assert [await directory_of(client, index) for index in (0, 1)] == homes
+        home = await directory_of(client, 0)
+        assert await move(client, other(home), 0) == [NONE]
+        assert await move(client, home, 0) == [NONE]
+        await asyncio.sleep(5)
+        assert await directory_of(client, 0) == home
+        assert await futures(client) == []
 
     with_broker(story, log_dirs="/one,/two")
+
+
+def test_a_throttled_copy_is_listed_with_its_lag_and_resumed_after_a_restart() -> None:
+    slow = {
+        "log_dirs": "/one,/two",
+        "replica_alter_log_dirs_io_max_bytes_per_second": "1",
+    }
+
+    async def story(machine: Machine) -> None:
+        async with machine.broker(**slow) as client:
+            await create(client, new_topic("orders"))
+            await write(client, 0)
+            home = await directory_of(client, 0)
+            await move(client, other(home), 0)
+            await asyncio.sleep(1)
+            await write(client, 0)
+            assert await futures(client) == [(other(home), 0, 1)]
+        async with machine.broker(log_dirs="/one,/two") as client:
+            await until_moved(client, 0, other(home))
+            assert len(await stored(client, 0)) == 2
+
+    machine = Machine()
+    run(story(machine), clock=machine.clock)
+
+
+def test_a_partition_without_a_log_is_created_where_it_is_wanted() -> None:
+    async def story(client: Client) -> None:
+        await create(client, new_topic("orders", 4))
+        assert await move(client, "/two", 0, 1, 2, 3) == [NONE] * 4
+        for index in range(4):
+            await write(client, index)
+            assert await directory_of(client, index) == "/two"
+
+    with_broker(story, log_dirs="/one,/two")
+
+
+def test_a_topic_that_is_deleted_during_a_move_leaves_nothing() -> None:
+    async def story(machine: Machine) -> None:
+        slow = {"replica_alter_log_dirs_io_max_bytes_per_second": "1"}
+        async with machine.broker(log_dirs="/one,/two", **slow) as client:
+            await create(client, new_topic("orders"))
+            await write(client, 0)
+            await move(client, other(await directory_of(client, 0)), 0)
+            await asyncio.sleep(1)
+            await client.ask(DeleteTopicsRequest(topic_names=("orders",), timeout_ms=1000), 5)
+            await asyncio.sleep(300)
+        assert not [path for path in machine.disk.files() if "orders" in path]
+
+    machine = Machine()
+    run(story(machine), clock=machine.clock)
 
 
 @pytest.mark.parametrize("version", [1, 2])
