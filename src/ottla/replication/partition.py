@@ -32,11 +32,13 @@ class Partition:
         "followers",
         "high_watermark",
         "index",
+        "is_in_sync",
         "is_leader",
         "isr",
         "lag_due_offset",
         "leader",
         "leader_epoch",
+        "leaders_high_watermark",
         "min_isr",
         "partition_epoch",
         "replicas",
@@ -59,6 +61,8 @@ class Partition:
         self._me = me
         # Kept as a field, because every request reads it.
         self.is_leader = False
+        # Whether the ISR is large enough for `acks=all`.
+        self.is_in_sync = False
         # Whether the leader is the whole maximal ISR, and that satisfies `min.insync.replicas`.
         self.commits_alone = False
         # By broker id; those that have fetched in this leader epoch.
@@ -68,6 +72,8 @@ class Partition:
         self._lag_ticks = LagTicks()
         # A follower whose log ends below this lags.
         self.lag_due_offset = -1
+        # As of the leader's last answer to this follower.
+        self.leaders_high_watermark = 0
 
     @property
     def leader_id(self) -> int | None:
@@ -89,6 +95,7 @@ class Partition:
         self.replicas = record.replicas
         self.isr = record.isr
         self.min_isr = record.min_isr
+        self.is_in_sync = len(self.isr) >= self.min_isr_in_force
         if begins:
             self.epoch_start_offset = end_offset
         if begins or not leads:
@@ -135,7 +142,7 @@ class Partition:
 
     def _advance(self) -> bool:
         """Moves the high watermark to the least log end offset of the maximal ISR."""
-        if not self.is_leader or len(self.isr) < self.min_isr_in_force:
+        if not self.is_leader or not self.is_in_sync:
             return False
         least = self.end_offset
         for member in self.maximal_isr:
@@ -183,6 +190,7 @@ class Partition:
     def replicated(self, end_offset: int, leaders_high_watermark: int) -> bool:
         """Takes its own log end and the leader's high watermark. True if its own one moved."""
         self.end_offset = end_offset
+        self.leaders_high_watermark = leaders_high_watermark
         high_watermark = min(end_offset, leaders_high_watermark)
         if high_watermark <= self.high_watermark:
             return False
@@ -194,6 +202,11 @@ class Partition:
         self.end_offset = end_offset
         self.high_watermark = min(self.high_watermark, end_offset)
 
+    @property
+    def lag(self) -> int:
+        """How many committed offsets this follower lacks, as of the leader's last answer."""
+        return 0 if self.is_leader else max(0, self.leaders_high_watermark - self.end_offset)
+
     # Checks of requests
 
     @property
@@ -202,10 +215,17 @@ class Partition:
         return min(self.min_isr, len(self.replicas))
 
     def check_leadership(self, current_leader_epoch: int = NO_LEADER_EPOCH) -> None:
-        """Raises PeerError unless this broker leads the partition.
+        """Raises PeerError unless this broker leads the partition, in the client's leader epoch."""
+        self.check_leader_epoch(current_leader_epoch)
+        if not self.is_leader:
+            raise PeerError(
+                ErrorCode.NOT_LEADER_OR_FOLLOWER, "this broker does not lead the partition"
+            )
 
-        A leader epoch that the client sent must be the current one. An older epoch is fenced; a
-        newer one is of an election that this broker has not seen yet.
+    def check_leader_epoch(self, current_leader_epoch: int) -> None:
+        """Raises PeerError unless the leader epoch that the client sent is the current one.
+
+        An older epoch is fenced; a newer one is of an election that this broker has not seen yet.
         """
         if current_leader_epoch != NO_LEADER_EPOCH and current_leader_epoch != self.leader_epoch:
             if current_leader_epoch < self.leader_epoch:
@@ -217,14 +237,10 @@ class Partition:
                 ErrorCode.UNKNOWN_LEADER_EPOCH,
                 f"leader epoch {current_leader_epoch} is not known here, {self.leader_epoch} is",
             )
-        if not self.is_leader:
-            raise PeerError(
-                ErrorCode.NOT_LEADER_OR_FOLLOWER, "this broker does not lead the partition"
-            )
 
     def check_in_sync(self) -> None:
         """Raises PeerError if the ISR is too small for `acks=all`."""
-        if len(self.isr) < self.min_isr_in_force:
+        if not self.is_in_sync:
             raise PeerError(
                 ErrorCode.NOT_ENOUGH_REPLICAS,
                 f"{len(self.isr)} in sync where {self.min_isr_in_force} are needed",

@@ -37,6 +37,7 @@ class Replicas:
         start_writeback: StartWriteback,
     ) -> None:
         self.directories = directories
+        directories.checkpoint_high_watermarks(self._high_watermark_of)
         # The partitions of this broker whose ISR may have to change.
         self.isr_candidates = IsrCandidates()
         # (file.delete.delay.ms, path) of deleted partitions.
@@ -131,7 +132,7 @@ class Replicas:
         for replica in self.all:
             if replica.partition.is_leader:
                 replica.partition.resign()
-                replica.wake_all()
+                replica.leadership_lost()
 
     def _assign(self, topic: str, record: PartitionRecord, rules: TopicRules) -> None:
         replica = self._by_id.get((record.topic_id, record.index))
@@ -145,18 +146,23 @@ class Replicas:
 
     @staticmethod
     def _take(replica: Replica, record: PartitionRecord) -> None:
-        before = replica.high_watermark
-        begins = replica.partition.assign(record, replica.end_offset)
+        partition, before = replica.partition, replica.high_watermark
+        led = partition.is_leader
+        begins = partition.assign(record, replica.end_offset)
+        if led and (begins or not partition.is_leader):
+            replica.leadership_lost()
         if replica.log is not None:
             # A log that is offline gets its epoch when it is opened again.
             with suppress(LogOffline):
                 if begins:
                     replica.log.begin_epoch(record.leader_epoch)
-                elif not replica.partition.is_leader:
+                elif not partition.is_leader:
                     # An epoch in which it led and wrote nothing is not one of its log.
                     replica.log.truncate(replica.log.end_offset)
         if replica.high_watermark > before:
             replica.high_watermark_moved(before)
+        if replica.commits.waiters and (error := replica.why_not_committed()):
+            replica.commits.fail(error)
         replica.wake_all()
 
     def _add(self, topic: str, record: PartitionRecord, rules: TopicRules) -> Replica:
@@ -166,7 +172,10 @@ class Replicas:
             self.directories.write_topic_id(name, record.topic_id)
             log.config = rules.log
             log.writeback.start = self._start_writeback
-        replica = Replica(name, Partition(record.topic_id, record.index, self.me), rules, log)
+        partition = Partition(record.topic_id, record.index, self.me)
+        if log is not None:
+            partition.high_watermark = min(self.directories.high_watermark(name), log.end_offset)
+        replica = Replica(name, partition, rules, log)
         replica.isr_candidates = self.isr_candidates
         replica.is_unusable = self.directories.is_unusable(name)
         self._by_id[record.topic_id, record.index] = replica
@@ -185,7 +194,7 @@ class Replicas:
         """Removes replicas that this broker no longer has. It stops leading them first."""
         for replica in dropped:
             replica.partition.resign()
-            replica.wake_all()
+            replica.leadership_lost()
         for replica in dropped:
             topic_id, index = replica.partition.topic_id, replica.name.partition
             del self._by_id[topic_id, index]
@@ -219,6 +228,10 @@ class Replicas:
     def _is_empty(replica: Replica) -> bool:
         return replica.log is None and not replica.is_unusable
 
+    def _high_watermark_of(self, name: TopicPartition) -> int | None:
+        replica = self.by_key.get(name)
+        return None if replica is None else replica.partition.high_watermark
+
     def create_log(self, replica: Replica) -> Log:
         """Creates the log of a partition that this broker leads.
 
@@ -232,11 +245,9 @@ class Replicas:
         """As `create_log`, for a follower, whose leader's log starts at `start_offset`."""
         if replica.is_unusable:
             raise StorageError(f"{replica.name} could not be opened")
-        log = self.directories.create(replica.name, replica.partition.topic_id)
+        log = self.directories.create(replica.name, replica.partition.topic_id, start_offset)
         log.config = replica.rules.log
         log.writeback.start = self._start_writeback
-        if start_offset:
-            log.restart_at(start_offset)
         replica.log = log
         return log
 

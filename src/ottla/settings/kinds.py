@@ -235,6 +235,17 @@ class OneOf(Kind[E]):
         return value.value
 
 
+@dataclass(frozen=True)
+class ClassName(OneOf[E]):
+    """A Java class of an enumeration, by its whole name or by its name without the package."""
+
+    def parse(self, text: str) -> E:
+        for choice in self.choices:
+            if text.strip() == choice.value.rpartition(".")[2]:
+                return choice
+        return super().parse(text)
+
+
 @dataclass(frozen=True, kw_only=True)
 class TextList(Kind[tuple[str, ...]]):
     """A comma-separated list. Duplicates are dropped."""

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ottla.broker.requests.auto_topic_creation import AutoTopicCreation
+from ottla.broker.requests.marker_senders import MarkerSenders
 from ottla.broker.requests.record_work import RecordWork, TurnBudget
 from ottla.broker.requests.response_cache import ResponseCache
 from ottla.broker.requests.turn_queue import TurnQueue
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from ottla.broker.requests.producer_ids import ProducerIdBlocks
     from ottla.coordinators.group.coordinator import GroupShards
     from ottla.coordinators.txn.coordinator import TransactionShards
-    from ottla.coordinators.txn.partition_leaders import PartitionLeaders
+    from ottla.coordinators.txn.partition_leaders import LocalPartitionLeaders
     from ottla.coordinators.txn.verification import TransactionVerifier
     from ottla.metrics.node import NodeMetrics
     from ottla.replication.fetch.follower_sessions import FollowerSessions
@@ -56,6 +57,8 @@ class Identity:
     advertised: tuple[Endpoint, ...] | None = None
     # The only listener on which requests between brokers are accepted; None: nowhere.
     inter_broker_listener: str | None = None
+    # Whether other brokers use the same metadata.
+    has_peers: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,9 +104,11 @@ class CoordinatorServices:
 
     groups: "GroupShards"
     transactions: "TransactionShards"
-    # The coordinators of transactions and the leaders of partitions, on any broker.
+    # Asks the coordinators of transactions, on any broker.
     verifier: "TransactionVerifier"
-    partition_leaders: "PartitionLeaders"
+    # Writes the markers of partitions that this broker leads.
+    partition_leaders: "LocalPartitionLeaders"
+    marker_senders: MarkerSenders = field(default_factory=MarkerSenders)
 
 
 @dataclass(slots=True, kw_only=True)

@@ -1,10 +1,27 @@
 """Topics and replicas: topic creation, replication factor and in-sync replicas."""
 
-from ottla.settings.kinds import Boolean, ThrottledReplicaList, Unit, integer, long
+from enum import StrEnum
+
+from ottla.settings.kinds import (
+    Boolean,
+    ClassName,
+    ThrottledReplicaList,
+    Unit,
+    integer,
+    long,
+)
 from ottla.settings.setting import broker_setting, topic_setting
 
 # Kafka's rate of a replication that is not throttled.
 UNTHROTTLED = 2**63 - 1
+
+
+class ReplicaSelectorClass(StrEnum):
+    """Kafka's replica selectors, by the names of their Java classes."""
+
+    LEADER = "org.apache.kafka.common.replica.LeaderSelector"
+    RACK_AWARE = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
+
 
 NUM_PARTITIONS = broker_setting(
     "num.partitions",
@@ -36,6 +53,13 @@ DELETE_TOPIC_ENABLE = broker_setting(
     Boolean(),
     True,
     "Whether clients may delete topics.",
+)
+REPLICA_SELECTOR_CLASS = broker_setting(
+    "replica.selector.class",
+    ClassName(ReplicaSelectorClass),
+    None,
+    "The replica from which a consumer reads: with `RackAwareReplicaSelector` one in the rack of"
+    " its `client.rack`, if one there is in sync; by default the leader; the same on all brokers.",
 )
 MIN_INSYNC_REPLICAS = topic_setting(
     "min.insync.replicas",

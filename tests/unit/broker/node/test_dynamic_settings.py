@@ -69,13 +69,16 @@ ELSEWHERE = {
     "offsets.retention.minutes": "test_a_simple_consumers_offsets_expire_after_the_commit",
     "offsets.topic.num.partitions": "test_the_offsets_topic_is_created_with_the_brokers_settings",
     "offsets.topic.replication.factor": (
-        "test_an_internal_topic_has_at_most_as_many_replicas_as_brokers"
+        "test_an_internal_topic_has_as_many_replicas_as_are_wanted"
     ),
     "offsets.topic.segment.bytes": "test_the_offsets_topic_is_created_with_the_brokers_settings",
     "ottla.groups.max": "test_the_number_of_groups_is_limited",
     "fetch.max.bytes": "test_the_brokers_limit_applies_to_every_fetch",
     "inter.broker.listener.name": (
         "test_requests_between_brokers_are_accepted_on_their_listener_only"
+    ),
+    "replica.selector.class": (
+        "test_a_consumer_is_sent_to_the_replica_in_its_rack_and_reads_there"
     ),
     "request.timeout.ms": (
         "test_without_a_controller_a_request_times_out_and_the_connection_goes_on"
@@ -122,8 +125,17 @@ ELSEWHERE = {
     "ottla.pending.offsets.max": "test_offsets_in_open_transactions_are_limited",
     "transaction.state.log.load.buffer.size": "test_a_log_is_read_in_pieces_of_the_load_buffer",
     "transaction.state.log.replication.factor": (
-        "test_an_internal_topic_has_at_most_as_many_replicas_as_brokers"
+        "test_an_internal_topic_has_as_many_replicas_as_are_wanted"
     ),
+    **{
+        f"replica.fetch.{name}": ("test_a_follower_fetches_in_pieces_and_waits_as_its_settings_say")
+        for name in ("max.bytes", "min.bytes", "response.max.bytes", "wait.max.ms")
+    },
+    "replica.fetch.backoff.ms": "test_a_partition_that_fails_is_left_out_for_the_backoff",
+    "replica.lag.time.max.ms": (
+        "test_a_follower_that_lags_leaves_the_isr_and_joins_again_when_it_has_caught_up"
+    ),
+    "replica.socket.timeout.ms": "test_a_leader_that_does_not_answer_is_asked_again",
     "auto.leader.rebalance.enable": "test_preferred_leaders_come_back_as_the_settings_say",
     **{
         f"leader.imbalance.{name}": "test_preferred_leaders_come_back_as_the_settings_say"
