@@ -60,8 +60,11 @@ def _may_join(partition: Partition, progress: FollowerProgress, broker: Broker |
 
 
 def _has_caught_up(partition: Partition, progress: FollowerProgress) -> bool:
-    """It has all that is committed, and all that the leader had when it began to lead."""
-    return progress.end_offset >= max(partition.high_watermark, partition.epoch_start_offset)
+    """It has all that is committed, all that the leader had when it began to lead, and what a
+    member must have in order to stay."""
+    return progress.end_offset >= max(
+        partition.high_watermark, partition.epoch_start_offset, partition.lag_due_offset
+    )
 
 
 class IsrCandidates:

@@ -70,6 +70,10 @@ class Partition:
         self.lag_due_offset = -1
 
     @property
+    def leader_id(self) -> int | None:
+        return None if self.leader is None else self.leader.broker_id
+
+    @property
     def is_committed_to_epoch(self) -> bool:
         """Whether all records of earlier leaders are committed. Only then is the end known."""
         return self.high_watermark >= self.epoch_start_offset

@@ -86,7 +86,10 @@ class Replica:
     def fetched_by(self, follower: Incarnation, offset: int, start_offset: int) -> None:
         """A follower has everything before `offset`: the high watermark may move."""
         partition = self.partition
-        before = partition.high_watermark
+        before, known = partition.high_watermark, partition.followers.get(follower.broker_id)
+        if known is None or known.start_offset != start_offset:
+            # DeleteRecords waits for it.
+            self.waiting.wake_all()
         if partition.fetched(follower, offset, start_offset):
             self.high_watermark_moved(before)
         if self.isr_candidates is not None and is_candidate(partition, follower):

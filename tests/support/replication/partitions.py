@@ -72,10 +72,11 @@ class Partitions:
         self.appender = Appender(self.replicas.create_log, self.replicas.directories)
         self._topics = 0
 
-    def commit(self, *changes: records.Record) -> None:
+    def commit(self, *changes: records.Record) -> Entry:
         entry = Entry(self.image.offset + 1, changes)
         self.image.replay(entry)
         self.replicas.follow(self.image, entry)
+        return entry
 
     def create(
         self,
@@ -85,14 +86,15 @@ class Partitions:
         isr: tuple[Incarnation, ...] = (ME,),
         min_isr: int = 1,
         leader: Incarnation = ME,
+        replicas: tuple[int, ...] = (),
     ) -> Replica:
-        """A new topic; its first partition."""
+        """A new topic; its first partition. The replicas are those of the ISR unless given."""
         self._topics += 1
         created = [
             records.Partition(
                 topic_id=topic_id(self._topics),
                 index=index,
-                replicas=tuple(member.broker_id for member in isr),
+                replicas=replicas or tuple(member.broker_id for member in isr),
                 leader=leader,
                 leader_epoch=self.image.first_epoch(name),
                 isr=isr,

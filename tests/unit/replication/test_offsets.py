@@ -98,7 +98,7 @@ def test_the_end_depends_on_who_asks() -> None:
         producer_epoch=0,
         base_sequence=0,
     )
-    replica.partition.isr = (ME, OTHER)
+    partitions.change(replica, replicas=(1, 2), isr=(ME, OTHER))
     partitions.append(replica, b"c", timestamp_ms=NOW_MS + 10)
     for isolation, end_offset in [(COMMITTED, 1), (UNCOMMITTED, 2), (None, 3)]:
         assert offset_at(replica, OffsetSpec.LATEST, isolation).offset == end_offset
@@ -143,7 +143,7 @@ def test_records_are_deleted_up_to_the_high_watermark_and_no_further() -> None:
     replica = partitions.create()
     for _ in range(4):
         partitions.append(replica)
-    replica.partition.isr = (ME, OTHER)
+    partitions.change(replica, replicas=(1, 2), isr=(ME, OTHER))
     partitions.append(replica)
     assert delete_before(partitions, replica, 2) == 2
     assert delete_before(partitions, replica, 1) == 2, "it does not go back"

@@ -1,6 +1,8 @@
 """DeleteRecords (21) v0-2. Raises log start offsets durably; offset -1 is the high watermark.
-Gaps: none.
+Answered when the replicas on live brokers have deleted them. Gaps: none.
 """
+
+import asyncio
 
 from ottla.broker.requests.authorization import topic_resource
 from ottla.broker.requests.call import Call
@@ -12,8 +14,9 @@ from ottla.protocol.messages.delete_records import (
     PartitionResult,
     TopicResult,
 )
-from ottla.replication.housekeeping.delete_records import Deletion, delete_before
+from ottla.replication.housekeeping.delete_records import Deletion, delete_before, until_deleted
 from ottla.replication.lookup import find_replica
+from ottla.replication.replica import Replica
 
 
 async def handle(request: DeleteRecordsRequest, call: Call) -> DeleteRecordsResponse:
@@ -23,7 +26,8 @@ async def handle(request: DeleteRecordsRequest, call: Call) -> DeleteRecordsResp
     ]
     allowed = [each for each in found if isinstance(each, Deletion)]
     directories = services.partitions.replicas.directories
-    done = iter(await delete_before(allowed, directories, services.partitions.checkpointer))
+    starts = await delete_before(allowed, directories, services.partitions.checkpointer)
+    done = iter(await _until_replicas_have(allowed, starts, request.timeout_ms, call))
     answers = iter([each if isinstance(each, PeerError) else next(done) for each in found])
     return DeleteRecordsResponse(
         topics=tuple(
@@ -33,6 +37,26 @@ async def handle(request: DeleteRecordsRequest, call: Call) -> DeleteRecordsResp
             )
             for topic in request.topics
         )
+    )
+
+
+async def _until_replicas_have(
+    deletions: list[Deletion], starts: list[int | PeerError], wait_ms: int, call: Call
+) -> list[int | PeerError]:
+    """The low watermarks, once the followers have deleted the records, too."""
+    services = call.services
+
+    def is_live(broker_id: int) -> bool:
+        broker = services.image.brokers.get(broker_id)
+        return broker is not None and broker.is_live
+
+    async def outcome(replica: Replica, start: int | PeerError) -> int | PeerError:
+        if isinstance(start, PeerError) or len(replica.partition.replicas) == 1:
+            return start
+        return await until_deleted(replica, start, is_live, wait_ms)
+
+    return await asyncio.gather(
+        *[outcome(each.replica, start) for each, start in zip(deletions, starts, strict=True)]
     )
 
 

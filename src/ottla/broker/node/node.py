@@ -328,6 +328,7 @@ class Node:
                 listener=identity.inter_broker_listener or "",
                 publisher=publisher,
                 replicas=replicas,
+                checkpointer=parts.services.partitions.checkpointer,
                 inter_broker=self._inter_broker,
                 follower_sessions=parts.services.partitions.follower_sessions,
             )

@@ -1,5 +1,7 @@
 """Composes what replicates on a node: fetchers of what it follows, ISR changes of what it leads."""
 
+from collections.abc import Callable
+
 from ottla.address import Address
 from ottla.broker.inter_broker.inter_broker import InterBroker
 from ottla.broker.inter_broker.isr_requests import IsrRequests
@@ -10,7 +12,10 @@ from ottla.metadata.publisher import Publisher
 from ottla.replication.fetch.follower_sessions import FollowerSessions
 from ottla.replication.following.fetcher import FetcherParts
 from ottla.replication.following.fetchers import ReplicaFetchers
+from ottla.replication.following.log_starts import FollowedStarts
+from ottla.replication.following.replica_update import FollowerLogs
 from ottla.replication.following.session import FetchBounds
+from ottla.replication.housekeeping.checkpointer import Checkpointer
 from ottla.replication.local_broker import LocalBroker
 from ottla.replication.replicas import Replicas
 from ottla.settings.table import replication
@@ -26,12 +31,30 @@ def start_replication(
     listener: str,
     publisher: Publisher,
     replicas: Replicas,
+    checkpointer: Checkpointer,
     inter_broker: InterBroker,
     follower_sessions: FollowerSessions,
 ) -> None:
     """Starts the tasks. They follow the metadata log from now on."""
+    logger = context.logger
+
+    def problem(where: str, error: Exception) -> None:
+        logger.warning("not replicated", repeats_of=where, where=where, error=str(error))
+
+    starts = FollowedStarts(
+        replicas.directories, checkpointer, lambda replica: fetchers.start_moved(replica), problem
+    )
     fetchers = ReplicaFetchers(
-        replicas, _fetcher_parts(context, me, listener, publisher, replicas), context.tasks.spawn
+        replicas,
+        _fetcher_parts(
+            context,
+            me,
+            listener,
+            publisher,
+            FollowerLogs(replicas.create_followers_log, starts.put),
+            problem,
+        ),
+        context.tasks.spawn,
     )
     isr_requests = IsrRequests(
         replicas,
@@ -42,6 +65,7 @@ def start_replication(
     fetchers.start()
     for follow in (fetchers.follow, isr_requests.follow, follower_sessions.follow):
         publisher.subscribe(follow)
+    context.tasks.spawn(starts.run(), "log starts")
     context.tasks.spawn(isr_requests.run(), "ISR changes")
     context.tasks.spawn(isr_requests.run_ticks(), "follower lag")
 
@@ -51,9 +75,10 @@ def _fetcher_parts(
     me: LocalBroker,
     listener: str,
     publisher: Publisher,
-    replicas: Replicas,
+    logs: FollowerLogs,
+    problem: Callable[[str, Exception], None],
 ) -> FetcherParts:
-    settings, logger = context.settings, context.logger
+    settings = context.settings
     bounds = FetchBounds(
         wait_ms_max=settings[replication.REPLICA_FETCH_WAIT_MAX_MS],
         bytes_min=settings[replication.REPLICA_FETCH_MIN_BYTES],
@@ -61,13 +86,10 @@ def _fetcher_parts(
         partition_bytes_max=settings[replication.REPLICA_FETCH_MAX_BYTES],
     )
 
-    def problem(where: str, error: Exception) -> None:
-        logger.warning("not replicated", repeats_of=where, where=where, error=str(error))
-
     return FetcherParts(
         me=me,
         address_of=lambda broker_id: address_between_brokers(publisher.image, broker_id, listener),
-        create_log=replicas.create_followers_log,
+        logs=logs,
         net=context.seams.net,
         clock=context.seams.clock,
         bounds=lambda: bounds,

@@ -11,7 +11,7 @@ from ottla.client.options import ClientOptions
 from ottla.errors import ErrorCode, PeerError, StorageError
 from ottla.metadata.values import PartitionId
 from ottla.protocol.messages.fetch import FetchResponse, PartitionResult
-from ottla.replication.following.replica_update import CreateLog, position_of, update_replica
+from ottla.replication.following.replica_update import FollowerLogs, position_of, update_replica
 from ottla.replication.following.session import FetchBounds, FollowerSession
 from ottla.replication.local_broker import LocalBroker
 from ottla.replication.replica import Replica
@@ -29,7 +29,7 @@ class FetcherParts:
     me: LocalBroker
     # The inter-broker address of a broker; None if it is not known or not live.
     address_of: Callable[[int], Address | None]
-    create_log: CreateLog
+    logs: FollowerLogs
     net: Net
     clock: Clock
     bounds: Callable[[], FetchBounds]
@@ -64,6 +64,12 @@ class ReplicaFetcher:
         self._delayed_ns.pop(partition, None)
         self._has_partitions.set()
         if self._session is not None:
+            self._session.put(partition, position_of(replica))
+
+    def start_moved(self, partition: PartitionId) -> None:
+        """The log of a partition starts later than before, which the leader wants to know."""
+        replica = self._replicas.get(partition)
+        if replica is not None and self._session is not None and partition not in self._delayed_ns:
             self._session.put(partition, position_of(replica))
 
     def remove(self, partition: PartitionId) -> None:
@@ -144,13 +150,14 @@ class ReplicaFetcher:
                     appended_bytes += len(result.records) if result.records else 0
 
     def _current(self, partition: PartitionId, session: FollowerSession) -> Replica | None:
-        """The replica, if it still follows as it did when it was asked for."""
-        replica, asked = self._replicas.get(partition), session.position(partition)
-        if replica is None or asked is None or session is not self._session:
+        """The replica, if it still follows as it did when it was asked for.
+
+        Since then it may follow another leader, or the same one in a later epoch, whose log may
+        have been truncated in between.
+        """
+        if session is not self._session or not session.is_as_asked(partition):
             return None
-        state = replica.partition
-        is_followed = not state.is_leader and state.leader_epoch == asked.leader_epoch
-        return replica if is_followed and asked == position_of(replica) else None
+        return self._replicas.get(partition)
 
     def _update(
         self,
@@ -161,7 +168,7 @@ class ReplicaFetcher:
     ) -> None:
         name = str(replica.name)
         try:
-            update_replica(replica, result, self._parts.create_log)
+            update_replica(replica, result, self._parts.logs)
         except (PeerError, OSError, StorageError) as error:
             # Of the leader, or a full disk: nothing is lost, and it is tried again.
             self._parts.problem(name, error)

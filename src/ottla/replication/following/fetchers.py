@@ -46,6 +46,13 @@ class ReplicaFetchers:
                 case _:
                     pass
 
+    def start_moved(self, replica: Replica) -> None:
+        """The log of a replica starts later than before."""
+        partition = PartitionId(replica.partition.topic_id, replica.partition.index)
+        leader_id = self._leaders.get(partition)
+        if leader_id is not None:
+            self._fetchers[leader_id].start_moved(partition)
+
     def _place(self, partition: PartitionId) -> None:
         """Has the partition fetched from its current leader, or not at all."""
         replica = self._replicas.get(*partition)

@@ -5,7 +5,7 @@ truncates, by leader epochs (KIP-101, KIP-279); the high watermark decides nothi
 """
 
 from collections.abc import Callable
-from typing import cast
+from typing import NamedTuple, cast
 
 from ottla.client.errors import error_code
 from ottla.errors import ErrorCode, PeerError
@@ -17,8 +17,14 @@ from ottla.seams.files import Buffer
 from ottla.storage.log.leader_epochs import UNKNOWN_END, EpochEnd
 from ottla.storage.log.log import Log
 
-# Creates the log of a replica at a log start offset.
-CreateLog = Callable[[Replica, int], Log]
+
+class FollowerLogs(NamedTuple):
+    """What a follower does with its logs besides appending."""
+
+    # Creates the log of a replica at a log start offset.
+    create: Callable[[Replica, int], Log]
+    # Takes over the leader's log start offset, soon.
+    follow_start: Callable[[Replica, int], None]
 
 
 def position_of(replica: Replica) -> Position:
@@ -29,14 +35,14 @@ def position_of(replica: Replica) -> Position:
     return Position(leader_epoch, log.end_offset, log.last_written_epoch, log.start_offset)
 
 
-def update_replica(replica: Replica, result: PartitionResult, create_log: CreateLog) -> None:
+def update_replica(replica: Replica, result: PartitionResult, logs: FollowerLogs) -> None:
     """Takes the leader's answer for one partition.
 
     PeerError if it is an error or cannot be applied, OSError if the disk is full, StorageError if
     the log is offline.
     """
     if result.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
-        _restart(replica, result.log_start_offset, create_log)
+        _restart(replica, result.log_start_offset, logs)
         return
     if result.error_code != ErrorCode.NONE:
         code = error_code(result.error_code)
@@ -46,14 +52,13 @@ def update_replica(replica: Replica, result: PartitionResult, create_log: Create
         _truncate(replica, EpochEnd(diverging.epoch, diverging.end_offset))
         return
     if result.records:
-        log = replica.log or create_log(replica, 0)
+        log = replica.log or logs.create(replica, 0)
         log.append_replicated(cast("Buffer", result.records))
     before = replica.partition.high_watermark
     if replica.partition.replicated(replica.end_offset, result.high_watermark):
         replica.high_watermark_moved(before)
-    log_ = replica.log
-    if log_ is not None and log_.start_offset < result.log_start_offset <= log_.end_offset:
-        log_.plan_start(result.log_start_offset)
+    if replica.start_offset < result.log_start_offset <= replica.end_offset:
+        logs.follow_start(replica, result.log_start_offset)
 
 
 def _truncate(replica: Replica, diverging: EpochEnd) -> None:
@@ -74,13 +79,13 @@ def _truncate(replica: Replica, diverging: EpochEnd) -> None:
     replica.wake_all()
 
 
-def _restart(replica: Replica, start_offset: int, create_log: CreateLog) -> None:
+def _restart(replica: Replica, start_offset: int, logs: FollowerLogs) -> None:
     """The log ends before the leader's starts: continues at the leader's log start offset."""
     log = replica.log
     if start_offset <= replica.end_offset:
         raise PeerError(ErrorCode.OFFSET_OUT_OF_RANGE, "the leader's log does not start later")
     if log is None:
-        create_log(replica, start_offset)
+        logs.create(replica, start_offset)
     else:
         log.restart_at(start_offset)
     # The leader deletes committed records only.

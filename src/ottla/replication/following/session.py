@@ -57,9 +57,9 @@ class FollowerSession:
     def __len__(self) -> int:
         return len(self._positions)
 
-    def position(self, partition: PartitionId) -> Position | None:
-        """The position that the next request, or the last one, names."""
-        return self._positions.get(partition)
+    def is_as_asked(self, partition: PartitionId) -> bool:
+        """Whether nothing has changed since the last request: its answer may be applied."""
+        return partition in self._positions and partition not in self._changed
 
     def put(self, partition: PartitionId, position: Position) -> None:
         """Fetches the partition from this position on."""

@@ -160,8 +160,8 @@ class Tick:
         count = retention.below_start(log.summaries(), log_start_offset=log.start_offset)
         if count:
             self.remove_later(replica, log.drop_segments(count))
-            # Parked fetches below the new log start offset must be answered.
-            replica.waiting.wake_all()
+            # Parked fetches below the new log start offset must be answered, and followers be told.
+            replica.wake_all()
 
     def _home_of(self, log: Log) -> LogDirectory:
         return self._replicas.directories.directory_of(log)

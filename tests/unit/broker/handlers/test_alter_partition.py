@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.handlers import alter_partition, report_offline_logs
+from ottla.broker.handlers import report_offline_logs
 from ottla.errors import ErrorCode, PeerError
+from ottla.metadata.controller import isr_changes
 from ottla.metadata.controller.isr_changes import AskedIsr
 from ottla.metadata.image import Image
 from ottla.metadata.records import Partition as PartitionRecord
@@ -38,7 +39,7 @@ class Scene:
         self.offline: list[tuple[int, list[PartitionId]]] = []
         self.refusal: PeerError | None = None
         self.patch = pytest.MonkeyPatch()
-        self.patch.setattr(alter_partition, "altered", self._altered)
+        self.patch.setattr(isr_changes, "altered", self._altered)
         self.patch.setattr(report_offline_logs, "logs_offline", self._logs_offline)
 
     def partition(self, index: int) -> PartitionRecord:

@@ -124,6 +124,15 @@ ELSEWHERE = {
     "transaction.state.log.replication.factor": (
         "test_an_internal_topic_has_at_most_as_many_replicas_as_brokers"
     ),
+    **{
+        f"replica.fetch.{name}": ("test_a_follower_fetches_in_pieces_and_waits_as_its_settings_say")
+        for name in ("max.bytes", "min.bytes", "response.max.bytes", "wait.max.ms")
+    },
+    "replica.fetch.backoff.ms": "test_a_partition_that_fails_is_left_out_for_the_backoff",
+    "replica.lag.time.max.ms": (
+        "test_a_follower_that_lags_leaves_the_isr_and_joins_again_when_it_has_caught_up"
+    ),
+    "replica.socket.timeout.ms": "test_a_leader_that_does_not_answer_is_asked_again",
     "socket.listen.backlog.size": "test_as_many_connections_wait_as_the_backlog_says",
 }
 

@@ -1,0 +1,271 @@
+"""A fetcher and its leader: what it asks for, and what it does with errors."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+from ottla.address import Address
+from ottla.client.errors import ConnectionLost
+from ottla.client.options import ClientOptions
+from ottla.errors import ErrorCode, StorageError
+from ottla.metadata.values import Incarnation, PartitionId
+from ottla.protocol.messages.fetch import FetchRequest, FetchResponse, PartitionResult, TopicResult
+from ottla.replication.following import fetcher as fetchers
+from ottla.replication.following.fetcher import FetcherParts, ReplicaFetcher
+from ottla.replication.following.replica_update import FollowerLogs
+from ottla.replication.following.session import FetchBounds
+from ottla.replication.replica import Replica
+from tests.sim.seams.loop import run
+from tests.support.replication.partitions import ME, OTHER, Partitions
+from tests.unit.replication.following.test_replica_update import failure, result, stored
+
+BACKOFF_MS = 200
+
+
+class Leader:
+    """The leader's end of the connection. Tests give its answers."""
+
+    def __init__(self) -> None:
+        self.requests: list[FetchRequest] = []
+        self.answers: list[Any] = []
+        self.connections = 0
+        self.timeout_ms = 0
+
+    async def ask(self, request: FetchRequest, *, timeout_ms: int) -> FetchResponse:
+        self.requests.append(request)
+        self.timeout_ms = timeout_ms
+        if not self.answers:
+            await asyncio.sleep(request.max_wait_ms / 1e3)
+            return FetchResponse(session_id=5, responses=())
+        answer = self.answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        if callable(answer):
+            answer = answer()
+        assert isinstance(answer, FetchResponse)
+        return answer
+
+    def close(self) -> None: ...
+
+
+class World:
+    """A fetcher with one partition, and its leader."""
+
+    def __init__(self) -> None:
+        self.partitions = Partitions()
+        self.replica: Replica = self.partitions.create(leader=OTHER, isr=(OTHER, ME))
+        state = self.replica.partition
+        self.key = PartitionId(state.topic_id, state.index)
+        self.leader = Leader()
+        self.problems: list[str] = []
+        self.address: Address | None = Address("leader", 9093)
+        replicas = self.partitions.replicas
+        self.fetcher = ReplicaFetcher(
+            OTHER.broker_id,
+            FetcherParts(
+                me=replicas.me,
+                address_of=lambda _id: self.address,
+                logs=FollowerLogs(replicas.create_followers_log, lambda *_: None),
+                net=None,  # type: ignore[arg-type]  # `connect` is replaced
+                clock=self.partitions.clock,
+                bounds=lambda: FetchBounds(500, 1, 1000, 100),
+                backoff_ms=lambda: BACKOFF_MS,
+                options=ClientOptions(request_timeout_ms=700),
+                problem=lambda where, error: self.problems.append(f"{where}: {error}"),
+                solved=lambda _where: None,
+            ),
+        )
+
+    def answer(self, *results: PartitionResult, session: int = 5) -> FetchResponse:
+        return FetchResponse(
+            session_id=session,
+            responses=(TopicResult(topic_id=self.key.topic_id, partitions=results),),
+        )
+
+    @property
+    def named(self) -> list[list[int]]:
+        """The offsets that each request names."""
+        return [
+            [each.fetch_offset for topic in request.topics for each in topic.partitions]
+            for request in self.leader.requests
+        ]
+
+
+def with_fetcher(story: Callable[[World], Coroutine[Any, Any, None]]) -> None:
+    world = World()
+
+    async def tell() -> None:
+        async def connect(*_: object) -> Leader:
+            world.leader.connections += 1
+            return world.leader
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(fetchers, "connect", connect)
+            task = asyncio.get_running_loop().create_task(world.fetcher.run())
+            try:
+                await story(world)
+            finally:
+                task.cancel()
+                assert isinstance(
+                    (await asyncio.gather(task, return_exceptions=True))[0], asyncio.CancelledError
+                )
+
+    run(tell(), clock=world.partitions.clock)
+
+
+def test_it_asks_for_nothing_before_it_has_a_partition() -> None:
+    async def story(world: World) -> None:
+        await asyncio.sleep(5)
+        assert world.leader.connections == 0
+        world.fetcher.put(world.key, world.replica)
+        await asyncio.sleep(1)
+        assert world.named[:2] == [[0], []]
+        world.fetcher.remove(world.key)
+        await asyncio.sleep(1)
+        count = len(world.leader.requests)
+        await asyncio.sleep(5)
+        assert len(world.leader.requests) == count
+
+    with_fetcher(story)
+
+
+def test_what_it_gets_it_appends_and_asks_for_what_follows() -> None:
+    async def story(world: World) -> None:
+        world.leader.answers = [
+            world.answer(result(stored(0, 0, b"a", b"b"))),
+            world.answer(result(stored(2, 0, b"c"), high_watermark=2)),
+        ]
+        world.fetcher.put(world.key, world.replica)
+        await asyncio.sleep(0.1)
+        assert world.named == [[0], [2], [3]]
+        assert (world.replica.end_offset, world.replica.high_watermark) == (3, 2)
+        assert world.leader.timeout_ms == 1200, "the wait at the leader, and the time to answer"
+
+    with_fetcher(story)
+
+
+def test_a_partition_that_fails_is_left_out_for_the_backoff() -> None:
+    async def story(world: World) -> None:
+        world.leader.answers = [
+            world.answer(failure(ErrorCode.NOT_LEADER_OR_FOLLOWER)),
+            FetchResponse(session_id=5, responses=()),
+        ]
+        world.fetcher.put(world.key, world.replica)
+        await asyncio.sleep(0.1)
+        assert world.named == [[0], [], []]
+        (forgotten,) = world.leader.requests[1].forgotten_topics_data
+        assert forgotten.topic_id == world.key.topic_id
+        assert "NOT_LEADER_OR_FOLLOWER" in world.problems[0]
+        await asyncio.sleep(1)
+        assert world.named[3] == [0], "named again by the first request after the backoff"
+
+    with_fetcher(story)
+
+
+def test_a_full_disk_loses_nothing_and_is_tried_again() -> None:
+    async def story(world: World) -> None:
+        world.partitions.disk.resize(0)
+        world.leader.answers = [world.answer(result(stored(0, 0, b"a")))]
+        world.fetcher.put(world.key, world.replica)
+        await asyncio.sleep(0.1)
+        assert world.replica.end_offset == 0
+        world.partitions.disk.resize(1 << 30)
+        world.leader.answers = [
+            FetchResponse(session_id=5, responses=()),
+            world.answer(result(stored(0, 0, b"a"))),
+        ]
+        await asyncio.sleep(2)
+        assert world.replica.end_offset == 1
+
+    with_fetcher(story)
+
+
+def test_a_log_that_goes_offline_does_not_stop_the_fetcher() -> None:
+    async def story(world: World) -> None:
+        world.leader.answers = [world.answer(result(stored(0, 0, b"a")))]
+        world.fetcher.put(world.key, world.replica)
+        await asyncio.sleep(0.1)
+        assert world.replica.log is not None
+        world.replica.log.abandon(StorageError("gone"))
+        world.leader.answers = [world.answer(result(stored(1, 0, b"b")))]
+        await asyncio.sleep(2)
+        assert world.problems
+        assert len(world.leader.requests) > 3
+
+    with_fetcher(story)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND, session_id=0, responses=()),
+        ConnectionLost("cut"),
+    ],
+)
+def test_a_leader_that_does_not_answer_is_asked_again(answer: Any) -> None:
+    async def story(world: World) -> None:
+        world.leader.answers = [world.answer(result(stored(0, 0, b"a"))), answer]
+        world.fetcher.put(world.key, world.replica)
+        await asyncio.sleep(1)
+        assert world.leader.connections == 2
+        third = world.leader.requests[2]
+        assert (third.session_id, third.session_epoch) == (0, 0), "a new session names everything"
+        assert world.named[2] == [1]
+        assert world.problems
+
+    with_fetcher(story)
+
+
+def test_an_answer_of_an_earlier_leader_epoch_is_ignored() -> None:
+    async def story(world: World) -> None:
+        def late() -> FetchResponse:
+            # Meanwhile another broker leads, and then the same one again.
+            world.partitions.change(world.replica, leader=ME)
+            world.partitions.change(world.replica, leader=OTHER)
+            world.fetcher.put(world.key, world.replica)
+            return world.answer(result(stored(0, 0, b"of another history")))
+
+        world.leader.answers = [late]
+        world.fetcher.put(world.key, world.replica)
+        await asyncio.sleep(0.1)
+        assert world.replica.end_offset == 0
+        (named,) = world.leader.requests[1].topics[0].partitions
+        assert named.current_leader_epoch == 2
+
+    with_fetcher(story)
+
+
+def test_under_a_new_epoch_of_its_broker_it_begins_a_new_session() -> None:
+    async def story(world: World) -> None:
+        world.fetcher.put(world.key, world.replica)
+        await asyncio.sleep(0.1)
+        later = Incarnation(ME.broker_id, ME.broker_epoch + 1)
+        me = world.partitions.replicas.me
+        me.incarnation = None
+        await asyncio.sleep(2)
+        count = len(world.leader.requests)
+        await asyncio.sleep(2)
+        assert len(world.leader.requests) == count, "without an epoch it does not fetch"
+        me.incarnation = later
+        await asyncio.sleep(1)
+        first = world.leader.requests[count]
+        assert first.replica_state is not None
+        assert first.replica_state.replica_epoch == later.broker_epoch
+        assert (first.session_epoch, world.named[count]) == (0, [0])
+
+    with_fetcher(story)
+
+
+def test_a_leader_without_an_address_is_looked_for_until_it_has_one() -> None:
+    async def story(world: World) -> None:
+        world.address = None
+        world.fetcher.put(world.key, world.replica)
+        await asyncio.sleep(5)
+        assert world.leader.connections == 0
+        world.address = Address("leader", 9093)
+        await asyncio.sleep(1)
+        assert world.leader.connections == 1
+
+    with_fetcher(story)
