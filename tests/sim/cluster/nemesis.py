@@ -1,8 +1,8 @@
 """The faults of a cluster's simulation. Each is repaired in the background, a random time later."""
 
 import asyncio
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, NamedTuple
 
 from tests.sim.cluster import sessions
 from tests.sim.cluster.cluster import BrokerMachine
@@ -20,7 +20,7 @@ START_S_MAX = 60.0
 CLOCK_JUMP_MS_MAX = 600_000
 SESSION_TIMEOUT_MS = int(sessions.SESSION_TIMEOUT_S * 1e3)
 
-Fault = Callable[["Nemesis"], None]
+Fault = Callable[[Any], None]
 
 
 class Weighted(NamedTuple):
@@ -33,6 +33,8 @@ class Weighted(NamedTuple):
 class Nemesis:
     """Does a number of steps. Without `loses_power` no step loses what was written."""
 
+    faults: ClassVar[Sequence[Weighted]] = ()
+
     def __init__(self, world: World, clients: list[str], *, loses_power: bool) -> None:
         self._world = world
         self._cluster = world.cluster
@@ -41,7 +43,7 @@ class Nemesis:
         self._clients = clients
         self._lot = [
             each.fault
-            for each in FAULTS
+            for each in self.faults
             if loses_power or not each.loses_power
             for _ in range(each.weight)
         ]
@@ -329,7 +331,7 @@ class Nemesis:
             )
 
 
-FAULTS = (
+Nemesis.faults = (
     Weighted(Nemesis.crash, 3),
     Weighted(Nemesis.crash_in_the_middle, 3),
     Weighted(Nemesis.clean_stop, 2),

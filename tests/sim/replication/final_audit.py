@@ -46,7 +46,9 @@ def _check_partition(
     expected = _committed_bytes(leader, leader.high_watermark)
     for broker_id, replica in replicas.items():
         batches = stored_batches(replica.log) if replica.log else []
-        missing = oracle.ghost(key).check_has_committed(batches, replica.start_offset)
+        missing = oracle.ghost(key).check_has_committed(
+            batches, replica.start_offset, record.leader_epoch
+        )
         if missing is not None:
             raise InvariantBroken(3, f"{missing}; on broker {broker_id}")
         repeated = check_producers(name, batches)

@@ -24,6 +24,8 @@ class GhostPartition:
     name: str
     written: dict[tuple[int, int], bytes] = field(default_factory=dict)
     committed: dict[int, Stored] = field(default_factory=dict)
+    # By offset: the least epoch of a leader that committed it.
+    committed_in: dict[int, int] = field(default_factory=dict)
     committed_end: int = 0
 
     def write(self, batch: StoredBatch) -> str | None:
@@ -34,13 +36,14 @@ class GhostPartition:
                 return f"{self.name}: two batches have offset {offset} of leader epoch {epoch}"
         return None
 
-    def commit(self, offset: int, leader_epoch: int) -> str | None:
-        """The high watermark passes a record of this epoch (invariant 5)."""
+    def commit(self, offset: int, leader_epoch: int, *, committed_in: int) -> str | None:
+        """A leader's high watermark passes a record of this epoch (invariant 5)."""
         digest = self.written.get((leader_epoch, offset))
         if digest is None:
             return f"{self.name}: nobody wrote offset {offset} in leader epoch {leader_epoch}"
         stored = Stored(leader_epoch, digest)
         before = self.committed.setdefault(offset, stored)
+        self.committed_in[offset] = min(self.committed_in.get(offset, committed_in), committed_in)
         self.committed_end = max(self.committed_end, offset + 1)
         if before != stored:
             return (
@@ -49,15 +52,18 @@ class GhostPartition:
             )
         return None
 
-    def check_has_committed(self, log: Sequence[StoredBatch], start_offset: int) -> str | None:
-        """Whether a log has all that was committed (invariant 3)."""
+    def check_has_committed(
+        self, log: Sequence[StoredBatch], start_offset: int, leader_epoch: int
+    ) -> str | None:
+        """Whether a log has all that leaders up to this epoch have committed (invariant 3)."""
         found = {
             offset: Stored(batch.header.partition_leader_epoch, batch.digest)
             for batch in log
             for offset in batch.offsets
         }
         for offset, stored in self.committed.items():
-            if offset >= start_offset and found.get(offset) != stored:
+            is_due = offset >= start_offset and self.committed_in[offset] <= leader_epoch
+            if is_due and found.get(offset) != stored:
                 where = "is not there" if offset not in found else "is another record"
                 return (
                     f"{self.name}: offset {offset} of leader epoch {stored.leader_epoch} was"
@@ -68,6 +74,7 @@ class GhostPartition:
     def excuse(self) -> None:
         """Nothing is promised of what was committed so far."""
         self.committed.clear()
+        self.committed_in.clear()
         self.committed_end = 0
 
 

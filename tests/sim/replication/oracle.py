@@ -110,7 +110,8 @@ class ReplicationOracle(Oracle):
         for batch in batches:
             self._fail_if(2, ghost.write(batch))
         who = f"broker {partition._me.broker_id} leads in epoch {partition.leader_epoch}"
-        self._fail_if(3, ghost.check_has_committed(batches, replica.start_offset), who)
+        missing = ghost.check_has_committed(batches, replica.start_offset, partition.leader_epoch)
+        self._fail_if(3, missing, who)
         self._fail_if(8, check_producers(ghost.name, batches), who)
 
     def high_watermark_moved(self, partition: Partition, before: int) -> None:
@@ -152,7 +153,9 @@ class ReplicationOracle(Oracle):
         if log is None:
             return
         for offset in range(max(before, log.start_offset), partition.high_watermark):
-            self._fail_if(5, ghost.commit(offset, log.epochs.epoch_at(offset)))
+            epoch = log.epochs.epoch_at(offset)
+            reason = ghost.commit(offset, epoch, committed_in=partition.leader_epoch)
+            self._fail_if(5, reason, f"by broker {partition._me.broker_id}")
 
     def acknowledged(self, key: PartitionKey, end_offset: int) -> None:
         """A producer was told that its batch before this offset is committed."""

@@ -1,10 +1,13 @@
 """Probes in every broker: they tell the oracle of all appends, truncations and high watermarks."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 from unittest.mock import patch
 
+from ottla.broker.inter_broker.own_requests import OwnRequests
+from ottla.errors import ErrorCode, PeerError
+from ottla.metadata.controller.isr_changes import AskedIsr
 from ottla.replication.partition import Partition
 from ottla.replication.replica import Replica
 from ottla.storage.log.log import Log
@@ -81,3 +84,18 @@ def _open_probe(post_init: Callable[..., Any], oracle: ReplicationOracle) -> Cal
         oracle.opened(self)
 
     return open_and_tell
+
+
+@contextmanager
+def isr_answers_lost(is_lost: Callable[[], bool]) -> Iterator[None]:
+    """Answers to AlterPartition get lost where `is_lost` says so: the outcome is not known."""
+    alter_partitions = OwnRequests.alter_partitions
+
+    async def alter_and_lose(self: OwnRequests, asked: Sequence[AskedIsr]) -> list[ErrorCode]:
+        outcomes = await alter_partitions(self, asked)
+        if is_lost():
+            raise PeerError(ErrorCode.REQUEST_TIMED_OUT, "the answer was lost")
+        return outcomes
+
+    with patch.object(OwnRequests, "alter_partitions", alter_and_lose):
+        yield

@@ -15,13 +15,13 @@ from tests.sim.broker.crowd import Client
 from tests.sim.broker.witness import Witness
 from tests.sim.cluster.admin import Admin
 from tests.sim.cluster.cluster import Cluster
-from tests.sim.cluster.nemesis import Nemesis
 from tests.sim.cluster.oracle import InvariantBroken, check_settled, not_serving
 from tests.sim.cluster.world import Shape
 from tests.sim.replication.consumers import Consumer
 from tests.sim.replication.final_audit import check_replicas, not_in_sync
+from tests.sim.replication.nemesis import ReplicationNemesis
 from tests.sim.replication.oracle import ReplicationOracle
-from tests.sim.replication.probes import replication_probed
+from tests.sim.replication.probes import isr_answers_lost, replication_probed
 from tests.sim.replication.producers import Kind, Producer
 from tests.sim.replication.world import TOPICS, ReplicationWorld, Target, TopicShape
 from tests.sim.seams.entropy import SimEntropy
@@ -82,7 +82,11 @@ class Scenario:
 
     def run(self, steps: int = STEPS_PER_SEED) -> Outcome:
         world = self.world
-        with replication_probed(world.oracle, world.claims):
+        answers = world.entropy.fork("answers")
+        with (
+            replication_probed(world.oracle, world.claims),
+            isr_answers_lost(lambda: answers.chance(world.lost_isr_answers)),
+        ):
             run(
                 self._run_in_time(steps),
                 self._seed,
@@ -122,7 +126,7 @@ class Scenario:
         for topic in TOPICS:
             await self._create(admin, topic)
         clients = self._clients()
-        nemesis = Nemesis(
+        nemesis = ReplicationNemesis(
             world, [client.name for client in clients], loses_power=self._loses_power
         )
         await self._work_against(nemesis, clients, steps)
@@ -143,9 +147,7 @@ class Scenario:
             "unclean.leader.election.enable": "false",
         }
         topic_id = await admin._persist(
-            lambda: admin._create(
-                topic.name, topic.partitions, topic.replication_factor, configs
-            )
+            lambda: admin._create(topic.name, topic.partitions, topic.replication_factor, configs)
         )
         self.world.targets += [
             Target(topic.name, topic_id, index) for index in range(topic.partitions)
@@ -167,7 +169,9 @@ class Scenario:
         ]
         return [*self._producers, *consumers]
 
-    async def _work_against(self, nemesis: Nemesis, clients: Sequence[Client], steps: int) -> None:
+    async def _work_against(
+        self, nemesis: ReplicationNemesis, clients: Sequence[Client], steps: int
+    ) -> None:
         """InvariantBroken if the cluster does not heal, or a client is not at its end, in time."""
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(client.run(), name=client.name) for client in clients]

@@ -46,6 +46,8 @@ class Target(NamedTuple):
 class ReplicationWorld(World):
     oracle: ReplicationOracle
     targets: list[Target] = field(default_factory=list)
+    # The share of answers to AlterPartition that get lost.
+    lost_isr_answers: float = 0.0
 
     def partition(self, target: Target) -> PartitionHistory:
         return self.history.partition(*target.key)
