@@ -117,6 +117,10 @@ class ReplicaFetcher:
                 session.put(partition, position_of(replica))
         while self._parts.me.incarnation == me and self._replicas:
             self._resume(session)
+            if not len(session):
+                # All are left out for now. The leader would answer an empty request at once.
+                await asyncio.sleep(self._parts.backoff_ms() / 1e3)
+                continue
             bounds = self._parts.bounds()
             timeout_ms = bounds.wait_ms_max + self._parts.options.request_timeout_ms
             response = await connection.ask(session.request(bounds), timeout_ms=timeout_ms)

@@ -1,6 +1,7 @@
 """A fetch session as the follower keeps it (KIP-227): what the leader knows of its logs. No I/O."""
 
 from collections.abc import Iterable
+from itertools import islice
 from typing import NamedTuple
 
 from ottla.metadata.values import Incarnation, PartitionId
@@ -17,6 +18,8 @@ from ottla.protocol.primitives import Uuid
 NO_SESSION = 0
 INITIAL_EPOCH = 0
 EPOCH_MAX = 2**31 - 1
+# The partitions that one request names. The leader reads each of them in one turn of its loop.
+NAMED_MAX = 500
 
 
 class Position(NamedTuple):
@@ -75,30 +78,32 @@ class FollowerSession:
             self._forgotten[partition] = None
 
     def request(self, bounds: FetchBounds) -> FetchRequest:
-        """The next request. It takes the changes since the last one."""
-        is_full = self._epoch == INITIAL_EPOCH
-        named: Iterable[PartitionId] = self._positions if is_full else self._changed
-        forgotten = () if is_full else self._forgotten_topics()
-        request = FetchRequest(
+        """The next request. It takes changes since the last one, up to a limit.
+
+        If more are left, the leader is not to wait for records.
+        """
+        named = _take_some(self._changed)
+        forgotten = _take_some(self._forgotten)
+        has_more = bool(self._changed or self._forgotten)
+        return FetchRequest(
             replica_state=ReplicaState(
                 replica_id=self.me.broker_id, replica_epoch=self.me.broker_epoch
             ),
-            max_wait_ms=bounds.wait_ms_max,
+            max_wait_ms=0 if has_more else bounds.wait_ms_max,
             min_bytes=bounds.bytes_min,
             max_bytes=bounds.response_bytes_max,
             session_id=self._id,
             session_epoch=self._epoch,
             topics=self._topics(named, bounds.partition_bytes_max),
-            forgotten_topics_data=forgotten,
+            forgotten_topics_data=_forgotten_topics(forgotten),
         )
-        self._changed.clear()
-        self._forgotten.clear()
-        return request
 
     def answered(self, response: FetchResponse) -> None:
         """The leader has taken the request: the next one continues the session, if there is one."""
         if response.session_id == NO_SESSION:
             self._id, self._epoch = NO_SESSION, INITIAL_EPOCH
+            self._changed = dict.fromkeys(self._positions)
+            self._forgotten.clear()
         else:
             self._id = response.session_id
             self._epoch = self._epoch + 1 if self._epoch < EPOCH_MAX else INITIAL_EPOCH + 1
@@ -122,11 +127,20 @@ class FollowerSession:
             for topic_id, partitions in by_topic.items()
         )
 
-    def _forgotten_topics(self) -> tuple[ForgottenTopic, ...]:
-        by_topic: dict[Uuid, list[int]] = {}
-        for topic_id, index in self._forgotten:
-            by_topic.setdefault(topic_id, []).append(index)
-        return tuple(
-            ForgottenTopic(topic_id=topic_id, partitions=tuple(indexes))
-            for topic_id, indexes in by_topic.items()
-        )
+
+def _take_some(partitions: dict[PartitionId, None]) -> list[PartitionId]:
+    """Removes and returns as many of them as one request names."""
+    taken = list(islice(partitions, NAMED_MAX))
+    for partition in taken:
+        del partitions[partition]
+    return taken
+
+
+def _forgotten_topics(partitions: Iterable[PartitionId]) -> tuple[ForgottenTopic, ...]:
+    by_topic: dict[Uuid, list[int]] = {}
+    for topic_id, index in partitions:
+        by_topic.setdefault(topic_id, []).append(index)
+    return tuple(
+        ForgottenTopic(topic_id=topic_id, partitions=tuple(indexes))
+        for topic_id, indexes in by_topic.items()
+    )

@@ -148,18 +148,32 @@ def test_what_it_gets_it_appends_and_asks_for_what_follows() -> None:
 
 def test_a_partition_that_fails_is_left_out_for_the_backoff() -> None:
     async def story(world: World) -> None:
+        other = world.partitions.create("another", leader=OTHER, isr=(OTHER, ME))
         world.leader.answers = [
             world.answer(failure(ErrorCode.NOT_LEADER_OR_FOLLOWER)),
             FetchResponse(session_id=5, responses=()),
         ]
         world.fetcher.put(world.key, world.replica)
+        world.fetcher.put(PartitionId(other.partition.topic_id, 0), other)
         await asyncio.sleep(0.1)
-        assert world.named == [[0], [], []]
+        assert world.named == [[0, 0], [], []]
         (forgotten,) = world.leader.requests[1].forgotten_topics_data
         assert forgotten.topic_id == world.key.topic_id
         assert "NOT_LEADER_OR_FOLLOWER" in world.problems[0]
         await asyncio.sleep(1)
         assert world.named[3] == [0], "named again by the first request after the backoff"
+
+    with_fetcher(story)
+
+
+def test_while_all_partitions_are_left_out_the_leader_is_not_asked() -> None:
+    async def story(world: World) -> None:
+        world.leader.answers = [world.answer(failure(ErrorCode.NOT_LEADER_OR_FOLLOWER))]
+        world.fetcher.put(world.key, world.replica)
+        await asyncio.sleep(BACKOFF_MS / 2e3)
+        assert world.named == [[0]]
+        await asyncio.sleep(BACKOFF_MS / 1e3)
+        assert world.named[1] == [0]
 
     with_fetcher(story)
 

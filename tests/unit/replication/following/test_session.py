@@ -4,6 +4,7 @@ from ottla.metadata.values import Incarnation, PartitionId
 from ottla.protocol.messages.fetch import FetchRequest, FetchResponse
 from ottla.replication.following.session import (
     EPOCH_MAX,
+    NAMED_MAX,
     FetchBounds,
     FollowerSession,
     Position,
@@ -126,3 +127,23 @@ def test_an_answer_is_void_once_the_position_has_changed() -> None:
     assert session.is_as_asked(FIRST)
     session.remove(FIRST)
     assert not session.is_as_asked(FIRST)
+
+
+def test_many_partitions_are_named_by_several_requests_that_do_not_wait() -> None:
+    session = FollowerSession(ME)
+    partitions = [PartitionId(topic_id(1), index) for index in range(2 * NAMED_MAX + 1)]
+    for partition in partitions:
+        session.put(partition, at(7))
+    found: list[PartitionId] = []
+    waits = []
+    for _ in range(3):
+        request = session.request(BOUNDS)
+        session.answered(answer(9))
+        found += [partition for partition, _ in named(request)]
+        waits.append(request.max_wait_ms)
+    assert found == partitions
+    assert waits == [0, 0, 500]
+    for partition in partitions:
+        session.remove(partition)
+    left = [len(forgotten(session.request(BOUNDS))) for _ in range(4)]
+    assert left == [NAMED_MAX, NAMED_MAX, 1, 0]
