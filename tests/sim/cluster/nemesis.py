@@ -34,6 +34,8 @@ class Nemesis:
     """Does a number of steps. Without `loses_power` no step loses what was written."""
 
     faults: ClassVar[Sequence[Weighted]] = ()
+    # The longest time between two faults.
+    pause_ms_max: ClassVar[int] = 3_000
 
     def __init__(self, world: World, clients: list[str], *, loses_power: bool) -> None:
         self._world = world
@@ -55,13 +57,13 @@ class Nemesis:
         """Ends in peace: all faults are repaired and all brokers serve."""
         self._change_weather()
         for _ in range(steps):
-            await asyncio.sleep(self._entropy.between(10, 3_000) / 1e3)
+            await asyncio.sleep(self._entropy.between(10, self.pause_ms_max) / 1e3)
             self._check()
             fault = self._entropy.pick(self._lot)
             self._world.witness.note(fault.__name__)
             fault(self)
             self._check()
-        await asyncio.sleep(self._entropy.between(10, 3_000) / 1e3)
+        await asyncio.sleep(self._entropy.between(10, self.pause_ms_max) / 1e3)
         await self._make_peace()
 
     def _check(self) -> None:

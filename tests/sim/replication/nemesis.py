@@ -4,14 +4,16 @@ from typing import ClassVar
 
 from tests.sim.cluster import sessions
 from tests.sim.cluster.cluster import BrokerMachine
-from tests.sim.cluster.nemesis import Nemesis, Weighted
-from tests.sim.replication.world import ReplicationWorld
+from tests.sim.cluster.nemesis import SESSION_TIMEOUT_MS, Nemesis, Weighted
+from tests.sim.replication.world import LAG_TIME_MAX_MS, ReplicationWorld
 
 QUICK_RESTART_MS_MAX = 100
 
 
 class ReplicationNemesis(Nemesis):
     """Most faults hit one broker. Leaders go on serving clients where only their peers miss them."""
+
+    pause_ms_max = 2_000
 
     def __init__(self, world: ReplicationWorld, clients: list[str], *, loses_power: bool) -> None:
         super().__init__(world, clients, loses_power=loses_power)
@@ -75,6 +77,26 @@ class ReplicationNemesis(Nemesis):
         host = self._pick_leader().host
         self._cut(host, [self._entropy.pick(self._peers(host))])
 
+    def deafen_a_leader_while_a_follower_returns(self) -> None:
+        """The follower joins the ISR, and the leader does not hear of it for a while."""
+        leader = self._pick_leader().host
+        follower = self._entropy.pick(self._peers(leader))
+        self._block(leader, follower)
+
+        def heal() -> None:
+            self._network.heal(leader, sessions.HOST)
+
+        def deafen() -> None:
+            self._network.heal(leader, follower)
+            self._block(leader, sessions.HOST)
+            self._repair_later(SESSION_TIMEOUT_MS, heal)
+
+        self._repair_later(4 * LAG_TIME_MAX_MS, deafen)
+
+    def _block(self, host: str, other: str) -> None:
+        self._network.block(host, other)
+        self._network.block(other, host)
+
     def expire_the_session_of_a_leader(self) -> None:
         self._cluster.ensemble.expire(self._pick_leader().host)
 
@@ -85,6 +107,7 @@ class ReplicationNemesis(Nemesis):
         Weighted(pause_a_leader, 3),
         Weighted(isolate_a_leader, 8),
         Weighted(cut_off_a_follower, 5),
+        Weighted(deafen_a_leader_while_a_follower_returns, 6),
         Weighted(expire_the_session_of_a_leader, 4),
         Weighted(power_loss_and_quick_restart, 4, loses_power=True),
         Weighted(power_loss_of_two, 1, loses_power=True),

@@ -200,4 +200,4 @@ class Producer:
 
     async def _pause(self) -> None:
         if not self._world.is_calm:
-            await asyncio.sleep(self._entropy.between(0, 400) / 1e3)
+            await asyncio.sleep(self._entropy.between(0, 200) / 1e3)

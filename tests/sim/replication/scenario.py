@@ -23,11 +23,17 @@ from tests.sim.replication.nemesis import ReplicationNemesis
 from tests.sim.replication.oracle import ReplicationOracle
 from tests.sim.replication.probes import isr_answers_lost, replication_probed
 from tests.sim.replication.producers import Kind, Producer
-from tests.sim.replication.world import TOPICS, ReplicationWorld, Target, TopicShape
+from tests.sim.replication.world import (
+    LAG_TIME_MAX_MS,
+    TOPICS,
+    ReplicationWorld,
+    Target,
+    TopicShape,
+)
 from tests.sim.seams.entropy import SimEntropy
 from tests.sim.seams.loop import run
 
-STEPS_PER_SEED = 6
+STEPS_PER_SEED = 8
 BROKERS = 3
 LATENESS_NS_MAX = 200_000
 START_S_MAX = 30.0
@@ -39,7 +45,7 @@ IN_SYNC_S_MAX = 30.0
 SETTLING_S = 2.0
 RUN_S_MAX = 240.0
 SETTINGS = {
-    "replica.lag.time.max.ms": "2000",
+    "replica.lag.time.max.ms": str(LAG_TIME_MAX_MS),
     "replica.fetch.wait.max.ms": "500",
     "replica.fetch.backoff.ms": "200",
     "replica.socket.timeout.ms": "3000",

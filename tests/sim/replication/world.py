@@ -11,6 +11,10 @@ from tests.sim.cluster.world import World
 from tests.sim.replication.oracle import ReplicationOracle
 
 
+# A follower that lacks a record for this long leaves the ISR.
+LAG_TIME_MAX_MS = 2_000
+
+
 class TopicShape(NamedTuple):
     """Names begin with "main": the nemesis finds their logs by that."""
 
@@ -23,7 +27,7 @@ class TopicShape(NamedTuple):
 TOPICS = (
     TopicShape("main-of-two", 2, 3, 2),
     TopicShape("main-of-one", 1, 3, 1),
-    TopicShape("main-pair", 1, 2, 1),
+    TopicShape("main-pair", 1, 2, 2),
 )
 
 
