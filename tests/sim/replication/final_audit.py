@@ -1,6 +1,6 @@
 """What must be true of all replicas once nothing goes wrong any more (invariants 11 and 14)."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from ottla.metadata.image import Image
 from ottla.metadata.records import Partition
@@ -9,7 +9,7 @@ from ottla.storage.log.log import Log
 from tests.sim.cluster.oracle import InvariantBroken, PartitionKey, _all_partitions
 from tests.sim.replication.ghost import check_producers
 from tests.sim.replication.oracle import ReplicationOracle
-from tests.sim.replication.stored_batches import batches_in, stored_batches
+from tests.sim.replication.stored_batches import StoredBatch, batches_in, stored_batches
 
 
 def not_in_sync(image: Image) -> list[str]:
@@ -59,6 +59,7 @@ def _check_partition(
                 2, f"{name}: the logs of brokers {broker_id} and {record.leader.broker_id} differ"
             )
         if replica.log is not None:
+            _check_epochs(f"{name} on broker {broker_id}", replica.log, batches)
             _check_lookups(name, broker_id, replica.log)
         _check_nothing_parked(name, broker_id, replica)
     return len(expected) * len(replicas)
@@ -73,6 +74,20 @@ def _committed_bytes(replica: Replica, high_watermark: int) -> bytes:
         for batch in stored_batches(replica.log)
         if replica.log.start_offset <= batch.header.last_offset < high_watermark
     )
+
+
+def _check_epochs(name: str, log: Log, batches: Sequence[StoredBatch]) -> None:
+    for batch in batches:
+        offset = max(batch.header.base_offset, log.start_offset)
+        if offset > batch.header.last_offset:
+            continue
+        epoch = log.epochs.epoch_at(offset)
+        if epoch != batch.header.partition_leader_epoch:
+            raise InvariantBroken(
+                2,
+                f"{name}: offset {offset} is of leader epoch"
+                f" {batch.header.partition_leader_epoch}, and the log's epochs say {epoch}",
+            )
 
 
 def _check_lookups(name: str, broker_id: int, log: Log) -> None:

@@ -1,7 +1,7 @@
 """Checks of all replicas of a cluster, beside those of its metadata.
 
 2. Equal (offset, leader epoch) means equal bytes, over all replicas that ever existed.
-3. A committed record is in the log of every later leader. A member of the ISR does not truncate it.
+3. A committed record is in the log of every later leader. Members of ISR and ELR keep it.
 4. The high watermark is at most the least log end offset of the committed ISR, and never falls.
 5. A committed offset keeps its record.
 8. No (producer id, epoch, sequence) is in a log twice.
@@ -92,11 +92,12 @@ class ReplicationOracle(Oracle):
             return
         key, broker_id = key_of(replica.partition), replica.partition._me.broker_id
         record, ghost = self.losses.newest.get(key), self.ghost(key)
-        is_in_sync = record is not None and replica.partition._me.incarnation in record.isr
-        if is_in_sync and log.end_offset < ghost.committed_end:
+        me = replica.partition._me.incarnation
+        is_eligible = record is not None and me in record.isr + record.elr
+        if is_eligible and log.end_offset < ghost.committed_end:
             self._fail(
                 3,
-                f"{ghost.name}: broker {broker_id} is in the ISR, and truncates from {before} to"
+                f"{ghost.name}: broker {broker_id} may lead, and truncates from {before} to"
                 f" {log.end_offset}, below {ghost.committed_end}, which was committed",
             )
 
