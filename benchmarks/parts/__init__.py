@@ -2,7 +2,15 @@
 
 from collections.abc import Callable
 
-from benchmarks.parts import admission, broker_death, codec, compaction, storage
+from benchmarks.parts import (
+    admission,
+    broker_death,
+    codec,
+    compaction,
+    idle_session,
+    replicated_produce,
+    storage,
+)
 from benchmarks.parts.part import Part
 
 GB = 1_000_000_000
@@ -14,7 +22,9 @@ def measure_quick_parts(say: Callable[[str], None]) -> list[Part]:
     say("the parts: admission")
     found = list(admission.measure())
     say("the parts: the death of a broker")
-    return [*found, *broker_death.measure()]
+    found += broker_death.measure()
+    say("the parts: produces to three replicas")
+    return [*found, *replicated_produce.measure(), *idle_session.measure()]
 
 
 def measure_parts(say: Callable[[str], None]) -> list[Part]:

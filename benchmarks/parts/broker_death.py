@@ -7,7 +7,6 @@ have applied the last record that follows from it.
 
 import asyncio
 import gc
-import io
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
@@ -15,47 +14,18 @@ from collections.abc import Iterator, Sequence
 import uvloop
 
 from benchmarks.parts.part import Part
-from ottla.broker.event_log import Level, NodeLogger
-from ottla.broker.node.context import Seams
-from ottla.broker.node.node import Node
+from benchmarks.parts.three_brokers import BROKERS, Stores, add_topic, make_node, publisher_of
 from ottla.cli.broker.run import GC_THRESHOLDS
 from ottla.metadata.image import Image
-from ottla.metadata.memory import MemoryEnsemble, MemoryStore
+from ottla.metadata.memory import MemoryEnsemble
 from ottla.metadata.publisher import Publisher
-from ottla.metadata.records import Partition, Record, Topic
-from ottla.metadata.store import MetadataStore, Registration
-from ottla.protocol.primitives import Uuid
-from ottla.seams.clock import RealClock
-from ottla.seams.entropy import RealEntropy
-from ottla.seams.files import Files, RealFiles
+from ottla.metadata.store import Registration
 from ottla.seams.net import RealNet
 from ottla.seams.threads import RealThreads
-from ottla.seams.workers import RealWorkers
-from ottla.settings.sources import load
 
-BROKERS = 3
 TOPICS, PARTITIONS = 100, 100
 REPEATS = 3
 STALL_CHECK_S = 0.001
-
-
-class _Stores:
-    """Opens the store of one broker. `store` is the last opened one."""
-
-    is_shared = True
-
-    def __init__(self, ensemble: MemoryEnsemble) -> None:
-        self._ensemble = ensemble
-        self.store: MemoryStore | None = None
-
-    def home(self, files: Files, log_dirs: Sequence[str]) -> str:
-        del files
-        return log_dirs[0]
-
-    async def open(self, seams: Seams, home: str) -> MetadataStore:
-        del seams, home
-        self.store = self._ensemble.connect()
-        return self.store
 
 
 def measure() -> Iterator[Part]:
@@ -86,21 +56,21 @@ def measure() -> Iterator[Part]:
 async def _death() -> tuple[float, float]:
     """The seconds that it takes, and the longest stall meanwhile."""
     ensemble = MemoryEnsemble()
-    stores = [_Stores(ensemble) for _ in range(BROKERS)]
+    stores = [Stores(ensemble) for _ in range(BROKERS)]
     threads = RealThreads(4)
     with tempfile.TemporaryDirectory() as directory:
         nodes = [
-            _node(number, f"{directory}/{number}", each, threads)
+            make_node(number, f"{directory}/{number}", each, threads, RealNet())
             for number, each in enumerate(stores, start=1)
         ]
         try:
             for node in nodes:
                 await node.start()
-            await _create_topics(_publisher(nodes[0]))
+            await _create_topics(publisher_of(nodes[0]))
             # As after a start with these partitions.
             gc.collect()
             gc.freeze()
-            return await _kill(ensemble, stores[-1], [_publisher(node) for node in nodes[:-1]])
+            return await _kill(ensemble, stores[-1], [publisher_of(node) for node in nodes[:-1]])
         finally:
             for node in reversed(nodes):
                 await node.stop()
@@ -108,56 +78,15 @@ async def _death() -> tuple[float, float]:
             gc.unfreeze()
 
 
-def _node(number: int, directory: str, stores: _Stores, threads: RealThreads) -> Node:
-    given = {
-        "node.id": str(number),
-        "log.dirs": directory,
-        "listeners": "PLAINTEXT://127.0.0.1:0",
-        "ottla.metrics.port": "0",
-        "ottla.disk.reserve.bytes": "0",
-        "min.insync.replicas": "2",
-    }
-    clock = RealClock()
-    seams = Seams(clock, RealEntropy(), RealFiles(), RealNet(), threads, RealWorkers())
-    logger = NodeLogger(io.StringIO(), clock, number, level=Level.ERROR)
-    return Node(load(given=given, environment={}, file=None), seams, logger, stores=stores)
-
-
-def _publisher(node: Node) -> Publisher:
-    publisher = node._publisher
-    if publisher is None:
-        raise RuntimeError("the node is not started")
-    return publisher
-
-
 async def _create_topics(publisher: Publisher) -> None:
     for number in range(TOPICS):
-        await publisher.commit(lambda image, number=number: (_topic(image, number), None))
-
-
-def _topic(image: Image, number: int) -> list[Record]:
-    topic_id = Uuid((number + 1).to_bytes(16, "big"))
-    members = [broker.incarnation for _, broker in sorted(image.brokers.items())]
-    records: list[Record] = [Topic(f"topic-{number}", topic_id)]
-    for index in range(PARTITIONS):
-        turned = [*members[index % BROKERS :], *members[: index % BROKERS]]
-        records.append(
-            Partition(
-                topic_id=topic_id,
-                index=index,
-                replicas=tuple(each.broker_id for each in turned),
-                leader=turned[0],
-                leader_epoch=0,
-                isr=tuple(turned),
-                min_isr=2,
-                partition_epoch=0,
-            )
+        await publisher.commit(
+            lambda image, number=number: (add_topic(image, number, PARTITIONS), None)
         )
-    return records
 
 
 async def _kill(
-    ensemble: MemoryEnsemble, dead: _Stores, others: Sequence[Publisher]
+    ensemble: MemoryEnsemble, dead: Stores, others: Sequence[Publisher]
 ) -> tuple[float, float]:
     if dead.store is None:
         raise RuntimeError("the broker is not started")

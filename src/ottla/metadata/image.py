@@ -187,6 +187,14 @@ class Image:
         topic = self.topic(topic_name)
         return topic is not None and self.partition(topic.topic_id, index) is not None
 
+    def leader_id(self, topic_name: str, index: int) -> int | None:
+        """The broker that leads a partition; None without a leader or a partition."""
+        topic = self.topic(topic_name)
+        partition = None if topic is None else self.partition(topic.topic_id, index)
+        if partition is None or partition.leader is None:
+            return None
+        return partition.leader.broker_id
+
     def partition(self, topic_id: Uuid, index: int) -> Partition | None:
         partitions = self.partitions(topic_id)
         return partitions[index] if 0 <= index < len(partitions) else None

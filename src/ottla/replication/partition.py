@@ -32,6 +32,7 @@ class Partition:
         "followers",
         "high_watermark",
         "index",
+        "is_in_sync",
         "is_leader",
         "isr",
         "lag_due_offset",
@@ -59,6 +60,8 @@ class Partition:
         self._me = me
         # Kept as a field, because every request reads it.
         self.is_leader = False
+        # Whether the ISR is large enough for `acks=all`.
+        self.is_in_sync = False
         # Whether the leader is the whole maximal ISR, and that satisfies `min.insync.replicas`.
         self.commits_alone = False
         # By broker id; those that have fetched in this leader epoch.
@@ -89,6 +92,7 @@ class Partition:
         self.replicas = record.replicas
         self.isr = record.isr
         self.min_isr = record.min_isr
+        self.is_in_sync = len(self.isr) >= self.min_isr_in_force
         if begins:
             self.epoch_start_offset = end_offset
         if begins or not leads:
@@ -135,7 +139,7 @@ class Partition:
 
     def _advance(self) -> bool:
         """Moves the high watermark to the least log end offset of the maximal ISR."""
-        if not self.is_leader or len(self.isr) < self.min_isr_in_force:
+        if not self.is_leader or not self.is_in_sync:
             return False
         least = self.end_offset
         for member in self.maximal_isr:
@@ -229,7 +233,7 @@ class Partition:
 
     def check_in_sync(self) -> None:
         """Raises PeerError if the ISR is too small for `acks=all`."""
-        if len(self.isr) < self.min_isr_in_force:
+        if not self.is_in_sync:
             raise PeerError(
                 ErrorCode.NOT_ENOUGH_REPLICAS,
                 f"{len(self.isr)} in sync where {self.min_isr_in_force} are needed",

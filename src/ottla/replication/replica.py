@@ -2,10 +2,12 @@
 
 from dataclasses import dataclass, field
 
+from ottla.errors import ErrorCode, PeerError
 from ottla.metadata.topic_names import is_internal
 from ottla.metadata.values import Incarnation
 from ottla.metrics.meters import TopicCounters
 from ottla.protocol.topic_partition import TopicPartition
+from ottla.replication.append.commit_queue import CommitQueue
 from ottla.replication.append.verification_guards import VerificationGuards
 from ottla.replication.isr import IsrCandidates, is_candidate
 from ottla.replication.partition import Partition
@@ -48,7 +50,9 @@ class Replica:
     log: Log | None = None
     # The log exists and could not be opened.
     is_unusable: bool = field(default=False, kw_only=True)
-    # Consumers, which wait for the high watermark, and produces.
+    # Appends, which wait for the high watermark.
+    commits: CommitQueue = field(default_factory=CommitQueue, kw_only=True)
+    # Consumers, which wait for the high watermark.
     waiting: WaitingRoom = field(default_factory=WaitingRoom, kw_only=True)
     # Followers, which wait for appends.
     waiting_followers: WaitingRoom = field(default_factory=WaitingRoom, kw_only=True)
@@ -97,11 +101,13 @@ class Replica:
 
     def high_watermark_moved(self, before: int) -> None:
         """Tells those who wait for it. Followers learn of it with their next fetch."""
+        after = self.partition.high_watermark
+        if self.commits.waiters:
+            self.commits.moved(after)
         self.waiting_followers.count(0)
         watchers = self.waiting.watchers
         if not watchers:
             return
-        after = self.partition.high_watermark
         size_bytes = None if self.log is None else self.log.bytes_between(before, after)
         if size_bytes is None:
             self.waiting.wake_all()
@@ -109,6 +115,23 @@ class Replica:
             self.waiting.count(size_bytes)
         else:
             self.waiting.count_unstable(size_bytes)
+
+    def leadership_lost(self) -> None:
+        """Refuses the appends that wait: their leader epoch is over, and others may differ."""
+        self.commits.fail(
+            PeerError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "the leader epoch of the append is over")
+        )
+        self.wake_all()
+
+    def why_not_committed(self) -> PeerError | None:
+        """Why appended records are not committed soon: the ISR is too small."""
+        partition = self.partition
+        if partition.is_in_sync:
+            return None
+        return PeerError(
+            ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+            f"{len(partition.isr)} in sync where {partition.min_isr_in_force} are needed",
+        )
 
     def wake_all(self) -> None:
         """Has all parked requests check again: the partition has another leader, ISR or state."""

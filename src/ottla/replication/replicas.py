@@ -131,7 +131,7 @@ class Replicas:
         for replica in self.all:
             if replica.partition.is_leader:
                 replica.partition.resign()
-                replica.wake_all()
+                replica.leadership_lost()
 
     def _assign(self, topic: str, record: PartitionRecord, rules: TopicRules) -> None:
         replica = self._by_id.get((record.topic_id, record.index))
@@ -145,18 +145,23 @@ class Replicas:
 
     @staticmethod
     def _take(replica: Replica, record: PartitionRecord) -> None:
-        before = replica.high_watermark
-        begins = replica.partition.assign(record, replica.end_offset)
+        partition, before = replica.partition, replica.high_watermark
+        led = partition.is_leader
+        begins = partition.assign(record, replica.end_offset)
+        if led and (begins or not partition.is_leader):
+            replica.leadership_lost()
         if replica.log is not None:
             # A log that is offline gets its epoch when it is opened again.
             with suppress(LogOffline):
                 if begins:
                     replica.log.begin_epoch(record.leader_epoch)
-                elif not replica.partition.is_leader:
+                elif not partition.is_leader:
                     # An epoch in which it led and wrote nothing is not one of its log.
                     replica.log.truncate(replica.log.end_offset)
         if replica.high_watermark > before:
             replica.high_watermark_moved(before)
+        if replica.commits.waiters and (error := replica.why_not_committed()):
+            replica.commits.fail(error)
         replica.wake_all()
 
     def _add(self, topic: str, record: PartitionRecord, rules: TopicRules) -> Replica:
@@ -185,7 +190,7 @@ class Replicas:
         """Removes replicas that this broker no longer has. It stops leading them first."""
         for replica in dropped:
             replica.partition.resign()
-            replica.wake_all()
+            replica.leadership_lost()
         for replica in dropped:
             topic_id, index = replica.partition.topic_id, replica.name.partition
             del self._by_id[topic_id, index]

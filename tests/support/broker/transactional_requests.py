@@ -32,7 +32,10 @@ RETRIABLE = {
 
 
 class Producer:
-    """One transactional producer. Its methods return error codes, and retry nothing."""
+    """One transactional producer. Its methods return error codes, and retry nothing.
+
+    `client` is a connection to its coordinator.
+    """
 
     def __init__(
         self,
@@ -53,6 +56,12 @@ class Producer:
     @property
     def identity(self) -> ProducerIdAndEpoch:
         return ProducerIdAndEpoch(self.producer_id, self.epoch)
+
+    def leader_of(self, topic: str, partition: int) -> Client:
+        return self.client
+
+    def group_coordinator_of(self, group_id: str) -> Client:
+        return self.client
 
     async def find(self) -> None:
         """Finds the coordinator, which creates its topic."""
@@ -113,7 +122,8 @@ class Producer:
             topic, records, partition=partition, transactional_id=self.transactional_id
         )
         version = version or (12 if self.version == 2 else 9)
-        code = only(await self.client.ask(request, version)).error_code
+        leader = self.leader_of(topic, partition)
+        code = only(await leader.ask(request, version)).error_code
         if code == ErrorCode.NONE:
             self._sequences[topic, partition] = sequence + len(sent)
         return code
@@ -141,7 +151,7 @@ class Producer:
         """Commits offsets in the transaction; the code of each partition."""
         if self.version < 2:
             assert await self.add_offsets(group_id) == ErrorCode.NONE
-        response = await self.client.ask(
+        response = await self.group_coordinator_of(group_id).ask(
             TxnOffsetCommitRequest(
                 transactional_id=self.transactional_id,
                 group_id=group_id,

@@ -2,6 +2,7 @@
 transactions of many producers, to add partitions or only to verify them (KIP-890). Gaps: none.
 """
 
+import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 
 from ottla.broker.requests.authorization import (
@@ -30,6 +31,8 @@ FENCED_SINCE = 2
 # The transaction version of the client, given the version of its request.
 CLIENT_VERSION = 0
 CLIENT_VERSION_BY_BROKERS = 2
+# Other requests have their turn after so many transactions.
+TRANSACTIONS_PER_TURN = 32
 
 _Codes = Mapping[TopicPartition, ErrorCode]
 
@@ -47,15 +50,21 @@ async def handle(request: AddPartitionsToTxnRequest, call: Call) -> AddPartition
             results_by_topic_v3_and_below=_results(transaction.topics, codes)
         )
     call.require(CLUSTER)
+    # They wait for replication together.
+    added: list[asyncio.Task[_Codes]] = []
+    async with asyncio.TaskGroup() as group:
+        for each in request.transactions:
+            adding = _add_of_broker(each, call)
+            added.append(group.create_task(adding, name="add partitions"))
+            if len(added) % TRANSACTIONS_PER_TURN == 0:
+                await asyncio.sleep(0)
     return AddPartitionsToTxnResponse(
         results_by_transaction=tuple(
-            [
-                TransactionResult(
-                    transactional_id=each.transactional_id,
-                    topic_results=_results(each.topics, await _add_of_broker(each, call)),
-                )
-                for each in request.transactions
-            ]
+            TransactionResult(
+                transactional_id=each.transactional_id,
+                topic_results=_results(each.topics, codes.result()),
+            )
+            for each, codes in zip(request.transactions, added, strict=True)
         )
     )
 

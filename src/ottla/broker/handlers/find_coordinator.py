@@ -107,7 +107,8 @@ def _find(key: str, kind: _Kind, brokers: Sequence[BrokerAddress], call: Call) -
     if not call.may(resource):
         return _refused(key, Unauthorized(resource.kind), call)
     try:
-        leader = _leader_of(call, kind, kind.shards(call.services).partition_of(key))
+        index = kind.shards(call.services).partition_of(key)
+        leader = call.services.image.leader_id(kind.topic_name, index)
         address = next(broker for broker in brokers if broker.broker_id == leader)
     except (PeerError, StopIteration):
         code = ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -133,10 +134,3 @@ def _refused(key: str, error: PeerError, call: Call) -> Coordinator:
         error_code=error.code,
         error_message=str(error),
     )
-
-
-def _leader_of(call: Call, kind: _Kind, index: int) -> int | None:
-    image = call.services.image
-    topic = image.topic(kind.topic_name)
-    partition = image.partition(topic.topic_id, index) if topic else None
-    return partition.leader.broker_id if partition and partition.leader else None

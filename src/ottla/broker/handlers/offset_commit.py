@@ -63,7 +63,12 @@ def handle(
         shard = call.services.coordinators.groups.of(request.group_id)
 
         def decide(ticket: Hashable, now_ms: int) -> Decision:
-            records, codes, timers = shard.machine.commit(commit_request, now_ms)
+            try:
+                records, codes, timers = shard.machine.commit(commit_request, now_ms)
+            except PeerError as error:
+                call.count_refusal(error.code)
+                refused = _response(request, asked.refused(error))
+                return Decision(answers=(Answered(ticket, refused),))
             response = _response(request, asked.with_codes(codes))
             return Decision(tuple(records), (Answered(ticket, response),), timers)
 

@@ -26,13 +26,15 @@ from ottla.broker.requests.produce_outcomes import (
     response,
 )
 from ottla.broker.requests.transaction_verification import ProduceTransaction
+from ottla.broker.requests.uncommitted_produce import UncommittedProduce, begin_wait
 from ottla.errors import ErrorCode, PeerError, StorageError
 from ottla.metadata.values import AclOperation, AclResource
 from ottla.native import produce as native_produce
 from ottla.protocol.batch import HEADER_BYTES, BatchHeader, make_header, read_header
 from ottla.protocol.messages.produce import Partition, ProduceRequest, ProduceResponse
-from ottla.replication.append.acknowledgement import is_committed, until_committed
-from ottla.replication.append.appender import ACKS_ALL, ACKS_LEADER, ACKS_NONE
+from ottla.protocol.primitives import NO_TIMESTAMP
+from ottla.replication.append.acknowledgement import CommitWait, Unacknowledged
+from ottla.replication.append.appender import ACKS_ALL, ACKS_LEADER, ACKS_NONE, AppendResult
 from ottla.replication.lookup import TopicKey, topic_name
 from ottla.replication.replica import Replica
 
@@ -43,6 +45,9 @@ if TYPE_CHECKING:
 
 TOPIC_IDS_SINCE = 13
 
+# The response, None if there is none, or what it has to wait for.
+Answer = ProduceResponse | UncommittedProduce | Awaitable[ProduceResponse | None] | None
+
 
 def handle(
     request: ProduceRequest, call: Call
@@ -51,6 +56,13 @@ def handle(
         code = ErrorCode.INVALID_REQUIRED_ACKS
         call.services.metrics.request_refused(API_NAME, code.name)
         return cast(ProduceResponse, call.refuse(request, code))
+    answer = _handle(request, call)
+    if isinstance(answer, UncommittedProduce):
+        return _replicated(answer, call.services)
+    return answer
+
+
+def _handle(request: ProduceRequest, call: Call) -> Answer:
     services, now_ms = call.services, call.services.now_ms
     transaction = _transaction(request.transactional_id, call.version)
     terms = ProduceTerms(request.acks, request.timeout_ms, transaction)
@@ -79,7 +91,7 @@ def handle_native(
     frame: memoryview,
     session: "Session",
     services: "Services",
-) -> bytearray | ProduceResponse | Awaitable[ProduceResponse | None] | None:
+) -> bytearray | Answer:
     """Handles a natively decoded request.
 
     The response is natively encoded (a bytearray) if all batches were appended at once.
@@ -124,7 +136,7 @@ def handle_native(
 
 def handle_gathered(
     destination: "Destination", requests: "list[GatheredProduce]", services: "Services"
-) -> list[bytearray | None] | None:
+) -> list[bytearray | UncommittedProduce | None] | None:
     """The responses to requests with one batch each for the same partition.
 
     None, without any effect, unless all of them can be appended at once.
@@ -151,18 +163,59 @@ def handle_gathered(
     counters.messages_in += appended.record_count
     counters.bytes_in += appended.size_bytes
     start_offset = replica.start_offset
-    answers: list[bytearray | None] = []
+    waits = None if _is_all_committed(replica) else _GatheredWaits(replica, key)
+    answers: list[bytearray | UncommittedProduce | None] = []
     for each, offset in zip(requests, appended.first_offsets, strict=True):
-        connection, (version, correlation_id, _, acks, _, topics, _), _, _, _ = each
+        connection, (version, correlation_id, _, acks, timeout_ms, topics, _), _, _, batch = each
         if acks == ACKS_NONE:
             answers.append(None)
-            continue
-        outcomes = [(offset, start_offset)]
-        throttle_time_ms = connection.session.quota.throttle_time_ms
-        answers.append(
-            native_produce.answer(version, correlation_id, topics, outcomes, throttle_time_ms)
-        )
+        elif waits is not None and acks == ACKS_ALL:
+            answers.append(waits.begin(batch[0], offset, timeout_ms))
+        else:
+            outcomes = [(offset, start_offset)]
+            throttle_time_ms = connection.session.quota.throttle_time_ms
+            answers.append(
+                native_produce.answer(version, correlation_id, topics, outcomes, throttle_time_ms)
+            )
     return answers
+
+
+def _is_all_committed(replica: Replica) -> bool:
+    return replica.high_watermark >= replica.end_offset
+
+
+class _GatheredWaits:
+    """The waits of requests that were appended to a partition together.
+
+    Those with the same timeout share one: followers fetch the batches together as well.
+    """
+
+    __slots__ = ("_by_timeout_ms", "_key", "_replica")
+
+    def __init__(self, replica: Replica, key: TopicKey) -> None:
+        self._replica = replica
+        self._key = key
+        self._by_timeout_ms: dict[int, CommitWait] = {}
+
+    def begin(self, index: int, first_offset: int, timeout_ms: int) -> UncommittedProduce:
+        replica = self._replica
+        appended = AppendResult(
+            first_offset=first_offset,
+            committed_offset=replica.end_offset,
+            log_append_time_ms=NO_TIMESTAMP,
+            start_offset=replica.start_offset,
+            leader_epoch=replica.partition.leader_epoch,
+            record_count=0,
+            is_settled=False,
+        )
+        wait = self._by_timeout_ms.get(timeout_ms)
+        if wait is None:
+            wait = CommitWait([Unacknowledged(replica, appended)], timeout_ms)
+            self._by_timeout_ms[timeout_ms] = wait
+        else:
+            wait.sharing += 1
+        produced = ProduceOutcome(index, replica, appended)
+        return UncommittedProduce([(self._key, [produced])], [produced], wait)
 
 
 # Authorization
@@ -239,14 +292,11 @@ def _produce(
 # Waiting
 
 
-def _must_wait(produced: ProduceOutcome, acks: int) -> bool:
-    """Whether the response has to wait for a coordinator, a thread, a flush or other replicas."""
+def _must_work(produced: ProduceOutcome) -> bool:
+    """Whether the response has to wait for a coordinator, a thread or a flush."""
     if produced.unadmitted is not None or produced.unverified is not None:
         return True
-    append = produced.unacknowledged
-    if append is None:
-        return False
-    return _must_flush(append.replica) or (acks == ACKS_ALL and not is_committed(append))
+    return _is_unflushed(produced)
 
 
 def _must_flush(replica: Replica) -> bool:
@@ -264,8 +314,16 @@ async def _answer_later(
     if unflushed:
         await asyncio.gather(*(_flush(produced, services) for produced in unflushed))
     if terms.acks == ACKS_ALL:
-        await _acknowledge(answers, terms.timeout_ms, services)
+        return await _replicated(begin_wait(answers, terms.timeout_ms), services)
     return response(answers)
+
+
+async def _replicated(uncommitted: UncommittedProduce, services: "Services") -> ProduceResponse:
+    try:
+        await uncommitted.wait.future
+    finally:
+        uncommitted.wait.cancel()
+    return response(uncommitted.settled(services))
 
 
 def _is_unflushed(produced: ProduceOutcome) -> bool:
@@ -284,28 +342,19 @@ async def _flush(produced: ProduceOutcome, services: "Services") -> None:
         refused(produced, PeerError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)), services)
 
 
-async def _acknowledge(answers: TopicOutcomes, timeout_ms: int, services: "Services") -> None:
-    waiting = [
-        (produced, append)
-        for produced in every(answers)
-        if (append := produced.unacknowledged) is not None
-    ]
-    errors = await until_committed([append for _, append in waiting], timeout_ms)
-    for (produced, _), error in zip(waiting, errors, strict=True):
-        if error is not None:
-            refused(produced, error, services)
-
-
 # Answering
 
 
-def _answer(
-    answers: TopicOutcomes, terms: ProduceTerms, services: "Services"
-) -> ProduceResponse | Awaitable[ProduceResponse | None] | None:
+def _answer(answers: TopicOutcomes, terms: ProduceTerms, services: "Services") -> Answer:
     if terms.acks == ACKS_NONE and not any(
         each.unadmitted or each.unverified for each in every(answers)
     ):
         return None
-    if any(_must_wait(produced, terms.acks) for produced in every(answers)):
+    if any(_must_work(produced) for produced in every(answers)):
         return _answer_later(answers, terms, services)
+    if terms.acks == ACKS_ALL:
+        uncommitted = begin_wait(answers, terms.timeout_ms)
+        if not uncommitted.wait.future.done():
+            return uncommitted
+        uncommitted.settled(services)
     return response(answers)

@@ -3,10 +3,16 @@ hanging transaction. Gaps: none.
 """
 
 import asyncio
+from collections.abc import Iterator, Sequence
+from itertools import chain
 
 from ottla.broker.requests.authorization import CLUSTER
 from ottla.broker.requests.call import Call
-from ottla.coordinators.txn.partition_leaders import TURN_MARKERS_MAX, Codes, write_in_turns
+from ottla.coordinators.txn.partition_leaders import (
+    TURN_MARKERS_MAX,
+    LocalPartitionLeaders,
+    MarkerAppends,
+)
 from ottla.errors import ErrorCode
 from ottla.protocol.batch import MarkerKind
 from ottla.protocol.messages.write_txn_markers import (
@@ -23,18 +29,46 @@ from ottla.replication.append.transaction_marker import TransactionMarker
 
 async def handle(request: WriteTxnMarkersRequest, call: Call) -> WriteTxnMarkersResponse:
     call.require(CLUSTER)
-    results = []
-    written = 0
-    for marker in request.markers:
-        if written >= TURN_MARKERS_MAX:
-            await asyncio.sleep(0)
-            written = 0
-        results.append(await _write(marker, call))
-        written += sum(len(topic.partition_indexes) for topic in marker.topics)
-    return WriteTxnMarkersResponse(markers=tuple(results))
+    leaders = call.services.coordinators.partition_leaders
+    appends: list[list[MarkerAppends]] = []
+    begun = 0
+    for asked in request.markers:
+        appends.append([])
+        for names in _turns(_partitions(asked)):
+            if begun + len(names) > TURN_MARKERS_MAX:
+                await asyncio.sleep(0)
+                begun = 0
+            begun += len(names)
+            appends[-1].append(_append(asked, names, leaders))
+    # All are appended by now, and wait for their replication together.
+    await leaders.settle(list(chain.from_iterable(appends)))
+    return WriteTxnMarkersResponse(
+        markers=tuple(
+            _result(asked, turns, call)
+            for asked, turns in zip(request.markers, appends, strict=True)
+        )
+    )
 
 
-async def _write(asked: Marker, call: Call) -> MarkerResult:
+def _partitions(asked: Marker) -> list[TopicPartition]:
+    return [
+        TopicPartition(topic.name, index)
+        for topic in asked.topics
+        for index in topic.partition_indexes
+    ]
+
+
+def _turns(names: Sequence[TopicPartition]) -> Iterator[Sequence[TopicPartition]]:
+    for begin in range(0, len(names), TURN_MARKERS_MAX):
+        yield names[begin : begin + TURN_MARKERS_MAX]
+
+
+def _append(
+    asked: Marker, names: Sequence[TopicPartition], leaders: LocalPartitionLeaders
+) -> MarkerAppends:
+    if asked.producer_id < 0:
+        # Kafka finds that out too late, and answers UNKNOWN_SERVER_ERROR.
+        return MarkerAppends(dict.fromkeys(names, ErrorCode.INVALID_PRODUCER_ID_MAPPING), {})
     marker = TransactionMarker(
         asked.producer_id,
         asked.producer_epoch,
@@ -42,17 +76,11 @@ async def _write(asked: Marker, call: Call) -> MarkerResult:
         asked.coordinator_epoch,
         asked.transaction_version,
     )
-    names = [
-        TopicPartition(topic.name, index)
-        for topic in asked.topics
-        for index in topic.partition_indexes
-    ]
-    if asked.producer_id < 0:
-        # Kafka finds that out too late, and answers UNKNOWN_SERVER_ERROR.
-        codes: Codes = dict.fromkeys(names, ErrorCode.INVALID_PRODUCER_ID_MAPPING)
-    else:
-        leaders = call.services.coordinators.partition_leaders
-        codes = await write_in_turns(leaders, marker, names)
+    return leaders.append(marker, names)
+
+
+def _result(asked: Marker, turns: Sequence[MarkerAppends], call: Call) -> MarkerResult:
+    codes = {name: code for turn in turns for name, code in turn.codes.items()}
     for code in codes.values():
         if code is not ErrorCode.NONE:
             call.count_refusal(code)

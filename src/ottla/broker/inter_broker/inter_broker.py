@@ -3,9 +3,11 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ottla.broker.inter_broker.controller_channel import ChannelParts, ControllerChannel
+from ottla.broker.inter_broker.broker_channels import BrokerChannels
+from ottla.broker.inter_broker.controller_channel import ControllerChannel
 from ottla.broker.inter_broker.forwarding import Forwarding
 from ottla.broker.inter_broker.own_requests import OwnRequests
+from ottla.broker.inter_broker.shared_connection import ChannelParts
 from ottla.metadata.controller_interface import Controller
 from ottla.metadata.image import Image
 from ottla.metadata.store import Entry
@@ -13,8 +15,8 @@ from ottla.metadata.store import Entry
 
 @dataclass(frozen=True, slots=True)
 class InterBroker:
-    """Clients' requests and the broker's own have a connection each, so that neither holds up the
-    other: a controller handles the requests of a connection one after another.
+    """Each kind of requests has a connection of its own, so that none holds up the others: a broker
+    handles the requests of a connection one after another.
     """
 
     is_controller: Callable[[], bool]
@@ -26,15 +28,31 @@ class InterBroker:
     # For this broker's requests, such as AlterPartition.
     channel: ControllerChannel
     own_requests: OwnRequests
+    # For requests to any broker.
+    brokers: BrokerChannels
+    # For markers, which wait for replication.
+    marker_channels: BrokerChannels
+    # For questions to transaction coordinators, for which produces wait.
+    verification_channels: BrokerChannels
 
     def follow(self, image: Image, entry: Entry) -> None:
-        """Follows the metadata log: another broker may be the controller."""
-        self.clients_channel.follow(image, entry)
-        self.channel.follow(image, entry)
+        """Follows the metadata log: brokers come and go, and another may be the controller."""
+        for channel in self._channels:
+            channel.follow(image, entry)
 
     def close(self) -> None:
-        self.clients_channel.close()
-        self.channel.close()
+        for channel in self._channels:
+            channel.close()
+
+    @property
+    def _channels(self) -> tuple[ControllerChannel | BrokerChannels, ...]:
+        return (
+            self.clients_channel,
+            self.channel,
+            self.brokers,
+            self.marker_channels,
+            self.verification_channels,
+        )
 
 
 def make_inter_broker(
@@ -55,4 +73,7 @@ def make_inter_broker(
             node_id=parts.node_id,
             broker_epoch=broker_epoch,
         ),
+        brokers=BrokerChannels(parts),
+        marker_channels=BrokerChannels(parts),
+        verification_channels=BrokerChannels(parts),
     )

@@ -3,19 +3,21 @@
 As in Kafka a connection has one request in flight: the next request is handled when the response to
 the one before it is queued. Later bytes stay in the kernel. A client that sends without end, or
 never reads its responses, fills its own socket buffers, not the broker's memory.
+
+Produce requests are the exception. One that waits for nothing but other replicas has its place in
+the log, so the produce request behind it is handled meanwhile. Its response waits for its turn.
 """
 
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable
-from functools import partial
-from typing import Any, NamedTuple, Protocol, cast
+from typing import Any, Protocol, cast
 
 from ottla.broker.net.receive_buffer import FrameReceiver
+from ottla.broker.net.response_queue import PendingResponse, ResponseParts, ResponseQueue
 from ottla.broker.net.send_queue import SendQueue
 from ottla.broker.net.session import Session
 from ottla.errors import PeerError
-from ottla.protocol.primitives import Part
 from ottla.seams.threads import Threads
 
 # The bytes that one connection may send before other connections have their turn.
@@ -25,18 +27,8 @@ UNSENT_BYTES_MAX = 1 << 20
 # The limit per read while the memory for requests is full. A connection may always hold this much.
 CROWDED_BYTES_MAX = 16 << 10
 
-# An encoded response; None if the request gets none.
-ResponseParts = list[Part] | None
-
-
-class PendingResponse(NamedTuple):
-    """A future, and the function that makes the response when the future is done.
-
-    Much cheaper than an awaitable, which needs a task.
-    """
-
-    future: "asyncio.Future[Any]"
-    finish: Callable[["asyncio.Future[Any]"], ResponseParts]
+# The API key of Produce, as it begins a frame.
+PRODUCE_PREFIX = bytes(2)
 
 
 class FrameHandler(Protocol):
@@ -140,7 +132,7 @@ class Connection(asyncio.BufferedProtocol):
         self._receiver = FrameReceiver(scratch, frame_bytes_max)
         self._scratch = scratch
         self._backlog: deque[bytearray] = deque()
-        self._pending: asyncio.Future[Any] | None = None
+        self._responses = ResponseQueue()
         self._is_gathered = False
         # The last request got no response (acks=0). More of them are likely to follow.
         self._was_silent = False
@@ -190,7 +182,7 @@ class Connection(asyncio.BufferedProtocol):
                         self._handle(frame)
             elif (
                 self._backlog
-                or self._pending is not None
+                or not self._may_overtake(whole)
                 or not self.session.handler.gather(whole, self)
             ):
                 self._handle(whole)
@@ -220,9 +212,9 @@ class Connection(asyncio.BufferedProtocol):
             self._report_unsent()
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's signature
-        if self._pending:
-            # After the task's first step: a coroutine that never starts causes a warning.
-            asyncio.get_running_loop().call_soon(self._pending.cancel)
+        for pending in self._responses.drop():
+            # After a task's first step: a coroutine that never starts causes a warning.
+            asyncio.get_running_loop().call_soon(pending.abandon)
         self._backlog.clear()
         self._receiver.drop()
         if self._send:
@@ -249,7 +241,7 @@ class Connection(asyncio.BufferedProtocol):
     @property
     def is_receiving(self) -> bool:
         """Whether a request is incomplete because of the client, and not because we do not read."""
-        return self._receiver.held_bytes > 0 and self._pending is None and not self._backlog
+        return self._receiver.held_bytes > 0 and not self._responses and not self._backlog
 
     def end(self, reason: str, error: Exception | str = "") -> None:
         """Closes the connection at once, and logs the reason."""
@@ -262,7 +254,12 @@ class Connection(asyncio.BufferedProtocol):
     ) -> None:
         """Takes the outcome of the gathered frame."""
         self._is_gathered = False
-        if isinstance(outcome, bytearray) and self._send is not None and self._send.is_idle:
+        if (
+            isinstance(outcome, bytearray)
+            and self._send is not None
+            and self._send.is_idle
+            and not self._responses
+        ):
             # The common case: one small response, and nothing queued before it.
             self._send.write(outcome)
         elif outcome is not None:
@@ -284,10 +281,14 @@ class Connection(asyncio.BufferedProtocol):
 
     # One request after another
 
-    @property
-    def _is_busy(self) -> bool:
-        """Whether the next request has to wait: for a response, a quota or the client to read."""
-        return self._pending is not None or self.is_muted or not self._takes_replies
+    def _is_busy(self, frame: bytes | bytearray | memoryview) -> bool:
+        """Whether a request has to wait: for responses, a quota or the client to read."""
+        return self.is_muted or not self._takes_replies or not self._may_overtake(frame)
+
+    def _may_overtake(self, frame: bytes | bytearray | memoryview) -> bool:
+        """Whether a request may be handled before the responses that are waited for are sent."""
+        responses = self._responses
+        return not responses or (frame[:2] == PRODUCE_PREFIX and responses.takes_produce)
 
     @property
     def _takes_replies(self) -> bool:
@@ -307,7 +308,11 @@ class Connection(asyncio.BufferedProtocol):
             self._tracker.update_unsent_bytes(self, unsent_bytes)
 
     def _gather_silent(self, frame: memoryview) -> bool:
-        if self._backlog or self._is_busy or not self.session.handler.gather_silent(frame, self):
+        if (
+            self._backlog
+            or self._is_busy(frame)
+            or not self.session.handler.gather_silent(frame, self)
+        ):
             return False
         self._is_gathered = True
         return True
@@ -316,7 +321,7 @@ class Connection(asyncio.BufferedProtocol):
         if self._is_gathered:
             # Requests of a connection are handled in their order.
             self._requests.settle_gathered()
-        if self._backlog or self._is_busy:
+        if self._backlog or self._is_busy(frame):
             # A bytearray, since produce writes offsets into the batch in place.
             self._backlog.append(bytearray(frame))
         else:
@@ -328,59 +333,59 @@ class Connection(asyncio.BufferedProtocol):
         if outcome is None:
             return
         if isinstance(outcome, list):
-            if self._send:
+            if self._responses:
+                self._responses.add(outcome)
+            elif self._send:
                 self._send.put(outcome)
-            return
-        if isinstance(outcome, PendingResponse):
-            self._pending = outcome.future
-            outcome.future.add_done_callback(partial(self._take_done, outcome.finish))
-            return
-        self._pending = asyncio.get_running_loop().create_task(
-            self._take_later(outcome), name="request"
-        )
+        elif isinstance(outcome, PendingResponse):
+            if self._transport is None:
+                outcome.abandon()  # the client has disconnected while its request was gathered
+                return
+            self._responses.add(outcome)
+            outcome.future.add_done_callback(self._send_ready)
+        else:
+            loop = asyncio.get_running_loop()
+            answered: asyncio.Future[ResponseParts] = loop.create_future()
+            task = loop.create_task(self._take_later(outcome, answered), name="request")
+            self._responses.add(PendingResponse(answered, asyncio.Future.result, task.cancel))
 
-    async def _take_later(self, outcome: Awaitable[ResponseParts]) -> None:
+    async def _take_later(
+        self, outcome: Awaitable[ResponseParts], answered: "asyncio.Future[ResponseParts]"
+    ) -> None:
         """Sends a response when it is there, not a turn of the event loop later."""
         try:
-            response = await outcome
+            answered.set_result(await outcome)
         except PeerError as error:
             self.end("bad request", error)
-            return
         except Exception as error:  # noqa: BLE001 - the task would swallow it
             # Reported even if the client has disconnected.
             self._requests.failed(error)
-            return
-        finally:
-            self._pending = None
-        self._send_and_continue(response)
+        else:
+            self._send_ready(answered)
 
-    def _take_done(
-        self,
-        finish: Callable[["asyncio.Future[Any]"], ResponseParts],
-        future: "asyncio.Future[Any]",
-    ) -> None:
-        self._pending = None
-        if future.cancelled():
-            return  # the client has disconnected
+    def _send_ready(self, _done: "asyncio.Future[Any]") -> None:
+        """Sends the responses that are there, in their order, and handles the next requests."""
+        if self._transport is None or self._transport.is_closing():
+            return
+        is_any = False
         try:
-            response = finish(future)
+            while (response := self._responses.pop_ready()) is not None:
+                is_any = True
+                if isinstance(response, PendingResponse):
+                    response = response.finish(response.future)
+                if response is not None and self._send:
+                    self._send.put(response)
         except Exception as error:  # noqa: BLE001 - the loop would only log it
             self._requests.failed(error)
             return
-        self._send_and_continue(response)
-
-    def _send_and_continue(self, response: ResponseParts) -> None:
-        """Sends a response that was waited for, and handles the next requests."""
-        if self._transport is not None and not self._transport.is_closing():
-            if response is not None and self._send:
-                self._send.put(response)
+        if is_any:
             self._handle_backlog()
 
     def _drained(self) -> None:
         """Everything was sent: the next responses may be queued."""
         if self._unsent_bytes:
             self._report_unsent()
-        if self._backlog and self._pending is None and not self.is_muted:
+        if self._backlog and not self._is_busy(self._backlog[0]):
             asyncio.get_running_loop().call_soon(self._handle_backlog)
         self._pause_or_resume()
 
@@ -393,7 +398,7 @@ class Connection(asyncio.BufferedProtocol):
         if self._transport is None or self._transport.is_closing():
             return
         try:
-            while self._backlog and not self._is_busy:
+            while self._backlog and not self._is_busy(self._backlog[0]):
                 frame = memoryview(self._backlog.popleft())
                 self._take(self.session.handler.handle(frame, self))
         except PeerError as fault:
@@ -409,6 +414,8 @@ class Connection(asyncio.BufferedProtocol):
         held_bytes = self._receiver.held_bytes
         if self._backlog:
             held_bytes += sum(map(len, self._backlog))
+        if self._responses.held_bytes > CROWDED_BYTES_MAX:
+            held_bytes += self._responses.held_bytes
         if held_bytes != self._held_bytes or (held_bytes and self._tracker.is_request_memory_full):
             self._may_hold_more = self._tracker.update_held_bytes(
                 self, self._held_bytes, held_bytes

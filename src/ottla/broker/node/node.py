@@ -290,6 +290,7 @@ class Node:
             inter_broker_listener=listener_between_brokers(
                 self.settings, has_peers=self._stores.is_shared
             ),
+            has_peers=self._stores.is_shared,
         )
         self._inter_broker = connect_brokers(
             context,

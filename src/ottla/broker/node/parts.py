@@ -3,18 +3,16 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
 
 from ottla.broker.http.storage_health import StorageHealth
-from ottla.broker.inter_broker.controller_channel import ChannelParts
 from ottla.broker.inter_broker.inter_broker import InterBroker, make_inter_broker
+from ottla.broker.inter_broker.shared_connection import ChannelParts
 from ottla.broker.net.connections import Connections
 from ottla.broker.node.context import NodeContext
+from ottla.broker.node.coordinators import make_coordinators
 from ottla.broker.node.dynamic_settings import cleaner_rules, connection_limits, tick_rules
 from ottla.broker.node.gauges import Gauges
-from ottla.broker.node.group_coordinator import GroupEnvironment, group_coordinator
 from ottla.broker.node.log_dirs import rules_of
-from ottla.broker.node.transaction_coordinator import TransactionEnvironment, transaction_shards
 from ottla.broker.requests.producer_ids import ProducerIdBlocks
 from ottla.broker.requests.record_work import RecordWork, TurnBudget
 from ottla.broker.requests.services import (
@@ -27,14 +25,10 @@ from ottla.broker.requests.services import (
 )
 from ottla.broker.requests.turn_queue import TurnQueue
 from ottla.coordinators.group.coordinator import GroupCoordinator
-from ottla.coordinators.runtime.shards import ShardParts
-from ottla.coordinators.txn.coordinator import LocalVerifier, TransactionShards
-from ottla.coordinators.txn.partition_leaders import LocalPartitionLeaders
+from ottla.coordinators.txn.coordinator import TransactionShards
 from ottla.metadata.controller.producer_id_blocks import reserve_block
 from ottla.metadata.controller_interface import Controller
-from ottla.metadata.image import Image
 from ottla.metadata.publisher import Publisher
-from ottla.metadata.topic_names import CONSUMER_OFFSETS
 from ottla.replication.append.appender import Appender
 from ottla.replication.append.early_writeback import EarlyWriteback
 from ottla.replication.append.flusher import Flusher
@@ -48,7 +42,6 @@ from ottla.replication.local_broker import LocalBroker
 from ottla.replication.replicas import Replicas
 from ottla.settings.broker import BrokerSettings
 from ottla.settings.table import network
-from ottla.settings.table.transactions import TRANSACTION_PARTITION_VERIFICATION_ENABLE
 from ottla.storage.directory.directories import LogDirectories
 
 
@@ -102,7 +95,7 @@ def connect_brokers(
     controller: Controller,
     broker_epoch: Callable[[], int],
 ) -> InterBroker | None:
-    """The channels to the controller, which follow the image; None without other brokers."""
+    """The channels to other brokers, which follow the image; None without other brokers."""
     if identity.inter_broker_listener is None:
         return None
     seams = context.seams
@@ -145,7 +138,16 @@ def make_parts(
         else partial(controller.commit, reserve_block),
         context.tasks.spawn,
     )
-    coordinators = _coordinators(context, publisher, replicas, appender, flusher, producer_ids)
+    coordinators = make_coordinators(
+        context,
+        node_id=identity.node_id,
+        publisher=publisher,
+        replicas=replicas,
+        appender=appender,
+        flusher=flusher,
+        producer_ids=producer_ids,
+        inter_broker=inter_broker,
+    )
     partitions = PartitionServices(
         replicas=replicas,
         appender=appender,
@@ -200,62 +202,6 @@ def make_checkpointer(context: NodeContext, directories: LogDirectories) -> Chec
     checkpointer = Checkpointer(context.seams.threads)
     directories.forget = DeletedPartitions(checkpointer, context.tasks.spawn).forget
     return checkpointer
-
-
-class _Coordinators(NamedTuple):
-    """The coordinators of a node, and their parts for handlers."""
-
-    groups: GroupCoordinator
-    services: CoordinatorServices
-
-
-def _coordinators(
-    context: NodeContext,
-    publisher: Publisher,
-    replicas: Replicas,
-    appender: Appender,
-    flusher: Flusher,
-    producer_ids: ProducerIdBlocks,
-) -> _Coordinators:
-    seams, metrics = context.seams, context.metrics
-    parts = ShardParts(
-        replicas=replicas,
-        appender=appender,
-        flusher=flusher,
-        clock=seams.clock,
-        threads=seams.threads,
-        spawn=context.tasks.spawn,
-    )
-
-    def settings() -> BrokerSettings:
-        return context.dynamic_settings.current
-
-    def image() -> Image:
-        return publisher.image
-
-    groups = group_coordinator(
-        GroupEnvironment(settings, image, metrics.groups), parts, context.logger
-    )
-    leaders = LocalPartitionLeaders(
-        replicas, appender, flusher, seams.clock, {CONSUMER_OFFSETS: groups.shards}
-    )
-    transactions = transaction_shards(
-        TransactionEnvironment(settings, image, producer_ids, metrics.transactions, context.logger),
-        leaders,
-        parts,
-    )
-    for coordinator in (groups, transactions):
-        publisher.subscribe(coordinator.follow)
-        coordinator.start(publisher.image)
-    services = CoordinatorServices(
-        groups=groups.shards,
-        transactions=transactions,
-        verifier=LocalVerifier(
-            transactions, lambda: settings()[TRANSACTION_PARTITION_VERIFICATION_ENABLE]
-        ),
-        partition_leaders=leaders,
-    )
-    return _Coordinators(groups, services)
 
 
 def _tick(

@@ -9,7 +9,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from ottla.broker.net.connection import Connection, PendingResponse, ResponseParts
+from ottla.broker.net.connection import Connection
+from ottla.broker.net.response_queue import PendingResponse, ResponseParts
 from ottla.broker.requests.gathering import GatheredOutcome, Gathering
 from ottla.errors import PeerError
 from ottla.native import commit as native_commit

@@ -11,7 +11,6 @@ from ottla.errors import ErrorCode, PeerError
 from ottla.metadata.controller.internal_topics import (
     InternalTopic,
     create_internal_topic,
-    replication_factor,
 )
 from ottla.metadata.controller.pending_topics import PendingTopics
 from ottla.metadata.controller.topic_changes import CreatedTopic
@@ -65,8 +64,11 @@ def _configs(segment_bytes: int) -> Mapping[str, str]:
 async def create_coordinator_topic(services: Services, topic: InternalTopic) -> None:
     """Creates the topic if it is missing, here or on the controller.
 
-    PeerError COORDINATOR_NOT_AVAILABLE if that fails.
+    PeerError COORDINATOR_NOT_AVAILABLE if that fails, also while too few brokers are up.
     """
+    if not services.identity.has_peers:
+        # There will never be more brokers than this one.
+        topic = topic._replace(replication_factor=1)
     try:
         try:
             await _create_remotely(services, topic)
@@ -98,7 +100,7 @@ async def _create_remotely(services: Services, topic: InternalTopic) -> None:
     wanted = Topic(
         name=topic.name,
         num_partitions=topic.partitions,
-        replication_factor=replication_factor(services.image, topic),
+        replication_factor=topic.replication_factor,
         assignments=(),
         configs=tuple(Config(name=key, value=value) for key, value in topic.configs.items()),
     )

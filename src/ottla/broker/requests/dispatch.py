@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from ottla.broker.inter_broker.controller_channel import ControllerIsHere
 from ottla.broker.inter_broker.forwarding import ENVELOPE_BYTES_MAX, FORWARDED, Forwarding
-from ottla.broker.net.connection import Connection, PendingResponse, ResponseParts
+from ottla.broker.net.connection import Connection
+from ottla.broker.net.response_queue import PendingResponse, ResponseParts
 from ottla.broker.net.session import UNLIMITED, Session
 from ottla.broker.requests.authorization import Unauthorized
 from ottla.broker.requests.call import Call, make_call

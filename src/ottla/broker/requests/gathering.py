@@ -10,7 +10,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from ottla.broker.net.connection import Connection, PendingResponse, ResponseParts
+from ottla.broker.net.connection import Connection
+from ottla.broker.net.response_queue import PendingResponse, ResponseParts
 from ottla.protocol.messages import APIS
 
 if TYPE_CHECKING:

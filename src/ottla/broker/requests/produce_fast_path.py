@@ -5,12 +5,17 @@ work on the records. Requests that arrive in one turn of the event loop share on
 partition.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from ottla.broker.net.connection import Connection, ResponseParts
+from ottla.broker.net.connection import Connection
+from ottla.broker.net.response_queue import PendingResponse, ResponseParts
 from ottla.broker.net.session import Session
 from ottla.broker.requests.gathering import GatheredOutcome, Gathering
+from ottla.broker.requests.produce_outcomes import response as produce_response
+from ottla.broker.requests.uncommitted_produce import UncommittedProduce, native_outcomes
 from ottla.native import produce as native_produce
 from ottla.protocol.batch import CODEC_MASK, TRANSACTIONAL, BatchHeader
 from ottla.protocol.exchange import encode_response
@@ -57,7 +62,7 @@ class ProduceFastPath(Gathering[native_produce.Request, GatheredProduce]):
 
     def handle(
         self, request: native_produce.Request, frame: memoryview, session: Session
-    ) -> ResponseParts | Awaitable[ResponseParts]:
+    ) -> ResponseParts | PendingResponse | Awaitable[ResponseParts]:
         """Handles one request by itself. `frame` is valid until this returns."""
         started_ns = self._steady_ns()
         response = (self._handler or self._import()).handle_native(
@@ -67,6 +72,8 @@ class ProduceFastPath(Gathering[native_produce.Request, GatheredProduce]):
             self._seconds.observe((self._steady_ns() - started_ns) / 1e9)
             return [response]
         # It needs the general encoder, or has to wait.
+        if isinstance(response, UncommittedProduce):
+            return self._pending(response, request, session, started_ns)
         if isinstance(response, Awaitable):
             return self._later(response, request, session, started_ns)
         return self._encoded(response, request, session, started_ns)
@@ -132,9 +139,45 @@ class ProduceFastPath(Gathering[native_produce.Request, GatheredProduce]):
         )
         if answers is None:
             return False
-        settled.extend(zip([each.connection for each in together], answers, strict=True))
-        self._seconds.observe_many(self._elapsed_s(self._since_ns), len(answers))
+        count = len(answers)
+        for each, answer in zip(together, answers, strict=True):
+            connection, request, _, _, _ = each
+            outcome = answer
+            if isinstance(answer, UncommittedProduce):
+                outcome = self._pending(answer, request, connection.session, self._since_ns)
+                count -= 1
+            settled.append((connection, outcome))
+        self._seconds.observe_many(self._elapsed_s(self._since_ns), count)
         return True
+
+    def _pending(
+        self,
+        uncommitted: UncommittedProduce,
+        request: native_produce.Request,
+        session: Session,
+        started_ns: int,
+    ) -> PendingResponse:
+        finish = partial(self._committed, uncommitted, request, session, started_ns)
+        wait = uncommitted.wait
+        return PendingResponse(wait.future, finish, wait.cancel, True, uncommitted.size_bytes)
+
+    def _committed(
+        self,
+        uncommitted: UncommittedProduce,
+        request: native_produce.Request,
+        session: Session,
+        started_ns: int,
+        _done: "asyncio.Future[None]",
+    ) -> ResponseParts:
+        """The response to a request that has waited for other replicas."""
+        answers = uncommitted.settled(self._services)
+        outcomes = native_outcomes(answers)
+        if outcomes is None:
+            return self._encoded(produce_response(answers), request, session, started_ns)
+        self._seconds.observe(self._elapsed_s(started_ns))
+        version, correlation_id, _, _, _, topics, _ = request
+        throttle_time_ms = session.quota.throttle_time_ms
+        return [native_produce.answer(version, correlation_id, topics, outcomes, throttle_time_ms)]
 
     async def _later(
         self,

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from ottla.broker.requests.producer_ids import ProducerIdBlocks
     from ottla.coordinators.group.coordinator import GroupShards
     from ottla.coordinators.txn.coordinator import TransactionShards
-    from ottla.coordinators.txn.partition_leaders import PartitionLeaders
+    from ottla.coordinators.txn.partition_leaders import LocalPartitionLeaders
     from ottla.coordinators.txn.verification import TransactionVerifier
     from ottla.metrics.node import NodeMetrics
     from ottla.replication.fetch.follower_sessions import FollowerSessions
@@ -54,6 +54,8 @@ class Identity:
     advertised: tuple[Endpoint, ...] | None = None
     # The only listener on which requests between brokers are accepted; None: nowhere.
     inter_broker_listener: str | None = None
+    # Whether other brokers use the same metadata.
+    has_peers: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,9 +98,10 @@ class CoordinatorServices:
 
     groups: "GroupShards"
     transactions: "TransactionShards"
-    # The coordinators of transactions and the leaders of partitions, on any broker.
+    # Asks the coordinators of transactions, on any broker.
     verifier: "TransactionVerifier"
-    partition_leaders: "PartitionLeaders"
+    # Writes the markers of partitions that this broker leads.
+    partition_leaders: "LocalPartitionLeaders"
 
 
 @dataclass(slots=True, kw_only=True)

@@ -5,10 +5,12 @@ connection before. It handles the frames of sessions only while there is any quo
 without quotas do not pay for them.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Final
+from typing import Any, Final
 
-from ottla.broker.net.connection import Connection, FrameHandler, PendingResponse, ResponseParts
+from ottla.broker.net.connection import Connection, FrameHandler
+from ottla.broker.net.response_queue import PendingResponse, ResponseParts
 from ottla.broker.net.session import UNLIMITED
 from ottla.broker.requests.client_quotas import ClientQuotas, TokenBucket
 from ottla.broker.requests.produce_fast_path import PRODUCE_KEY
@@ -97,7 +99,15 @@ class ThrottledRequests:
             return settled(outcome)
         if isinstance(outcome, PendingResponse):
             finish = outcome.finish
-            return PendingResponse(outcome.future, lambda done: settled(finish(done)))
+
+            def finish_charged(done: "asyncio.Future[Any]") -> ResponseParts:
+                session.quota = charge
+                return settled(finish(done))
+
+            # The next request may be handled before this one is answered.
+            session.quota = UNLIMITED
+            is_appended = outcome.is_appended and not charge.throttle_time_ms
+            return outcome._replace(finish=finish_charged, is_appended=is_appended)
         return _later(outcome, settled)
 
     def gather(self, frame: memoryview, connection: Connection) -> bool:

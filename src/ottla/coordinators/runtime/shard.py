@@ -15,6 +15,7 @@ import asyncio
 import itertools
 from collections import deque
 from collections.abc import Callable, Coroutine, Hashable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any, Generic, NamedTuple, Never, TypeVar
 
 from ottla.coordinators.runtime.decision import Answered, Decision
@@ -24,6 +25,7 @@ from ottla.errors import ErrorCode, PeerError, StorageError
 from ottla.protocol import batch
 from ottla.protocol.producer_epoch import NO_PRODUCER, ProducerIdAndEpoch
 from ottla.replication.append.appender import ACKS_ALL, Appender, AppendResult
+from ottla.replication.append.commit_queue import CommitWaiter
 from ottla.replication.append.flusher import Flusher
 from ottla.replication.append.transaction_marker import TransactionMarker
 from ottla.replication.replica import Replica
@@ -69,7 +71,7 @@ class _Turn(Generic[EffectT]):
 
 
 class Shard(Generic[MachineT, EffectT]):
-    """See the module. It watches its partition and releases answers when the high watermark moves.
+    """See the module. Answers and effects wait in the commit queue of the partition.
 
     `perform` starts an effect and returns; it is never called from within a decision. `schedule` is
     called with the time of the first due timer, whenever a timer was set. `on_failed` is called
@@ -117,6 +119,8 @@ class Shard(Generic[MachineT, EffectT]):
         self._spawn = spawn
         # Whether a flush is under way that effects wait for.
         self._is_flushing = False
+        # One for each batch that answers or effects wait for, in the order of their offsets.
+        self._commit_waiters: deque[CommitWaiter] = deque()
         replica.waiting.enter(self)
 
     # Requests
@@ -128,7 +132,8 @@ class Shard(Generic[MachineT, EffectT]):
 
         `decide` gets a ticket, which the answering decision names, and the time. PeerError if it
         refuses the request or if this broker is not the coordinator; the future raises one if the
-        broker stops being the coordinator.
+        broker stops being the coordinator, or for a refusal that has to wait: it may come from
+        records that are not committed yet.
         """
         now_ms, steady_ms = self._begin()
         ticket: Hashable = next(self._tickets)
@@ -136,7 +141,7 @@ class Shard(Generic[MachineT, EffectT]):
         answer = loop.create_future()
         self._waiting[ticket] = answer
         try:
-            self._carry_out(decide(ticket, now_ms), now_ms, steady_ms)
+            self._carry_out(self._decided(decide, ticket, now_ms), now_ms, steady_ms)
             self._schedule_next()
         except BaseException:
             self._waiting.pop(ticket, None)
@@ -150,11 +155,17 @@ class Shard(Generic[MachineT, EffectT]):
         return answer
 
     async def read(self, look: Callable[[int], Seen]) -> Seen:
-        """The result of `look` on the state of now, returned once that state is committed."""
+        """The result of `look` on the state of now, returned once that state is committed.
+
+        A PeerError that `look` raises is a result as well.
+        """
         self._require_active()
-        seen = look(self._clock.wall_ms())
-        if self._turn.rows or self.replica.high_watermark < self._end_offset:
-            await self.ask(_answer_at_once)
+        try:
+            seen = look(self._clock.wall_ms())
+        except PeerError:
+            await self._until_committed()
+            raise
+        await self._until_committed()
         return seen
 
     async def write(self, decide: Callable[[int], Decision[Any, EffectT]]) -> None:
@@ -256,22 +267,59 @@ class Shard(Generic[MachineT, EffectT]):
 
     def close(self) -> None:
         """This broker is no longer the coordinator: waiting requests get NOT_COORDINATOR."""
-        self.is_closed = True
         self.replica.waiting.leave(self)
+        self._resign()
+
+    def count(self, amount: int) -> None:
+        """Does nothing: a commit is awaited where it is needed."""
+
+    def wake(self) -> None:
+        """Leadership may have changed. A session that is lost has no record in the metadata log."""
+        if not self.is_closed and not self._is_leading:
+            self._resign()
+            # Not now: the partition is calling all of its watchers.
+            asyncio.get_running_loop().call_soon(self.replica.waiting.leave, self)
+
+    # Parts
+
+    def _resign(self) -> None:
+        self.is_closed = True
+        self.timers = Timers()
+        for waiter in self._commit_waiters:
+            self.replica.commits.leave(waiter)
+        self._commit_waiters.clear()
         self._unanswered.clear()
         self._effects.clear()
         self._turn = _Turn()
         self._refuse_all(_not_coordinator())
 
-    def count(self, amount: int) -> None:  # noqa: ARG002 - the interface of a waiter
-        """The high watermark has moved."""
-        self._release()
+    @property
+    def _is_leading(self) -> bool:
+        """Whether this broker still leads the partition in the leader epoch of the shard."""
+        partition = self.replica.partition
+        return partition.is_leader and partition.leader_epoch == self.leader_epoch
 
-    def wake(self) -> None:
-        """Leadership may have changed: `Shards` then closes this shard."""
-        self._release()
+    @property
+    def _is_committed(self) -> bool:
+        """Whether all that the state comes from is committed."""
+        return not self._turn.rows and self.replica.high_watermark >= self._end_offset
 
-    # Parts
+    async def _until_committed(self) -> None:
+        if not self._is_committed:
+            await self.ask(_answer_at_once)
+
+    def _decided(
+        self,
+        decide: Callable[[Hashable, int], Decision[Any, EffectT]],
+        ticket: Hashable,
+        now_ms: int,
+    ) -> Decision[Any, EffectT]:
+        try:
+            return decide(ticket, now_ms)
+        except PeerError as error:
+            if self._is_committed:
+                raise
+            return Decision(answers=(Answered(ticket, error),))
 
     def _begin(self) -> tuple[int, int]:
         """The time of a decision on both clocks. PeerError if no decision can be made now."""
@@ -280,8 +328,7 @@ class Shard(Generic[MachineT, EffectT]):
         return self._clock.wall_ms(), self._steady_ms()
 
     def _require_active(self) -> None:
-        partition = self.replica.partition
-        if self.is_closed or not partition.is_leader or partition.leader_epoch != self.leader_epoch:
+        if self.is_closed or not self._is_leading:
             raise _not_coordinator()
         if not self.is_loaded:
             raise PeerError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "the coordinator is loading")
@@ -456,12 +503,35 @@ class Shard(Generic[MachineT, EffectT]):
         overdue_ms = steady_ms + self._commit_timeout_ms
         self._unanswered.append(_Unanswered(self._end_offset, overdue_ms, answers))
         self._release()
+        self._await_commit(self._end_offset)
 
     def _perform_later(self, effects: Iterable[EffectT]) -> None:
         """Like `_answer_later`, but without a timeout."""
         end_offset = self._end_offset
         self._effects.extend((end_offset, effect) for effect in effects)
         self._release()
+        self._await_commit(end_offset)
+
+    def _await_commit(self, end_offset: int) -> None:
+        """Releases answers and effects when the log is committed up to this offset."""
+        waiters = self._commit_waiters
+        if end_offset <= self.replica.high_watermark or (
+            waiters and waiters[-1].committed_offset >= end_offset
+        ):
+            return
+        settle = partial(self._settled, end_offset)
+        waiters.append(self.replica.commits.wait(end_offset, settle))
+
+    def _settled(self, end_offset: int, error: PeerError | None) -> None:
+        if self.is_closed:
+            return
+        self._commit_waiters.popleft()
+        if error is None:
+            self._release()
+        elif self._is_leading:
+            # The ISR is too small. The decisions stand, and are committed when it has grown.
+            self._await_commit(end_offset)
+        # Otherwise leadership is lost, and `wake` follows.
 
     def _schedule_next(self) -> None:
         next_due_ms = self.next_due_ms
@@ -527,13 +597,7 @@ class Shard(Generic[MachineT, EffectT]):
 
     def _is_releasable(self, end_offset: int) -> bool:
         """Whether effects of decisions up to this offset may be performed."""
-        partition = self.replica.partition
-        return (
-            self.is_loaded
-            and partition.is_leader
-            and partition.leader_epoch == self.leader_epoch
-            and end_offset <= partition.high_watermark
-        )
+        return self.is_loaded and self._is_leading and end_offset <= self.replica.high_watermark
 
     def _give(self, answers: Iterable[Answered]) -> None:
         for ticket, response in answers:

@@ -1,7 +1,8 @@
 """The shards of one coordinator on this broker: one per partition of its topic that it leads.
 
 They follow the metadata log: the shard of a partition is loaded when this broker becomes its
-leader, and closed when it no longer is. One task handles the timers of all shards.
+leader, and closed when it no longer is. A shard whose broker loses its session closes itself. One
+task handles the timers of all shards.
 """
 
 import asyncio
@@ -91,7 +92,7 @@ class Shards(Generic[MachineT, EffectT]):
 
     def __iter__(self) -> Iterator[Shard[MachineT, EffectT]]:
         """The shards of the partitions that this broker leads now, loaded or not."""
-        return iter(list(self._shards.values()))
+        return iter([shard for shard in self._shards.values() if not shard.is_closed])
 
     def partition_of(self, key: str) -> int:
         """The partition whose leader is the key's coordinator. PeerError without the topic."""
@@ -110,7 +111,7 @@ class Shards(Generic[MachineT, EffectT]):
     def of_partition(self, index: int) -> Shard[MachineT, EffectT]:
         """The shard of a partition. PeerError if it is on another broker or loading."""
         shard = self._shards.get(index)
-        if shard is None:
+        if shard is None or shard.is_closed:
             raise PeerError(ErrorCode.NOT_COORDINATOR, "this broker is not the coordinator")
         if not shard.is_loaded:
             raise PeerError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "the coordinator is loading")
@@ -201,8 +202,10 @@ class Shards(Generic[MachineT, EffectT]):
                 )
                 is_wanted = await loader.load()
         except (OSError, StorageError, PeerError) as error:
-            # The partition has no coordinator until its log can be read again.
-            self._kind.listener.failed(name, error)
+            # The partition has no coordinator until its log can be read again. One that was closed
+            # meanwhile may be cut by the next leader.
+            if not shard.is_closed:
+                self._kind.listener.failed(name, error)
             return
         if is_wanted:
             for callback in self._on_loaded:

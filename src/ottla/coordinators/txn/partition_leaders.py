@@ -11,7 +11,7 @@ from collections.abc import (
     Sequence,
 )
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from ottla.coordinators.runtime.shards import Shards
 from ottla.errors import ErrorCode, PeerError, StorageError
@@ -24,13 +24,24 @@ from ottla.replication.replica import Replica
 from ottla.replication.replicas import Replicas
 from ottla.seams.clock import Clock
 
-# A marker is retried by its coordinator, so nothing is lost after a timeout.
-COMMIT_TIMEOUT_MS = 30_000
+# A marker is retried by its coordinator, so nothing is lost after a timeout. A coordinator on
+# another broker waits for longer, so that it gets the codes of the partitions that have written.
+COMMIT_TIMEOUT_MS = 10_000
 # The markers of one turn of the event loop. The first append to a partition makes its log, which
 # takes some tenths of a millisecond.
 TURN_MARKERS_MAX = 32
 
 Codes = Mapping[TopicPartition, ErrorCode]
+
+# As in Kafka: the answer is about a partition, also if a coordinator has to write the marker.
+_LEADER_CODES = dict.fromkeys(
+    (
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.NOT_COORDINATOR,
+    ),
+    ErrorCode.NOT_LEADER_OR_FOLLOWER,
+)
 
 
 class PartitionLeaders(Protocol):
@@ -70,6 +81,7 @@ async def write_in_turns(
     The partitions for which it may not continue have NOT_COORDINATOR.
     """
     codes: dict[TopicPartition, ErrorCode] = {}
+    coming: list[Awaitable[Codes]] = []
     for begin in range(0, len(partitions), TURN_MARKERS_MAX):
         if begin:
             await asyncio.sleep(0)
@@ -78,8 +90,31 @@ async def write_in_turns(
             codes |= dict.fromkeys(turn, ErrorCode.NOT_COORDINATOR)
             continue
         written = leaders.write(marker, turn)
-        codes |= written if isinstance(written, Mapping) else await written
+        if isinstance(written, Mapping):
+            codes |= written
+        else:
+            coming.append(written)
+    return {**codes, **await all_codes(coming)}
+
+
+async def all_codes(coming: Sequence[Awaitable[Codes]]) -> Codes:
+    """Waits for all of them at the same time."""
+    codes: dict[TopicPartition, ErrorCode] = {}
+
+    async def wait(each: Awaitable[Codes]) -> None:
+        codes.update(await each)
+
+    async with asyncio.TaskGroup() as group:
+        for each in coming:
+            group.create_task(wait(each), name="markers")
     return codes
+
+
+class MarkerAppends(NamedTuple):
+    """The codes of a marker's partitions, and the appends that may not be committed yet."""
+
+    codes: dict[TopicPartition, ErrorCode]
+    unsettled: dict[TopicPartition, Unacknowledged]
 
 
 class LocalPartitionLeaders:
@@ -106,6 +141,15 @@ class LocalPartitionLeaders:
     def write(
         self, marker: TransactionMarker, partitions: Iterable[TopicPartition]
     ) -> Codes | Awaitable[Codes]:
+        appends = self.append(marker, partitions)
+        if not appends.unsettled:
+            return appends.codes
+        return ComingCodes(partial(self._settled, appends))
+
+    def append(
+        self, marker: TransactionMarker, partitions: Iterable[TopicPartition]
+    ) -> MarkerAppends:
+        """Appends the marker to these partitions. The codes are final after `settle`."""
         codes: dict[TopicPartition, ErrorCode] = {}
         unsettled: dict[TopicPartition, Unacknowledged] = {}
         for name in partitions:
@@ -113,12 +157,24 @@ class LocalPartitionLeaders:
                 replica = self._find(name)
                 appended = self._append(replica, marker)
             except PeerError as error:
-                codes[name] = error.code
+                codes[name] = _LEADER_CODES.get(error.code, error.code)
                 continue
             codes[name] = ErrorCode.NONE
             if not appended.is_settled:
                 unsettled[name] = Unacknowledged(replica, appended)
-        return ComingCodes(partial(self._settled, codes, unsettled)) if unsettled else codes
+        return MarkerAppends(codes, unsettled)
+
+    async def settle(self, appends: Sequence[MarkerAppends]) -> None:
+        """Waits for the flushes and the replication of markers that need them."""
+        unsettled = [
+            (codes, name, append) for codes, left in appends for name, append in left.items()
+        ]
+        for codes, name, append in unsettled:
+            codes[name] = await self._flushed(append)
+        errors = await until_committed([append for _, _, append in unsettled], COMMIT_TIMEOUT_MS)
+        for (codes, name, _), error in zip(unsettled, errors, strict=True):
+            if error is not None:
+                codes[name] = error.code
 
     def _find(self, name: TopicPartition) -> Replica:
         replica = self._replicas.named(name.topic, name.partition)
@@ -134,19 +190,9 @@ class LocalPartitionLeaders:
             return coordinator.of_partition(replica.name.partition).append_marker(marker)
         return self._appender.append_marker(replica, marker, now_ms=self._clock.wall_ms())
 
-    async def _settled(
-        self,
-        codes: dict[TopicPartition, ErrorCode],
-        unsettled: Mapping[TopicPartition, Unacknowledged],
-    ) -> Codes:
-        """The codes after the flushes and the replication of markers that need them."""
-        for name, each in unsettled.items():
-            codes[name] = await self._flushed(each)
-        errors = await until_committed(list(unsettled.values()), COMMIT_TIMEOUT_MS)
-        for name, error in zip(unsettled, errors, strict=True):
-            if error is not None:
-                codes[name] = error.code
-        return codes
+    async def _settled(self, appends: MarkerAppends) -> Codes:
+        await self.settle([appends])
+        return appends.codes
 
     async def _flushed(self, append: Unacknowledged) -> ErrorCode:
         log = append.replica.log

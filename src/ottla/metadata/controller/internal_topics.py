@@ -6,9 +6,8 @@ from typing import NamedTuple
 from ottla.metadata.controller import topic_changes
 from ottla.metadata.controller.pending_topics import PendingTopics
 from ottla.metadata.controller.topic_changes import CreatedTopic, NewTopic
-from ottla.metadata.image import Image
 from ottla.metadata.records import Config, Record
-from ottla.metadata.values import BrokerState, ResourceKind
+from ottla.metadata.values import ResourceKind
 from ottla.protocol.primitives import Uuid
 from ottla.settings.broker import BrokerSettings
 
@@ -18,15 +17,8 @@ class InternalTopic(NamedTuple):
 
     name: str
     partitions: int
-    # Reduced to the number of brokers if there are fewer.
-    replication_factor_max: int
+    replication_factor: int
     configs: Mapping[str, str]
-
-
-def replication_factor(image: Image, topic: InternalTopic) -> int:
-    """As many replicas as there are brokers, up to the topic's number."""
-    up = sum(1 for broker in image.brokers.values() if broker.state is BrokerState.UP)
-    return max(1, min(topic.replication_factor_max, up))
 
 
 def create_internal_topic(
@@ -36,11 +28,15 @@ def create_internal_topic(
     topic_id: Uuid,
     start: int,
 ) -> tuple[list[Record], CreatedTopic]:
-    """A decision for `Controller.commit`. PeerError if the topic exists or cannot be created."""
+    """A decision for `Controller.commit`. PeerError if the topic exists or cannot be created.
+
+    It cannot while fewer brokers are up than it has replicas: with fewer replicas it would lose
+    offsets and transactions with the first broker, and nobody would have been told.
+    """
     plain = NewTopic(
         name=topic.name,
         partitions=topic.partitions,
-        replication_factor=replication_factor(pending.image, topic),
+        replication_factor=topic.replication_factor,
     )
     records, created = topic_changes.create_topic(pending, plain, settings, topic_id, start)
     records += [

@@ -150,8 +150,10 @@ class Appender:
         if appended.duplicate_timestamp_ms is not None:
             append_time_ms, record_count = appended.duplicate_timestamp_ms, 0
         else:
-            if partition.appended(log.end_offset) and replica.waiting.watchers:
-                _tell_watchers(replica, len(stored))
+            if partition.appended(log.end_offset) and (
+                replica.waiting.watchers or replica.commits.waiters
+            ):
+                _high_watermark_moved(replica, len(stored))
             if replica.waiting_followers.watchers:
                 replica.waiting_followers.count(len(stored))
         committed_offset = appended.last_offset + 1
@@ -185,16 +187,17 @@ class Appender:
     def append_together(
         self, replica: Replica, batches: list[tuple[memoryview, BatchHeader]], *, now_ms: int
     ) -> JointAppend | None:
-        """Appends batches of many clients by one write; all of them are committed then.
+        """Appends batches of many clients by one write. They are committed together.
 
-        None, and nothing was done, if one batch is not accepted as it is or would have to wait.
-        Then the caller appends each batch by itself. Transactional batches must come from requests
-        with a transactional id.
+        None, and nothing was done, if one batch is not accepted as it is, or might not be with
+        `acks=all`. Then the caller appends each batch by itself. Transactional batches must come
+        from requests with a transactional id.
         """
         partition, log, rules = replica.partition, replica.log, replica.rules.admission
         if (
             log is None
-            or not (partition.is_leader and partition.commits_alone)
+            or not partition.is_leader
+            or not (partition.commits_alone or partition.is_in_sync)
             or (self._full and self.why_full(replica))
             or replica.is_internal
             or log.flush_messages != UNLIMITED
@@ -208,8 +211,10 @@ class Appender:
         except (OSError, StorageError):
             return None
         if appended:
-            if partition.appended(log.end_offset) and replica.waiting.watchers:
-                _tell_watchers(replica, appended.size_bytes)
+            if partition.appended(log.end_offset) and (
+                replica.waiting.watchers or replica.commits.waiters
+            ):
+                _high_watermark_moved(replica, appended.size_bytes)
             if replica.waiting_followers.watchers:
                 replica.waiting_followers.count(appended.size_bytes)
         return appended
@@ -247,6 +252,7 @@ class Appender:
         replica.verifications.invalidate(marker.producer_id)
         committed_offset = appended.last_offset + 1
         if partition.appended(log.end_offset):
+            replica.commits.moved(partition.high_watermark)
             # More bytes than those of the marker may be stable now.
             replica.waiting.wake_all()
         replica.waiting_followers.count(len(batch))
@@ -346,8 +352,9 @@ def _built(wanted: TransactionMarker, now_ms: int) -> tuple[bytes, BatchHeader, 
     return bytes(batch), read_header(batch), marker
 
 
-def _tell_watchers(replica: Replica, size_bytes: int) -> None:
-    """The high watermark has moved past an append of this size."""
+def _high_watermark_moved(replica: Replica, size_bytes: int) -> None:
+    """As `Replica.high_watermark_moved`, past an append of this size."""
+    replica.commits.moved(replica.partition.high_watermark)
     if replica.last_stable_offset == replica.partition.high_watermark:
         replica.waiting.count(size_bytes)
     else:

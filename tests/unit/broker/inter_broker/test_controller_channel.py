@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.inter_broker import controller_channel
+from ottla.broker.inter_broker import shared_connection
 from ottla.broker.inter_broker.controller_channel import ControllerChannel, ControllerIsHere
 from ottla.errors import ErrorCode, PeerError
 from ottla.protocol.messages.describe_log_ends import DescribeLogEndsRequest
@@ -44,8 +44,8 @@ def test_a_request_reaches_the_controller_of_the_moment() -> None:
 
 
 def test_requests_beyond_the_limits_are_refused_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(controller_channel, "WAITING_MAX", 3)
-    monkeypatch.setattr(controller_channel, "WAITING_BYTES_MAX", 100)
+    monkeypatch.setattr(shared_connection, "WAITING_MAX", 3)
+    monkeypatch.setattr(shared_connection, "WAITING_BYTES_MAX", 100)
 
     async def story(cluster: Cluster) -> None:
         channel = channel_of(cluster, 2)
@@ -78,14 +78,14 @@ def test_a_short_timeout_does_not_end_the_connection_of_others() -> None:
     async def story(cluster: Cluster) -> None:
         channel = channel_of(cluster, 2)
         await channel.ask(QUESTION, timeout_ms=5_000)
-        connection = channel._connection
+        connection = channel._shared.connection
         network = cluster.machines[0].network
         network.block("one", "two")
         patient = asyncio.create_task(channel.ask(QUESTION, timeout_ms=20_000))
         assert await refusal(channel.ask(QUESTION, timeout_ms=500)) is ErrorCode.REQUEST_TIMED_OUT
         network.heal()
         assert (await patient).broker_id == 1
-        assert channel._connection is connection
+        assert channel._shared.connection is connection
 
     with_cluster(story)
 
@@ -94,7 +94,7 @@ def test_a_connection_without_answers_is_replaced_even_if_nobody_waits_that_long
     async def story(cluster: Cluster) -> None:
         channel = channel_of(cluster, 2)
         await channel.ask(QUESTION, timeout_ms=5_000)
-        silent = channel._connection
+        silent = channel._shared.connection
         assert silent is not None
         # The answers on this connection are lost, and others would arrive.
         silent.data_received = lambda data: None  # type: ignore[method-assign]
@@ -110,7 +110,7 @@ def test_a_connection_without_answers_is_replaced_even_if_nobody_waits_that_long
 def test_requests_that_are_sent_count_even_if_nobody_waits(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(controller_channel, "WAITING_BYTES_MAX", 100)
+    monkeypatch.setattr(shared_connection, "WAITING_BYTES_MAX", 100)
 
     async def story(cluster: Cluster) -> None:
         channel = channel_of(cluster, 2)
@@ -153,7 +153,7 @@ def test_nothing_is_left_of_a_channel_when_its_broker_stops() -> None:
         channels = [channel_of(cluster, broker_id) for broker_id in (2, 3)]
         for channel in channels:
             await channel.ask(QUESTION, timeout_ms=5_000)
-        connections = [channel._connection for channel in channels]
+        connections = [channel._shared.connection for channel in channels]
         # A connection to a former controller, and one to its successor.
         cluster.expire(1)
         await asyncio.sleep(0.5)
@@ -163,7 +163,7 @@ def test_nothing_is_left_of_a_channel_when_its_broker_stops() -> None:
         for channel, connection in zip(channels, connections, strict=True):
             assert connection is not None
             assert not connection.is_open
-            assert channel._former == {}
+            assert channel._shared._former == {}
         names = [task.get_name() for task in asyncio.all_tasks()]
         assert "connect to the controller" not in names
 

@@ -205,11 +205,40 @@ def test_the_first_request_for_a_coordinator_has_its_topic_created_by_the_contro
             factors = {len(each.replicas) for each in image.partitions(topic.topic_id)}
             told.append((found.error_code, configs, factors, len(image.partitions(topic.topic_id))))
 
-        with_cluster(story, Cluster(offsets_topic_num_partitions="5"))
+        settings = {
+            "offsets_topic_num_partitions": "5",
+            "offsets_topic_replication_factor": "2",
+            "transaction_state_log_replication_factor": "2",
+            "transaction_state_log_min_isr": "1",
+        }
+        with_cluster(story, Cluster(**settings))
         return told[0]
 
     assert answers(2) == answers(1)
-    assert answers(2)[0] == ErrorCode.NONE
+    code, configs, factors, _ = answers(2)
+    assert (code, factors) == (ErrorCode.NONE, {2})
+    assert configs.get("min.insync.replicas") == (None if key_type == 0 else "1")
+
+
+@pytest.mark.parametrize("key_type", [0, 1])
+@pytest.mark.parametrize("broker_id", [1, 2])
+def test_there_are_no_coordinators_until_enough_brokers_are_up_for_their_topic(
+    key_type: int, broker_id: int
+) -> None:
+    async def story(cluster: Cluster) -> None:
+        await cluster.kill(3)
+        await asyncio.sleep(1)
+        client = await cluster.client(broker_id)
+        asked = FindCoordinatorRequest(key_type=key_type, coordinator_keys=("key",))
+        (found,) = (await client.ask(asked)).coordinators
+        assert found.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+        await cluster.start(3)
+        await asyncio.sleep(1)
+        (found,) = (await client.ask(asked)).coordinators
+        assert found.error_code == ErrorCode.NONE
+
+    # The default is Kafka's: three replicas.
+    with_cluster(story, Cluster(3))
 
 
 class WithoutNews:
@@ -240,7 +269,7 @@ def test_a_client_is_told_its_coordinator_once_the_broker_knows_the_topic() -> N
         (found,) = (await asking).coordinators
         assert found.error_code == ErrorCode.NONE
 
-    with_cluster(story)
+    with_cluster(story, Cluster(offsets_topic_replication_factor="1"))
 
 
 def test_a_refusal_of_the_controller_reaches_whoever_asks() -> None:

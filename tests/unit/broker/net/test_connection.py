@@ -17,11 +17,10 @@ from ottla.broker.net.connection import (
     TURN_BYTES_MAX,
     UNSENT_BYTES_MAX,
     Connection,
-    PendingResponse,
-    ResponseParts,
 )
 from ottla.broker.net.connections import STUCK_MS_MAX, ConnectionLimits, Connections
 from ottla.broker.net.receive_buffer import SCRATCH_BYTES
+from ottla.broker.net.response_queue import PendingResponse, ResponseParts
 from ottla.broker.net.session import Session
 from ottla.errors import ErrorCode, PeerError
 from ottla.metrics.node import NodeMetrics

@@ -6,7 +6,8 @@ from typing import cast
 
 import pytest
 
-from ottla.broker.net.connection import Connection, FrameHandler, PendingResponse, ResponseParts
+from ottla.broker.net.connection import Connection, FrameHandler
+from ottla.broker.net.response_queue import PendingResponse, ResponseParts
 from ottla.broker.net.session import ANONYMOUS, Session
 from ottla.errors import ErrorCode, PeerError
 from ottla.protocol.exchange import decode_response

@@ -69,7 +69,7 @@ ELSEWHERE = {
     "offsets.retention.minutes": "test_a_simple_consumers_offsets_expire_after_the_commit",
     "offsets.topic.num.partitions": "test_the_offsets_topic_is_created_with_the_brokers_settings",
     "offsets.topic.replication.factor": (
-        "test_an_internal_topic_has_at_most_as_many_replicas_as_brokers"
+        "test_an_internal_topic_has_as_many_replicas_as_are_wanted"
     ),
     "offsets.topic.segment.bytes": "test_the_offsets_topic_is_created_with_the_brokers_settings",
     "ottla.groups.max": "test_the_number_of_groups_is_limited",
@@ -122,7 +122,7 @@ ELSEWHERE = {
     "ottla.pending.offsets.max": "test_offsets_in_open_transactions_are_limited",
     "transaction.state.log.load.buffer.size": "test_a_log_is_read_in_pieces_of_the_load_buffer",
     "transaction.state.log.replication.factor": (
-        "test_an_internal_topic_has_at_most_as_many_replicas_as_brokers"
+        "test_an_internal_topic_has_as_many_replicas_as_are_wanted"
     ),
     **{
         f"replica.fetch.{name}": ("test_a_follower_fetches_in_pieces_and_waits_as_its_settings_say")

@@ -362,7 +362,7 @@ def test_a_group_coordinator_continues_after_its_broker_lost_its_session() -> No
     machine = Machine(stores=stores)
 
     async def tell() -> None:
-        async with machine.broker() as client:
+        async with machine.broker(offsets_topic_replication_factor="1") as client:
             await create(client, new_topic("events"))
             await find(client, "group")
             for offset in (5, 6, 7):

@@ -99,8 +99,7 @@ def test_an_effect_waits_for_its_own_records_and_not_for_later_ones() -> None:
         stage.shard.apply(lambda _: Decision((counted(2),), effects=("second",)))
         await written()
         for offset, performed in ((1, ["first"]), (2, ["first", "second"])):
-            stage.replica.partition.high_watermark = offset
-            stage.replica.waiting.count(1)
+            stage.replica.fetched_by(OTHER, offset, 0)
             await written()
             assert stage.performed == performed
 

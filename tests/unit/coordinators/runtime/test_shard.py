@@ -325,6 +325,72 @@ def test_a_read_waits_until_its_state_is_committed() -> None:
     on_stage(story, isr=(ME, OTHER))
 
 
+def refusing(*_: Any) -> Any:
+    raise PeerError(ErrorCode.FENCED_INSTANCE_ID, "another came")
+
+
+def test_a_refusal_waits_until_the_state_that_it_comes_from_is_committed() -> None:
+    async def story(stage: Stage) -> None:
+        stage.shard.apply(lambda _: Decision((counted(1),)))
+        refused = [
+            asyncio.create_task(ask(stage.shard, refusing)),
+            asyncio.create_task(stage.shard.read(refusing)),
+        ]
+        await asyncio.sleep(1)
+        assert not any(each.done() for each in refused)
+        stage.partitions.change(stage.replica, isr=(ME,))
+        assert [await refusal_of(each) for each in refused] == [ErrorCode.FENCED_INSTANCE_ID] * 2
+        # Nothing is left to wait for.
+        with pytest.raises(PeerError):
+            stage.shard.ask(refusing)
+
+    on_stage(story, isr=(ME, OTHER))
+
+
+def test_a_shard_that_was_loaded_beyond_the_high_watermark_waits_with_every_answer() -> None:
+    async def story(stage: Stage) -> None:
+        stage.shard.apply(lambda _: Decision((counted(1),)))
+        await written()
+        shard = await stage.loaded()
+        assert shard.machine.replayed == [counted(1)]
+        assert stage.replica.high_watermark == 0
+        waiting = [
+            asyncio.create_task(ask(shard, saying("heard"))),
+            asyncio.create_task(shard.read(lambda _: "seen")),
+            asyncio.create_task(ask(shard, refusing)),
+        ]
+        await asyncio.sleep(1)
+        assert not any(each.done() for each in waiting)
+        stage.partitions.change(stage.replica, isr=(ME,))
+        assert await waiting[0] == "heard"
+        assert await waiting[1] == "seen"
+        assert await refusal_of(waiting[2]) == ErrorCode.FENCED_INSTANCE_ID
+
+    on_stage(story, isr=(ME, OTHER))
+
+
+def test_a_lost_session_closes_the_shard_before_the_metadata_log_says_so() -> None:
+    async def story(stage: Stage) -> None:
+        parked = asyncio.create_task(ask(stage.shard, lambda _ticket, _now_ms: NOTHING))
+        uncommitted = asyncio.create_task(ask(stage.shard, doing("x", records=(counted(1),))))
+        await asyncio.sleep(1)
+        stage.shard.timers.set("session", stage.steady_ms())
+        # A decision of this turn that is not written yet.
+        asking = stage.shard.ask(saying("done", counted(2)))
+        stage.partitions.replicas.lose_session(ME.broker_epoch)
+        for each in (parked, uncommitted, asking):
+            assert await refusal_of(each) == ErrorCode.NOT_COORDINATOR
+        assert stage.shard.is_closed
+        assert stage.shard.next_due_ms is None
+        await asyncio.sleep(1)
+        assert stage.failures == []
+        assert stage.performed == []
+        assert stage.replica.end_offset == 1
+        assert len(stage.replica.waiting) == 0
+
+    on_stage(story, isr=(ME, OTHER))
+
+
 def test_a_request_that_waits_too_long_is_told_to_retry() -> None:
     async def story(stage: Stage) -> None:
         asking = asyncio.create_task(ask(stage.shard, saying("done", counted(1))))
@@ -463,7 +529,8 @@ def test_nothing_is_written_if_the_leader_epoch_has_changed_within_the_turn() ->
         await asyncio.sleep(0)
         asking = stage.shard.ask(doing("lost", records=(counted(2),)))
         epoch = stage.replica.partition.leader_epoch
-        # This broker leads again, and the shard of the older epoch is not closed yet.
+        # This broker leads again, and the shard of the older epoch was not told of it.
+        stage.replica.waiting.leave(stage.shard)
         stage.partitions.change(stage.replica, leader=OTHER, isr=(ME, OTHER))
         stage.partitions.change(stage.replica, leader=ME, isr=(ME,))
         assert stage.replica.partition.is_leader

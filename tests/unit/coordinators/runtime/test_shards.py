@@ -9,9 +9,12 @@ from typing import Any
 
 import pytest
 
-from ottla.coordinators.runtime.decision import Decision
+from ottla.coordinators.runtime.decision import NOTHING, Decision
+from ottla.coordinators.runtime.loading import Loader
 from ottla.coordinators.runtime.shards import CoordinatorKind
-from ottla.errors import ErrorCode, PeerError
+from ottla.errors import ErrorCode, PeerError, StorageError
+from ottla.metadata.records import Broker
+from ottla.metadata.values import BrokerState, Incarnation
 from tests.sim.seams.loop import run
 from tests.support.coordinators.counters import (
     COUNTERS_TOPIC,
@@ -20,7 +23,7 @@ from tests.support.coordinators.counters import (
     Counted,
     Counters,
 )
-from tests.support.coordinators.shard_stage import ShardStage, refusal
+from tests.support.coordinators.shard_stage import ShardStage, refusal, refusal_of
 from tests.support.replication.partitions import ME, OTHER
 
 PARTITIONS = 4
@@ -141,6 +144,103 @@ def test_a_load_during_which_leadership_was_lost_changes_nothing() -> None:
         await stage.settle()
         assert stage.happened == []
         assert refusal(lambda: stage.shards.of("g")) == ErrorCode.NOT_COORDINATOR
+
+    on_stage(story)
+
+
+def registered(epoch: int) -> Broker:
+    """Another registration of this broker, which was not restarted."""
+    return Broker(
+        broker_id=ME.broker_id,
+        epoch=epoch,
+        inherits=None,
+        endpoints=(),
+        rack=None,
+        host="",
+        state=BrokerState.UP,
+        incarnation_id="me",
+    )
+
+
+def test_a_lost_session_ends_all_shards_until_the_next_registration_leads() -> None:
+    async def story(stage: Stage) -> None:
+        replica = stage.create(COUNTERS_TOPIC)
+        stage.commit(registered(ME.broker_epoch))
+        await stage.add("g")
+        stage.replicas.lose_session(ME.broker_epoch)
+        assert refusal(lambda: stage.shards.of("g")) == ErrorCode.NOT_COORDINATOR
+        assert list(stage.shards) == []
+        again = Incarnation(ME.broker_id, ME.broker_epoch + 5)
+        stage.commit(registered(again.broker_epoch))
+        assert refusal(lambda: stage.shards.of("g")) == ErrorCode.NOT_COORDINATOR
+        stage.change(replica, leader=again, isr=(again,))
+        await stage.settle()
+        assert stage.shards.of("g").machine.count("g") == 1
+        assert stage.shards.of("g").leader_epoch == 1
+
+    on_stage(story)
+
+
+def test_a_shard_that_loads_when_the_session_is_lost_is_not_waited_for() -> None:
+    async def story(stage: Stage) -> None:
+        replica = stage.create(COUNTERS_TOPIC, isr=(ME, OTHER))
+        await stage.write("g")
+        stage.reload(replica)
+        code = refusal(lambda: stage.shards.of("g"))
+        assert code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        stage.replicas.lose_session(ME.broker_epoch)
+        assert refusal(lambda: stage.shards.of("g")) == ErrorCode.NOT_COORDINATOR
+        await stage.settle()
+        assert stage.happened == []
+
+    on_stage(story)
+
+
+def test_a_new_leader_epoch_of_the_same_broker_has_a_new_shard() -> None:
+    async def story(stage: Stage) -> None:
+        replica = stage.create(COUNTERS_TOPIC)
+        await stage.add("g")
+        first = stage.shards.of("g")
+        parked = first.ask(lambda _ticket, _now_ms: NOTHING)
+        again = Incarnation(ME.broker_id, ME.broker_epoch + 5)
+        stage.commit(registered(again.broker_epoch))
+        stage.change(replica, leader=again, isr=(again,))
+        assert first.is_closed
+        assert await refusal_of(parked) == ErrorCode.NOT_COORDINATOR
+        await stage.settle()
+        second = stage.shards.of("g")
+        assert (second.leader_epoch, second.machine.count("g")) == (1, 1)
+
+    on_stage(story)
+
+
+def test_a_follower_without_a_log_that_becomes_the_leader_begins_with_nothing() -> None:
+    async def story(stage: Stage) -> None:
+        replica = stage.create(COUNTERS_TOPIC, isr=(ME, OTHER), leader=OTHER)
+        assert replica.log is None
+        stage.change(replica, leader=ME, isr=(ME,))
+        await stage.add("g")
+        assert stage.shards.of("g").machine.count("g") == 1
+
+    on_stage(story)
+
+
+def test_a_log_that_is_cut_under_a_former_leaders_load_is_no_failure(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def story(stage: Stage) -> None:
+        replica = stage.create(COUNTERS_TOPIC, isr=(ME, OTHER))
+        await stage.write("g")
+        stage.change(replica, leader=OTHER)
+
+        async def load(_: Loader) -> bool:
+            stage.change(replica, leader=OTHER)
+            raise StorageError("cut off")
+
+        monkeypatch.setattr(Loader, "load", load)
+        stage.change(replica, leader=ME)
+        await stage.settle()
+        assert stage.happened == []
 
     on_stage(story)
 

@@ -1,11 +1,14 @@
 """The markers of partitions that this broker leads."""
 
+import asyncio
 from collections.abc import Coroutine, Mapping
 from dataclasses import replace
 from typing import Any
 
-from ottla.coordinators.txn.partition_leaders import LocalPartitionLeaders
-from ottla.errors import ErrorCode
+import pytest
+
+from ottla.coordinators.txn.partition_leaders import COMMIT_TIMEOUT_MS, LocalPartitionLeaders
+from ottla.errors import ErrorCode, PeerError
 from ottla.protocol.batch import MarkerKind
 from ottla.protocol.topic_partition import TopicPartition
 from ottla.replication.append.flusher import Flusher
@@ -86,7 +89,6 @@ def test_a_marker_waits_for_the_in_sync_replicas() -> None:
         coming = leaders(partitions).write(MARKER, [E0])
         assert not isinstance(coming, Mapping)
         partitions.change(replica, isr=(ME,))
-        replica.waiting.wake_all()
         assert await coming == {E0: NONE}
 
     run(story())
@@ -112,4 +114,61 @@ def test_a_marker_of_a_coordinators_topic_goes_through_its_shard() -> None:
         assert shard.markers == [MARKER]
 
     partitions = Partitions()
+    run(story())
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        ErrorCode.NOT_COORDINATOR,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ],
+)
+def test_a_coordinator_that_cannot_write_a_marker_now_is_no_leader(code: ErrorCode) -> None:
+    class Absent:
+        def of_partition(self, index: int) -> Any:
+            raise PeerError(code, f"{index}")
+
+    async def story() -> None:
+        partitions = Partitions()
+        partitions.create()
+        codes = leaders(partitions, {"events": Absent()}).write(MARKER, [E0])
+        assert codes == {E0: ErrorCode.NOT_LEADER_OR_FOLLOWER}
+
+    run(story())
+
+
+def test_appends_of_many_markers_wait_for_replication_together() -> None:
+    async def story() -> None:
+        partitions = Partitions()
+        replica = partitions.create(isr=(ME, OTHER))
+        here = leaders(partitions)
+        appends = [
+            here.append(MARKER._replace(producer_id=producer_id), [E0]) for producer_id in (7, 8)
+        ]
+        assert replica.end_offset == 2
+        settling = asyncio.create_task(here.settle(appends))
+        await asyncio.sleep(1)
+        assert not settling.done()
+        partitions.change(replica, isr=(ME,))
+        await settling
+        assert [each.codes for each in appends] == [{E0: NONE}] * 2
+
+    run(story())
+
+
+def test_a_marker_that_is_not_committed_in_time_is_to_be_written_again() -> None:
+    async def story() -> None:
+        partitions = Partitions()
+        partitions.create(isr=(ME, OTHER))
+        here = leaders(partitions)
+        appends = [here.append(MARKER, [E0]), here.append(MARKER, [E0])]
+        loop = asyncio.get_running_loop()
+        started = loop.time()
+        await here.settle(appends)
+        assert [each.codes for each in appends] == [{E0: ErrorCode.REQUEST_TIMED_OUT}] * 2
+        # One deadline for all of them.
+        assert loop.time() - started == pytest.approx(COMMIT_TIMEOUT_MS / 1e3)
+
     run(story())

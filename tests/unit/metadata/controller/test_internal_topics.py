@@ -38,22 +38,26 @@ def created(image: Image) -> list[Record]:
     return create_internal_topic(PendingTopics(image), WISH, BrokerSettings(), TOPIC_ID, 0)[0]
 
 
-@pytest.mark.parametrize(("brokers", "copies"), [(1, 1), (2, 2), (3, 3), (5, 3)])
-def test_an_internal_topic_has_at_most_as_many_replicas_as_brokers(
-    brokers: int, copies: int
-) -> None:
-    partitions = [each for each in created(with_brokers(brokers)) if isinstance(each, Partition)]
+def test_an_internal_topic_has_as_many_replicas_as_are_wanted() -> None:
+    partitions = [each for each in created(with_brokers(5)) if isinstance(each, Partition)]
     assert len(partitions) == 4
-    assert {len(partition.replicas) for partition in partitions} == {copies}
+    assert {len(partition.replicas) for partition in partitions} == {3}
+
+
+@pytest.mark.parametrize("brokers", [1, 2])
+def test_an_internal_topic_is_not_created_while_too_few_brokers_are_up(brokers: int) -> None:
+    with pytest.raises(PeerError) as caught:
+        created(with_brokers(brokers))
+    assert caught.value.code == ErrorCode.INVALID_REPLICATION_FACTOR
 
 
 def test_an_internal_topic_may_have_any_configs() -> None:
-    configs = [each for each in created(with_brokers(1)) if isinstance(each, Config)]
+    configs = [each for each in created(with_brokers(3)) if isinstance(each, Config)]
     assert [(each.key, each.value) for each in configs] == [("cleanup.policy", "compact")]
 
 
 def test_an_internal_topic_is_created_once() -> None:
-    image = with_brokers(1)
+    image = with_brokers(3)
     image.replay(Entry(image.offset + 1, tuple(created(image))))
     with pytest.raises(PeerError) as caught:
         created(image)

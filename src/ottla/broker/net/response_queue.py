@@ -1,0 +1,97 @@
+"""The responses of one connection that cannot be sent yet, in the order of their requests.
+
+A response waits until it is there and all earlier ones are sent. Does no I/O.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from ottla.protocol.primitives import Part
+
+# The most responses that wait for other replicas, and the memory of their requests.
+WAITING_PRODUCES_MAX = 64
+WAITING_PRODUCES_BYTES_MAX = 256 << 10
+
+# An encoded response; None if the request gets none.
+ResponseParts = list[Part] | None
+
+
+class PendingResponse(NamedTuple):
+    """A future, and the function that makes the response when the future is done.
+
+    Much cheaper than an awaitable, which needs a task.
+    """
+
+    future: "asyncio.Future[Any]"
+    # Called when all earlier responses are sent.
+    finish: Callable[["asyncio.Future[Any]"], ResponseParts]
+    # Called if the client disconnects before that; None cancels the future.
+    cancel: Callable[[], object] | None = None
+    # Whether it is of a produce request whose batches are appended, so that the next produce
+    # request may be handled.
+    is_appended: bool = False
+    # The memory of an appended request.
+    held_bytes: int = 0
+
+    def abandon(self) -> None:
+        """The client has disconnected."""
+        (self.cancel or self.future.cancel)()
+
+
+class ResponseQueue:
+    """`add` every response that does not go out at once, then `pop_ready` whenever one is there."""
+
+    __slots__ = ("_queue", "held_bytes")
+
+    def __init__(self) -> None:
+        # Lists are responses that only wait for their turn.
+        self._queue: deque[PendingResponse | list[Part]] = deque()
+        self.held_bytes = 0
+
+    def __len__(self) -> int:
+        return len(self._queue)
+
+    @property
+    def takes_produce(self) -> bool:
+        """Whether a produce request may be handled before all responses are sent."""
+        queue = self._queue
+        if not queue:
+            return True
+        last = queue[-1]
+        return (
+            (isinstance(last, list) or last.is_appended)
+            and len(queue) < WAITING_PRODUCES_MAX
+            and self.held_bytes < WAITING_PRODUCES_BYTES_MAX
+        )
+
+    def add(self, response: PendingResponse | list[Part]) -> None:
+        self._queue.append(response)
+        self.held_bytes += _held_bytes(response)
+
+    def pop_ready(self) -> PendingResponse | list[Part] | None:
+        """Removes the first response if it is there. None if there is none."""
+        if not self._queue:
+            return None
+        first = self._queue[0]
+        if not isinstance(first, list):
+            future = first.future
+            # Nothing is sent after a cancelled one: responses would miss their requests.
+            if not future.done() or future.cancelled():
+                return None
+        self.held_bytes -= _held_bytes(first)
+        return self._queue.popleft()
+
+    def drop(self) -> list[PendingResponse]:
+        """Removes all responses. Returns the pending ones, which the caller abandons."""
+        dropped = [each for each in self._queue if not isinstance(each, list)]
+        self._queue.clear()
+        self.held_bytes = 0
+        return dropped
+
+
+def _held_bytes(response: PendingResponse | list[Part]) -> int:
+    if isinstance(response, list):
+        return sum(map(len, response))
+    return response.held_bytes
