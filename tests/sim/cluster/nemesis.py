@@ -76,9 +76,11 @@ class Nemesis:
     async def _make_peace(self) -> None:
         self._world.witness.note("peace")
         self._world.claims.on_save = lambda _process: None
-        while self._pending:
-            self._pending.pop(0)()
-        await asyncio.gather(*self._repairs)
+        while self._pending or not all(repair.done() for repair in self._repairs):
+            # A repair may be followed by another one.
+            while self._pending:
+                self._pending.pop(0)()
+            await asyncio.gather(*self._repairs)
         self._network.heal()
         self._network.conditions = Conditions()
         self._cluster.ensemble.lose_writes(0.0)

@@ -1,4 +1,4 @@
-"""Bugs to plant in the replication of a cluster, each with the failure that it is meant to cause."""
+"""Bugs to plant in the replication of a cluster, each with the failure that it must cause."""
 
 import re
 from collections.abc import Callable, Sequence

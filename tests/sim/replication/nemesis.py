@@ -11,7 +11,7 @@ QUICK_RESTART_MS_MAX = 100
 
 
 class ReplicationNemesis(Nemesis):
-    """Most faults hit one broker. Leaders go on serving clients where only their peers miss them."""
+    """Most faults hit one broker. A leader may go on with its clients when its peers miss it."""
 
     pause_ms_max = 2_000
 

@@ -1,4 +1,4 @@
-"""The batches of a log as they lie on a simulated disk. No fault befalls this, and no trace has it."""
+"""The batches of a log as they lie on a simulated disk, read past its faults and its trace."""
 
 import hashlib
 from collections.abc import Iterator

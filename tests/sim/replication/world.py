@@ -10,7 +10,6 @@ from tests.sim.cluster.oracle import PartitionKey
 from tests.sim.cluster.world import World
 from tests.sim.replication.oracle import ReplicationOracle
 
-
 # A follower that lacks a record for this long leaves the ISR.
 LAG_TIME_MAX_MS = 2_000
 

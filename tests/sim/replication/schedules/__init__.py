@@ -1,1 +1,1 @@
-"""Fixed schedules: small stories that broke replicated logs before, each with the bug it is about."""
+"""Fixed schedules: stories that broke replicated logs before, each with the bug it is about."""
