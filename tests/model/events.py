@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, cast
 from ottla.errors import PeerError
 from ottla.metadata.controller.isr_changes import AskedIsr, altered
 from ottla.metadata.controller.min_isr import with_min_isr
-from ottla.metadata.controller.partition_update import Updated, updated
+from ottla.metadata.controller.partition_update import updated
 from ottla.metadata.controller.preferred_leaders import preferred_leader_updates
 from ottla.metadata.controller.unclean_election import (
     LogEnd,
@@ -47,18 +47,17 @@ class Loss(Enum):
 class Rules:
     """The controller's decisions. A mutant replaces one."""
 
-    updated: Callable[[Partition, Mapping[int, Broker]], Updated] = updated
+    updated: Callable[[Partition, Mapping[int, Broker]], Partition] = updated
     altered: Callable[[Image, Incarnation, AskedIsr], Partition] = altered
     with_min_isr: Callable[[Partition, int, Mapping[int, Broker]], Partition] = with_min_isr
     elected: Callable[..., Partition | None] = elected_by_log_ends
 
 
 class Step(NamedTuple):
-    """An event, the state after it, and whether the controller reported a possible loss."""
+    """An event, and the state after it."""
 
     event: str
     after: State
-    is_loss_reported: bool = False
 
 
 class _OnePartition(NamedTuple):
@@ -175,9 +174,9 @@ def _registered(
 
 def _controller_steps(state: State, rules: Rules) -> Iterator[Step]:
     part = state.partition
-    after, may_have_lost = rules.updated(part, state.brokers)
+    after = rules.updated(part, state.brokers)
     if after is not part:
-        yield Step("update", state._replace(partition=after), may_have_lost)
+        yield Step("update", state._replace(partition=after))
     other = 1 if part.min_isr == 2 else 2
     lower = min(state.promise.min_isr, other)
     yield Step(
@@ -197,7 +196,7 @@ def _controller_steps(state: State, rules: Rules) -> Iterator[Step]:
         part, state.brokers, part.partition_epoch, ends, is_unclean_allowed=False
     )
     if elected is not None:
-        yield Step("election by log ends", state._replace(partition=elected), True)
+        yield Step("election by log ends", state._replace(partition=elected))
 
 
 def with_started_up(state: State) -> State:

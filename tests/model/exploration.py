@@ -85,7 +85,7 @@ class Exploration:
             if kept < len(promise.committed):
                 if not promise.is_void:
                     return "3: a leader lacks committed records", state
-                if not step.is_loss_reported:
+                if not _is_loss_recorded(before.partition, state.partition):
                     return "4: a loss is not reported", state
                 state = state._replace(promise=promise._replace(committed=promise.committed[:kept]))
         is_changed = state.partition is not before.partition or state.brokers is not before.brokers
@@ -103,7 +103,7 @@ class Exploration:
         situation = (part.leader, part.isr, part.elr, part.unclean, part.min_isr, *records)
         known = self._settled.get(situation)
         if known is None:
-            known = self._rules.updated(part, state.brokers).partition is part
+            known = self._rules.updated(part, state.brokers) is part
             self._settled[situation] = known
         return known
 
@@ -115,6 +115,11 @@ def _broken_record(part: Partition) -> str | None:
     except InvalidRecord as invalid:
         return f"6: {invalid}"
     return None if part.isr or part.elr or part.unclean else "6: nobody can ever lead"
+
+
+def _is_loss_recorded(before: Partition, after: Partition) -> bool:
+    """Whether the record of a new leader says that records may be lost: brokers report it."""
+    return before.leader_epoch < after.leader_epoch == after.possible_loss_epoch
 
 
 def _has_live_candidate(state: State) -> bool:

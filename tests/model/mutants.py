@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from ottla.metadata.controller.isr_changes import AskedIsr, altered
-from ottla.metadata.controller.partition_update import Updated, settled, successor, updated
+from ottla.metadata.controller.partition_update import settled, successor, updated
 from ottla.metadata.controller.unclean_election import LogEnd, elected_by_log_ends
 from ottla.metadata.image import Image
 from ottla.metadata.records import Broker, Partition
@@ -20,7 +20,7 @@ def min_isr_change_that_empties_the_elr(
     return successor(partition, replace(partition, min_isr=min_isr, elr=()))
 
 
-def update_with_any_older_epoch_inherited(partition: Partition, brokers: Brokers) -> Updated:
+def update_with_any_older_epoch_inherited(partition: Partition, brokers: Brokers) -> Partition:
     """A broker that inherits from any epoch inherits from all before."""
     return updated(partition, {each.broker_id: _with_older(each) for each in brokers.values()})
 
@@ -31,7 +31,7 @@ def _with_older(broker: Broker) -> Broker:
     return replace(broker, also_inherits=tuple(range(broker.inherits)))
 
 
-def update_that_drops_first(partition: Partition, brokers: Brokers) -> Updated:
+def update_that_drops_first(partition: Partition, brokers: Brokers) -> Partition:
     """A restarted replica leaves ISR and ELR, unless it is the last, instead of being rewritten."""
     isr, elr = (
         tuple(each for each in members if brokers[each.broker_id].epoch == each.broker_epoch)
@@ -41,36 +41,37 @@ def update_that_drops_first(partition: Partition, brokers: Brokers) -> Updated:
         return updated(partition, brokers)
     leader = partition.leader if partition.leader in isr else None
     dropped = replace(partition, leader=leader, isr=isr, elr=elr)
-    return Updated(successor(partition, settled(dropped, brokers)), may_have_lost=False)
+    return successor(partition, settled(dropped, brokers))
 
 
-def update_without_elr(partition: Partition, brokers: Brokers) -> Updated:
+def update_without_elr(partition: Partition, brokers: Brokers) -> Partition:
     """Replicas that leave a too small ISR become eligible only if it would be empty."""
-    after, may_have_lost = updated(partition, brokers)
+    after = updated(partition, brokers)
     eligible = [each.broker_id for each in partition.elr]
     elr = tuple(each for each in after.elr if each.broker_id in eligible)
     if elr == after.elr or not after.isr:
-        return Updated(after, may_have_lost)
-    return Updated(replace(after, elr=elr), may_have_lost)
+        return after
+    return replace(after, elr=elr)
 
 
-def update_that_ignores_damage(partition: Partition, brokers: Brokers) -> Updated:
+def update_that_ignores_damage(partition: Partition, brokers: Brokers) -> Partition:
     return updated(
         partition, {each.broker_id: replace(each, damaged=()) for each in brokers.values()}
     )
 
 
-def update_that_elects_unclean_before_eligible(partition: Partition, brokers: Brokers) -> Updated:
+def update_that_elects_unclean_before_eligible(partition: Partition, brokers: Brokers) -> Partition:
     """An unclean replica leads although an eligible leader replica may come back."""
-    after, may_have_lost = updated(partition, brokers)
+    after = updated(partition, brokers)
     if after.leader is not None or not after.elr:
-        return Updated(after, may_have_lost)
+        return after
     alone = updated(replace(after, elr=(), partition_epoch=partition.partition_epoch), brokers)
-    return alone if alone.may_have_lost else Updated(after, may_have_lost)
+    return after if alone.leader is None else alone
 
 
-def update_that_reports_no_loss(partition: Partition, brokers: Brokers) -> Updated:
-    return Updated(updated(partition, brokers).partition, may_have_lost=False)
+def update_that_records_no_loss(partition: Partition, brokers: Brokers) -> Partition:
+    after = updated(partition, brokers)
+    return after if after is partition else replace(after, possible_loss_epoch=None)
 
 
 def election_that_forgets_the_unclean(

@@ -40,7 +40,7 @@ def test_no_event_breaks_an_invariant() -> None:
         (Rules(updated=mutants.update_that_elects_unclean_before_eligible), WHOLE, "3:"),
         (Rules(altered=mutants.expansion_that_keeps_the_elr), BELOW_MIN_ISR, "3:"),
         (Rules(elected=mutants.election_that_forgets_the_unclean), BELOW_MIN_ISR, "3:"),
-        (Rules(updated=mutants.update_that_reports_no_loss), ENOUGH_ALONE, "4:"),
+        (Rules(updated=mutants.update_that_records_no_loss), ENOUGH_ALONE, "4:"),
     ],
     ids=[
         "elr emptied while nobody leads",
@@ -51,7 +51,7 @@ def test_no_event_breaks_an_invariant() -> None:
         "unclean before eligible",
         "elr kept beyond min_isr",
         "unclean forgotten",
-        "loss not reported",
+        "loss not recorded",
     ],
 )
 def test_a_wrong_rule_is_found(rules: Rules, begin: State, invariant: str) -> None:
@@ -73,4 +73,4 @@ def test_a_key_is_a_whole_state() -> None:
 
 def test_the_starts_are_settled() -> None:
     for begin in STARTS:
-        assert updated(begin.partition, begin.brokers).partition is begin.partition
+        assert updated(begin.partition, begin.brokers) is begin.partition

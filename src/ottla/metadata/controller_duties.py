@@ -3,6 +3,7 @@
 After a crash in between, the next controller completes them.
 """
 
+import asyncio
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
 
@@ -10,35 +11,31 @@ from ottla.metadata.controller import min_isr
 from ottla.metadata.controller.broker_changes import outdated_partitions, partition_updates
 from ottla.metadata.controller.broker_registrations import membership_records, up_record
 from ottla.metadata.controller.entry_packing import decide_entry, in_entries
+from ottla.metadata.controller.preferred_leaders import LeaderBalance, preferred_leader_updates
 from ottla.metadata.controller_interface import Controller
 from ottla.metadata.image import Image
 from ottla.metadata.publisher import Publisher
 from ottla.metadata.records import Config, Record
 from ottla.metadata.store import RegisteredBroker
 from ottla.metadata.values import BrokerState, PartitionId, ResourceKind
-from ottla.protocol.topic_partition import TopicPartition
 from ottla.settings.broker import BrokerSettings
 from ottla.settings.table.replicas import MIN_INSYNC_REPLICAS
 
 # Returns the settings in force at the time of the call.
 CurrentSettings = Callable[[], BrokerSettings]
 PartitionIds = Sequence[PartitionId]
-# Called with each partition whose leader may have lost records.
-OnPossibleLoss = Callable[[TopicPartition], None]
 
 # Half of what an entry may hold: every broker applies an entry in one step.
 UPDATED_PER_ENTRY = 250
+# Other tasks run after so many partitions of a search through all.
+PARTITIONS_PER_STEP = 1_000
 
 # The name of the broker resource with the settings of all brokers.
 CLUSTER_WIDE = ""
 
 
 async def update_brokers(
-    publisher: Publisher,
-    registered: Sequence[RegisteredBroker],
-    on_possible_loss: OnPossibleLoss,
-    *,
-    is_first: bool,
+    publisher: Publisher, registered: Sequence[RegisteredBroker], *, is_first: bool
 ) -> None:
     """Commits what follows from the brokers that are registered now.
 
@@ -70,33 +67,43 @@ async def update_brokers(
         if not changed and not is_whole:
             return
         brokers = None if is_whole else frozenset(changed)
-        await update_partitions(publisher, brokers, on_possible_loss)
+        await update_partitions(publisher, brokers)
         for broker_id in await publisher.commit(starting):
             await publisher.commit(partial(finish, broker_id))
         # Once more: a broker that drains before it is up has to be up first.
         is_whole = False
 
 
-async def update_partitions(
-    publisher: Publisher, brokers: frozenset[int] | None, on_possible_loss: OnPossibleLoss
-) -> None:
+async def update_partitions(publisher: Publisher, brokers: frozenset[int] | None) -> None:
     """Brings the partitions of these brokers, or of all, in line with the state of the brokers.
 
-    New leaders come first, since clients wait for them. Losses are reported entry by entry: a
-    controller that is deposed in between has a successor that does not know of them.
+    New leaders come first, since clients wait for them.
     """
 
-    def update(
-        partitions: PartitionIds, image: Image
-    ) -> tuple[Sequence[Record], list[TopicPartition]]:
-        updates = partition_updates(image, partitions)
-        return updates.records, updates.possible_losses
+    def update(partitions: PartitionIds, image: Image) -> tuple[Sequence[Record], None]:
+        return partition_updates(image, partitions), None
 
     if brokers is None or brokers:
         outdated = outdated_partitions(publisher.image, brokers)
         for portion in in_entries(outdated, UPDATED_PER_ENTRY):
-            for partition in await publisher.commit(partial(update, portion)):
-                on_possible_loss(partition)
+            await publisher.commit(partial(update, portion))
+
+
+async def restore_preferred_leaders(publisher: Publisher, imbalance_percent_max: int) -> None:
+    """Has preferred replicas lead again, of each broker that lacks more than this percentage."""
+
+    def restore(partitions: PartitionIds, image: Image) -> tuple[Sequence[Record], None]:
+        return preferred_leader_updates(image, partitions), None
+
+    balance = LeaderBalance()
+    counted = 0
+    for name in sorted(publisher.image.topic_names):
+        counted += balance.add_topic(publisher.image, name)
+        if counted >= PARTITIONS_PER_STEP:
+            counted = 0
+            await asyncio.sleep(0)
+    for portion in in_entries(balance.due(imbalance_percent_max), UPDATED_PER_ENTRY):
+        await publisher.commit(partial(restore, portion))
 
 
 async def record_min_isr(controller: Controller, current_settings: CurrentSettings) -> None:

@@ -7,8 +7,8 @@ from typing import TypeVar
 from ottla.errors import ErrorCode, PeerError
 from ottla.metadata.controller_duties import (
     CurrentSettings,
-    OnPossibleLoss,
     record_min_isr,
+    restore_preferred_leaders,
     update_brokers,
     update_min_isr,
 )
@@ -16,6 +16,12 @@ from ottla.metadata.image import Image
 from ottla.metadata.publisher import NotController, Publisher
 from ottla.metadata.records import Record
 from ottla.metadata.store import MetadataStore
+from ottla.metadata.unclean_elections import AskLogEnds, UncleanElections, no_answer
+from ottla.settings.table.replicas import (
+    AUTO_LEADER_REBALANCE_ENABLE,
+    LEADER_IMBALANCE_CHECK_INTERVAL_SECONDS,
+    LEADER_IMBALANCE_PER_BROKER_PERCENTAGE,
+)
 
 Reply = TypeVar("Reply")
 
@@ -32,12 +38,11 @@ class LocalController:
         current_settings: CurrentSettings,
         is_shared: bool = False,
         on_elected: Callable[[int], None] = lambda _epoch: None,
-        on_possible_loss: OnPossibleLoss = lambda _partition: None,
+        ask_log_ends: AskLogEnds = no_answer,
     ) -> None:
         """`is_shared` if other brokers may be the controller, too.
 
-        `on_elected` gets the epoch of each term. `on_possible_loss` gets each partition that may
-        have lost records, because a replica restarted without intact disks.
+        `on_elected` gets the epoch of each term.
         """
         self._publisher = publisher
         self._store = store
@@ -45,7 +50,8 @@ class LocalController:
         self._current_settings = current_settings
         self._is_shared = is_shared
         self._on_elected = on_elected
-        self._on_possible_loss = on_possible_loss
+        self.unclean_elections = UncleanElections(publisher, current_settings, ask_log_ends)
+        publisher.subscribe(self.unclean_elections.follow)
         self._is_settled = asyncio.Event()
         self._is_settled.set()
 
@@ -75,26 +81,52 @@ class LocalController:
     async def _serve_term(self) -> None:
         self._is_settled.clear()
         loop = asyncio.get_running_loop()
-        duties = loop.create_task(self._do_duties(), name="controller duties")
-        resigned = loop.create_task(self._publisher.until_resigned(), name="controller term")
+        tasks = [
+            loop.create_task(duty, name=f"controller: {name}")
+            for name, duty in (
+                ("term", self._publisher.until_resigned()),
+                ("brokers", self._follow_brokers()),
+                ("unclean elections", self._elect_unclean()),
+                ("preferred leaders", self._restore_preferred_leaders()),
+            )
+        ]
         try:
-            await asyncio.wait((duties, resigned), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            duties.cancel()
-            resigned.cancel()
-            await asyncio.gather(duties, resigned, return_exceptions=True)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
             self._is_settled.set()
-        if not duties.cancelled():
-            duties.result()
+        for task in tasks:
+            if not task.cancelled():
+                task.result()
 
-    async def _do_duties(self) -> None:
+    async def _elect_unclean(self) -> None:
+        """Elects leaders among replicas that may have lost records; does not end."""
+        await self._is_settled.wait()
+        await self.unclean_elections.run()
+
+    async def _restore_preferred_leaders(self) -> None:
+        """Has preferred replicas lead again from time to time; does not end."""
+        while True:
+            settings = self._current_settings()
+            await asyncio.sleep(settings[LEADER_IMBALANCE_CHECK_INTERVAL_SECONDS])
+            settings = self._current_settings()
+            if not settings[AUTO_LEADER_REBALANCE_ENABLE]:
+                continue
+            try:
+                await restore_preferred_leaders(
+                    self._publisher, settings[LEADER_IMBALANCE_PER_BROKER_PERCENTAGE]
+                )
+            except OSError:
+                continue  # nothing was written; the disk of the metadata may be full
+
+    async def _follow_brokers(self) -> None:
         """Follows the registered brokers; does not end."""
         self._on_elected(self._publisher.image.controller_epoch)
         async for registered in self._store.registered_brokers():
             is_first = not self._is_settled.is_set()
-            await update_brokers(
-                self._publisher, registered, self._on_possible_loss, is_first=is_first
-            )
+            await update_brokers(self._publisher, registered, is_first=is_first)
             if is_first:
                 if self._is_shared:
                     await record_min_isr(self._publisher, self._current_settings)

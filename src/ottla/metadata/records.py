@@ -109,6 +109,9 @@ class Partition:
 
     `isr` and `elr` (eligible leader replicas outside of the ISR) name incarnations. `unclean` names
     replicas that restarted and may have lost records. `leader` is None if there is no leader.
+    `possible_loss_epoch` is the leader epoch that began with a leader that may have lost records;
+    None once all replicas are in sync again. `originals` are the replicas before the reassignment
+    in progress, in their order; empty if none is, and in records of earlier versions.
     """
 
     topic_id: Uuid
@@ -123,6 +126,8 @@ class Partition:
     unclean: tuple[Int32, ...] = ()
     min_isr: Count
     partition_epoch: Int32
+    possible_loss_epoch: Int32 | None = field(default=None, metadata=ADDED_LATER)
+    originals: tuple[Int32, ...] = field(default=(), metadata=ADDED_LATER)
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,12 +237,18 @@ def _check_partition(partition: Partition) -> None:
     _require_distinct("adding and removing", partition.adding + partition.removing)
     members = [member.broker_id for member in partition.isr + partition.elr]
     _require_distinct("isr, elr and unclean", [*members, *partition.unclean])
-    named = {*members, *partition.unclean, *partition.adding, *partition.removing}
+    _require_distinct("originals", partition.originals)
+    moving = {*partition.adding, *partition.removing}
+    named = {*members, *partition.unclean, *moving, *partition.originals}
     others = named.difference(partition.replicas)
     if others:
         raise InvalidRecord(f"broker {min(others)} is none of the replicas")
     if partition.leader is not None and partition.leader not in partition.isr:
         raise InvalidRecord(f"the leader, {partition.leader}, is not in the isr")
+    if partition.originals and not moving:
+        raise InvalidRecord("originals, though no replica is moving")
+    if (partition.possible_loss_epoch or 0) > partition.leader_epoch:
+        raise InvalidRecord(f"a loss in leader epoch {partition.possible_loss_epoch}, to come")
 
 
 def _check_topic(topic: Topic) -> None:

@@ -152,6 +152,7 @@ class BrokerMeter:
         "offline_log_dirs",
         "offline_replicas",
         "partitions",
+        "possible_data_losses",
         "queued_request_bytes",
         "recovered_bytes",
         "recovery_bytes_left",
@@ -166,9 +167,11 @@ class BrokerMeter:
         self.leaders = 0
         self.partitions = 0
         self.under_replicated_partitions = 0
+        self.possible_data_losses = 0
         self.under_min_isr_partitions = 0
         self.at_min_isr_partitions = 0
         self.offline_replicas = 0
+        # Counted when a leader asks for a smaller or a larger ISR and gets it.
         self.isr_shrinks = 0
         self.isr_expands = 0
         self.replication_bytes_in = 0
@@ -320,6 +323,7 @@ class ControllerMeter:
         "fenced_brokers",
         "offline_partitions",
         "partitions",
+        "preferred_replica_imbalance",
         "topics",
         "unclean_elections",
     )
@@ -331,4 +335,5 @@ class ControllerMeter:
         self.topics = 0
         self.partitions = 0
         self.offline_partitions = 0
+        self.preferred_replica_imbalance = 0
         self.unclean_elections = 0

@@ -105,6 +105,11 @@ BROKER_FAMILIES = {
     "replication_bytes_out": Family(
         "counter", f"{_TOPICS}replicationbytesout", "Bytes of batches sent to followers."
     ),
+    "possible_data_losses": Family(
+        "counter",
+        "ottla_possible_data_loss",
+        "Elections, in the whole cluster, of leaders that may have lost records.",
+    ),
     "offline_log_dirs": Family(
         "gauge", "kafka_log_logmanager_offlinelogdirectorycount", "Log directories that failed."
     ),
@@ -139,6 +144,11 @@ CONTROLLER_FAMILIES = {
     ),
     "offline_partitions": Family(
         "gauge", f"{_CONTROLLER}offlinepartitionscount", "Partitions without a leader."
+    ),
+    "preferred_replica_imbalance": Family(
+        "gauge",
+        f"{_CONTROLLER}preferredreplicaimbalancecount",
+        "Partitions that are not led by their first replica.",
     ),
     "unclean_elections": Family(
         "counter",
@@ -187,6 +197,16 @@ UNCLEANABLE_BYTES = Family(
     f"{_CLEANER_MANAGER}uncleanable_bytes",
     "Bytes of partitions that could not be compacted, by log directory.",
 )
+MAX_LAG = Family(
+    "gauge",
+    "kafka_server_replicafetchermanager_maxlag",
+    "The largest number of committed offsets that a follower here lacks.",
+)
+MAX_LAG_BY_LEADER = Family(
+    "gauge",
+    "ottla_replica_max_lag",
+    "The largest number of committed offsets that a follower here lacks, by the leader's id.",
+)
 DISK_FREE = Family("gauge", "ottla_disk_free_bytes", "Free bytes on a log directory's disk.")
 LEFT_OUT = Family(
     "gauge", "ottla_metrics_partitions_left_out", "Partitions beyond the limit of shown ones."
@@ -211,6 +231,8 @@ class NodeMetrics:
         self.transactions = TransactionMeter()
         # By log directory.
         self.disk_free_bytes: dict[str, int] = {}
+        # The largest lag of the partitions that are fetched from each leader, by its broker id.
+        self.max_lag_by_leader: dict[int, int] = {}
         self._requests: dict[str, RequestMeter] = {}
         self._listeners: dict[str, ListenerMeter] = {}
 
@@ -277,6 +299,8 @@ class NodeMetrics:
             ListenerCollector(self._listeners),
             LoopStallCollector(self.loop),
             LabelledCollector(DISK_FREE, self._free_bytes),
+            LabelledCollector(MAX_LAG, self._max_lag),
+            LabelledCollector(MAX_LAG_BY_LEADER, self._max_lag_by_leader),
             LabelledCollector(LEFT_OUT, lambda: [({}, self.partitions.left_out_count)]),
             PartitionCollector(self.partitions, PARTITION_FAMILIES),
         ):
@@ -285,6 +309,14 @@ class NodeMetrics:
 
     def _free_bytes(self) -> Iterable[LabelledValue]:
         return [({"log_dir": path}, free) for path, free in self.disk_free_bytes.items()]
+
+    def _max_lag(self) -> Iterable[LabelledValue]:
+        # Kafka's label: fetchers of replicas, not of log directories.
+        return [({"clientId": "Replica"}, max(self.max_lag_by_leader.values(), default=0))]
+
+    def _max_lag_by_leader(self) -> Iterable[LabelledValue]:
+        lags = sorted(self.max_lag_by_leader.items())
+        return [({"leader": str(leader_id)}, lag) for leader_id, lag in lags]
 
 
 def _by_log_dir(values: Mapping[str, int]) -> Iterable[LabelledValue]:

@@ -38,6 +38,7 @@ class Partition:
         "lag_due_offset",
         "leader",
         "leader_epoch",
+        "leaders_high_watermark",
         "min_isr",
         "partition_epoch",
         "replicas",
@@ -71,6 +72,8 @@ class Partition:
         self._lag_ticks = LagTicks()
         # A follower whose log ends below this lags.
         self.lag_due_offset = -1
+        # As of the leader's last answer to this follower.
+        self.leaders_high_watermark = 0
 
     @property
     def leader_id(self) -> int | None:
@@ -192,6 +195,7 @@ class Partition:
     def replicated(self, end_offset: int, leaders_high_watermark: int) -> bool:
         """Takes its own log end and the leader's high watermark. True if its own one moved."""
         self.end_offset = end_offset
+        self.leaders_high_watermark = leaders_high_watermark
         high_watermark = min(end_offset, leaders_high_watermark)
         if high_watermark <= self.high_watermark:
             return False
@@ -203,6 +207,11 @@ class Partition:
         self.end_offset = end_offset
         self.high_watermark = min(self.high_watermark, end_offset)
 
+    @property
+    def lag(self) -> int:
+        """How many committed offsets this follower lacks, as of the leader's last answer."""
+        return 0 if self.is_leader else max(0, self.leaders_high_watermark - self.end_offset)
+
     # Checks of requests
 
     @property
@@ -211,10 +220,17 @@ class Partition:
         return min(self.min_isr, len(self.replicas))
 
     def check_leadership(self, current_leader_epoch: int = NO_LEADER_EPOCH) -> None:
-        """Raises PeerError unless this broker leads the partition.
+        """Raises PeerError unless this broker leads the partition, in the client's leader epoch."""
+        self.check_leader_epoch(current_leader_epoch)
+        if not self.is_leader:
+            raise PeerError(
+                ErrorCode.NOT_LEADER_OR_FOLLOWER, "this broker does not lead the partition"
+            )
 
-        A leader epoch that the client sent must be the current one. An older epoch is fenced; a
-        newer one is of an election that this broker has not seen yet.
+    def check_leader_epoch(self, current_leader_epoch: int) -> None:
+        """Raises PeerError unless the leader epoch that the client sent is the current one.
+
+        An older epoch is fenced; a newer one is of an election that this broker has not seen yet.
         """
         if current_leader_epoch != NO_LEADER_EPOCH and current_leader_epoch != self.leader_epoch:
             if current_leader_epoch < self.leader_epoch:
@@ -225,10 +241,6 @@ class Partition:
             raise PeerError(
                 ErrorCode.UNKNOWN_LEADER_EPOCH,
                 f"leader epoch {current_leader_epoch} is not known here, {self.leader_epoch} is",
-            )
-        if not self.is_leader:
-            raise PeerError(
-                ErrorCode.NOT_LEADER_OR_FOLLOWER, "this broker does not lead the partition"
             )
 
     def check_in_sync(self) -> None:

@@ -37,6 +37,7 @@ class Unit(StrEnum):
     NONE = ""
     BYTES = "bytes"
     MS = "ms"
+    SECONDS = "seconds"
     MINUTES = "minutes"
     HOURS = "hours"
     MESSAGES = "messages"
@@ -234,6 +235,17 @@ class OneOf(Kind[E]):
         return value.value
 
 
+@dataclass(frozen=True)
+class ClassName(OneOf[E]):
+    """A Java class of an enumeration, by its whole name or by its name without the package."""
+
+    def parse(self, text: str) -> E:
+        for choice in self.choices:
+            if text.strip() == choice.value.rpartition(".")[2]:
+                return choice
+        return super().parse(text)
+
+
 @dataclass(frozen=True, kw_only=True)
 class TextList(Kind[tuple[str, ...]]):
     """A comma-separated list. Duplicates are dropped."""
@@ -257,6 +269,35 @@ class TextList(Kind[tuple[str, ...]]):
 
     def format(self, value: tuple[str, ...]) -> str:
         return ",".join(value)
+
+
+# `*` instead of a list.
+ALL_REPLICAS = "*"
+# As long as any 32-bit number.
+_ID_DIGITS_MAX = 10
+
+
+@dataclass(frozen=True, kw_only=True)
+class ThrottledReplicaList(TextList):
+    """Replicas as `partition:broker`, or `*` for all."""
+
+    @property
+    def allowed(self) -> str:
+        return f"{ALL_REPLICAS} or a comma-separated list of partition:broker"
+
+    def parse(self, text: str) -> tuple[str, ...]:
+        values = super().parse(text)
+        if values != (ALL_REPLICAS,) and not all(map(_is_replica, values)):
+            raise NotAllowed(self.allowed)
+        return values
+
+
+def _is_replica(text: str) -> bool:
+    numbers = text.split(":")
+    return len(numbers) == 2 and all(
+        number.isascii() and number.isdecimal() and len(number) <= _ID_DIGITS_MAX
+        for number in numbers
+    )
 
 
 class Secret:

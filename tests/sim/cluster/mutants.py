@@ -99,11 +99,7 @@ def a_broker_is_up_before_its_partitions(patch: pytest.MonkeyPatch) -> None:
     """What it inherits is forgotten before its partitions name its epoch."""
 
     async def update_brokers(
-        publisher: Publisher,
-        registered: Sequence[RegisteredBroker],
-        on_possible_loss: controller_duties.OnPossibleLoss,
-        *,
-        is_first: bool,
+        publisher: Publisher, registered: Sequence[RegisteredBroker], *, is_first: bool
     ) -> None:
         def record(image: Image) -> Any:
             records = controller_duties.membership_records(image, registered)
@@ -114,7 +110,7 @@ def a_broker_is_up_before_its_partitions(patch: pytest.MonkeyPatch) -> None:
             return [*records, *(each for each in ups if each is not None)], None
 
         await publisher.commit(record)
-        await controller_duties.update_partitions(publisher, None, on_possible_loss)
+        await controller_duties.update_partitions(publisher, None)
 
     patch.setattr(local_controller, "update_brokers", update_brokers)
 

@@ -79,12 +79,14 @@ def fetch(
     session: tuple[int, int] = (0, -1),
     forget: Sequence[int] = (),
     replica_id: int = -1,
+    rack: str = "",
 ) -> FetchRequest:
     """A request for partitions of one topic; `session` is its id and epoch."""
     is_named = isinstance(topic, str)
     names = {"topic": topic} if is_named else {"topic_id": topic}
     return FetchRequest(
         replica_id=replica_id,
+        rack_id=rack,
         max_wait_ms=wait_ms,
         min_bytes=bytes_min,
         max_bytes=bytes_max,

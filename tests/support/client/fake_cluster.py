@@ -119,6 +119,9 @@ class FakeCluster:
         }
         self.leaders: dict[str, list[int]] = {}
         self.controller = 1
+        # Of every partition.
+        self.replicas: tuple[int, ...] = (1,)
+        self.in_sync: tuple[int, ...] = (1,)
         self.topic_id = TOPIC_ID
         for broker in self.brokers.values():
             broker.answers["Metadata"] = self._metadata
@@ -167,8 +170,8 @@ class FakeCluster:
                     partition_index=number,
                     leader_id=leader,
                     leader_epoch=7,
-                    replica_nodes=(1,),
-                    isr_nodes=(1,),
+                    replica_nodes=self.replicas,
+                    isr_nodes=self.in_sync,
                 )
                 for number, leader in enumerate(self.leaders[name])
             ),

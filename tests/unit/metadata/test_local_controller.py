@@ -14,6 +14,7 @@ from ottla.metadata.controller.broker_changes import partition_updates
 from ottla.metadata.controller.broker_registrations import is_up, membership_records
 from ottla.metadata.controller.entry_packing import MAX_RECORDS_PER_ENTRY
 from ottla.metadata.controller.topic_changes import assignment_fault
+from ottla.metadata.controller.unclean_election import LogEnd
 from ottla.metadata.controller_duties import UPDATED_PER_ENTRY
 from ottla.metadata.image import Image
 from ottla.metadata.incarnation import DAMAGED_MAX
@@ -22,8 +23,8 @@ from ottla.metadata.memory import MemoryEnsemble, MemoryStore
 from ottla.metadata.publisher import MIN_REPLAYED_PER_SNAPSHOT, Publisher
 from ottla.metadata.records import Broker, Config, ControllerStarted, Partition, Record, Topic
 from ottla.metadata.store import Entry, Fence, RegisteredBroker
+from ottla.metadata.unclean_elections import ToldLogEnds
 from ottla.metadata.values import BrokerState, Incarnation, PartitionId, ResourceKind
-from ottla.protocol.topic_partition import TopicPartition
 from ottla.settings.broker import BrokerSettings
 from ottla.settings.sources import load
 from tests.sim.seams.loop import run
@@ -50,7 +51,9 @@ class Peer:
         self.store = ensemble.connect()
         self.publisher = Publisher(self.store)
         self.terms: list[int] = []
-        self.losses: list[TopicPartition] = []
+        # The log ends that brokers tell, and the brokers that were asked.
+        self.log_ends: dict[Incarnation, dict[PartitionId, LogEnd]] = {}
+        self.asked: list[int] = []
         self.controller = LocalController(
             publisher=self.publisher,
             store=self.store,
@@ -58,13 +61,26 @@ class Peer:
             current_settings=lambda: broker_settings(self.image, broker_id, settings),
             is_shared=True,
             on_elected=self.terms.append,
-            on_possible_loss=self.losses.append,
+            ask_log_ends=self.ask_log_ends,
         )
         self.tasks: list[asyncio.Task[None]] = []
 
     @property
     def image(self) -> Image:
         return self.publisher.image
+
+    @property
+    def losses(self) -> list[int]:
+        """The partitions of the topic that may have lost records."""
+        partitions = self.image.partitions(topic_id(1))
+        return [each.index for each in partitions if each.possible_loss_epoch is not None]
+
+    async def ask_log_ends(self, broker_id: int, partitions: Sequence[PartitionId]) -> ToldLogEnds:
+        self.asked.append(broker_id)
+        for incarnation, ends in self.log_ends.items():
+            if incarnation.broker_id == broker_id:
+                return ToldLogEnds(incarnation, {each: ends[each] for each in partitions})
+        raise PeerError(ErrorCode.REQUEST_TIMED_OUT, f"broker {broker_id} is silent")
 
     async def follow(self) -> None:
         await self.publisher.load()
@@ -414,7 +430,7 @@ def test_a_broker_that_restarts_in_the_middle_of_its_restart_inherits_all_of_it(
         records = membership_records(image, [RegisteredBroker(unfinished, epoch)])
         for record in records:
             image.apply(record)
-        moved = partition_updates(image, [PartitionId(topic_id(1), 1)]).records
+        moved = partition_updates(image, [PartitionId(topic_id(1), 1)])
         await store.append([ControllerStarted(fence.epoch), *records, *moved], fence)
         await store.close()
         ensemble.expire(broker_2)
@@ -440,7 +456,7 @@ def test_only_damaged_logs_of_an_intact_broker_may_have_lost_records() -> None:
         epoch = await ensemble.connect().register(told)
         await first.run()
         await settle()
-        assert first.losses == [TopicPartition("orders", 1)]
+        assert first.losses == [1]
         leaders = {each.leader for each in first.image.partitions(topic_id(1))}
         assert leaders == {Incarnation(2, epoch)}
         assert first.image.brokers[2].damaged == ()
@@ -481,20 +497,20 @@ def test_a_draining_broker_is_recorded_as_such() -> None:
     story(steps)
 
 
-def test_possible_losses_of_a_broker_without_its_disks_are_reported() -> None:
+def test_possible_losses_of_a_broker_without_its_disks_are_recorded() -> None:
     async def steps(ensemble: MemoryEnsemble) -> None:
         await with_partitions(ensemble, 1)
         first = Peer(ensemble, 1)
         await ensemble.connect().register(registration(2))
         await first.run()
         await settle()
-        assert first.losses == [TopicPartition("orders", 0)]
+        assert first.losses == [0]
 
     story(steps)
 
 
-def test_possible_losses_are_reported_by_the_controller_that_recorded_them() -> None:
-    """It is deposed in the middle of the update; its successor finds those partitions led."""
+def test_possible_losses_outlive_the_controller_that_decided_them() -> None:
+    """It is deposed in the middle of the update; every broker finds them in the records."""
 
     async def steps(ensemble: MemoryEnsemble) -> None:
         await with_partitions(ensemble, UPDATED_PER_ENTRY + 1)

@@ -88,3 +88,29 @@ def test_only_the_leader_of_the_current_epoch_answers() -> None:
     leader.resign()
     assert refusal(leader.check_leadership) is ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert NO_LEADER_EPOCH == -1
+
+
+def test_a_follower_lags_by_the_committed_offsets_that_it_lacks() -> None:
+    follower = partition(record(leader=OTHER, isr=(ME, OTHER)))
+    assert follower.lag == 0
+    follower.replicated(3, 10)
+    assert follower.lag == 7
+    follower.truncated(2)
+    assert follower.lag == 8
+    follower.replicated(12, 10)
+    assert follower.lag == 0, "it has more than what is committed"
+
+
+def test_a_leader_does_not_lag() -> None:
+    leads = partition(record(leader=OTHER, isr=(ME, OTHER)))
+    leads.replicated(3, 10)
+    leads.assign(record(leader_epoch=1, isr=(ME, OTHER)), 3)
+    assert leads.lag == 0
+
+
+def test_a_followers_leader_epoch_is_checked_without_its_leadership() -> None:
+    follower = partition(record(leader=OTHER, leader_epoch=4, isr=(ME, OTHER)))
+    follower.check_leader_epoch(4)
+    follower.check_leader_epoch(NO_LEADER_EPOCH)
+    assert refusal(follower.check_leader_epoch, 3) is ErrorCode.FENCED_LEADER_EPOCH
+    assert refusal(follower.check_leader_epoch, 5) is ErrorCode.UNKNOWN_LEADER_EPOCH

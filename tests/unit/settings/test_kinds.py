@@ -12,6 +12,7 @@ from ottla.settings.kinds import (
     LONG_MAX,
     LONG_MIN,
     Boolean,
+    ClassName,
     ConfigType,
     Double,
     Kind,
@@ -26,9 +27,12 @@ from ottla.settings.kinds import (
     long,
 )
 from ottla.settings.table.records import CompressionType, TimestampType
+from ottla.settings.table.replicas import ReplicaSelectorClass
 
 RATIO = Double(0.0, 1.0)
 POLICY = TextList(choices=("compact", "delete"))
+SELECTOR = ClassName(ReplicaSelectorClass)
+LEADER_SELECTOR = "org.apache.kafka.common.replica.LeaderSelector"
 
 READ = [
     # kind, text, value, printed
@@ -57,6 +61,8 @@ READ = [
     (Text(), " 127.0.0.1 ", "127.0.0.1", "127.0.0.1"),
     (OneOf(TimestampType), " CreateTime ", TimestampType.CREATE_TIME, "CreateTime"),
     (OneOf(CompressionType), "zstd", CompressionType.ZSTD, "zstd"),
+    (SELECTOR, ReplicaSelectorClass.LEADER, ReplicaSelectorClass.LEADER, LEADER_SELECTOR),
+    (SELECTOR, " LeaderSelector ", ReplicaSelectorClass.LEADER, LEADER_SELECTOR),
     (POLICY, "delete", ("delete",), "delete"),
     (POLICY, "compact, delete", ("compact", "delete"), "compact,delete"),
     (POLICY, "compact,compact", ("compact",), "compact"),
@@ -97,6 +103,8 @@ REFUSED = [
     (Text(), "  "),
     (OneOf(TimestampType), "createtime"),
     (OneOf(TimestampType), ""),
+    (SELECTOR, ""),
+    (SELECTOR, "com.example.LeaderSelector"),
     (POLICY, "foo"),
     (POLICY, "COMPACT"),
     (POLICY, "delete,"),

@@ -1,6 +1,5 @@
-"""AlterPartitionReassignments (45) v0-1. Each partition has its own answer. Gaps: replicas do not
-move between brokers, a target with other brokers is refused with INVALID_REPLICA_ASSIGNMENT; the
-timeout is ignored: the answer is sent when the change is made.
+"""AlterPartitionReassignments (45) v0-1. Each partition has its own answer, sent when the
+reassignment has begun. Gaps: the timeout is ignored: the answer is sent when the change is made.
 """
 
 from ottla.broker.requests import metadata_changes

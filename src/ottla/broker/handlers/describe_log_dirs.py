@@ -15,15 +15,20 @@ from ottla.protocol.messages.describe_log_dirs import (
     Topic,
 )
 from ottla.protocol.topic_partition import TopicPartition
+from ottla.replication.replicas import Replicas
 from ottla.storage.directory.directory import LogDirectory
+
+# Kafka's value for a log that is no replica of this broker (any more).
+NO_LAG_KNOWN = -1
 
 IsAskedFor = Callable[[TopicPartition], bool]
 
 
 def handle(request: DescribeLogDirsRequest, call: Call) -> DescribeLogDirsResponse:
-    """This broker's log directories, with the requested partitions and their sizes.
+    """This broker's log directories, with the requested partitions, their sizes and lags.
 
-    A partition without a log has no directory yet. It is listed with the first directory.
+    The lag of a follower is the number of committed offsets that it lacks. A partition without a
+    log has no directory yet. It is listed with the first directory.
     """
     call.require(CLUSTER)
     replicas = call.services.partitions.replicas
@@ -36,7 +41,7 @@ def handle(request: DescribeLogDirsRequest, call: Call) -> DescribeLogDirsRespon
         if directory.offline is not None:
             results.append(_offline(directory.path))
             continue
-        results.append(_online(directory, unwritten, asked_for))
+        results.append(_online(directory, unwritten, replicas, asked_for))
         unwritten = []
     results.extend(_offline(path) for path in sorted(replicas.directories.failed))
     return DescribeLogDirsResponse(error_code=ErrorCode.NONE, results=tuple(results))
@@ -50,7 +55,10 @@ def _asked_for(topics: Iterable[RequestedTopic] | None) -> IsAskedFor:
 
 
 def _online(
-    directory: LogDirectory, unwritten: Iterable[TopicPartition], asked_for: IsAskedFor
+    directory: LogDirectory,
+    unwritten: Iterable[TopicPartition],
+    replicas: Replicas,
+    asked_for: IsAskedFor,
 ) -> LogDir:
     try:
         total_bytes = directory.files.total_bytes(directory.path)
@@ -64,7 +72,12 @@ def _online(
         error_code=ErrorCode.NONE,
         log_dir=directory.path,
         topics=tuple(
-            Topic(name=topic, partitions=tuple(_partition(name, sizes[name]) for name in names))
+            Topic(
+                name=topic,
+                partitions=tuple(
+                    _partition(name, sizes[name], _lag(replicas, name)) for name in names
+                ),
+            )
             for topic, names in groupby(sorted(sizes), key=lambda name: name.topic)
         ),
         total_bytes=total_bytes,
@@ -72,12 +85,17 @@ def _online(
     )
 
 
-def _partition(name: TopicPartition, size_bytes: int) -> Partition:
-    # Logs do not move between directories, so there are no future logs and no lag.
+def _lag(replicas: Replicas, name: TopicPartition) -> int:
+    replica = replicas.by_key.get(name)
+    return NO_LAG_KNOWN if replica is None else replica.partition.lag
+
+
+def _partition(name: TopicPartition, size_bytes: int, lag: int) -> Partition:
+    # Logs do not move between directories, so there are no future logs.
     return Partition(
         partition_index=name.partition,
         partition_size=size_bytes,
-        offset_lag=0,
+        offset_lag=lag,
         is_future_key=False,
     )
 

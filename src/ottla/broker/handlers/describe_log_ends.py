@@ -5,6 +5,7 @@ this broker's disk has them. Only on the inter-broker listener. Gaps: none.
 from ottla.broker.requests.authorization import CLUSTER
 from ottla.broker.requests.call import Call
 from ottla.errors import ErrorCode, PeerError
+from ottla.metadata.values import PartitionId
 from ottla.protocol.messages.describe_log_ends import (
     DescribeLogEndsRequest,
     DescribeLogEndsResponse,
@@ -12,9 +13,7 @@ from ottla.protocol.messages.describe_log_ends import (
     TopicResult,
 )
 from ottla.protocol.primitives import Uuid
-from ottla.replication.lookup import find_replica
-
-NO_EPOCH = -1
+from ottla.replication.log_ends import log_end
 
 
 def handle(request: DescribeLogEndsRequest, call: Call) -> DescribeLogEndsResponse:
@@ -42,16 +41,14 @@ def handle(request: DescribeLogEndsRequest, call: Call) -> DescribeLogEndsRespon
 def _log_end(topic_id: Uuid, index: int, call: Call) -> PartitionResult:
     services = call.services
     try:
-        replica = find_replica(services.partitions.replicas, services.image, topic_id, index)
-        log = replica.log
-        if log is not None and log.offline is not None:
-            raise PeerError(ErrorCode.KAFKA_STORAGE_ERROR, "its log is offline")
+        where = PartitionId(topic_id, index)
+        end = log_end(services.partitions.replicas, services.image, where)
     except PeerError as error:
         call.count_refusal(error.code)
         return PartitionResult(partition_index=index, error_code=error.code)
     return PartitionResult(
         partition_index=index,
         error_code=ErrorCode.NONE,
-        last_epoch=NO_EPOCH if log is None else log.last_written_epoch,
-        log_end_offset=replica.end_offset,
+        last_epoch=end.last_epoch,
+        log_end_offset=end.end_offset,
     )

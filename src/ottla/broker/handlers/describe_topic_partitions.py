@@ -7,7 +7,11 @@ from collections.abc import Collection, Iterable, Iterator
 from ottla.broker.requests.advertised_addresses import present_brokers
 from ottla.broker.requests.authorization import topic_resource
 from ottla.broker.requests.call import Call
-from ottla.broker.requests.partition_description import describe_partition
+from ottla.broker.requests.partition_description import (
+    OfflineLogs,
+    describe_partition,
+    offline_logs,
+)
 from ottla.errors import ErrorCode, PeerError
 from ottla.metadata import records
 from ottla.metadata.topic_names import is_internal, missing_topic_code
@@ -32,12 +36,13 @@ def handle(request: DescribeTopicPartitionsRequest, call: Call) -> DescribeTopic
             ErrorCode.INVALID_REQUEST, f"A cursor at partition {cursor.partition_index}."
         )
     present = frozenset(broker.broker_id for broker in present_brokers(call))
+    offline_at = offline_logs(call.services.image.brokers.values())
     room = max(1, min(request.response_partition_limit, MAX_PARTITIONS_PER_RESPONSE))
     topics: list[Topic] = []
     for name, first in _requested_topics(request, call):
         next_index = first
         if room:
-            topic, is_whole = _topic(call, name, first, room, present)
+            topic, is_whole = _topic(call, name, first, room, present, offline_at)
             topics.append(topic)
             room -= len(topic.partitions)
             next_index += len(topic.partitions)
@@ -66,7 +71,12 @@ def _requested_topics(
 
 
 def _topic(
-    call: Call, name: str, first: int, room: int, present: Collection[int]
+    call: Call,
+    name: str,
+    first: int,
+    room: int,
+    present: Collection[int],
+    offline_at: OfflineLogs,
 ) -> tuple[Topic, bool]:
     """A topic with its partitions from `first` on, and whether these are all of them."""
     if not call.may(topic_resource(name)):
@@ -80,14 +90,16 @@ def _topic(
         name=name,
         topic_id=ZERO_UUID if topic is None else topic.topic_id,
         is_internal=is_internal(name),
-        partitions=tuple(_partition(partition, present) for partition in partitions[:room]),
+        partitions=tuple(_partition(each, present, offline_at) for each in partitions[:room]),
         topic_authorized_operations=call.authorized_operations(topic_resource(name)),
     )
     return answer, len(partitions) <= room
 
 
-def _partition(partition: records.Partition, present: Collection[int]) -> Partition:
-    error_code, leader_id, in_sync, offline = describe_partition(partition, present)
+def _partition(
+    partition: records.Partition, present: Collection[int], offline_at: OfflineLogs
+) -> Partition:
+    error_code, leader_id, in_sync, offline = describe_partition(partition, present, offline_at)
     return Partition(
         error_code=error_code,
         partition_index=partition.index,

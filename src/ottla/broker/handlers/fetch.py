@@ -1,6 +1,7 @@
 """Fetch (1) v4-18. Long polling that wakes on append, fetch sessions (KIP-227), isolation levels,
 diverging epochs (KIP-595); records are sent as slices of the log files. Followers are served on the
-inter-broker listener. Gaps: an answer does not name the current leader (KIP-951).
+inter-broker listener. v11 sends consumers to a replica in their rack (KIP-392), v16 names the
+current leader (KIP-951). Gaps: none.
 """
 
 from collections.abc import Awaitable
@@ -8,6 +9,7 @@ from itertools import groupby
 
 from ottla.broker.requests.authorization import CLUSTER, Unauthorized, topic_resource
 from ottla.broker.requests.call import Call
+from ottla.broker.requests.current_leaders import CurrentLeaders
 from ottla.errors import ErrorCode, PeerError
 from ottla.metadata.values import Incarnation
 from ottla.protocol.isolation_level import Isolation
@@ -16,6 +18,8 @@ from ottla.protocol.messages.fetch import (
     DivergingEpoch,
     FetchRequest,
     FetchResponse,
+    Leader,
+    NodeEndpoint,
     PartitionResult,
     TopicResult,
     refused_partition,
@@ -31,11 +35,15 @@ from ottla.replication.fetch.fetch import (
     Reading,
 )
 from ottla.replication.fetch.reads import ReadResult
+from ottla.replication.fetch.replica_selection import ReplicaSelection
 from ottla.replication.lookup import TopicKey, UnknownPartition, find_replica, topic_name
 from ottla.replication.replica import Replica
 from ottla.settings.table.network import FETCH_MAX_BYTES
+from ottla.settings.table.replicas import REPLICA_SELECTOR_CLASS, ReplicaSelectorClass
 
+RACKS_SINCE = 11
 TOPIC_IDS_SINCE = 13
+CURRENT_LEADER_SINCE = 16
 
 
 def handle(request: FetchRequest, call: Call) -> FetchResponse | Awaitable[FetchResponse]:
@@ -43,6 +51,8 @@ def handle(request: FetchRequest, call: Call) -> FetchResponse | Awaitable[Fetch
     follower = _follower(request, call)
     bytes_max = min(services.settings[FETCH_MAX_BYTES], call.session.quota.response_bytes_max)
     limits = _limits_of(request, bytes_max, follower)
+    if follower is None and call.version >= RACKS_SINCE:
+        limits = _with_selection(limits, request, call)
     uses_ids = call.version >= TOPIC_IDS_SINCE
     try:
         if follower is None:
@@ -126,26 +136,53 @@ def _limits_of(request: FetchRequest, bytes_max: int, follower: Incarnation | No
     return FetchLimits(min(request.min_bytes, bytes_max), bytes_max, isolation, follower)
 
 
+def _with_selection(limits: FetchLimits, request: FetchRequest, call: Call) -> FetchLimits:
+    """The limits of a consumer that may be served by a replica in its rack."""
+    services = call.services
+    if services.settings[REPLICA_SELECTOR_CLASS] is not ReplicaSelectorClass.RACK_AWARE:
+        return limits
+    selection = None
+    if request.rack_id:
+        selection = ReplicaSelection(
+            lambda: services.image.brokers, request.rack_id, call.session.listener
+        )
+    return limits._replace(selection=selection, may_follow=True)
+
+
 # Answering
 
 
 def _response(fetch: Fetch, context: Context, reading: Reading, call: Call) -> FetchResponse:
     answer = context.answer(reading)
+    leaders = None
+    if reading.is_urgent and call.version >= CURRENT_LEADER_SINCE:
+        # Some partition may have moved.
+        leaders = CurrentLeaders(call.services, call.session)
+    responses = tuple(
+        _topic_result(topic, list(reads), call, fetch.follower, leaders)
+        for topic, reads in groupby(answer.reads, key=lambda read: read.item.topic)
+    )
+    named = () if leaders is None else leaders.brokers
     return FetchResponse(
         session_id=answer.session_id,
-        responses=tuple(
-            _topic_result(topic, list(reads), call, fetch.follower)
-            for topic, reads in groupby(answer.reads, key=lambda read: read.item.topic)
+        responses=responses,
+        node_endpoints=tuple(
+            NodeEndpoint(node_id=each.broker_id, host=each.host, port=each.port, rack=each.rack)
+            for each in named
         ),
     )
 
 
 def _topic_result(
-    topic: TopicKey, reads: list[ItemRead], call: Call, follower: Incarnation | None
+    topic: TopicKey,
+    reads: list[ItemRead],
+    call: Call,
+    follower: Incarnation | None,
+    leaders: CurrentLeaders | None,
 ) -> TopicResult:
     if follower is None:
         _count(reads, call)
-    partitions = tuple([_partition_result(read, follower) for read in reads])
+    partitions = tuple([_partition_result(read, follower, leaders) for read in reads])
     if isinstance(topic, str):
         return TopicResult(topic=topic, partitions=partitions)
     return TopicResult(topic_id=Uuid(topic), partitions=partitions)
@@ -157,7 +194,18 @@ def _start_for_follower(read: ItemRead, follower: Incarnation | None) -> int:
     return NO_OFFSET if follower is None or replica is None else replica.start_offset
 
 
-def _partition_result(read: ItemRead, follower: Incarnation | None) -> PartitionResult:
+def _current_leader(
+    read: ItemRead, error: PeerError, leaders: CurrentLeaders | None
+) -> Leader | None:
+    if leaders is None:
+        return None
+    leader = leaders.find(read.item.topic, read.item.asked.partition, error.code)
+    return None if leader is None else Leader(leader_id=leader[0], leader_epoch=leader[1])
+
+
+def _partition_result(
+    read: ItemRead, follower: Incarnation | None, leaders: CurrentLeaders | None
+) -> PartitionResult:
     index, outcome = read.item.asked.partition, read.outcome
     if not isinstance(outcome, PeerError):
         return _result(index, outcome)
@@ -169,6 +217,7 @@ def _partition_result(read: ItemRead, follower: Incarnation | None) -> Partition
         error_code=outcome.code,
         high_watermark=-1,
         log_start_offset=_start_for_follower(read, follower),
+        current_leader=_current_leader(read, outcome, leaders),
         aborted_transactions=None,
         records=b"",
     )
@@ -194,6 +243,7 @@ def _result(index: int, result: ReadResult) -> PartitionResult:
         log_start_offset=result.start_offset,
         diverging_epoch=diverging,
         aborted_transactions=aborted,
+        preferred_read_replica=result.preferred_read_replica,
         records=result.records if result.records is not None else b"",
     )
 

@@ -8,7 +8,11 @@ from typing import NamedTuple
 from ottla.broker.requests.advertised_addresses import BrokerAddress, present_brokers
 from ottla.broker.requests.authorization import CLUSTER, Resource, may, topic_resource, visibility
 from ottla.broker.requests.call import Call
-from ottla.broker.requests.partition_description import describe_partition
+from ottla.broker.requests.partition_description import (
+    OfflineLogs,
+    describe_partition,
+    offline_logs,
+)
 from ottla.errors import ErrorCode, PeerError
 from ottla.metadata import records
 from ottla.metadata.topic_names import is_internal, missing_topic_code
@@ -131,6 +135,7 @@ def _topics(
     For a name without authorization, the result is the same whether the topic exists or not.
     """
     image = call.services.image
+    offline_at = offline_logs(image.brokers.values())
     found, missing, hidden = [], [], []
     for topic_id in wanted.ids:
         topic = image.topic_by_id(topic_id)
@@ -161,7 +166,7 @@ def _topics(
             topic_id=topic.topic_id,
             is_internal=is_internal(topic.name),
             partitions=tuple(
-                _partition(partition, present) for partition in image.partitions(topic.topic_id)
+                _partition(each, present, offline_at) for each in image.partitions(topic.topic_id)
             ),
             topic_authorized_operations=operations(topic.name),
         )
@@ -180,8 +185,10 @@ def _refused(code: ErrorCode, name: str | None, topic_id: Uuid = ZERO_UUID) -> T
     return Topic(error_code=code, name=name, topic_id=topic_id, partitions=())
 
 
-def _partition(partition: records.Partition, present: Collection[int]) -> Partition:
-    error_code, leader_id, in_sync, offline = describe_partition(partition, present)
+def _partition(
+    partition: records.Partition, present: Collection[int], offline_at: OfflineLogs
+) -> Partition:
+    error_code, leader_id, in_sync, offline = describe_partition(partition, present, offline_at)
     return Partition(
         error_code=error_code,
         partition_index=partition.index,

@@ -1,6 +1,6 @@
 """Produce (0) v3-13. Batches are appended unchanged; acks 0, 1 and all; idempotent and
 transactional producers. v12 adds partitions to transactions (KIP-890). Answers wait for a flush if
-`flush.messages` asks for it. Gaps: an answer does not name the current leader (KIP-951).
+`flush.messages` asks for it. v10 names the current leader (KIP-951). Gaps: none.
 """
 
 import asyncio
@@ -58,14 +58,14 @@ def handle(
         return cast(ProduceResponse, call.refuse(request, code))
     answer = _handle(request, call)
     if isinstance(answer, UncommittedProduce):
-        return _replicated(answer, call.services)
+        return _replicated(answer, call.version, call.session, call.services)
     return answer
 
 
 def _handle(request: ProduceRequest, call: Call) -> Answer:
     services, now_ms = call.services, call.services.now_ms
     transaction = _transaction(request.transactional_id, call.version)
-    terms = ProduceTerms(request.acks, request.timeout_ms, transaction)
+    terms = ProduceTerms(request.acks, request.timeout_ms, transaction, call.version, call.session)
     by_key = [
         (topic.topic_id if call.version >= TOPIC_IDS_SINCE else topic.name, topic.partition_data)
         for topic in request.topic_data
@@ -103,7 +103,7 @@ def handle_native(
         headers = (make_header(fields) for _, batches in topics for _, _, _, fields in batches)
         error = _transaction_error(transaction, headers, session, services)
         if error is not None:
-            terms = ProduceTerms(acks, timeout_ms, transaction)
+            terms = ProduceTerms(acks, timeout_ms, transaction, version, session)
             return _answer(refused_topics(_indexes(topics), error, services), terms, services)
     now_ms = services.clock.wall_ms()
     outcomes = []
@@ -131,7 +131,8 @@ def handle_native(
     if is_settled:
         throttle_time_ms = session.quota.throttle_time_ms
         return native_produce.answer(version, correlation_id, topics, outcomes, throttle_time_ms)
-    return _answer(answers, ProduceTerms(acks, timeout_ms, transaction), services)
+    terms = ProduceTerms(acks, timeout_ms, transaction, version, session)
+    return _answer(answers, terms, services)
 
 
 def handle_gathered(
@@ -284,7 +285,7 @@ def _produce(
     asked: Partition, key: TopicKey, terms: ProduceTerms, services: "Services", now_ms: int
 ) -> ProduceOutcome:
     records = memoryview(asked.records if asked.records is not None else b"")
-    acks, _, transaction = terms
+    acks, transaction = terms.acks, terms.transaction
     header = None if transaction is None else _header(asked)
     return append_batch(key, asked.index, records, header, acks, transaction, services, now_ms)
 
@@ -314,16 +315,19 @@ async def _answer_later(
     if unflushed:
         await asyncio.gather(*(_flush(produced, services) for produced in unflushed))
     if terms.acks == ACKS_ALL:
-        return await _replicated(begin_wait(answers, terms.timeout_ms), services)
-    return response(answers)
+        uncommitted = begin_wait(answers, terms.timeout_ms)
+        return await _replicated(uncommitted, terms.version, terms.session, services)
+    return response(answers, terms.version, terms.session, services)
 
 
-async def _replicated(uncommitted: UncommittedProduce, services: "Services") -> ProduceResponse:
+async def _replicated(
+    uncommitted: UncommittedProduce, version: int, session: "Session", services: "Services"
+) -> ProduceResponse:
     try:
         await uncommitted.wait.future
     finally:
         uncommitted.wait.cancel()
-    return response(uncommitted.settled(services))
+    return response(uncommitted.settled(services), version, session, services)
 
 
 def _is_unflushed(produced: ProduceOutcome) -> bool:
@@ -357,4 +361,4 @@ def _answer(answers: TopicOutcomes, terms: ProduceTerms, services: "Services") -
         if not uncommitted.wait.future.done():
             return uncommitted
         uncommitted.settled(services)
-    return response(answers)
+    return response(answers, terms.version, terms.session, services)

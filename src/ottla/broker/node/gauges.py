@@ -4,11 +4,13 @@ import asyncio
 from collections.abc import Iterable, Iterator
 
 from ottla.broker.http.storage_health import StorageHealth, why_offline
+from ottla.broker.node.controller_gauges import ControllerGauges
+from ottla.metadata.image import Image
 from ottla.metadata.publisher import Publisher
-from ottla.metadata.values import BrokerState
 from ottla.metrics.meters import BrokerMeter
 from ottla.metrics.node import NodeMetrics
 from ottla.protocol.topic_partition import TopicPartition
+from ottla.replication.partition import Partition
 from ottla.replication.replica import Replica
 from ottla.replication.replicas import Replicas
 
@@ -32,6 +34,7 @@ class Gauges:
         self._storage_health = storage_health
         self._replicas = replicas
         self._publisher = publisher
+        self._controller = ControllerGauges(metrics.controller, publisher)
         self._topics: set[str] = set()
         self._shown: set[TopicPartition] = set()
 
@@ -45,10 +48,12 @@ class Gauges:
         found = BrokerMeter()
         shown = set()
         offline_logs: dict[TopicPartition, str] = {}
+        lags: dict[int, int] = {}
         directories = self._replicas.directories
         for replicas in _slices(self._replicas):
             for replica in replicas:
-                _count(replica, found)
+                _count(replica, found, self._publisher.image)
+                _note_lag(replica.partition, lags)
                 why = why_offline(replica, directories)
                 if why is not None:
                     offline_logs[replica.name] = why
@@ -61,8 +66,10 @@ class Gauges:
         self._shown = shown
         found.offline_log_dirs = len(directories.offline)
         self._set_broker_gauges(found)
+        self._metrics.max_lag_by_leader = lags
         self._storage_health.show(offline_logs)
-        self._refresh_cluster_gauges()
+        self._remove_deleted_topics()
+        await self._controller.refresh()
 
     def _set_broker_gauges(self, found: BrokerMeter) -> None:
         meter = self._metrics.broker
@@ -74,20 +81,11 @@ class Gauges:
         meter.offline_replicas = found.offline_replicas
         meter.offline_log_dirs = found.offline_log_dirs
 
-    def _refresh_cluster_gauges(self) -> None:
-        image = self._publisher.image
-        topics = set(image.topic_names)
+    def _remove_deleted_topics(self) -> None:
+        topics = set(self._publisher.image.topic_names)
         for gone in self._topics - topics:
             self._metrics.topics.remove(gone)
         self._topics = topics
-        states = [broker.state for broker in image.brokers.values()]
-        meter = self._metrics.controller
-        meter.active_controllers = int(self._publisher.is_controller)
-        meter.active_brokers = len(states) - states.count(BrokerState.GONE)
-        meter.topics = len(topics)
-        # A single broker has a replica of every partition.
-        meter.partitions = self._metrics.broker.partitions
-        meter.offline_partitions = meter.partitions - self._metrics.broker.leaders
 
 
 def _slices(replicas: Iterable[Replica]) -> Iterator[list[Replica]]:
@@ -97,7 +95,7 @@ def _slices(replicas: Iterable[Replica]) -> Iterator[list[Replica]]:
         yield snapshot[begin : begin + SLICE_PARTITIONS_MAX]
 
 
-def _count(replica: Replica, meter: BrokerMeter) -> None:
+def _count(replica: Replica, meter: BrokerMeter, image: Image) -> None:
     partition = replica.partition
     meter.partitions += 1
     if replica.is_unusable or (replica.log is not None and replica.log.offline is not None):
@@ -105,6 +103,16 @@ def _count(replica: Replica, meter: BrokerMeter) -> None:
     if partition.is_leader:
         meter.leaders += 1
         in_sync = len(partition.isr)
-        meter.under_replicated_partitions += in_sync < len(partition.replicas)
+        record = image.partition(partition.topic_id, partition.index)
+        # Replicas that a reassignment adds are not expected in sync yet.
+        expected = len(partition.replicas) - (0 if record is None else len(record.adding))
+        meter.under_replicated_partitions += in_sync < expected
         meter.under_min_isr_partitions += in_sync < partition.min_isr_in_force
         meter.at_min_isr_partitions += in_sync == partition.min_isr_in_force
+
+
+def _note_lag(partition: Partition, lags: dict[int, int]) -> None:
+    """Keeps the largest lag by leader."""
+    if partition.leader is not None and not partition.is_leader:
+        leader_id = partition.leader.broker_id
+        lags[leader_id] = max(lags.get(leader_id, 0), partition.lag)

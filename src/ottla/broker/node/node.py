@@ -16,6 +16,7 @@ from ottla.broker.http.health import Health
 from ottla.broker.http.server import HttpServer
 from ottla.broker.inter_broker.inter_broker import InterBroker
 from ottla.broker.inter_broker.listener import listener_between_brokers, registered_endpoints
+from ottla.broker.inter_broker.log_end_queries import LogEndQueries
 from ottla.broker.net.connections import Connections
 from ottla.broker.node.background import start_background
 from ottla.broker.node.context import NodeContext, Seams
@@ -38,6 +39,7 @@ from ottla.broker.node.parts import (
     make_checkpointer,
     make_parts,
 )
+from ottla.broker.node.possible_losses import PossibleLosses
 from ottla.broker.node.quota_enforcement import QuotaEnforcement
 from ottla.broker.node.registration import BrokerRegistration
 from ottla.broker.node.replication import start_replication
@@ -46,13 +48,13 @@ from ottla.broker.requests.served_apis import SERVED
 from ottla.broker.requests.services import Identity
 from ottla.broker.tasks import Tasks
 from ottla.metadata.applied_offset import AppliedOffset
-from ottla.metadata.controller_interface import Controller
 from ottla.metadata.local_controller import LocalController
 from ottla.metadata.publisher import Publisher
 from ottla.metadata.store import MetadataStore
 from ottla.metadata.values import Endpoint
 from ottla.metrics.node import NodeMetrics
 from ottla.replication.local_broker import LocalBroker
+from ottla.replication.log_ends import log_end
 from ottla.replication.replicas import Replicas
 from ottla.seams.net import Listener
 from ottla.settings.broker import BrokerSettings
@@ -206,7 +208,7 @@ class Node:
             entropy=seams.entropy,
             home=home,
             broker_id=self.settings[node.NODE_ID],
-            rack=None,
+            rack=self.settings[node.RACK] or None,
         )
 
     async def _register(
@@ -231,7 +233,7 @@ class Node:
         self._tasks.spawn(
             stay_registered(registration, store, replicas, self._logger), "registration"
         )
-        controller = self._start_controller(publisher, store)
+        controller = self._start_controller(publisher, store, replicas, registration)
         await publisher.until(registration.is_up)
         await controller.until_settled()
         registration.save(clean=False)
@@ -253,12 +255,29 @@ class Node:
             )
         dynamic_settings.load(publisher.image)
         publisher.subscribe(dynamic_settings.follow)
+        losses = PossibleLosses(
+            self.metrics, self.health.warnings, self._logger, lambda: publisher.is_controller
+        )
+        losses.load(publisher.image)
+        publisher.subscribe(losses.follow)
         self._tasks.spawn(publisher.follow(), "metadata")
         return publisher
 
-    def _start_controller(self, publisher: Publisher, store: MetadataStore) -> LocalController:
+    def _start_controller(
+        self,
+        publisher: Publisher,
+        store: MetadataStore,
+        replicas: Replicas,
+        registration: BrokerRegistration,
+    ) -> LocalController:
         """Starts the task that makes this broker the controller if there is none."""
         dynamic_settings, logger = self._context.dynamic_settings, self._logger
+        ask_log_ends = LogEndQueries(
+            node_id=self.settings[node.NODE_ID],
+            broker_epoch=lambda: registration.broker_epoch,
+            own_log_end=lambda where: log_end(replicas, publisher.image, where),
+            channels=lambda: self._inter_broker.brokers if self._inter_broker else None,
+        )
         controller = LocalController(
             publisher=publisher,
             store=store,
@@ -266,9 +285,7 @@ class Node:
             current_settings=lambda: dynamic_settings.current,
             is_shared=self._stores.is_shared,
             on_elected=lambda epoch: logger.debug("controller", epoch=epoch),
-            on_possible_loss=lambda partition: logger.warning(
-                "possible data loss", partition=str(partition)
-            ),
+            ask_log_ends=ask_log_ends,
         )
         self._tasks.spawn(controller.run(), "controller")
         return controller
@@ -277,7 +294,7 @@ class Node:
         self,
         home: str,
         publisher: Publisher,
-        controller: Controller,
+        controller: LocalController,
         replicas: Replicas,
         registration: BrokerRegistration,
     ) -> Endpoints:
@@ -308,6 +325,7 @@ class Node:
             checkpointer=make_checkpointer(context, replicas.directories),
             home=home,
             on_offline=self._on_offline,
+            unclean_elections=controller.unclean_elections,
             inter_broker=self._inter_broker,
         )
         self.metrics.disk_free_bytes = parts.tick.disks.free_bytes

@@ -29,6 +29,7 @@ from ottla.coordinators.txn.coordinator import TransactionShards
 from ottla.metadata.controller.producer_id_blocks import reserve_block
 from ottla.metadata.controller_interface import Controller
 from ottla.metadata.publisher import Publisher
+from ottla.metadata.unclean_elections import UncleanElections
 from ottla.replication.append.appender import Appender
 from ottla.replication.append.early_writeback import EarlyWriteback
 from ottla.replication.append.flusher import Flusher
@@ -40,6 +41,7 @@ from ottla.replication.housekeeping.log_cleaner import LogCleaner
 from ottla.replication.housekeeping.tick import Tick
 from ottla.replication.local_broker import LocalBroker
 from ottla.replication.replicas import Replicas
+from ottla.replication.throttle import ReplicationThrottles
 from ottla.settings.broker import BrokerSettings
 from ottla.settings.table import network
 from ottla.storage.directory.directories import LogDirectories
@@ -63,6 +65,7 @@ class Parts:
         self.tick.rules = tick_rules(settings)
         self.cleaner.rules = cleaner_rules(settings)
         self.connections.limits = connection_limits(settings)
+        self.services.partitions.throttles.apply_settings(settings)
 
 
 def load_replicas(
@@ -125,6 +128,7 @@ def make_parts(
     checkpointer: Checkpointer,
     home: str,
     on_offline: Callable[[str, Exception], None],
+    unclean_elections: UncleanElections,
     inter_broker: InterBroker | None = None,
 ) -> Parts:
     """Makes the parts. The coordinators follow the image and load their partitions."""
@@ -160,6 +164,7 @@ def make_parts(
             seams.entropy,
         ),
         follower_sessions=FollowerSessions(seams.clock, seams.entropy),
+        throttles=_throttles(context, identity.node_id, publisher),
     )
     services = _services(
         context,
@@ -169,6 +174,7 @@ def make_parts(
         partitions=partitions,
         coordinators=coordinators.services,
         producer_ids=producer_ids,
+        unclean_elections=unclean_elections,
         turn_budget=turn_budget,
         inter_broker=inter_broker,
     )
@@ -195,6 +201,16 @@ def make_parts(
         connections=connections,
         gauges=gauges,
     )
+
+
+def _throttles(context: NodeContext, node_id: int, publisher: Publisher) -> ReplicationThrottles:
+    """The throttles of replication, which follow the image."""
+    throttles = ReplicationThrottles(
+        node_id, context.seams.clock.steady_ns, context.dynamic_settings.current
+    )
+    throttles.load(publisher.image)
+    publisher.subscribe(throttles.follow)
+    return throttles
 
 
 def make_checkpointer(context: NodeContext, directories: LogDirectories) -> Checkpointer:
@@ -247,6 +263,7 @@ def _services(
     partitions: PartitionServices,
     coordinators: CoordinatorServices,
     producer_ids: ProducerIdBlocks,
+    unclean_elections: UncleanElections,
     turn_budget: TurnBudget,
     inter_broker: InterBroker | None,
 ) -> Services:
@@ -259,7 +276,11 @@ def _services(
         metrics=context.metrics,
         logger=context.logger,
         identity=identity,
-        metadata=MetadataServices(publisher=publisher, producer_ids=producer_ids),
+        metadata=MetadataServices(
+            publisher=publisher,
+            producer_ids=producer_ids,
+            unclean_elections=unclean_elections,
+        ),
         controller=controller,
         partitions=partitions,
         records=RecordServices(

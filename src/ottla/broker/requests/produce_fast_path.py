@@ -173,7 +173,9 @@ class ProduceFastPath(Gathering[native_produce.Request, GatheredProduce]):
         answers = uncommitted.settled(self._services)
         outcomes = native_outcomes(answers)
         if outcomes is None:
-            return self._encoded(produce_response(answers), request, session, started_ns)
+            version, *_ = request
+            refused = produce_response(answers, version, session, self._services)
+            return self._encoded(refused, request, session, started_ns)
         self._seconds.observe(self._elapsed_s(started_ns))
         version, correlation_id, _, _, _, topics, _ = request
         throttle_time_ms = session.quota.throttle_time_ms

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
+from ottla.broker.requests.current_leaders import CurrentLeaders
 from ottla.broker.requests.transaction_verification import (
     NotVerified,
     ProduceTransaction,
@@ -10,6 +11,8 @@ from ottla.broker.requests.transaction_verification import (
 )
 from ottla.errors import ErrorCode, PeerError
 from ottla.protocol.messages.produce import (
+    Leader,
+    NodeEndpoint,
     PartitionResult,
     ProduceResponse,
     RecordError,
@@ -24,9 +27,11 @@ from ottla.replication.replica import Replica
 from ottla.storage.admission.leader_checks import Refused
 
 if TYPE_CHECKING:
+    from ottla.broker.net.session import Session
     from ottla.broker.requests.services import Services
 
 API_NAME = "Produce"
+CURRENT_LEADER_SINCE = 10
 
 
 class Unadmitted(NamedTuple):
@@ -68,11 +73,15 @@ TopicOutcomes = list[tuple[TopicKey, list[ProduceOutcome]]]
 
 
 class ProduceTerms(NamedTuple):
-    """The acknowledgement that the request requires before its response, and its transaction."""
+    """The acknowledgement that the request requires before its response, its transaction, and its
+    client.
+    """
 
     acks: int
     timeout_ms: int
     transaction: ProduceTransaction | None
+    version: int
+    session: "Session"
 
 
 def refused(produced: ProduceOutcome, error: PeerError, services: "Services") -> ProduceOutcome:
@@ -101,20 +110,43 @@ def every(answers: TopicOutcomes) -> Iterator[ProduceOutcome]:
         yield from partitions
 
 
-def response(answers: TopicOutcomes) -> ProduceResponse:
-    return ProduceResponse(
-        responses=tuple(
-            TopicResult(
-                name=key if isinstance(key, str) else "",
-                topic_id=ZERO_UUID if isinstance(key, str) else Uuid(key),
-                partition_responses=tuple(map(_result, partitions)),
-            )
-            for key, partitions in answers
+def response(
+    answers: TopicOutcomes, version: int, session: "Session", services: "Services"
+) -> ProduceResponse:
+    """The response. A batch that another broker would take is answered with that leader."""
+    leaders = None
+    if version >= CURRENT_LEADER_SINCE and any(each.error for each in every(answers)):
+        leaders = CurrentLeaders(services, session)
+    responses = tuple(
+        TopicResult(
+            name=key if isinstance(key, str) else "",
+            topic_id=ZERO_UUID if isinstance(key, str) else Uuid(key),
+            partition_responses=tuple([_result(key, each, leaders) for each in partitions]),
         )
+        for key, partitions in answers
+    )
+    named = () if leaders is None else leaders.brokers
+    return ProduceResponse(
+        responses=responses,
+        node_endpoints=tuple(
+            NodeEndpoint(node_id=each.broker_id, host=each.host, port=each.port, rack=each.rack)
+            for each in named
+        ),
     )
 
 
-def _result(produced: ProduceOutcome) -> PartitionResult:
+def _current_leader(
+    key: TopicKey, produced: ProduceOutcome, leaders: CurrentLeaders | None
+) -> Leader | None:
+    if leaders is None or produced.error is None:
+        return None
+    leader = leaders.find(key, produced.index, produced.error.code)
+    return None if leader is None else Leader(leader_id=leader[0], leader_epoch=leader[1])
+
+
+def _result(
+    key: TopicKey, produced: ProduceOutcome, leaders: CurrentLeaders | None
+) -> PartitionResult:
     code = ErrorCode.NONE if produced.error is None else produced.error.code
     appended = produced.appended
     if appended is not None:
@@ -124,12 +156,17 @@ def _result(produced: ProduceOutcome) -> PartitionResult:
             base_offset=appended.first_offset,
             log_append_time_ms=appended.log_append_time_ms,
             log_start_offset=appended.start_offset,
+            current_leader=_current_leader(key, produced, leaders),
         )
     error = produced.error
     if not isinstance(error, RefusedByLog):
         message = str(error) if error is not None and _is_message_shown(error) else None
         return PartitionResult(
-            index=produced.index, error_code=code, base_offset=-1, error_message=message
+            index=produced.index,
+            error_code=code,
+            base_offset=-1,
+            error_message=message,
+            current_leader=_current_leader(key, produced, leaders),
         )
     record_errors = tuple(
         RecordError(batch_index=fault.number, batch_index_error_message=fault.reason)

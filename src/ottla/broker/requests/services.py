@@ -12,12 +12,14 @@ from ottla.broker.tasks import Tasks
 from ottla.metadata.controller_interface import Controller
 from ottla.metadata.image import Image
 from ottla.metadata.publisher import Publisher
+from ottla.metadata.unclean_elections import UncleanElections
 from ottla.metadata.values import Endpoint
 from ottla.replication.append.appender import Appender
 from ottla.replication.append.flusher import Flusher
 from ottla.replication.fetch.cold_reads import ColdReads
 from ottla.replication.housekeeping.checkpointer import Checkpointer
 from ottla.replication.replicas import Replicas
+from ottla.replication.throttle import ReplicationThrottles
 from ottla.seams.clock import Clock
 from ottla.seams.entropy import Entropy
 
@@ -64,6 +66,8 @@ class MetadataServices:
 
     publisher: Publisher
     producer_ids: "ProducerIdBlocks"
+    # For the controller: elections that compare the logs of replicas.
+    unclean_elections: UncleanElections
     auto_topic_creation: AutoTopicCreation = field(default_factory=AutoTopicCreation)
     # The responses to Metadata requests, encoded once per image.
     response_cache: ResponseCache = field(default_factory=ResponseCache)
@@ -80,6 +84,7 @@ class PartitionServices:
     cold_reads: ColdReads
     fetch_sessions: "FetchSessions"
     follower_sessions: "FollowerSessions"
+    throttles: ReplicationThrottles
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

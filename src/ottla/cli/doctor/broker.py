@@ -1,6 +1,10 @@
-"""Checks of a cluster: whether it responds, its API versions, and access to every broker."""
+"""Checks of a cluster: whether it responds, its API versions, access to every broker, and whether
+all partitions have a leader and all their replicas.
+"""
 
 from ottla.cli.doctor.finding import Finding, FindingState
+from ottla.cli.shared.plurals import counted
+from ottla.client.admin.cluster import Admin
 from ottla.client.connection.connection import Connection
 from ottla.client.errors import ClientError
 from ottla.client.routing.router import Router
@@ -28,6 +32,7 @@ async def check_cluster(router: Router, *, must_answer: bool) -> list[Finding]:
         ),
         _check_versions(connection),
         *[await _check_address(router, node_id) for node_id in sorted(brokers)],
+        await _check_partitions(router),
     ]
 
 
@@ -46,3 +51,28 @@ async def _check_address(router: Router, node_id: int) -> Finding:
     except ClientError as error:
         return Finding(name, FindingState.BROKEN, str(error), "check its advertised.listeners")
     return Finding(name, FindingState.OK, f"reached at its advertised {connection.address}")
+
+
+async def _check_partitions(router: Router) -> Finding:
+    try:
+        topics = await Admin(router).list_topics()
+    except ClientError as error:
+        return Finding("partitions", FindingState.BROKEN, str(error))
+    partitions = [partition for topic in topics for partition in topic.partitions]
+    unavailable = sum(each.is_unavailable for each in partitions)
+    if unavailable:
+        return Finding(
+            "partitions",
+            FindingState.BROKEN,
+            f"{counted(unavailable, 'partition')} of {len(partitions)} without a leader",
+            "`ottla topic describe --unavailable` names them",
+        )
+    under_replicated = sum(each.is_under_replicated for each in partitions)
+    if under_replicated:
+        return Finding(
+            "partitions",
+            FindingState.LIMITED,
+            f"{counted(under_replicated, 'partition')} of {len(partitions)} under-replicated",
+            "`ottla topic describe --under-replicated` names them",
+        )
+    return Finding("partitions", FindingState.OK, f"all {len(partitions)} led and in sync")

@@ -44,18 +44,42 @@ def list_(
 
 @app.command()
 def describe(
-    names: Names,
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="TOPIC", help="A topic's name; all topics with --under-replicated or others."
+        ),
+    ] = None,
     *,
+    under_replicated: Annotated[
+        bool,
+        typer.Option("--under-replicated", help="Only partitions with a replica out of sync."),
+    ] = False,
+    unavailable: Annotated[
+        bool, typer.Option("--unavailable", help="Only partitions without a leader.")
+    ] = False,
     bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
     timeout: TimeoutS = TIMEOUT_S_DEFAULT,
     output: Listing = ListingFormat.TABLE,
 ) -> None:
     """Show topics: partitions, leaders, replicas, offsets, sizes and settings."""
     from ottla.cli.shared.connect import run_with_cluster
-    from ottla.cli.topic.show import describe_topics
+    from ottla.cli.topic.show import PartitionFilter, describe_partitions, describe_topics
 
+    wanted = PartitionFilter(under_replicated, unavailable)
+    topics = names or []
+    if not topics and not wanted.is_given:
+        raise typer.BadParameter(
+            "name a topic, or ask for --under-replicated or --unavailable ones",
+            param_hint="TOPIC",
+        )
     writer = listing_writer(output, named=NAMED)
-    run_with_cluster(bootstrap, timeout, lambda router: describe_topics(router, names, writer))
+    if wanted.is_given:
+        run_with_cluster(
+            bootstrap, timeout, lambda router: describe_partitions(router, topics, wanted, writer)
+        )
+    else:
+        run_with_cluster(bootstrap, timeout, lambda router: describe_topics(router, topics, writer))
 
 
 @app.command()

@@ -35,6 +35,16 @@ class Partition(NamedTuple):
     in_sync: tuple[int, ...]
     offline: tuple[int, ...]
 
+    @property
+    def is_unavailable(self) -> bool:
+        """Whether nobody leads it: it can be neither read nor written."""
+        return self.leader == NO_BROKER
+
+    @property
+    def is_under_replicated(self) -> bool:
+        """Whether a replica is not in sync."""
+        return len(self.in_sync) < len(self.replicas)
+
 
 @dataclass(frozen=True, slots=True)
 class Topic:

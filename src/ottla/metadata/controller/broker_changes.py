@@ -4,20 +4,11 @@ Everything follows from the image, so that the next controller completes what th
 """
 
 from collections.abc import Collection, Iterable, Iterator
-from typing import NamedTuple
 
 from ottla.metadata.controller.partition_update import has_serving_leader, is_untouched, updated
 from ottla.metadata.image import Image
 from ottla.metadata.records import Partition
 from ottla.metadata.values import PartitionId
-from ottla.protocol.topic_partition import TopicPartition
-
-
-class PartitionUpdates(NamedTuple):
-    """New records of partitions, and the partitions whose leaders may have lost records."""
-
-    records: list[Partition]
-    possible_losses: list[TopicPartition]
 
 
 def outdated_partitions(image: Image, brokers: Collection[int] | None) -> Iterator[PartitionId]:
@@ -40,19 +31,17 @@ def outdated_partitions(image: Image, brokers: Collection[int] | None) -> Iterat
     yield from later
 
 
-def partition_updates(image: Image, ids: Iterable[PartitionId]) -> PartitionUpdates:
+def partition_updates(image: Image, ids: Iterable[PartitionId]) -> list[Partition]:
     """New records of these partitions, except those that are up to date or do not exist."""
-    updates = PartitionUpdates([], [])
-    for topic_id, index in ids:
-        topic, partition = image.topic_by_id(topic_id), image.partition(topic_id, index)
-        if topic is None or partition is None:
+    records: list[Partition] = []
+    for where in ids:
+        partition = image.partition(*where)
+        if partition is None:
             continue
-        after, may_have_lost = updated(partition, image.brokers)
+        after = updated(partition, image.brokers)
         if after is not partition:
-            updates.records.append(after)
-        if may_have_lost:
-            updates.possible_losses.append(TopicPartition(topic.name, index))
-    return updates
+            records.append(after)
+    return records
 
 
 def _partitions(image: Image) -> Iterator[Partition]:

@@ -15,14 +15,15 @@ Change = TypeVar("Change")
 Reply = TypeVar("Reply")
 Item = TypeVar("Item")
 
-# Both bound the time of one decision. So many partitions of six replicas also fit one entry: each
-# needs less than one of its 512 kilobytes.
+# Both bound the time of one decision. So many partitions also fit one entry of 512 KiB, even if all
+# of them are moving between twelve brokers.
 MAX_CHANGES_PER_ENTRY = 500
-MAX_RECORDS_PER_ENTRY = 500
+MAX_RECORDS_PER_ENTRY = 480
 
-# The most bytes that a record needs in an entry. A partition of six replicas needs about 600 bytes;
-# any other record, except a broker or a config, is little longer than a topic's name.
-_PARTITION_BYTES_MAX = 1 << 10
+# The most bytes that a record needs in an entry. A partition of six replicas needs about 600 bytes,
+# while it moves twice as much; any other record, except a broker or a config, is little longer than
+# a topic's name.
+_PARTITION_BYTES_MAX = 1_088
 _SMALL_RECORD_BYTES_MAX = 512
 
 

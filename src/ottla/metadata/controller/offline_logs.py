@@ -38,4 +38,4 @@ def logs_offline(
     told = replace(broker, offline=(*kept, *new))
     fork = image.fork()
     fork.apply(told)
-    return (told, *partition_updates(fork, new).records)
+    return (told, *partition_updates(fork, new))

@@ -8,13 +8,10 @@ from dataclasses import replace
 from enum import IntEnum
 
 from ottla.errors import ErrorCode, PeerError
-from ottla.metadata.controller.partition_update import (
-    as_seen_by,
-    settled,
-    successor,
-    with_unclean_leader,
-)
-from ottla.metadata.controller.topic_changes import Replicas, assignment_fault
+from ottla.metadata.controller import reassignment
+from ottla.metadata.controller.partition_update import settled, successor
+from ottla.metadata.controller.topic_changes import Replicas
+from ottla.metadata.controller.unclean_election import NoEligibleReplica
 from ottla.metadata.image import Image
 from ottla.metadata.records import Partition
 from ottla.metadata.values import BrokerState
@@ -35,38 +32,25 @@ def is_moving(partition: Partition) -> bool:
 
 
 def elected(image: Image, topic: str, index: int, election: Election) -> Partition:
-    """The partition with its elected leader."""
+    """The partition with its elected leader, which has lost no records.
+
+    NoEligibleReplica if an unclean election has to compare log ends: `metadata.unclean_elections`.
+    """
     partition = _named(image, topic, index)
     if election is Election.PREFERRED:
         return _preferred(image, partition)
-    return _unclean(image, partition)
+    return _clean(image, partition)
 
 
 def reassigned(
     image: Image, topic: str, index: int, target: Replicas | None, *, may_change_factor: bool
 ) -> Partition | None:
-    """The partition with its replicas in the target's order; a target of None cancels a move.
-
-    Replicas do not move between brokers yet: only their order, the leader preference, can change.
-    """
+    """The partition on its way to the target; a target of None cancels the move in progress."""
     partition = _named(image, topic, index)
     if target is None:
-        raise PeerError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, "No replica of it is moving.")
-    fault = assignment_fault(image, target, len(target))
-    if fault:
-        raise PeerError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, fault)
-    if len(target) != len(partition.replicas) and not may_change_factor:
-        raise PeerError(
-            ErrorCode.INVALID_REPLICATION_FACTOR,
-            f"It has {len(partition.replicas)} replicas, the target {len(target)}.",
-        )
-    if set(target) != set(partition.replicas):
-        raise PeerError(
-            ErrorCode.INVALID_REPLICA_ASSIGNMENT, "Replicas do not move between brokers yet."
-        )
-    if target == partition.replicas:
-        return None
-    return replace(partition, replicas=target, partition_epoch=partition.partition_epoch + 1)
+        return reassignment.cancelled(image, partition)
+    after = reassignment.started(image, partition, target, may_change_factor=may_change_factor)
+    return None if after is partition else after
 
 
 # --- parts of decisions -----------------------------------------------------------------------
@@ -101,18 +85,11 @@ def _preferred(image: Image, partition: Partition) -> Partition:
     return successor(partition, replace(partition, leader=broker.incarnation))
 
 
-def _unclean(image: Image, partition: Partition) -> Partition:
-    """Elects an in-sync replica, else an eligible leader replica, else any replica that is up."""
+def _clean(image: Image, partition: Partition) -> Partition:
+    """Elects an in-sync replica, else an eligible leader replica."""
     if partition.leader is not None:
         raise PeerError(ErrorCode.ELECTION_NOT_NEEDED, "Somebody leads already.")
     clean = settled(partition, image.brokers)
-    if clean.leader is not None:
-        return successor(partition, clean)
-    brokers = as_seen_by(partition, image.brokers)
-    for broker_id in partition.replicas:
-        broker = brokers.get(broker_id)
-        if broker is not None and broker.state is BrokerState.UP:
-            return successor(partition, with_unclean_leader(clean, broker.incarnation))
-    raise PeerError(
-        ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, "None of its brokers is up with its log."
-    )
+    if clean.leader is None:
+        raise NoEligibleReplica
+    return successor(partition, clean)

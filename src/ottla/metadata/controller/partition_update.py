@@ -40,29 +40,22 @@ _SERVING = (BrokerState.STARTING, BrokerState.UP)
 _ANY = tuple(BrokerState)
 
 
-class Updated(NamedTuple):
-    """A partition that agrees with the brokers, and whether its leader may have lost records."""
-
-    partition: Partition
-    may_have_lost: bool
-
-
 class _Memberships(NamedTuple):
     isr: Members
     elr: Members
     unclean: tuple[int, ...]
 
 
-def updated(partition: Partition, brokers: Brokers) -> Updated:
+def updated(partition: Partition, brokers: Brokers) -> Partition:
     """The partition as it must be; the same object if it is so already."""
     brokers = as_seen_by(partition, brokers)
     if is_untouched(partition, brokers):
-        return Updated(partition, may_have_lost=False)
+        return partition
     changed = settled(partition, brokers)
     leader = _only_unclean(changed, brokers)
     if leader is not None:
         changed = with_unclean_leader(changed, leader)
-    return Updated(successor(partition, changed), may_have_lost=leader is not None)
+    return successor(partition, changed)
 
 
 def is_untouched(partition: Partition, brokers: Brokers) -> bool:
@@ -91,7 +84,7 @@ def settled(partition: Partition, brokers: Brokers) -> Partition:
     """The partition as it must be, except that nobody is elected who may have lost records.
 
     Its epochs are not raised. For decisions that also change the partition otherwise: their
-    record raises the epochs once, and they do not report losses.
+    record raises the epochs once.
     """
     brokers = as_seen_by(partition, brokers)
     isr, elr, unclean = _without_leaving(partition, _in_current_epochs(partition, brokers), brokers)
@@ -132,24 +125,37 @@ def with_unclean_leader(partition: Partition, leader: Incarnation) -> Partition:
 
     The leader's log is the history of the partition from now on. So nobody else is in sync or
     eligible. The others that were become unclean, or stay so: until records are committed again,
-    one of them may have the records that the leader loses next.
+    one of them may have the records that the leader loses next. The record itself says that records
+    may be lost: every broker that applies it can report that, whatever becomes of the controller.
     """
     others = [*partition.unclean, *(each.broker_id for each in partition.isr + partition.elr)]
     unclean = tuple(each for each in others if each != leader.broker_id)
-    return replace(partition, leader=leader, isr=(leader,), elr=(), unclean=unclean)
+    return replace(
+        partition,
+        leader=leader,
+        isr=(leader,),
+        elr=(),
+        unclean=unclean,
+        possible_loss_epoch=partition.leader_epoch + 1,
+    )
 
 
 def successor(before: Partition, after: Partition) -> Partition:
     """The partition `after`, which has the epochs of `before`, with the epochs that follow.
 
-    `before` itself if they are equal.
+    `before` itself if they are equal. Once all replicas are in sync they have the same records: a
+    possible loss is history then, also if it is the loss of a single replica.
     """
     if after == before:
         return before
+    loss = after.possible_loss_epoch
+    if loss == before.possible_loss_epoch and len(after.isr) == len(after.replicas):
+        loss = None
     return replace(
         after,
         leader_epoch=before.leader_epoch + (after.leader != before.leader),
         partition_epoch=before.partition_epoch + 1,
+        possible_loss_epoch=loss,
     )
 
 

@@ -1,6 +1,7 @@
 """Gives leadership back to preferred replicas, the first of each partition. Does no I/O."""
 
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import replace
 
 from ottla.metadata.controller.partition_update import Brokers, successor
@@ -9,13 +10,43 @@ from ottla.metadata.records import Partition
 from ottla.metadata.values import BrokerState, Incarnation, PartitionId
 
 
-def preferred_leader_changes(image: Image) -> Iterator[PartitionId]:
-    """The partitions that another replica leads although the preferred one is up and in sync."""
-    for name in sorted(image.topic_names):
+class LeaderBalance:
+    """How many partitions each broker should lead as the preferred replica, and which it does not.
+
+    As in Kafka: a broker's imbalance is the share of these partitions that it does not lead, for
+    whatever reason.
+    """
+
+    def __init__(self) -> None:
+        self._preferred = Counter[int]()
+        self._led_elsewhere = Counter[int]()
+        # The partitions that each broker can take over at once.
+        self._due: dict[int, list[PartitionId]] = {}
+
+    def add_topic(self, image: Image, name: str) -> int:
+        """Counts the partitions of a topic, and returns their number."""
         topic = image.topic(name)
-        for partition in () if topic is None else tuple(image.partitions(topic.topic_id)):
+        partitions = () if topic is None else image.partitions(topic.topic_id)
+        for partition in partitions:
+            preferred = partition.replicas[0]
+            self._preferred[preferred] += 1
+            if partition.leader is not None and partition.leader.broker_id == preferred:
+                continue
+            self._led_elsewhere[preferred] += 1
             if _due(partition, image.brokers) is not None:
-                yield PartitionId(partition.topic_id, partition.index)
+                where = PartitionId(partition.topic_id, partition.index)
+                self._due.setdefault(preferred, []).append(where)
+        return len(partitions)
+
+    def due(self, imbalance_percent_max: int) -> list[PartitionId]:
+        """The partitions that the brokers with a larger imbalance are to lead again."""
+        return [
+            where
+            for broker_id, partitions in sorted(self._due.items())
+            if 100 * self._led_elsewhere[broker_id]
+            > imbalance_percent_max * self._preferred[broker_id]
+            for where in partitions
+        ]
 
 
 def preferred_leader_updates(image: Image, ids: Iterable[PartitionId]) -> list[Partition]:

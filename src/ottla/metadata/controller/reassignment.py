@@ -2,7 +2,8 @@
 
 While replicas move, the partition's replicas are those of the target, then those that leave.
 `adding` are the new ones, `removing` the ones that leave. It is complete when the new ones are in
-sync: then the target is written.
+sync: then the target is written. `originals` are the replicas to which a cancellation goes back,
+also if the target was replaced meanwhile.
 """
 
 from dataclasses import replace
@@ -14,14 +15,18 @@ from ottla.metadata.image import Image
 from ottla.metadata.records import Partition
 from ottla.metadata.values import BrokerState
 
+# Each replaced target may leave replicas behind. The record has to fit its share of an entry.
+MOVING_REPLICAS_MAX = 2 * REPLICATION_FACTOR_MAX
+
 
 def started(
     image: Image, partition: Partition, target: Replicas, *, may_change_factor: bool
 ) -> Partition:
     """The partition on its way to the target; the same object if it is there already.
 
-    A reassignment in progress is replaced. A target without new brokers is reached at once, if
-    enough of its replicas are in sync.
+    A reassignment in progress is replaced. Of its new replicas, those that neither target nor
+    originals need stay only if they may have committed records. A target without new brokers is
+    reached at once, if enough of its replicas are in sync.
     """
     originals = _originals(partition)
     _check_target(image, partition.replicas, target)
@@ -30,12 +35,21 @@ def started(
             ErrorCode.INVALID_REPLICATION_FACTOR,
             f"It has {len(originals)} replicas, the target {len(target)}.",
         )
-    removing = tuple(each for each in partition.replicas if each not in target)
+    kept = {*originals, *partition.unclean}
+    kept.update(member.broker_id for member in partition.isr + partition.elr)
+    removing = tuple(each for each in partition.replicas if each not in target and each in kept)
+    if len(target + removing) > MOVING_REPLICAS_MAX:
+        raise PeerError(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            f"With those that leave, it would have more than {MOVING_REPLICAS_MAX} replicas.",
+        )
+    adding = tuple(each for each in target if each not in originals)
     moving = replace(
         partition,
         replicas=target + removing,
-        adding=tuple(each for each in target if each not in originals),
+        adding=adding,
         removing=removing,
+        originals=originals if adding or removing else (),
     )
     return successor(partition, settled(completed(moving), image.brokers))
 
@@ -71,7 +85,10 @@ def completed(partition: Partition) -> Partition:
 
 
 def _originals(partition: Partition) -> Replicas:
-    return tuple(each for each in partition.replicas if each not in partition.adding)
+    # Records of earlier versions do not have them.
+    return partition.originals or tuple(
+        each for each in partition.replicas if each not in partition.adding
+    )
 
 
 def _restricted(partition: Partition, replicas: Replicas) -> Partition:
@@ -82,6 +99,7 @@ def _restricted(partition: Partition, replicas: Replicas) -> Partition:
         replicas=replicas,
         adding=(),
         removing=(),
+        originals=(),
         isr=without(partition.isr, *others),
         elr=without(partition.elr, *others),
         unclean=tuple(each for each in partition.unclean if each in replicas),

@@ -99,7 +99,10 @@ def create_partitions(
     settings: BrokerSettings,
     start: int,
 ) -> tuple[list[Record], None]:
-    """Adds partitions up to `count`, with the replication factor of the first one."""
+    """Adds partitions up to `count`, with the replication factor of the first one.
+
+    While its replicas move, this is the one that it will have.
+    """
     image = pending.image
     topic = image.topic(name)
     if topic is None:
@@ -109,7 +112,7 @@ def create_partitions(
         raise _no_increase(name, len(present), count)
     more = count - len(present)
     _check_room(pending, more, count)
-    replication_factor = len(present[0].replicas)
+    replication_factor = len(present[0].replicas) - len(present[0].removing)
     if assignments is None:
         brokers = _usable_brokers(image, replication_factor)
         replicas = place_replicas(brokers, more, replication_factor, start)

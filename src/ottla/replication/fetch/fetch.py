@@ -8,8 +8,10 @@ from ottla.errors import PeerError
 from ottla.metadata.values import Incarnation
 from ottla.protocol.isolation_level import Isolation
 from ottla.protocol.messages.fetch import Partition as AskedPartition
+from ottla.protocol.primitives import NO_BROKER
 from ottla.replication.fetch.cold_reads import ColdPiece, ColdReads
-from ottla.replication.fetch.reads import ReadResult, read, read_for_follower
+from ottla.replication.fetch.reads import ReadResult, read, read_for_follower, redirect
+from ottla.replication.fetch.replica_selection import ReplicaSelection
 from ottla.replication.lookup import TopicKey
 from ottla.replication.purgatory import Waiter, WaitingRoom
 from ottla.replication.replica import Replica
@@ -73,6 +75,10 @@ class FetchLimits(NamedTuple):
     isolation: Isolation
     # The follower that fetches, which reads to the log end; None for a consumer.
     follower: Incarnation | None = None
+    # Sends a consumer to a closer replica; None: this broker serves it.
+    selection: ReplicaSelection | None = None
+    # Whether consumers are served from replicas that this broker does not lead.
+    may_follow: bool = False
 
 
 class Answer(NamedTuple):
@@ -245,7 +251,12 @@ def read_items(
             replica = _locate(item, find)
             bytes_max = max(0, min(asked.partition_max_bytes, bytes_left))
             warm_only = not tries or tries.get(item, 0) < COLD_READS_MAX
-            if limits.follower is None:
+            closer_id = None
+            if limits.selection is not None:
+                closer_id = limits.selection.select(replica.partition, asked.fetch_offset)
+            if closer_id is not None:
+                result = redirect(replica, closer_id, asked.current_leader_epoch)
+            elif limits.follower is None:
                 result = read(
                     replica,
                     asked.fetch_offset,
@@ -255,6 +266,7 @@ def read_items(
                     current_leader_epoch=asked.current_leader_epoch,
                     last_fetched_epoch=asked.last_fetched_epoch,
                     warm_only=warm_only,
+                    may_follow=limits.may_follow,
                 )
             else:
                 result = read_for_follower(
@@ -283,7 +295,7 @@ def read_items(
         if result.records is not None:
             bytes_left -= result.records.size
             is_first = False
-        elif result.diverging is not None:
+        elif result.diverging is not None or result.preferred_read_replica != NO_BROKER:
             is_urgent = True
     return Reading(reads, limits.bytes_max - bytes_left, is_urgent, cold_items)
 

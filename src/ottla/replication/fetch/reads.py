@@ -7,7 +7,7 @@ from typing import NamedTuple
 from ottla.errors import ErrorCode, OffsetOutOfRange, PeerError, StorageError
 from ottla.metadata.values import Incarnation
 from ottla.protocol.isolation_level import Isolation
-from ottla.protocol.primitives import NO_LEADER_EPOCH
+from ottla.protocol.primitives import NO_BROKER, NO_LEADER_EPOCH
 from ottla.replication.replica import Replica
 from ottla.storage.log.file_slice import FileSlice
 from ottla.storage.log.leader_epochs import UNKNOWN_END, EpochEnd
@@ -27,6 +27,8 @@ class ReadResult(NamedTuple):
     is_caught_up: bool
     # Where the log of the reader diverged from this one, if it did. Then there are no records.
     diverging: EpochEnd | None = None
+    # The broker that a consumer should read from instead. Then there are no records.
+    preferred_read_replica: int = NO_BROKER
 
     @property
     def size(self) -> int:
@@ -43,16 +45,21 @@ def read(
     current_leader_epoch: int = NO_LEADER_EPOCH,
     last_fetched_epoch: int = NO_LEADER_EPOCH,
     warm_only: bool = False,
+    may_follow: bool = False,
 ) -> ReadResult:
     """The committed batches from the one that holds `offset` on. PeerError if it cannot be read.
 
-    With `warm_only` it raises ColdRead where it would have to wait for the disk.
+    With `may_follow` a follower serves them too, up to its own high watermark (KIP-392). With
+    `warm_only` it raises ColdRead where it would have to wait for the disk.
 
     Returns at most `bytes_max`. The first partition of a reply (`is_first`) gives its first batch
     whole, however large. Any other partition gives nothing if its first batch does not fit.
     """
     partition = replica.partition
-    partition.check_leadership(current_leader_epoch)
+    if may_follow:
+        partition.check_leader_epoch(current_leader_epoch)
+    else:
+        partition.check_leadership(current_leader_epoch)
     is_committed_only = isolation is Isolation.READ_COMMITTED
     log = replica.log
     if log is None:
@@ -86,6 +93,20 @@ def read(
         aborted,
         offset >= bound,
         diverging,
+    )
+
+
+def redirect(replica: Replica, broker_id: int, current_leader_epoch: int) -> ReadResult:
+    """The leader's answer to a consumer that should read from another replica (KIP-392)."""
+    replica.partition.check_leadership(current_leader_epoch)
+    return ReadResult(
+        None,
+        replica.high_watermark,
+        replica.last_stable_offset,
+        replica.start_offset,
+        None,
+        is_caught_up=False,
+        preferred_read_replica=broker_id,
     )
 
 

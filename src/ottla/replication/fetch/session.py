@@ -11,6 +11,7 @@ from ottla.errors import PeerError
 from ottla.protocol.isolation_level import Isolation
 from ottla.protocol.messages.fetch import FetchRequest, ForgottenTopic, Topic
 from ottla.protocol.messages.fetch import Partition as AskedPartition
+from ottla.protocol.primitives import NO_BROKER
 from ottla.replication.fetch.fetch import Answer, FetchItem, ItemRead, Reading, waiting_room
 from ottla.replication.lookup import TopicKey
 from ottla.replication.purgatory import Waiter, WaitingRoom
@@ -62,6 +63,7 @@ class SessionItem(FetchItem):
             isinstance(result, PeerError)
             or result.records is not None
             or result.diverging is not None
+            or result.preferred_read_replica != NO_BROKER
             or result.high_watermark != self._told_high_watermark
             or result.start_offset != self._told_start_offset
         )

@@ -22,6 +22,12 @@ NODE_ID = broker_setting(
     older_name="broker.id",
     default_reason="Kafka has none; a single broker needs no configuration",
 )
+RACK = broker_setting(
+    "broker.rack",
+    Text(),
+    None,
+    "The rack of the broker: the replicas of a new partition are on different racks if possible.",
+)
 LISTENERS = broker_setting(
     "listeners",
     ListenerList(),

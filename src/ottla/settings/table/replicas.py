@@ -1,9 +1,27 @@
 """Topics and replicas: topic creation, replication factor and in-sync replicas."""
 
-from ottla.settings.kinds import Boolean, TextList, integer
+from enum import StrEnum
+
+from ottla.settings.kinds import (
+    Boolean,
+    ClassName,
+    ThrottledReplicaList,
+    Unit,
+    integer,
+    long,
+)
 from ottla.settings.setting import broker_setting, topic_setting
 
-_NO_FOLLOWERS = "no partition has followers"
+# Kafka's rate of a replication that is not throttled.
+UNTHROTTLED = 2**63 - 1
+
+
+class ReplicaSelectorClass(StrEnum):
+    """Kafka's replica selectors, by the names of their Java classes."""
+
+    LEADER = "org.apache.kafka.common.replica.LeaderSelector"
+    RACK_AWARE = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
+
 
 NUM_PARTITIONS = broker_setting(
     "num.partitions",
@@ -36,6 +54,13 @@ DELETE_TOPIC_ENABLE = broker_setting(
     True,
     "Whether clients may delete topics.",
 )
+REPLICA_SELECTOR_CLASS = broker_setting(
+    "replica.selector.class",
+    ClassName(ReplicaSelectorClass),
+    None,
+    "The replica from which a consumer reads: with `RackAwareReplicaSelector` one in the rack of"
+    " its `client.rack`, if one there is in sync; by default the leader; the same on all brokers.",
+)
 MIN_INSYNC_REPLICAS = topic_setting(
     "min.insync.replicas",
     integer(1),
@@ -50,19 +75,52 @@ UNCLEAN_LEADER_ELECTION_ENABLE = topic_setting(
     "Whether a replica that is not in sync may become leader if no other is left, which loses"
     " records.",
     broker="unclean.leader.election.enable",
-    unsupported_reason=_NO_FOLLOWERS,
+)
+AUTO_LEADER_REBALANCE_ENABLE = broker_setting(
+    "auto.leader.rebalance.enable",
+    Boolean(),
+    True,
+    "Whether the controller has the preferred replicas, the first of each partition, lead again.",
+)
+LEADER_IMBALANCE_CHECK_INTERVAL_SECONDS = broker_setting(
+    "leader.imbalance.check.interval.seconds",
+    long(1, unit=Unit.SECONDS),
+    300,
+    "How often the controller looks for partitions that their preferred replica does not lead.",
+)
+LEADER_IMBALANCE_PER_BROKER_PERCENTAGE = broker_setting(
+    "leader.imbalance.per.broker.percentage",
+    integer(0),
+    10,
+    "A broker leads its partitions again if more than this percentage of those for which it is the"
+    " preferred replica are led by others.",
+)
+LEADER_REPLICATION_THROTTLED_RATE = broker_setting(
+    "leader.replication.throttled.rate",
+    long(0, unit=Unit.BYTES),
+    UNTHROTTLED,
+    "The bytes per second that this broker, as the leader, sends to throttled replicas that are not"
+    " in sync.",
+    is_dynamic=True,
+)
+FOLLOWER_REPLICATION_THROTTLED_RATE = broker_setting(
+    "follower.replication.throttled.rate",
+    long(0, unit=Unit.BYTES),
+    UNTHROTTLED,
+    "The bytes per second that this broker, as a follower, fetches for throttled replicas that are"
+    " not in sync.",
+    is_dynamic=True,
 )
 LEADER_REPLICATION_THROTTLED_REPLICAS = topic_setting(
     "leader.replication.throttled.replicas",
-    TextList(),
+    ThrottledReplicaList(),
     (),
-    "The replicas throttled on the leader: `partition:broker`, or `*` for all.",
-    unsupported_reason=_NO_FOLLOWERS,
+    "The replicas throttled on the leader: `partition:broker`, the broker being the leader, or `*`"
+    " for all.",
 )
 FOLLOWER_REPLICATION_THROTTLED_REPLICAS = topic_setting(
     "follower.replication.throttled.replicas",
-    TextList(),
+    ThrottledReplicaList(),
     (),
     "The replicas throttled on the follower: `partition:broker`, or `*` for all.",
-    unsupported_reason=_NO_FOLLOWERS,
 )

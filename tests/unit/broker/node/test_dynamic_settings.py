@@ -77,6 +77,9 @@ ELSEWHERE = {
     "inter.broker.listener.name": (
         "test_requests_between_brokers_are_accepted_on_their_listener_only"
     ),
+    "replica.selector.class": (
+        "test_a_consumer_is_sent_to_the_replica_in_its_rack_and_reads_there"
+    ),
     "request.timeout.ms": (
         "test_without_a_controller_a_request_times_out_and_the_connection_goes_on"
     ),

@@ -20,12 +20,18 @@ NAMES = ["python", "native code", "java", "disk", "open files", "clock"]
 
 def test_a_broker_that_answers_is_examined(at_broker: AtBroker, broker: Broker) -> None:
     ran = at_broker("doctor", "-o", "jsonl")
-    assert [row["name"] for row in ran.rows] == [*NAMES, "broker", "versions", "broker 1"]
+    assert [row["name"] for row in ran.rows] == [
+        *NAMES,
+        "broker",
+        "versions",
+        "broker 1",
+        "partitions",
+    ]
     found = {row["name"]: row for row in ran.rows}
     assert (
         found["broker"]["found"] == f"{broker.bootstrap_servers} responds, one of 1 in the cluster"
     )
-    assert {found[name]["state"] for name in ("broker", "versions", "broker 1")} == {"ok"}
+    assert {row["state"] for row in ran.rows[len(NAMES) :]} == {"ok"}
 
 
 def test_a_broker_that_must_answer_and_does_not_ends_with_6() -> None:
@@ -42,7 +48,8 @@ def test_each_broker_must_be_reached_at_the_address_it_gives() -> None:
         async with FakeCluster(2) as cluster, cluster.router() as router:
             await cluster.brokers[2].stop()
             findings = await check_cluster(router, must_answer=True)
-        first, versions, one, two = findings
+        first, versions, one, two, partitions = findings
+        assert partitions.state is FindingState.OK
         assert first.found == "b1:9092 responds, one of 2 in the cluster"
         assert versions.state is FindingState.LIMITED
         assert "the broker lacks Produce, Fetch" in versions.found
@@ -51,6 +58,28 @@ def test_each_broker_must_be_reached_at_the_address_it_gives() -> None:
         assert "b2:9092" in two.found
         assert two.advice is not None
         assert "advertised.listeners" in two.advice
+
+    run(story())
+
+
+@pytest.mark.parametrize(
+    ("leaders", "in_sync", "state", "found"),
+    [
+        ([1, 1], (1, 2), FindingState.OK, "all 2 led and in sync"),
+        ([1, 1], (1,), FindingState.LIMITED, "2 partitions of 2 under-replicated"),
+        ([1, -1], (1,), FindingState.BROKEN, "1 partition of 2 without a leader"),
+    ],
+)
+def test_partitions_without_a_leader_are_broken_and_those_without_a_replica_limited(
+    leaders: list[int], in_sync: tuple[int, ...], state: FindingState, found: str
+) -> None:
+    async def story() -> None:
+        async with FakeCluster(1) as cluster, cluster.router() as router:
+            cluster.leaders = {"orders": leaders}
+            cluster.replicas, cluster.in_sync = (1, 2), in_sync
+            *_, partitions = await check_cluster(router, must_answer=True)
+        assert (partitions.name, partitions.state) == ("partitions", state)
+        assert partitions.found == found
 
     run(story())
 

@@ -6,7 +6,6 @@ from ottla.metadata.controller.broker_changes import outdated_partitions, partit
 from ottla.metadata.image import Image
 from ottla.metadata.records import EpochFloor, Partition, Topic, TopicDeleted
 from ottla.metadata.values import BrokerState, Incarnation, PartitionId
-from ottla.protocol.topic_partition import TopicPartition
 from tests.support.metadata.sample_records import broker, partition, topic_id
 
 ONE, TWO, THREE = Incarnation(1, 5), Incarnation(2, 6), Incarnation(3, 7)
@@ -29,11 +28,11 @@ def where(topic: int, index: int = 0) -> PartitionId:
     return PartitionId(topic_id(topic), index)
 
 
-def apply(image: Image, ids: Iterable[PartitionId]) -> list[TopicPartition]:
-    updates = partition_updates(image, ids)
-    for record in updates.records:
+def apply(image: Image, ids: Iterable[PartitionId]) -> list[Partition]:
+    records = partition_updates(image, ids)
+    for record in records:
         image.apply(record)
-    return updates.possible_losses
+    return records
 
 
 def test_no_partition_is_outdated_while_no_broker_changes() -> None:
@@ -54,7 +53,7 @@ def test_changes_of_leader_come_first() -> None:
     found = list(outdated_partitions(image, None))
 
     assert found == [where(2), where(2, 2), where(1), where(2, 1)]
-    assert apply(image, found) == []
+    assert all(each.possible_loss_epoch is None for each in apply(image, found))
     assert list(outdated_partitions(image, None)) == []
     assert [each.leader for each in image.partitions(topic_id(2))] == [TWO, TWO, TWO]
 
@@ -68,10 +67,10 @@ def test_a_draining_leader_that_stays_and_partitions_without_a_leader_are_up_to_
     image.apply(broker(1, 5, state=BrokerState.DRAINING))
     for broker_id in (2, 3):
         image.apply(broker(broker_id, 4 + broker_id, state=BrokerState.GONE))
-    assert partition_updates(image, outdated_partitions(image, None)).records == []
+    assert partition_updates(image, outdated_partitions(image, None)) == []
 
     image.apply(broker(3, 11, inherits=7, state=BrokerState.STARTING))
-    (changed,) = partition_updates(image, outdated_partitions(image, None)).records
+    (changed,) = partition_updates(image, outdated_partitions(image, None))
     assert PartitionId(changed.topic_id, changed.index) == where(2)
 
 
@@ -115,13 +114,16 @@ def test_partitions_that_are_up_to_date_or_gone_get_no_record() -> None:
     image = image_of(partition(1), partition(2, replicas=(2, 3), leader=TWO, isr=(TWO, THREE)))
     image.apply(broker(1, 5, state=BrokerState.GONE))
 
-    updates = partition_updates(image, [where(1), where(2), where(1, 7), where(8)])
+    records = partition_updates(image, [where(1), where(2), where(1, 7), where(8)])
 
-    assert [(each.topic_id, each.leader) for each in updates.records] == [(topic_id(1), TWO)]
+    assert [(each.topic_id, each.leader) for each in records] == [(topic_id(1), TWO)]
 
 
-def test_possible_losses_are_reported_by_name() -> None:
+def test_possible_losses_are_recorded() -> None:
     image = image_of(partition(1), partition(2, replicas=(1,), isr=(ONE,)))
     image.apply(broker(1, 9, state=BrokerState.STARTING))
 
-    assert apply(image, outdated_partitions(image, (1,))) == [TopicPartition("topic-2", 0)]
+    records = apply(image, outdated_partitions(image, (1,)))
+
+    lost = [(each.topic_id, each.possible_loss_epoch) for each in records]
+    assert lost == [(topic_id(1), None), (topic_id(2), 1)]

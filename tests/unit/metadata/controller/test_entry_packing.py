@@ -6,6 +6,7 @@ from ottla.metadata.controller.entry_packing import (
     MAX_RECORDS_PER_ENTRY,
     decide_entry,
 )
+from ottla.metadata.controller.reassignment import MOVING_REPLICAS_MAX
 from ottla.metadata.controller.topic_changes import REPLICATION_FACTOR_MAX
 from ottla.metadata.entry_codec import encode
 from ottla.metadata.records import Config, Partition, Record, Topic
@@ -14,13 +15,20 @@ from tests.support.metadata.sample_records import broker, topic_id
 
 
 def largest_partition(index: int) -> Partition:
+    """It is moving from six brokers to six others."""
     members = tuple(
-        Incarnation(2**31 - 1 - number, 2**63 - 1) for number in range(REPLICATION_FACTOR_MAX)
+        Incarnation(2**31 - 1 - number, 2**63 - 1) for number in range(MOVING_REPLICAS_MAX)
     )
+    replicas = tuple(member.broker_id for member in members)
+    target, originals = replicas[:REPLICATION_FACTOR_MAX], replicas[REPLICATION_FACTOR_MAX:]
     return Partition(
         topic_id=topic_id(2**128 - 1),
         index=2**31 - 1 - index,
-        replicas=tuple(member.broker_id for member in members),
+        replicas=replicas,
+        adding=target,
+        removing=originals,
+        originals=originals,
+        possible_loss_epoch=2**31 - 1,
         leader=members[0],
         leader_epoch=2**31 - 1,
         isr=members,

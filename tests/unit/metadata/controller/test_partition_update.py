@@ -1,16 +1,17 @@
 """What a partition must look like, given its brokers: every rule, and that it settles at once."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
 import pytest
 
 from ottla.metadata.controller.partition_update import (
-    Updated,
     has_serving_leader,
     is_untouched,
     settled,
+    successor,
     updated,
 )
 from ottla.metadata.image import Image
@@ -45,25 +46,23 @@ def whole(**fields: Any) -> Partition:
     return partition(**{"isr": (ONE, TWO, THREE), **fields})
 
 
-def after(before: Partition, brokers: dict[int, Broker]) -> Updated:
+def after(before: Partition, brokers: dict[int, Broker]) -> Partition:
     """The update, which the image accepts, and which changes nothing if it is made twice."""
     done = updated(before, brokers)
-    if done.partition is not before:
+    if done is not before:
         image = Image()
         image.apply(Topic("orders", before.topic_id))
         image.apply(before)
-        image.apply(done.partition)
-    again = updated(done.partition, brokers)
-    assert again.partition is done.partition
-    assert not again.may_have_lost
+        image.apply(done)
+    assert updated(done, brokers) is done
     return done
 
 
 def changed(before: Partition, brokers: dict[int, Broker]) -> Partition:
     """The update, which loses nothing."""
     done = after(before, brokers)
-    assert not done.may_have_lost
-    return done.partition
+    assert done.possible_loss_epoch is None
+    return done
 
 
 # --- nothing to do ----------------------------------------------------------------------------
@@ -72,14 +71,13 @@ def changed(before: Partition, brokers: dict[int, Broker]) -> Partition:
 @pytest.mark.parametrize("states", [(UP, UP, UP), (STARTING, UP, UP)])
 def test_a_partition_whose_members_are_live_stays(states: tuple[BrokerState, ...]) -> None:
     before = whole()
-    assert updated(before, three(*states)) == (before, False)
-    assert updated(before, three(*states)).partition is before
+    assert updated(before, three(*states)) is before
 
 
 def test_a_replica_outside_of_the_isr_changes_nothing() -> None:
     before = partition(unclean=(3,))
-    assert updated(before, three(UP, UP, GONE)).partition is before
-    assert updated(before, three(UP, UP, DRAINING)).partition is before
+    assert updated(before, three(UP, UP, GONE)) is before
+    assert updated(before, three(UP, UP, DRAINING)) is before
 
 
 # --- a broker is gone -------------------------------------------------------------------------
@@ -198,13 +196,13 @@ def test_an_election_that_reaches_min_isr_empties_the_elr() -> None:
 
 def test_the_elr_is_not_emptied_while_nobody_leads() -> None:
     before = partition(leader=None, isr=(), elr=(ONE, TWO), min_isr=1)
-    assert updated(before, three(GONE, GONE, UP)).partition is before
+    assert updated(before, three(GONE, GONE, UP)) is before
 
 
 def test_the_elr_stays_while_the_isr_is_too_small() -> None:
     before = partition(isr=(ONE,), elr=(TWO,))
-    assert updated(before, three()).partition is before
-    assert updated(before, three(UP, GONE)).partition is before
+    assert updated(before, three()) is before
+    assert updated(before, three(UP, GONE)) is before
 
 
 def test_an_epoch_follows_on_the_way_to_no_leader_and_back_to_the_same_broker() -> None:
@@ -214,11 +212,25 @@ def test_an_epoch_follows_on_the_way_to_no_leader_and_back_to_the_same_broker() 
     assert (back.leader, back.leader_epoch, back.partition_epoch) == (NEW, 2, 2)
 
 
-def test_the_only_unclean_replica_leads_and_the_possible_loss_is_reported() -> None:
+def test_the_only_unclean_replica_leads_and_the_possible_loss_is_recorded() -> None:
     done = after(partition(isr=(ONE,)), with_new())
-    assert done.may_have_lost
-    expected = partition(isr=(NEW,), leader=NEW, leader_epoch=1, partition_epoch=1)
-    assert done.partition == expected
+    assert done == partition(
+        isr=(NEW,), leader=NEW, leader_epoch=1, partition_epoch=1, possible_loss_epoch=1
+    )
+
+
+def test_a_possible_loss_is_history_once_all_replicas_are_in_sync() -> None:
+    lost = partition(isr=(ONE,), leader_epoch=3, possible_loss_epoch=3)
+    partly = successor(lost, replace(lost, isr=(ONE, TWO)))
+    assert partly.possible_loss_epoch == 3
+    assert successor(partly, replace(partly, isr=(ONE, TWO, THREE))).possible_loss_epoch is None
+
+
+def test_the_loss_of_a_single_replica_is_recorded_until_its_next_record() -> None:
+    alone = partition(replicas=(1,), isr=(ONE,))
+    lost = after(alone, with_new())
+    assert (lost.possible_loss_epoch, lost.leader_epoch, lost.isr) == (1, 1, (NEW,))
+    assert successor(lost, replace(lost, min_isr=1)).possible_loss_epoch is None
 
 
 @pytest.mark.parametrize(
@@ -236,7 +248,7 @@ def test_no_unclean_replica_leads_while_another_may_be_better(
     fields: dict[str, Any], states: tuple[BrokerState, ...]
 ) -> None:
     before = partition(leader=None, isr=(), **fields)
-    assert updated(before, three(*states)) == (before, False)
+    assert updated(before, three(*states)) is before
 
 
 # --- draining ---------------------------------------------------------------------------------
@@ -254,7 +266,7 @@ def test_a_draining_follower_becomes_eligible_if_too_few_remain() -> None:
 
 def test_the_only_member_goes_on_leading_while_it_drains() -> None:
     before = partition(isr=(ONE,), elr=(THREE,))
-    assert updated(before, three(DRAINING, UP, GONE)).partition is before
+    assert updated(before, three(DRAINING, UP, GONE)) is before
 
 
 def test_of_draining_members_alone_the_leader_stays() -> None:
@@ -306,7 +318,7 @@ def every_brokers() -> Iterator[dict[int, Broker]]:
 def test_every_update_settles_is_consistent_and_leads_where_it_can() -> None:
     count = 0
     for before, brokers in product(every_partition(), every_brokers()):
-        done = after(before, brokers).partition
+        done = after(before, brokers)
         check(done)
         if is_untouched(before, brokers):
             assert settled(before, brokers) is before

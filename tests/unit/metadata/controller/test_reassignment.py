@@ -1,11 +1,13 @@
 """Reassignments: start, replacement, cancellation, and Kafka's codes for what is refused."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from ottla.errors import ErrorCode, PeerError
-from ottla.metadata.controller.reassignment import cancelled, started
+from ottla.metadata.controller.partition_update import successor
+from ottla.metadata.controller.reassignment import MOVING_REPLICAS_MAX, cancelled, started
 from ottla.metadata.image import Image
 from ottla.metadata.records import Partition, Topic
 from ottla.metadata.values import BrokerState, Incarnation
@@ -91,9 +93,73 @@ def test_a_second_target_replaces_the_first() -> None:
     image = image_with()
     start(image, 3, 4)
     after = start(image, 4, 5)
-    assert replicas(after) == ((4, 5, 3, 1, 2), (4, 5), (3, 1, 2))
+    assert replicas(after) == ((4, 5, 1, 2), (4, 5), (1, 2))
     back = start(image, 1, 2)
-    assert replicas(back) == ((1, 2), (), ())
+    assert (replicas(back), back.originals) == (((1, 2), (), ()), ())
+
+
+def join(image: Image, *members: Incarnation) -> None:
+    """The leader has put these into the ISR; the reassignment is not complete."""
+    before = only(image)
+    image.apply(successor(before, replace(before, isr=before.isr + members)))
+
+
+def test_a_replica_that_a_replaced_target_has_brought_into_sync_stays_until_the_end() -> None:
+    """It may be needed: it has all committed records."""
+    image = image_with()
+    start(image, 3, 4)
+    join(image, THREE)
+    after = start(image, 4, 5)
+    assert replicas(after) == ((4, 5, 3, 1, 2), (4, 5), (3, 1, 2))
+    assert after.originals == (1, 2)
+
+
+def test_the_cancellation_of_a_replaced_target_goes_back_to_the_true_originals() -> None:
+    image = image_with()
+    start(image, 3, 4)
+    join(image, THREE)
+    start(image, 5, 2)
+    after = cancel(image)
+    assert replicas(after) == ((1, 2), (), ())
+    assert (after.originals, after.isr) == ((), (ONE, TWO))
+
+
+def test_a_cancellation_restores_the_order_and_so_the_preferred_leader() -> None:
+    image = image_with()
+    start(image, 2, 3)
+    assert replicas(cancel(image))[0] == (1, 2)
+
+
+def test_a_cancellation_without_recorded_originals_takes_those_that_are_not_new() -> None:
+    """As in records of earlier versions."""
+    image = image_with(replicas=(3, 2, 1), adding=(3,), removing=(1,))
+    assert replicas(cancel(image))[0] == (2, 1)
+
+
+def test_replaced_targets_do_not_add_up_without_a_limit() -> None:
+    image = image_with(isr=(ONE, TWO))
+    for broker_id in range(6, 20):
+        image.apply(broker(broker_id, 4 + broker_id))
+    start(image, *range(3, 9))
+    join(image, *(Incarnation(number, 4 + number) for number in range(3, 8)))
+    start(image, *range(9, 14))
+    assert len(only(image).replicas) == MOVING_REPLICAS_MAX
+    code = start_refusal(image, *range(9, 15))
+    assert code is ErrorCode.INVALID_REPLICA_ASSIGNMENT
+
+
+def test_a_replica_that_may_have_lost_records_is_not_dropped_by_another_target() -> None:
+    """It may be the only one with some of them."""
+    image = image_with(
+        replicas=(3, 4, 1, 2),
+        adding=(3, 4),
+        removing=(1, 2),
+        originals=(1, 2),
+        leader=None,
+        isr=(),
+        unclean=(3, 1),
+    )
+    assert replicas(start(image, 5, 2)) == ((5, 2, 3, 1), (5,), (3, 1))
 
 
 @pytest.mark.parametrize("target", [(), (3, 3), (9,), (1, 2, 3, 4, 5, 6, 7)])

@@ -78,7 +78,12 @@ def test_the_latest_epoch_wins_then_the_longest_log(
     # The other one may have records that the leader loses later.
     loser = 2 if winner == ONE else 1
     assert after == leaderless(
-        leader=winner, isr=(winner,), unclean=(loser,), leader_epoch=7, partition_epoch=1
+        leader=winner,
+        isr=(winner,),
+        unclean=(loser,),
+        leader_epoch=7,
+        partition_epoch=1,
+        possible_loss_epoch=7,
     )
 
 

@@ -5,14 +5,22 @@ from dataclasses import replace
 import pytest
 
 from ottla.errors import ErrorCode, PeerError
-from ottla.protocol.batch import HEADER_BYTES, MarkerKind, read_header
+from ottla.protocol.batch import (
+    HEADER_BYTES,
+    Marker,
+    MarkerKind,
+    Record,
+    build,
+    build_marker,
+    read_header,
+)
 from ottla.protocol.isolation_level import Isolation
-from ottla.replication.fetch.reads import ReadResult, read
+from ottla.replication.fetch.reads import ReadResult, read, redirect
 from ottla.replication.replica import Replica
 from ottla.storage.log.config import LogConfig
 from ottla.storage.log.file_slice import FileSlice
 from ottla.storage.log.leader_epochs import EpochEnd
-from tests.support.broker.produce_and_fetch import batch, values
+from tests.support.broker.produce_and_fetch import NOW_MS, batch, values
 from tests.support.replication.partitions import ME, OTHER, RULES, Partitions
 
 UNCOMMITTED, COMMITTED = Isolation.READ_UNCOMMITTED, Isolation.READ_COMMITTED
@@ -211,3 +219,84 @@ def test_a_log_that_is_offline_is_a_fault_of_the_disk_and_not_empty() -> None:
     replica.log.abandon()
     for offset in (0, 1, 7):
         assert code_of(replica, offset) is ErrorCode.KAFKA_STORAGE_ERROR
+
+
+# Consumers at a follower
+
+
+def follower(partitions: Partitions, *, high_watermark: int) -> Replica:
+    """A follower with four batches, which knows of this high watermark."""
+    replica = partitions.create(isr=(ME, OTHER))
+    partitions.change(replica, leader=OTHER)
+    log = partitions.replicas.create_log(replica)
+    for number in range(4):
+        record = Record(number, NOW_MS, None, b"%d" % number)
+        log.append_replicated(build([record], base_offset=number, leader_epoch=1))
+    replica.partition.replicated(4, high_watermark)
+    return replica
+
+
+def read_at_follower(replica: Replica, offset: int, **fields: int) -> ReadResult:
+    return read(
+        replica, offset, bytes_max=1 << 20, isolation=UNCOMMITTED, may_follow=True, **fields
+    )
+
+
+def test_a_follower_serves_consumers_up_to_its_own_high_watermark() -> None:
+    replica = follower(Partitions(), high_watermark=2)
+    result = read_at_follower(replica, 0)
+    assert contents(result) == [b"0", b"1"]
+    assert (result.high_watermark, result.last_stable_offset) == (2, 2)
+    waiting = read_at_follower(replica, 3)
+    assert (contents(waiting), waiting.is_caught_up) == ([], True), "not committed here yet"
+    with pytest.raises(PeerError) as caught:
+        read_at_follower(replica, 5)
+    assert caught.value.code is ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+def test_a_follower_serves_nobody_unless_it_may() -> None:
+    replica = follower(Partitions(), high_watermark=4)
+    assert code_of(replica, 0) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+@pytest.mark.parametrize(
+    ("epoch", "code"), [(0, ErrorCode.FENCED_LEADER_EPOCH), (2, ErrorCode.UNKNOWN_LEADER_EPOCH)]
+)
+def test_a_follower_checks_the_leader_epoch_of_a_consumer(epoch: int, code: ErrorCode) -> None:
+    replica = follower(Partitions(), high_watermark=4)
+    assert contents(read_at_follower(replica, 3, current_leader_epoch=1)) == [b"3"]
+    with pytest.raises(PeerError) as caught:
+        read_at_follower(replica, 0, current_leader_epoch=epoch)
+    assert caught.value.code is code
+
+
+def test_a_follower_tells_read_committed_consumers_of_aborted_transactions() -> None:
+    partitions = Partitions()
+    replica = partitions.create(isr=(ME, OTHER))
+    partitions.change(replica, leader=OTHER)
+    log = partitions.replicas.create_log(replica)
+    of_producer = {"producer_id": 7, "producer_epoch": 0, "leader_epoch": 1}
+    log.append_replicated(batch(b"a", transactional=True, base_sequence=0, **of_producer))
+    marker = Marker(MarkerKind.ABORT, coordinator_epoch=0)
+    log.append_replicated(build_marker(marker, timestamp_ms=NOW_MS, base_offset=1, **of_producer))
+
+    def committed() -> ReadResult:
+        return read(replica, 0, bytes_max=1 << 20, isolation=COMMITTED, may_follow=True)
+
+    replica.partition.replicated(2, 1)
+    assert (committed().records, committed().last_stable_offset) == (None, 0)
+    replica.partition.replicated(2, 2)
+    assert committed().last_stable_offset == 2
+    assert [(each.producer_id, each.first_offset) for each in committed().aborted or ()] == [(7, 0)]
+
+
+def test_a_redirected_consumer_gets_offsets_and_no_records() -> None:
+    partitions = Partitions()
+    replica = partitions.create()
+    partitions.append(replica)
+    assert redirect(replica, 2, -1) == ReadResult(
+        None, 1, 1, 0, None, is_caught_up=False, preferred_read_replica=2
+    )
+    with pytest.raises(PeerError) as caught:
+        redirect(replica, 2, 7)
+    assert caught.value.code is ErrorCode.UNKNOWN_LEADER_EPOCH
