@@ -100,10 +100,10 @@ class Nemesis:
 
     # Repairs
 
-    def _repair_later(self, ms_max: int, repair: Callable[[], None]) -> None:
+    def _repair_later(self, ms_max: int, repair: Callable[[], None], *, ms_min: int = 1) -> None:
         """Repairs at a random time, at the latest when peace is made."""
         self._pending.append(repair)
-        delay_s = self._entropy.between(1, ms_max) / 1e3
+        delay_s = self._entropy.between(ms_min, ms_max) / 1e3
 
         async def wait_and_repair() -> None:
             await asyncio.sleep(delay_s)

@@ -1,8 +1,8 @@
 """Which replicas may have lost records that they had, and when nothing is promised any more.
 
 A cluster promises a committed record while fewer than `min.insync.replicas` of its holders have
-lost power or their disk. A replica counts as a loser from its loss until an incarnation from after the
-loss is in the ISR again: then it has fetched all committed records anew. When a loss makes the
+lost power or their disk. A replica counts as a loser from its loss until an incarnation from after
+the loss is in the ISR again: then it has fetched all committed records anew. When a loss makes the
 number of losers reach `min.insync.replicas`, all records of the partition are excused, once.
 """
 

@@ -13,11 +13,12 @@ from ottla.broker.inter_broker.isr_requests import IsrRequests
 from ottla.errors import PeerError
 from ottla.metadata import incarnation
 from ottla.metadata.controller import partition_update
+from ottla.metadata.records import Broker
 from ottla.metadata.records import Partition as PartitionRecord
 from ottla.replication import isr
 from ottla.replication.append import acknowledgement
-from ottla.replication.fetch import fetch, reads
-from ottla.replication.following import fetcher, replica_update
+from ottla.replication.fetch import reads
+from ottla.replication.following import replica_update
 from ottla.replication.partition import Partition
 from ottla.replication.replica import Replica
 from ottla.replication.replicas import Replicas
@@ -199,26 +200,6 @@ def no_epoch_is_cut_with_no_record(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Log, "truncate", truncate_records)
 
 
-def a_late_answer_of_a_former_leader_is_applied(patch: pytest.MonkeyPatch) -> None:
-    current = fetcher.ReplicaFetcher._current
-
-    def any_replica(self: fetcher.ReplicaFetcher, partition: Any, session: Any) -> Any:
-        return current(self, partition, session) or self._replicas.get(partition)
-
-    patch.setattr(fetcher.ReplicaFetcher, "_current", any_replica)
-
-
-def an_older_leader_epoch_is_served(patch: pytest.MonkeyPatch) -> None:
-    """A leader takes fetches of followers that follow it in another epoch."""
-    read = fetch.read_for_follower
-
-    def read_in_any_epoch(*args: Any, **named: Any) -> Any:
-        named["current_leader_epoch"] = -1
-        return read(*args, **named)
-
-    patch.setattr(fetch, "read_for_follower", read_in_any_epoch)
-
-
 # Leaders and incarnations
 
 
@@ -241,18 +222,11 @@ def any_earlier_incarnation_is_inherited(patch: pytest.MonkeyPatch) -> None:
 
 def an_older_epoch_than_the_inherited_is_rewritten(patch: pytest.MonkeyPatch) -> None:
     """`>=` for inherits: a broker counts as in sync that missed an incarnation of its own."""
-    in_current_epochs = partition_update._in_current_epochs
-
-    def in_later_epochs(partition: PartitionRecord, brokers: Any) -> Any:
-        lenient = {
-            broker_id: replace(broker, also_inherits=tuple(range(broker.inherits + 1)))
-            if broker.inherits is not None
-            else broker
-            for broker_id, broker in brokers.items()
-        }
-        return in_current_epochs(partition, lenient)
-
-    patch.setattr(partition_update, "_in_current_epochs", in_later_epochs)
+    patch.setattr(
+        Broker,
+        "inherited_epochs",
+        property(lambda self: range(0 if self.inherits is None else self.inherits + 1)),
+    )
 
 
 def anybody_live_is_elected(patch: pytest.MonkeyPatch) -> None:
@@ -297,8 +271,6 @@ MUTANTS = (
     Mutant(a_follower_truncates_without_asking_again, MANY, "invariant [2345]: "),
     Mutant(producers_are_not_rolled_back, MANY, "invariant (8|11): "),
     Mutant(no_epoch_is_cut_with_no_record, MANY, "invariant [2345]: "),
-    Mutant(a_late_answer_of_a_former_leader_is_applied, MANY, "invariant [2345]: "),
-    Mutant(an_older_leader_epoch_is_served, MANY, "invariant [2345]: "),
     Mutant(a_deposed_leader_goes_on, MANY, "is acknowledged, and not committed"),
     Mutant(any_earlier_incarnation_is_inherited, MANY, "invariant [345]: "),
     Mutant(an_older_epoch_than_the_inherited_is_rewritten, MANY, "invariant [345]: "),

@@ -30,7 +30,7 @@ class ReplicationNemesis(Nemesis):
 
     def _change_weather(self) -> None:
         super()._change_weather()
-        self._world.lost_isr_answers = self._entropy.pick((0.0, 0.3))
+        self._world.lost_isr_answers = self._entropy.pick((0.0, 0.3, 0.8))
 
     async def _make_peace(self) -> None:
         self._world.lost_isr_answers = 0.0
@@ -43,7 +43,9 @@ class ReplicationNemesis(Nemesis):
         self._restart_quickly(self._pick_leader(), loses_power=False)
 
     def power_loss_and_quick_restart(self) -> None:
-        self._restart_quickly(self._pick_leader(), loses_power=True)
+        """Of a leader or of a follower."""
+        machine = self._pick_leader() if self._entropy.chance(0.5) else self._pick_machine()
+        self._restart_quickly(machine, loses_power=True)
 
     def _restart_quickly(self, machine: BrokerMachine, *, loses_power: bool) -> None:
         machine.kill(loses_power=loses_power)
@@ -91,7 +93,8 @@ class ReplicationNemesis(Nemesis):
             self._block(leader, sessions.HOST)
             self._repair_later(SESSION_TIMEOUT_MS, heal)
 
-        self._repair_later(4 * LAG_TIME_MAX_MS, deafen)
+        # By then the follower has left the ISR.
+        self._repair_later(3 * LAG_TIME_MAX_MS, deafen, ms_min=2 * LAG_TIME_MAX_MS)
 
     def _block(self, host: str, other: str) -> None:
         self._network.block(host, other)

@@ -76,6 +76,7 @@ class Scenario:
         settings = dict(SETTINGS)
         settings["log.flush.offset.checkpoint.interval.ms"] = entropy.pick(("500", "60000"))
         settings["log.segment.delete.delay.ms"] = entropy.pick(("0", "1000", "60000"))
+        settings["leader.imbalance.check.interval.seconds"] = entropy.pick(("1", "5", "300"))
         settings["replica.fetch.max.bytes"] = entropy.pick(("1", "2000", "1048576"))
         cluster = Cluster(seed, BROKERS, witness, **settings)
         witness.clock = cluster.all[0].clock
