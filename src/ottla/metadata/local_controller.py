@@ -81,14 +81,16 @@ class LocalController:
     async def _serve_term(self) -> None:
         self._is_settled.clear()
         loop = asyncio.get_running_loop()
+        duties = {
+            "term": self._publisher.until_resigned(),
+            "brokers": self._follow_brokers(),
+            "unclean elections": self._elect_unclean(),
+        }
+        if self._is_shared:
+            # A single broker leads all that it can lead.
+            duties["preferred leaders"] = self._restore_preferred_leaders()
         tasks = [
-            loop.create_task(duty, name=f"controller: {name}")
-            for name, duty in (
-                ("term", self._publisher.until_resigned()),
-                ("brokers", self._follow_brokers()),
-                ("unclean elections", self._elect_unclean()),
-                ("preferred leaders", self._restore_preferred_leaders()),
-            )
+            loop.create_task(duty, name=f"controller: {name}") for name, duty in duties.items()
         ]
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)

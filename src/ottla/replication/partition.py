@@ -185,11 +185,6 @@ class Partition:
         """A tick of the leader, by which it measures how far its followers are behind."""
         self.lag_due_offset = self._lag_ticks.tick(self.end_offset)
 
-    @property
-    def can_be_led_elsewhere(self) -> bool:
-        """Whether this broker leads, and another one is in sync."""
-        return self.is_leader and len(self.isr) > 1
-
     # On a follower
 
     def replicated(self, end_offset: int, leaders_high_watermark: int) -> bool:

@@ -1,4 +1,4 @@
-"""Purgatory: parked requests. A fetch waits for bytes, a produce for the high watermark.
+"""Purgatory: parked fetches, which wait for bytes. Produces wait in `append.commit_queue`.
 
 A request waits for several partitions at once. The first that satisfies it wakes it, or its
 deadline does.

@@ -37,6 +37,7 @@ class Replicas:
         start_writeback: StartWriteback,
     ) -> None:
         self.directories = directories
+        directories.checkpoint_high_watermarks(self._high_watermark_of)
         # The partitions of this broker whose ISR may have to change.
         self.isr_candidates = IsrCandidates()
         # (file.delete.delay.ms, path) of deleted partitions.
@@ -171,7 +172,10 @@ class Replicas:
             self.directories.write_topic_id(name, record.topic_id)
             log.config = rules.log
             log.writeback.start = self._start_writeback
-        replica = Replica(name, Partition(record.topic_id, record.index, self.me), rules, log)
+        partition = Partition(record.topic_id, record.index, self.me)
+        if log is not None:
+            partition.high_watermark = min(self.directories.high_watermark(name), log.end_offset)
+        replica = Replica(name, partition, rules, log)
         replica.isr_candidates = self.isr_candidates
         replica.is_unusable = self.directories.is_unusable(name)
         self._by_id[record.topic_id, record.index] = replica
@@ -224,6 +228,10 @@ class Replicas:
     def _is_empty(replica: Replica) -> bool:
         return replica.log is None and not replica.is_unusable
 
+    def _high_watermark_of(self, name: TopicPartition) -> int | None:
+        replica = self.by_key.get(name)
+        return None if replica is None else replica.partition.high_watermark
+
     def create_log(self, replica: Replica) -> Log:
         """Creates the log of a partition that this broker leads.
 
@@ -237,11 +245,9 @@ class Replicas:
         """As `create_log`, for a follower, whose leader's log starts at `start_offset`."""
         if replica.is_unusable:
             raise StorageError(f"{replica.name} could not be opened")
-        log = self.directories.create(replica.name, replica.partition.topic_id)
+        log = self.directories.create(replica.name, replica.partition.topic_id, start_offset)
         log.config = replica.rules.log
         log.writeback.start = self._start_writeback
-        if start_offset:
-            log.restart_at(start_offset)
         replica.log = log
         return log
 

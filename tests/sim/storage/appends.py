@@ -67,25 +67,68 @@ class Appending(Machine):
         assert self.log.end_offset == self.model.end_offset
 
     def append_replicated(self) -> None:
-        """Batches as a leader has them, holes of its compaction included."""
-        batches = []
-        next_offset = self.model.end_offset
-        for _ in range(self.entropy.between(1, 3)):
-            next_offset += self.entropy.pick((0, 0, 3, 40))
-            content = self.traffic.plain(
-                self.now_ms, base_offset=next_offset, leader_epoch=self.leader_epoch
-            )
-            batches.append(ModelBatch.of(bytes(content)))
-            next_offset = batches[-1].header.next_offset
-        self.in_progress.appending = batches
+        """One fetch of batches as a leader has them, holes of its compaction included.
+
+        It may have many batches, of several leaders, with producers and markers; its last batch
+        may be cut, or a batch may be damaged on its way.
+        """
+        batches = self._leaders_batches()
+        whole = len(batches)
         sent = b"".join(batch.content for batch in batches)
-        self.unless_full(lambda: self.log.append_replicated(sent))
-        for batch in batches:
+        is_damaged = self.entropy.chance(0.1)
+        if self.entropy.chance(0.3):
+            whole -= 1
+            sent = sent[: -(1 + self.entropy.below(len(batches[-1].content)))]
+        elif is_damaged:
+            whole = self.entropy.below(len(batches))
+            spoiled = bytearray(sent)
+            spoiled[sum(len(batch.content) for batch in batches[: whole + 1]) - 1] ^= 1
+            sent = bytes(spoiled)
+        self.in_progress.appending = batches[:whole]
+        try:
+            self.unless_full(lambda: self.log.append_replicated(sent))
+        except PeerError:
+            assert is_damaged
+        for batch in batches[:whole]:
             if self.log.end_offset >= batch.header.next_offset:
                 self.model.append(batch)
-        assert self.is_full or self.log.end_offset == next_offset
+        end_offset = batches[whole - 1].header.next_offset if whole else self.model.end_offset
+        assert self.is_full or self.log.end_offset == end_offset
         assert self.log.end_offset == self.model.end_offset
+        self.leader_epoch = max(self.leader_epoch, self.log.last_written_epoch)
         self.accept_epoch()
+
+    def _leaders_batches(self) -> list[ModelBatch]:
+        batches: list[ModelBatch] = []
+        producers = self.model.producers.copy()
+        next_offset, leader_epoch = self.model.end_offset, self.leader_epoch
+        across = self._batch_across_the_start()
+        if across is not None:
+            batches.append(across)
+            next_offset = across.header.next_offset
+        for _ in range(self.entropy.pick((1, 2, 3, 12))):
+            next_offset += self.entropy.pick((0, 0, 0, 3, 40))
+            if self.entropy.chance(0.05):
+                leader_epoch += 1
+            content = self.traffic.any(producers, self.now_ms, next_offset, leader_epoch)
+            batch = ModelBatch.of(bytes(content))
+            producers.replay(batch.header, batch.marker)
+            batches.append(batch)
+            next_offset = batch.header.next_offset
+        return batches
+
+    def _batch_across_the_start(self) -> ModelBatch | None:
+        """The first batch of a leader whose log starts within it, for a log that is empty."""
+        end_offset = self.model.end_offset
+        is_empty = self.model.start_offset == end_offset > 4 and not self.model.batches
+        if not is_empty or self.entropy.chance(0.5):
+            return None
+        base_offset = end_offset - self.entropy.between(1, 4)
+        content = self.traffic.plain(
+            self.now_ms, base_offset=base_offset, leader_epoch=self.leader_epoch
+        )
+        batch = ModelBatch.of(bytes(content))
+        return batch if batch.header.last_offset >= end_offset else None
 
     def append_again(self) -> None:
         """A retry of a batch that is in the log: it must not be there twice."""

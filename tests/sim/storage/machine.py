@@ -65,6 +65,7 @@ class InProgress:
     appending: list[ModelBatch] = field(default_factory=list)
     cutting_to: int | None = None
     trimming_to: int | None = None
+    restarting_at: int | None = None
 
 
 class Machine:
@@ -80,6 +81,9 @@ class Machine:
         # Starts that were refused for want of space, though half of the work was done.
         self.half_trimmed: set[int] = set()
         self.history = history
+        # The high watermark, and that of the last checkpoint that has it.
+        self.high_watermark = 0
+        self.saved_high_watermark = 0
         self.config = LogConfig(
             segment_bytes=self.entropy.pick((700, 1500, 4000)),
             segment_ms=self.entropy.pick((1 << 40, 3000)),
@@ -119,9 +123,13 @@ class Machine:
     def come_back(self, *, lost_power: bool, flipped: ModelBatch | None = None) -> None:
         """Opens the directory again and checks all of it against the model."""
         self.disk.faults.clear()
+        high_watermark = self._offset_on_disk(checkpoint_files.HIGH_WATERMARKS)
         # Rot in the page cache goes with the power, and would puzzle the model.
-        if flipped is None and self.entropy.chance(0.1):
-            lost_power |= self._die_while_opening()
+        if flipped is None and self.entropy.chance(0.1) and self._die_while_opening():
+            lost_power = True
+            # The first start may have lowered it, and noted the damage for this boot only.
+            high_watermark = self._offset_on_disk(checkpoint_files.HIGH_WATERMARKS)
+            self.saved_high_watermark = min(self.saved_high_watermark, high_watermark)
         if lost_power and self.model.misled:
             raise BeyondRepair
         self.files = self.disk.process()
@@ -131,9 +139,31 @@ class Machine:
             raise unusable
         self._claim(lost_power=lost_power)
         self.log = self.directory.logs[PARTITION]
+        self._check_high_watermark(high_watermark)
         self._reconcile(lost_power=lost_power, flipped=flipped)
         self.in_progress = InProgress()
         check_everything(self.log, self.model, self.entropy)
+
+    def _check_high_watermark(self, on_disk: int) -> None:
+        """It is what a checkpoint said; a log that ends before it is reported as damaged."""
+        cuts = self.in_progress.cutting_to
+        allowed = (
+            self.saved_high_watermark if cuts is None else min(self.saved_high_watermark, cuts)
+        )
+        assert allowed <= on_disk <= self.high_watermark, (
+            f"high watermark {on_disk}, though {self.saved_high_watermark} was saved"
+        )
+        if PARTITION in self.directory.recoveries:
+            recovery = self.directory.recoveries[PARTITION]
+            if self.log.end_offset < on_disk:
+                assert recovery.cut_because, f"it lost committed records: {recovery}"
+                assert not recovery.is_torn_write
+                self.note("  damaged")
+            if self.entropy.chance(0.7):
+                self.directory.damage_recorded()
+        self.high_watermark = self.directory.high_watermark(PARTITION)
+        assert self.high_watermark == min(on_disk, self.log.end_offset)
+        self.saved_high_watermark = 0
 
     def _claim(self, *, lost_power: bool) -> None:
         """As a broker does, which knows the topic: a directory has its id, or is made anew."""
@@ -164,7 +194,7 @@ class Machine:
         return False
 
     def _open_directory(self) -> LogDirectory:
-        return open_directory(
+        directory = open_directory(
             self.files,
             ROOT,
             cluster_id="c",
@@ -174,11 +204,15 @@ class Machine:
             clock=self.clock,
             open_files_max=self._open_files_max,
         )
+        directory.high_watermark_of = lambda _: self.high_watermark
+        return directory
 
     # What it must have come back as
 
     def _reconcile(self, *, lost_power: bool, flipped: ModelBatch | None) -> None:
         model, log = self.model, self.log
+        if log.start_offset == self.in_progress.restarting_at:
+            model.begin_again(log.start_offset)
         if log.start_offset in (self.in_progress.trimming_to, *self.half_trimmed):
             model.trim(log.start_offset)
         self.half_trimmed.clear()
@@ -216,8 +250,10 @@ class Machine:
     # Damage
 
     def durable_recovery_point(self) -> int:
-        path = f"{ROOT}/{checkpoint_files.RECOVERY_POINTS}"
-        for line in self.disk.files().get(path, b"").decode().splitlines()[2:]:
+        return self._offset_on_disk(checkpoint_files.RECOVERY_POINTS)
+
+    def _offset_on_disk(self, name: str) -> int:
+        for line in self.disk.files().get(f"{ROOT}/{name}", b"").decode().splitlines()[2:]:
             topic, _, offset = line.split(" ")
             if topic == PARTITION.topic:
                 return int(offset)

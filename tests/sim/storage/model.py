@@ -93,6 +93,14 @@ class LogModel:
         self.start_offset = self.end_offset = offset
         self.flushed = min(self.flushed, offset)
 
+    def begin_again(self, offset: int) -> None:
+        """All is forgotten, producers and epochs included."""
+        self.batches = []
+        self.start_offset = self.end_offset = self.flushed = offset
+        self.epochs = LeaderEpochs()
+        self.producers = ProducerStates(offset)
+        self.origins = [offset]
+
     def trim(self, start_offset: int) -> None:
         self.start_offset = start_offset
         self.epochs.truncate_start(start_offset)

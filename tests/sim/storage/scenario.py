@@ -93,6 +93,19 @@ class Scenario(Appending):
     def checkpoint(self) -> None:
         self.unless_full(self.directory.checkpoint)
 
+    def checkpoint_high_watermark(self) -> None:
+        """It rises, and is checkpointed."""
+        span = self.model.end_offset - self.high_watermark
+        self.high_watermark += max(0, self.entropy.below(span + 1))
+        checkpoint = self.directory.begin_checkpoint()
+
+        def run() -> None:
+            checkpoint.run()
+            self.directory.end_checkpoint(checkpoint)
+            self.saved_high_watermark = self.high_watermark
+
+        self.unless_full(run)
+
     # Shrinking
 
     def truncate(self) -> None:
@@ -128,10 +141,34 @@ class Scenario(Appending):
                 raise
             return
         model.cut(end_offset)
+        self._lower_high_watermark()
         model.rebuilt_from(self.log.segments[0].base_offset)
         assert self.log.end_offset == end_offset
         checks.settle_producers(self.log, model)
         checks.check_epochs(self.log, model)
+
+    def _lower_high_watermark(self) -> None:
+        self.high_watermark = min(self.high_watermark, self.model.end_offset)
+        self.saved_high_watermark = min(self.saved_high_watermark, self.model.end_offset)
+
+    def restart_at(self) -> None:
+        """The leader has nothing left of what this log has, and would have next."""
+        offset = self.model.end_offset + self.entropy.between(1, 60)
+        self.note(f"  {offset}")
+        self.in_progress.restarting_at = offset
+        # What is lost on the way is lost for good: the restart has begun.
+        self.model.flushed = min(self.model.flushed, self.model.start_offset)
+        self._flush_covers = 0
+        try:
+            self.log.restart_at(offset)
+        except (LogOffline, OSError) as error:
+            if not self.is_full or (isinstance(error, OSError) and not is_full(error)):
+                raise
+            self._die_and_come_back(lose_power=self.entropy.chance(0.5))
+            return
+        self.model.begin_again(offset)
+        self.half_trimmed.clear()
+        checks.check_everything(self.log, self.model, self.entropy)
 
     def advance_start(self) -> None:
         span = self.model.end_offset - self.model.start_offset
@@ -323,8 +360,10 @@ _WEIGHTS: dict[Callable[[Scenario], None], int] = {
     Scenario.flush: 5,
     Scenario.flush_in_a_thread: 9,
     Scenario.roll: 3,
-    Scenario.checkpoint: 5,
+    Scenario.checkpoint: 4,
+    Scenario.checkpoint_high_watermark: 3,
     Scenario.truncate: 3,
+    Scenario.restart_at: 1,
     Scenario.advance_start: 2,
     Scenario.drop_segments: 1,
     Scenario.trim_in_a_thread: 9,
@@ -352,7 +391,9 @@ _MORTAL = frozenset(
         Scenario.flush,
         Scenario.roll,
         Scenario.checkpoint,
+        Scenario.checkpoint_high_watermark,
         Scenario.truncate,
+        Scenario.restart_at,
         Scenario.advance_start,
         Scenario.drop_segments,
         Scenario.trim_in_a_thread,

@@ -11,6 +11,7 @@ from ottla.protocol.batch import (
 from ottla.storage.producers.entry import SEQUENCE_MAX, ProducerEntry
 from ottla.storage.producers.state import ProducerStates
 from tests.sim.seams.entropy import SimEntropy
+from tests.support.protocol.stamping import stamp
 
 IDEMPOTENT = (1, 2, 3)
 TRANSACTIONAL = (11, 12)
@@ -29,6 +30,23 @@ class Traffic:
         )
         if self._entropy.chance(0.1):
             stamp_log_append_time(batch, now_ms)
+        return batch
+
+    def any(
+        self, producers: ProducerStates, now_ms: int, base_offset: int, leader_epoch: int
+    ) -> bytearray:
+        """A batch as a leader has it, of any kind."""
+        luck = self._entropy.below(10)
+        if luck < 4:
+            return self.plain(now_ms, base_offset=base_offset, leader_epoch=leader_epoch)
+        marker = self.marker(producers, now_ms) if luck < 6 else None
+        if marker is not None:
+            batch = marker[0]
+        elif luck < 8:
+            batch = self.transactional(producers, now_ms)
+        else:
+            batch = self.idempotent(producers, now_ms)
+        stamp(batch, base_offset, leader_epoch)
         return batch
 
     def idempotent(self, producers: ProducerStates, now_ms: int) -> bytearray:

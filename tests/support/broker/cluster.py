@@ -1,7 +1,7 @@
 """Brokers of one cluster, on one simulated network and one simulated ensemble."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, cast
 
 from ottla.broker.node.node import Node
@@ -18,13 +18,22 @@ HOSTS = ("one", "two", "three")
 class Cluster:
     """Broker `n` has the id n, from 1 on. Broker 1 starts first, and is the controller.
 
-    Clients have a listener of their own, unless brokers and clients share one.
+    Clients have a listener of their own, unless brokers and clients share one. `racks` are those of
+    brokers 1, 2 and so on.
     """
 
-    def __init__(self, size: int = 2, *, is_listener_shared: bool = False, **settings: str) -> None:
+    def __init__(
+        self,
+        size: int = 2,
+        *,
+        is_listener_shared: bool = False,
+        racks: Sequence[str] = (),
+        **settings: str,
+    ) -> None:
         self.ensemble = MemoryEnsemble()
         self._factories = [SimStoreFactory(self.ensemble) for _ in range(size)]
         self._is_listener_shared = is_listener_shared
+        self._racks = racks
         self._settings = settings
         self.machines: list[Machine] = []
         for number, factory in enumerate(self._factories):
@@ -103,6 +112,8 @@ class Cluster:
     def _settings_of(self, broker_id: int) -> dict[str, str]:
         host = HOSTS[broker_id - 1]
         settings = {"node_id": str(broker_id), **self._settings}
+        if self._racks:
+            settings["broker_rack"] = self._racks[broker_id - 1]
         if self._is_listener_shared:
             return {"advertised_listeners": f"PLAINTEXT://{host}:{PORT}", **settings}
         return {

@@ -162,6 +162,9 @@ class Machine:
             "ottla.disk.reserve.bytes": "0",
             **{name.replace("_", "."): value for name, value in settings.items()},
         }
+        if self._stores.is_shared and "listeners" not in settings:
+            # Other brokers must be able to reach it.
+            given.setdefault("advertised.listeners", f"PLAINTEXT://{self._host}:{PORT}")
         self.files = self.disk.process()
         self.threads = SimThreads(self.entropy.fork("threads"))
         entropy = self.entropy.fork("workers")

@@ -50,6 +50,13 @@ BROKER_DIFFERENCES = {
     ("socket.listen.backlog.size", "value"): "all clients come back at once",
 }
 
+# Settings that Kafka 4.3 does not describe, and why.
+NOT_DESCRIBED_BY_KAFKA = {
+    "leader.imbalance.per.broker.percentage": "Kafka 4 has every preferred replica lead again",
+    "leader.replication.throttled.rate": "described only where it is set",
+    "follower.replication.throttled.rate": "described only where it is set",
+}
+
 
 @functools.cache
 def described(resource_type: int) -> tuple[dict[str, Any], ...]:
@@ -149,7 +156,18 @@ def recorded_broker() -> dict[str, dict[str, Any]]:
     return dict(configs)
 
 
-@pytest.mark.parametrize("name", [name for name in BROKER_SETTINGS if name[:6] != "ottla."])
+def test_kafka_does_not_describe_the_settings_that_are_listed_so() -> None:
+    assert not recorded_broker().keys() & NOT_DESCRIBED_BY_KAFKA.keys()
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        name
+        for name in BROKER_SETTINGS
+        if name[:6] != "ottla." and name not in NOT_DESCRIBED_BY_KAFKA
+    ],
+)
 def test_a_brokers_setting_equals_kafkas_except_for_the_listed_ones(name: str) -> None:
     theirs = recorded_broker()[name]
     (row,) = describe_broker(BrokerSettings(), [name])

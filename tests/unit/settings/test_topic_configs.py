@@ -80,6 +80,8 @@ def test_a_setting_that_only_a_later_version_knows_is_skipped() -> None:
         ("cleanup.policy", "compact, delete", "compact,delete"),
         ("compression.type", "producer", "producer"),
         ("leader.replication.throttled.replicas", "", ""),
+        ("leader.replication.throttled.replicas", " 0:1, 3:2 ", "0:1,3:2"),
+        ("follower.replication.throttled.replicas", " * ", "*"),
         ("min.cleanable.dirty.ratio", ".5", "0.5"),
     ],
 )
@@ -131,10 +133,10 @@ def test_a_value_is_stored_as_it_is_shown(name: str, value: str, stored: str) ->
         ),
         (
             "leader.replication.throttled.replicas",
-            "*",
+            "0",
             (
-                "Invalid value * for configuration leader.replication.throttled.replicas: must be "
-                "empty, other values are not supported yet: no partition has followers"
+                "Invalid value 0 for configuration leader.replication.throttled.replicas: must be "
+                "* or a comma-separated list of partition:broker"
             ),
         ),
     ],
@@ -149,8 +151,6 @@ def test_a_refusal_names_the_setting_the_value_and_the_allowed_values(
 
 def test_an_unsupported_setting_accepts_its_default_only() -> None:
     others = {
-        "follower.replication.throttled.replicas": "0:1",
-        "leader.replication.throttled.replicas": "0:1",
         "local.retention.bytes": "1",
         "local.retention.ms": "1",
         "preallocate": "true",
@@ -158,7 +158,6 @@ def test_an_unsupported_setting_accepts_its_default_only() -> None:
         "remote.log.delete.on.disable": "true",
         "remote.storage.enable": "true",
         "segment.jitter.ms": "1",
-        "unclean.leader.election.enable": "true",
     }
     assert {name for name, each in TOPIC_SETTINGS.items() if each.unsupported_reason} == set(others)
     for name, value in others.items():

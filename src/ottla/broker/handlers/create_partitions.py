@@ -1,5 +1,6 @@
 """CreatePartitions (37) v0-3. Each topic is extended or refused by itself. Gaps: the timeout is
-ignored: the answer is sent when the partitions exist.
+ignored: the answer is sent when the partitions exist; brokers that are down get replicas by
+assignments only.
 """
 
 from collections import Counter

@@ -1,5 +1,5 @@
 """CreateTopics (19) v2-7. Each topic is created or refused by itself. Gaps: the timeout is ignored:
-the answer is sent when the topics exist.
+the answer is sent when the topics exist; brokers that are down get replicas by assignments only.
 """
 
 from collections import Counter

@@ -1,7 +1,7 @@
 """ElectLeaders (43) v0-2. Each partition has its own answer; a request without partitions means all
 of them, and its answer names those that needed an election. An unclean election compares the logs
-of all live replicas; one that does not answer within the timeout gives REQUEST_TIMED_OUT. Gaps:
-none.
+of all live replicas; if one does not answer within the timeout it fails with REQUEST_TIMED_OUT.
+Gaps: none.
 """
 
 from collections.abc import Iterator, Sequence

@@ -137,10 +137,11 @@ def handle_native(
 
 def handle_gathered(
     destination: "Destination", requests: "list[GatheredProduce]", services: "Services"
-) -> list[bytearray | UncommittedProduce | None] | None:
+) -> tuple[list[bytearray | None], dict[int, UncommittedProduce]] | None:
     """The responses to requests with one batch each for the same partition.
 
-    None, without any effect, unless all of them can be appended at once.
+    The second item has the requests that wait for other replicas, by their position. None, without
+    any effect, unless all of them can be appended at once.
     """
     key, _ = destination
     partitions = services.partitions
@@ -164,25 +165,25 @@ def handle_gathered(
     counters.messages_in += appended.record_count
     counters.bytes_in += appended.size_bytes
     start_offset = replica.start_offset
-    waits = None if _is_all_committed(replica) else _GatheredWaits(replica, key)
-    answers: list[bytearray | UncommittedProduce | None] = []
+    partition = replica.partition
+    is_committed = partition.high_watermark >= partition.end_offset
+    waits = None if is_committed else _GatheredWaits(replica, key)
+    answers: list[bytearray | None] = []
+    uncommitted: dict[int, UncommittedProduce] = {}
     for each, offset in zip(requests, appended.first_offsets, strict=True):
         connection, (version, correlation_id, _, acks, timeout_ms, topics, _), _, _, batch = each
         if acks == ACKS_NONE:
             answers.append(None)
         elif waits is not None and acks == ACKS_ALL:
-            answers.append(waits.begin(batch[0], offset, timeout_ms))
+            uncommitted[len(answers)] = waits.begin(batch[0], offset, timeout_ms)
+            answers.append(None)
         else:
             outcomes = [(offset, start_offset)]
             throttle_time_ms = connection.session.quota.throttle_time_ms
             answers.append(
                 native_produce.answer(version, correlation_id, topics, outcomes, throttle_time_ms)
             )
-    return answers
-
-
-def _is_all_committed(replica: Replica) -> bool:
-    return replica.high_watermark >= replica.end_offset
+    return answers, uncommitted
 
 
 class _GatheredWaits:

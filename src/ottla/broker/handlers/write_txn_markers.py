@@ -1,11 +1,12 @@
 """WriteTxnMarkers (27) v1-2. Coordinators on other brokers send it, and administrators who abort a
-hanging transaction. Gaps: none.
+hanging transaction. Markers of a coordinator that come too late are refused. Gaps: none.
 """
 
 import asyncio
 from collections.abc import Iterator, Sequence
 from itertools import chain
 
+from ottla.broker.inter_broker.shared_connection import client_id_of
 from ottla.broker.requests.authorization import CLUSTER
 from ottla.broker.requests.call import Call
 from ottla.coordinators.txn.partition_leaders import (
@@ -29,6 +30,7 @@ from ottla.replication.append.transaction_marker import TransactionMarker
 
 async def handle(request: WriteTxnMarkersRequest, call: Call) -> WriteTxnMarkersResponse:
     call.require(CLUSTER)
+    _require_in_time(call)
     leaders = call.services.coordinators.partition_leaders
     appends: list[list[MarkerAppends]] = []
     begun = 0
@@ -37,6 +39,7 @@ async def handle(request: WriteTxnMarkersRequest, call: Call) -> WriteTxnMarkers
         for names in _turns(_partitions(asked)):
             if begun + len(names) > TURN_MARKERS_MAX:
                 await asyncio.sleep(0)
+                _require_in_time(call)
                 begun = 0
             begun += len(names)
             appends[-1].append(_append(asked, names, leaders))
@@ -48,6 +51,11 @@ async def handle(request: WriteTxnMarkersRequest, call: Call) -> WriteTxnMarkers
             for asked, turns in zip(request.markers, appends, strict=True)
         )
     )
+
+
+def _require_in_time(call: Call) -> None:
+    brokers = frozenset(map(client_id_of, call.services.image.brokers))
+    call.services.coordinators.marker_senders.check(call.session, brokers)
 
 
 def _partitions(asked: Marker) -> list[TopicPartition]:

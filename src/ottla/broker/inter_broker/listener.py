@@ -2,12 +2,14 @@
 
 from collections.abc import Mapping
 
+from ottla.address import PORT_MAX
 from ottla.metadata.values import Endpoint
 from ottla.settings.broker import BrokerSettings
 from ottla.settings.listener_protocols import (
     inter_broker_listener,
     protocol_of,
 )
+from ottla.settings.setting import BadSetting
 from ottla.settings.table.node import ADVERTISED_LISTENERS, INTER_BROKER_LISTENER_NAME, LISTENERS
 
 
@@ -20,6 +22,23 @@ def listener_between_brokers(settings: BrokerSettings, *, has_peers: bool) -> st
         return None
     name = inter_broker_listener(settings)
     return name if any(each.name == name for each in settings[LISTENERS]) else None
+
+
+def require_reachable(settings: BrokerSettings) -> None:
+    """BadSetting if other brokers of the cluster would know no address of this one.
+
+    Nobody could replicate from it, and nobody could reach it as the controller.
+    """
+    name = inter_broker_listener(settings)
+    # Any free port will be a port.
+    ports = {each.name: each.port or PORT_MAX for each in settings[LISTENERS]}
+    if any(each.listener == name for each in registered_endpoints(settings, ports)):
+        return
+    raise BadSetting(
+        f"Other brokers cannot reach this one: it has no address for its inter-broker listener"
+        f" {name}. Set {LISTENERS.name} or {ADVERTISED_LISTENERS.name} to a listener {name} with a"
+        f" host other than all interfaces, or {INTER_BROKER_LISTENER_NAME.name} to another one."
+    )
 
 
 def registered_endpoints(

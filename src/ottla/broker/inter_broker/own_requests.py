@@ -9,6 +9,7 @@ from typing import NamedTuple, cast
 
 from ottla.broker.inter_broker.controller_channel import ControllerChannel, ControllerIsHere
 from ottla.broker.inter_broker.forwarding import Forwarding
+from ottla.broker.inter_broker.shared_connection import client_id_of
 from ottla.client.errors import error_code
 from ottla.errors import ErrorCode, PeerError
 from ottla.metadata.controller.entry_packing import in_entries
@@ -160,7 +161,7 @@ class OwnRequests:
         """Has the controller create topics. ControllerIsHere; PeerError as `Forwarding.forward`."""
         version = CREATE_TOPICS.versions[1]
         request = CreateTopicsRequest(topics=tuple(topics), timeout_ms=TIMEOUT_MS)
-        parts = encode_request(0, CREATE_TOPICS, version, request, f"broker-{self._node_id}")
+        parts = encode_request(0, CREATE_TOPICS, version, request, client_id_of(self._node_id))
         frame = b"".join(cast("list[bytes]", parts))[LENGTH_BYTES:]
         answer = await self._forwarding.forward(frame, None, TIMEOUT_MS)
         response: CreateTopicsResponse = decode_response(answer, CREATE_TOPICS, version)

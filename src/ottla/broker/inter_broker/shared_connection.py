@@ -53,6 +53,11 @@ class ChannelParts:
     request_timeout_ms: int
 
 
+def client_id_of(broker_id: int) -> str:
+    """The client id of a broker's requests to other brokers."""
+    return f"broker-{broker_id}"
+
+
 def find_peer(image: Image, broker_id: int, listener: str) -> Peer | None:
     """The broker of the image, if it is live and has an address on this listener."""
     broker = image.brokers.get(broker_id)
@@ -71,7 +76,7 @@ class SharedConnection:
         self._parts = parts
         self._name = name
         self._options = ClientOptions(
-            client_id=f"broker-{parts.node_id}",
+            client_id=client_id_of(parts.node_id),
             request_timeout_ms=parts.request_timeout_ms,
             max_in_flight_requests_per_connection=IN_FLIGHT_MAX,
         )

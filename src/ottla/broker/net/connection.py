@@ -182,7 +182,7 @@ class Connection(asyncio.BufferedProtocol):
                         self._handle(frame)
             elif (
                 self._backlog
-                or not self._may_overtake(whole)
+                or (self._responses.waiting and not self._may_overtake(whole))
                 or not self.session.handler.gather(whole, self)
             ):
                 self._handle(whole)
@@ -241,7 +241,7 @@ class Connection(asyncio.BufferedProtocol):
     @property
     def is_receiving(self) -> bool:
         """Whether a request is incomplete because of the client, and not because we do not read."""
-        return self._receiver.held_bytes > 0 and not self._responses and not self._backlog
+        return self._receiver.held_bytes > 0 and not self._responses.waiting and not self._backlog
 
     def end(self, reason: str, error: Exception | str = "") -> None:
         """Closes the connection at once, and logs the reason."""
@@ -258,7 +258,7 @@ class Connection(asyncio.BufferedProtocol):
             isinstance(outcome, bytearray)
             and self._send is not None
             and self._send.is_idle
-            and not self._responses
+            and not self._responses.waiting
         ):
             # The common case: one small response, and nothing queued before it.
             self._send.write(outcome)
@@ -283,12 +283,15 @@ class Connection(asyncio.BufferedProtocol):
 
     def _is_busy(self, frame: bytes | bytearray | memoryview) -> bool:
         """Whether a request has to wait: for responses, a quota or the client to read."""
-        return self.is_muted or not self._takes_replies or not self._may_overtake(frame)
+        return (
+            self.is_muted
+            or not self._takes_replies
+            or (len(self._responses.waiting) > 0 and not self._may_overtake(frame))
+        )
 
     def _may_overtake(self, frame: bytes | bytearray | memoryview) -> bool:
         """Whether a request may be handled before the responses that are waited for are sent."""
-        responses = self._responses
-        return not responses or (frame[:2] == PRODUCE_PREFIX and responses.takes_produce)
+        return frame[:2] == PRODUCE_PREFIX and self._responses.takes_produce
 
     @property
     def _takes_replies(self) -> bool:
@@ -333,7 +336,7 @@ class Connection(asyncio.BufferedProtocol):
         if outcome is None:
             return
         if isinstance(outcome, list):
-            if self._responses:
+            if self._responses.waiting:
                 self._responses.add(outcome)
             elif self._send:
                 self._send.put(outcome)

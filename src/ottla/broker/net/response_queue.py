@@ -43,20 +43,17 @@ class PendingResponse(NamedTuple):
 class ResponseQueue:
     """`add` every response that does not go out at once, then `pop_ready` whenever one is there."""
 
-    __slots__ = ("_queue", "held_bytes")
+    __slots__ = ("held_bytes", "waiting")
 
     def __init__(self) -> None:
-        # Lists are responses that only wait for their turn.
-        self._queue: deque[PendingResponse | list[Part]] = deque()
+        # Lists are responses that only wait for their turn. Empty mostly, which is checked first.
+        self.waiting: deque[PendingResponse | list[Part]] = deque()
         self.held_bytes = 0
-
-    def __len__(self) -> int:
-        return len(self._queue)
 
     @property
     def takes_produce(self) -> bool:
         """Whether a produce request may be handled before all responses are sent."""
-        queue = self._queue
+        queue = self.waiting
         if not queue:
             return True
         last = queue[-1]
@@ -67,26 +64,26 @@ class ResponseQueue:
         )
 
     def add(self, response: PendingResponse | list[Part]) -> None:
-        self._queue.append(response)
+        self.waiting.append(response)
         self.held_bytes += _held_bytes(response)
 
     def pop_ready(self) -> PendingResponse | list[Part] | None:
         """Removes the first response if it is there. None if there is none."""
-        if not self._queue:
+        if not self.waiting:
             return None
-        first = self._queue[0]
+        first = self.waiting[0]
         if not isinstance(first, list):
             future = first.future
             # Nothing is sent after a cancelled one: responses would miss their requests.
             if not future.done() or future.cancelled():
                 return None
         self.held_bytes -= _held_bytes(first)
-        return self._queue.popleft()
+        return self.waiting.popleft()
 
     def drop(self) -> list[PendingResponse]:
         """Removes all responses. Returns the pending ones, which the caller abandons."""
-        dropped = [each for each in self._queue if not isinstance(each, list)]
-        self._queue.clear()
+        dropped = [each for each in self.waiting if not isinstance(each, list)]
+        self.waiting.clear()
         self.held_bytes = 0
         return dropped
 

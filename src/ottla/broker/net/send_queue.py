@@ -154,6 +154,8 @@ class SendQueue:
             if isinstance(part, FileSlice):
                 if part.size > COPIED_BYTES_MAX:
                     break
+                if part.is_cut:
+                    raise _cut_off(part)
                 content = part.file.read_warm(part.position, part.size)
                 if content is None:
                     break
@@ -178,6 +180,8 @@ class SendQueue:
         part = self._parts[0]
         if not isinstance(part, FileSlice):
             raise TypeError("the head of the queue is no slice")
+        if part.is_cut:
+            raise _cut_off(part)
         size = min(part.size, SLICE_TURN_BYTES_MAX)
         # A small slice gets here only if it is not in the page cache.
         if part.position + size > self._warm_end and (
@@ -223,7 +227,7 @@ class SendQueue:
             self._parts.popleft()
             self._warm_end = 0
         else:
-            self._parts[0] = FileSlice(part.file, part.position + sent, part.size - sent)
+            self._parts[0] = part.without(sent)
 
     def _count(self, sent: int) -> None:
         self.queued_bytes -= sent
@@ -278,4 +282,4 @@ def _whole(part: FileSlice, content: Content, size: int) -> Content:
 
 
 def _cut_off(part: FileSlice) -> OSError:
-    return OSError(errno.EIO, "the file ends before the slice does", part.file.path)
+    return OSError(errno.EIO, "the file was truncated before the slice ends", part.file.path)

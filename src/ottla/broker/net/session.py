@@ -4,6 +4,7 @@ All decisions that depend on the client read the session: the advertised address
 throttling. A connection has one session from its first byte to its last.
 """
 
+import itertools
 import sys
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -57,6 +58,8 @@ class Unlimited:
 
 UNLIMITED = Unlimited()
 
+_numbers = itertools.count(1)
+
 
 class Session:
     """Only the connection and the handler of its frames change it."""
@@ -67,6 +70,7 @@ class Session:
         "is_forwarded",
         "listener",
         "local_address",
+        "number",
         "peer_host",
         "principal",
         "quota",
@@ -76,6 +80,8 @@ class Session:
     def __init__(
         self, handler: "FrameHandler", listener: str, security_protocol: SecurityProtocol
     ) -> None:
+        # Increases with each connection.
+        self.number = next(_numbers)
         # Handles every frame of the connection. May be replaced between frames: before
         # authentication, for example, by a handler that refuses most requests.
         self.handler = handler

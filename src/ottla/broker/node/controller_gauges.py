@@ -3,7 +3,7 @@ replica than the first.
 """
 
 import asyncio
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import NamedTuple
 
@@ -46,7 +46,8 @@ class ControllerGauges:
         # The image that was counted; counted again once it has changed.
         self._counted: tuple[Image, int] | None = None
 
-    async def refresh(self) -> None:
+    async def refresh(self, topics: Sequence[str]) -> None:
+        """`topics` are the names of all topics."""
         meter = self._meter
         if not self._publisher.is_controller:
             _show(meter, PartitionCounts())
@@ -60,12 +61,12 @@ class ControllerGauges:
             or self._counted[1] != image.offset
         ):
             self._counted = image, image.offset
-            self._counts = await _count_in_slices(image)
+            self._counts = await _count_in_slices(image, topics)
         states = [broker.state for broker in image.brokers.values()]
         meter.active_controllers = 1
         meter.fenced_brokers = states.count(BrokerState.GONE)
         meter.active_brokers = len(states) - meter.fenced_brokers
-        meter.topics = len(image.topic_names)
+        meter.topics = len(topics)
         _show(meter, self._counts)
 
 
@@ -73,18 +74,18 @@ def _show(meter: ControllerMeter, counts: PartitionCounts) -> None:
     meter.partitions, meter.offline_partitions, meter.preferred_replica_imbalance = counts
 
 
-async def _count_in_slices(image: Image) -> PartitionCounts:
+async def _count_in_slices(image: Image, topics: Sequence[str]) -> PartitionCounts:
     counts = PartitionCounts()
-    partitions = _every_partition(image)
+    partitions = _every_partition(image, topics)
     while chunk := list(islice(partitions, SLICE_PARTITIONS_MAX)):
         counts = count_partitions(chunk, counts)
         await asyncio.sleep(0)
     return counts
 
 
-def _every_partition(image: Image) -> Iterator[Partition]:
-    """The partitions of the topics of this moment. Topics may come and go in between."""
-    for name in list(image.topic_names):
+def _every_partition(image: Image, topics: Sequence[str]) -> Iterator[Partition]:
+    """The partitions of these topics, which may be deleted in between."""
+    for name in topics:
         topic = image.topic(name)
         if topic is not None:
             yield from tuple(image.partitions(topic.topic_id))

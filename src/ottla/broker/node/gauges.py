@@ -68,8 +68,10 @@ class Gauges:
         self._set_broker_gauges(found)
         self._metrics.max_lag_by_leader = lags
         self._storage_health.show(offline_logs)
-        self._remove_deleted_topics()
-        await self._controller.refresh()
+        # Read once: the names of all topics are many.
+        topics = tuple(self._publisher.image.topic_names)
+        self._remove_deleted_topics(set(topics))
+        await self._controller.refresh(topics)
 
     def _set_broker_gauges(self, found: BrokerMeter) -> None:
         meter = self._metrics.broker
@@ -81,8 +83,7 @@ class Gauges:
         meter.offline_replicas = found.offline_replicas
         meter.offline_log_dirs = found.offline_log_dirs
 
-    def _remove_deleted_topics(self) -> None:
-        topics = set(self._publisher.image.topic_names)
+    def _remove_deleted_topics(self, topics: set[str]) -> None:
         for gone in self._topics - topics:
             self._metrics.topics.remove(gone)
         self._topics = topics

@@ -1,7 +1,7 @@
 """A node in its cluster while it runs: lost sessions, the applied metadata offset, draining."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 
 from ottla.broker.event_log import Logger
@@ -11,7 +11,7 @@ from ottla.metadata.applied_offset import AppliedOffset
 from ottla.metadata.image import Image
 from ottla.metadata.publisher import Publisher
 from ottla.metadata.store import MetadataStore
-from ottla.metadata.values import BrokerState
+from ottla.metadata.values import BrokerState, PartitionId
 from ottla.replication.replicas import Replicas
 from ottla.seams.threads import Threads
 
@@ -36,24 +36,35 @@ async def stay_registered(
 async def drain(
     broker_id: int, store: MetadataStore, publisher: Publisher, replicas: Replicas, logger: Logger
 ) -> None:
-    """Controlled shutdown: waits, for a limited time, until other brokers lead its partitions.
+    """Controlled shutdown: waits, for a limited time, until the broker has left its ISRs.
 
-    Partitions that have no other replica in sync stay until the session is closed.
+    Others lead then what it led. It stays where no other replica is in sync, and at once if no
+    other broker is live.
     """
     others = (each for each in publisher.image.brokers.values() if each.broker_id != broker_id)
     if not any(each.is_live for each in others):
         return
 
-    def is_drained(image: Image) -> bool:
-        is_told = image.brokers[broker_id].state in (BrokerState.DRAINING, BrokerState.GONE)
-        return is_told and not any(each.partition.can_be_led_elsewhere for each in replicas)
-
+    here = [PartitionId(each.partition.topic_id, each.partition.index) for each in replicas]
     try:
         async with asyncio.timeout(DRAIN_TIMEOUT_S):
             await store.drain()
-            await publisher.until(is_drained)
+            await publisher.until(lambda image: is_drained(image, broker_id, here))
     except TimeoutError:
         logger.warning("leaderships not handed over", seconds=DRAIN_TIMEOUT_S)
+
+
+def is_drained(image: Image, broker_id: int, partitions: Iterable[PartitionId]) -> bool:
+    """Whether a draining broker is out of the ISRs of these partitions that have other members."""
+    if image.brokers[broker_id].state not in (BrokerState.DRAINING, BrokerState.GONE):
+        return False
+    for where in partitions:
+        partition = image.partition(*where)
+        if partition is None or len(partition.isr) < 2:
+            continue
+        if any(member.broker_id == broker_id for member in partition.isr):
+            return False
+    return True
 
 
 async def keep_saved(applied: AppliedOffset, current: Callable[[], int], threads: Threads) -> None:

@@ -15,7 +15,11 @@ from ottla.broker.event_log import Logger
 from ottla.broker.http.health import Health
 from ottla.broker.http.server import HttpServer
 from ottla.broker.inter_broker.inter_broker import InterBroker
-from ottla.broker.inter_broker.listener import listener_between_brokers, registered_endpoints
+from ottla.broker.inter_broker.listener import (
+    listener_between_brokers,
+    registered_endpoints,
+    require_reachable,
+)
 from ottla.broker.inter_broker.log_end_queries import LogEndQueries
 from ottla.broker.net.connections import Connections
 from ottla.broker.node.background import start_background
@@ -182,6 +186,8 @@ class Node:
 
     async def _start(self) -> Endpoints:
         seams = self._context.seams
+        if self._stores.is_shared:
+            require_reachable(self.settings)
         log_dirs = [path.rstrip("/") for path in self.settings[node.LOG_DIRS]]
         prepared = prepare_log_dirs(
             seams.files, list(dict.fromkeys(log_dirs)), self.settings[node.NODE_ID], self._stores
@@ -208,7 +214,7 @@ class Node:
             entropy=seams.entropy,
             home=home,
             broker_id=self.settings[node.NODE_ID],
-            rack=self.settings[node.RACK] or None,
+            rack=self.settings[node.BROKER_RACK] or None,
         )
 
     async def _register(

@@ -2,7 +2,7 @@
 
 Most batches are appended at once. A batch that begins a transaction waits for the transaction's
 coordinator, and a batch beyond the turn's budget for a thread. No batch overtakes another one of
-its partition: a connection has one request in progress.
+its partition: a connection handles no request before all batches of the last one are appended.
 """
 
 from typing import TYPE_CHECKING

@@ -134,20 +134,18 @@ class ProduceFastPath(Gathering[native_produce.Request, GatheredProduce]):
         together: list[GatheredProduce],
         settled: list[tuple[Connection, GatheredOutcome]],
     ) -> bool:
-        answers = (self._handler or self._import()).handle_gathered(
+        handled = (self._handler or self._import()).handle_gathered(
             destination, together, self._services
         )
-        if answers is None:
+        if handled is None:
             return False
-        count = len(answers)
-        for each, answer in zip(together, answers, strict=True):
-            connection, request, _, _, _ = each
-            outcome = answer
-            if isinstance(answer, UncommittedProduce):
-                outcome = self._pending(answer, request, connection.session, self._since_ns)
-                count -= 1
-            settled.append((connection, outcome))
-        self._seconds.observe_many(self._elapsed_s(self._since_ns), count)
+        answers, uncommitted = handled
+        for number, waiting in uncommitted.items():
+            connection, request, _, _, _ = together[number]
+            answers[number] = self._pending(waiting, request, connection.session, self._since_ns)
+        settled.extend(zip([each.connection for each in together], answers, strict=True))
+        answered = len(answers) - len(uncommitted)
+        self._seconds.observe_many(self._elapsed_s(self._since_ns), answered)
         return True
 
     def _pending(

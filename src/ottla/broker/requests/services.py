@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ottla.broker.requests.auto_topic_creation import AutoTopicCreation
+from ottla.broker.requests.marker_senders import MarkerSenders
 from ottla.broker.requests.record_work import RecordWork, TurnBudget
 from ottla.broker.requests.response_cache import ResponseCache
 from ottla.broker.requests.turn_queue import TurnQueue
@@ -107,6 +108,7 @@ class CoordinatorServices:
     verifier: "TransactionVerifier"
     # Writes the markers of partitions that this broker leads.
     partition_leaders: "LocalPartitionLeaders"
+    marker_senders: MarkerSenders = field(default_factory=MarkerSenders)
 
 
 @dataclass(slots=True, kw_only=True)

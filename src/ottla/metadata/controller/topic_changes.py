@@ -219,7 +219,10 @@ def _check_assignments(
 
 
 def assignment_fault(image: Image, replicas: Replicas, replication_factor: int) -> str | None:
-    """Why a partition cannot have these replicas; None if it can."""
+    """Why a partition cannot have these replicas; None if it can.
+
+    As in Kafka, brokers that are down may be assigned if one is up: they catch up later.
+    """
     if not replicas:
         return "A partition is assigned to no broker."
     if len(replicas) != replication_factor:
@@ -232,21 +235,24 @@ def assignment_fault(image: Image, replicas: Replicas, replication_factor: int) 
     if len(set(replicas)) != len(replicas):
         return "A partition is assigned to a broker twice."
     for broker_id in replicas:
-        broker = image.brokers.get(broker_id)
-        if broker is None or broker.state is not BrokerState.UP:
-            return f"A partition is assigned to broker {broker_id}, which is not up."
+        if broker_id not in image.brokers:
+            return f"A partition is assigned to broker {broker_id}, which is not registered."
+    if not any(image.brokers[each].state is BrokerState.UP for each in replicas):
+        return "A partition is assigned only to brokers that are not up."
     return None
 
 
 def _new_partitions(
     image: Image, topic: Topic, first: int, assignments: Sequence[Replicas], min_isr: int
 ) -> list[Record]:
-    """New partitions, whose replicas are all up, empty, and so in sync."""
+    """New partitions. They are empty, so that all replicas that are up are in sync."""
     first_epoch = image.first_epoch(topic.name)
     records: list[Record] = []
     for index, replicas in enumerate(assignments, first):
         isr: tuple[Incarnation, ...] = tuple(
-            image.brokers[broker_id].incarnation for broker_id in replicas
+            image.brokers[broker_id].incarnation
+            for broker_id in replicas
+            if image.brokers[broker_id].state is BrokerState.UP
         )
         records.append(
             Partition(

@@ -22,7 +22,7 @@ NODE_ID = broker_setting(
     older_name="broker.id",
     default_reason="Kafka has none; a single broker needs no configuration",
 )
-RACK = broker_setting(
+BROKER_RACK = broker_setting(
     "broker.rack",
     Text(),
     None,

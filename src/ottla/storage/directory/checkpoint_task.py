@@ -52,6 +52,7 @@ class Checkpoint:
     recovery_points: Offsets
     # None if the file has the same offsets.
     cleaned_offsets: Offsets | None
+    high_watermarks: Offsets | None
     # Whether deleted partitions were renamed since the last checkpoint.
     has_renames: bool
     first_syncs: tuple[FirstSync, ...]
@@ -73,6 +74,8 @@ class Checkpoint:
             self._write(checkpoint_files.RECOVERY_POINTS, self.recovery_points)
             if self.cleaned_offsets is not None:
                 self._write(checkpoint_files.CLEANER_OFFSETS, self.cleaned_offsets)
+            if self.high_watermarks is not None:
+                self._write(checkpoint_files.HIGH_WATERMARKS, self.high_watermarks)
             place.written = self.number
 
     def _write(self, name: str, offsets: Offsets) -> None:

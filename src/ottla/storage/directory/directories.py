@@ -8,6 +8,7 @@ from ottla.errors import StorageError
 from ottla.protocol.primitives import Uuid
 from ottla.protocol.topic_partition import TopicPartition
 from ottla.storage.directory.directory import STRAY_SUFFIX, LogDirectory
+from ottla.storage.directory.offset_checkpoints import HighWatermarkOf
 from ottla.storage.directory.placements import PartitionKey, Placements
 from ottla.storage.log.log import Log
 
@@ -152,7 +153,21 @@ class LogDirectories:
             if directory.offline is None and path.startswith(f"{directory.path}/"):
                 directory.purge(path)
 
-    def create(self, partition: TopicPartition, topic_id: Uuid) -> Log:
+    def high_watermark(self, partition: TopicPartition) -> int:
+        """The checkpointed high watermark of a log, within its offsets; 0 without a log."""
+        for directory in self.directories:
+            log = directory.logs.get(partition)
+            if log:
+                saved = min(directory.high_watermark(partition), log.end_offset)
+                return max(saved, log.start_offset)
+        return 0
+
+    def checkpoint_high_watermarks(self, of: HighWatermarkOf) -> None:
+        """Sets the source of the high watermarks that checkpoints save."""
+        for directory in self.directories:
+            directory.high_watermark_of = of
+
+    def create(self, partition: TopicPartition, topic_id: Uuid, start_offset: int = 0) -> Log:
         """Creates a log in the directory with the fewest logs, of those above the disk reserve.
 
         StorageError if no directory is online, or all are below the reserve.
@@ -167,7 +182,7 @@ class LogDirectories:
         if self._placements is not None and directory.path != self._placements.home:
             self._placements.add((topic_id, partition.partition), directory.identity)
         try:
-            return directory.create(partition, topic_id)
+            return directory.create(partition, topic_id, start_offset)
         except OSError as error:
             directory.fail_unless_full(error)
             raise

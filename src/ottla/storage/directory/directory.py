@@ -17,13 +17,13 @@ from ottla.storage.directory import checkpoint_files
 from ottla.storage.directory.checkpoint_files import MetaProperties
 from ottla.storage.directory.checkpoint_task import Checkpoint
 from ottla.storage.directory.full_disk import FULL
-from ottla.storage.directory.offset_checkpoints import OffsetCheckpoints
+from ottla.storage.directory.offset_checkpoints import HighWatermarkOf, OffsetCheckpoints
 from ottla.storage.log.config import LogConfig
 from ottla.storage.log.file_pool import FilePool
 from ottla.storage.log.flush import FirstSync
 from ottla.storage.log.log import Log
-from ottla.storage.opening.cut_mark import remove_cut_mark
-from ottla.storage.opening.recovery import open_log
+from ottla.storage.opening.cut_mark import mark_cut, remove_cut_mark
+from ottla.storage.opening.recovery import Opened, open_log
 from ottla.storage.opening.tail_scan import Recovery
 from ottla.storage.opening.unsynced_tail import mark_unsynced
 
@@ -53,11 +53,14 @@ class LogDirectory:
     # The errors of logs that could not be opened.
     unusable: dict[TopicPartition, Exception] = field(default_factory=dict)
     recoveries: dict[TopicPartition, Recovery] = field(default_factory=dict)
-    # The partitions of which the last checkpoint had flushed records, and no log was found.
+    # The partitions of which the last checkpoint had flushed or committed records, and no log was
+    # found.
     missing: frozenset[TopicPartition] = frozenset()
     offline: Exception | None = None
     # The placements file that names the logs of this directory, if it is in another one.
     placements_path: str | None = None
+    # Set by the owner of the partitions.
+    high_watermark_of: HighWatermarkOf = field(default=lambda _: None)
     _offsets: OffsetCheckpoints = field(init=False)
 
     def __post_init__(self) -> None:
@@ -85,8 +88,8 @@ class LogDirectory:
         self.missing = self._offsets.forget_except(found)
         self.checkpoint()
 
-    def create(self, partition: TopicPartition, topic_id: Uuid) -> Log:
-        """Creates an empty log. Its first flush makes its directory durable."""
+    def create(self, partition: TopicPartition, topic_id: Uuid, start_offset: int = 0) -> Log:
+        """Creates an empty log at an offset. Its first flush makes its directory durable."""
         self._require_online()
         if not self._offsets.is_name_free(partition):
             self.checkpoint()
@@ -94,7 +97,7 @@ class LogDirectory:
         self.files.make_dir(path)
         try:
             checkpoint_files.write_partition_metadata(self.files, path, topic_id)
-            self._open(partition, is_clean=True)
+            self._open(partition, is_clean=True, start_offset=start_offset)
             if error := self.unusable.pop(partition, None):
                 raise error
         except OSError:
@@ -103,7 +106,10 @@ class LogDirectory:
             self.pool.forget_below(path)
             self.purge(path)
             raise
-        return self.logs[partition]
+        log = self.logs[partition]
+        # Nothing of it is durable, wherever it begins.
+        log.recovery_point = 0
+        return log
 
     def holds(self, partition: TopicPartition) -> bool:
         """Whether the partition is in this directory, usable or not."""
@@ -170,7 +176,9 @@ class LogDirectory:
 
     def checkpoint(self) -> None:
         """Makes recovery points and start offsets of all logs durable, planned starts included."""
-        checkpoint = self.begin_checkpoint()
+        self._require_online()
+        # Without new high watermarks: they are not needed at once, and cost more syncs.
+        checkpoint = self._offsets.begin(self.logs)
         try:
             checkpoint.run()
         except OSError as error:
@@ -179,10 +187,11 @@ class LogDirectory:
         self.end_checkpoint(checkpoint)
 
     def begin_checkpoint(self) -> Checkpoint:
-        """The next checkpoint. A thread may call its `run`; then `end_checkpoint` follows, or
-        `fail_unless_full` after an OSError. StorageError if the directory is offline."""
+        """The next checkpoint, with high watermarks. A thread may call its `run`; then
+        `end_checkpoint` follows, or `fail_unless_full` after an OSError. StorageError if the
+        directory is offline."""
         self._require_online()
-        return self._offsets.begin(self.logs)
+        return self._offsets.begin(self.logs, self.high_watermark_of)
 
     def end_checkpoint(self, checkpoint: Checkpoint) -> None:
         """The checkpoint has run: its planned starts are in force, forgotten names are free."""
@@ -218,7 +227,7 @@ class LogDirectory:
             except (StorageError, OSError) as error:
                 self.unusable[partition] = error
             else:
-                self._offsets.note_closed(partition, log)
+                self._offsets.note_closed(partition, log, self.high_watermark_of(partition))
         self.checkpoint()
 
     def fail(self, error: Exception) -> None:
@@ -260,7 +269,9 @@ class LogDirectory:
                 for partition in list(self.logs):
                     mark_unsynced(self.files, self.partition_path(partition))
 
-    def _open(self, partition: TopicPartition, *, is_clean: bool) -> None:
+    def _open(
+        self, partition: TopicPartition, *, is_clean: bool, start_offset: int | None = None
+    ) -> None:
         path = self.partition_path(partition)
         try:
             topic_id = self._read_topic_id(partition)
@@ -274,11 +285,13 @@ class LogDirectory:
                 self.config_of(partition),
                 is_clean=is_clean,
                 recovery_point=saved.recovery_point,
-                start_offset=saved.start_offset,
+                start_offset=saved.start_offset if start_offset is None else start_offset,
                 cleaned_offset=saved.cleaned_offset,
                 clock=self.clock,
                 checkpoint=self.checkpoint,
             )
+            if opened.log.end_offset < saved.high_watermark:
+                opened = self._short_of(opened, path, saved.high_watermark)
         except (StorageError, OSError) as error:
             self.unusable[partition] = error
             if isinstance(error, OSError):
@@ -287,6 +300,22 @@ class LogDirectory:
         self.logs[partition], self.recoveries[partition] = opened
         if self._offsets.was_never_flushed(partition):
             opened.log.first_sync = self._first_sync(partition)
+
+    def _short_of(self, opened: Opened, path: str, high_watermark: int) -> Opened:
+        """A log that ends below its high watermark: committed records are lost. OSError.
+
+        The mark comes first, because the next checkpoint lowers the high watermark.
+        """
+        mark_cut(self.files, path)
+        why = f"it ends at {opened.log.end_offset}, below its high watermark {high_watermark}"
+        recovery = opened.recovery
+        return opened._replace(
+            recovery=recovery._replace(cut_because=recovery.cut_because or why, is_torn_write=False)
+        )
+
+    def high_watermark(self, partition: TopicPartition) -> int:
+        """The last checkpointed high watermark of a partition; 0 if there is none."""
+        return self._offsets.of(partition).high_watermark
 
     def damage_recorded(self) -> None:
         """The caller has recorded, durably, what the recovery of the logs has cut."""

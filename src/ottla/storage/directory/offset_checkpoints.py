@@ -1,10 +1,10 @@
 """The offsets that the checkpoint files of a log directory hold for each partition.
 
-These are log start offset, recovery point and cleaner offset. This module decides what the next
-checkpoint says; `checkpoint_task` writes it.
+These are log start offset, recovery point, cleaner offset and high watermark. This module decides
+what the next checkpoint says; `checkpoint_task` writes it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from ottla.protocol.topic_partition import TopicPartition
@@ -14,6 +14,9 @@ from ottla.storage.directory.checkpoint_task import Checkpoint, CheckpointFiles,
 from ottla.storage.log.flush import FirstSync
 from ottla.storage.log.log import Log
 
+# The high watermark of a partition; None if this broker has no replica of it (yet).
+HighWatermarkOf = Callable[[TopicPartition], int | None]
+
 
 class SavedOffsets(NamedTuple):
     """The offsets of one partition, with defaults for a partition that no checkpoint names."""
@@ -21,6 +24,7 @@ class SavedOffsets(NamedTuple):
     recovery_point: int
     start_offset: int | None
     cleaned_offset: int
+    high_watermark: int
 
 
 class OffsetCheckpoints:
@@ -31,6 +35,8 @@ class OffsetCheckpoints:
         "_cleaned_offsets",
         "_cleaned_saved",
         "_forgotten_by",
+        "_high_watermarks",
+        "_high_watermarks_saved",
         "_place",
         "_recovery_points",
         "_start_offsets",
@@ -43,6 +49,9 @@ class OffsetCheckpoints:
         self._cleaned_offsets: dict[TopicPartition, int] = {}
         # The cleaner offsets as the file has them: the file is rewritten only if they changed.
         self._cleaned_saved: dict[TopicPartition, int] = {}
+        self._high_watermarks: dict[TopicPartition, int] = {}
+        # As the file has them.
+        self._high_watermarks_saved: dict[TopicPartition, int] = {}
         # The number of checkpoints begun so far.
         self._begun = 0
         # The first checkpoint that no longer names a deleted partition, until it is durable.
@@ -54,6 +63,8 @@ class OffsetCheckpoints:
         self._start_offsets = self._read(checkpoint_files.LOG_START_OFFSETS)
         self._cleaned_offsets = self._read(checkpoint_files.CLEANER_OFFSETS)
         self._cleaned_saved = dict(self._cleaned_offsets)
+        self._high_watermarks = self._read(checkpoint_files.HIGH_WATERMARKS)
+        self._high_watermarks_saved = dict(self._high_watermarks)
 
     def _read(self, name: str) -> dict[TopicPartition, int]:
         return checkpoint_files.read_offsets(self._place.files, f"{self._place.path}/{name}")
@@ -63,6 +74,7 @@ class OffsetCheckpoints:
             recovery_point=self._recovery_points.get(partition, 0),
             start_offset=self._start_offsets.get(partition),
             cleaned_offset=self._cleaned_offsets.get(partition, 0),
+            high_watermark=self._high_watermarks.get(partition, 0),
         )
 
     def was_never_flushed(self, partition: TopicPartition) -> bool:
@@ -83,7 +95,8 @@ class OffsetCheckpoints:
         """Only these partitions are in the directory. Returns the others that had records."""
         lost = frozenset(
             partition
-            for partition, offset in self._recovery_points.items()
+            for offsets in (self._recovery_points, self._high_watermarks)
+            for partition, offset in offsets.items()
             if offset > 0 and partition not in found
         )
         for offsets in self._all:
@@ -93,10 +106,23 @@ class OffsetCheckpoints:
 
     @property
     def _all(self) -> tuple[dict[TopicPartition, int], ...]:
-        return self._recovery_points, self._start_offsets, self._cleaned_offsets
+        return (
+            self._recovery_points,
+            self._start_offsets,
+            self._cleaned_offsets,
+            self._high_watermarks,
+        )
 
-    def begin(self, logs: Mapping[TopicPartition, Log]) -> Checkpoint:
-        """The next checkpoint. The planned start offsets of logs are part of it."""
+    def begin(
+        self,
+        logs: Mapping[TopicPartition, Log],
+        high_watermark_of: HighWatermarkOf = lambda _: None,
+    ) -> Checkpoint:
+        """The next checkpoint. The planned start offsets of logs are part of it.
+
+        Without `high_watermark_of` high watermarks stay as they are, unless the log ends before
+        them, as after a truncation.
+        """
         planned: list[PlannedStart] = []
         first_syncs: list[FirstSync] = []
         for partition, log in logs.items():
@@ -106,6 +132,7 @@ class OffsetCheckpoints:
                 # segments.
                 self._start_offsets[partition] = log.start_offset
                 self._note_cleaned(partition, log)
+                self._note_high_watermark(partition, log, high_watermark_of(partition))
                 if log.planned_start is not None and log.planned_start > log.start_offset:
                     self._start_offsets[partition] = log.planned_start
                     planned.append(PlannedStart(log, log.planned_start, log.truncations))
@@ -113,12 +140,14 @@ class OffsetCheckpoints:
                         first_syncs.append(log.first_sync)
         self._begun += 1
         has_cleaned_news = self._cleaned_offsets != self._cleaned_saved
+        has_moved = self._high_watermarks != self._high_watermarks_saved
         return Checkpoint(
             place=self._place,
             number=self._begun,
             start_offsets=dict(self._start_offsets),
             recovery_points=dict(self._recovery_points),
             cleaned_offsets=dict(self._cleaned_offsets) if has_cleaned_news else None,
+            high_watermarks=dict(self._high_watermarks) if has_moved else None,
             has_renames=bool(self._forgotten_by),
             first_syncs=tuple(first_syncs),
             starts=tuple(planned),
@@ -133,12 +162,27 @@ class OffsetCheckpoints:
             log.planned_start_is_durable(offset, truncations)
         if checkpoint.cleaned_offsets is not None:
             self._cleaned_saved = dict(checkpoint.cleaned_offsets)
+        if checkpoint.high_watermarks is not None:
+            self._high_watermarks_saved = dict(checkpoint.high_watermarks)
 
-    def note_closed(self, partition: TopicPartition, log: Log) -> None:
+    def note_closed(
+        self, partition: TopicPartition, log: Log, high_watermark: int | None = None
+    ) -> None:
         """The log was closed: all of it is flushed. `begin` skips it from now on."""
         self._recovery_points[partition] = log.end_offset
         self._note_cleaned(partition, log)
+        self._note_high_watermark(partition, log, high_watermark)
 
     def _note_cleaned(self, partition: TopicPartition, log: Log) -> None:
         if log.cleaned_offset or partition in self._cleaned_offsets:
             self._cleaned_offsets[partition] = log.cleaned_offset
+
+    def _note_high_watermark(
+        self, partition: TopicPartition, log: Log, high_watermark: int | None
+    ) -> None:
+        if high_watermark is None:
+            high_watermark = self._high_watermarks.get(partition, 0)
+        end_offset = log.end_offset if log.planned_end is None else log.planned_end
+        high_watermark = min(high_watermark, end_offset)
+        if high_watermark or partition in self._high_watermarks:
+            self._high_watermarks[partition] = high_watermark

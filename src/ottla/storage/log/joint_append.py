@@ -11,7 +11,7 @@ from ottla.tuples import maker
 class Joint(NamedTuple):
     """Consecutive batches with their final offsets, and the index fields of each."""
 
-    content: bytearray
+    content: bytearray | memoryview
     # One item per batch.
     positions: list[int]
     first_offsets: list[int]
@@ -27,7 +27,7 @@ class JointAppend(NamedTuple):
     size_bytes: int
 
 
-_joint: Callable[[Iterable[object]], Joint] = maker(Joint)
+make_joint: Callable[[Iterable[object]], Joint] = maker(Joint)
 make_joint_append = maker(JointAppend)
 
 
@@ -35,4 +35,4 @@ def join(
     batches: list[tuple[memoryview, BatchHeader]], position: int, offset: int, leader_epoch: int
 ) -> Joint:
     """Gives admitted batches consecutive offsets from `offset` on, at `position`."""
-    return _joint(native_produce.join(batches, position, offset, leader_epoch))
+    return make_joint(native_produce.join(batches, position, offset, leader_epoch))

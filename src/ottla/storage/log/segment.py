@@ -11,7 +11,7 @@ from ottla.storage.log.batch_scan import SCAN_WINDOW_BYTES, BatchWalk, Placed
 from ottla.storage.log.cold_read import ReadAt, read_waiting
 from ottla.storage.log.config import LogConfig
 from ottla.storage.log.file_pool import FilePool
-from ottla.storage.log.file_slice import FileSlice
+from ottla.storage.log.file_slice import Extent, FileSlice
 from ottla.storage.log.index import EntryFile, OffsetIndex, TimeIndex, TransactionIndex
 from ottla.storage.log.joint_append import Joint
 from ottla.storage.log.retention import OFFSET_DELTA_MAX, RollState, SegmentSummary
@@ -48,6 +48,7 @@ class Segment:
         "_config",
         "_directory",
         "_ending",
+        "_extent",
         "_first_timestamp_ms",
         "_log_path",
         "_pool",
@@ -81,6 +82,7 @@ class Segment:
         self.aborted = TransactionIndex(pool, self.path(TRANSACTIONS))
         self.size_bytes = self.file.size()
         self.synced_bytes = -1
+        self._extent = Extent()
         self.largest_timestamp = self.times.last
         self._first_timestamp_ms: int | None = None
         self._bytes_since_entry = 0
@@ -250,6 +252,17 @@ class Segment:
             end_offset = placed.header.next_offset
         return end_offset
 
+    def end_before(self, offset: int) -> int:
+        """The offset after the last batch that ends before `offset`: a truncation ends there."""
+        if self.find(offset) is None:  # this mends a wrong index, too
+            return self.find_end()
+        end_offset = self.base_offset
+        for placed in self._look(self.offsets.position_before(offset - 1)):
+            if placed.header.last_offset >= offset:
+                break
+            end_offset = placed.header.next_offset
+        return end_offset
+
     def walk(
         self, position: int = 0, *, end: int | None = None, read: ReadAt = read_waiting
     ) -> BatchWalk:
@@ -334,12 +347,13 @@ class Segment:
     def slice(self, found: Found, end_position: int, bytes_max: int) -> FileSlice:
         """The slice from a batch on: at least that batch, else at most `bytes_max`."""
         size = min(max(bytes_max, found.size), end_position - found.position)
-        return FileSlice(self.file, found.position, size)
+        return FileSlice(self.file, found.position, size, self._extent)
 
     # Shrinking
 
     def truncate(self, position: int, next_offset: int) -> None:
         """Removes the batches from `position` on. `next_offset` is the offset of the first."""
+        self._end_slices(position)
         self.offsets.truncate_to(next_offset)
         self.times.truncate_to(next_offset)
         self.aborted.truncate_to(next_offset)
@@ -386,7 +400,12 @@ class Segment:
                 renamed.append(path + suffix)
         return renamed
 
+    def _end_slices(self, position: int) -> None:
+        """Slices that reach beyond `position` are not sent any more: other bytes may follow it."""
+        self._extent = self._extent.end_at(position)
+
     def remove(self) -> None:
+        self._end_slices(0)
         for path in map(self.path, SUFFIXES):
             self._pool.forget(path)
             with contextlib.suppress(FileNotFoundError):

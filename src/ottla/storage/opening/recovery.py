@@ -74,12 +74,15 @@ def open_log(
     epochs = _load_epochs(files, directory, segments, scan)
     is_lost = not segments or scan.end_offset < start_offset
     if is_lost:
-        # The log start offset was durable, the records beyond it were not, and are lost.
-        _restart(segments, Segment.create(pool, directory, start_offset, config))
+        # The log start offset was durable, and the records beyond it were not: they are lost, or
+        # there were none (`Log.restart_at`). An empty log has no epochs.
         scan.end_offset = start_offset
+        epochs.truncate_end(0)
         unindexed = []
     recovery_point = min(recovery_point, scan.end_offset)
     is_saved = _save_epochs(files, directory, epochs, start_offset, scan.end_offset)
+    if is_lost:
+        _restart(segments, Segment.create(pool, directory, start_offset, config))
     state = LogState(
         segments=segments,
         epochs=epochs,

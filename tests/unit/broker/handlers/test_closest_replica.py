@@ -1,7 +1,6 @@
 """Consumers that read from a replica in their rack (KIP-392)."""
 
 import asyncio
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -17,22 +16,13 @@ from tests.support.broker.cluster import Cluster, with_cluster
 from tests.support.broker.produce_and_fetch import batch, fetch, only, produce, values, wanted
 from tests.support.broker.simulated_broker import Client, create, new_topic
 
+RACKS = ("a", "b")
 SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 NONE, NOT_LEADER = ErrorCode.NONE, ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
-def racks(cluster: Cluster) -> None:
-    """Broker 1 is in rack a, broker 2 in rack b."""
-    for node in cluster.nodes.values():
-        assert node._publisher is not None
-        brokers = node._publisher.image._brokers
-        for broker_id, rack in ((1, "a"), (2, "b")):
-            brokers[broker_id] = replace(brokers[broker_id], rack=rack)
-
-
 async def replicated(cluster: Cluster, *sent: bytes) -> tuple[Client, Client]:
     """A topic that broker 1 leads and broker 2 follows, with these records: clients of both."""
-    racks(cluster)
     leader, follower = await cluster.client(1), await cluster.client(2)
     await create(leader, new_topic("events", -1, factor=-1, assignments={0: (1, 2)}))
     await asyncio.sleep(1)
@@ -51,7 +41,7 @@ def replica_at(cluster: Cluster, broker_id: int) -> Replica:
 
 
 def selecting(**settings: str) -> Cluster:
-    return Cluster(2, replica_selector_class=SELECTOR, **settings)
+    return Cluster(2, racks=RACKS, replica_selector_class=SELECTOR, **settings)
 
 
 def summary(partition: Any) -> tuple[int, int, list[bytes | None]]:
@@ -93,7 +83,7 @@ def test_without_the_selector_only_the_leader_serves(selector: str | None) -> No
         refused = only(await follower.ask(fetch("events", wanted(), rack="b"), 12))
         assert refused.error_code == NOT_LEADER
 
-    with_cluster(story, Cluster(2, **settings))
+    with_cluster(story, Cluster(2, racks=RACKS, **settings))
 
 
 def test_a_request_older_than_racks_is_served_by_the_leader_only() -> None:

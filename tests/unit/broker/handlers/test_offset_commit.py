@@ -12,7 +12,9 @@ from ottla.broker.node.node import Node
 from ottla.coordinators.runtime.shard import Shard
 from ottla.errors import ErrorCode, PeerError, StorageError
 from ottla.protocol.batch import Record, build
+from ottla.protocol.exchange import decode_response
 from ottla.protocol.messages import (
+    APIS,
     delete_groups,
     describe_groups,
     list_groups,
@@ -37,7 +39,7 @@ from tests.support.broker.group_requests import (
     find,
     join,
 )
-from tests.support.broker.nodes import with_node
+from tests.support.broker.nodes import framed, with_node
 from tests.support.broker.produce_and_fetch import NOW_MS, only, produce
 from tests.support.broker.recorded_answers import (
     SETTINGS,
@@ -47,6 +49,7 @@ from tests.support.broker.recorded_answers import (
     recorded_machine,
     recordings,
 )
+from tests.support.broker.sessions import by_codec
 from tests.support.broker.simulated_broker import Client, Machine, create, new_topic, with_broker
 
 TOPICS = ("vec-a-80296", "vec-a-80348")
@@ -276,6 +279,22 @@ def test_a_commit_for_an_unknown_generation_is_refused() -> None:
         assert codes(await client.ask(request, 9)) == [ErrorCode.UNKNOWN_MEMBER_ID]
 
     with_broker(story)
+
+
+def test_a_refused_commit_keeps_the_codes_of_its_partitions_and_is_counted() -> None:
+    async def story(client: Client, node: Node) -> None:
+        await find(client, "g")
+        await create(client, new_topic("events"))
+        request = commit("g", "events", {0: 5, 9: 5}, member_id="me", generation=3)
+        expected = [ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+        for is_native in (True, False):
+            frame = framed(request, 8)
+            answer = await client.exchange(frame if is_native else by_codec(frame))
+            assert codes(decode_response(answer, APIS[8], 8)) == expected
+        counts = node.metrics.request("OffsetCommit").errors.counts
+        assert counts["ILLEGAL_GENERATION"] == 2
+
+    with_node(story)
 
 
 def test_a_commit_that_does_not_fit_one_batch_is_refused() -> None:

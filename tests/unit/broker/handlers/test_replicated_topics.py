@@ -125,18 +125,20 @@ def test_the_offset_lag_of_a_follower_is_what_it_lacks_of_the_committed_records(
     with_cluster(story)
 
 
-def test_brokers_that_are_gone_are_described_as_fenced() -> None:
+def test_brokers_are_described_with_their_racks_and_as_fenced_once_they_are_gone() -> None:
     async def story(cluster: Cluster) -> None:
         client = await cluster.client(1)
         await cluster.kill(2)
         await asyncio.sleep(1)
         asked = {"include_cluster_authorized_operations": False}
         live = await client.ask(DescribeClusterRequest(**asked))
-        assert [each.broker_id for each in live.brokers] == [1]
+        assert [(each.broker_id, each.rack) for each in live.brokers] == [(1, "a")]
         every = await client.ask(DescribeClusterRequest(**asked, include_fenced_brokers=True))
-        assert [(each.broker_id, each.is_fenced) for each in every.brokers] == [
-            (1, False),
-            (2, True),
+        assert [(each.broker_id, each.rack, each.is_fenced) for each in every.brokers] == [
+            (1, "a", False),
+            (2, "b", True),
         ]
+        metadata = await client.ask(MetadataRequest(topics=()))
+        assert [(each.node_id, each.rack) for each in metadata.brokers] == [(1, "a")]
 
-    with_cluster(story)
+    with_cluster(story, Cluster(racks=("a", "b")))

@@ -1,6 +1,7 @@
 """Transactions through the broker's APIs: what read_committed consumers see, and when."""
 
 import asyncio
+from collections import Counter
 from contextlib import suppress
 from typing import Any
 
@@ -388,6 +389,66 @@ def test_many_markers_are_written_in_several_turns_and_none_without_a_producer()
             assert only(await client.ask(fetch("events", wanted(index)), 12)).high_watermark == 1
 
     with_broker(story)
+
+
+def test_other_requests_have_their_turn_between_markers() -> None:
+    async def story(client: Client) -> None:
+        await create(client, new_topic("events", 40))
+        _, session = await begun_session(machine)
+        leaders = services_of(session).coordinators.partition_leaders
+        append = leaders.append
+        loop = asyncio.get_running_loop()
+        turn = 0
+        # The markers of each turn of the event loop.
+        appended: Counter[int] = Counter()
+
+        def next_turn() -> None:
+            nonlocal turn
+            turn += 1
+
+        def append_and_count(marker: Any, partitions: Any) -> Any:
+            appended[turn] += len(partitions)
+            loop.call_soon(next_turn)
+            return append(marker, partitions)
+
+        leaders.append = append_and_count  # type: ignore[method-assign]
+        markers = tuple(
+            Marker(
+                producer_id=producer_id,
+                producer_epoch=0,
+                transaction_result=True,
+                topics=(Topic(name="events", partition_indexes=tuple(range(20))),),
+                coordinator_epoch=0,
+            )
+            for producer_id in range(1, 6)
+        )
+        await client.ask(WriteTxnMarkersRequest(markers=markers))
+        assert sum(appended.values()) == 100
+        assert max(appended.values()) <= 32
+
+    machine = Machine()
+    with_broker(story, machine=machine)
+
+
+def test_markers_are_flushed_before_they_are_answered_where_records_are() -> None:
+    async def story(client: Client) -> None:
+        await create(client, new_topic("events", configs={"flush.messages": "1"}))
+        _, session = await begun_session(machine)
+        marker = Marker(
+            producer_id=7,
+            producer_epoch=0,
+            transaction_result=True,
+            topics=(Topic(name="events", partition_indexes=(0,)),),
+            coordinator_epoch=0,
+        )
+        await client.ask(WriteTxnMarkersRequest(markers=(marker, marker)))
+        replica = services_of(session).partitions.replicas.named("events", 0)
+        assert replica is not None
+        assert replica.log is not None
+        assert replica.log.recovery_point == replica.log.end_offset == 2
+
+    machine = Machine()
+    with_broker(story, machine=machine)
 
 
 def test_the_transaction_version_can_be_lowered_and_raised() -> None:

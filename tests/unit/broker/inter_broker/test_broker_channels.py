@@ -114,6 +114,43 @@ def test_a_broker_with_a_new_epoch_gets_a_new_connection() -> None:
     with_cluster(story)
 
 
+def test_another_peer_gets_another_connection() -> None:
+    async def story(cluster: Cluster) -> None:
+        channels = channels_of(cluster, 1)
+        for broker_id in (2, 3):
+            await channels.ask(broker_id, QUESTION, timeout_ms=5_000)
+        shared, elsewhere = channels._shared[2], channels._shared[3].peer
+        former = shared.connection
+        assert former is not None
+        assert elsewhere is not None
+        connection = await shared.connected(elsewhere)
+        assert connection.address == elsewhere.address
+        assert shared.connection is connection
+        await asyncio.sleep(2)
+        assert not former.is_open
+
+    with_cluster(story, Cluster(3))
+
+
+def test_a_connection_that_opens_too_late_is_not_kept() -> None:
+    async def story(cluster: Cluster) -> None:
+        channels = channels_of(cluster, 1)
+        asking = asyncio.create_task(channels.ask(2, QUESTION, timeout_ms=5_000))
+        await asyncio.sleep(0)
+        shared = channels._shared[2]
+        assert shared.connection is None
+        # The broker has another address meanwhile.
+        shared.leave()
+        assert (await asking).broker_id == 2
+        assert shared.connection is None
+        (late,) = shared._former
+        await asyncio.sleep(2)
+        assert not late.is_open
+        assert shared._former == {}
+
+    with_cluster(story)
+
+
 def test_requests_beyond_the_limit_of_one_broker_are_refused_at_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -240,3 +240,42 @@ def test_a_lost_answer_to_markers_ends_the_transaction_once_for_readers() -> Non
         assert await seen(clients[2], "events", partition=1) == [b"w", b"x", b"y"]
 
     with_cluster(story, cluster_of())
+
+
+def test_markers_that_arrive_late_on_a_former_connection_end_no_later_transaction() -> None:
+    """Transaction version 1: the next transaction has the same producer epoch."""
+
+    async def story(cluster: Cluster) -> None:
+        clients = await clients_of(cluster)
+        producer = ClusterProducer(cluster, clients, 1, version=1)
+        await producer.begin()
+        # From now on there is a connection.
+        await producer.write("events", b"w", partition=1)
+        assert await producer.end() == NONE
+        await asyncio.sleep(0.5)
+        shared = channels(cluster, 1, "marker")._shared[2]
+        assert shared.connection is not None
+        transport: Any = shared.connection._transport
+        # The request is held up in the network, and its connection is given up.
+        held: list[bytes] = []
+        deliver = transport.writelines
+        transport.writelines = held.extend
+        transport.abort = lambda: None
+        shared.connection.data_received = lambda data: None  # type: ignore[method-assign]
+        await producer.write("events", b"x", partition=1)
+        assert await producer.end() == NONE
+        await asyncio.sleep(0.5)
+        shared.connection.close()
+        await asyncio.sleep(0.5)
+        # It was sent again, on another connection.
+        assert held
+        assert await seen(clients[2], "events", partition=1) == [b"w", b"x"]
+        await producer.write("events", b"y", partition=1)
+        deliver(held)
+        await asyncio.sleep(0.5)
+        assert await seen(clients[2], "events", partition=1) == [b"w", b"x"]
+        assert await producer.end(committed=False) == NONE
+        await asyncio.sleep(0.5)
+        assert await seen(clients[2], "events", partition=1) == [b"w", b"x"]
+
+    with_cluster(story, cluster_of())

@@ -5,11 +5,12 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.inter_broker.listener import registered_endpoints
+from ottla.broker.inter_broker.listener import registered_endpoints, require_reachable
 from ottla.broker.net.session import Session
 from ottla.broker.requests.authorization import CLUSTER, Resource
 from ottla.broker.requests.served_apis import INTER_BROKER, SERVED
 from ottla.errors import ErrorCode
+from ottla.metadata.memory import MemoryEnsemble
 from ottla.metadata.values import AclOperation
 from ottla.protocol.messages import APIS
 from ottla.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
@@ -22,9 +23,11 @@ from ottla.protocol.messages.report_offline_logs import ReportOfflineLogsRequest
 from ottla.settings.setting import BadSetting
 from ottla.settings.sources import load
 from ottla.settings.table.node import LISTENERS as LISTENERS_SETTING
+from tests.sim.seams.loop import run
 from tests.support.broker.cluster import BROKERS_PORT, Cluster, with_cluster
 from tests.support.broker.sessions import change_sessions, services_of
-from tests.support.broker.simulated_broker import Client, with_broker
+from tests.support.broker.shared_metadata import SimStoreFactory
+from tests.support.broker.simulated_broker import PORT, Client, Machine, with_broker
 
 REQUESTS: dict[int, Any] = {
     56: AlterPartitionRequest(broker_id=2, broker_epoch=1, topics=()),
@@ -155,3 +158,49 @@ def test_a_listener_is_found_by_its_advertised_or_its_own_address() -> None:
         "CLIENTS://c:1",
         "BROKERS://host:9093",
     ]
+
+
+@pytest.mark.parametrize(
+    ("given", "is_reachable"),
+    [
+        ({"listeners": "PLAINTEXT://0.0.0.0:9092"}, False),
+        ({"listeners": "PLAINTEXT://one:9092"}, True),
+        # Any free port is known before it is registered.
+        ({"listeners": "PLAINTEXT://one:0"}, True),
+        (
+            {
+                "listeners": "PLAINTEXT://0.0.0.0:9092",
+                "advertised.listeners": "PLAINTEXT://one:9092",
+            },
+            True,
+        ),
+        # Clients could reach it, other brokers could not.
+        (
+            {
+                "listeners": "CLIENTS://one:9092",
+                "listener.security.protocol.map": "CLIENTS:PLAINTEXT",
+            },
+            False,
+        ),
+    ],
+)
+def test_a_broker_of_a_cluster_needs_an_address_for_other_brokers(
+    given: dict[str, str], is_reachable: bool
+) -> None:
+    settings = load(given=given, environment={}, file=None)
+    if is_reachable:
+        require_reachable(settings)
+        return
+    with pytest.raises(BadSetting, match="Other brokers cannot reach this one"):
+        require_reachable(settings)
+
+
+def test_a_broker_without_an_address_for_others_does_not_start_in_a_cluster() -> None:
+    machine = Machine(stores=SimStoreFactory(MemoryEnsemble()))
+
+    async def story() -> None:
+        with pytest.raises(BadSetting, match=r"advertised\.listeners"):
+            await machine.node(listeners=f"PLAINTEXT://0.0.0.0:{PORT}").start()
+        assert machine.disk.files() == {}
+
+    run(story(), clock=machine.clock)

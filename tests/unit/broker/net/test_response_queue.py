@@ -29,7 +29,7 @@ def test_a_response_waits_for_those_before_it() -> None:
         assert queue.pop_ready() is None
         first.future.set_result(None)
         assert [queue.pop_ready() for _ in range(4)] == [first, second, [b"third"], None]
-        assert (len(queue), queue.held_bytes) == (0, 0)
+        assert (len(queue.waiting), queue.held_bytes) == (0, 0)
 
     run(story())
 
@@ -86,7 +86,7 @@ def test_the_memory_of_waiting_requests_and_responses_is_limited() -> None:
             assert queue.held_bytes == WAITING_PRODUCES_BYTES_MAX
             assert not queue.takes_produce
             assert len(queue.drop()) == (2 if large else 1)
-            assert (len(queue), queue.held_bytes) == (0, 0)
+            assert (len(queue.waiting), queue.held_bytes) == (0, 0)
 
     run(story())
 

@@ -18,7 +18,7 @@ from ottla.broker.net.send_queue import (
 from ottla.seams.files import File, Files, RealFiles
 from ottla.seams.net import RealNet
 from ottla.seams.threads import RealThreads, Threads
-from ottla.storage.log.file_slice import FileSlice
+from ottla.storage.log.file_slice import Extent, FileSlice
 from tests.sim.seams.disk import SimDisk
 from tests.sim.seams.entropy import SimEntropy
 from tests.sim.seams.faults import FaultRates
@@ -221,6 +221,34 @@ def test_a_file_that_ends_before_its_slice_ends_the_connection(size: int) -> Non
         assert sender.lost
         assert taker.lost
         assert b"behind" not in taker.received
+
+    simulate(story)
+
+
+@pytest.mark.parametrize("size", [COPIED_BYTES_MAX, 3_000_000])
+@pytest.mark.parametrize("is_begun", [False, True])
+def test_a_slice_of_a_truncated_file_that_grew_again_is_not_sent(size: int, is_begun: bool) -> None:
+    """Its bytes are those of other batches now."""
+
+    async def story(simulated: Simulated) -> None:
+        sender, taker = await simulated.connect()
+        taker.transport.pause_reading()
+        file, extent = simulated.file(), Extent()
+        sender.send(b"head", CONTENT)
+        await asyncio.sleep(10)
+        sender.queue.put([FileSlice(file, 0, size, extent), b"behind"])
+        if is_begun and size > COPIED_BYTES_MAX:
+            taker.transport.resume_reading()
+            while len(taker.received) <= 4 + len(CONTENT):
+                sender.queue.pump()
+                await asyncio.sleep(0.0001)
+        extent.end_at(size - 1)
+        taker.transport.resume_reading()
+        await asyncio.sleep(60)
+        assert sender.lost
+        assert taker.lost
+        assert b"behind" not in taker.received
+        assert len(taker.received) < 4 + len(CONTENT) + size
 
     simulate(story)
 

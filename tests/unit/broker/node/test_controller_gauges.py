@@ -1,14 +1,28 @@
 """The partitions that the controller's gauges count."""
 
-from ottla.broker.node.controller_gauges import PartitionCounts, count_partitions
-from ottla.metadata.records import Partition
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+from ottla.broker.node.controller_gauges import (
+    SLICE_PARTITIONS_MAX,
+    ControllerGauges,
+    PartitionCounts,
+    count_partitions,
+)
+from ottla.metadata.image import Image
+from ottla.metadata.records import Partition, Topic
 from ottla.metadata.values import Incarnation
+from ottla.metrics.meters import ControllerMeter
 from ottla.protocol.primitives import Uuid
+from tests.sim.seams.loop import run
+
+TOPIC_ID = Uuid(b"the topic's id..")
 
 
 def partition(leader: Incarnation | None) -> Partition:
     return Partition(
-        topic_id=Uuid(bytes(16)),
+        topic_id=TOPIC_ID,
         index=0,
         replicas=(1, 2),
         leader=leader,
@@ -24,3 +38,16 @@ def test_a_partition_is_imbalanced_unless_its_first_replica_leads() -> None:
     counts = count_partitions([preferred, other, partition(None)], PartitionCounts())
     assert counts == PartitionCounts(partitions=3, offline=1, imbalanced=2)
     assert count_partitions([preferred], counts) == (4, 1, 2)
+
+
+def test_more_partitions_than_one_slice_are_all_counted() -> None:
+    image, count = Image(), 2 * SLICE_PARTITIONS_MAX + 1
+    image.apply(Topic("events", TOPIC_ID))
+    for index in range(count):
+        leader = Incarnation(1, 10) if index else None
+        image.apply(replace(partition(leader), index=index))
+    publisher: Any = SimpleNamespace(image=image, is_controller=True)
+    meter = ControllerMeter()
+    run(ControllerGauges(meter, publisher).refresh(("events", "deleted meanwhile")))
+    assert (meter.partitions, meter.offline_partitions) == (count, 1)
+    assert meter.preferred_replica_imbalance == 1

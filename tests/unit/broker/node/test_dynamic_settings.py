@@ -136,6 +136,22 @@ ELSEWHERE = {
         "test_a_follower_that_lags_leaves_the_isr_and_joins_again_when_it_has_caught_up"
     ),
     "replica.socket.timeout.ms": "test_a_leader_that_does_not_answer_is_asked_again",
+    "auto.leader.rebalance.enable": "test_preferred_leaders_come_back_as_the_settings_say",
+    **{
+        f"leader.imbalance.{name}": "test_preferred_leaders_come_back_as_the_settings_say"
+        for name in ("check.interval.seconds", "per.broker.percentage")
+    },
+    "broker.rack": "test_a_broker_registers_its_rack",
+    "unclean.leader.election.enable": (
+        "test_a_setting_allows_a_live_replica_to_lead_without_the_last_records"
+    ),
+    **{
+        f"{side}.replication.throttled.{what}": (
+            "test_throttled_replicas_are_those_of_the_settings_while_the_broker_runs"
+        )
+        for side in ("leader", "follower")
+        for what in ("rate", "replicas")
+    },
     "socket.listen.backlog.size": "test_as_many_connections_wait_as_the_backlog_says",
 }
 

@@ -6,11 +6,13 @@ from typing import Any
 import pytest
 
 from ottla.broker.requests.current_leaders import CurrentLeaders
-from ottla.errors import ErrorCode
+from ottla.broker.requests.produce_outcomes import ProduceOutcome, response
+from ottla.errors import ErrorCode, PeerError
 from ottla.metadata.image import Image
 from ottla.metadata.records import Broker, Partition, Topic
 from ottla.metadata.values import BrokerState, Endpoint, Incarnation
 from ottla.protocol.primitives import Uuid
+from ottla.replication.append.appender import AppendResult
 from ottla.settings.listeners import SecurityProtocol
 
 TOPIC_ID = Uuid(b"the topic's id..")
@@ -107,3 +109,17 @@ def test_a_broker_names_itself_for_an_old_epoch_only() -> None:
 )
 def test_an_unknown_partition_names_no_leader(topic: str | Uuid, index: int) -> None:
     assert leaders(Incarnation(2, 20), broker(2)).find(topic, index, NOT_LEADER) is None
+
+
+@pytest.mark.parametrize(("version", "named"), [(9, None), (10, (2, 5))])
+def test_an_append_that_lost_its_leader_before_it_was_committed_names_the_next_one(
+    version: int, named: tuple[int, int] | None
+) -> None:
+    of_two = leaders(Incarnation(2, 20), broker(2))
+    produced = ProduceOutcome(0, appended=AppendResult(7, 8, -1, 0, 4, 1, is_settled=False))
+    produced.error = PeerError(NOT_LEADER, "another one leads")
+    answer = response([("events", [produced])], version, of_two._session, of_two._services)
+    (result,) = answer.responses[0].partition_responses
+    leader = result.current_leader
+    assert (leader and (leader.leader_id, leader.leader_epoch)) == named
+    assert [each.node_id for each in answer.node_endpoints] == ([] if named is None else [2])

@@ -438,7 +438,61 @@ def test_waiting_requests_are_refused_when_leadership_is_lost() -> None:
         assert await refusal_of(ask(stage.shard, saying("x"))) == ErrorCode.NOT_COORDINATOR
         stage.shard.close()
         assert await refusal_of(asking) == ErrorCode.NOT_COORDINATOR
-        assert len(stage.replica.waiting) == 0
+
+    on_stage(story, isr=(ME, OTHER))
+
+
+def test_a_closed_shard_leaves_the_commit_queue() -> None:
+    async def story(stage: Stage) -> None:
+        asking = asyncio.create_task(ask(stage.shard, saying("done", counted(1))))
+        await written()
+        assert len(stage.replica.commits) == 1
+        stage.shard.close()
+        assert len(stage.replica.commits) == 0
+        assert await refusal_of(asking) == ErrorCode.NOT_COORDINATOR
+
+    on_stage(story, isr=(ME, OTHER))
+
+
+def test_decisions_that_an_isr_was_too_small_for_are_answered_when_it_has_grown() -> None:
+    """They stand in the log. Nobody can take them back, and a later leader has them too."""
+
+    async def story(stage: Stage) -> None:
+        asking = []
+        for count in (1, 2):
+            asking.append(
+                asyncio.create_task(ask(stage.shard, doing(f"{count}", records=(counted(count),))))
+            )
+            await written()
+        stage.partitions.change(stage.replica, isr=(ME,))
+        await written()
+        assert len(stage.replica.commits) == 2
+        stage.partitions.change(stage.replica, isr=(ME, OTHER))
+        for offset, performed in ((1, ["1"]), (2, ["1", "2"])):
+            stage.replica.fetched_by(OTHER, offset, 0)
+            await written()
+            assert stage.performed == performed
+            assert [each.done() for each in asking] == [True, offset == 2]
+        assert len(stage.replica.commits) == 0
+
+    on_stage(story, isr=(ME, OTHER), min_isr=2)
+
+
+def test_a_shard_waits_once_for_each_batch_and_is_woken_by_no_other_move() -> None:
+    async def story(stage: Stage) -> None:
+        asking = []
+        for turn in range(10):
+            for _ in range(10):
+                asking.append(stage.shard.ask(saying("done", counted(turn))))
+            await written()
+        assert len(stage.replica.commits) == 10
+        releases = []
+        release = stage.shard._release
+        stage.shard._release = lambda: (releases.append(1), release())  # type: ignore[method-assign, assignment, func-returns-value]
+        for offset in range(1, 101):
+            stage.replica.fetched_by(OTHER, offset, 0)
+            assert sum(each.done() for each in asking) == offset // 10 * 10
+        assert len(releases) == 10
 
     on_stage(story, isr=(ME, OTHER))
 

@@ -227,6 +227,20 @@ def test_the_markers_of_many_partitions_are_written_in_several_turns() -> None:
     run(story())
 
 
+def test_the_turns_of_many_markers_do_not_wait_for_the_answers_of_each_other() -> None:
+    async def story() -> None:
+        stage = Stage(is_remote=True)
+        loop = asyncio.get_running_loop()
+        started = loop.time()
+        stage.writer.perform(many(200))
+        await stage.settle()
+        assert stage.shard.completed == [many(200)]
+        # Each answer takes 10 ms.
+        assert loop.time() - started < 0.02
+
+    run(story())
+
+
 def test_a_coordinator_that_moves_writes_no_more_of_many_markers() -> None:
     async def story() -> None:
         stage = Stage()

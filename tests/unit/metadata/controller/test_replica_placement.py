@@ -127,3 +127,76 @@ def test_without_racks_no_broker_has_two_replicas_more_than_another(
     leaders = Counter(replicas[0] for replicas in placed)
     leads = [leaders[broker.broker_id] for broker in usable(brokers)]
     assert max(leads) - min(leads) <= 2
+
+
+@st.composite
+def racked_brokers(draw: st.DrawFn) -> list[UsableBroker]:
+    """Racks of hosts, each host with one or more brokers; some brokers may have no rack."""
+    racks = draw(st.lists(st.lists(st.integers(1, 3), min_size=1, max_size=3), max_size=4))
+    placed = [
+        (f"rack-{rack}", f"host-{rack}-{host}")
+        for rack, hosts in enumerate(racks)
+        for host, count in enumerate(hosts)
+        for _ in range(count)
+    ]
+    without = draw(st.integers(0 if placed else 1, 3))
+    names: list[tuple[str | None, str]] = [*placed, *((None, f"free-{n}") for n in range(without))]
+    order = draw(st.permutations(names))
+    return [UsableBroker(number, *each) for number, each in enumerate(order, 1)]
+
+
+@settings(derandomize=True, deadline=None)
+@given(
+    brokers=racked_brokers(),
+    partitions=st.integers(1, 30),
+    factor=st.integers(1, 6),
+    start=st.integers(0, 1 << 16),
+)
+def test_replicas_are_apart_by_rack_then_by_host_and_leaders_are_spread(
+    brokers: list[UsableBroker], partitions: int, factor: int, start: int
+) -> None:
+    factor = min(factor, len(brokers))
+    by_id = {broker.broker_id: broker for broker in brokers}
+    in_rack = Counter(broker.rack for broker in brokers)
+
+    placed = place_replicas(brokers, partitions, factor, start)
+
+    assert len(placed) == partitions
+    for replicas in placed:
+        assert len(set(replicas)) == factor
+        chosen = [by_id[each] for each in replicas]
+        used = Counter(broker.rack for broker in chosen)
+        # A rack has two replicas more than another one only if that one has no more brokers.
+        for rack, size in in_rack.items():
+            assert used[rack] == size or used[rack] >= max(used.values()) - 1
+        for rack in used:
+            hosts = Counter(broker.host for broker in chosen if broker.rack == rack)
+            hosts_of_rack = {broker.host for broker in brokers if broker.rack == rack}
+            if used[rack] <= len(hosts_of_rack):
+                assert set(hosts.values()) == {1}
+    leaders = Counter(replicas[0] for replicas in placed)
+    holders = Counter(broker_id for replicas in placed for broker_id in replicas)
+    # Nobody leads all that it has while another replica of it leads much less.
+    for replicas in placed:
+        least = min(leaders[each] for each in replicas)
+        assert leaders[replicas[0]] <= least + 2, (leaders, holders)
+
+
+@settings(derandomize=True, deadline=None)
+@given(
+    racks=st.integers(1, 4),
+    per_rack=st.integers(1, 4),
+    partitions=st.integers(1, 40),
+    start=st.integers(0, 1 << 16),
+    data=st.data(),
+)
+def test_equal_racks_are_loaded_equally(
+    racks: int, per_rack: int, partitions: int, start: int, data: st.DataObject
+) -> None:
+    brokers = usable(racks * per_rack, racks=racks)
+    factor = data.draw(st.integers(1, min(6, len(brokers))))
+
+    loads = replicas_of_each(place_replicas(brokers, partitions, factor, start))
+
+    counts = [loads[broker.broker_id] for broker in brokers]
+    assert max(counts) - min(counts) <= 1

@@ -10,6 +10,7 @@ import pytest
 from ottla.errors import ErrorCode, PeerError
 from ottla.metadata.controller import topic_changes
 from ottla.metadata.controller.pending_topics import DELETED_NAMES_MAX, PendingTopics
+from ottla.metadata.controller.reassignment import started
 from ottla.metadata.controller.topic_changes import (
     MAX_PARTITIONS_PER_CHANGE,
     REPLICATION_FACTOR_MAX,
@@ -167,6 +168,18 @@ def test_replicas_can_be_assigned_by_hand() -> None:
     assert [each.replicas for each in image.partitions(topic_id(1))] == [(2, 1), (1, 2)]
     assert [each.leader for each in image.partitions(topic_id(1))] == [Incarnation(2, 6), ME]
     assert (created.partitions, created.replication_factor) == (2, 2)
+
+
+@pytest.mark.parametrize("state", [BrokerState.GONE, BrokerState.DRAINING, BrokerState.STARTING])
+def test_an_assigned_broker_that_is_not_up_is_not_in_sync(state: BrokerState) -> None:
+    image = image_of(1, 2)
+    image.apply(broker(2, 9, rack=None, state=state))
+
+    create(image, "orders", assignments={0: (2, 1)})
+    grow(image, "orders", 2, [(2, 1)])
+
+    for each in image.partitions(topic_id(1)):
+        assert (each.replicas, each.leader, each.isr) == ((2, 1), ME, (ME,))
 
 
 def test_replicas_go_to_brokers_that_are_up() -> None:
@@ -473,3 +486,14 @@ def test_a_topic_cannot_grow_while_too_few_brokers_are_up_for_its_replicas() -> 
     image.apply(broker(2, 6, rack=None, state=BrokerState.GONE))
 
     assert growth_refusal(image, "orders", 2) is ErrorCode.INVALID_REPLICATION_FACTOR
+
+
+def test_a_topic_grows_with_the_replication_factor_that_its_reassignment_aims_at() -> None:
+    image = image_of(1, 2, 3)
+    create(image, "orders", assignments={0: (1, 2)})
+    (before,) = image.partitions(topic_id(1))
+    image.apply(started(image, before, (3,), may_change_factor=True))
+
+    grow(image, "orders", 2)
+
+    assert [len(each.replicas) for each in image.partitions(topic_id(1))] == [3, 1]

@@ -3,6 +3,7 @@
 import errno
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -12,6 +13,7 @@ from ottla.replication.append.appender import ACKS_ALL, AppendResult, RefusedByL
 from ottla.replication.append.transaction_marker import TransactionMarker
 from ottla.replication.append.verification_guards import VerificationGuard
 from ottla.replication.replica import Replica
+from ottla.storage.log.joint_append import JointAppend
 from tests.support.broker.produce_and_fetch import NOW_MS, batch
 from tests.support.replication.partitions import ME, OTHER, RULES, Partitions
 
@@ -367,3 +369,49 @@ def test_batches_of_open_transactions_are_joined_and_those_that_begin_one_are_no
     partitions.appender.append_marker(replica, COMMIT, now_ms=NOW_MS)
     assert joint(batch(b"e"), batch(b"f", **{**OPENS, "base_sequence": 2})) is None
     assert replica.end_offset == 5
+
+
+def together(partitions: Partitions, replica: Replica, *sent: bytearray) -> JointAppend | None:
+    batches = [(memoryview(each), read_header(each)) for each in sent]
+    return partitions.appender.append_together(replica, batches, now_ms=NOW_MS)
+
+
+def test_batches_are_joined_whatever_the_number_of_replicas() -> None:
+    partitions = Partitions()
+    replica = partitions.create(isr=(ME, OTHER), min_isr=2)
+    partitions.append(replica, b"first")
+    appended = together(partitions, replica, batch(b"a"), batch(b"b", b"c"))
+    assert appended is not None
+    assert (appended.first_offsets, appended.record_count) == ([1, 2], 3)
+    assert (replica.high_watermark, replica.end_offset) == (0, 4)
+    replica.fetched_by(OTHER, 4, 0)
+    assert replica.high_watermark == 4
+
+
+@pytest.mark.parametrize("change", [{"isr": (ME,)}, {"leader": OTHER}])
+def test_batches_that_acks_all_may_refuse_are_not_joined(change: dict[str, Any]) -> None:
+    partitions = Partitions()
+    replica = partitions.create(isr=(ME, OTHER), min_isr=2)
+    partitions.append(replica, b"first")
+    partitions.change(replica, **change)
+    assert together(partitions, replica, batch(b"a"), batch(b"b")) is None
+    assert replica.end_offset == 1
+
+
+@pytest.mark.parametrize("is_joint", [False, True])
+def test_an_append_that_commits_settles_all_that_it_passes(is_joint: bool) -> None:
+    partitions = Partitions()
+    replica = partitions.create()
+    partitions.append(replica, b"first")
+    settled: list[PeerError | None] = []
+    replica.commits.wait(2, settled.append)
+    replica.commits.wait(4, settled.append)
+    if is_joint:
+        assert together(partitions, replica, batch(b"a"), batch(b"b")) is not None
+    else:
+        partitions.append(replica, b"a")
+    assert settled == [None]
+    partitions.end_transaction(replica, MarkerKind.COMMIT, 5)
+    if not is_joint:
+        partitions.append(replica, b"a")
+    assert settled == [None, None]

@@ -417,3 +417,135 @@ def test_a_directory_that_fails_takes_all_of_its_logs_offline(bench: Workbench) 
         directory.create(TopicPartition("u", 0), TOPIC_ID)
     close(directory)
     assert not is_marked_clean(bench.files, bench.directory)
+
+
+# --- logs that begin above 0, and high watermarks ---------------------------------------------
+
+
+def test_a_log_is_created_at_the_offset_at_which_its_leader_starts(bench: Workbench) -> None:
+    directory = open_at(bench.files, bench.directory)
+    log = directory.create(FIRST, TOPIC_ID, 70)
+    assert (log.start_offset, log.end_offset, log.messages_unflushed) == (70, 70, 0)
+    assert log.has_unflushed_segments, "so that its name is made durable soon"
+    log.append_replicated(batch_of(1, base_offset=70, leader_epoch=2))
+    close(directory)
+    again = open_at(bench.files, bench.directory)
+    assert (again.logs[FIRST].start_offset, offsets(again.logs[FIRST])) == (70, [70])
+    assert again.recoveries[FIRST].cut_because is None
+
+
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("is_flushed", [True, False])
+def test_a_log_created_above_0_survives_what_others_survive(seed: int, is_flushed: bool) -> None:
+    disk = SimDisk(seed)
+    directory = open_at(with_directory(disk), "/d")
+    log = directory.create(FIRST, TOPIC_ID, 70)
+    if is_flushed:
+        log.flush()
+    directory.checkpoint()
+    disk.power_loss()
+
+    again = open_at(disk.process(), "/d")
+    assert again.unusable == {}
+    assert FIRST not in again.missing
+    found = again.logs.get(FIRST)
+    if is_flushed:
+        assert again.topic_ids == {FIRST: TOPIC_ID}
+        assert found is not None
+        assert (found.start_offset, found.end_offset) == (70, 70)
+    elif found is not None:
+        assert found.start_offset == found.end_offset
+
+
+def test_high_watermarks_are_found_again(bench: Workbench) -> None:
+    directory = open_at(bench.files, bench.directory)
+    for name in (FIRST, SECOND):
+        fill(directory.create(name, TOPIC_ID), 9)
+    directory.high_watermark_of = {FIRST: 4, SECOND: 50}.get
+    checkpoint = directory.begin_checkpoint()
+    checkpoint.run()
+    directory.end_checkpoint(checkpoint)
+    directory.lock.release()
+    again = open_at(bench.files, bench.directory)
+    assert (again.high_watermark(FIRST), again.high_watermark(SECOND)) == (4, 9)
+    again.high_watermark_of = {FIRST: 7, SECOND: 8}.get
+    close(again)
+    last = open_at(bench.files, bench.directory)
+    assert (last.high_watermark(FIRST), last.high_watermark(SECOND)) == (7, 8)
+    assert all(each.cut_because is None for each in last.recoveries.values())
+
+
+def test_a_checkpoint_on_the_loop_does_not_write_high_watermarks(bench: Workbench) -> None:
+    directory = open_at(bench.files, bench.directory)
+    fill(directory.create(FIRST, TOPIC_ID), 9)
+    directory.high_watermark_of = {FIRST: 4}.get
+    directory.checkpoint()
+    assert directory.high_watermark(FIRST) == 0
+    assert not bench.files.exists(f"{bench.directory}/{checkpoint_files.HIGH_WATERMARKS}")
+
+
+def with_high_watermark(files: Files, path: str) -> LogDirectory:
+    """A log of nine records, all committed, and none flushed."""
+    directory = open_at(files, path)
+    fill(directory.create(FIRST, TOPIC_ID), 9)
+    directory.high_watermark_of = {FIRST: 9}.get
+    checkpoint = directory.begin_checkpoint()
+    checkpoint.run()
+    directory.end_checkpoint(checkpoint)
+    return directory
+
+
+def test_a_log_that_ends_below_its_high_watermark_is_damaged(bench: Workbench) -> None:
+    """Until the damage is recorded, every start reports it."""
+    with_high_watermark(bench.files, bench.directory).lock.release()
+    path = f"{bench.directory}/{FIRST}/{0:020d}.log"
+    file = bench.files.open(path)
+    file.truncate(5 * (file.size() // 9))
+    file.close()
+    for _ in range(2):
+        again = open_at(bench.files, bench.directory)
+        assert again.logs[FIRST].end_offset == 5
+        recovery = again.recoveries[FIRST]
+        assert recovery.cut_because is not None
+        assert not recovery.is_torn_write
+        again.lock.release()
+    assert again.high_watermark(FIRST) == 5
+    again.damage_recorded()
+    last = open_at(bench.files, bench.directory)
+    assert last.recoveries[FIRST].cut_because is None
+
+
+class Killed(BaseException):
+    """The process ends here."""
+
+
+def test_a_truncation_below_the_high_watermark_that_is_killed_is_no_damage() -> None:
+    """An unclean leader took over: the checkpoint is lowered before the log is cut."""
+    for spared in range(100):
+        disk = SimDisk(spared)
+        directory = with_high_watermark(with_directory(disk), "/d")
+        directory.logs[FIRST].flush()
+        harmless, left = disk.faults.error_for, spared
+
+        def error_for(operation: object, path: str) -> int:
+            nonlocal left
+            left -= 1
+            if left < 0:
+                raise Killed
+            return 0
+
+        disk.faults.error_for = error_for  # type: ignore[method-assign]
+        is_done = True
+        try:
+            directory.logs[FIRST].truncate(4)
+        except Killed:
+            is_done = False
+        disk.faults.error_for = harmless  # type: ignore[method-assign]
+        disk.power_loss()
+        again = open_at(disk.process(), "/d")
+        assert again.recoveries[FIRST].cut_because is None, spared
+        assert again.logs[FIRST].end_offset in (4, 9)
+        if is_done:
+            assert again.logs[FIRST].end_offset == 4
+            return
+    pytest.fail("the truncation never ended")

@@ -21,7 +21,7 @@ def reread(bench: Workbench) -> OffsetCheckpoints:
 
 def test_an_unknown_partition_has_no_start_and_was_never_flushed(sim_bench: Workbench) -> None:
     offsets = reread(sim_bench)
-    assert offsets.of(PARTITION) == SavedOffsets(0, None, 0)
+    assert offsets.of(PARTITION) == SavedOffsets(0, None, 0, 0)
     assert offsets.was_never_flushed(PARTITION)
     assert offsets.is_name_free(PARTITION)
 
@@ -38,7 +38,7 @@ def test_a_checkpoint_saves_recovery_point_start_and_cleaner_offset(sim_bench: W
     assert log.start_offset == 0, "in force only once the checkpoint is durable"
     offsets.end(checkpoint)
     assert log.start_offset == 3
-    assert reread(sim_bench).of(PARTITION) == SavedOffsets(9, 3, 4)
+    assert reread(sim_bench).of(PARTITION) == SavedOffsets(9, 3, 4, 0)
 
 
 def test_a_planned_start_is_void_after_a_truncation(sim_bench: Workbench) -> None:
@@ -76,7 +76,7 @@ def test_a_deleted_name_is_free_once_a_later_checkpoint_is_durable(sim_bench: Wo
     assert not offsets.is_name_free(PARTITION)
     run(offsets, {})
     assert offsets.is_name_free(PARTITION)
-    assert reread(sim_bench).of(PARTITION) == SavedOffsets(0, None, 0)
+    assert reread(sim_bench).of(PARTITION) == SavedOffsets(0, None, 0, 0)
 
 
 def test_partitions_that_are_not_in_the_directory_are_forgotten(sim_bench: Workbench) -> None:
@@ -86,7 +86,7 @@ def test_partitions_that_are_not_in_the_directory_are_forgotten(sim_bench: Workb
     offsets = reread(sim_bench)
     run(offsets, {PARTITION: log, OTHER: log})
     offsets.forget_except({OTHER})
-    assert offsets.of(PARTITION) == SavedOffsets(0, None, 0)
+    assert offsets.of(PARTITION) == SavedOffsets(0, None, 0, 0)
     assert offsets.of(OTHER).recovery_point == 2
 
 
@@ -98,3 +98,41 @@ def test_a_closed_log_is_flushed_to_its_end(sim_bench: Workbench) -> None:
     offsets.note_closed(PARTITION, log)
     run(offsets, {PARTITION: log})
     assert reread(sim_bench).of(PARTITION).recovery_point == 2
+
+
+def test_a_checkpoint_saves_the_high_watermarks_that_it_is_told(sim_bench: Workbench) -> None:
+    log = sim_bench.open()
+    fill(log, 9)
+    offsets = reread(sim_bench)
+    checkpoint = offsets.begin({PARTITION: log}, {PARTITION: 6}.get)
+    checkpoint.run()
+    offsets.end(checkpoint)
+    assert reread(sim_bench).of(PARTITION).high_watermark == 6
+    assert offsets.begin({PARTITION: log}).high_watermarks is None, "the file has them already"
+
+
+def test_no_high_watermark_is_saved_beyond_the_end_of_its_log(sim_bench: Workbench) -> None:
+    log = sim_bench.open()
+    fill(log, 9)
+    checkpoint = reread(sim_bench).begin({PARTITION: log}, {PARTITION: 50}.get)
+    assert checkpoint.high_watermarks == {PARTITION: 9}
+
+
+def test_a_closed_log_keeps_its_high_watermark(sim_bench: Workbench) -> None:
+    log = sim_bench.open()
+    fill(log, 9)
+    log.close()
+    offsets = reread(sim_bench)
+    offsets.note_closed(PARTITION, log, 7)
+    run(offsets, {PARTITION: log})
+    assert reread(sim_bench).of(PARTITION).high_watermark == 7
+
+
+def test_a_partition_with_committed_records_is_missed(sim_bench: Workbench) -> None:
+    log = sim_bench.open()
+    fill(log, 2)
+    offsets = reread(sim_bench)
+    checkpoint = offsets.begin({PARTITION: log, OTHER: log}, {PARTITION: 1}.get)
+    checkpoint.run()
+    offsets.end(checkpoint)
+    assert offsets.forget_except(set()) == {PARTITION}, "nothing of it was flushed"
