@@ -26,6 +26,7 @@ from ottla.seams.threads import RealThreads
 TOPICS, PARTITIONS = 100, 100
 REPEATS = 3
 STALL_CHECK_S = 0.001
+SETTLING_S = 3.0
 
 
 def measure() -> Iterator[Part]:
@@ -67,6 +68,8 @@ async def _death() -> tuple[float, float]:
             for node in nodes:
                 await node.start()
             await _create_topics(publisher_of(nodes[0]))
+            # The fetchers know all of their partitions.
+            await asyncio.sleep(SETTLING_S)
             # As after a start with these partitions.
             gc.collect()
             gc.freeze()

@@ -1,20 +1,27 @@
 """Bugs to plant: each breaks one promise that a careless change would break."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
 from ottla.errors import LogOffline
+from ottla.protocol.topic_partition import TopicPartition
 from ottla.seams.files import Files, read_file, write_all
-from ottla.storage.directory import checkpoint_files
+from ottla.storage.admission import follower_checks
+from ottla.storage.directory import checkpoint_files, directory
 from ottla.storage.directory.checkpoint_task import Checkpoint
+from ottla.storage.directory.directory import LogDirectory
+from ottla.storage.directory.offset_checkpoints import OffsetCheckpoints
+from ottla.storage.log import appending, replicated_batches
 from ottla.storage.log.batch_scan import BatchWalk
 from ottla.storage.log.flush import FirstSync, Flush
 from ottla.storage.log.index import OffsetIndex, TimeIndex, TransactionIndex
-from ottla.storage.log.leader_epoch_file import EpochSave
+from ottla.storage.log.joint_append import Joint
+from ottla.storage.log.leader_epoch_file import EpochFile, EpochSave
 from ottla.storage.log.log import Log
+from ottla.storage.log.replicated_batches import ReplicatedBatch
 from ottla.storage.log.segment import Segment, Unsynced
 from ottla.storage.opening import recovery
 from ottla.storage.producers import snapshot_files
@@ -200,6 +207,119 @@ def a_planned_start_outlives_a_cut(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Log, "planned_start_is_durable", ignore_cuts)
 
 
+def a_restart_does_not_save_its_start(patch: pytest.MonkeyPatch) -> None:
+    restart_at, save = Log.restart_at, Log._save
+
+    def restart(self: Log, offset: int) -> None:
+        def set_start(*, start_offset: int) -> None:
+            self.start_offset = start_offset
+
+        patch.setattr(self, "_save", set_start)
+        restart_at(self, offset)
+        patch.setattr(self, "_save", save.__get__(self))
+
+    patch.setattr(Log, "restart_at", restart)
+
+
+def a_restart_keeps_the_epochs(patch: pytest.MonkeyPatch) -> None:
+    cut = EpochFile.cut
+
+    def cut_some(self: EpochFile, end_offset: int) -> None:
+        if end_offset > 0:
+            cut(self, end_offset)
+
+    patch.setattr(EpochFile, "cut", cut_some)
+
+
+def a_restart_keeps_the_producers(patch: pytest.MonkeyPatch) -> None:
+    restart_at = Log.restart_at
+
+    def restart(self: Log, offset: int) -> None:
+        producers = self.producers
+        restart_at(self, offset)
+        self.producers = producers
+
+    patch.setattr(Log, "restart_at", restart)
+
+
+def a_batch_across_the_start_counts_as_flushed(patch: pytest.MonkeyPatch) -> None:
+    begin_earlier = Log._begin_earlier
+
+    def begin(self: Log, base_offset: int) -> None:
+        recovery_point, self.recovery_point = self.recovery_point, 0
+        begin_earlier(self, base_offset)
+        self.recovery_point = recovery_point
+
+    patch.setattr(Log, "_begin_earlier", begin)
+
+
+def only_the_first_epoch_of_a_fetch_is_noted(patch: pytest.MonkeyPatch) -> None:
+    write = Log._write_replicated
+
+    def write_some(
+        self: Log, content: memoryview, batches: list[ReplicatedBatch], first: int
+    ) -> int:
+        epoch = batches[first].header.partition_leader_epoch
+        like_first = [
+            batch._replace(header=batch.header._replace(partition_leader_epoch=epoch))
+            for batch in batches
+        ]
+        return write(self, content, like_first, first)
+
+    patch.setattr(Log, "_write_replicated", write_some)
+
+
+def markers_within_a_fetch_are_not_replayed(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(replicated_batches, "marker_of", lambda *_: None)
+
+
+def batches_of_a_fetch_are_indexed_where_they_were_sent(patch: pytest.MonkeyPatch) -> None:
+    join = replicated_batches.join_replicated
+
+    def join_wrongly(
+        content: memoryview, batches: Sequence[ReplicatedBatch], segment_bytes: int
+    ) -> Joint:
+        joint = join(content, batches, segment_bytes)
+        return joint._replace(positions=[batch.position for batch in batches])
+
+    patch.setattr(appending, "join_replicated", join_wrongly)
+
+
+def a_damaged_batch_of_a_fetch_is_taken(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(follower_checks, "crc_is_valid", lambda *_: True)
+
+
+def a_log_below_its_high_watermark_is_not_reported(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(LogDirectory, "_short_of", lambda _self, opened, *_: opened)
+
+
+def the_damage_is_reported_by_one_start_only(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(directory, "mark_cut", lambda *_: None)
+
+
+def a_high_watermark_stays_above_a_cut(patch: pytest.MonkeyPatch) -> None:
+    note = OffsetCheckpoints._note_high_watermark
+
+    def note_the_end(
+        self: OffsetCheckpoints, partition: TopicPartition, log: Log, high_watermark: int | None
+    ) -> None:
+        planned_end, log.planned_end = log.planned_end, None
+        note(self, partition, log, high_watermark)
+        log.planned_end = planned_end
+
+    patch.setattr(OffsetCheckpoints, "_note_high_watermark", note_the_end)
+
+
+def high_watermarks_are_not_written(patch: pytest.MonkeyPatch) -> None:
+    write = Checkpoint._write
+
+    def write_others(self: Checkpoint, name: str, offsets: Any) -> None:
+        if name != checkpoint_files.HIGH_WATERMARKS:
+            write(self, name, offsets)
+
+    patch.setattr(Checkpoint, "_write", write_others)
+
+
 MUTANTS = (
     Mutant(recovery_point_moves_before_the_sync, range(50)),
     Mutant(indexes_are_synced_and_the_log_is_not, range(50)),
@@ -221,4 +341,16 @@ MUTANTS = (
     Mutant(an_older_checkpoint_is_written_over_a_newer, range(1000)),
     Mutant(a_planned_start_is_in_force_at_once, range(500)),
     Mutant(a_planned_start_outlives_a_cut, range(500)),
+    Mutant(a_restart_does_not_save_its_start, range(200)),
+    Mutant(a_restart_keeps_the_epochs, range(200)),
+    Mutant(a_restart_keeps_the_producers, range(200)),
+    Mutant(a_batch_across_the_start_counts_as_flushed, range(200, 400)),
+    Mutant(only_the_first_epoch_of_a_fetch_is_noted, range(100)),
+    Mutant(markers_within_a_fetch_are_not_replayed, range(100)),
+    Mutant(batches_of_a_fetch_are_indexed_where_they_were_sent, range(100)),
+    Mutant(a_damaged_batch_of_a_fetch_is_taken, range(100)),
+    Mutant(a_log_below_its_high_watermark_is_not_reported, range(200)),
+    Mutant(the_damage_is_reported_by_one_start_only, range(600, 800)),
+    Mutant(a_high_watermark_stays_above_a_cut, range(200)),
+    Mutant(high_watermarks_are_not_written, range(100)),
 )

@@ -169,6 +169,12 @@ class Scenario(Appending):
         self.model.begin_again(offset)
         self.half_trimmed.clear()
         checks.check_everything(self.log, self.model, self.entropy)
+        # The fetch that follows may begin within a batch.
+        self.in_progress = InProgress()
+        if self.entropy.chance(0.5):
+            self.flush_in_a_thread()
+        if self.entropy.chance(0.7):
+            self.append_replicated()
 
     def advance_start(self) -> None:
         span = self.model.end_offset - self.model.start_offset

@@ -77,6 +77,7 @@ def test_the_longest_log_wins_and_the_possible_loss_is_recorded() -> None:
         after = only(first)
         assert (after.leader, after.isr, after.unclean) == (THREE, (THREE,), (2,))
         assert after.possible_loss_epoch == after.leader_epoch
+        assert first.controller.unclean_elections._leaderless == {}
         first.check()
 
     story(steps)

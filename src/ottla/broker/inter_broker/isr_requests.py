@@ -18,9 +18,11 @@ from ottla.metadata.records import Broker, Partition
 from ottla.metadata.store import Entry
 from ottla.metadata.values import BrokerState
 from ottla.replication.follower_progress import LAG_TICKS
+from ottla.replication.housekeeping.slices import in_slices
 from ottla.replication.isr import wanted_isr
 from ottla.replication.replica import Replica
 from ottla.replication.replicas import Replicas
+from ottla.seams.clock import Clock
 
 # After a refusal, or without an answer.
 RETRY_S = 0.5
@@ -42,12 +44,14 @@ class IsrRequests:
         own_requests: OwnRequests,
         image: Callable[[], Image],
         lag_time_max_ms: Callable[[], int],
+        clock: Clock,
     ) -> None:
         self._replicas = replicas
         self._candidates = replicas.isr_candidates
         self._own_requests = own_requests
         self._image = image
         self._lag_time_max_ms = lag_time_max_ms
+        self._clock = clock
 
     def follow(self, image: Image, entry: Entry) -> None:  # noqa: ARG002 - a subscriber's signature
         """Considers partitions again whose record has changed, or a replica of which is up now.
@@ -76,7 +80,7 @@ class IsrRequests:
         """Measures how far followers are behind."""
         while True:
             await asyncio.sleep(self._lag_time_max_ms() / LAG_TICKS / 1e3)
-            for replica in self._replicas:
+            async for replica in in_slices(list(self._replicas), self._clock):
                 if replica.partition.is_leader and len(replica.partition.replicas) > 1:
                     replica.partition.tick()
                     self._candidates.put(replica)
@@ -87,7 +91,11 @@ class IsrRequests:
         while True:
             if not unanswered:
                 candidates = await self._candidates.take()
-                changes = [each for each in map(self._change, candidates) if each is not None]
+                changes = [
+                    change
+                    async for each in in_slices(candidates, self._clock)
+                    if (change := self._change(each)) is not None
+                ]
             else:
                 changes, unanswered = unanswered, []
             for begin in range(0, len(changes), PARTITIONS_MAX):

@@ -61,6 +61,7 @@ def start_replication(
         inter_broker.own_requests,
         lambda: publisher.image,
         lambda: context.settings[replication.REPLICA_LAG_TIME_MAX_MS],
+        context.seams.clock,
     )
     fetchers.start()
     for follow in (fetchers.follow, isr_requests.follow, follower_sessions.follow):

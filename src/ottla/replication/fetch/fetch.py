@@ -21,6 +21,8 @@ from ottla.storage.log.log import Log
 Find = Callable[[TopicKey, int], Replica]
 
 NO_SESSION = 0
+# The partitions in an answer to a follower that is given at once.
+URGENT_READS_MAX = 500
 NO_TRIES: "Mapping[FetchItem, int]" = MappingProxyType({})
 
 
@@ -246,6 +248,9 @@ def read_items(
     cold_items: list[ColdItem] = []
     bytes_left, is_first, is_urgent = limits.bytes_max, True, False
     for item in items:
+        if is_urgent and limits.follower is not None and len(reads) >= URGENT_READS_MAX:
+            # After an election thousands of partitions have an error. The next fetch has the rest.
+            break
         asked = item.asked
         try:
             replica = _locate(item, find)

@@ -20,6 +20,16 @@ from ottla.seams.net import Net
 
 # Other tasks run after this many bytes were appended.
 TURN_BYTES_MAX = 1 << 20
+# One of both brokers has not heard of the other's leadership yet.
+_OF_ELECTIONS = frozenset(
+    {
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+    }
+)
+ELECTION_BACKOFF_MS = 50
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +53,8 @@ class FetcherParts:
 class ReplicaFetcher:
     """`run` does not end. Partitions may be put and removed at any time.
 
-    A partition whose answer could not be applied is left out for `replica.fetch.backoff.ms`.
+    A partition whose answer could not be applied is left out for `replica.fetch.backoff.ms`, or a
+    shorter time if that is due to an election.
     """
 
     def __init__(self, leader_id: int, parts: FetcherParts) -> None:
@@ -119,7 +130,7 @@ class ReplicaFetcher:
             self._resume(session)
             if not len(session):
                 # All are left out for now. The leader would answer an empty request at once.
-                await asyncio.sleep(self._parts.backoff_ms() / 1e3)
+                await asyncio.sleep(self._longest_pause_s())
                 continue
             bounds = self._parts.bounds()
             timeout_ms = bounds.wait_ms_max + self._parts.options.request_timeout_ms
@@ -131,6 +142,11 @@ class ReplicaFetcher:
                 return
             session.answered(response)
             await self._take(response, session)
+
+    def _longest_pause_s(self) -> float:
+        """The time until the first of the partitions that are left out is due."""
+        due_ns = min(self._delayed_ns.values()) - self._parts.clock.steady_ns()
+        return max(0.001, due_ns / 1e9)
 
     def _resume(self, session: FollowerSession) -> None:
         """Fetches those again that were left out for long enough."""
@@ -171,14 +187,17 @@ class ReplicaFetcher:
         session: FollowerSession,
     ) -> None:
         name = str(replica.name)
+        backoff_ms = self._parts.backoff_ms()
         try:
             update_replica(replica, result, self._parts.logs)
         except (PeerError, OSError, StorageError) as error:
             # Of the leader, or a full disk: nothing is lost, and it is tried again.
-            self._parts.problem(name, error)
+            if isinstance(error, PeerError) and error.code in _OF_ELECTIONS:
+                backoff_ms = min(backoff_ms, ELECTION_BACKOFF_MS)
+            else:
+                self._parts.problem(name, error)
             session.remove(partition)
-            delay_ns = self._parts.backoff_ms() * 1_000_000
-            self._delayed_ns[partition] = self._parts.clock.steady_ns() + delay_ns
+            self._delayed_ns[partition] = self._parts.clock.steady_ns() + backoff_ms * 1_000_000
             return
         self._parts.solved(name)
         session.put(partition, position_of(replica))

@@ -35,6 +35,7 @@ class World:
             self,  # type: ignore[arg-type]  # the only request that it makes
             lambda: self.partitions.image,
             lambda: 2_000,
+            self.partitions.clock,
         )
 
     async def alter_partitions(self, asked: Sequence[AskedIsr]) -> list[ErrorCode]:

@@ -319,8 +319,14 @@ def test_a_start_killed_at_any_step_loses_no_isr_membership(loses_power: bool) -
     for count in range(0, 400, 3):
         machine = Machine(count)
         run(begin(machine), clock=machine.clock)
+        served = read_incarnation(machine.disk.process(), "/data")
+        assert served is not None
         if not _ran_into(attempt, machine, count):
             break
+        after = read_incarnation(machine.disk.process(), "/data")
+        assert after is not None
+        if loses_power and after.incarnation_id != served.incarnation_id:
+            break  # it was about to serve, and had saved so
         machine.net.power_loss()
         if loses_power:
             machine.disk.power_loss()

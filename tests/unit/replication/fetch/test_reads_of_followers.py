@@ -170,6 +170,7 @@ def test_a_moved_high_watermark_tells_consumers_and_marks_it_for_followers() -> 
             told.append((self._name, -1))
 
     leader.append(b"a")
+    leader.fetch(0)
     assert leader.replica.log is not None
     size = leader.replica.log.size_bytes
     leader.replica.waiting.enter(Watcher("consumer"))

@@ -13,7 +13,7 @@ from ottla.errors import ErrorCode, StorageError
 from ottla.metadata.values import Incarnation, PartitionId
 from ottla.protocol.messages.fetch import FetchRequest, FetchResponse, PartitionResult, TopicResult
 from ottla.replication.following import fetcher as fetchers
-from ottla.replication.following.fetcher import FetcherParts, ReplicaFetcher
+from ottla.replication.following.fetcher import ELECTION_BACKOFF_MS, FetcherParts, ReplicaFetcher
 from ottla.replication.following.replica_update import FollowerLogs
 from ottla.replication.following.session import FetchBounds
 from ottla.replication.replica import Replica
@@ -150,7 +150,7 @@ def test_a_partition_that_fails_is_left_out_for_the_backoff() -> None:
     async def story(world: World) -> None:
         other = world.partitions.create("another", leader=OTHER, isr=(OTHER, ME))
         world.leader.answers = [
-            world.answer(failure(ErrorCode.NOT_LEADER_OR_FOLLOWER)),
+            world.answer(failure(ErrorCode.KAFKA_STORAGE_ERROR)),
             FetchResponse(session_id=5, responses=()),
         ]
         world.fetcher.put(world.key, world.replica)
@@ -159,21 +159,31 @@ def test_a_partition_that_fails_is_left_out_for_the_backoff() -> None:
         assert world.named == [[0, 0], [], []]
         (forgotten,) = world.leader.requests[1].forgotten_topics_data
         assert forgotten.topic_id == world.key.topic_id
-        assert "NOT_LEADER_OR_FOLLOWER" in world.problems[0]
+        assert "KAFKA_STORAGE_ERROR" in world.problems[0]
         await asyncio.sleep(1)
         assert world.named[3] == [0], "named again by the first request after the backoff"
 
     with_fetcher(story)
 
 
-def test_while_all_partitions_are_left_out_the_leader_is_not_asked() -> None:
+@pytest.mark.parametrize(
+    ("code", "backoff_ms"),
+    [
+        (ErrorCode.KAFKA_STORAGE_ERROR, BACKOFF_MS),
+        (ErrorCode.UNKNOWN_LEADER_EPOCH, ELECTION_BACKOFF_MS),
+    ],
+)
+def test_while_all_partitions_are_left_out_the_leader_is_not_asked(
+    code: ErrorCode, backoff_ms: int
+) -> None:
     async def story(world: World) -> None:
-        world.leader.answers = [world.answer(failure(ErrorCode.NOT_LEADER_OR_FOLLOWER))]
+        world.leader.answers = [world.answer(failure(code))]
         world.fetcher.put(world.key, world.replica)
-        await asyncio.sleep(BACKOFF_MS / 2e3)
+        await asyncio.sleep(0.9 * backoff_ms / 1e3)
         assert world.named == [[0]]
-        await asyncio.sleep(BACKOFF_MS / 1e3)
+        await asyncio.sleep(0.2 * backoff_ms / 1e3)
         assert world.named[1] == [0]
+        assert bool(world.problems) == (backoff_ms == BACKOFF_MS), "elections are no fault"
 
     with_fetcher(story)
 

@@ -101,8 +101,8 @@ def test_producers_and_aborted_transactions_are_those_of_the_leader(sim_bench: W
     assert follower.producers == leader.producers
     assert follower.producers.first_unstable_offset == 7
     assert follower.aborted_transactions(0, 10) == leader.aborted_transactions(0, 10) != []
-    follower.append_replicated(batch_of(1, base_offset=8, leader_epoch=0))
-    assert follower.producers.map_end_offset == 9
+    follower.append_replicated(b"".join(sent(8, 12)))
+    assert follower.producers.map_end_offset == 12
 
 
 @pytest.mark.parametrize("cut_bytes", [1, 10, 61, 62, 69])
