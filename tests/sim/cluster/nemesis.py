@@ -1,7 +1,7 @@
 """The faults of a cluster's simulation. Each is repaired in the background, a random time later."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 from tests.sim.cluster import sessions
@@ -111,8 +111,11 @@ class Nemesis:
                 self._pending.remove(repair)
                 repair()
 
+        self._begin_repair(wait_and_repair())
+
+    def _begin_repair(self, repair: Coroutine[Any, Any, None]) -> None:
         loop = asyncio.get_running_loop()
-        self._repairs.append(loop.create_task(wait_and_repair(), name="repair"))
+        self._repairs.append(loop.create_task(repair, name="repair"))
 
     def _restart_later(self, machine: BrokerMachine) -> None:
         def restart() -> None:

@@ -7,12 +7,17 @@ from ottla.errors import ErrorCode
 from ottla.protocol.batch import records
 from ottla.protocol.isolation_level import Isolation
 from ottla.protocol.messages.fetch import FetchRequest
+from ottla.protocol.messages.list_offsets import ListOffsetsRequest
+from ottla.protocol.messages.list_offsets import Partition as ListedPartition
+from ottla.protocol.messages.list_offsets import Topic as ListedTopic
 from tests.sim.broker.consumers import batches_of
 from tests.sim.cluster.cluster import BrokerLine
 from tests.sim.cluster.consumers import LEADER_EPOCHS_SINCE, PASSING, TOPIC_IDS_SINCE
 from tests.sim.cluster.routing import Leader, Routing, TryAgain
 from tests.sim.replication.world import ReplicationWorld, Target
 from tests.support.broker.produce_and_fetch import fetch, only, wanted
+
+EARLIEST, LIST_OFFSETS_VERSION = -2, 7
 
 
 class Consumer:
@@ -74,15 +79,35 @@ class Consumer:
         if self._excuses[target] != excuses:
             # Where it was, other batches may be now, with other bounds.
             self._excuses[target] = excuses
-            self._positions[target] = 0
+            await self._start_at_first(target, line)
         try:
             response = await line.line.ask(self._request(target, leader), self._version)
         except TimeoutError:
             self._routing.drop(line)
             raise
         assert response.error_code == ErrorCode.NONE, response
-        if excuses == self._world.excuses(target):
-            self._take(target, only(response), line)
+        if excuses != self._world.excuses(target):
+            return
+        result = only(response)
+        if result.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+            before = self._positions[target]
+            await self._start_at_first(target, line)
+            deleted_to = self._world.oracle.deleted_to.get(target.key, 0)
+            assert before < deleted_to or self._world.excuses(target), (
+                f"{target}: offset {before} is out of range, and nothing is deleted there"
+            )
+            return
+        self._take(target, result, line)
+
+    async def _start_at_first(self, target: Target, line: BrokerLine) -> None:
+        """At the log start offset. TryAgain if the broker does not tell it."""
+        partition = ListedPartition(partition_index=target.index, timestamp=EARLIEST)
+        topic = ListedTopic(name=target.topic, partitions=(partition,))
+        request = ListOffsetsRequest(replica_id=-1, topics=(topic,))
+        result = only(await line.line.ask(request, LIST_OFFSETS_VERSION))
+        if result.error_code:
+            raise TryAgain
+        self._positions[target] = result.offset
 
     def _request(self, target: Target, leader: Leader) -> FetchRequest:
         sends_epoch = self._sends_epochs and self._version >= LEADER_EPOCHS_SINCE
@@ -115,3 +140,4 @@ class Consumer:
                 assert record.value is not None
                 history.see(record.offset, record.value, is_current=True)
             self._positions[target] = header.next_offset
+            self._world.read_to(target, header.next_offset)

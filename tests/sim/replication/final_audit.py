@@ -43,7 +43,10 @@ def _check_partition(
     name = f"{key[0]}-{key[1]}"
     assert record.leader is not None
     leader = replicas[record.leader.broker_id]
-    expected = _committed_bytes(leader, leader.high_watermark)
+    # A follower takes over the log start offset with its next checkpoint.
+    start_offset = max(replica.start_offset for replica in replicas.values())
+    committed = range(start_offset, leader.high_watermark)
+    expected = _bytes_of(leader, committed)
     for broker_id, replica in replicas.items():
         batches = stored_batches(replica.log) if replica.log else []
         missing = oracle.ghost(key).check_has_committed(
@@ -54,7 +57,7 @@ def _check_partition(
         repeated = check_producers(name, batches)
         if repeated is not None:
             raise InvariantBroken(8, f"{repeated}; on broker {broker_id}")
-        if _committed_bytes(replica, leader.high_watermark) != expected:
+        if _bytes_of(replica, committed) != expected:
             raise InvariantBroken(
                 2, f"{name}: the logs of brokers {broker_id} and {record.leader.broker_id} differ"
             )
@@ -65,14 +68,14 @@ def _check_partition(
     return len(expected) * len(replicas)
 
 
-def _committed_bytes(replica: Replica, high_watermark: int) -> bytes:
-    """All batches from the log start offset to the leader's high watermark."""
+def _bytes_of(replica: Replica, offsets: range) -> bytes:
+    """All batches that end within these offsets."""
     if replica.log is None:
         return b""
     return b"".join(
         batch.content
         for batch in stored_batches(replica.log)
-        if replica.log.start_offset <= batch.header.last_offset < high_watermark
+        if batch.header.last_offset in offsets
     )
 
 
@@ -107,5 +110,5 @@ def _check_lookups(name: str, broker_id: int, log: Log) -> None:
 
 
 def _check_nothing_parked(name: str, broker_id: int, replica: Replica) -> None:
-    if replica.waiting.watchers:
+    if replica.waiting.watchers or len(replica.commits):
         raise InvariantBroken(11, f"{name}: requests of clients are parked on broker {broker_id}")

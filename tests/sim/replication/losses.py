@@ -42,6 +42,8 @@ class Losses:
         losers = self._losers.setdefault(key, _Losers(in_force))
         # A record that was committed under a smaller one has fewer holders.
         losers.min_isr = min(losers.min_isr, in_force)
+        for broker_id in [each for each in losers.zxid_of_loss if each not in record.replicas]:
+            del losers.zxid_of_loss[broker_id]
         for broker_id, broker_epoch in record.isr:
             if broker_epoch > losers.zxid_of_loss.get(broker_id, broker_epoch):
                 del losers.zxid_of_loss[broker_id]

@@ -1,6 +1,8 @@
 """The faults of a cluster with replicated partitions: those of any cluster, and more at a time."""
 
-from typing import ClassVar
+import asyncio
+from collections.abc import Coroutine
+from typing import Any, ClassVar
 
 from tests.sim.cluster import sessions
 from tests.sim.cluster.cluster import BrokerMachine
@@ -13,11 +15,12 @@ QUICK_RESTART_MS_MAX = 100
 class ReplicationNemesis(Nemesis):
     """Most faults hit one broker. A leader may go on with its clients when its peers miss it."""
 
-    pause_ms_max = 2_000
+    pause_ms_max = 2_500
 
     def __init__(self, world: ReplicationWorld, clients: list[str], *, loses_power: bool) -> None:
         super().__init__(world, clients, loses_power=loses_power)
         self._world: ReplicationWorld = world
+        self._timers: list[asyncio.Task[None]] = []
 
     def _pick_leader(self) -> BrokerMachine:
         """The leader of one of the partitions, as far as anybody knows."""
@@ -32,7 +35,20 @@ class ReplicationNemesis(Nemesis):
         super()._change_weather()
         self._world.lost_isr_answers = self._entropy.pick((0.0, 0.3, 0.8))
 
+    def _begin_repair(self, repair: Coroutine[Any, Any, None]) -> None:
+        loop = asyncio.get_running_loop()
+        self._timers.append(loop.create_task(repair, name="repair"))
+
+    def _check(self) -> None:
+        super()._check()
+        for timer in self._timers:
+            if timer.done():
+                timer.result()
+
     async def _make_peace(self) -> None:
+        """At once: no repair is waited for that is not due."""
+        for timer in self._timers:
+            timer.cancel()
         self._world.lost_isr_answers = 0.0
         await super()._make_peace()
 

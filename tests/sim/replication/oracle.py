@@ -32,6 +32,8 @@ class ReplicationOracle(Oracle):
     def __init__(self) -> None:
         super().__init__()
         self.losses = Losses()
+        # By partition: the largest offset up to which somebody may have deleted records.
+        self.deleted_to: dict[PartitionKey, int] = {}
         self.commits = 0
         self.elections = 0
         self.truncations = 0
@@ -113,6 +115,8 @@ class ReplicationOracle(Oracle):
         who = f"broker {partition._me.broker_id} leads in epoch {partition.leader_epoch}"
         missing = ghost.check_has_committed(batches, replica.start_offset, partition.leader_epoch)
         self._fail_if(3, missing, who)
+        if replica.start_offset > self.deleted_to.get(key, 0):
+            self._fail(3, f"{ghost.name}: nobody deleted up to {replica.start_offset}; {who}")
         self._fail_if(8, check_producers(ghost.name, batches), who)
 
     def high_watermark_moved(self, partition: Partition, before: int) -> None:

@@ -20,6 +20,7 @@ from tests.sim.cluster.world import Shape
 from tests.sim.replication.consumers import Consumer
 from tests.sim.replication.final_audit import check_replicas, not_in_sync
 from tests.sim.replication.nemesis import ReplicationNemesis
+from tests.sim.replication.operator import Operator
 from tests.sim.replication.oracle import ReplicationOracle
 from tests.sim.replication.probes import isr_answers_lost, replication_probed
 from tests.sim.replication.producers import Kind, Producer
@@ -33,7 +34,7 @@ from tests.sim.replication.world import (
 from tests.sim.seams.entropy import SimEntropy
 from tests.sim.seams.loop import run
 
-STEPS_PER_SEED = 8
+STEPS_PER_SEED = 10
 BROKERS = 3
 LATENESS_NS_MAX = 200_000
 START_S_MAX = 30.0
@@ -64,6 +65,7 @@ class Outcome:
     truncations: int
     compared_bytes: int
     sessions_lost: int
+    changes: int
     # How often a partition lost so many replicas that nothing was promised.
     excused: int
 
@@ -83,6 +85,7 @@ class Scenario:
         shape = Shape(brokers=BROKERS, replication_factor=BROKERS)
         self.world = ReplicationWorld(cluster, shape, entropy, witness, ReplicationOracle())
         self._producers: list[Producer] = []
+        self._operator: Operator | None = None
         self._compared_bytes = 0
         for machine in cluster.all:
             machine.on_power_loss = partial(self.world.lose_power, machine)
@@ -108,6 +111,7 @@ class Scenario:
             truncations=world.oracle.truncations,
             compared_bytes=self._compared_bytes,
             sessions_lost=world.cluster.sessions_lost,
+            changes=0 if self._operator is None else self._operator.changes,
             excused=sum(world.oracle.losses.excused.values()),
         )
 
@@ -174,7 +178,8 @@ class Scenario:
             Consumer(world, f"consumer-{number}", isolation)
             for number, isolation in enumerate(Isolation)
         ]
-        return [*self._producers, *consumers]
+        self._operator = Operator(world)
+        return [*self._producers, *consumers, self._operator]
 
     async def _work_against(
         self, nemesis: ReplicationNemesis, clients: Sequence[Client], steps: int

@@ -9,6 +9,7 @@ from tests.sim.cluster.cluster import BrokerMachine
 from tests.sim.cluster.oracle import PartitionKey
 from tests.sim.cluster.world import World
 from tests.sim.replication.oracle import ReplicationOracle
+from tests.sim.seams.entropy import SimEntropy
 
 # A follower that lacks a record for this long leaves the ISR.
 LAG_TIME_MAX_MS = 2_000
@@ -30,6 +31,11 @@ TOPICS = (
 )
 
 
+def factor_of(topic: str) -> int:
+    (shape,) = (shape for shape in TOPICS if shape.name == topic)
+    return shape.replication_factor
+
+
 class Target(NamedTuple):
     """One partition that clients write to and read."""
 
@@ -49,6 +55,8 @@ class Target(NamedTuple):
 class ReplicationWorld(World):
     oracle: ReplicationOracle
     targets: list[Target] = field(default_factory=list)
+    # By partition: the offsets between batches that consumers have read.
+    batch_ends: dict[PartitionKey, list[int]] = field(default_factory=dict)
     # The share of answers to AlterPartition that get lost.
     lost_isr_answers: float = 0.0
 
@@ -59,8 +67,20 @@ class ReplicationWorld(World):
         """How often all records of the partition were excused."""
         return self.oracle.losses.excuses(target.key)
 
+    def read_to(self, target: Target, offset: int) -> None:
+        """A consumer has read a batch that ends here."""
+        self.batch_ends.setdefault(target.key, []).append(offset)
+
+    def next_deletion(self, target: Target, entropy: SimEntropy) -> int:
+        """An offset up to which records may be deleted; the oracle knows of it from now on."""
+        offset = entropy.pick(self.batch_ends.get(target.key) or [0])
+        deleted = self.oracle.deleted_to
+        deleted[target.key] = max(deleted.get(target.key, 0), offset)
+        return offset
+
     def lose_power(self, machine: BrokerMachine) -> None:
         zxid = self.cluster.ensemble.servers._proposed.zxid
         for key in self.oracle.power_lost(machine.broker_id, zxid):
             self.witness.note(f"excused: {key[0]}-{key[1]}")
             self.history.partition(*key).forget()
+            self.batch_ends.pop(key, None)
