@@ -116,6 +116,7 @@ def _follower(request: FetchRequest, call: Call) -> Incarnation | None:
     replica_id = request.replica_id if state is None else state.replica_id
     if replica_id < 0:
         return None
+    call.require(CLUSTER)
     if call.session.listener != call.services.identity.inter_broker_listener:
         raise PeerError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "nothing is replicated from here")
     broker = call.services.image.brokers.get(replica_id)
@@ -123,7 +124,6 @@ def _follower(request: FetchRequest, call: Call) -> Incarnation | None:
         raise PeerError(
             ErrorCode.STALE_BROKER_EPOCH, f"broker {replica_id} is not registered with this epoch"
         )
-    call.require(CLUSTER)
     return broker.incarnation
 
 
