@@ -6,6 +6,7 @@ from enum import Enum
 from typing import Any, NamedTuple, cast
 
 from ottla.errors import PeerError
+from ottla.metadata.controller import reassignment
 from ottla.metadata.controller.isr_changes import AskedIsr, altered
 from ottla.metadata.controller.min_isr import with_min_isr
 from ottla.metadata.controller.partition_update import updated
@@ -51,6 +52,8 @@ class Rules:
     altered: Callable[[Image, Incarnation, AskedIsr], Partition] = altered
     with_min_isr: Callable[[Partition, int, Mapping[int, Broker]], Partition] = with_min_isr
     elected: Callable[..., Partition | None] = elected_by_log_ends
+    # An operator moves the partition to one of these, or cancels the move.
+    targets: tuple[tuple[int, ...], ...] = ()
 
 
 class Step(NamedTuple):
@@ -81,7 +84,13 @@ def steps(state: State, rules: Rules) -> Iterator[Step]:
     """Every event that can happen next."""
     for broker_id in BROKER_IDS:
         yield from _broker_steps(state, broker_id)
+    for step in _steps_of_partition(state, rules):
+        yield step._replace(after=_without_deleted_logs(step.after))
+
+
+def _steps_of_partition(state: State, rules: Rules) -> Iterator[Step]:
     yield from _controller_steps(state, rules)
+    yield from _moves(state, rules)
     leader = acting_leader(state)
     if leader is not None:
         yield from _leader_steps(state, leader, rules)
@@ -199,6 +208,32 @@ def _controller_steps(state: State, rules: Rules) -> Iterator[Step]:
         yield Step("election by log ends", state._replace(partition=elected))
 
 
+def _moves(state: State, rules: Rules) -> Iterator[Step]:
+    image, part = image_of(state), state.partition
+    for target in rules.targets:
+        try:
+            moved = reassignment.started(image, part, target, may_change_factor=True)
+        except PeerError:
+            continue
+        if moved is not part:
+            yield Step(f"move to {target}", state._replace(partition=moved))
+    if part.adding or part.removing:
+        try:
+            back = reassignment.cancelled(image, part)
+        except PeerError:
+            return
+        yield Step("cancel the move", state._replace(partition=back))
+
+
+def _without_deleted_logs(state: State) -> State:
+    """A broker that is no replica any more deletes its log."""
+    replicas = state.partition.replicas
+    if all(each in replicas or not log for each, log in state.logs.items()):
+        return state
+    kept = {each: log if each in replicas else () for each, log in state.logs.items()}
+    return state._replace(logs=kept)
+
+
 def with_started_up(state: State) -> State:
     """The state after the records of brokers that are up: they follow those of their partitions."""
     for broker_id, record in state.brokers.items():
@@ -222,7 +257,7 @@ def _leader_steps(state: State, leader: int, rules: Rules) -> Iterator[Step]:
         longer = (*log, state.partition.leader_epoch)
         yield Step("append", state._replace(logs={**state.logs, leader: longer}))
     members = {each.broker_id: each for each in state.partition.isr}
-    for broker_id in BROKER_IDS:
+    for broker_id in state.partition.replicas:
         if broker_id == leader:
             continue
         record = state.brokers[broker_id]

@@ -100,7 +100,8 @@ class Exploration:
         part = state.partition
         # `broker_record` makes one object of equal records.
         records = [id(each) for each in state.brokers.values()]
-        situation = (part.leader, part.isr, part.elr, part.unclean, part.min_isr, *records)
+        members = (part.leader, part.isr, part.elr, part.unclean, part.min_isr)
+        situation = (*members, part.replicas, part.removing, *records)
         known = self._settled.get(situation)
         if known is None:
             known = self._rules.updated(part, state.brokers) is part

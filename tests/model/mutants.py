@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
+from ottla.metadata.controller import reassignment
 from ottla.metadata.controller.isr_changes import AskedIsr, altered
 from ottla.metadata.controller.partition_update import settled, successor, updated
 from ottla.metadata.controller.unclean_election import LogEnd, elected_by_log_ends
@@ -100,3 +101,9 @@ def expansion_that_keeps_the_elr(
     members = [*after.unclean, *(each.broker_id for each in (*after.isr, *after.elr))]
     kept = tuple(each for each in before.elr if each.broker_id not in members)
     return replace(after, elr=after.elr + kept)
+
+
+def completed_too_early(partition: Partition) -> Partition:
+    """The target is written though its new replicas may lack records."""
+    target = tuple(each for each in partition.replicas if each not in partition.removing)
+    return reassignment._restricted(partition, target)

@@ -74,6 +74,17 @@ def start(min_isr: int) -> State:
     )
 
 
+def start_on_two(min_isr: int) -> State:
+    """Brokers 1 and 2 have the partition, and broker 3 can get it."""
+    whole = start(min_isr)
+    isr = whole.partition.isr[:2]
+    return whole._replace(
+        partition=replace(whole.partition, replicas=(1, 2), isr=isr),
+        logs={1: (0,), 2: (0,), 3: ()},
+        promise=Promise((0,), (1, 2), min_isr),
+    )
+
+
 def start_below_min_isr() -> State:
     """Only the leader is in sync; the second replica is eligible, the third has fallen behind."""
     whole = start(min_isr=2)
@@ -146,6 +157,8 @@ class Key(NamedTuple):
     elr: tuple[Incarnation, ...]
     unclean: tuple[int, ...]
     min_isr: int
+    # Replicas, adding, removing and original ones.
+    assignment: tuple[tuple[int, ...], ...]
     # The fields of `broker_record` after the broker's id, and `served`.
     brokers: tuple[tuple[int, BrokerState, tuple[int, ...], bool, bool], ...]
     logs: tuple[Log, ...]
@@ -168,6 +181,7 @@ def key_of(state: State) -> Key:
         tuple(sorted([cast(Incarnation, renamed[each]) for each in part.elr])),
         tuple(sorted(part.unclean)),
         part.min_isr,
+        (part.replicas, part.adding, part.removing, part.originals),
         brokers,
         tuple([tuple([number[epoch] for epoch in logs[each]]) for each in BROKER_IDS]),
         Promise(committed, (), 0)
@@ -200,11 +214,15 @@ def _canonical_broker(
 
 def state_of(key: Key) -> State:
     """The inverse of `key_of`."""
+    replicas, adding, removing, originals = key.assignment
     return State(
         Partition(
             topic_id=WHERE.topic_id,
             index=WHERE.partition,
-            replicas=BROKER_IDS,
+            replicas=replicas,
+            adding=adding,
+            removing=removing,
+            originals=originals,
             leader=key.leader,
             leader_epoch=key.leader_epoch,
             isr=key.isr,

@@ -7,15 +7,27 @@ import os
 
 import pytest
 
+from ottla.metadata.controller import isr_changes, reassignment
 from ottla.metadata.controller.partition_update import updated
 from tests.model import mutants
 from tests.model.events import Rules, steps
 from tests.model.exploration import Exploration
-from tests.model.state import State, key_of, start, start_below_min_isr, state_of
+from tests.model.state import (
+    State,
+    key_of,
+    start,
+    start_below_min_isr,
+    start_on_two,
+    state_of,
+)
 
 DEPTH = int(os.environ.get("MODEL_DEPTH", "6"))
 ENOUGH_ALONE, WHOLE, BELOW_MIN_ISR = start(min_isr=1), start(min_isr=2), start_below_min_isr()
 STARTS = (ENOUGH_ALONE, WHOLE, BELOW_MIN_ISR)
+# Moves make more states: one event less.
+MOVING_DEPTH = DEPTH - 1
+MOVING_STARTS = (start_on_two(min_isr=1), start_on_two(min_isr=2))
+TARGETS = ((3, 2), (1, 3), (1, 2))
 
 
 def test_no_event_breaks_an_invariant() -> None:
@@ -27,6 +39,14 @@ def test_no_event_breaks_an_invariant() -> None:
     )
     assert explored.violation is None, explored.violation
     assert explored.states > 5**DEPTH
+
+
+def test_no_move_between_brokers_breaks_an_invariant() -> None:
+    explored = Exploration(Rules(targets=TARGETS)).explore(MOVING_STARTS, MOVING_DEPTH)
+
+    print(f"{explored.states:,} states, {explored.steps:,} events, {explored.cpu_seconds:.1f} s")
+    assert explored.violation is None, explored.violation
+    assert explored.states > 5**MOVING_DEPTH
 
 
 @pytest.mark.parametrize(
@@ -60,6 +80,17 @@ def test_a_wrong_rule_is_found(rules: Rules, begin: State, invariant: str) -> No
     print(explored)
     assert explored.violation is not None
     assert explored.violation.invariant.startswith(invariant), explored.violation
+
+
+def test_a_move_that_ends_before_the_new_replicas_are_in_sync_is_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for module in (reassignment, isr_changes):
+        monkeypatch.setattr(module, "completed", mutants.completed_too_early)
+    explored = Exploration(Rules(targets=TARGETS)).explore(MOVING_STARTS, 4)
+
+    assert explored.violation is not None
+    assert explored.violation.invariant.startswith("6: "), explored.violation
 
 
 def test_a_key_is_a_whole_state() -> None:

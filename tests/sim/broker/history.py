@@ -57,6 +57,13 @@ class PartitionHistory:
             offset: value for offset, value in self._seen.items() if offset < self.acknowledged_end
         }
 
+    def forget(self) -> None:
+        """Nothing is promised any more of what there was so far."""
+        self.acknowledged.clear()
+        self.acknowledged_end = 0
+        self._places.clear()
+        self._seen.clear()
+
     def check_log(self, start_offset: int, values: Sequence[bytes]) -> None:
         """The whole log, read in peace: nothing missing, nothing twice, all in order."""
         self.check_records(dict(enumerate(values, start_offset)))

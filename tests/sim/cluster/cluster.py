@@ -155,6 +155,12 @@ class BrokerMachine(Machine):
         """From now on, for this life, the broker may fail in what it does with its disk."""
         self.failed_life = self.lives
 
+    def _new_process(self) -> Process:
+        process = super()._new_process()
+        if self.failed_directory.path is not None:
+            self.disk_fails()
+        return process
+
     def check_fault(self) -> None:
         super().check_fault()
         for boot in self._boots:

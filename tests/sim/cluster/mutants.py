@@ -204,7 +204,7 @@ def an_ex_replica_goes_on_leading(patch: pytest.MonkeyPatch) -> None:
     assign = Replicas._assign
 
     def keep(self: Replicas, topic: str, record: Partition, rules: Any) -> None:
-        if self._me.broker_id in record.replicas:
+        if self.me.broker_id in record.replicas:
             assign(self, topic, record, rules)
 
     patch.setattr(Replicas, "_assign", keep)

@@ -1,8 +1,8 @@
 """The faults of a cluster's simulation. Each is repaired in the background, a random time later."""
 
 import asyncio
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, ClassVar, NamedTuple
 
 from tests.sim.cluster import sessions
 from tests.sim.cluster.cluster import BrokerMachine
@@ -20,7 +20,7 @@ START_S_MAX = 60.0
 CLOCK_JUMP_MS_MAX = 600_000
 SESSION_TIMEOUT_MS = int(sessions.SESSION_TIMEOUT_S * 1e3)
 
-Fault = Callable[["Nemesis"], None]
+Fault = Callable[[Any], None]
 
 
 class Weighted(NamedTuple):
@@ -33,6 +33,10 @@ class Weighted(NamedTuple):
 class Nemesis:
     """Does a number of steps. Without `loses_power` no step loses what was written."""
 
+    faults: ClassVar[Sequence[Weighted]] = ()
+    # The longest time between two faults.
+    pause_ms_max: ClassVar[int] = 3_000
+
     def __init__(self, world: World, clients: list[str], *, loses_power: bool) -> None:
         self._world = world
         self._cluster = world.cluster
@@ -41,7 +45,7 @@ class Nemesis:
         self._clients = clients
         self._lot = [
             each.fault
-            for each in FAULTS
+            for each in self.faults
             if loses_power or not each.loses_power
             for _ in range(each.weight)
         ]
@@ -53,13 +57,13 @@ class Nemesis:
         """Ends in peace: all faults are repaired and all brokers serve."""
         self._change_weather()
         for _ in range(steps):
-            await asyncio.sleep(self._entropy.between(10, 3_000) / 1e3)
+            await asyncio.sleep(self._entropy.between(10, self.pause_ms_max) / 1e3)
             self._check()
             fault = self._entropy.pick(self._lot)
             self._world.witness.note(fault.__name__)
             fault(self)
             self._check()
-        await asyncio.sleep(self._entropy.between(10, 3_000) / 1e3)
+        await asyncio.sleep(self._entropy.between(10, self.pause_ms_max) / 1e3)
         await self._make_peace()
 
     def _check(self) -> None:
@@ -72,9 +76,11 @@ class Nemesis:
     async def _make_peace(self) -> None:
         self._world.witness.note("peace")
         self._world.claims.on_save = lambda _process: None
-        while self._pending:
-            self._pending.pop(0)()
-        await asyncio.gather(*self._repairs)
+        while self._pending or not all(repair.done() for repair in self._repairs):
+            # A repair may be followed by another one.
+            while self._pending:
+                self._pending.pop(0)()
+            await asyncio.gather(*self._repairs)
         self._network.heal()
         self._network.conditions = Conditions()
         self._cluster.ensemble.lose_writes(0.0)
@@ -94,10 +100,10 @@ class Nemesis:
 
     # Repairs
 
-    def _repair_later(self, ms_max: int, repair: Callable[[], None]) -> None:
+    def _repair_later(self, ms_max: int, repair: Callable[[], None], *, ms_min: int = 1) -> None:
         """Repairs at a random time, at the latest when peace is made."""
         self._pending.append(repair)
-        delay_s = self._entropy.between(1, ms_max) / 1e3
+        delay_s = self._entropy.between(ms_min, ms_max) / 1e3
 
         async def wait_and_repair() -> None:
             await asyncio.sleep(delay_s)
@@ -105,8 +111,11 @@ class Nemesis:
                 self._pending.remove(repair)
                 repair()
 
+        self._begin_repair(wait_and_repair())
+
+    def _begin_repair(self, repair: Coroutine[Any, Any, None]) -> None:
         loop = asyncio.get_running_loop()
-        self._repairs.append(loop.create_task(wait_and_repair(), name="repair"))
+        self._repairs.append(loop.create_task(repair, name="repair"))
 
     def _restart_later(self, machine: BrokerMachine) -> None:
         def restart() -> None:
@@ -329,7 +338,7 @@ class Nemesis:
             )
 
 
-FAULTS = (
+Nemesis.faults = (
     Weighted(Nemesis.crash, 3),
     Weighted(Nemesis.crash_in_the_middle, 3),
     Weighted(Nemesis.clean_stop, 2),

@@ -32,6 +32,7 @@ TWO, THREE = Incarnation(2, 3), Incarnation(3, 6)
 SHORT, LONG = LogEnd(4, 10), LogEnd(4, 11)
 FIRST = PartitionId(topic_id(1), 0)
 ALLOWED = Config(ResourceKind.TOPIC, "orders", "unclean.leader.election.enable", "true")
+ALLOWED_BY_BROKERS = Config(ResourceKind.BROKER, "", "unclean.leader.election.enable", "true")
 FORBIDDEN = Config(ResourceKind.TOPIC, "orders", "unclean.leader.election.enable", "false")
 
 
@@ -77,6 +78,7 @@ def test_the_longest_log_wins_and_the_possible_loss_is_recorded() -> None:
         after = only(first)
         assert (after.leader, after.isr, after.unclean) == (THREE, (THREE,), (2,))
         assert after.possible_loss_epoch == after.leader_epoch
+        assert first.controller.unclean_elections._leaderless == {}
         first.check()
 
     story(steps)
@@ -129,7 +131,8 @@ def test_nobody_is_asked_before_all_unclean_replicas_are_live() -> None:
     story(steps)
 
 
-def test_a_setting_that_allows_unclean_elections_has_one_held_at_once() -> None:
+@pytest.mark.parametrize("allowed", [ALLOWED, ALLOWED_BY_BROKERS])
+def test_a_setting_that_allows_unclean_elections_has_one_held_at_once(allowed: Config) -> None:
     """An eligible leader replica, broker 9, may come back; nobody waits for it any more."""
 
     async def steps(ensemble: MemoryEnsemble) -> None:
@@ -140,7 +143,7 @@ def test_a_setting_that_allows_unclean_elections_has_one_held_at_once() -> None:
         await first.run()
         await asyncio.sleep(30)
         assert (only(first).leader, first.asked) == (None, [])
-        await first.controller.commit(deciding(ALLOWED))
+        await first.controller.commit(deciding(allowed))
         await settle()
         after = only(first)
         assert (after.leader, after.elr, after.unclean) == (THREE, (), (9,))

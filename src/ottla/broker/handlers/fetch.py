@@ -51,6 +51,8 @@ def handle(request: FetchRequest, call: Call) -> FetchResponse | Awaitable[Fetch
     follower = _follower(request, call)
     bytes_max = min(services.settings[FETCH_MAX_BYTES], call.session.quota.response_bytes_max)
     limits = _limits_of(request, bytes_max, follower)
+    if follower is not None:
+        limits = limits._replace(throttle=partitions.throttles.leader)
     if follower is None and call.version >= RACKS_SINCE:
         limits = _with_selection(limits, request, call)
     uses_ids = call.version >= TOPIC_IDS_SINCE
@@ -114,6 +116,7 @@ def _follower(request: FetchRequest, call: Call) -> Incarnation | None:
     replica_id = request.replica_id if state is None else state.replica_id
     if replica_id < 0:
         return None
+    call.require(CLUSTER)
     if call.session.listener != call.services.identity.inter_broker_listener:
         raise PeerError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "nothing is replicated from here")
     broker = call.services.image.brokers.get(replica_id)
@@ -121,7 +124,6 @@ def _follower(request: FetchRequest, call: Call) -> Incarnation | None:
         raise PeerError(
             ErrorCode.STALE_BROKER_EPOCH, f"broker {replica_id} is not registered with this epoch"
         )
-    call.require(CLUSTER)
     return broker.incarnation
 
 
@@ -182,6 +184,8 @@ def _topic_result(
 ) -> TopicResult:
     if follower is None:
         _count(reads, call)
+    else:
+        call.services.metrics.broker.replication_bytes_out += _size(reads)
     partitions = tuple([_partition_result(read, follower, leaders) for read in reads])
     if isinstance(topic, str):
         return TopicResult(topic=topic, partitions=partitions)
@@ -260,6 +264,9 @@ def _count(reads: list[ItemRead], call: Call) -> None:
     counters = metrics.topic(replica.name.topic)
     counters.fetch_requests += len(reads)
     counters.failed_fetch_requests += len(errors)
-    counters.bytes_out += sum(
-        [read.outcome.size for read in reads if not isinstance(read.outcome, PeerError)]
-    )
+    counters.bytes_out += _size(reads)
+
+
+def _size(reads: list[ItemRead]) -> int:
+    """The size of the records."""
+    return sum([read.outcome.size for read in reads if not isinstance(read.outcome, PeerError)])

@@ -16,7 +16,8 @@ from ottla.metadata.controller.isr_changes import AskedIsr
 from ottla.metadata.image import Image
 from ottla.metadata.records import Broker, Partition
 from ottla.metadata.store import Entry
-from ottla.metadata.values import BrokerState
+from ottla.metadata.values import BrokerState, Incarnation
+from ottla.metrics.meters import BrokerMeter
 from ottla.replication.follower_progress import LAG_TICKS
 from ottla.replication.housekeeping.slices import in_slices
 from ottla.replication.isr import wanted_isr
@@ -33,6 +34,7 @@ PARTITIONS_MAX = 1_000
 class _Change(NamedTuple):
     replica: Replica
     asked: AskedIsr
+    before: frozenset[Incarnation]
 
 
 class IsrRequests:
@@ -45,6 +47,7 @@ class IsrRequests:
         image: Callable[[], Image],
         lag_time_max_ms: Callable[[], int],
         clock: Clock,
+        meter: BrokerMeter,
     ) -> None:
         self._replicas = replicas
         self._candidates = replicas.isr_candidates
@@ -52,6 +55,7 @@ class IsrRequests:
         self._image = image
         self._lag_time_max_ms = lag_time_max_ms
         self._clock = clock
+        self._meter = meter
 
     def follow(self, image: Image, entry: Entry) -> None:  # noqa: ARG002 - a subscriber's signature
         """Considers partitions again whose record has changed, or a replica of which is up now.
@@ -118,7 +122,7 @@ class IsrRequests:
             partition.partition_epoch,
             isr,
         )
-        return _Change(replica, asked)
+        return _Change(replica, asked, frozenset(partition.isr))
 
     async def _ask(self, changes: Sequence[_Change]) -> list[_Change]:
         """Returns those whose outcome is not known."""
@@ -128,14 +132,22 @@ class IsrRequests:
             return list(changes)
         unknown: list[_Change] = []
         for change, code in zip(changes, outcomes, strict=True):
-            if code is ErrorCode.INELIGIBLE_REPLICA:
+            if code is ErrorCode.NONE:
+                self._count(change)
+            elif code is ErrorCode.INELIGIBLE_REPLICA:
                 self._refused(change)
-            elif code is not ErrorCode.NONE:
+            else:
                 unknown.append(change)
         return unknown
 
+    def _count(self, change: _Change) -> None:
+        """Counts the change that the controller has made."""
+        after = set(change.asked.isr)
+        self._meter.isr_expands += not after <= change.before
+        self._meter.isr_shrinks += not change.before <= after
+
     def _refused(self, change: _Change) -> None:
-        replica, asked = change
+        replica, asked, _ = change
         before = replica.high_watermark
         if not _is_open(change):
             return
@@ -147,7 +159,7 @@ class IsrRequests:
 
 def _is_open(change: _Change) -> bool:
     """Whether the metadata log has no newer record of the partition."""
-    replica, asked = change
+    replica, asked, _ = change
     partition = replica.partition
     return (
         partition.is_leader

@@ -356,6 +356,7 @@ class Node:
                 checkpointer=parts.services.partitions.checkpointer,
                 inter_broker=self._inter_broker,
                 follower_sessions=parts.services.partitions.follower_sessions,
+                throttle=parts.services.partitions.throttles.follower,
             )
         dispatch = Dispatch(parts.services, SERVED, self._on_fault)
         clock = context.seams.clock

@@ -155,20 +155,8 @@ def make_parts(
         inter_broker=inter_broker,
     )
     tick = _tick(context, replicas, flusher, checkpointer, on_offline)
-    partitions = PartitionServices(
-        replicas=replicas,
-        appender=appender,
-        flusher=flusher,
-        checkpointer=checkpointer,
-        cold_reads=ColdReads(seams.threads),
-        fetch_sessions=FetchSessions(
-            context.settings[network.MAX_INCREMENTAL_FETCH_SESSION_CACHE_SLOTS],
-            seams.clock,
-            seams.entropy,
-        ),
-        follower_sessions=FollowerSessions(seams.clock, seams.entropy),
-        throttles=_throttles(context, identity.node_id, publisher),
-        log_moves=_log_moves(context, replicas, flusher, checkpointer, tick),
+    partitions = _partition_services(
+        context, identity.node_id, publisher, replicas, appender, flusher, checkpointer, tick
     )
     services = _services(
         context,
@@ -203,6 +191,34 @@ def make_parts(
         cleaner=_cleaner(context, partitions, tick),
         connections=connections,
         gauges=gauges,
+    )
+
+
+def _partition_services(
+    context: NodeContext,
+    node_id: int,
+    publisher: Publisher,
+    replicas: Replicas,
+    appender: Appender,
+    flusher: Flusher,
+    checkpointer: Checkpointer,
+    tick: Tick,
+) -> PartitionServices:
+    seams = context.seams
+    return PartitionServices(
+        replicas=replicas,
+        appender=appender,
+        flusher=flusher,
+        checkpointer=checkpointer,
+        cold_reads=ColdReads(seams.threads),
+        fetch_sessions=FetchSessions(
+            context.settings[network.MAX_INCREMENTAL_FETCH_SESSION_CACHE_SLOTS],
+            seams.clock,
+            seams.entropy,
+        ),
+        follower_sessions=FollowerSessions(seams.clock, seams.entropy),
+        throttles=_throttles(context, node_id, publisher),
+        log_moves=_log_moves(context, replicas, flusher, checkpointer, tick),
     )
 
 

@@ -5,9 +5,9 @@ from collections.abc import Callable
 from ottla.address import Address
 from ottla.broker.inter_broker.inter_broker import InterBroker
 from ottla.broker.inter_broker.isr_requests import IsrRequests
+from ottla.broker.inter_broker.shared_connection import find_peer
 from ottla.broker.node.context import NodeContext
 from ottla.client.options import ClientOptions
-from ottla.metadata.image import Image
 from ottla.metadata.publisher import Publisher
 from ottla.replication.fetch.follower_sessions import FollowerSessions
 from ottla.replication.following.fetcher import FetcherParts
@@ -18,6 +18,7 @@ from ottla.replication.following.session import FetchBounds
 from ottla.replication.housekeeping.checkpointer import Checkpointer
 from ottla.replication.local_broker import LocalBroker
 from ottla.replication.replicas import Replicas
+from ottla.replication.throttle import ReplicationThrottle
 from ottla.settings.table import replication
 
 # A response holds more than its records: for each partition some fields.
@@ -34,6 +35,7 @@ def start_replication(
     checkpointer: Checkpointer,
     inter_broker: InterBroker,
     follower_sessions: FollowerSessions,
+    throttle: ReplicationThrottle,
 ) -> None:
     """Starts the tasks. They follow the metadata log from now on."""
     logger = context.logger
@@ -52,6 +54,7 @@ def start_replication(
             listener,
             publisher,
             FollowerLogs(replicas.create_followers_log, starts.put),
+            throttle,
             problem,
         ),
         context.tasks.spawn,
@@ -62,6 +65,7 @@ def start_replication(
         lambda: publisher.image,
         lambda: context.settings[replication.REPLICA_LAG_TIME_MAX_MS],
         context.seams.clock,
+        context.metrics.broker,
     )
     fetchers.start()
     for follow in (fetchers.follow, isr_requests.follow, follower_sessions.follow):
@@ -77,9 +81,18 @@ def _fetcher_parts(
     listener: str,
     publisher: Publisher,
     logs: FollowerLogs,
+    throttle: ReplicationThrottle,
     problem: Callable[[str, Exception], None],
 ) -> FetcherParts:
-    settings = context.settings
+    settings, meter = context.settings, context.metrics.broker
+
+    def address_of(broker_id: int) -> Address | None:
+        peer = find_peer(publisher.image, broker_id, listener)
+        return None if peer is None else peer.address
+
+    def on_bytes_in(size_bytes: int) -> None:
+        meter.replication_bytes_in += size_bytes
+
     bounds = FetchBounds(
         wait_ms_max=settings[replication.REPLICA_FETCH_WAIT_MAX_MS],
         bytes_min=settings[replication.REPLICA_FETCH_MIN_BYTES],
@@ -89,7 +102,7 @@ def _fetcher_parts(
 
     return FetcherParts(
         me=me,
-        address_of=lambda broker_id: address_between_brokers(publisher.image, broker_id, listener),
+        address_of=address_of,
         logs=logs,
         net=context.seams.net,
         clock=context.seams.clock,
@@ -100,17 +113,8 @@ def _fetcher_parts(
             request_timeout_ms=settings[replication.REPLICA_SOCKET_TIMEOUT_MS],
             receive_message_max_bytes=bounds.response_bytes_max + RESPONSE_OVERHEAD_BYTES_MAX,
         ),
+        throttle=throttle,
+        on_bytes_in=on_bytes_in,
         problem=problem,
         solved=lambda _where: None,
     )
-
-
-def address_between_brokers(image: Image, broker_id: int, listener: str) -> Address | None:
-    """The address of a live broker on the inter-broker listener."""
-    broker = image.brokers.get(broker_id)
-    if broker is None or not broker.is_live:
-        return None
-    for endpoint in broker.endpoints:
-        if endpoint.listener == listener:
-            return Address(endpoint.host, endpoint.port)
-    return None

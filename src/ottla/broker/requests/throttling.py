@@ -101,11 +101,10 @@ class ThrottledRequests:
             finish = outcome.finish
 
             def finish_charged(done: "asyncio.Future[Any]") -> ResponseParts:
+                # Another request may have been handled meanwhile, with its own charge.
                 session.quota = charge
                 return settled(finish(done))
 
-            # The next request may be handled before this one is answered.
-            session.quota = UNLIMITED
             is_appended = outcome.is_appended and not charge.throttle_time_ms
             return outcome._replace(finish=finish_charged, is_appended=is_appended)
         return _later(outcome, settled)

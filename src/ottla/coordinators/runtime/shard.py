@@ -15,23 +15,21 @@ import asyncio
 import itertools
 from collections import deque
 from collections.abc import Callable, Coroutine, Hashable, Iterable, Iterator, Sequence
-from functools import partial
 from typing import Any, Generic, NamedTuple, Never, TypeVar
 
+from ottla.coordinators.runtime.commit_waits import CommitWaits
+from ottla.coordinators.runtime.decided_batch import Row, build_batch
 from ottla.coordinators.runtime.decision import Answered, Decision
 from ottla.coordinators.runtime.machine import Machine
 from ottla.coordinators.runtime.timers import Timers
 from ottla.errors import ErrorCode, PeerError, StorageError
-from ottla.protocol import batch
 from ottla.protocol.producer_epoch import NO_PRODUCER, ProducerIdAndEpoch
 from ottla.replication.append.appender import ACKS_ALL, Appender, AppendResult
-from ottla.replication.append.commit_queue import CommitWaiter
 from ottla.replication.append.flusher import Flusher
 from ottla.replication.append.transaction_marker import TransactionMarker
 from ottla.replication.replica import Replica
 from ottla.seams.clock import Clock
 from ottla.storage.log.config import UNLIMITED
-from ottla.tuples import maker
 
 # When the log cannot be written, a due timer is retried after this time.
 RETRY_MS = 1_000
@@ -39,11 +37,6 @@ RETRY_MS = 1_000
 BATCH_BYTES_MAX = 256 << 10
 # The most bytes that a record needs in a batch besides its key and value.
 ROW_FIELDS_BYTES = 32
-
-_batch_record = maker(batch.Record)
-
-# The key and the value of a record; a value of None is a tombstone.
-_Row = tuple[bytes, bytes | None]
 
 MachineT = TypeVar("MachineT", bound=Machine[Any, Any])
 EffectT = TypeVar("EffectT")
@@ -64,7 +57,7 @@ class _Turn(Generic[EffectT]):
     __slots__ = ("answers", "effects", "rows", "size_bytes")
 
     def __init__(self) -> None:
-        self.rows: list[_Row] = []
+        self.rows: list[Row] = []
         self.size_bytes = 0
         self.answers: list[Answered] = []
         self.effects: list[EffectT] = []
@@ -119,8 +112,7 @@ class Shard(Generic[MachineT, EffectT]):
         self._spawn = spawn
         # Whether a flush is under way that effects wait for.
         self._is_flushing = False
-        # One for each batch that answers or effects wait for, in the order of their offsets.
-        self._commit_waiters: deque[CommitWaiter] = deque()
+        self._commit_waits = CommitWaits(replica, self._release)
         replica.waiting.enter(self)
 
     # Requests
@@ -285,9 +277,7 @@ class Shard(Generic[MachineT, EffectT]):
     def _resign(self) -> None:
         self.is_closed = True
         self.timers = Timers()
-        for waiter in self._commit_waiters:
-            self.replica.commits.leave(waiter)
-        self._commit_waiters.clear()
+        self._commit_waits.leave()
         self._unanswered.clear()
         self._effects.clear()
         self._turn = _Turn()
@@ -415,9 +405,9 @@ class Shard(Generic[MachineT, EffectT]):
         for record in records:
             self.machine.replay_pending(record, transaction.producer_id)
 
-    def _encoded(self, records: Sequence[Any]) -> tuple[list[_Row], int]:
+    def _encoded(self, records: Sequence[Any]) -> tuple[list[Row], int]:
         """The rows of the records and their size. PeerError if they do not fit one batch."""
-        rows: list[_Row] = list(map(self.machine.encode, records))
+        rows: list[Row] = list(map(self.machine.encode, records))
         size_bytes = ROW_FIELDS_BYTES * len(rows)
         for key, value in rows:
             size_bytes += len(key) + (len(value) if value else 0)
@@ -461,29 +451,14 @@ class Shard(Generic[MachineT, EffectT]):
             self._perform_later(turn.effects)
         return True
 
-    def _append_rows(
-        self, rows: Sequence[_Row], producer: ProducerIdAndEpoch = NO_PRODUCER
-    ) -> None:
+    def _append_rows(self, rows: Sequence[Row], producer: ProducerIdAndEpoch = NO_PRODUCER) -> None:
         """Appends one batch, which belongs to the transaction of a producer if one is given."""
         now_ms = self._clock.wall_ms()
-        records = [
-            _batch_record((offset, now_ms, key, value, ()))
-            for offset, (key, value) in enumerate(rows)
-        ]
-        is_transactional = producer is not NO_PRODUCER
-        # As Kafka's coordinators do: base sequence 0, with and without a producer id.
-        content = batch.build(
-            records,
-            base_sequence=0,
-            producer_id=producer.producer_id,
-            producer_epoch=producer.producer_epoch,
-            transactional=is_transactional,
-        )
         appended = self._appender.append(
             self.replica,
-            memoryview(content),
+            memoryview(build_batch(rows, now_ms, producer)),
             acks=ACKS_ALL,
-            transactional_id_given=is_transactional,
+            transactional_id_given=producer is not NO_PRODUCER,
             now_ms=now_ms,
             is_own=True,
             expected_leader_epoch=self.leader_epoch,
@@ -503,35 +478,14 @@ class Shard(Generic[MachineT, EffectT]):
         overdue_ms = steady_ms + self._commit_timeout_ms
         self._unanswered.append(_Unanswered(self._end_offset, overdue_ms, answers))
         self._release()
-        self._await_commit(self._end_offset)
+        self._commit_waits.wait(self._end_offset)
 
     def _perform_later(self, effects: Iterable[EffectT]) -> None:
         """Like `_answer_later`, but without a timeout."""
         end_offset = self._end_offset
         self._effects.extend((end_offset, effect) for effect in effects)
         self._release()
-        self._await_commit(end_offset)
-
-    def _await_commit(self, end_offset: int) -> None:
-        """Releases answers and effects when the log is committed up to this offset."""
-        waiters = self._commit_waiters
-        if end_offset <= self.replica.high_watermark or (
-            waiters and waiters[-1].committed_offset >= end_offset
-        ):
-            return
-        settle = partial(self._settled, end_offset)
-        waiters.append(self.replica.commits.wait(end_offset, settle))
-
-    def _settled(self, end_offset: int, error: PeerError | None) -> None:
-        if self.is_closed:
-            return
-        self._commit_waiters.popleft()
-        if error is None:
-            self._release()
-        elif self._is_leading:
-            # The ISR is too small. The decisions stand, and are committed when it has grown.
-            self._await_commit(end_offset)
-        # Otherwise leadership is lost, and `wake` follows.
+        self._commit_waits.wait(end_offset)
 
     def _schedule_next(self) -> None:
         next_due_ms = self.next_due_ms

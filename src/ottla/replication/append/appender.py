@@ -150,12 +150,7 @@ class Appender:
         if appended.duplicate_timestamp_ms is not None:
             append_time_ms, record_count = appended.duplicate_timestamp_ms, 0
         else:
-            if partition.appended(log.end_offset) and (
-                replica.waiting.watchers or replica.commits.waiters
-            ):
-                _high_watermark_moved(replica, len(stored))
-            if replica.waiting_followers.watchers:
-                replica.waiting_followers.count(len(stored))
+            _appended(replica, log.end_offset, len(stored))
         committed_offset = appended.last_offset + 1
         is_settled = (
             append_time_ms == NO_TIMESTAMP
@@ -211,12 +206,7 @@ class Appender:
         except (OSError, StorageError):
             return None
         if appended:
-            if partition.appended(log.end_offset) and (
-                replica.waiting.watchers or replica.commits.waiters
-            ):
-                _high_watermark_moved(replica, appended.size_bytes)
-            if replica.waiting_followers.watchers:
-                replica.waiting_followers.count(appended.size_bytes)
+            _appended(replica, log.end_offset, appended.size_bytes)
         return appended
 
     def append_marker(
@@ -352,10 +342,16 @@ def _built(wanted: TransactionMarker, now_ms: int) -> tuple[bytes, BatchHeader, 
     return bytes(batch), read_header(batch), marker
 
 
-def _high_watermark_moved(replica: Replica, size_bytes: int) -> None:
-    """As `Replica.high_watermark_moved`, past an append of this size."""
-    replica.commits.moved(replica.partition.high_watermark)
-    if replica.last_stable_offset == replica.partition.high_watermark:
-        replica.waiting.count(size_bytes)
-    else:
-        replica.waiting.count_unstable(size_bytes)
+def _appended(replica: Replica, end_offset: int, size_bytes: int) -> None:
+    """Tells those who wait for an append of this size, or for the high watermark."""
+    if replica.partition.appended(end_offset):
+        if replica.commits.waiters:
+            replica.commits.moved(end_offset)
+        if replica.waiting.watchers:
+            # As `Replica.high_watermark_moved`, which would look up the size.
+            if replica.last_stable_offset == end_offset:
+                replica.waiting.count(size_bytes)
+            else:
+                replica.waiting.count_unstable(size_bytes)
+    if replica.waiting_followers.watchers:
+        replica.waiting_followers.count(size_bytes)

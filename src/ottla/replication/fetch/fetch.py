@@ -15,6 +15,7 @@ from ottla.replication.fetch.replica_selection import ReplicaSelection
 from ottla.replication.lookup import TopicKey
 from ottla.replication.purgatory import Waiter, WaitingRoom
 from ottla.replication.replica import Replica
+from ottla.replication.throttle import ReplicationThrottle
 from ottla.storage.log.cold_read import COLD_READS_MAX, ColdRead
 from ottla.storage.log.log import Log
 
@@ -77,6 +78,8 @@ class FetchLimits(NamedTuple):
     isolation: Isolation
     # The follower that fetches, which reads to the log end; None for a consumer.
     follower: Incarnation | None = None
+    # Limits what followers that are not in sync get.
+    throttle: ReplicationThrottle | None = None
     # Sends a consumer to a closer replica; None: this broker serves it.
     selection: ReplicaSelection | None = None
     # Whether consumers are served from replicas that this broker does not lead.
@@ -274,15 +277,13 @@ def read_items(
                     may_follow=limits.may_follow,
                 )
             else:
-                result = read_for_follower(
+                result = _read_for_follower(
                     replica,
                     limits.follower,
-                    asked.fetch_offset,
-                    start_offset=asked.log_start_offset,
+                    asked,
+                    limits.throttle,
                     bytes_max=bytes_max,
                     is_first=is_first,
-                    current_leader_epoch=asked.current_leader_epoch,
-                    last_fetched_epoch=asked.last_fetched_epoch,
                     warm_only=warm_only,
                 )
         except ColdRead as cold:
@@ -303,6 +304,35 @@ def read_items(
         elif result.diverging is not None or result.preferred_read_replica != NO_BROKER:
             is_urgent = True
     return Reading(reads, limits.bytes_max - bytes_left, is_urgent, cold_items)
+
+
+def _read_for_follower(
+    replica: Replica,
+    follower: Incarnation,
+    asked: AskedPartition,
+    throttle: ReplicationThrottle | None,
+    *,
+    bytes_max: int,
+    is_first: bool,
+    warm_only: bool,
+) -> ReadResult:
+    """The records for a follower, or none of them while they are throttled."""
+    is_in_sync = follower in replica.partition.isr
+    is_allowed = throttle is None or throttle.allows(replica.name, is_in_sync=is_in_sync)
+    result = read_for_follower(
+        replica,
+        follower,
+        asked.fetch_offset,
+        start_offset=asked.log_start_offset,
+        bytes_max=bytes_max if is_allowed else 0,
+        is_first=is_first and is_allowed,
+        current_leader_epoch=asked.current_leader_epoch,
+        last_fetched_epoch=asked.last_fetched_epoch,
+        warm_only=warm_only,
+    )
+    if throttle is not None and result.size:
+        throttle.charge(replica.name, result.size, is_in_sync=is_in_sync)
+    return result
 
 
 def _log_of(item: FetchItem) -> Log:

@@ -15,6 +15,7 @@ from ottla.replication.following.replica_update import FollowerLogs, position_of
 from ottla.replication.following.session import FetchBounds, FollowerSession
 from ottla.replication.local_broker import LocalBroker
 from ottla.replication.replica import Replica
+from ottla.replication.throttle import ReplicationThrottle
 from ottla.seams.clock import Clock
 from ottla.seams.net import Net
 
@@ -30,6 +31,8 @@ _OF_ELECTIONS = frozenset(
     }
 )
 ELECTION_BACKOFF_MS = 50
+# A throttled replica asks again after this at the latest: its rate may have been raised.
+THROTTLED_S_MAX = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +48,9 @@ class FetcherParts:
     bounds: Callable[[], FetchBounds]
     backoff_ms: Callable[[], int]
     options: ClientOptions
+    throttle: ReplicationThrottle
+    # Told of the size of appended records.
+    on_bytes_in: Callable[[int], None]
     # Reports a fault of a partition or a leader, and that it is over.
     problem: Callable[[str, Exception], None]
     solved: Callable[[str], None]
@@ -201,6 +207,20 @@ class ReplicaFetcher:
             return
         self._parts.solved(name)
         session.put(partition, position_of(replica))
+        if result.records:
+            self._charge(partition, replica, len(result.records), session)
+
+    def _charge(
+        self, partition: PartitionId, replica: Replica, size_bytes: int, session: FollowerSession
+    ) -> None:
+        """Leaves out a replica that is throttled, until it may go on."""
+        self._parts.on_bytes_in(size_bytes)
+        throttle, is_in_sync = self._parts.throttle, session.me in replica.partition.isr
+        throttle.charge(replica.name, size_bytes, is_in_sync=is_in_sync)
+        if not throttle.allows(replica.name, is_in_sync=is_in_sync):
+            session.remove(partition)
+            wait_s = min(throttle.wait_s, THROTTLED_S_MAX)
+            self._delayed_ns[partition] = self._parts.clock.steady_ns() + int(wait_s * 1e9)
 
     @property
     def _name(self) -> str:

@@ -17,8 +17,8 @@ OFFSETS_TOPIC_REPLICATION_FACTOR = broker_setting(
     "offsets.topic.replication.factor",
     short(1),
     3,
-    "The replication factor with which the offsets topic is created. In a cluster it is created"
-    " once so many brokers are up; a broker without a cluster creates it with one replica.",
+    "The replication factor with which the offsets topic is created, once so many brokers are up;"
+    " a broker without a cluster creates it with one replica.",
 )
 OFFSETS_TOPIC_SEGMENT_BYTES = broker_setting(
     "offsets.topic.segment.bytes",

@@ -17,8 +17,8 @@ TRANSACTION_STATE_LOG_REPLICATION_FACTOR = broker_setting(
     "transaction.state.log.replication.factor",
     short(1),
     3,
-    "The replication factor with which the transaction topic is created. In a cluster it is created"
-    " once so many brokers are up; a broker without a cluster creates it with one replica.",
+    "The replication factor with which the transaction topic is created, once so many brokers are"
+    " up; a broker without a cluster creates it with one replica.",
 )
 TRANSACTION_STATE_LOG_MIN_ISR = broker_setting(
     "transaction.state.log.min.isr",

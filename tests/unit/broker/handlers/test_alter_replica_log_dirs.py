@@ -8,8 +8,14 @@ from ottla.errors import ErrorCode
 from ottla.protocol.messages.alter_replica_log_dirs import AlterReplicaLogDirsRequest, LogDir, Topic
 from ottla.protocol.messages.delete_topics import DeleteTopicsRequest
 from ottla.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
+from ottla.protocol.messages.incremental_alter_configs import (
+    Config,
+    IncrementalAlterConfigsRequest,
+    Resource,
+)
 from ottla.storage.directory.move_mark import MARK
 from tests.sim.seams.loop import run
+from tests.support.broker.cluster import Cluster, with_cluster
 from tests.support.broker.produce_and_fetch import batch, fetch, only, produce, values, wanted
 from tests.support.broker.recorded_answers import (
     SETTINGS,
@@ -169,6 +175,32 @@ def test_a_throttled_copy_is_listed_with_its_lag_and_resumed_after_a_restart() -
     run(story(machine), clock=machine.clock)
 
 
+async def set_rate(client: Client, bytes_per_second: int) -> None:
+    name = "replica.alter.log.dirs.io.max.bytes.per.second"
+    config = Config(name=name, config_operation=0, value=str(bytes_per_second))
+    resource = Resource(resource_type=4, resource_name="1", configs=(config,))
+    request = IncrementalAlterConfigsRequest(resources=(resource,), validate_only=False)
+    (result,) = (await client.ask(request)).responses
+    assert result.error_code == NONE
+
+
+def test_the_rate_of_copies_is_that_of_the_settings_while_the_broker_runs() -> None:
+    async def story(client: Client) -> None:
+        await create(client, new_topic("orders"))
+        await write(client, 0)
+        home = await directory_of(client, 0)
+        await set_rate(client, 1)
+        await move(client, other(home), 0)
+        await asyncio.sleep(1)
+        await write(client, 0)
+        await asyncio.sleep(30)
+        assert await futures(client) == [(other(home), 0, 1)], "a byte per second"
+        await set_rate(client, 1 << 20)
+        await until_moved(client, 0, other(home))
+
+    with_broker(story, log_dirs="/one,/two")
+
+
 def test_a_partition_without_a_log_is_created_where_it_is_wanted() -> None:
     async def story(client: Client) -> None:
         await create(client, new_topic("orders", 4))
@@ -224,3 +256,51 @@ def test_a_failed_directory_is_refused() -> None:
         assert await move(client, "/two", 0) == [ErrorCode.KAFKA_STORAGE_ERROR]
 
     with_broker(story, machine=machine, log_dirs="/one,/two")
+
+
+def test_the_logs_of_leader_and_follower_move_while_records_are_replicated() -> None:
+    async def story(cluster: Cluster) -> None:
+        clients = {broker_id: await cluster.client(broker_id) for broker_id in (1, 2)}
+        await create(clients[1], new_topic("orders", factor=2))
+        await asyncio.sleep(5)
+        replicas = [
+            cluster.services(each).partitions.replicas.named("orders", 0) for each in (1, 2)
+        ]
+        first, second = replicas
+        assert first is not None
+        assert second is not None
+        leader = 1 if first.partition.is_leader else 2
+        for number in range(30):
+            await write(clients[leader], 0)
+            if number == 5:
+                await asyncio.sleep(5)
+                before = [await directory_of(clients[each], 0) for each in (1, 2)]
+                for each, path in zip((1, 2), before, strict=True):
+                    assert await move(clients[each], other(path), 0) == [NONE]
+        for each, path in zip((1, 2), before, strict=True):
+            await until_moved(clients[each], 0, other(path))
+        await write(clients[leader], 0)
+        await asyncio.sleep(5)
+        assert first.log is not None
+        assert second.log is not None
+        assert first.log.end_offset == second.log.end_offset == 31
+        assert len(first.partition.isr) == 2
+        assert first.high_watermark == second.high_watermark == 31
+
+    with_cluster(story, Cluster(2, log_dirs="/one,/two"))
+
+
+def test_a_broker_without_a_replica_remembers_where_to_create_it() -> None:
+    async def story(cluster: Cluster) -> None:
+        clients = {broker_id: await cluster.client(broker_id) for broker_id in (1, 2)}
+        await create(clients[1], new_topic("orders"))
+        await asyncio.sleep(5)
+        held = cluster.services(1).partitions.replicas.named("orders", 0) is not None
+        without = 2 if held else 1
+        directories = cluster.services(without).partitions.replicas.directories
+        for path in ("/one", "/two"):
+            answer = await move(clients[without], path, 0)
+            assert answer == [ErrorCode.REPLICA_NOT_AVAILABLE]
+            assert directories.preferred == {("orders", 0): path}
+
+    with_cluster(story, Cluster(2, log_dirs="/one,/two"))

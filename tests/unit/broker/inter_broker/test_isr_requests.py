@@ -10,6 +10,7 @@ from ottla.broker.inter_broker.isr_requests import RETRY_S, IsrRequests
 from ottla.errors import ErrorCode, PeerError
 from ottla.metadata.controller.isr_changes import AskedIsr
 from ottla.metadata.values import BrokerState, Incarnation
+from ottla.metrics.meters import BrokerMeter
 from ottla.replication.replica import Replica
 from tests.sim.seams.loop import run
 from tests.support.replication.partitions import ME, OTHER, Partitions
@@ -28,6 +29,7 @@ class World:
             self.partitions.commit(broker(each, BrokerState.STARTING))
             self.partitions.commit(broker(each))
         self.replica: Replica = self.partitions.create(isr=(ME, OTHER), replicas=(1, 2, 3))
+        self.meter = BrokerMeter()
         self.asked: list[AskedIsr] = []
         self.answers: list[ErrorCode | PeerError] = []
         self.requests = IsrRequests(
@@ -36,6 +38,7 @@ class World:
             lambda: self.partitions.image,
             lambda: 2_000,
             self.partitions.clock,
+            self.meter,
         )
 
     async def alter_partitions(self, asked: Sequence[AskedIsr]) -> list[ErrorCode]:
@@ -166,6 +169,7 @@ def test_a_follower_that_lags_leaves_after_the_lag_time() -> None:
         assert len(world.asked) == 1
         await asyncio.sleep(1.2)
         assert world.asked[1].isr == (ME, OTHER)
+        assert (world.meter.isr_expands, world.meter.isr_shrinks) == (1, 1)
 
     with_world(story)
 

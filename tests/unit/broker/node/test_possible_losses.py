@@ -8,7 +8,8 @@ from ottla.metadata.image import Image
 from ottla.metadata.records import DeletedName, Partition, Record, Topic, TopicDeleted
 from ottla.metadata.store import Entry
 from ottla.metrics.node import NodeMetrics
-from tests.support.broker.simulated_broker import Notes
+from tests.sim.seams.loop import run
+from tests.support.broker.simulated_broker import Machine, Notes, create, new_topic
 from tests.support.metadata.sample_records import partition, topic_id
 
 WARNING = "possible data loss"
@@ -103,3 +104,23 @@ def test_the_counter_has_its_name_in_the_metrics() -> None:
     world.apply(Topic("orders", topic_id(1)), lost())
     page = b"".join(world.metrics.render())
     assert b"ottla_possible_data_loss_total 1" in page
+
+
+def test_a_node_shows_at_its_start_what_nobody_may_have_reported() -> None:
+    """It was killed right after the commit, with all others."""
+    machine = Machine()
+
+    async def story() -> None:
+        await machine.node().start()
+        await create(await machine.client(), new_topic("orders"))
+        machine.disk.power_loss()
+        machine.net.crash()
+        node = machine.node()
+        await node.start()
+        assert machine.notes.events("warning") == [WARNING]
+        assert len(node.health.warnings.reasons) == 1
+        await node.stop()
+        async with machine.broker():
+            assert machine.notes.events("warning") == [WARNING, f"{WARNING} before the start"]
+
+    run(story(), clock=machine.clock)

@@ -471,6 +471,7 @@ CODES = {
 }
 # Requests about another type of resource than the one in REQUESTS.
 OTHER_REQUESTS: dict[tuple[str, AclResource], Any] = {
+    ("Fetch", AclResource.CLUSTER): (fetch("events", wanted(), replica_id=2), 12),
     ("Produce", AclResource.TRANSACTIONAL_ID): (
         produce(
             "events",

@@ -282,6 +282,21 @@ def test_a_client_that_disconnects_leaves_the_queue_at_once() -> None:
     tell(story)
 
 
+def test_a_client_whose_request_the_codec_reads_leaves_the_queue_too() -> None:
+    async def story(cluster: Cluster) -> None:
+        leader_id, followers, clients = await begun(cluster)
+        hold_back(cluster, followers)
+        await clients[0].send_bytes(by_codec(numbered(0)))
+        await asyncio.sleep(0.1)
+        commits = replica_of(cluster, leader_id).commits
+        assert len(commits) == 1
+        clients[0].close()
+        await asyncio.sleep(0.1)
+        assert len(commits) == 0
+
+    tell(story)
+
+
 async def limit(client: Client, rate: float) -> None:
     entry = Entry(
         entity=(Entity(entity_type="client-id", entity_name=None),),

@@ -487,8 +487,14 @@ def test_a_shard_waits_once_for_each_batch_and_is_woken_by_no_other_move() -> No
             await written()
         assert len(stage.replica.commits) == 10
         releases = []
-        release = stage.shard._release
-        stage.shard._release = lambda: (releases.append(1), release())  # type: ignore[method-assign, assignment, func-returns-value]
+        waits = stage.shard._commit_waits
+        release = waits._release
+
+        def counted_release() -> None:
+            releases.append(1)
+            release()
+
+        waits._release = counted_release
         for offset in range(1, 101):
             stage.replica.fetched_by(OTHER, offset, 0)
             assert sum(each.done() for each in asking) == offset // 10 * 10

@@ -371,6 +371,10 @@ def test_batches_of_open_transactions_are_joined_and_those_that_begin_one_are_no
     assert replica.end_offset == 5
 
 
+# After two batches the log knows the room of its segment.
+FIRST = (b"one", b"two")
+
+
 def together(partitions: Partitions, replica: Replica, *sent: bytearray) -> JointAppend | None:
     batches = [(memoryview(each), read_header(each)) for each in sent]
     return partitions.appender.append_together(replica, batches, now_ms=NOW_MS)
@@ -379,33 +383,36 @@ def together(partitions: Partitions, replica: Replica, *sent: bytearray) -> Join
 def test_batches_are_joined_whatever_the_number_of_replicas() -> None:
     partitions = Partitions()
     replica = partitions.create(isr=(ME, OTHER), min_isr=2)
-    partitions.append(replica, b"first")
+    for value in FIRST:
+        partitions.append(replica, value)
     appended = together(partitions, replica, batch(b"a"), batch(b"b", b"c"))
     assert appended is not None
-    assert (appended.first_offsets, appended.record_count) == ([1, 2], 3)
-    assert (replica.high_watermark, replica.end_offset) == (0, 4)
-    replica.fetched_by(OTHER, 4, 0)
-    assert replica.high_watermark == 4
+    assert (appended.first_offsets, appended.record_count) == ([2, 3], 3)
+    assert (replica.high_watermark, replica.end_offset) == (0, 5)
+    replica.fetched_by(OTHER, 5, 0)
+    assert replica.high_watermark == 5
 
 
 @pytest.mark.parametrize("change", [{"isr": (ME,)}, {"leader": OTHER}])
 def test_batches_that_acks_all_may_refuse_are_not_joined(change: dict[str, Any]) -> None:
     partitions = Partitions()
     replica = partitions.create(isr=(ME, OTHER), min_isr=2)
-    partitions.append(replica, b"first")
+    for value in FIRST:
+        partitions.append(replica, value)
     partitions.change(replica, **change)
     assert together(partitions, replica, batch(b"a"), batch(b"b")) is None
-    assert replica.end_offset == 1
+    assert replica.end_offset == 2
 
 
 @pytest.mark.parametrize("is_joint", [False, True])
 def test_an_append_that_commits_settles_all_that_it_passes(is_joint: bool) -> None:
     partitions = Partitions()
     replica = partitions.create()
-    partitions.append(replica, b"first")
+    for value in FIRST:
+        partitions.append(replica, value)
     settled: list[PeerError | None] = []
-    replica.commits.wait(2, settled.append)
-    replica.commits.wait(4, settled.append)
+    replica.commits.wait(3, settled.append)
+    replica.commits.wait(5, settled.append)
     if is_joint:
         assert together(partitions, replica, batch(b"a"), batch(b"b")) is not None
     else:

@@ -4,9 +4,13 @@ import pytest
 
 from ottla.errors import ErrorCode, PeerError
 from ottla.metadata.values import Incarnation
+from ottla.protocol.isolation_level import Isolation
+from ottla.replication.fetch.fetch import FetchItem, FetchLimits, read_items
 from ottla.replication.fetch.reads import ReadResult, read_for_follower
 from ottla.replication.replica import Replica
+from ottla.replication.throttle import ReplicationThrottle
 from ottla.storage.log.leader_epochs import EpochEnd
+from tests.support.broker.produce_and_fetch import wanted
 from tests.support.replication.partitions import ME, OTHER, Partitions
 
 STRANGER = Incarnation(3, 30)
@@ -179,3 +183,28 @@ def test_a_moved_high_watermark_tells_consumers_and_marks_it_for_followers() -> 
     assert told == [("follower", size)], "an append is news for followers only"
     leader.fetch(1, 0)
     assert told[1:] == [("follower", 0), ("consumer", size)]
+
+
+def test_a_follower_that_is_not_in_sync_may_be_throttled() -> None:
+    leader = Leader()
+    leader.partitions.change(leader.replica, replicas=(1, 2, 3))
+    leader.append(b"x" * 1_500)
+    throttle = ReplicationThrottle(leader.partitions.clock.steady_ns)
+    throttle.set_topic("events", None)
+    throttle.set_rate(1_000)
+
+    def size(follower: Incarnation) -> int:
+        asked = wanted(0, 0, leader_epoch=0)
+        limits = FetchLimits(1, 1 << 20, Isolation.READ_UNCOMMITTED, follower, throttle)
+        reading = read_items(
+            [FetchItem("events", asked)],
+            limits,
+            lambda topic, _index: leader.partitions.find(topic),
+        )
+        return reading.size
+
+    assert size(STRANGER) > 1_500, "what was saved up may be overdrawn"
+    assert size(STRANGER) == 0
+    assert size(OTHER) > 1_500
+    leader.partitions.clock.advance(ms=1_000)
+    assert size(STRANGER) > 1_500

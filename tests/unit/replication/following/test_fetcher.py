@@ -17,6 +17,7 @@ from ottla.replication.following.fetcher import ELECTION_BACKOFF_MS, FetcherPart
 from ottla.replication.following.replica_update import FollowerLogs
 from ottla.replication.following.session import FetchBounds
 from ottla.replication.replica import Replica
+from ottla.replication.throttle import ReplicationThrottle
 from tests.sim.seams.loop import run
 from tests.support.replication.partitions import ME, OTHER, Partitions
 from tests.unit.replication.following.test_replica_update import failure, result, stored
@@ -60,6 +61,8 @@ class World:
         self.key = PartitionId(state.topic_id, state.index)
         self.leader = Leader()
         self.problems: list[str] = []
+        self.sizes: list[int] = []
+        self.throttle = ReplicationThrottle(self.partitions.clock.steady_ns)
         self.address: Address | None = Address("leader", 9093)
         replicas = self.partitions.replicas
         self.fetcher = ReplicaFetcher(
@@ -73,6 +76,8 @@ class World:
                 bounds=lambda: FetchBounds(500, 1, 1000, 100),
                 backoff_ms=lambda: BACKOFF_MS,
                 options=ClientOptions(request_timeout_ms=700),
+                throttle=self.throttle,
+                on_bytes_in=self.sizes.append,
                 problem=lambda where, error: self.problems.append(f"{where}: {error}"),
                 solved=lambda _where: None,
             ),
@@ -291,5 +296,35 @@ def test_a_leader_without_an_address_is_looked_for_until_it_has_one() -> None:
         world.address = Address("leader", 9093)
         await asyncio.sleep(1)
         assert world.leader.connections == 1
+
+    with_fetcher(story)
+
+
+def test_a_throttled_replica_is_left_out_until_its_rate_allows_more() -> None:
+    async def story(world: World) -> None:
+        records = stored(0, 0, b"x" * 1_500)
+        world.partitions.change(world.replica, isr=(OTHER,))
+        world.throttle.set_topic("events", None)
+        world.throttle.set_rate(1_000)
+        world.leader.answers = [world.answer(result(records))]
+        world.fetcher.put(world.key, world.replica)
+        await asyncio.sleep(0.5)
+        assert world.named == [[0]], "half a second is overdrawn"
+        assert world.sizes == [len(records)]
+        await asyncio.sleep(0.2)
+        assert world.named[1] == [1]
+        assert not world.problems
+
+    with_fetcher(story)
+
+
+def test_a_replica_in_sync_is_not_throttled() -> None:
+    async def story(world: World) -> None:
+        world.throttle.set_topic("events", None)
+        world.throttle.set_rate(1_000)
+        world.leader.answers = [world.answer(result(stored(0, 0, b"x" * 1_500)))]
+        world.fetcher.put(world.key, world.replica)
+        await asyncio.sleep(0.1)
+        assert world.named == [[0], [1]]
 
     with_fetcher(story)

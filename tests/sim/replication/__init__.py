@@ -1,0 +1,1 @@
+"""A cluster whose partitions have several replicas, under faults of every kind."""

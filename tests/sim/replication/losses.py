@@ -1,0 +1,75 @@
+"""Which replicas may have lost records that they had, and when nothing is promised any more.
+
+A cluster promises a committed record while fewer than `min.insync.replicas` of its holders have
+lost power or their disk. A replica counts as a loser from its loss until an incarnation from after
+the loss is in the ISR again: then it has fetched all committed records anew. When a loss makes the
+number of losers reach `min.insync.replicas`, all records of the partition are excused, once.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from ottla.metadata.records import Partition
+from ottla.protocol.primitives import Uuid
+
+PartitionKey = tuple[Uuid, int]
+
+
+@dataclass(slots=True)
+class _Losers:
+    """Of one partition. `zxid_of_loss` is by broker: incarnations after it have a later epoch."""
+
+    min_isr: int
+    zxid_of_loss: dict[int, int] = field(default_factory=dict)
+
+
+class Losses:
+    """Follows the partition records and the power losses. `excused` counts, by partition."""
+
+    def __init__(self) -> None:
+        self.newest: dict[PartitionKey, Partition] = {}
+        self.excused: dict[PartitionKey, int] = {}
+        self._losers: dict[PartitionKey, _Losers] = {}
+
+    def recorded(self, record: Partition) -> None:
+        """A record of the metadata log, in any order, any number of times."""
+        key = record.topic_id, record.index
+        before = self.newest.get(key)
+        if before is not None and before.partition_epoch >= record.partition_epoch:
+            return
+        self.newest[key] = record
+        in_force = min(record.min_isr, len(record.replicas))
+        losers = self._losers.setdefault(key, _Losers(in_force))
+        # A record that was committed under a smaller one has fewer holders.
+        losers.min_isr = min(losers.min_isr, in_force)
+        for broker_id in [each for each in losers.zxid_of_loss if each not in record.replicas]:
+            del losers.zxid_of_loss[broker_id]
+        for broker_id, broker_epoch in record.isr:
+            if broker_epoch > losers.zxid_of_loss.get(broker_id, broker_epoch):
+                del losers.zxid_of_loss[broker_id]
+
+    def power_lost(self, broker_id: int, zxid: int) -> list[PartitionKey]:
+        """A broker's machine has lost power after this transaction. The excused partitions."""
+        excused = []
+        for key, record in self.newest.items():
+            if not _may_hold(record, broker_id):
+                continue
+            losers = self._losers[key]
+            losers.zxid_of_loss[broker_id] = zxid
+            if len(losers.zxid_of_loss) >= losers.min_isr:
+                self.excused[key] = self.excused.get(key, 0) + 1
+                excused.append(key)
+        return excused
+
+    def is_loser(self, key: PartitionKey, broker_id: int) -> bool:
+        losers = self._losers.get(key)
+        return losers is not None and broker_id in losers.zxid_of_loss
+
+    def excuses(self, key: PartitionKey) -> int:
+        return self.excused.get(key, 0)
+
+
+def _may_hold(record: Partition, broker_id: int) -> bool:
+    """Whether a replica may have records that others rely on."""
+    members: Mapping[int, int] = dict((*record.isr, *record.elr))
+    return broker_id in members or broker_id in record.unclean

@@ -1,0 +1,133 @@
+"""The faults of a cluster with replicated partitions: those of any cluster, and more at a time."""
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any, ClassVar
+
+from tests.sim.cluster import sessions
+from tests.sim.cluster.cluster import BrokerMachine
+from tests.sim.cluster.nemesis import SESSION_TIMEOUT_MS, Nemesis, Weighted
+from tests.sim.replication.world import LAG_TIME_MAX_MS, ReplicationWorld
+
+QUICK_RESTART_MS_MAX = 100
+
+
+class ReplicationNemesis(Nemesis):
+    """Most faults hit one broker. A leader may go on with its clients when its peers miss it."""
+
+    pause_ms_max = 2_500
+
+    def __init__(self, world: ReplicationWorld, clients: list[str], *, loses_power: bool) -> None:
+        super().__init__(world, clients, loses_power=loses_power)
+        self._world: ReplicationWorld = world
+        self._timers: list[asyncio.Task[None]] = []
+
+    def _pick_leader(self) -> BrokerMachine:
+        """The leader of one of the partitions, as far as anybody knows."""
+        record = self._world.oracle.losses.newest[self._entropy.pick(self._world.targets).key]
+        if record.leader is None:
+            return self._pick_machine()
+        return self._cluster.machines[record.leader.broker_id]
+
+    # The weather
+
+    def _change_weather(self) -> None:
+        super()._change_weather()
+        self._world.lost_isr_answers = self._entropy.pick((0.0, 0.3, 0.8))
+
+    def _begin_repair(self, repair: Coroutine[Any, Any, None]) -> None:
+        loop = asyncio.get_running_loop()
+        self._timers.append(loop.create_task(repair, name="repair"))
+
+    def _check(self) -> None:
+        super()._check()
+        for timer in self._timers:
+            if timer.done():
+                timer.result()
+
+    async def _make_peace(self) -> None:
+        """At once: no repair is waited for that is not due."""
+        for timer in self._timers:
+            timer.cancel()
+        self._world.lost_isr_answers = 0.0
+        await super()._make_peace()
+
+    # The process and the machine
+
+    def crash_and_quick_restart(self) -> None:
+        """Within its session: its peers hear of the new incarnation only."""
+        self._restart_quickly(self._pick_leader(), loses_power=False)
+
+    def power_loss_and_quick_restart(self) -> None:
+        """Of a leader or of a follower."""
+        machine = self._pick_leader() if self._entropy.chance(0.5) else self._pick_machine()
+        self._restart_quickly(machine, loses_power=True)
+
+    def _restart_quickly(self, machine: BrokerMachine, *, loses_power: bool) -> None:
+        machine.kill(loses_power=loses_power)
+        self._repair_later(QUICK_RESTART_MS_MAX, machine.switch_on)
+
+    def crash_of_all(self) -> None:
+        for machine in self._cluster.all:
+            machine.kill()
+            self._restart_later(machine)
+
+    def power_loss_of_two(self) -> None:
+        first = self._entropy.pick(self._cluster.all)
+        for machine in self._cluster.all:
+            if machine is not first:
+                machine.kill(loses_power=True)
+                self._restart_later(machine)
+
+    def pause_a_leader(self) -> None:
+        """Up to several session timeouts: it is deposed, and does not know it."""
+        self._pause(self._pick_leader(), self._entropy.pick((500, 6_000, 15_000)))
+
+    # The network
+
+    def isolate_a_leader(self) -> None:
+        """Clients still reach it, and it cannot commit what they send."""
+        host = self._pick_leader().host
+        self._cut(host, [*self._peers(host), sessions.HOST])
+
+    def cut_off_a_follower(self) -> None:
+        """One way or both: it lags, and leaves the ISR."""
+        host = self._pick_leader().host
+        self._cut(host, [self._entropy.pick(self._peers(host))])
+
+    def deafen_a_leader_while_a_follower_returns(self) -> None:
+        """The follower joins the ISR, and the leader does not hear of it for a while."""
+        leader = self._pick_leader().host
+        follower = self._entropy.pick(self._peers(leader))
+        self._block(leader, follower)
+
+        def heal() -> None:
+            self._network.heal(leader, sessions.HOST)
+
+        def deafen() -> None:
+            self._network.heal(leader, follower)
+            self._block(leader, sessions.HOST)
+            self._repair_later(SESSION_TIMEOUT_MS, heal)
+
+        # By then the follower has left the ISR.
+        self._repair_later(3 * LAG_TIME_MAX_MS, deafen, ms_min=2 * LAG_TIME_MAX_MS)
+
+    def _block(self, host: str, other: str) -> None:
+        self._network.block(host, other)
+        self._network.block(other, host)
+
+    def expire_the_session_of_a_leader(self) -> None:
+        self._cluster.ensemble.expire(self._pick_leader().host)
+
+    faults: ClassVar = (
+        *Nemesis.faults,
+        Weighted(crash_and_quick_restart, 4),
+        Weighted(crash_of_all, 1),
+        Weighted(pause_a_leader, 3),
+        Weighted(isolate_a_leader, 8),
+        Weighted(cut_off_a_follower, 5),
+        Weighted(deafen_a_leader_while_a_follower_returns, 6),
+        Weighted(expire_the_session_of_a_leader, 4),
+        Weighted(power_loss_and_quick_restart, 4, loses_power=True),
+        Weighted(power_loss_of_two, 1, loses_power=True),
+    )
