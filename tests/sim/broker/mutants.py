@@ -47,7 +47,17 @@ def high_watermark_moves_before_the_append(patch: pytest.MonkeyPatch) -> None:
 
 
 def replies_overtake_one_another(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Connection, "_is_busy", property(lambda self: False))
+    """Every request is handled at once, and every response is sent when it is there."""
+    take = Connection._take
+
+    def take_at_once(self: Connection, outcome: Any) -> None:
+        if isinstance(outcome, list) and self._send:
+            self._send.put(outcome)
+        else:
+            take(self, outcome)
+
+    patch.setattr(Connection, "_is_busy", lambda self, frame: False)
+    patch.setattr(Connection, "_take", take_at_once)
 
 
 def deleted_partitions_stay_where_they_are(patch: pytest.MonkeyPatch) -> None:
