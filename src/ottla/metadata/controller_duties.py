@@ -25,8 +25,8 @@ from ottla.settings.table.replicas import MIN_INSYNC_REPLICAS
 CurrentSettings = Callable[[], BrokerSettings]
 PartitionIds = Sequence[PartitionId]
 
-# Half of what an entry may hold: every broker applies an entry in one step.
-UPDATED_PER_ENTRY = 250
+# Less than what an entry may hold: every broker applies an entry in one step.
+UPDATED_PER_ENTRY = 150
 # Other tasks run after so many partitions of a search through all.
 PARTITIONS_PER_STEP = 1_000
 

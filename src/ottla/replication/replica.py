@@ -118,9 +118,12 @@ class Replica:
 
     def leadership_lost(self) -> None:
         """Refuses the appends that wait: their leader epoch is over, and others may differ."""
-        self.commits.fail(
-            PeerError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "the leader epoch of the append is over")
-        )
+        if self.commits.waiters:
+            self.commits.fail(
+                PeerError(
+                    ErrorCode.NOT_LEADER_OR_FOLLOWER, "the leader epoch of the append is over"
+                )
+            )
         self.wake_all()
 
     def why_not_committed(self) -> PeerError | None:

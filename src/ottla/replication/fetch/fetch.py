@@ -23,7 +23,7 @@ Find = Callable[[TopicKey, int], Replica]
 
 NO_SESSION = 0
 # The partitions in an answer to a follower that is given at once.
-URGENT_READS_MAX = 500
+URGENT_READS_MAX = 200
 NO_TRIES: "Mapping[FetchItem, int]" = MappingProxyType({})
 
 

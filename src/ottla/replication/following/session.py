@@ -19,7 +19,7 @@ NO_SESSION = 0
 INITIAL_EPOCH = 0
 EPOCH_MAX = 2**31 - 1
 # The partitions that one request names. The leader reads each of them in one turn of its loop.
-NAMED_MAX = 500
+NAMED_MAX = 200
 
 
 class Position(NamedTuple):
