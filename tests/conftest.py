@@ -2,6 +2,7 @@
 
 HYPOTHESIS_PROFILE=soak   many more examples, new ones each time
 OTTLA_SEEDS=20000         that many seeds of each simulation
+OTTLA_SEEDS_FROM=5000     without the seeds before, to continue a run that was ended
 OTTLA_SEED=123            this one seed alone, to replay a failure
 OTTLA_FORGERIES=350       that many logs of forged batches for each kind of topic
 MODEL_DEPTH=8             that many events in every run of the partition model
@@ -28,7 +29,7 @@ if PROFILE == "default":
 
 # A broker's settings that whoever runs the tests has set are not those of the brokers in tests.
 for _name in [name for name in os.environ if name.startswith("OTTLA_")]:
-    if _name not in ("OTTLA_SEED", "OTTLA_SEEDS", "OTTLA_FORGERIES"):
+    if _name not in ("OTTLA_SEED", "OTTLA_SEEDS", "OTTLA_SEEDS_FROM", "OTTLA_FORGERIES"):
         del os.environ[_name]
 # Whatever a test asks by HTTP is on this machine, where no proxy would find it.
 os.environ["no_proxy"] = "127.0.0.1,localhost"
@@ -67,8 +68,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         blocks = [range(int(single), int(single) + 1)]
     else:
         count = int(os.environ.get("OTTLA_SEEDS", marker.args[0]))
+        begin = int(os.environ.get("OTTLA_SEEDS_FROM", "0"))
         blocks = [
             range(first, min(first + SEEDS_PER_BLOCK, count))
-            for first in range(0, count, SEEDS_PER_BLOCK)
+            for first in range(begin, count, SEEDS_PER_BLOCK)
         ]
     metafunc.parametrize("seeds", blocks, ids=[f"{block[0]}-{block[-1]}" for block in blocks])

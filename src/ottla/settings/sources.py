@@ -19,6 +19,7 @@ _OUR_PREFIX = "ottla."
 NON_SETTING_VARIABLES: Mapping[str, str] = {
     "OTTLA_BOOTSTRAP": "the default of `--bootstrap`",
     "OTTLA_SEEDS": "the number of seeds that the simulations run",
+    "OTTLA_SEEDS_FROM": "the first of these seeds",
     "OTTLA_SEED": "the only seed that they run",
 }
 
