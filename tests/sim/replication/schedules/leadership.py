@@ -11,7 +11,10 @@ from ottla.metadata.controller import min_isr as min_isr_changes
 from ottla.metadata.records import Partition
 from ottla.protocol.acks import Acks
 from tests.sim.cluster.sessions import SESSION_TIMEOUT_S
-from tests.sim.replication.mutants import a_deposed_leader_goes_on
+from tests.sim.replication.mutants import (
+    a_deposed_leader_goes_on,
+    progress_outlives_its_leader_epoch,
+)
 from tests.sim.replication.schedules.stage import Schedule, Stage
 from tests.support.broker.produce_and_fetch import only
 
@@ -71,7 +74,37 @@ async def a_paused_leader_is_deposed(stage: Stage) -> None:
     assert stage.log(deposed) == stage.log(leader) == [b"first", b"second"]
 
 
+async def a_leader_is_back_after_its_follower_truncated(stage: Stage) -> None:
+    """What a follower had in the leader's last epoch says nothing about this one."""
+    first, second, follower = stage.one, stage.controller, stage.two
+    await stage.create_topic(first, second, follower, min_isr=2)
+    await stage.write(first, b"first")
+    # The follower has a record that is not committed; the second replica does not get it.
+    stage.cut(first, second)
+    answer = await stage.begin_to_write(first, b"never committed")
+    await stage.until(lambda: stage.log(follower)[-1] == b"never committed")
+    # The leader hears what it has with its next fetch.
+    await asyncio.sleep(1)
+    stage.cut(first, follower)
+    stage.cut_off_from_ensemble(first)
+    await stage.until(lambda: stage.leads(second))
+    await stage.until(lambda: stage.log(follower) == [b"first"])
+    stage.let_to_ensemble(first)
+    stage.heal(first, second)
+    await stage.until(lambda: first in stage.isr)
+    await stage.elect_preferred()
+    await stage.until(lambda: stage.leads(first))
+    assert only(await answer).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    code = await stage.try_to_write(first, b"second")
+    assert code == ErrorCode.REQUEST_TIMED_OUT, "the follower does not have it"
+    assert stage.replica(first).high_watermark == 1
+    stage.heal(first, follower)
+    await stage.until_in_sync()
+    assert stage.log(follower) == [b"first", b"second"]
+
+
 SCHEDULES = (
     Schedule(min_isr_changes_while_nobody_leads, a_smaller_min_isr_empties_the_elr),
     Schedule(a_paused_leader_is_deposed, a_deposed_leader_goes_on),
+    Schedule(a_leader_is_back_after_its_follower_truncated, progress_outlives_its_leader_epoch),
 )

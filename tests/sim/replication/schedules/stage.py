@@ -11,6 +11,7 @@ from ottla.metadata.values import BrokerState
 from ottla.protocol.acks import Acks
 from ottla.protocol.batch import records
 from ottla.protocol.messages.create_topics import CreateTopicsRequest
+from ottla.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 from ottla.protocol.messages.incremental_alter_configs import (
     Config,
     IncrementalAlterConfigsRequest,
@@ -36,8 +37,8 @@ BROKERS = 3
 CLIENT = "client"
 UNTIL_S_MAX = 40.0
 POLL_S = 0.05
-PRODUCE_VERSION, FETCH_VERSION, CREATE_VERSION, ALTER_VERSION = 13, 17, 7, 1
-TOPIC_RESOURCE, SET = 2, 0
+PRODUCE_VERSION, FETCH_VERSION, CREATE_VERSION, ALTER_VERSION, ELECT_VERSION = 13, 17, 7, 1, 2
+TOPIC_RESOURCE, SET, PREFERRED = 2, 0, 0
 SETTINGS = {
     # Longer than any story: followers leave the ISR with their sessions only.
     "replica.lag.time.max.ms": "600000",
@@ -102,6 +103,12 @@ class Stage:
         request = IncrementalAlterConfigsRequest(resources=(resource,), validate_only=False)
         (result,) = (await self.ask(self.controller, request, ALTER_VERSION)).responses
         assert result.error_code == ErrorCode.NONE, result
+
+    async def elect_preferred(self) -> None:
+        asked = TopicPartitions(topic=TOPIC, partitions=(0,))
+        request = ElectLeadersRequest(election_type=PREFERRED, topic_partitions=(asked,))
+        response = await self.ask(self.controller, request, ELECT_VERSION)
+        assert response.error_code == ErrorCode.NONE, response
 
     @property
     def record(self) -> Partition:
