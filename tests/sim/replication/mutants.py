@@ -11,7 +11,6 @@ from ottla.broker.inter_broker import isr_requests
 from ottla.broker.inter_broker.isr_requests import IsrRequests
 from ottla.metadata import incarnation
 from ottla.metadata.controller import partition_update
-from ottla.metadata.records import Broker
 from ottla.metadata.records import Partition as PartitionRecord
 from ottla.protocol.primitives import OFFSET_MAX
 from ottla.replication import isr
@@ -28,7 +27,6 @@ from ottla.storage.log.log import Log
 from tests.sim.cluster.mutants import (
     a_failed_directory_is_served_as_empty,
     an_ex_replica_goes_on_leading,
-    damaged_logs_are_not_told,
     elr_is_emptied_while_nobody_leads,
     leader_epoch_is_not_raised,
 )
@@ -212,15 +210,6 @@ def any_earlier_incarnation_is_inherited(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(incarnation, "is_intact", lambda previous, boot_id: True)
 
 
-def an_older_epoch_than_the_inherited_is_rewritten(patch: pytest.MonkeyPatch) -> None:
-    """`>=` for inherits: a broker counts as in sync that missed an incarnation of its own."""
-    patch.setattr(
-        Broker,
-        "inherited_epochs",
-        property(lambda self: range(0 if self.inherits is None else self.inherits + 1)),
-    )
-
-
 def anybody_live_is_elected(patch: pytest.MonkeyPatch) -> None:
     """Although records may be lost, and unclean elections are off."""
     settled = partition_update.settled
@@ -245,30 +234,26 @@ def epochs_of_the_recovery_point_are_not_saved(patch: pytest.MonkeyPatch) -> Non
     patch.setattr(EpochFile, "begin_save_if_new", lambda self: None)
 
 
-MANY = range(200)
+# Others are rare under random faults. The fixed schedules find them.
+FEW, MANY = range(20), range(60)
 MUTANTS = (
-    Mutant(leader_epoch_is_not_raised, MANY, "invariant [1237]: "),
-    Mutant(the_high_watermark_ignores_the_asked_isr, MANY, "invariant [34]: "),
-    Mutant(the_asked_isr_is_in_force_at_once, MANY, "invariant [34]: "),
-    Mutant(an_isr_request_without_an_answer_has_failed, MANY, "invariant [34]: "),
-    Mutant(progress_is_by_broker_only, MANY, "invariant [34]: |nothing is deleted there"),
-    Mutant(a_follower_joins_below_the_high_watermark, MANY, "invariant [345]: "),
-    Mutant(the_high_watermark_moves_with_a_small_isr, MANY, "invariant [345]: "),
-    Mutant(the_high_watermark_is_the_log_end, MANY, "invariant 4: "),
-    Mutant(a_produce_does_not_wait, MANY, "is acknowledged, and not committed"),
-    Mutant(a_follower_does_not_truncate, MANY, "invariant (2|3|5|11): "),
-    Mutant(a_follower_truncates_to_its_high_watermark, MANY, "invariant [345]: "),
-    Mutant(a_follower_truncates_to_the_leaders_end_only, MANY, "invariant [2345]: "),
-    Mutant(a_follower_truncates_without_asking_again, MANY, "is not in sync"),
+    Mutant(leader_epoch_is_not_raised, FEW, "invariant [1237]: "),
+    Mutant(the_high_watermark_ignores_the_asked_isr, FEW, "invariant [34]: "),
+    Mutant(the_asked_isr_is_in_force_at_once, FEW, "invariant [34]: "),
+    Mutant(a_follower_joins_below_the_high_watermark, FEW, "invariant [345]: "),
+    Mutant(the_high_watermark_moves_with_a_small_isr, FEW, "invariant [345]: "),
+    Mutant(the_high_watermark_is_the_log_end, FEW, "invariant 4: "),
+    Mutant(a_produce_does_not_wait, FEW, "is acknowledged, and not committed"),
+    Mutant(a_follower_does_not_truncate, FEW, "invariant (2|3|5|11): "),
+    Mutant(a_follower_truncates_to_its_high_watermark, FEW, "invariant [345]: "),
+    Mutant(a_follower_truncates_to_the_leaders_end_only, FEW, "invariant [2345]: "),
     Mutant(producers_are_not_rolled_back, MANY, "invariant (3|8|11): |was acknowledged at"),
-    Mutant(no_epoch_is_cut_with_no_record, MANY, "invariant [2345]: "),
-    Mutant(a_deposed_leader_goes_on, MANY, "is acknowledged, and not committed"),
-    Mutant(any_earlier_incarnation_is_inherited, MANY, "invariant [345]: "),
-    Mutant(an_older_epoch_than_the_inherited_is_rewritten, MANY, "invariant [345]: "),
-    Mutant(anybody_live_is_elected, MANY, "invariant [345]: "),
-    Mutant(elr_is_emptied_while_nobody_leads, MANY, "invariant (3|6|11): "),
-    Mutant(an_ex_replica_goes_on_leading, MANY, "invariant 1: .* in its own image"),
-    Mutant(a_failed_directory_is_served_as_empty, MANY, "invariant [345]: "),
-    Mutant(damaged_logs_are_not_told, MANY, "invariant [345]: "),
-    Mutant(epochs_of_the_recovery_point_are_not_saved, MANY, "invariant [2345]: "),
+    Mutant(no_epoch_is_cut_with_no_record, FEW, "invariant [2345]: "),
+    Mutant(a_deposed_leader_goes_on, FEW, "is acknowledged, and not committed"),
+    Mutant(any_earlier_incarnation_is_inherited, FEW, "invariant [345]: "),
+    Mutant(anybody_live_is_elected, FEW, "invariant [345]: "),
+    Mutant(elr_is_emptied_while_nobody_leads, FEW, "invariant (3|6|11): "),
+    Mutant(an_ex_replica_goes_on_leading, FEW, "invariant 1: .* in its own image"),
+    Mutant(a_failed_directory_is_served_as_empty, FEW, "invariant [345]: "),
+    Mutant(epochs_of_the_recovery_point_are_not_saved, FEW, "invariant [2345]: "),
 )

@@ -87,14 +87,19 @@ def _open_probe(post_init: Callable[..., Any], oracle: ReplicationOracle) -> Cal
 
 
 @contextmanager
-def isr_answers_lost(is_lost: Callable[[], bool]) -> Iterator[None]:
-    """Answers to AlterPartition get lost where `is_lost` says so: the outcome is not known."""
+def isr_answers_lost(
+    is_lost: Callable[[], bool], is_request_lost: Callable[[], bool] = lambda: False
+) -> Iterator[None]:
+    """AlterPartition requests, or answers to them, get lost: the outcome is not known."""
     alter_partitions = OwnRequests.alter_partitions
+    unknown = PeerError(ErrorCode.REQUEST_TIMED_OUT, "it was lost")
 
     async def alter_and_lose(self: OwnRequests, asked: Sequence[AskedIsr]) -> list[ErrorCode]:
+        if is_request_lost():
+            raise unknown
         outcomes = await alter_partitions(self, asked)
         if is_lost():
-            raise PeerError(ErrorCode.REQUEST_TIMED_OUT, "the answer was lost")
+            raise unknown
         return outcomes
 
     with patch.object(OwnRequests, "alter_partitions", alter_and_lose):

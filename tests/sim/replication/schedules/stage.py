@@ -25,7 +25,7 @@ from tests.sim.cluster.cluster import BrokerMachine, Cluster
 from tests.sim.cluster.metadata_audit import StoreClaims
 from tests.sim.replication.final_audit import check_replicas
 from tests.sim.replication.oracle import ReplicationOracle
-from tests.sim.replication.probes import replication_probed
+from tests.sim.replication.probes import isr_answers_lost, replication_probed
 from tests.sim.replication.stored_batches import stored_batches
 from tests.sim.request_line import RequestLine
 from tests.sim.seams.loop import run
@@ -69,6 +69,8 @@ class Stage:
         self.cluster = Cluster(seed, BROKERS, self.witness, **SETTINGS)
         self.oracle = ReplicationOracle()
         self.controller = self.one = self.two = 0
+        # Of AlterPartition.
+        self.loses_isr_requests = self.loses_isr_answers = False
         self._topic_id: Uuid = ZERO_UUID
 
     async def set_up(self) -> None:
@@ -243,5 +245,8 @@ def perform(story: Story, seed: int = 1) -> None:
             await machine.stop()
         serving.cancel()
 
-    with replication_probed(stage.oracle, StoreClaims()):
+    with (
+        replication_probed(stage.oracle, StoreClaims()),
+        isr_answers_lost(lambda: stage.loses_isr_answers, lambda: stage.loses_isr_requests),
+    ):
         run(tell(), clock=stage.cluster.all[0].clock)

@@ -2,10 +2,15 @@
 
 import pytest
 
-from tests.sim.replication.schedules import leadership, losses, truncation
+from tests.sim.replication.schedules import leadership, losses, membership, truncation
 from tests.sim.replication.schedules.stage import Schedule, perform
 
-SCHEDULES = (*truncation.SCHEDULES, *losses.SCHEDULES, *leadership.SCHEDULES)
+SCHEDULES = (
+    *truncation.SCHEDULES,
+    *losses.SCHEDULES,
+    *leadership.SCHEDULES,
+    *membership.SCHEDULES,
+)
 NAMES = [schedule.name for schedule in SCHEDULES]
 
 
