@@ -104,7 +104,15 @@ async def a_leader_is_back_after_its_follower_truncated(stage: Stage) -> None:
 
 
 SCHEDULES = (
-    Schedule(min_isr_changes_while_nobody_leads, a_smaller_min_isr_empties_the_elr),
-    Schedule(a_paused_leader_is_deposed, a_deposed_leader_goes_on),
-    Schedule(a_leader_is_back_after_its_follower_truncated, progress_outlives_its_leader_epoch),
+    Schedule(
+        min_isr_changes_while_nobody_leads,
+        a_smaller_min_isr_empties_the_elr,
+        r"it does not come: .*elr=\(\)",
+    ),
+    Schedule(a_paused_leader_is_deposed, a_deposed_leader_goes_on, r"NOT_LEADER_OR_FOLLOWER"),
+    Schedule(
+        a_leader_is_back_after_its_follower_truncated,
+        progress_outlives_its_leader_epoch,
+        r"the follower does not have it",
+    ),
 )

@@ -55,6 +55,11 @@ SCHEDULES = (
     Schedule(
         a_leader_does_not_hear_that_a_follower_has_joined,
         an_isr_request_without_an_answer_has_failed,
+        r"high_watermark == 1",
     ),
-    Schedule(a_follower_has_lost_what_its_former_incarnation_had, progress_is_by_broker_only),
+    Schedule(
+        a_follower_has_lost_what_its_former_incarnation_had,
+        progress_is_by_broker_only,
+        r"isr == \{leader\}",
+    ),
 )

@@ -1,6 +1,7 @@
 """A cluster of three brokers and one topic, for a story in which every fault has its place."""
 
 import asyncio
+import traceback
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any
@@ -51,10 +52,11 @@ Story = Callable[["Stage"], Coroutine[Any, Any, None]]
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """A story, and a bug with which it must not come to its end."""
+    """A story, a bug with which it must not come to its end, and a pattern of how it fails then."""
 
     story: Story
     bug: Callable[[Any], None]
+    failure: str
 
     @property
     def name(self) -> str:
@@ -226,6 +228,13 @@ class Stage:
         """All replicas are in the ISR, and have heard of the last high watermark."""
         await self.until(lambda: self.isr == set(self.record.replicas))
         await asyncio.sleep(2)
+
+
+def why_it_fails(error: BaseException) -> str:
+    """The failure, with the line of the story in which it came."""
+    lines = traceback.extract_tb(error.__traceback__)
+    told = [each.line or "" for each in lines if "/schedules/" in each.filename]
+    return f"{error} in {told[-1] if told else 'no story'}"
 
 
 def perform(story: Story, seed: int = 1) -> None:

@@ -99,14 +99,21 @@ SCHEDULES = (
     Schedule(
         a_follower_restarts_before_it_hears_of_the_high_watermark,
         a_follower_truncates_to_its_high_watermark,
+        r"stage\.read\(follower\)",
     ),
     Schedule(
         a_deposed_leader_has_another_record_at_the_same_offset,
         a_follower_truncates_to_the_leaders_end_only,
+        r"stage\.log\(deposed\)",
     ),
     Schedule(
         leaders_change_twice_before_a_follower_truncates,
         a_follower_truncates_without_asking_again,
+        r"it does not come",
     ),
-    Schedule(an_epoch_in_which_nobody_wrote_is_forgotten, no_epoch_is_cut_with_no_record),
+    Schedule(
+        an_epoch_in_which_nobody_wrote_is_forgotten,
+        no_epoch_is_cut_with_no_record,
+        r"invariant 3: .* truncates from 2 to 1",
+    ),
 )
