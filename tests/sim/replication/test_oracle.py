@@ -133,6 +133,16 @@ def test_the_smallest_min_isr_so_far_counts(first: int, then: int) -> None:
     assert losses.power_lost(1, zxid=20) == [KEY]
 
 
+def test_a_loser_that_is_no_replica_any_more_does_not_count() -> None:
+    losses = Losses()
+    losses.recorded(RECORD)
+    losses.power_lost(3, zxid=20)
+    moved = replace(RECORD, replicas=(1, 2), isr=(ONE, TWO), partition_epoch=8)
+    losses.recorded(moved)
+    assert not losses.is_loser(KEY, 3)
+    assert losses.power_lost(1, zxid=21) == []
+
+
 def test_an_older_record_changes_nothing() -> None:
     losses = Losses()
     losses.recorded(RECORD)
