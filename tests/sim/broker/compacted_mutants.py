@@ -43,6 +43,6 @@ def an_unfinished_output_passes_for_a_finished_one(patch: pytest.MonkeyPatch) ->
 MUTANTS = (
     Mutant(tombstones_go_at_once, range(20)),
     Mutant(what_a_producer_may_repeat_is_forgotten, range(37, 51, 13)),
-    Mutant(sources_go_before_the_output_is_durable, range(60, 70)),
+    Mutant(sources_go_before_the_output_is_durable, range(140, 150)),
     Mutant(an_unfinished_output_passes_for_a_finished_one, range(20)),
 )
