@@ -1,7 +1,6 @@
 """Bugs to plant in the brokers of a cluster, each with the failure that it is meant to cause."""
 
 import asyncio
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -40,25 +39,14 @@ from ottla.storage.directory.directories import LogDirectories
 from ottla.storage.opening import recovery
 from tests.sim.broker.mutants import replies_overtake_one_another
 from tests.sim.cluster.runs import run_losses, run_seed
-
-Plant = Callable[[pytest.MonkeyPatch], None]
+from tests.sim.planted_bugs import PlantedBug
 
 
 @dataclass(frozen=True, slots=True)
-class Mutant:
-    """A bug, the seeds one of which must meet it, and a pattern of the failure that counts."""
+class Mutant(PlantedBug):
+    """A planted bug, and what runs a seed."""
 
-    plant: Plant
-    seeds: range
-    failure: str
     run: Callable[[int], object] = run_seed
-
-    @property
-    def name(self) -> str:
-        return self.plant.__name__
-
-    def is_found_by(self, reason: str) -> bool:
-        return re.search(self.failure, reason) is not None
 
 
 # The controller's decisions

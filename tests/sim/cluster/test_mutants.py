@@ -3,26 +3,9 @@
 import pytest
 
 from tests.sim.cluster.mutants import MUTANTS, Mutant
-from tests.sim.cluster.runs import ClusterDivergence
+from tests.sim.planted_bugs import seed_that_finds
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=[mutant.name for mutant in MUTANTS])
 def test_a_planted_bug_is_found(mutant: Mutant, monkeypatch: pytest.MonkeyPatch) -> None:
-    mutant.plant(monkeypatch)
-    others: list[str] = []
-    for seed in mutant.seeds:
-        reason = _why_it_fails(mutant, seed)
-        if reason is not None and mutant.is_found_by(reason):
-            print(f"{mutant.name}: found by seed {seed} of {mutant.seeds}: {reason}")
-            return
-        if reason is not None:
-            others.append(f"seed {seed}: {reason}")
-    pytest.fail(f"none of the seeds {mutant.seeds} has found it; other failures: {others}")
-
-
-def _why_it_fails(mutant: Mutant, seed: int) -> str | None:
-    try:
-        mutant.run(seed)
-    except ClusterDivergence as divergence:
-        return divergence.reason
-    return None
+    assert seed_that_finds(mutant, mutant.run, monkeypatch) is not None

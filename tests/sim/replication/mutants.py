@@ -1,7 +1,6 @@
 """Bugs to plant in the replication of a cluster, each with the failure that it must cause."""
 
-import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -30,26 +29,15 @@ from tests.sim.cluster.mutants import (
     elr_is_emptied_while_nobody_leads,
     leader_epoch_is_not_raised,
 )
+from tests.sim.planted_bugs import PlantedBug
 from tests.sim.replication.runs import run_seed
-
-Plant = Callable[[pytest.MonkeyPatch], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Mutant:
-    """A bug, the seeds one of which must meet it, and a pattern of the failure that counts."""
+class Mutant(PlantedBug):
+    """A planted bug, and what runs a seed."""
 
-    plant: Plant
-    seeds: Sequence[int]
-    failure: str
     run: Callable[[int], object] = run_seed
-
-    @property
-    def name(self) -> str:
-        return self.plant.__name__
-
-    def is_found_by(self, reason: str) -> bool:
-        return re.search(self.failure, reason) is not None
 
 
 # The high watermark and the ISR

@@ -116,5 +116,4 @@ def _fetcher_parts(
         throttle=throttle,
         on_bytes_in=on_bytes_in,
         problem=problem,
-        solved=lambda _where: None,
     )

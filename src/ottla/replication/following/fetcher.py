@@ -51,9 +51,8 @@ class FetcherParts:
     throttle: ReplicationThrottle
     # Told of the size of appended records.
     on_bytes_in: Callable[[int], None]
-    # Reports a fault of a partition or a leader, and that it is over.
+    # Reports a fault of a partition or a leader.
     problem: Callable[[str, Exception], None]
-    solved: Callable[[str], None]
 
 
 class ReplicaFetcher:
@@ -105,7 +104,6 @@ class ReplicaFetcher:
             if connection is not None:
                 try:
                     await self._fetch_on(connection)
-                    self._parts.solved(self._name)
                 except ClientError as error:
                     self._parts.problem(self._name, error)
                 finally:
@@ -192,7 +190,6 @@ class ReplicaFetcher:
         result: PartitionResult,
         session: FollowerSession,
     ) -> None:
-        name = str(replica.name)
         backoff_ms = self._parts.backoff_ms()
         try:
             update_replica(replica, result, self._parts.logs)
@@ -201,11 +198,10 @@ class ReplicaFetcher:
             if isinstance(error, PeerError) and error.code in _OF_ELECTIONS:
                 backoff_ms = min(backoff_ms, ELECTION_BACKOFF_MS)
             else:
-                self._parts.problem(name, error)
+                self._parts.problem(str(replica.name), error)
             session.remove(partition)
             self._delayed_ns[partition] = self._parts.clock.steady_ns() + backoff_ms * 1_000_000
             return
-        self._parts.solved(name)
         session.put(partition, position_of(replica))
         if result.records:
             self._charge(partition, replica, len(result.records), session)

@@ -79,7 +79,6 @@ class World:
                 throttle=self.throttle,
                 on_bytes_in=self.sizes.append,
                 problem=lambda where, error: self.problems.append(f"{where}: {error}"),
-                solved=lambda _where: None,
             ),
         )
 

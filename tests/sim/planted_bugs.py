@@ -1,0 +1,52 @@
+"""Bugs to plant, each of which a simulation must find by the failure that it is meant to cause."""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import pytest
+
+from tests.sim.broker.runs import Divergence
+
+Plant = Callable[[pytest.MonkeyPatch], None]
+
+
+@dataclass(frozen=True, slots=True)
+class PlantedBug:
+    """A bug, the seeds one of which must meet it, and a pattern of the failure that counts."""
+
+    plant: Plant
+    seeds: Sequence[int]
+    failure: str
+
+    @property
+    def name(self) -> str:
+        return self.plant.__name__
+
+    def is_found_by(self, reason: str) -> bool:
+        return re.search(self.failure, reason) is not None
+
+
+def seed_that_finds(
+    bug: PlantedBug, run: Callable[[int], object], patch: pytest.MonkeyPatch
+) -> int | None:
+    """The first seed that fails as it is meant to. Prints the other failures if there is none."""
+    bug.plant(patch)
+    others: list[str] = []
+    for seed in bug.seeds:
+        reason = _why_it_fails(run, seed)
+        if reason is not None and bug.is_found_by(reason):
+            print(f"{bug.name}: found by seed {seed} of {bug.seeds}: {reason}")
+            return seed
+        if reason is not None:
+            others.append(f"seed {seed}: {reason}")
+    print(f"none of the seeds {bug.seeds} has found {bug.name}; other failures: {others}")
+    return None
+
+
+def _why_it_fails(run: Callable[[int], object], seed: int) -> str | None:
+    try:
+        run(seed)
+    except Divergence as divergence:
+        return divergence.reason
+    return None
